@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck source-path=SCRIPTDIR
+#
+# Installs what is missing, builds with warnings as errors and runs every test; builds once more with the
+# address and undefined-behaviour sanitizers and runs the unit and conformance tests. The last line is
+# "N passed, N failed, N skipped".
+#
+#   CHECK_SANITIZERS=no   leaves the second part out
+. "$(dirname "$0")/common.sh"
+
+passed=0
+failed=0
+skipped=0
+
+# Adds up the verdicts of a folder's tests, and shows the output of those that failed.
+count() { # folder
+    local verdict log
+    while read -r verdict; do
+        case $verdict in
+            PASS | XFAIL) passed=$((passed + 1)) ;;
+            SKIP) skipped=$((skipped + 1)) ;;
+            *) failed=$((failed + 1)) ;;
+        esac
+    done < <(find "$1/test" -name '*.trs' -exec sed -n 's/^:test-result: \([A-Z]*\).*/\1/p' {} +)
+    while read -r log; do
+        say "${log%.trs}.log"
+        cat "${log%.trs}.log"
+    done < <(find "$1/test" -name '*.trs' -exec grep -El '^:test-result: (FAIL|XPASS|ERROR)' {} +)
+}
+
+# A broken set-up, or tests that never ran, count as one failure.
+summary() {
+    local status=$?
+    [ $status = 0 ] || [ $failed -gt 0 ] || failed=1
+    [ $((passed + failed)) -gt 0 ] || failed=1
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ $failed = 0 ] || exit 1
+}
+trap summary EXIT
+
+# run_tests FOLDER [make argument...]
+run_tests() {
+    local folder=$1 status=0 failed_before=$failed
+    shift
+    say "testing in $folder"
+    find "$folder/test" -name '*.trs' -delete
+    make -C "$folder" -s check "$@" || status=$?
+    count "$folder"
+    # make failed, and not because of a test.
+    [ $status = 0 ] || [ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
+}
+
+install_packages
+build build/check --enable-werror
+run_tests build/check
+if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
+    build build/check-sanitize --enable-werror --enable-sanitizers
+    run_tests build/check-sanitize "TESTS=unit.sh conformance_inline.sh conformance_thread.sh"
+fi

@@ -1,0 +1,53 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Set-up that quickstart.sh, check.sh and .ci/run share. Leaves the source tree as the working folder.
+set -euo pipefail
+
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$source_dir"
+
+say() {
+    echo "== $*"
+}
+
+die() {
+    echo "$0: $*" >&2
+    exit 1
+}
+
+wanted_packages() {
+    sed 's/#.*//' contrib/packages.txt | awk 'NF { print $1 }'
+}
+
+missing_packages() {
+    local package
+    for package in $(wanted_packages); do
+        dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+    done
+}
+
+install_packages() {
+    local missing
+    command -v dpkg-query >/dev/null ||
+        die "this is not a Debian system; install by hand what contrib/packages.txt names"
+    mapfile -t missing < <(missing_packages)
+    [ ${#missing[@]} -gt 0 ] || return 0
+    [ "$(id -u)" = 0 ] ||
+        die "packages are missing; run this first: sudo apt-get install --no-install-recommends ${missing[*]}"
+    say "installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q
+    apt-get install -q -y --no-install-recommends "${missing[@]}"
+}
+
+# build FOLDER [configure option...]: configures and builds out of the source tree.
+build() {
+    local folder=$1
+    shift
+    say "building in $folder"
+    [ ! -e Makefile ] || die "the source tree itself is configured; run make distclean first"
+    mkdir -p m4 "$folder"
+    [ configure -nt configure.ac ] || autoreconf -i
+    (cd "$folder" && "$source_dir/configure" --quiet "$@" && make -s -j"$(nproc)")
+}

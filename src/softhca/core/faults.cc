@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "faults.h"
+
+#include <functional>
+#include <type_traits>
+
+#include "text.h"
+
+namespace softhca {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr uint32_t kMaxQpn = 0xffffff;
+
+static_assert(Faults::kMaxDevices * Faults::kMaxPorts <= 32, "ports_down has one bit per port");
+static_assert(std::is_standard_layout_v<Faults> && std::atomic<uint64_t>::is_always_lock_free);
+
+// The values of one Faults, to be changed as a whole or not at all.
+struct Values {
+    uint64_t reg_fail = 0, rnr = 0, delay_completions_ns = 0, segment_bytes = 0,
+             segment_pause_ns = 0;
+    uint32_t drop_qp = 0, ports_down = 0, out_of_order = 0;
+};
+
+Values load(const Faults& faults) {
+    return {faults.reg_fail.load(kRelaxed),
+            faults.rnr.load(kRelaxed),
+            faults.delay_completions_ns.load(kRelaxed),
+            faults.segment_bytes.load(kRelaxed),
+            faults.segment_pause_ns.load(kRelaxed),
+            faults.drop_qp.load(kRelaxed),
+            faults.ports_down.load(kRelaxed),
+            faults.out_of_order.load(kRelaxed)};
+}
+
+// Stores what the list changed, so that a count that is being used up at the same time is not put
+// back.
+template <typename Number>
+void store_changed(std::atomic<Number>& target, Number before, Number after) {
+    if (before != after) target.store(after, kRelaxed);
+}
+
+void store(Faults& faults, const Values& before, const Values& after) {
+    store_changed(faults.reg_fail, before.reg_fail, after.reg_fail);
+    store_changed(faults.rnr, before.rnr, after.rnr);
+    store_changed(faults.delay_completions_ns, before.delay_completions_ns,
+                  after.delay_completions_ns);
+    store_changed(faults.segment_pause_ns, before.segment_pause_ns, after.segment_pause_ns);
+    store_changed(faults.segment_bytes, before.segment_bytes, after.segment_bytes);
+    store_changed(faults.drop_qp, before.drop_qp, after.drop_qp);
+    store_changed(faults.ports_down, before.ports_down, after.ports_down);
+    store_changed(faults.out_of_order, before.out_of_order, after.out_of_order);
+}
+
+std::optional<uint32_t> parse_qpn(std::string_view text) {
+    if (text == "any") return Faults::kAnyQp;
+    if (text == "none") return 0;
+    const auto number = parse_number(text);
+    if (!number || *number > kMaxQpn) return std::nullopt;
+    return static_cast<uint32_t>(*number);
+}
+
+constexpr uint32_t port_bit(unsigned device, unsigned port) {
+    return 1u << (device * Faults::kMaxPorts + port - 1);
+}
+
+// DEV:PORT, with DEV a number or the device's name; every port if there is no value.
+std::optional<uint32_t> parse_ports(const ListEntry& entry) {
+    constexpr std::string_view kDeviceName = "softhca";
+    if (!entry.has_value) return UINT32_MAX;
+    const size_t colon = entry.value.find(':');
+    if (colon == std::string_view::npos) return std::nullopt;
+    std::string_view name = entry.value.substr(0, colon);
+    if (name.starts_with(kDeviceName)) name.remove_prefix(kDeviceName.size());
+    const auto device = parse_number(name);
+    const auto port = parse_number(entry.value.substr(colon + 1));
+    if (!device || !port || *device >= Faults::kMaxDevices || *port < 1 ||
+        *port > Faults::kMaxPorts)
+        return std::nullopt;
+    return port_bit(static_cast<unsigned>(*device), static_cast<unsigned>(*port));
+}
+
+template <typename Number, typename Value>
+bool assign(Number& target, const std::optional<Value>& value) {
+    if (value) target = *value;
+    return value.has_value();
+}
+
+bool set_count(Values& v, const ListEntry& e, uint64_t Values::*field) {
+    return assign(v.*field, parse_number(e.value));
+}
+
+bool set_segment(Values& v, const ListEntry& e) {
+    const size_t colon = e.value.find(':');
+    if (colon == std::string_view::npos) return false;
+    const auto bytes = parse_bytes(e.value.substr(0, colon));
+    const auto pause = parse_time_ns(e.value.substr(colon + 1));
+    return assign(v.segment_bytes, bytes) && assign(v.segment_pause_ns, pause);
+}
+
+bool set_port_down(Values& v, const ListEntry& e) {
+    const auto ports = parse_ports(e);
+    v.ports_down |= ports.value_or(0);
+    return ports.has_value();
+}
+
+bool set_port_up(Values& v, const ListEntry& e) {
+    const auto ports = parse_ports(e);
+    v.ports_down &= ~ports.value_or(0);
+    return ports.has_value();
+}
+
+enum class Argument { none, required, optional };
+
+struct Syntax {
+    std::string_view key;
+    Argument argument;
+    const char* syntax;
+    const char* meaning;
+    bool (*set)(Values& values, const ListEntry& entry);
+};
+
+constexpr Syntax kSyntax[] = {
+    {"reg-fail", Argument::required, "reg-fail=N",
+     "the N-th memory registration from now fails with ENOMEM; 0: none",
+     [](Values& v, const ListEntry& e) { return set_count(v, e, &Values::reg_fail); }},
+    {"drop-qp", Argument::required, "drop-qp=QPN",
+     "the transfers of this queue pair vanish; any: of the next one used; none",
+     [](Values& v, const ListEntry& e) { return assign(v.drop_qp, parse_qpn(e.value)); }},
+    {"delay-completions", Argument::required, "delay-completions=TIME",
+     "completions become visible later (us, or ns, ms, s)",
+     [](Values& v, const ListEntry& e) {
+         return assign(v.delay_completions_ns, parse_time_ns(e.value));
+     }},
+    {"rnr", Argument::required, "rnr=N", "the next N messages find no receive buffer",
+     [](Values& v, const ListEntry& e) { return set_count(v, e, &Values::rnr); }},
+    {"port-down", Argument::optional, "port-down[=DEVICE:PORT]",
+     "a port goes down; all ports without a value", set_port_down},
+    {"port-up", Argument::optional, "port-up[=DEVICE:PORT]",
+     "a port comes up again; all ports without a value", set_port_up},
+    {"segment", Argument::required, "segment=BYTES:PAUSE",
+     "data is placed in pieces with a pause between; 0:0 ends it", set_segment},
+    {"out-of-order", Argument::none, "out-of-order",
+     "the pieces of a message are placed in another order",
+     [](Values& v, const ListEntry&) {
+         v.out_of_order = 1;
+         return true;
+     }},
+    {"none", Argument::none, "none", "ends all faults",
+     [](Values& v, const ListEntry&) {
+         v = {};
+         return true;
+     }},
+};
+
+std::string all_syntax() {
+    std::string text;
+    for (const Syntax& fault : kSyntax) {
+        if (!text.empty()) text += ", ";
+        text += fault.syntax;
+    }
+    return text;
+}
+
+std::optional<std::string> apply_fault(const ListEntry& entry, Values& values) {
+    for (const Syntax& fault : kSyntax) {
+        if (entry.key != fault.key) continue;
+        const bool fits = entry.has_value ? fault.argument != Argument::none
+                                          : fault.argument != Argument::required;
+        if (fits && fault.set(values, entry)) return std::nullopt;
+        std::string text(entry.key);
+        if (entry.has_value) text.append("=").append(entry.value);
+        return "'" + text + "' is not of the form " + fault.syntax + " (" + fault.meaning + ")";
+    }
+    return "unknown fault '" + std::string(entry.key) + "'; choose from " + all_syntax();
+}
+
+void describe_ports(uint32_t down, const std::function<void(const std::string&)>& add) {
+    if (down == UINT32_MAX) return add("port-down");
+    for (unsigned device = 0; device < Faults::kMaxDevices; ++device) {
+        for (unsigned port = 1; port <= Faults::kMaxPorts; ++port) {
+            if (down & port_bit(device, port))
+                add("port-down=softhca" + std::to_string(device) + ":" + std::to_string(port));
+        }
+    }
+}
+
+// Takes one from a count unless it is 0; returns what it was.
+uint64_t count_down(std::atomic<uint64_t>& count) {
+    uint64_t value = count.load(kRelaxed);
+    while (value != 0 && !count.compare_exchange_weak(value, value - 1, kRelaxed)) {
+    }
+    return value;
+}
+
+}  // namespace
+
+std::optional<std::string> apply_faults(std::string_view list, Faults& faults) {
+    const Values before = load(faults);
+    Values after = before;
+    auto error =
+        for_each_entry(list, [&](const ListEntry& entry) { return apply_fault(entry, after); });
+    if (!error) store(faults, before, after);
+    return error;
+}
+
+std::string describe(const Faults& faults) {
+    const Values v = load(faults);
+    std::string text;
+    const auto add = [&](const std::string& entry) { text += (text.empty() ? "" : ",") + entry; };
+    if (v.reg_fail != 0) add("reg-fail=" + std::to_string(v.reg_fail));
+    if (v.drop_qp != 0)
+        add("drop-qp=" + (v.drop_qp == Faults::kAnyQp ? "any" : std::to_string(v.drop_qp)));
+    if (v.delay_completions_ns != 0) add("delay-completions=" + time_text(v.delay_completions_ns));
+    if (v.rnr != 0) add("rnr=" + std::to_string(v.rnr));
+    describe_ports(v.ports_down, add);
+    if (v.segment_bytes != 0)
+        add("segment=" + std::to_string(v.segment_bytes) + ":" + time_text(v.segment_pause_ns));
+    if (v.out_of_order != 0) add("out-of-order");
+    return text.empty() ? "none" : text;
+}
+
+std::string faults_help() {
+    std::string text;
+    for (const Syntax& fault : kSyntax)
+        text.append(fault.syntax).append("\t").append(fault.meaning).append("\n");
+    return text;
+}
+
+bool take_registration_failure(Faults& faults) {
+    return count_down(faults.reg_fail) == 1;
+}
+
+bool take_rnr(Faults& faults) {
+    return count_down(faults.rnr) != 0;
+}
+
+bool qp_dropped(Faults& faults, uint32_t qpn) {
+    uint32_t dropped = faults.drop_qp.load(kRelaxed);
+    if (dropped == Faults::kAnyQp && faults.drop_qp.compare_exchange_strong(dropped, qpn, kRelaxed))
+        return true;
+    return dropped != 0 && dropped == qpn;
+}
+
+bool port_down(const Faults& faults, unsigned device, unsigned port) {
+    if (device >= Faults::kMaxDevices || port < 1 || port > Faults::kMaxPorts) return false;
+    return (faults.ports_down.load(kRelaxed) & port_bit(device, port)) != 0;
+}
+
+}  // namespace softhca

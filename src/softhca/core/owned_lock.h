@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A spin lock in shared memory whose word names its owner, so that a lock left behind by a killed process
+// can be taken over, and what it guarded repaired, by the next one.
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+
+namespace softhca {
+
+inline void cpu_relax()
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/// How a waiter learns about other processes; a pure interface for OwnedLock, given by the fabric.
+/// tag: names this process, never 0. owner_dead(tag): whether that process is gone. yield(): gives up the core.
+template <typename T>
+concept LockOwner = requires(T t, uint32_t tag) {
+    { t.tag() } -> std::same_as<uint32_t>;
+    { t.owner_dead(tag) } -> std::same_as<bool>;
+    t.yield();
+};
+
+class OwnedLock {
+public:
+    /// Takes the lock. `repair` runs, with the lock held, when it was taken over from a dead owner.
+    template <typename Owner, typename Repair>
+    void lock(Owner &&self, Repair &&repair)
+    {
+        uint32_t seen = 0;
+        if (word_.compare_exchange_strong(seen, self.tag(), std::memory_order_acquire)) {
+            return;
+        }
+        for (unsigned spins = 1;; ++spins) {
+            seen = word_.load(std::memory_order_relaxed);
+            if (seen == 0) {
+                if (word_.compare_exchange_weak(seen, self.tag(), std::memory_order_acquire)) {
+                    return;
+                }
+            } else if (spins % kSpinsPerCheck == 0) {
+                if (self.owner_dead(seen)) {
+                    if (word_.compare_exchange_strong(seen, self.tag(), std::memory_order_acquire)) {
+                        repair();
+                        return;
+                    }
+                } else {
+                    self.yield();
+                }
+            } else {
+                cpu_relax();
+            }
+        }
+    }
+
+    void unlock() { word_.store(0, std::memory_order_release); }
+
+    /// The owner's tag, 0 when free.
+    uint32_t owner() const { return word_.load(std::memory_order_relaxed); }
+
+private:
+    static constexpr unsigned kSpinsPerCheck = 64;
+    std::atomic<uint32_t> word_{0};
+};
+
+}  // namespace softhca

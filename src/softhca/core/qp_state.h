@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queue-pair states: which transitions exist, which attributes each takes, and what a queue pair
+// may do in each state.
+#pragma once
+
+#include <cstdint>
+
+namespace softhca {
+
+/// The numeric values of these enumerations and constants are those of the verbs ABI, so that
+/// conversion is a cast.
+enum class QpState : uint8_t { reset = 0, init = 1, rtr = 2, rts = 3, sqd = 4, sqe = 5, err = 6 };
+
+enum class QpType : uint8_t { rc = 2, uc = 3, ud = 4, xrc_send = 9, xrc_recv = 10 };
+
+/// Bits of the attribute mask of "modify QP".
+namespace qp_attr {
+constexpr uint32_t kState = 1u << 0;
+constexpr uint32_t kCurState = 1u << 1;
+constexpr uint32_t kEnSqdAsyncNotify = 1u << 2;
+constexpr uint32_t kAccessFlags = 1u << 3;
+constexpr uint32_t kPkeyIndex = 1u << 4;
+constexpr uint32_t kPort = 1u << 5;
+constexpr uint32_t kQkey = 1u << 6;
+constexpr uint32_t kAv = 1u << 7;
+constexpr uint32_t kPathMtu = 1u << 8;
+constexpr uint32_t kTimeout = 1u << 9;
+constexpr uint32_t kRetryCnt = 1u << 10;
+constexpr uint32_t kRnrRetry = 1u << 11;
+constexpr uint32_t kRqPsn = 1u << 12;
+constexpr uint32_t kMaxQpRdAtomic = 1u << 13;
+constexpr uint32_t kAltPath = 1u << 14;
+constexpr uint32_t kMinRnrTimer = 1u << 15;
+constexpr uint32_t kSqPsn = 1u << 16;
+constexpr uint32_t kMaxDestRdAtomic = 1u << 17;
+constexpr uint32_t kPathMigState = 1u << 18;
+constexpr uint32_t kCap = 1u << 19;
+constexpr uint32_t kDestQpn = 1u << 20;
+constexpr uint32_t kRateLimit = 1u << 25;
+}  // namespace qp_attr
+
+/// What one transition asks of the attribute mask, kState apart.
+struct QpTransition {
+    bool allowed;
+    uint32_t required;
+    uint32_t optional;
+};
+
+/// The rule for one transition of one transport; `allowed` is false where the transition does not
+/// exist.
+QpTransition qp_transition(QpType type, QpState from, QpState to);
+
+/// True if "modify QP" with this mask may take a queue pair of this type from `from` to `to`: the
+/// transition exists, every required attribute is there and nothing is there that is neither
+/// required nor optional. A mask without kState changes attributes within a state: pass `to` ==
+/// `from`.
+bool qp_transition_allowed(QpType type, QpState from, QpState to, uint32_t mask);
+
+/// True if the value of kCurState may be `claimed`: only the states from which hardware can move by
+/// itself may be named.
+bool qp_cur_state_allowed(QpState claimed);
+
+/// Work requests may be posted to the send queue (in sqd they wait, in sqe and err they are
+/// flushed).
+bool can_post_send(QpState state);
+/// Work requests may be posted to the receive queue (in err they are flushed).
+bool can_post_recv(QpState state);
+/// Arriving requests are answered.
+bool responds(QpState state);
+/// New work requests of the send queue are started.
+bool sends(QpState state);
+
+/// Waiting time of an RNR NAK timer code (its 5 low bits) in ns.
+uint64_t rnr_timer_ns(uint8_t code);
+/// Local ACK timeout of a code (its 5 low bits) in ns; 0 means that there is none.
+uint64_t ack_timeout_ns(uint8_t code);
+/// Bytes of a path MTU code 1..5; 0 for any other code.
+uint32_t mtu_bytes(uint8_t code);
+
+}  // namespace softhca

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/host.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "fabric/rendezvous.h"
+
+namespace softhca {
+
+namespace {
+
+void read_process_name(char *name, size_t size)
+{
+    name[0] = '\0';
+    if (FILE *file = std::fopen("/proc/self/comm", "re")) {
+        if (std::fgets(name, static_cast<int>(size), file) != nullptr) {
+            name[std::strcspn(name, "\n")] = '\0';
+        }
+        std::fclose(file);
+    }
+}
+
+bool init_keeper(pthread_mutex_t *mutex)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    std::memset(mutex, 0, sizeof *mutex);
+    const int status = pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    return status == 0;
+}
+
+struct KeeperStart {
+    ProcessSlot *slot;
+    void (*body)(void *);
+    void *argument;
+    std::atomic<int> kept{0};
+};
+
+void *keeper_main(void *argument)
+{
+    auto *start = static_cast<KeeperStart *>(argument);
+    prctl(PR_SET_NAME, "softhca-engine");
+    prctl(PR_SET_TIMERSLACK, 1);
+    pthread_mutex_lock(&start->slot->keeper);
+    void (*body)(void *) = start->body;
+    void *body_argument = start->argument;
+    start->kept.store(1, std::memory_order_release);
+    start->kept.notify_one();  // `start` may be gone from here on
+    body(body_argument);
+    return nullptr;
+}
+
+uint32_t make_tag(uint32_t slot, uint32_t incarnation) { return (slot + 1) | incarnation << 9; }
+
+}  // namespace
+
+std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_executor, void (*body)(void *),
+                                 void *argument, std::string *error)
+{
+    std::unique_ptr<Host> host(new Host);
+    host->segment_ = std::move(segment);
+    host->modelled_ = host->header().config.nic.modelled();
+    // Where the kernel lets only a parent touch a process's memory (Yama), let the peers of this uid do it.
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    if (!host->claim_slot(thread_executor, body, argument, error)) {
+        return nullptr;
+    }
+    return host;
+}
+
+bool Host::claim_slot(bool thread_executor, void (*body)(void *), void *argument, std::string *error)
+{
+    Rendezvous rendezvous(Segment::rendezvous_path(segment_->name()));
+    if (!rendezvous.lock(false, error)) {
+        return false;
+    }
+    // Under the lock a slot that is joining has lost its owner. Start anywhere, so that numbers are not soon reused.
+    const auto start = static_cast<uint32_t>(getpid());
+    for (uint32_t i = 0; i < kMaxProcesses; ++i) {
+        const uint32_t slot = (start + i) % kMaxProcesses;
+        ProcessSlot &candidate = process(slot);
+        const SlotState state = candidate.state.load(std::memory_order_acquire);
+        if (state == SlotState::alive && alive(slot)) {
+            continue;
+        }
+        if (state != SlotState::free) {
+            reap(slot);
+        }
+        slot_ = slot;
+        self_ = &candidate;
+        tables_ = segment_->arena(slot);
+        if (tables_ == nullptr || !init_keeper(&candidate.keeper)) {
+            *error = "cannot map this process's part of the fabric's memory";
+            return false;
+        }
+        candidate.state.store(SlotState::joining, std::memory_order_relaxed);
+        const uint32_t incarnation = candidate.incarnation.fetch_add(1, std::memory_order_relaxed) + 1;
+        tag_ = make_tag(slot, incarnation);
+        candidate.pid.store(getpid(), std::memory_order_relaxed);
+        candidate.thread_executor = thread_executor ? 1 : 0;
+        read_process_name(candidate.name, sizeof candidate.name);
+        if (!start_keeper(body, argument, error)) {
+            candidate.state.store(SlotState::free, std::memory_order_release);
+            return false;
+        }
+        candidate.state.store(SlotState::alive, std::memory_order_seq_cst);
+        return true;
+    }
+    *error = "fabric '" + segment_->name() + "' is full: " + std::to_string(kMaxProcesses) + " processes";
+    return false;
+}
+
+bool Host::start_keeper(void (*body)(void *), void *argument, std::string *error)
+{
+    KeeperStart start{self_, body, argument, {}};
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int status = pthread_create(&thread, nullptr, keeper_main, &start);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (status != 0) {
+        *error = std::string("cannot start the engine thread: ") + std::strerror(status);
+        return false;
+    }
+    pthread_detach(thread);
+    start.kept.wait(0, std::memory_order_acquire);
+    return true;
+}
+
+void Host::reap(uint32_t slot)
+{
+    ProcessSlot &dead = process(slot);
+    const uint32_t target = slot + 1;
+    for (uint32_t p = 0; p < kMaxProcesses; ++p) {
+        if (p == slot || process(p).state.load(std::memory_order_acquire) != SlotState::alive) {
+            continue;
+        }
+        for (Guard &guard : process(p).guards) {
+            while ((guard.word.load(std::memory_order_acquire) & 0xffff) == target && alive(p)) {
+                yield();
+            }
+        }
+    }
+    for (XrcDomain &domain : header().domains) {
+        domain.users[slot / 64].fetch_and(~(uint64_t{1} << slot % 64), std::memory_order_relaxed);
+    }
+    segment_->punch_arena(slot);
+    const uint32_t incarnation = dead.incarnation.load(std::memory_order_relaxed);
+    std::memset(static_cast<void *>(&dead), 0, sizeof dead);
+    dead.incarnation.store(incarnation, std::memory_order_release);
+}
+
+bool Host::alive(uint32_t slot)
+{
+    if (slot == slot_ && self_ != nullptr) {
+        return true;
+    }
+    ProcessSlot &other = process(slot);
+    if (other.state.load(std::memory_order_acquire) != SlotState::alive) {
+        return false;
+    }
+    const int status = pthread_mutex_trylock(&other.keeper);
+    if (status == EBUSY) {
+        return true;
+    }
+    other.state.store(SlotState::dead, std::memory_order_release);
+    if (status == EOWNERDEAD) {
+        pthread_mutex_consistent(&other.keeper);
+    }
+    if (status == EOWNERDEAD || status == 0) {
+        pthread_mutex_unlock(&other.keeper);
+    }
+    return false;
+}
+
+bool Host::owner_dead(uint32_t tag)
+{
+    const uint32_t slot = (tag & 0x1ff) - 1;
+    if (slot >= kMaxProcesses) {
+        return true;
+    }
+    if (make_tag(slot, process(slot).incarnation.load(std::memory_order_acquire)) != tag) {
+        return true;
+    }
+    return !alive(slot);
+}
+
+void Host::wait_for_accesses()
+{
+    const uint32_t target = slot_ + 1;
+    for (uint32_t p = 0; p < kMaxProcesses; ++p) {
+        if (process(p).state.load(std::memory_order_seq_cst) != SlotState::alive) {
+            continue;
+        }
+        for (Guard &guard : process(p).guards) {
+            const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
+            if ((seen & 0xffff) != target) {
+                continue;
+            }
+            while (guard.word.load(std::memory_order_acquire) == seen && alive(p)) {
+                yield();
+            }
+        }
+    }
+}
+
+void Host::leave()
+{
+    self_->state.store(SlotState::dead, std::memory_order_seq_cst);
+    segment_->leave();
+}
+
+}  // namespace softhca

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/peer_maps.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "fabric/mover.h"
+#include "fabric/raw_memory.h"
+
+namespace softhca {
+
+PeerMaps::~PeerMaps()
+{
+    for (auto &entry : entries_) {
+        release(entry.load(std::memory_order_relaxed));
+    }
+    for (Mapping *mapping : replaced_) {
+        release(mapping);
+    }
+}
+
+void PeerMaps::release(Mapping *mapping)
+{
+    if (mapping != nullptr && mapping->base != nullptr) {
+        raw_munmap(mapping->base, mapping->base_length);
+    }
+    delete mapping;
+}
+
+bool PeerMaps::translate(uint32_t slot, const KeyEntry &key, const iovec *remote, uint32_t count, Pieces *mapped)
+{
+    const Mapping *mapping = find(slot, key);
+    if (mapping->local == nullptr) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint64_t offset = reinterpret_cast<uint64_t>(remote[i].iov_base) - mapping->host;
+        mapped->add(reinterpret_cast<uint64_t>(mapping->local) + offset, remote[i].iov_len);
+    }
+    return true;
+}
+
+const PeerMaps::Mapping *PeerMaps::find(uint32_t slot, const KeyEntry &key)
+{
+    std::atomic<Mapping *> &entry = entries_[(key.share_id * 0x9e3779b97f4a7c15) >> 54];
+    Mapping *mapping = entry.load(std::memory_order_acquire);
+    if (mapping != nullptr && mapping->share_id == key.share_id) {
+        return mapping;
+    }
+    const std::lock_guard lock(mutex_);
+    mapping = entry.load(std::memory_order_acquire);
+    if (mapping != nullptr && mapping->share_id == key.share_id) {
+        return mapping;
+    }
+    if (mapping != nullptr) {
+        replaced_.push_back(mapping);
+    }
+    mapping = map(slot, key);
+    entry.store(mapping, std::memory_order_release);
+    return mapping;
+}
+
+PeerMaps::Mapping *PeerMaps::map(uint32_t slot, const KeyEntry &key)
+{
+    auto *mapping = new Mapping{key.share_id, key.host, nullptr, nullptr, 0};
+    const std::string path =
+        "/proc/" + std::to_string(host_.pid(slot)) + "/fd/" + std::to_string(key.share_fd);
+    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return mapping;
+    }
+    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const uint64_t head = key.share_offset % page;
+    mapping->base_length = head + key.length;
+    mapping->base =
+        raw_mmap(mapping->base_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, key.share_offset - head);
+    if (mapping->base != nullptr) {
+        mapping->local = static_cast<char *>(mapping->base) + head;
+    }
+    ::close(fd);
+    return mapping;
+}
+
+void PeerMaps::collect()
+{
+    std::vector<Mapping *> old;
+    {
+        const std::lock_guard lock(mutex_);
+        if (replaced_.empty()) {
+            return;
+        }
+        old.swap(replaced_);
+    }
+    // Whoever could still be using one holds a guard taken before now.
+    for (Guard &guard : host_.self().guards) {
+        const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
+        while ((seen & 0xffff) != 0 && guard.word.load(std::memory_order_acquire) == seen) {
+            host_.yield();
+        }
+    }
+    for (Mapping *mapping : old) {
+        release(mapping);
+    }
+}
+
+}  // namespace softhca

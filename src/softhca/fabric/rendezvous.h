@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rendezvous file: who has the fabric's memory open, one line "pid descriptor inode" each, kept under flock.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace softhca {
+
+class Rendezvous {
+public:
+    struct Member {
+        pid_t pid;
+        int fd;
+        uint64_t inode;
+    };
+
+    explicit Rendezvous(std::string path) : path_(std::move(path)) {}
+    ~Rendezvous();
+    Rendezvous(const Rendezvous &) = delete;
+    Rendezvous &operator=(const Rendezvous &) = delete;
+
+    /// Opens and locks the file, making it if `create`. False, with *error, if that can't be done safely.
+    bool lock(bool create, std::string *error);
+    /// The listed members; lock() first.
+    std::vector<Member> members() const;
+    /// Replaces the list; an empty one removes the file.
+    bool store(const std::vector<Member> &members, std::string *error);
+
+private:
+    std::string path_;
+    int fd_ = -1;
+};
+
+/// Opens a member's memory through /proc; -1 if the member is gone or its descriptor is something else by now.
+int open_member(const Rendezvous::Member &member);
+
+}  // namespace softhca

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/segment.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "fabric/raw_memory.h"
+#include "fabric/rendezvous.h"
+
+namespace softhca {
+
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+/// A fresh memory file of the segment's size that nobody can resize.
+int create_memory(std::string *error)
+{
+    const int fd = ::memfd_create("softhca-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ::fchmod(fd, 0600) != 0 || ::ftruncate(fd, static_cast<off_t>(kSegmentBytes)) != 0 ||
+        ::fcntl(fd, F_ADD_SEALS, kSeals) != 0) {
+        *error = std::string("cannot create the fabric's memory: ") + std::strerror(errno);
+        if (fd >= 0) {
+            ::close(fd);
+        }
+        return -1;
+    }
+    return fd;
+}
+
+uint64_t inode_of(int fd)
+{
+    struct stat status;
+    return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
+}
+
+/// Keeps the members that are still there; *fd gets the memory of one of them, or -1.
+void keep_living(std::vector<Rendezvous::Member> *members, int *fd)
+{
+    *fd = -1;
+    std::erase_if(*members, [fd](const Rendezvous::Member &member) {
+        const int opened = open_member(member);
+        if (opened < 0) {
+            return true;
+        }
+        if (*fd < 0) {
+            *fd = opened;
+        } else {
+            ::close(opened);
+        }
+        return false;
+    });
+}
+
+}  // namespace
+
+std::string Segment::rendezvous_path(const std::string &name)
+{
+    return "/dev/shm/softhca-" + std::to_string(::geteuid()) + "-" + name;
+}
+
+std::unique_ptr<Segment> Segment::open(const std::string &name, Mode mode, const FabricConfig &config, std::string *error)
+{
+    Rendezvous rendezvous(rendezvous_path(name));
+    const bool create = mode == Mode::join_or_create;
+    if (!rendezvous.lock(create, error)) {
+        return nullptr;
+    }
+    std::vector<Rendezvous::Member> members = rendezvous.members();
+    int fd;
+    keep_living(&members, &fd);
+    if (fd < 0 && !create) {
+        *error = "nobody is in fabric '" + name + "'";
+        return nullptr;
+    }
+    const bool fresh = fd < 0;
+    if (fresh) {
+        fd = create_memory(error);
+        if (fd < 0) {
+            return nullptr;
+        }
+    }
+    std::unique_ptr<Segment> segment(new Segment(name));
+    if (!segment->attach(fd, error)) {
+        return nullptr;
+    }
+    FabricHeader &header = segment->header();
+    if (fresh) {
+        header.version = kLayoutVersion;
+        header.slot_bytes = sizeof(ProcessSlot);
+        header.config = config;
+        header.next_domain.store(1, std::memory_order_relaxed);
+        header.magic.store(kFabricMagic, std::memory_order_release);
+    } else if (header.magic.load(std::memory_order_acquire) != kFabricMagic || header.version != kLayoutVersion ||
+               header.slot_bytes != sizeof(ProcessSlot)) {
+        *error = "fabric '" + name + "' belongs to another version of libsofthca; use another SOFTHCA_FABRIC";
+        return nullptr;
+    }
+    members.push_back({::getpid(), segment->fd_, inode_of(segment->fd_)});
+    if (!rendezvous.store(members, error)) {
+        return nullptr;
+    }
+    return segment;
+}
+
+bool Segment::attach(int fd, std::string *error)
+{
+    fd_ = fd;
+    struct stat status;
+    if (::fstat(fd, &status) != 0 || static_cast<uint64_t>(status.st_size) != kSegmentBytes ||
+        (::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) {
+        *error = "fabric '" + name_ + "' belongs to another version of libsofthca; use another SOFTHCA_FABRIC";
+        return false;
+    }
+    void *mapped = raw_mmap(kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapped == nullptr) {
+        *error = std::string("cannot map the fabric's memory: ") + std::strerror(errno);
+        return false;
+    }
+    header_ = static_cast<FabricHeader *>(mapped);
+    return true;
+}
+
+ArenaTables *Segment::map_arena(uint32_t slot)
+{
+    void *mapped = raw_mmap(kArenaBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, arena_offset(slot));
+    if (mapped == nullptr) {
+        return nullptr;
+    }
+    ::madvise(mapped, kArenaBytes, MADV_DONTDUMP);
+    ArenaTables *expected = nullptr;
+    auto *tables = static_cast<ArenaTables *>(mapped);
+    if (!arenas_[slot].compare_exchange_strong(expected, tables, std::memory_order_acq_rel)) {
+        raw_munmap(mapped, kArenaBytes);
+        return expected;
+    }
+    return tables;
+}
+
+void Segment::punch_arena(uint32_t slot)
+{
+    ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(arena_offset(slot)),
+                static_cast<off_t>(kArenaBytes));
+}
+
+void Segment::leave()
+{
+    Rendezvous rendezvous(rendezvous_path(name_));
+    std::string error;
+    if (!rendezvous.lock(false, &error)) {
+        return;
+    }
+    std::vector<Rendezvous::Member> members = rendezvous.members();
+    std::erase_if(members, [this](const Rendezvous::Member &member) {
+        return member.pid == ::getpid() && member.fd == fd_;
+    });
+    int other;
+    keep_living(&members, &other);
+    if (other >= 0) {
+        ::close(other);
+    }
+    rendezvous.store(members, &error);
+}
+
+bool Segment::remove_if_unused(const std::string &name, std::string *error)
+{
+    Rendezvous rendezvous(rendezvous_path(name));
+    if (!rendezvous.lock(false, error)) {
+        return errno == ENOENT;
+    }
+    std::vector<Rendezvous::Member> members = rendezvous.members();
+    int fd;
+    keep_living(&members, &fd);
+    if (fd >= 0) {
+        ::close(fd);
+    }
+    if (!rendezvous.store(members, error)) {
+        return false;
+    }
+    if (!members.empty()) {
+        *error = "fabric '" + name + "' is in use by process " + std::to_string(members.front().pid);
+        return false;
+    }
+    return true;
+}
+
+Segment::~Segment()
+{
+    for (auto &arena : arenas_) {
+        if (ArenaTables *tables = arena.load(std::memory_order_relaxed)) {
+            raw_munmap(tables, kArenaBytes);
+        }
+    }
+    if (header_ != nullptr) {
+        raw_munmap(header_, kHeaderBytes);
+    }
+    if (fd_ >= 0) {
+        ::close(fd_);
+    }
+}
+
+}  // namespace softhca

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric/share.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+
+namespace softhca {
+
+namespace {
+
+struct Mapping {
+    uint64_t start;
+    uint64_t end;
+    uint64_t offset;
+    uint64_t inode;
+    dev_t device;
+    bool shared;
+    char path[256];
+};
+
+// PROCMAP_QUERY, in Linux since 6.11: one mapping without reading them all.
+struct ProcmapQuery {
+    uint64_t size, query_flags, query_addr;
+    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+    uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
+    uint64_t vma_name_addr, build_id_addr;
+};
+constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
+constexpr uint64_t kVmaWritable = 2;
+constexpr uint64_t kVmaShared = 8;
+
+/// nullopt: the kernel doesn't know the request.
+std::optional<bool> query_mapping(int maps, uint64_t address, Mapping *mapping)
+{
+    ProcmapQuery query{};
+    query.size = sizeof query;
+    query.query_addr = address;
+    query.vma_name_addr = reinterpret_cast<uint64_t>(mapping->path);
+    query.vma_name_size = sizeof mapping->path;
+    if (::ioctl(maps, kProcmapQuery, &query) != 0) {
+        return errno == ENOENT ? std::optional<bool>(false) : std::nullopt;
+    }
+    mapping->start = query.vma_start;
+    mapping->end = query.vma_end;
+    mapping->offset = query.vma_offset;
+    mapping->inode = query.inode;
+    mapping->device = makedev(query.dev_major, query.dev_minor);
+    mapping->shared = (query.vma_flags & (kVmaShared | kVmaWritable)) == (kVmaShared | kVmaWritable);
+    return true;
+}
+
+bool read_mapping(int maps, uint64_t address, Mapping *mapping)
+{
+    FILE *file = ::fdopen(::dup(maps), "r");
+    if (file == nullptr) {
+        return false;
+    }
+    char line[512];
+    bool found = false;
+    while (!found && std::fgets(line, sizeof line, file) != nullptr) {
+        unsigned long start, end, offset, inode;
+        unsigned int device_major, device_minor;
+        char flags[5];
+        mapping->path[0] = '\0';
+        if (std::sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %255[^\n]", &start, &end, flags, &offset, &device_major,
+                        &device_minor, &inode, mapping->path) < 7) {
+            continue;
+        }
+        found = address >= start && address < end;
+        mapping->start = start;
+        mapping->end = end;
+        mapping->offset = offset;
+        mapping->inode = inode;
+        mapping->device = makedev(device_major, device_minor);
+        mapping->shared = flags[1] == 'w' && flags[3] == 's';
+    }
+    std::fclose(file);
+    return found;
+}
+
+bool find_mapping(uint64_t address, Mapping *mapping)
+{
+    const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (maps < 0) {
+        return false;
+    }
+    const std::optional<bool> answer = query_mapping(maps, address, mapping);
+    const bool found = answer ? *answer : read_mapping(maps, address, mapping);
+    ::close(maps);
+    return found;
+}
+
+/// Whether the descriptor is the file behind the mapping, and one that lives in memory.
+bool is_backing(int fd, const Mapping &mapping)
+{
+    constexpr long kTmpfsMagic = 0x01021994;
+    constexpr long kHugetlbfsMagic = 0x958458f6;
+    struct stat status;
+    struct statfs file_system;
+    return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == mapping.inode &&
+           status.st_dev == mapping.device && ::fstatfs(fd, &file_system) == 0 &&
+           (file_system.f_type == kTmpfsMagic || file_system.f_type == kHugetlbfsMagic);
+}
+
+int open_if_backing(const char *path, const Mapping &mapping)
+{
+    const int fd = ::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && !is_backing(fd, mapping)) {
+        ::close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/// A memfd has no path, but the program may still have it open.
+int open_own_descriptor(const Mapping &mapping)
+{
+    DIR *directory = ::opendir("/proc/self/fd");
+    if (directory == nullptr) {
+        return -1;
+    }
+    int found = -1;
+    while (const dirent *entry = ::readdir(directory)) {
+        const int fd = std::atoi(entry->d_name);
+        if (entry->d_name[0] != '.' && is_backing(fd, mapping)) {
+            found = open_if_backing(("/proc/self/fd/" + std::to_string(fd)).c_str(), mapping);
+            break;
+        }
+    }
+    ::closedir(directory);
+    return found;
+}
+
+int open_backing(const Mapping &mapping)
+{
+    char link[64];
+    std::snprintf(link, sizeof link, "/proc/self/map_files/%lx-%lx", mapping.start, mapping.end);
+    int fd = open_if_backing(link, mapping);  // the kernel asks for a privilege here
+    if (fd < 0 && mapping.path[0] == '/') {
+        fd = open_if_backing(mapping.path, mapping);
+    }
+    return fd >= 0 ? fd : open_own_descriptor(mapping);
+}
+
+}  // namespace
+
+Share find_share(uint64_t address, uint64_t length)
+{
+    Mapping mapping;
+    if (!find_mapping(address, &mapping) || !mapping.shared || address + length > mapping.end) {
+        return {};
+    }
+    return {open_backing(mapping), mapping.offset + (address - mapping.start)};
+}
+
+}  // namespace softhca

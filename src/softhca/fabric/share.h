@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Finds out whether memory to be registered is shared already, and by which file others can map it.
+#pragma once
+
+#include <cstdint>
+
+namespace softhca {
+
+struct Share {
+    int fd = -1;  ///< the caller closes it; -1: private memory, or no way to it
+    uint64_t offset = 0;
+};
+
+/// [address, address + length) as part of one shared, writable mapping of a file in memory. Never changes the mapping.
+Share find_share(uint64_t address, uint64_t length);
+
+}  // namespace softhca

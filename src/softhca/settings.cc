@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "settings.h"
+
+#include <cctype>
+
+#include "core/faults.h"
+#include "core/text.h"
+
+namespace softhca {
+namespace {
+
+using Reason = std::optional<std::string>;
+
+constexpr std::string_view kPrefix = "SOFTHCA_";
+
+bool is_name_character(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+}
+
+Reason set_fabric(Settings& settings, std::string_view value) {
+    bool good = !value.empty() && value.size() <= Settings::kMaxFabricName && value.front() != '.';
+    for (const char c : value) good = good && is_name_character(c);
+    if (!good) return "must be 1 to 64 letters, digits, '-', '_' or '.', and not begin with '.'";
+    settings.fabric = value;
+    return std::nullopt;
+}
+
+Reason set_count(unsigned& target, std::string_view value, unsigned max) {
+    const auto number = parse_number(value);
+    if (!number || *number < 1 || *number > max)
+        return "must be a number from 1 to " + std::to_string(max);
+    target = static_cast<unsigned>(*number);
+    return std::nullopt;
+}
+
+Reason set_devices(Settings& settings, std::string_view value) {
+    return set_count(settings.devices, value, kMaxDevices);
+}
+
+Reason set_ports(Settings& settings, std::string_view value) {
+    return set_count(settings.ports, value, kMaxPorts);
+}
+
+// A setting with two words to choose from.
+template <typename Value>
+Reason set_choice(Value& target, std::string_view value, std::string_view first, Value a,
+                  std::string_view second, Value b) {
+    if (value != first && value != second)
+        return "choose from " + std::string(first) + ", " + std::string(second);
+    target = value == first ? a : b;
+    return std::nullopt;
+}
+
+Reason set_link_layer(Settings& settings, std::string_view value) {
+    return set_choice(settings.link_layer, value, "infiniband", LinkLayer::infiniband, "ethernet",
+                      LinkLayer::ethernet);
+}
+
+Reason set_executor(Settings& settings, std::string_view value) {
+    return set_choice(settings.executor, value, "inline", Executor::inline_, "thread",
+                      Executor::thread);
+}
+
+Reason set_shared(Settings& settings, std::string_view value) {
+    return set_choice(settings.shared, value, "auto", true, "off", false);
+}
+
+Reason set_profile(Settings& settings, std::string_view value) {
+    const NicParameters* nic = find_profile(value);
+    if (nic == nullptr) return "choose from " + profile_names();
+    settings.profile = value;
+    settings.nic = *nic;
+    return std::nullopt;
+}
+
+Reason set_model(Settings& settings, std::string_view value) {
+    return apply_model_overrides(value, settings.nic);
+}
+
+Reason set_faults(Settings& settings, std::string_view value) {
+    Faults scratch = {};
+    if (auto reason = apply_faults(value, scratch)) return reason;
+    settings.faults = value;
+    return std::nullopt;
+}
+
+std::string code(std::string_view text) {
+    return text.empty() ? "" : "`" + std::string(text) + "`";
+}
+
+}  // namespace
+
+const std::array<Setting, kSettingCount> kSettings = {{
+    {"SOFTHCA_FABRIC", "default", "a name",
+     "processes of one user with the same name share a fabric", set_fabric},
+    {"SOFTHCA_DEVICES", "1", "1..16", "number of devices: softhca0, softhca1, ...", set_devices},
+    {"SOFTHCA_PORTS", "1", "1, 2", "ports of each device", set_ports},
+    {"SOFTHCA_LINK_LAYER", "infiniband", "infiniband, ethernet",
+     "addresses: LID, or GID as with RoCE", set_link_layer},
+    {"SOFTHCA_EXECUTOR", "inline", "inline, thread",
+     "who moves the data: the caller, or a thread per process", set_executor},
+    {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200",
+     "the NIC whose timing is modelled", set_profile},
+    {"SOFTHCA_MODEL", "",
+     "comma list of latency, gap, completion, reg-latency = time (us; suffix ns, us, ms, s), "
+     "bandwidth, reg-bandwidth = GB/s",
+     "single parameters that differ from the profile", set_model},
+    {"SOFTHCA_FAULTS", "", "comma list of faults", "faults in force from the start of the fabric",
+     set_faults},
+    {"SOFTHCA_SHARED", "auto", "auto, off", "copy directly where memory is shared already",
+     set_shared},
+}};
+
+std::string option_name(const Setting& setting) {
+    std::string name(std::string_view(setting.name).substr(kPrefix.size()));
+    for (char& c : name)
+        c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return name;
+}
+
+std::string settings_table() {
+    std::string text =
+        "| Variable | Option of `softhca run` | Default | Choices | Meaning "
+        "|\n|---|---|---|---|---|\n";
+    for (const Setting& setting : kSettings) {
+        text += "| " + code(setting.name) + " | " + code("--" + option_name(setting)) + " | " +
+                code(setting.fallback) + " | " + setting.choices + " | " + setting.help + " |\n";
+    }
+    return text;
+}
+
+std::optional<std::string> parse_settings(
+    Settings& settings, const std::function<const char*(const char*)>& get_variable) {
+    for (const Setting& setting : kSettings) {
+        const char* variable = get_variable(setting.name);
+        const std::string_view value =
+            variable != nullptr && *variable != '\0' ? variable : setting.fallback;
+        if (auto reason = setting.set(settings, value))
+            return setting.name + ("=" + std::string(value)) + ": " + *reason;
+    }
+    return std::nullopt;
+}
+
+FabricConfig fabric_config(const Settings& settings) {
+    FabricConfig config = {};
+    config.devices = settings.devices;
+    config.ports = settings.ports;
+    config.link_layer = settings.link_layer;
+    config.nic = settings.nic;
+    settings.profile.copy(config.profile, sizeof config.profile - 1);
+    return config;
+}
+
+}  // namespace softhca

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/adapter.h"
+
+namespace softhca {
+
+std::unique_ptr<Adapter> Adapter::start(std::unique_ptr<Segment> segment, bool thread_executor, EventSink &sink,
+                                        std::string *error)
+{
+    std::unique_ptr<Adapter> adapter(new Adapter(thread_executor, sink));
+    auto body = [](void *engine) { static_cast<Engine *>(engine)->run(); };
+    adapter->host_ = Host::join(std::move(segment), thread_executor, body, &adapter->engine_, error);
+    if (adapter->host_ == nullptr) {
+        adapter->engine_.cancel();
+        return nullptr;
+    }
+    adapter->mover_ = std::make_unique<Mover>(*adapter->host_);
+    adapter->engine_.begin();
+    return adapter;
+}
+
+}  // namespace softhca

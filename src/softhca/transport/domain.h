@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// XRC domains of the fabric.
+#pragma once
+
+#include <cstdint>
+
+#include "fabric/host.h"
+
+namespace softhca {
+
+/// The file that names a shared domain.
+struct DomainFile {
+    bool named = false;
+    uint64_t device = 0;
+    uint64_t inode = 0;
+};
+
+/// Opens the domain of a file, or an anonymous one; its id in *domain. 0, ENOENT, EEXIST, or ENOMEM when there are too many.
+int open_domain(Host &host, uint32_t device, const DomainFile &file, bool create, bool exclusive, uint32_t *domain);
+/// This process lets go of a domain. A domain ends when its last process does so or dies.
+void close_domain(Host &host, uint32_t domain);
+
+}  // namespace softhca

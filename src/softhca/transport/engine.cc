@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/engine.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "transport/adapter.h"
+#include "transport/cq.h"
+#include "transport/notice.h"
+#include "transport/qp.h"
+#include "transport/srq.h"
+
+namespace softhca {
+
+namespace {
+
+/// How long before its time the engine stops sleeping and watches the clock; only the timing model asks for it.
+constexpr uint64_t kSpinNs = 20'000;
+
+template <typename Handle>
+void for_each_dirty(std::atomic<uint64_t> *words, Handle &&handle)
+{
+    for (uint32_t w = 0; w < kMaxObjects / 64; ++w) {
+        if (words[w].load(std::memory_order_relaxed) == 0) {
+            continue;
+        }
+        uint64_t bits = words[w].exchange(0, std::memory_order_acquire);
+        while (bits != 0) {
+            const auto bit = static_cast<uint32_t>(__builtin_ctzll(bits));
+            bits &= bits - 1;
+            handle(w * 64 + bit);
+        }
+    }
+}
+
+}  // namespace
+
+void Engine::run()
+{
+    phase_.wait(0, std::memory_order_acquire);
+    if (phase_.load(std::memory_order_acquire) != 1) {
+        return;
+    }
+    ProcessSlot &self = adapter_.host().self();
+    for (;;) {
+        const uint32_t doorbell = self.doorbell.load(std::memory_order_seq_cst);
+        drain_notices();
+        check_ports();
+        const uint64_t now = now_ns();
+        if (next_due_.load(std::memory_order_acquire) <= now) {
+            const std::lock_guard lock(run_mutex_);
+            run_due(now);
+            continue;
+        }
+        adapter_.mover().maps().collect();
+        sleep(doorbell);
+    }
+}
+
+void Engine::help()
+{
+    const uint64_t due = next_due_.load(std::memory_order_relaxed);
+    if (due == kNever || adapter_.thread_executor()) {
+        return;
+    }
+    const uint64_t now = now_ns();
+    if (due > now || !run_mutex_.try_lock()) {
+        return;
+    }
+    run_due(now);
+    run_mutex_.unlock();
+}
+
+void Engine::schedule(const Task &task)
+{
+    {
+        const std::lock_guard lock(tasks_mutex_);
+        tasks_.push(task);
+        next_due_.store(tasks_.top().due, std::memory_order_seq_cst);
+    }
+    if (task.due < sleeping_until_.load(std::memory_order_seq_cst)) {
+        ring_doorbell(adapter_.host().self());
+    }
+}
+
+/// Runs what is due at `now`, in order of time. The caller holds run_mutex_.
+void Engine::run_due(uint64_t now)
+{
+    for (;;) {
+        Task task;
+        {
+            const std::lock_guard lock(tasks_mutex_);
+            if (tasks_.empty() || tasks_.top().due > now) {
+                next_due_.store(tasks_.empty() ? kNever : tasks_.top().due, std::memory_order_release);
+                return;
+            }
+            task = tasks_.top();
+            tasks_.pop();
+        }
+        perform(task, now);
+    }
+}
+
+void Engine::perform(const Task &task, uint64_t now)
+{
+    if (task.kind == Kind::completion_event) {
+        if (Cq *cq = adapter_.cqs.get(task.number)) {
+            adapter_.host().self().counters.events.fetch_add(1, std::memory_order_relaxed);
+            adapter_.sink().completion_event(*cq);
+        }
+    } else if (Qp *qp = adapter_.qps.get(task.number)) {
+        qp->run(now);
+    }
+}
+
+void Engine::deliver_cq_event(uint32_t number)
+{
+    Cq *cq = adapter_.cqs.get(number);
+    if (cq == nullptr) {
+        return;
+    }
+    const uint64_t due = cq->shared().event_at.load(std::memory_order_relaxed);
+    const Task task{due, Kind::completion_event, number};
+    if (due == 0 || due <= now_ns()) {
+        perform(task, 0);
+    } else {
+        schedule(task);
+    }
+}
+
+void Engine::drain_notices()
+{
+    ProcessSlot &self = adapter_.host().self();
+    const std::lock_guard lock(run_mutex_);
+    for_each_dirty(self.dirty_cqs, [this](uint32_t index) { handle_cq(index); });
+    for_each_dirty(self.dirty_qps, [this](uint32_t index) { handle_qp(index); });
+    for_each_dirty(self.dirty_srqs, [this](uint32_t index) { handle_srq(index); });
+}
+
+void Engine::handle_cq(uint32_t index)
+{
+    Cq *cq = adapter_.cqs.at(index);
+    if (cq == nullptr) {
+        return;
+    }
+    const uint32_t notices = cq->shared().notices.exchange(0, std::memory_order_acquire);
+    if ((notices & QueueFlags::kCqEvent) != 0) {
+        deliver_cq_event(cq->number());
+    }
+    if ((notices & QueueFlags::kCqError) != 0) {
+        adapter_.sink().cq_error(*cq);
+        adapter_.sink().completion_event(*cq);  // wakes who waits for completions that will not come
+    }
+}
+
+void Engine::handle_qp(uint32_t index)
+{
+    Qp *qp = adapter_.qps.at(index);
+    if (qp == nullptr) {
+        return;
+    }
+    const uint32_t notices = qp->shared().notices.exchange(0, std::memory_order_acquire);
+    if ((notices & QueueFlags::kQpCommEst) != 0) {
+        adapter_.sink().qp_event(*qp, QpEvent::established);
+    }
+    if ((notices & QueueFlags::kQpAccessError) != 0) {
+        adapter_.sink().qp_event(*qp, QpEvent::access_error);
+    }
+    if ((notices & QueueFlags::kQpRequestError) != 0) {
+        adapter_.sink().qp_event(*qp, QpEvent::request_error);
+    }
+    if ((notices & QueueFlags::kQpFatal) != 0) {
+        adapter_.sink().qp_event(*qp, QpEvent::fatal);
+    }
+    if ((notices & QueueFlags::kQpError) != 0) {
+        qp->flush();
+    }
+}
+
+void Engine::handle_srq(uint32_t index)
+{
+    Srq *srq = adapter_.srqs.at(index);
+    if (srq != nullptr && (srq->shared().notices.exchange(0, std::memory_order_acquire) & QueueFlags::kSrqLimit) != 0) {
+        adapter_.sink().srq_limit(*srq);
+    }
+}
+
+void Engine::check_ports()
+{
+    const uint32_t down = adapter_.host().header().faults.ports_down.load(std::memory_order_acquire);
+    const uint32_t changed = down ^ ports_seen_;
+    ports_seen_ = down;
+    for (uint32_t link = 0; changed >> link != 0 && link < kMaxLinks; ++link) {
+        if ((changed >> link & 1) != 0) {
+            adapter_.sink().port_changed(link, (down >> link & 1) == 0);
+        }
+    }
+}
+
+void Engine::sleep(uint32_t seen_doorbell)
+{
+    ProcessSlot &self = adapter_.host().self();
+    const uint64_t due = next_due_.load(std::memory_order_acquire);
+    sleeping_until_.store(due, std::memory_order_seq_cst);
+    self.sleeping.store(1, std::memory_order_seq_cst);
+    // A task that came between the two lines above and this one shows here.
+    const uint64_t latest = next_due_.load(std::memory_order_seq_cst);
+    if (latest >= due) {
+        const uint64_t now = now_ns();
+        const uint64_t early = adapter_.host().modelled() ? kSpinNs : 0;
+        if (due == kNever) {
+            syscall(SYS_futex, &self.doorbell, FUTEX_WAIT, seen_doorbell, nullptr, nullptr, 0);
+        } else if (due > now + early) {
+            const uint64_t wait = due - now - early;
+            const timespec timeout{static_cast<time_t>(wait / 1'000'000'000), static_cast<long>(wait % 1'000'000'000)};
+            syscall(SYS_futex, &self.doorbell, FUTEX_WAIT, seen_doorbell, &timeout, nullptr, 0);
+        }
+    }
+    self.sleeping.store(0, std::memory_order_relaxed);
+    sleeping_until_.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace softhca

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the operations share: finding the peer, listing local memory, and moving the bytes under the model and the faults.
+#include "transport/execute.h"
+
+#include <algorithm>
+
+#include "core/qp_state.h"
+#include "transport/adapter.h"
+#include "transport/qp.h"
+#include "transport/responder.h"
+
+namespace softhca {
+
+namespace {
+
+constexpr uint64_t kBurst = 4 << 20;  ///< bytes moved under one AccessGuard: bounds how long a deregistration waits
+
+bool ports_up(Host &host, uint32_t mine, uint32_t peer)
+{
+    const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
+    return down == 0 || ((down >> mine | down >> peer) & 1) == 0;
+}
+
+QpType partner(QpType type) { return type == QpType::xrc_send ? QpType::xrc_recv : type; }
+
+}  // namespace
+
+bool Target::find(Qp &sender, const Wqe &wqe)
+{
+    Host &host = sender.adapter().host();
+    const QpShared &mine = sender.shared();
+    qp_number = mine.peer_number;
+    slot = ObjectNumber::process(qp_number);
+    if (!host.alive(slot) || qp_dropped(host.header().faults, sender.number()) ||
+        !ports_up(host, mine.link, mine.peer_link)) {
+        return false;
+    }
+    guard_.emplace(host, slot);
+    qp = host.qp(qp_number);
+    if (qp == nullptr || qp->type != partner(mine.type) || qp->link != mine.peer_link ||
+        qp->peer_number != sender.number() || qp->peer_link != mine.link ||
+        !responds(qp->state.load(std::memory_order_acquire))) {
+        return false;
+    }
+    pd = qp->pd;
+    cq = qp->recv_cq;
+    if (mine.type != QpType::xrc_send) {
+        srq = qp->srq != 0 ? host.srq(qp->srq) : nullptr;
+        return true;
+    }
+    // The queue addressed says whose memory and protection domain the message is for.
+    slot = ObjectNumber::process(wqe.srq);
+    if (!host.alive(slot)) {
+        return false;
+    }
+    srq_guard_.emplace(host, slot);
+    srq = host.srq(wqe.srq);
+    bad_srq = srq == nullptr || srq->xrc_domain == 0 || srq->xrc_domain != qp->xrc_domain;
+    if (!bad_srq) {
+        pd = srq->pd;
+        cq = srq->cq;
+    }
+    return true;
+}
+
+bool gather_list(Qp &qp, Wqe &wqe, uint32_t need, Pieces *pieces)
+{
+    if (wqe.is_inline) {
+        pieces->add(reinterpret_cast<uint64_t>(wqe.inline_data()), wqe.length);
+        return true;
+    }
+    Host &host = qp.adapter().host();
+    for (uint32_t i = 0; i < wqe.num_sge; ++i) {
+        const Sge &sge = wqe.sges()[i];
+        if (sge.length == 0) {
+            continue;
+        }
+        KeyEntry *entry = KeyNumber::process(sge.lkey) == host.slot() ? host.key(sge.lkey) : nullptr;
+        uint64_t address;
+        if (entry == nullptr || entry->kind != KeyKind::region ||
+            check_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length, need, &address) !=
+                KeyCheck::ok) {
+            return false;
+        }
+        pieces->add(address, sge.length);
+    }
+    return true;
+}
+
+uint64_t receive_visible_at(Qp &qp, const Wqe &wqe, uint64_t now)
+{
+    if (!qp.adapter().stamped()) {
+        return 0;
+    }
+    const FabricHeader &header = qp.adapter().host().header();
+    const uint64_t delay = header.faults.delay_completions_ns.load(std::memory_order_relaxed);
+    const uint64_t end = wqe.booking.arrival_end + header.config.nic.completion_ns;
+    return std::max(end, delay != 0 && now == 0 ? now_ns() : now) + delay;
+}
+
+Outcome place(Qp &qp, Wqe &wqe, const Target &target, const KeyEntry *key, const Pieces &local, const Pieces &remote,
+              bool paced, uint64_t now, MoveResult *failed)
+{
+    Adapter &adapter = qp.adapter();
+    Host &host = adapter.host();
+    const Faults &faults = host.header().faults;
+    const uint64_t total = wqe.length;
+    const uint64_t segment = faults.segment_bytes.load(std::memory_order_relaxed);
+    const bool backwards = faults.out_of_order.load(std::memory_order_relaxed) != 0 && segment != 0;
+    const bool modelled = paced && host.modelled();
+    *failed = MoveResult::ok;
+    for (;;) {
+        const uint64_t rest = total - wqe.progress;
+        uint64_t length = std::min(rest, kBurst);
+        if (modelled) {
+            length = std::min(length, next_chunk(rest));
+            const uint64_t due = arrival_at(wqe.booking, host.header().config.nic, total, wqe.progress + length);
+            if (now < due && (now = now_ns()) < due) {
+                return Outcome::again(due);
+            }
+        }
+        if (segment != 0) {
+            length = std::min(length, segment);
+        }
+        const uint64_t offset = backwards ? rest - length : wqe.progress;
+        const bool whole = length == total;
+        const Pieces from = whole ? local : local.slice(offset, length);
+        const Pieces to = whole ? remote : remote.slice(offset, length);
+        *failed = wqe.reads() ? adapter.mover().read(target.slot, key, to, from)
+                              : adapter.mover().write(target.slot, key, from, to);
+        if (*failed != MoveResult::ok) {
+            return Outcome::silence();
+        }
+        wqe.progress += length;
+        if (wqe.progress >= total) {
+            break;
+        }
+        if (segment == 0 && !modelled) {
+            return Outcome::again(0);
+        }
+        if (segment != 0) {
+            return Outcome::again(now_ns() + faults.segment_pause_ns.load(std::memory_order_relaxed));
+        }
+    }
+    if (modelled) {
+        record(host.self().lateness, wqe.booking.arrival_end, now_ns());
+    }
+    return Outcome::complete();
+}
+
+Outcome execute(Qp &qp, Wqe &wqe, uint64_t now)
+{
+    switch (wqe.opcode) {
+    case WrOpcode::send:
+    case WrOpcode::send_imm:
+    case WrOpcode::send_invalidate:
+        return qp.attributes().type == QpType::ud ? execute_datagram(qp, wqe, now) : execute_send(qp, wqe, now);
+    case WrOpcode::rdma_write:
+    case WrOpcode::rdma_write_imm:
+        return execute_write(qp, wqe, now);
+    case WrOpcode::rdma_read:
+        return execute_read(qp, wqe, now);
+    case WrOpcode::compare_swap:
+    case WrOpcode::fetch_add:
+        return execute_atomic(qp, wqe, now);
+    case WrOpcode::bind_mw:
+        return execute_bind(qp, wqe);
+    case WrOpcode::local_invalidate:
+        return execute_invalidate(qp, wqe);
+    }
+    return Outcome::complete(WcStatus::local_qp_operation_error);
+}
+
+}  // namespace softhca

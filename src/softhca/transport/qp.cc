@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Creation, modification and destruction of queue pairs.
+#include "transport/qp.h"
+
+#include <cerrno>
+
+#include "core/qp_state.h"
+#include "transport/adapter.h"
+#include "transport/cq.h"
+#include "transport/responder.h"
+#include "transport/srq.h"
+
+namespace softhca {
+
+Qp::Qp(Adapter &adapter, const Attributes &attributes, QpShared *shared, uint32_t number)
+    : adapter_(adapter), attributes_(attributes), shared_(shared), number_(number),
+      ring_(std::max<uint32_t>(attributes.max_send_wr, 1), attributes.max_send_sge, attributes.max_inline)
+{
+}
+
+Qp *Qp::create(Adapter &adapter, const Attributes &attributes)
+{
+    Host &host = adapter.host();
+    const auto index = host.qp_indices.take();
+    if (!index) {
+        return nullptr;
+    }
+    QpShared &shared = host.tables().qps[*index];
+    if (!allocate_ring(host, shared.ring, attributes.max_recv_wr, attributes.max_recv_sge)) {
+        host.qp_indices.give_back(*index);
+        return nullptr;
+    }
+    shared.state.store(QpState::reset, std::memory_order_relaxed);
+    shared.type = attributes.type;
+    shared.device = attributes.device;
+    shared.pd = attributes.pd;
+    shared.recv_cq = attributes.recv_cq == nullptr ? 0 : attributes.recv_cq->number();
+    shared.srq = attributes.srq == nullptr ? 0 : attributes.srq->number();
+    shared.xrc_domain = attributes.xrc_domain;
+    shared.access = 0;
+    shared.peer_number = 0;
+    shared.established.store(0, std::memory_order_relaxed);
+    shared.notices.store(0, std::memory_order_relaxed);
+    shared.claim.valid.store(0, std::memory_order_relaxed);
+    const uint32_t number = adapter.next_number(*index);
+    Qp *qp = new Qp(adapter, attributes, &shared, number);
+    for (Cq *cq : {attributes.send_cq, attributes.recv_cq}) {
+        if (cq != nullptr) {
+            cq->users.fetch_add(1, std::memory_order_relaxed);
+        }
+    }
+    if (attributes.srq != nullptr) {
+        attributes.srq->users.fetch_add(1, std::memory_order_relaxed);
+    }
+    adapter.qps.put(*index, qp);
+    shared.number.store(number, std::memory_order_release);
+    return qp;
+}
+
+Qp::~Qp()
+{
+    Host &host = adapter_.host();
+    const uint32_t index = ObjectNumber::index(number_);
+    Change reset;
+    reset.mask = qp_attr::kState;
+    reset.state = QpState::reset;
+    modify(reset);
+    {
+        const std::lock_guard lock(adapter_.engine().run_mutex());
+        shared_->number.store(0, std::memory_order_seq_cst);
+        adapter_.qps.drop(index);
+    }
+    host.wait_for_accesses();
+    for (Cq *cq : {attributes_.send_cq, attributes_.recv_cq}) {
+        if (cq != nullptr) {
+            cq->users.fetch_sub(1, std::memory_order_relaxed);
+        }
+    }
+    if (attributes_.srq != nullptr) {
+        attributes_.srq->users.fetch_sub(1, std::memory_order_relaxed);
+    }
+    host.heap.release(shared_->ring.slots);
+    host.qp_indices.give_back(index);
+}
+
+namespace {
+
+/// Sets fields that a modification names.
+class Setter {
+public:
+    explicit Setter(uint32_t mask) : mask_(mask) {}
+    bool has(uint32_t bits) const { return (mask_ & bits) != 0; }
+    template <typename T>
+    void operator()(uint32_t bit, T &field, const T &value) const
+    {
+        if (has(bit)) {
+            field = value;
+        }
+    }
+
+private:
+    const uint32_t mask_;
+};
+
+}  // namespace
+
+void set_responder_fields(QpShared &shared, const Qp::Change &change)
+{
+    const Setter set(change.mask);
+    set(qp_attr::kPort, shared.link, change.link);
+    set(qp_attr::kAccessFlags, shared.access, change.access);
+    set(qp_attr::kQkey, shared.qkey, change.qkey);
+    set(qp_attr::kDestQpn, shared.peer_number, change.peer_number);
+    set(qp_attr::kAv, shared.peer_link, change.peer_link);
+    set(qp_attr::kMinRnrTimer, shared.min_rnr_timer, change.min_rnr_timer);
+    set(qp_attr::kMaxDestRdAtomic, shared.max_dest_rd_atomic, change.max_dest_rd_atomic);
+    if (set.has(qp_attr::kState)) {
+        shared.state.store(change.state, std::memory_order_seq_cst);
+    }
+}
+
+void Qp::set_requester_fields(const Change &change)
+{
+    const Setter set(change.mask);
+    set(qp_attr::kMaxQpRdAtomic, max_rd_atomic_, change.max_rd_atomic);
+    set(qp_attr::kRetryCnt, retry_count_, change.retry_count);
+    set(qp_attr::kRnrRetry, rnr_retry_, change.rnr_retry);
+    set(qp_attr::kTimeout, timeout_, change.timeout);
+    set(qp_attr::kEnSqdAsyncNotify, drained_event_, change.drained_event);
+    if (set.has(qp_attr::kPathMtu)) {
+        mtu_ = mtu_bytes(change.path_mtu);
+    }
+    if (set.has(qp_attr::kRetryCnt | qp_attr::kRnrRetry | qp_attr::kTimeout)) {
+        retry_.configure(retry_count_, rnr_retry_, ack_timeout_ns(timeout_));
+    }
+}
+
+void Qp::modify(const Change &change)
+{
+    const bool new_state = (change.mask & qp_attr::kState) != 0;
+    {
+        const std::lock_guard lock(execute_mutex_);
+        lock_qp(adapter_.host(), *shared_);
+        set_requester_fields(change);
+        set_responder_fields(*shared_, change);
+        shared_->lock.unlock();
+        if (new_state && (change.state == QpState::rts || change.state == QpState::sqd)) {
+            enter(change.state);
+        }
+    }
+    if (!new_state || (change.state != QpState::err && change.state != QpState::reset)) {
+        return;
+    }
+    // RDMA takes no lock at the responder: what is under way ends before anybody is told that the state has changed.
+    adapter_.host().wait_for_accesses();
+    if (change.state == QpState::err) {
+        flush();
+    } else {
+        clear_queues();
+    }
+}
+
+void Qp::enter(QpState state)
+{
+    if (state == QpState::rts) {
+        advance(now_ns());
+    } else if (!began_) {
+        note_drained();
+    }
+}
+
+void Qp::note_drained()
+{
+    if (drained_event_) {
+        drained_event_ = false;
+        adapter_.sink().qp_event(*this, QpEvent::drained);
+    }
+}
+
+/// Back to the state of a new queue pair: nothing outstanding, nothing left in the completion queues.
+void Qp::clear_queues()
+{
+    Host &host = adapter_.host();
+    const std::scoped_lock lock(post_mutex, execute_mutex_);
+    lock_qp(host, *shared_);
+    if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) != 0 && shared_->claim.srq != 0) {
+        if (SrqShared *srq = host.srq(shared_->claim.srq)) {
+            srq->ring.released.fetch_add(1, std::memory_order_relaxed);
+        }
+    }
+    const uint64_t tail = shared_->ring.tail.load(std::memory_order_relaxed);
+    shared_->ring.head.store(tail, std::memory_order_release);
+    shared_->established.store(0, std::memory_order_relaxed);
+    shared_->lock.unlock();
+    for (Cq *cq : {attributes_.send_cq, attributes_.recv_cq}) {
+        if (cq != nullptr) {
+            cq->purge(number_);
+        }
+    }
+    if (attributes_.srq != nullptr && attributes_.srq->cq() != nullptr) {
+        attributes_.srq->cq()->purge(number_);
+    }
+    shared_->ring.released.store(tail, std::memory_order_relaxed);
+    executed_ = posted_.load(std::memory_order_relaxed);
+    released_.store(executed_, std::memory_order_release);
+    retry_.progress();
+    wait_until_ = 0;
+    began_ = false;
+    last_receive_event_ = false;
+}
+
+int Qp::post_receive(uint64_t wr_id, const Sge *sges, uint32_t count)
+{
+    const std::lock_guard lock(receive_mutex_);
+    return post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
+}
+
+}  // namespace softhca

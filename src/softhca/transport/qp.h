@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The owner's handle of a queue pair: the requester half, and the state machine of both.
+#pragma once
+
+#include <mutex>
+
+#include "core/retry.h"
+#include "transport/wqe.h"
+#include "fabric/host.h"
+
+namespace softhca {
+
+class Adapter;
+class Cq;
+class Srq;
+
+class Qp {
+public:
+    struct Attributes {
+        QpType type = QpType::rc;
+        uint32_t device = 0;
+        uint32_t pd = 0;
+        Cq *send_cq = nullptr;
+        Cq *recv_cq = nullptr;
+        Srq *srq = nullptr;
+        uint32_t xrc_domain = 0;
+        uint32_t max_send_wr = 0;
+        uint32_t max_recv_wr = 0;
+        uint32_t max_send_sge = 0;
+        uint32_t max_recv_sge = 0;
+        uint32_t max_inline = 0;
+        bool signal_all = false;
+    };
+
+    /// What a modification sets; fields count where `mask` (qp_attr bits) names them.
+    struct Change {
+        uint32_t mask = 0;
+        QpState state = QpState::reset;
+        uint32_t link = 0;
+        uint32_t access = 0;
+        uint32_t qkey = 0;
+        uint32_t peer_number = 0;
+        uint32_t peer_link = 0;
+        uint8_t min_rnr_timer = 0;
+        uint8_t retry_count = 0;
+        uint8_t rnr_retry = 0;
+        uint8_t timeout = 0;
+        uint8_t path_mtu = 0;
+        uint8_t max_rd_atomic = 0;
+        uint8_t max_dest_rd_atomic = 0;
+        bool drained_event = false;
+    };
+
+    static Qp *create(Adapter &adapter, const Attributes &attributes);
+    ~Qp();
+    Qp(const Qp &) = delete;
+    Qp &operator=(const Qp &) = delete;
+
+    /// Applies a modification that was found legal.
+    void modify(const Change &change);
+
+    /// The free entry `ahead` of the next one of the send queue, cleared; nullptr when the queue is full. Under post_mutex.
+    Wqe *reserve_send(uint64_t ahead = 0);
+    /// Makes the reserved entry a posted one; with the timing model it gets its place on the wire here. Under post_mutex.
+    void commit_send(Wqe &wqe);
+    /// Starts what was committed: runs it now, or hands it to the engine.
+    void kick();
+    std::mutex post_mutex;
+
+    /// 0, ENOMEM when full, EINVAL for too many elements.
+    int post_receive(uint64_t wr_id, const Sge *sges, uint32_t count);
+
+    /// Runs the send queue; for the engine.
+    void run(uint64_t now);
+    /// Completes everything outstanding with the flush status; the state is error.
+    void flush();
+    /// Gives send-queue entries below `position` back; the poller of the send queue's completions calls it.
+    void release_send(uint64_t position) { released_.store(position, std::memory_order_release); }
+
+    QpState state() const { return shared_->state.load(std::memory_order_acquire); }
+    uint32_t number() const { return number_; }
+    QpShared &shared() { return *shared_; }
+    Adapter &adapter() { return adapter_; }
+    const Attributes &attributes() const { return attributes_; }
+    uint32_t send_capacity() const { return ring_.capacity(); }
+    uint8_t max_rd_atomic() const { return max_rd_atomic_; }
+    uint32_t mtu() const { return mtu_; }
+
+    void *cookie = nullptr;
+
+private:
+    Qp(Adapter &adapter, const Attributes &attributes, QpShared *shared, uint32_t number);
+    void set_requester_fields(const Change &change);
+    void enter(QpState state);
+    void advance(uint64_t now);
+    bool handle(Wqe &wqe, uint64_t now);
+    void finish(Wqe &wqe, WcStatus status, uint64_t now);
+    void fail(WcStatus status);
+    void complete_send(const Wqe &wqe, WcStatus status, uint64_t visible_at);
+    void flush_sends();
+    void flush_receives();
+    void clear_queues();
+    void note_drained();
+    uint64_t send_visible_at(const Wqe &wqe, uint64_t now);
+
+    Adapter &adapter_;
+    const Attributes attributes_;
+    QpShared *shared_;
+    const uint32_t number_;
+    SendRing ring_;
+    RetryState retry_;
+    // Send-queue indices count up for ever: released_ <= executed_ <= posted_.
+    std::atomic<uint64_t> posted_{0};    ///< under post_mutex; release: the entry is whole
+    std::atomic<uint64_t> released_{0};  ///< moved by whoever polls
+    std::mutex execute_mutex_;           ///< guards the rest of the requester; taken after post_mutex, before shared locks
+    uint64_t executed_ = 0;
+    uint64_t wait_until_ = 0;
+    bool began_ = false;  ///< the work request at the head has been tried
+    std::atomic<bool> queued_{false};  ///< the engine has been asked to run this queue pair as soon as it can
+    bool drained_event_ = false;
+    bool last_receive_event_ = false;
+    uint8_t retry_count_ = 0;
+    uint8_t rnr_retry_ = 0;
+    uint8_t timeout_ = 0;
+    uint8_t max_rd_atomic_ = 0;
+    uint32_t mtu_ = 4096;
+    std::mutex receive_mutex_;
+};
+
+/// The part of a modification that the responder half is made of. Under the queue pair's lock.
+void set_responder_fields(QpShared &shared, const Qp::Change &change);
+
+}  // namespace softhca

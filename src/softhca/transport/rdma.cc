@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// RDMA write, with and without immediate, RDMA read, and atomic operations.
+#include <cstring>
+
+#include "core/qp_state.h"
+#include "transport/adapter.h"
+#include "transport/send.h"
+
+namespace softhca {
+
+namespace {
+
+constexpr uint64_t kAtomicBytes = 8;
+
+/// Finds the remote memory of an RDMA operation. success, or what the responder answers.
+WcStatus remote_memory(Qp &qp, const Wqe &wqe, const Target &target, uint32_t need, const KeyEntry **key, Pieces *pieces)
+{
+    if (target.bad_srq || (target.qp->access & need) != need) {
+        return WcStatus::remote_invalid_request;
+    }
+    if (wqe.length == 0) {
+        return WcStatus::success;
+    }
+    Host &host = qp.adapter().host();
+    KeyEntry *entry = KeyNumber::process(wqe.rkey) == target.slot ? host.key(wqe.rkey) : nullptr;
+    uint64_t address;
+    if (entry == nullptr || check_key(*entry, wqe.rkey, target.pd, target.qp_number, wqe.remote_address, wqe.length, need,
+                                      &address) != KeyCheck::ok) {
+        return WcStatus::remote_access_error;
+    }
+    *key = entry;
+    pieces->add(address, wqe.length);
+    return WcStatus::success;
+}
+
+Outcome refuse_locked(Qp &qp, Target &target, WcStatus status)
+{
+    const ResponderLock lock(qp.adapter().host(), *target.qp);
+    return refuse(qp, target, status);
+}
+
+/// What the requester learns of a move that failed.
+Outcome move_failed(Qp &qp, Target &target, MoveResult failed, bool locked)
+{
+    switch (failed) {
+    case MoveResult::local_fault:
+        return Outcome::complete(WcStatus::local_protection_error);
+    case MoveResult::gone:
+        return unanswered(qp);
+    default:
+        return locked ? refuse(qp, target, WcStatus::remote_access_error)
+                      : refuse_locked(qp, target, WcStatus::remote_access_error);
+    }
+}
+
+/// An RDMA write with immediate holds the responder while it places data, because it ends in a receive.
+Outcome write_with_receive(Qp &qp, Wqe &wqe, Target &target, const Pieces &local, uint64_t now)
+{
+    const ResponderLock lock(qp.adapter().host(), *target.qp);
+    const KeyEntry *key = nullptr;
+    Pieces remote;
+    const WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
+    if (status != WcStatus::success) {
+        return refuse(qp, target, status);
+    }
+    Outcome outcome = Outcome::silence();
+    const RecvWqe *receive = find_receive(qp, wqe, target, &outcome);
+    if (receive == nullptr) {
+        return outcome;
+    }
+    MoveResult failed;
+    const Outcome placed = place(qp, wqe, target, key, local, remote, true, now, &failed);
+    if (failed != MoveResult::ok) {
+        return move_failed(qp, target, failed, true);
+    }
+    return placed.kind == Outcome::Kind::complete ? finish_receive(qp, wqe, target, *receive, now) : placed;
+}
+
+}  // namespace
+
+Outcome execute_write(Qp &qp, Wqe &wqe, uint64_t now)
+{
+    Pieces local;
+    if (!gather_list(qp, wqe, 0, &local)) {
+        return Outcome::complete(WcStatus::local_protection_error);
+    }
+    Target target;
+    if (!target.find(qp, wqe)) {
+        return unanswered(qp);
+    }
+    if (wqe.opcode == WrOpcode::rdma_write_imm) {
+        return write_with_receive(qp, wqe, target, local, now);
+    }
+    const KeyEntry *key = nullptr;
+    Pieces remote;
+    const WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
+    if (status != WcStatus::success) {
+        return refuse_locked(qp, target, status);
+    }
+    MoveResult failed;
+    const Outcome placed = place(qp, wqe, target, key, local, remote, true, now, &failed);
+    if (failed != MoveResult::ok) {
+        return move_failed(qp, target, failed, false);
+    }
+    note_established(qp.adapter(), *target.qp, target.qp_number);
+    return placed;
+}
+
+Outcome execute_read(Qp &qp, Wqe &wqe, uint64_t now)
+{
+    Pieces local;
+    if (qp.max_rd_atomic() == 0) {
+        return Outcome::complete(WcStatus::local_qp_operation_error);
+    }
+    if (!gather_list(qp, wqe, access_flag::kLocalWrite, &local)) {
+        return Outcome::complete(WcStatus::local_protection_error);
+    }
+    Target target;
+    if (!target.find(qp, wqe)) {
+        return unanswered(qp);
+    }
+    const KeyEntry *key = nullptr;
+    Pieces remote;
+    WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteRead, &key, &remote);
+    if (status == WcStatus::success && target.qp->max_dest_rd_atomic == 0) {
+        status = WcStatus::remote_invalid_request;
+    }
+    if (status != WcStatus::success) {
+        return refuse_locked(qp, target, status);
+    }
+    MoveResult failed;
+    const Outcome placed = place(qp, wqe, target, key, local, remote, true, now, &failed);
+    if (failed != MoveResult::ok) {
+        return move_failed(qp, target, failed, false);
+    }
+    note_established(qp.adapter(), *target.qp, target.qp_number);
+    return placed;
+}
+
+namespace {
+
+/// Reads, computes and writes back under the lock of the memory's process: atomic among the operations of this device,
+/// which is what IBV_ATOMIC_HCA promises.
+MoveResult apply_atomic(Qp &qp, const Wqe &wqe, const Target &target, const KeyEntry *key, const Pieces &remote,
+                        uint64_t *before)
+{
+    Adapter &adapter = qp.adapter();
+    Host &host = adapter.host();
+    Pieces mine;
+    mine.add(reinterpret_cast<uint64_t>(before), kAtomicBytes);
+    OwnedLock &lock = host.process(target.slot).atomics;
+    lock.lock(host, [] {});
+    MoveResult moved = adapter.mover().read(target.slot, key, remote, mine);
+    const bool swaps = wqe.opcode == WrOpcode::fetch_add || *before == wqe.compare_add;
+    if (moved == MoveResult::ok && swaps) {
+        uint64_t after = wqe.opcode == WrOpcode::fetch_add ? *before + wqe.compare_add : wqe.swap;
+        Pieces result;
+        result.add(reinterpret_cast<uint64_t>(&after), kAtomicBytes);
+        moved = adapter.mover().write(target.slot, key, result, remote);
+    }
+    lock.unlock();
+    return moved;
+}
+
+}  // namespace
+
+Outcome execute_atomic(Qp &qp, Wqe &wqe, uint64_t now)
+{
+    Adapter &adapter = qp.adapter();
+    Pieces local;
+    if (qp.max_rd_atomic() == 0) {
+        return Outcome::complete(WcStatus::local_qp_operation_error);
+    }
+    if (!gather_list(qp, wqe, access_flag::kLocalWrite, &local)) {
+        return Outcome::complete(WcStatus::local_protection_error);
+    }
+    if (local.length() < kAtomicBytes) {
+        return Outcome::complete(WcStatus::local_length_error);
+    }
+    if (adapter.host().modelled() && now < wqe.booking.arrival_end && now_ns() < wqe.booking.arrival_end) {
+        return Outcome::again(wqe.booking.arrival_end);
+    }
+    Target target;
+    if (!target.find(qp, wqe)) {
+        return unanswered(qp);
+    }
+    const KeyEntry *key = nullptr;
+    Pieces remote;
+    WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteAtomic, &key, &remote);
+    if (status == WcStatus::success && (wqe.remote_address % kAtomicBytes != 0 || target.qp->max_dest_rd_atomic == 0)) {
+        status = WcStatus::remote_invalid_request;
+    }
+    if (status != WcStatus::success) {
+        return refuse_locked(qp, target, status);
+    }
+    uint64_t before = 0;
+    const MoveResult moved = apply_atomic(qp, wqe, target, key, remote, &before);
+    if (moved != MoveResult::ok) {
+        return move_failed(qp, target, moved, false);
+    }
+    Pieces result;
+    result.add(reinterpret_cast<uint64_t>(&before), kAtomicBytes);
+    const MoveResult returned =
+        adapter.mover().write(adapter.host().slot(), nullptr, result, local.slice(0, kAtomicBytes));
+    note_established(adapter, *target.qp, target.qp_number);
+    return Outcome::complete(returned == MoveResult::ok ? WcStatus::success : WcStatus::local_protection_error);
+}
+
+}  // namespace softhca

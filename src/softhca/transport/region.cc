@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/region.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "transport/adapter.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace softhca {
+
+namespace {
+
+/// Brings the pages in as pinning would, and finds out whether they are there: 0 or EFAULT.
+int populate(const RegionAttributes &attributes)
+{
+    const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    const uint64_t begin = attributes.address & ~(page - 1);
+    const uint64_t length = attributes.address + attributes.length - begin;
+    const int advice =
+        (attributes.access & access_flag::kLocalWrite) != 0 ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+    int status;
+    do {
+        status = madvise(reinterpret_cast<void *>(begin), length, advice);
+    } while (status != 0 && (errno == EINTR || errno == EAGAIN));
+    if (status == 0) {
+        return 0;
+    }
+    if (errno != EINVAL) {
+        return EFAULT;
+    }
+    // A kernel before 5.14, or a mapping (of a device) that can't be populated: at least it must exist.
+    return msync(reinterpret_cast<void *>(begin), length, MS_ASYNC) == 0 ? 0 : EFAULT;
+}
+
+void spin_until(uint64_t time)
+{
+    while (now_ns() < time) {
+        cpu_relax();
+    }
+}
+
+}  // namespace
+
+uint32_t take_key(Adapter &adapter) { return adapter.host().key_indices.take().value_or(0); }
+
+void give_key_back(Adapter &adapter, uint32_t index) { adapter.host().key_indices.give_back(index); }
+
+uint32_t next_key(Adapter &adapter, uint32_t index)
+{
+    return KeyNumber::make(adapter.host().slot(), index, static_cast<uint8_t>(adapter.next_generation()));
+}
+
+int check_registration(Adapter &adapter, const RegionAttributes &attributes)
+{
+    Host &host = adapter.host();
+    const uint64_t begin = now_ns();
+    if (take_registration_failure(host.header().faults)) {
+        return ENOMEM;
+    }
+    const int status = populate(attributes);
+    if (status == 0 && host.modelled()) {
+        spin_until(begin + registration_time_ns(host.header().config.nic, attributes.length));
+    }
+    return status;
+}
+
+uint32_t publish_region(Adapter &adapter, uint32_t index, const RegionAttributes &attributes, const Share &share)
+{
+    Host &host = adapter.host();
+    KeyEntry &entry = host.tables().keys[index];
+    entry.pd = attributes.pd;
+    entry.access = attributes.access;
+    entry.kind = KeyKind::region;
+    entry.bound_qp = 0;
+    entry.region_key = 0;
+    entry.start = (attributes.access & access_flag::kZeroBased) != 0 ? 0 : attributes.iova;
+    entry.length = attributes.length;
+    entry.host = attributes.address;
+    entry.share_fd = share.fd;
+    entry.share_offset = share.offset;
+    entry.share_id = share.fd < 0 ? 0 : adapter.next_share();
+    const uint32_t key = next_key(adapter, index);
+    entry.key.store(key, std::memory_order_release);
+    host.self().counters.registered_bytes.fetch_add(attributes.length, std::memory_order_relaxed);
+    return key;
+}
+
+void withdraw_region(Adapter &adapter, uint32_t index)
+{
+    Host &host = adapter.host();
+    KeyEntry &entry = host.tables().keys[index];
+    entry.key.store(0, std::memory_order_seq_cst);
+    host.wait_for_accesses();
+    host.self().counters.registered_bytes.fetch_sub(entry.length, std::memory_order_relaxed);
+}
+
+}  // namespace softhca

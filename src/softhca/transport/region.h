@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Registering memory: publishing keys and taking them back.
+#pragma once
+
+#include <cstdint>
+
+#include "fabric/host.h"
+#include "fabric/share.h"
+
+namespace softhca {
+
+class Adapter;
+
+struct RegionAttributes {
+    uint64_t address = 0;
+    uint64_t length = 0;
+    uint64_t iova = 0;
+    uint32_t pd = 0;
+    uint32_t access = 0;
+};
+
+/// Takes a table entry; 0 when there is none left.
+uint32_t take_key(Adapter &adapter);
+void give_key_back(Adapter &adapter, uint32_t index);
+/// The next key for an entry: never one used for it before, as far as 8 bits go.
+uint32_t next_key(Adapter &adapter, uint32_t index);
+
+/// 0, or why this memory can't be registered: EFAULT when it isn't there or can't be written as asked, ENOMEM when a fault
+/// asks for it. Takes the time that the model says.
+int check_registration(Adapter &adapter, const RegionAttributes &attributes);
+/// Fills the entry and makes its key valid; the key. `share`: how others may map the memory.
+uint32_t publish_region(Adapter &adapter, uint32_t index, const RegionAttributes &attributes, const Share &share);
+/// Makes the key invalid; returns when nobody uses it any more.
+void withdraw_region(Adapter &adapter, uint32_t index);
+
+}  // namespace softhca

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The requester half of a queue pair: work requests in order, retries, completions and flushing.
+#include <algorithm>
+
+#include "core/qp_state.h"
+#include "transport/adapter.h"
+#include "transport/cq.h"
+#include "transport/execute.h"
+#include "transport/qp.h"
+#include "transport/responder.h"
+#include "transport/srq.h"
+
+namespace softhca {
+
+namespace {
+
+WcOpcode completion_opcode(WrOpcode opcode)
+{
+    switch (opcode) {
+    case WrOpcode::rdma_write:
+    case WrOpcode::rdma_write_imm:
+        return WcOpcode::rdma_write;
+    case WrOpcode::rdma_read:
+        return WcOpcode::rdma_read;
+    case WrOpcode::compare_swap:
+        return WcOpcode::compare_swap;
+    case WrOpcode::fetch_add:
+        return WcOpcode::fetch_add;
+    case WrOpcode::local_invalidate:
+        return WcOpcode::local_invalidate;
+    case WrOpcode::bind_mw:
+        return WcOpcode::bind_mw;
+    default:
+        return WcOpcode::send;
+    }
+}
+
+bool local_operation(WrOpcode opcode)
+{
+    return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
+}
+
+}  // namespace
+
+Wqe *Qp::reserve_send(uint64_t ahead)
+{
+    const uint64_t posted = posted_.load(std::memory_order_relaxed) + ahead;
+    if (posted - released_.load(std::memory_order_acquire) >= ring_.capacity()) {
+        return nullptr;
+    }
+    Wqe *wqe = &ring_.at(posted);
+    *wqe = Wqe{};
+    return wqe;
+}
+
+void Qp::commit_send(Wqe &wqe)
+{
+    Host &host = adapter_.host();
+    if (host.modelled() && !local_operation(wqe.opcode)) {
+        const NicParameters &nic = host.header().config.nic;
+        const uint32_t peer_link = attributes_.type == QpType::ud ? wqe.destination.link : shared_->peer_link;
+        const uint32_t peer_number = attributes_.type == QpType::ud ? wqe.remote_qp : shared_->peer_number;
+        LinkPair &mine = host.self().links[shared_->link];
+        LinkPair &peer = host.process(ObjectNumber::process(peer_number)).links[std::min(peer_link, kMaxLinks - 1)];
+        wqe.booking = wqe.reads() ? book_read(nic, peer.egress, mine.ingress, now_ns(), wqe.length)
+                                  : book_transfer(nic, mine.egress, peer.ingress, now_ns(), wqe.length);
+    }
+    posted_.fetch_add(1, std::memory_order_release);
+}
+
+void Qp::kick()
+{
+    if (adapter_.thread_executor() && state() == QpState::rts) {
+        if (!queued_.exchange(true, std::memory_order_acq_rel)) {
+            adapter_.engine().schedule_qp(number_, 0);
+        }
+        return;
+    }
+    const std::lock_guard lock(execute_mutex_);
+    advance(adapter_.host().modelled() || wait_until_ != 0 ? now_ns() : 0);
+}
+
+void Qp::run(uint64_t now)
+{
+    queued_.store(false, std::memory_order_release);
+    const std::lock_guard lock(execute_mutex_);
+    advance(now);
+}
+
+void Qp::advance(uint64_t now)
+{
+    while (executed_ != posted_.load(std::memory_order_acquire)) {
+        const QpState current = state();
+        if (current == QpState::err || current == QpState::sqe) {
+            flush_sends();
+            return;
+        }
+        if (current != QpState::rts && !(current == QpState::sqd && began_)) {
+            return;
+        }
+        if (wait_until_ != 0 && now < wait_until_) {
+            return;  // the engine has it on its list
+        }
+        wait_until_ = 0;
+        if (!handle(ring_.at(executed_), now)) {
+            return;
+        }
+    }
+}
+
+/// One try of the work request at the head. False: it must wait.
+bool Qp::handle(Wqe &wqe, uint64_t now)
+{
+    const Outcome outcome = execute(*this, wqe, now);
+    began_ = true;
+    switch (outcome.kind) {
+    case Outcome::Kind::complete:
+        finish(wqe, outcome.status, now);
+        return true;
+    case Outcome::Kind::again:
+        if (outcome.time == 0) {
+            return true;
+        }
+        wait_until_ = outcome.time;
+        break;
+    case Outcome::Kind::rnr:
+        adapter_.host().self().counters.rnr_naks.fetch_add(1, std::memory_order_relaxed);
+        if (retry_.on_rnr(now_ns(), outcome.time, &wait_until_) == RetryState::Verdict::exhausted) {
+            finish(wqe, WcStatus::rnr_retry_exceeded, now);
+            return true;
+        }
+        break;
+    case Outcome::Kind::silence:
+        adapter_.host().self().counters.retransmissions.fetch_add(1, std::memory_order_relaxed);
+        if (retry_.on_silence(now_ns(), &wait_until_) == RetryState::Verdict::exhausted) {
+            finish(wqe, WcStatus::retry_exceeded, now);
+            return true;
+        }
+        break;
+    }
+    adapter_.engine().schedule_qp(number_, wait_until_);
+    return false;
+}
+
+uint64_t Qp::send_visible_at(const Wqe &wqe, uint64_t now)
+{
+    if (!adapter_.stamped()) {
+        return 0;
+    }
+    Host &host = adapter_.host();
+    const NicParameters &nic = host.header().config.nic;
+    const uint64_t delay = host.header().faults.delay_completions_ns.load(std::memory_order_relaxed);
+    // The acknowledgement of a write or send takes the latency once more; a read has its answer already.
+    const bool acknowledged = !wqe.reads() && (attributes_.type == QpType::rc || attributes_.type == QpType::xrc_send);
+    const uint64_t end = wqe.booking.arrival_end + (acknowledged ? nic.latency_ns : 0) + nic.completion_ns;
+    return std::max(end, delay != 0 && now == 0 ? now_ns() : now) + delay;
+}
+
+void Qp::finish(Wqe &wqe, WcStatus status, uint64_t now)
+{
+    retry_.progress();
+    wait_until_ = 0;
+    began_ = false;
+    ++executed_;
+    if (status != WcStatus::success) {
+        complete_send(wqe, status, send_visible_at(wqe, now));
+        fail(status);
+        return;
+    }
+    Counters &counters = adapter_.host().self().counters;
+    counters.messages.store(counters.messages.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    counters.bytes.store(counters.bytes.load(std::memory_order_relaxed) + wqe.length, std::memory_order_relaxed);
+    if (attributes_.signal_all || (wqe.flags & send_flag::kSignaled) != 0) {
+        complete_send(wqe, status, send_visible_at(wqe, now));
+    }
+    if (state() == QpState::sqd) {
+        note_drained();
+    }
+}
+
+void Qp::complete_send(const Wqe &wqe, WcStatus status, uint64_t visible_at)
+{
+    Completion wc;
+    wc.wr_id = wqe.wr_id;
+    wc.visible_at = visible_at;
+    wc.byte_len = wqe.length;
+    wc.qp_num = number_;
+    wc.owner = number_;
+    wc.status = status;
+    wc.opcode = completion_opcode(wqe.opcode);
+    wc.releases = Releases::send_queue;
+    if (!push_completion(adapter_, attributes_.send_cq->shared(), wc, executed_)) {
+        lock_qp(adapter_.host(), *shared_);
+        fail_responder(adapter_, *shared_, number_, QueueFlags::kQpFatal);
+        shared_->lock.unlock();
+    }
+}
+
+/// A work request failed. Connected queue pairs stop altogether; for UD and UC only the send queue does.
+void Qp::fail(WcStatus status)
+{
+    if (status == WcStatus::flushed) {
+        return;
+    }
+    adapter_.host().self().counters.errors.fetch_add(1, std::memory_order_relaxed);
+    const bool datagram = attributes_.type == QpType::ud || attributes_.type == QpType::uc;
+    lock_qp(adapter_.host(), *shared_);
+    QpState expected = QpState::rts;
+    if (datagram) {
+        shared_->state.compare_exchange_strong(expected, QpState::sqe, std::memory_order_acq_rel);
+        shared_->lock.unlock();
+        return;
+    }
+    fail_responder(adapter_, *shared_, number_, 0);
+    shared_->lock.unlock();
+}
+
+void Qp::flush_sends()
+{
+    const uint64_t visible_at = adapter_.stamped() ? now_ns() : 0;
+    while (executed_ != posted_.load(std::memory_order_acquire)) {
+        const Wqe &wqe = ring_.at(executed_);
+        ++executed_;
+        complete_send(wqe, WcStatus::flushed, visible_at);
+    }
+    began_ = false;
+    wait_until_ = 0;
+}
+
+void Qp::flush_receives()
+{
+    Host &host = adapter_.host();
+    lock_qp(host, *shared_);
+    if (state() != QpState::err) {
+        shared_->lock.unlock();
+        return;
+    }
+    const uint64_t visible_at = adapter_.stamped() ? now_ns() : 0;
+    const auto complete = [&](const RecvWqe &receive) {
+        Completion wc = receive_completion(*shared_, number_, receive);
+        wc.status = WcStatus::flushed;
+        wc.visible_at = visible_at;
+        const SrqShared *srq = shared_->claim.srq != 0 ? host.srq(shared_->claim.srq) : nullptr;
+        CqShared *cq = host.cq(srq != nullptr && srq->cq != 0 ? srq->cq : shared_->recv_cq);
+        if (cq != nullptr) {
+            push_completion(adapter_, *cq, wc);
+        }
+        shared_->claim.valid.store(0, std::memory_order_release);
+    };
+    if (const RecvWqe *claimed = claimed_receive(host, *shared_)) {
+        complete(*claimed);
+    }
+    RecvRing &ring = shared_->ring;
+    while (!ring.empty()) {
+        const uint64_t head = ring.head.load(std::memory_order_relaxed);
+        shared_->claim.srq = 0;
+        const RecvWqe &receive = ring.at(host.arena() + ring.slots, head);
+        ring.head.store(head + 1, std::memory_order_release);
+        complete(receive);
+    }
+    shared_->lock.unlock();
+    if (attributes_.srq != nullptr && !last_receive_event_) {
+        last_receive_event_ = true;
+        adapter_.sink().qp_event(*this, QpEvent::last_receive);
+    }
+}
+
+void Qp::flush()
+{
+    const std::lock_guard lock(execute_mutex_);
+    const QpState current = state();
+    if (current == QpState::err || current == QpState::sqe) {
+        flush_sends();
+    }
+    if (current == QpState::err) {
+        flush_receives();
+    }
+}
+
+}  // namespace softhca

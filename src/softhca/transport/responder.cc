@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/responder.h"
+
+#include "transport/adapter.h"
+#include "transport/notice.h"
+
+namespace softhca {
+
+namespace {
+
+/// The previous holder died. A claim on the queue pair's own ring is whole once valid: finish moving the head.
+void repair_qp(QpShared &qp)
+{
+    const Claim &claim = qp.claim;
+    if (claim.valid.load(std::memory_order_acquire) != 0 && claim.srq == 0 &&
+        claim.index == qp.ring.head.load(std::memory_order_relaxed)) {
+        qp.ring.head.store(claim.index + 1, std::memory_order_release);
+    }
+}
+
+/// The previous holder died. If it had not moved the head yet, its claim is void.
+void repair_srq(Host &host, SrqShared &srq)
+{
+    QpShared *qp = host.qp(srq.claimer);
+    if (qp != nullptr && qp->claim.valid.load(std::memory_order_acquire) != 0 &&
+        qp->claim.srq == srq.number.load(std::memory_order_relaxed) &&
+        qp->claim.index == srq.ring.head.load(std::memory_order_relaxed)) {
+        qp->claim.valid.store(0, std::memory_order_release);
+    }
+}
+
+void set_claim(QpShared &qp, uint32_t srq, uint64_t index)
+{
+    qp.claim.srq = srq;
+    qp.claim.index = index;
+    qp.claim.valid.store(1, std::memory_order_release);
+}
+
+/// Under the SRQ's lock: one limit event when the queue has run below the limit.
+bool limit_reached(SrqShared &srq)
+{
+    const uint32_t limit = srq.limit.load(std::memory_order_relaxed);
+    if (limit == 0 || srq.ring.posted() >= limit) {
+        return false;
+    }
+    srq.limit.store(0, std::memory_order_relaxed);
+    return true;
+}
+
+bool claim_from_srq(Adapter &adapter, QpShared &qp, SrqShared &srq)
+{
+    Host &host = adapter.host();
+    lock_srq(host, srq);
+    const uint64_t head = srq.ring.head.load(std::memory_order_relaxed);
+    if (srq.ring.empty()) {
+        srq.lock.unlock();
+        return false;
+    }
+    const uint32_t number = srq.number.load(std::memory_order_relaxed);
+    srq.claimer = qp.number.load(std::memory_order_relaxed);
+    set_claim(qp, number, head);
+    srq.ring.head.store(head + 1, std::memory_order_release);
+    const bool limit = limit_reached(srq);
+    srq.lock.unlock();
+    if (limit) {
+        notify_srq(adapter, srq, number, QueueFlags::kSrqLimit);
+    }
+    return true;
+}
+
+}  // namespace
+
+void lock_qp(Host &host, QpShared &qp)
+{
+    qp.lock.lock(host, [&] { repair_qp(qp); });
+}
+
+void lock_srq(Host &host, SrqShared &srq)
+{
+    srq.lock.lock(host, [&] { repair_srq(host, srq); });
+}
+
+RecvWqe *claimed_receive(Host &host, QpShared &qp)
+{
+    if (qp.claim.valid.load(std::memory_order_acquire) == 0) {
+        return nullptr;
+    }
+    RecvRing *ring = &qp.ring;
+    uint32_t owner = qp.number.load(std::memory_order_relaxed);
+    if (qp.claim.srq != 0) {
+        SrqShared *srq = host.srq(qp.claim.srq);
+        if (srq == nullptr) {
+            return nullptr;
+        }
+        ring = &srq->ring;
+        owner = qp.claim.srq;
+    }
+    char *arena = host.arena(ObjectNumber::process(owner));
+    return arena == nullptr ? nullptr : &ring->at(arena + ring->slots, qp.claim.index);
+}
+
+RecvWqe *claim_receive(Adapter &adapter, QpShared &qp, SrqShared *srq)
+{
+    Host &host = adapter.host();
+    const uint32_t wanted = srq == nullptr ? 0 : srq->number.load(std::memory_order_relaxed);
+    if (qp.claim.valid.load(std::memory_order_acquire) != 0 && qp.claim.srq == wanted) {
+        return claimed_receive(host, qp);
+    }
+    if (take_rnr(host.header().faults)) {
+        return nullptr;
+    }
+    if (srq != nullptr) {
+        return claim_from_srq(adapter, qp, *srq) ? claimed_receive(host, qp) : nullptr;
+    }
+    if (qp.ring.empty()) {
+        return nullptr;
+    }
+    const uint64_t head = qp.ring.head.load(std::memory_order_relaxed);
+    set_claim(qp, 0, head);
+    qp.ring.head.store(head + 1, std::memory_order_release);
+    return claimed_receive(host, qp);
+}
+
+bool scatter_list(Host &host, const RecvWqe &receive, uint32_t slot, uint32_t pd, uint32_t qp, Pieces *pieces)
+{
+    for (uint32_t i = 0; i < receive.num_sge; ++i) {
+        const Sge &sge = receive.sges()[i];
+        if (sge.length == 0) {
+            continue;
+        }
+        KeyEntry *entry = KeyNumber::process(sge.lkey) == slot ? host.key(sge.lkey) : nullptr;
+        uint64_t address;
+        if (entry == nullptr || entry->kind != KeyKind::region ||
+            check_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length, access_flag::kLocalWrite, &address) !=
+                KeyCheck::ok) {
+            return false;
+        }
+        pieces->add(address, sge.length);
+    }
+    return true;
+}
+
+Completion receive_completion(const QpShared &qp, uint32_t qp_number, const RecvWqe &receive)
+{
+    Completion wc;
+    wc.wr_id = receive.wr_id;
+    wc.opcode = WcOpcode::receive;
+    wc.qp_num = qp_number;
+    const uint32_t srq = qp.claim.srq;
+    wc.releases = srq != 0 ? Releases::shared_receive_queue : Releases::receive_queue;
+    wc.owner = srq != 0 ? srq : qp_number;
+    return wc;
+}
+
+void fail_responder(Adapter &adapter, QpShared &qp, uint32_t qp_number, uint32_t why)
+{
+    qp.state.store(QpState::err, std::memory_order_release);
+    notify_qp(adapter, qp, qp_number, QueueFlags::kQpError | why);
+}
+
+void note_established(Adapter &adapter, QpShared &qp, uint32_t qp_number)
+{
+    if (qp.established.load(std::memory_order_relaxed) == 0 && qp.state.load(std::memory_order_relaxed) == QpState::rtr &&
+        qp.established.exchange(1, std::memory_order_relaxed) == 0) {
+        notify_qp(adapter, qp, qp_number, QueueFlags::kQpCommEst);
+    }
+}
+
+}  // namespace softhca

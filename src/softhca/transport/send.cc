@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sends of the connected transports, and what they share with RDMA write with immediate: delivering into a receive.
+#include "transport/send.h"
+
+#include "core/qp_state.h"
+#include "transport/adapter.h"
+#include "transport/notice.h"
+
+namespace softhca {
+
+namespace {
+
+bool reliable(const Qp &qp)
+{
+    return qp.attributes().type == QpType::rc || qp.attributes().type == QpType::xrc_send;
+}
+
+/// The receive fails with `status`, and the responder with it.
+void fail_receive(Qp &qp, Target &target, const RecvWqe &receive, WcStatus status)
+{
+    Host &host = qp.adapter().host();
+    Completion wc = receive_completion(*target.qp, target.qp_number, receive);
+    wc.status = status;
+    wc.visible_at = qp.adapter().stamped() ? now_ns() : 0;
+    if (CqShared *cq = host.cq(target.cq)) {
+        push_completion(qp.adapter(), *cq, wc);
+    }
+    fail_responder(qp.adapter(), *target.qp, target.qp_number, 0);
+}
+
+/// A type 2 window of the target is taken back by the sender, as send with invalidate asks.
+bool invalidate_remote(Host &host, const Target &target, uint32_t key)
+{
+    KeyEntry *entry = KeyNumber::process(key) == target.slot ? host.key(key) : nullptr;
+    if (entry == nullptr || entry->kind != KeyKind::window_type2 || entry->pd != target.pd ||
+        entry->bound_qp != target.qp_number) {
+        return false;
+    }
+    uint32_t expected = key;
+    return entry->key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel);
+}
+
+/// Fills the receive. Outcomes other than success have been answered at the responder already.
+Outcome fill(Qp &qp, Wqe &wqe, Target &target, const RecvWqe &receive, const Pieces &local, uint64_t now)
+{
+    Host &host = qp.adapter().host();
+    if (receive.length() < wqe.length) {
+        if (!reliable(qp)) {
+            return Outcome::complete();  // UC: dropped, the receive waits for the next message
+        }
+        fail_receive(qp, target, receive, WcStatus::local_length_error);
+        return Outcome::complete(WcStatus::remote_invalid_request);
+    }
+    Pieces remote;
+    if (!scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote)) {
+        fail_receive(qp, target, receive, WcStatus::local_protection_error);
+        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error : WcStatus::success);
+    }
+    MoveResult failed;
+    const Pieces space = remote.slice(0, wqe.length);
+    const KeyEntry *key = receive.num_sge == 1 ? host.key(receive.sges()[0].lkey) : nullptr;
+    const Outcome placed = place(qp, wqe, target, key, local, space, false, now, &failed);
+    switch (failed) {
+    case MoveResult::ok:
+        break;
+    case MoveResult::local_fault:
+        return Outcome::complete(WcStatus::local_protection_error);
+    case MoveResult::remote_fault:
+        fail_receive(qp, target, receive, WcStatus::local_protection_error);
+        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error : WcStatus::success);
+    case MoveResult::gone:
+        return Outcome::silence();
+    }
+    if (placed.kind != Outcome::Kind::complete) {
+        return placed;
+    }
+    return finish_receive(qp, wqe, target, receive, now);
+}
+
+}  // namespace
+
+Outcome finish_receive(Qp &qp, const Wqe &wqe, Target &target, const RecvWqe &receive, uint64_t now)
+{
+    Adapter &adapter = qp.adapter();
+    Completion wc = receive_completion(*target.qp, target.qp_number, receive);
+    wc.byte_len = wqe.length;
+    wc.src_qp = qp.number();
+    wc.slid = static_cast<uint16_t>(qp.shared().link + 1);
+    wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
+    wc.imm = wqe.imm;
+    if (wqe.opcode == WrOpcode::send_imm || wqe.opcode == WrOpcode::rdma_write_imm) {
+        wc.flags |= wc_flag::kWithImm;
+    }
+    if (wqe.opcode == WrOpcode::rdma_write_imm) {
+        wc.opcode = WcOpcode::receive_rdma_with_imm;
+    }
+    if (wqe.opcode == WrOpcode::send_invalidate) {
+        if (!invalidate_remote(adapter.host(), target, wqe.imm)) {
+            fail_responder(adapter, *target.qp, target.qp_number, QueueFlags::kQpAccessError);
+            return Outcome::complete(WcStatus::remote_access_error);
+        }
+        wc.flags |= wc_flag::kWithInv;
+    }
+    wc.visible_at = receive_visible_at(qp, wqe, now);
+    note_established(adapter, *target.qp, target.qp_number);
+    CqShared *cq = adapter.host().cq(target.cq);
+    if (cq == nullptr || !push_completion(adapter, *cq, wc)) {
+        fail_responder(adapter, *target.qp, target.qp_number, QueueFlags::kQpFatal);
+        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error : WcStatus::success);
+    }
+    return Outcome::complete();
+}
+
+Outcome refuse(Qp &qp, Target &target, WcStatus status)
+{
+    if (!reliable(qp)) {
+        qp.adapter().host().self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
+        return Outcome::complete();
+    }
+    const uint32_t why = status == WcStatus::remote_access_error ? QueueFlags::kQpAccessError
+                                                                 : QueueFlags::kQpRequestError;
+    fail_responder(qp.adapter(), *target.qp, target.qp_number, why);
+    return Outcome::complete(status);
+}
+
+const RecvWqe *find_receive(Qp &qp, const Wqe &wqe, Target &target, Outcome *outcome)
+{
+    Host &host = qp.adapter().host();
+    *outcome = Outcome::silence();
+    if (!responds(target.qp->state.load(std::memory_order_acquire))) {
+        return nullptr;
+    }
+    if (target.bad_srq) {
+        *outcome = refuse(qp, target, WcStatus::remote_invalid_request);
+        return nullptr;
+    }
+    const RecvWqe *receive = claim_receive(qp.adapter(), *target.qp, target.srq);
+    if (receive != nullptr) {
+        return receive;
+    }
+    if (host.modelled() && now_ns() < wqe.booking.arrival_end) {
+        *outcome = Outcome::again(wqe.booking.arrival_end);  // not arrived yet; a receive may still be posted
+    } else if (reliable(qp)) {
+        *outcome = Outcome::rnr(rnr_timer_ns(target.qp->min_rnr_timer));
+    } else {
+        host.self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
+        *outcome = Outcome::complete();
+    }
+    return nullptr;
+}
+
+Outcome execute_send(Qp &qp, Wqe &wqe, uint64_t now)
+{
+    Pieces local;
+    if (!gather_list(qp, wqe, 0, &local)) {
+        return Outcome::complete(WcStatus::local_protection_error);
+    }
+    Target target;
+    if (!target.find(qp, wqe)) {
+        return unanswered(qp);
+    }
+    const ResponderLock lock(qp.adapter().host(), *target.qp);
+    Outcome outcome = Outcome::silence();
+    const RecvWqe *receive = find_receive(qp, wqe, target, &outcome);
+    return receive == nullptr ? outcome : fill(qp, wqe, target, *receive, local, now);
+}
+
+Outcome unanswered(Qp &qp)
+{
+    if (reliable(qp)) {
+        return Outcome::silence();
+    }
+    qp.adapter().host().self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
+    return Outcome::complete();
+}
+
+}  // namespace softhca

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Send work requests as the device keeps them, and the ring that holds them. Private to the process.
+#pragma once
+
+#include <cstdint>
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "core/nic_model.h"
+#include "core/types.h"
+
+namespace softhca {
+
+/// Where a datagram goes; fixed when the address handle is made.
+struct Destination {
+    uint32_t link = kNoLink;
+    uint16_t slid = 0;
+    bool global = false;  ///< carries a GRH
+    uint8_t source_gid[16] = {};
+    uint8_t target_gid[16] = {};
+    uint8_t traffic_class = 0;
+    uint8_t hop_limit = 0;
+    uint32_t flow_label = 0;
+    static constexpr uint32_t kNoLink = 0xffffffff;  ///< nobody: datagrams vanish
+};
+
+struct WindowBind {
+    uint32_t region_key;
+    uint32_t access;
+    uint64_t address;
+    uint64_t length;
+    uint32_t window_key;  ///< the window's key as it is
+    uint32_t new_key;     ///< and as it will be
+};
+
+struct Wqe {
+    uint64_t wr_id;
+    WrOpcode opcode;
+    uint8_t flags;    ///< send_flag bits
+    uint8_t num_sge;
+    bool is_inline;   ///< the bytes are in the entry itself
+    uint32_t length;  ///< of the message
+    uint32_t imm;     ///< immediate data or the rkey to invalidate
+    uint32_t rkey;
+    uint32_t srq;  ///< XRC: the shared receive queue addressed
+    uint64_t remote_address;
+    uint64_t compare_add;
+    uint64_t swap;
+    uint32_t remote_qp;
+    uint32_t qkey;
+    Destination destination;
+    WindowBind bind;
+
+    uint64_t progress;  ///< bytes placed
+    Booking booking;    ///< of the model; all zero if nothing is modelled
+
+    Sge *sges() { return reinterpret_cast<Sge *>(this + 1); }
+    const Sge *sges() const { return reinterpret_cast<const Sge *>(this + 1); }
+    char *inline_data() { return reinterpret_cast<char *>(this + 1); }
+
+    /// The message sends bytes of local memory (a read and an atomic bring some in).
+    bool gathers() const
+    {
+        return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_imm || opcode == WrOpcode::send ||
+               opcode == WrOpcode::send_imm || opcode == WrOpcode::send_invalidate;
+    }
+    bool sends() const
+    {
+        return opcode == WrOpcode::send || opcode == WrOpcode::send_imm || opcode == WrOpcode::send_invalidate;
+    }
+    bool reads() const
+    {
+        return opcode == WrOpcode::rdma_read || opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add;
+    }
+};
+
+/// Fixed-size entries; indices count up for ever.
+class SendRing {
+public:
+    SendRing(uint32_t entries, uint32_t max_sge, uint32_t max_inline)
+    {
+        const uint32_t payload = std::max<uint32_t>(max_sge * sizeof(Sge), max_inline);
+        stride_ = (sizeof(Wqe) + payload + 63) & ~uint64_t{63};
+        capacity_ = 1;
+        while (capacity_ < entries) {
+            capacity_ *= 2;
+        }
+        bytes_.reset(new (std::align_val_t{64}) char[stride_ * capacity_]);
+    }
+    uint32_t capacity() const { return capacity_; }
+    Wqe &at(uint64_t index) { return *reinterpret_cast<Wqe *>(bytes_.get() + (index & (capacity_ - 1)) * stride_); }
+
+private:
+    struct Free {
+        void operator()(char *bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
+    };
+    uint64_t stride_;
+    uint32_t capacity_;
+    std::unique_ptr<char[], Free> bytes_;
+};
+
+}  // namespace softhca

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Address handles.
+#include <endian.h>
+
+#include <cstring>
+
+#include "verbs/address.h"
+#include "verbs/front.h"
+
+namespace softhca {
+
+namespace {
+
+bool ethernet(ibv_context *context)
+{
+    return adapter_of(context).host().header().config.link_layer == LinkLayer::ethernet;
+}
+
+}  // namespace
+
+SOFTHCA_EXPORT ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *attributes)
+{
+    ibv_context *context = pd->context;
+    const bool roce = !inherited(context) && ethernet(context);
+    if (inherited(context) || attributes->port_num < 1 ||
+        attributes->port_num > adapter_of(context).host().header().config.ports || (roce && attributes->is_global == 0) ||
+        (attributes->is_global != 0 && attributes->grh.sgid_index >= kGidsPerPort)) {
+        set_error(EINVAL);
+        return nullptr;
+    }
+    auto *ah = new AhObject;
+    ah->ibv.context = context;
+    ah->ibv.pd = pd;
+    const uint32_t link = Context::of(context)->device->index * kMaxPorts + attributes->port_num - 1;
+    ibv_ah_attr address = *attributes;
+    if (roce) {
+        address.dlid = 0;
+    }
+    ah->destination = make_destination(address, link, roce);
+    object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
+    return &ah->ibv;
+}
+
+SOFTHCA_EXPORT int ibv_destroy_ah(ibv_ah *ibv)
+{
+    auto *ah = object_of<AhObject>(ibv);
+    object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
+    delete ah;
+    return 0;
+}
+
+SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context *context, uint8_t port, ibv_wc *wc, ibv_grh *grh,
+                                       ibv_ah_attr *attributes)
+{
+    std::memset(attributes, 0, sizeof *attributes);
+    attributes->dlid = wc->slid;
+    attributes->sl = wc->sl;
+    attributes->src_path_bits = wc->dlid_path_bits;
+    attributes->port_num = port;
+    if ((wc->wc_flags & IBV_WC_GRH) == 0) {
+        return 0;
+    }
+    // The answer goes from the GID the message was sent to.
+    union ibv_gid local;
+    int index = 0;
+    while (ibv_query_gid(context, port, index, &local) == 0 && std::memcmp(&local, &grh->dgid, sizeof local) != 0) {
+        ++index;
+    }
+    if (index >= kGidsPerPort) {
+        return -1;
+    }
+    const uint32_t version_class_flow = be32toh(grh->version_tclass_flow);
+    attributes->is_global = 1;
+    attributes->grh.dgid = grh->sgid;
+    attributes->grh.sgid_index = static_cast<uint8_t>(index);
+    attributes->grh.flow_label = version_class_flow & 0xfffff;
+    attributes->grh.traffic_class = static_cast<uint8_t>(version_class_flow >> 20);
+    attributes->grh.hop_limit = 0xff;
+    return 0;
+}
+
+SOFTHCA_EXPORT ibv_ah *ibv_create_ah_from_wc(ibv_pd *pd, ibv_wc *wc, ibv_grh *grh, uint8_t port)
+{
+    ibv_ah_attr attributes;
+    if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) {
+        set_error(EINVAL);
+        return nullptr;
+    }
+    return ibv_create_ah(pd, &attributes);
+}
+
+SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context *, ibv_ah_attr *attributes, uint8_t mac[ETHERNET_LL_SIZE],
+                                               uint16_t *vlan)
+{
+    const uint32_t link = link_of_gid(attributes->grh.dgid);
+    if (link == Destination::kNoLink) {
+        return -1;
+    }
+    const uint64_t guid = port_guid(link);
+    uint8_t bytes[8];
+    std::memcpy(bytes, &guid, sizeof bytes);
+    for (int i = 0; i < ETHERNET_LL_SIZE; ++i) {
+        mac[i] = bytes[i < 3 ? i : i + 2];
+    }
+    if (vlan != nullptr) {
+        *vlan = 0xffff;
+    }
+    return 0;
+}
+
+/// Multicast is not emulated; the device says so with max_mcast_grp 0.
+SOFTHCA_EXPORT int ibv_attach_mcast(ibv_qp *, const union ibv_gid *, uint16_t) { return EOPNOTSUPP; }
+SOFTHCA_EXPORT int ibv_detach_mcast(ibv_qp *, const union ibv_gid *, uint16_t) { return EOPNOTSUPP; }
+
+}  // namespace softhca

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Completion channels and completion queues.
+#include <cstring>
+
+#include "verbs/front.h"
+#include "verbs/limits.h"
+#include "verbs/make_cq.h"
+#include "verbs/operations.h"
+
+namespace softhca {
+
+SOFTHCA_EXPORT ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
+{
+    auto *channel = new ChannelObject;
+    if (channel->events.fd() < 0) {
+        delete channel;
+        set_error(EMFILE);
+        return nullptr;
+    }
+    channel->ibv.context = context;
+    channel->ibv.fd = channel->events.fd();
+    return &channel->ibv;
+}
+
+SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel *ibv)
+{
+    auto *channel = object_of<ChannelObject>(ibv);
+    if (channel->users.load(std::memory_order_relaxed) != 0 && !inherited(ibv->context)) {
+        return EBUSY;
+    }
+    delete channel;
+    return 0;
+}
+
+CqObject *make_cq(ibv_context *context, uint32_t entries, void *cq_context, ibv_comp_channel *channel, uint32_t vector)
+{
+    if (inherited(context) || entries == 0 || entries > limits::kCompletionEntries || vector != 0) {
+        set_error(EINVAL);
+        return nullptr;
+    }
+    Cq *cq = Cq::create(adapter_of(context), entries);
+    if (cq == nullptr) {
+        set_error(ENOMEM);
+        return nullptr;
+    }
+    auto *object = new CqObject;
+    object->cq = cq;
+    object->ibv.context = context;
+    object->ibv.channel = channel;
+    object->ibv.cq_context = cq_context;
+    object->ibv.handle = cq->number();
+    object->ibv.cqe = static_cast<int>(cq->capacity());
+    pthread_mutex_init(&object->ibv.mutex, nullptr);
+    pthread_cond_init(&object->ibv.cond, nullptr);
+    if (channel != nullptr) {
+        object_of<ChannelObject>(channel)->users.fetch_add(1, std::memory_order_relaxed);
+    }
+    cq->cookie = object;
+    return object;
+}
+
+SOFTHCA_EXPORT ibv_cq *ibv_create_cq(ibv_context *context, int entries, void *cq_context, ibv_comp_channel *channel,
+                                     int vector)
+{
+    if (entries <= 0 || vector < 0) {
+        set_error(EINVAL);
+        return nullptr;
+    }
+    CqObject *object =
+        make_cq(context, static_cast<uint32_t>(entries), cq_context, channel, static_cast<uint32_t>(vector));
+    return object == nullptr ? nullptr : reinterpret_cast<ibv_cq *>(&object->ibv);
+}
+
+SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq *ibv, int entries)
+{
+    if (entries <= 0 || static_cast<uint32_t>(entries) > limits::kCompletionEntries || inherited(ibv->context)) {
+        return EINVAL;
+    }
+    auto *object = object_of<CqObject>(ibv);
+    const int status = object->cq->resize(static_cast<uint32_t>(entries));
+    if (status == 0) {
+        ibv->cqe = static_cast<int>(object->cq->capacity());
+    }
+    return status;
+}
+
+SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq *ibv)
+{
+    auto *object = object_of<CqObject>(ibv);
+    if (inherited(ibv->context)) {
+        return 0;
+    }
+    if (object->cq->users.load(std::memory_order_relaxed) != 0) {
+        return EBUSY;
+    }
+    {
+        // Events come from the engine and from other threads' pushes; after this there are no more.
+        const std::lock_guard lock(adapter_of(ibv->context).engine().run_mutex());
+        delete object->cq;
+    }
+    if (ibv->channel != nullptr) {
+        auto *channel = object_of<ChannelObject>(ibv->channel);
+        channel->events.remove_if([object](const CqObject *cq) { return cq == object; });
+        channel->users.fetch_sub(1, std::memory_order_relaxed);
+    }
+    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event &event) {
+        return event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == ibv;
+    });
+    object->completion_events.wait();
+    object->async_events.wait();
+    delete object;
+    return 0;
+}
+
+SOFTHCA_EXPORT int ibv_get_cq_event(ibv_comp_channel *ibv, ibv_cq **cq, void **cq_context)
+{
+    CqObject *object;
+    if (!object_of<ChannelObject>(ibv)->events.take(&object, [](CqObject *taken) { taken->completion_events.add(); })) {
+        return -1;
+    }
+    *cq = reinterpret_cast<ibv_cq *>(&object->ibv);
+    *cq_context = object->ibv.cq_context;
+    return 0;
+}
+
+SOFTHCA_EXPORT void ibv_ack_cq_events(ibv_cq *cq, unsigned int events)
+{
+    object_of<CqObject>(cq)->completion_events.acknowledge(events);
+}
+
+int poll_cq(ibv_cq *ibv, int count, ibv_wc *wc)
+{
+    if (inherited(ibv->context)) {
+        return 0;
+    }
+    return object_of<CqObject>(ibv)->cq->poll(count, [&wc](const Completion &from) {
+        wc->wr_id = from.wr_id;
+        wc->status = static_cast<ibv_wc_status>(from.status);
+        wc->opcode = static_cast<ibv_wc_opcode>(from.opcode);
+        wc->vendor_err = 0;
+        wc->byte_len = from.byte_len;
+        wc->imm_data = from.imm;
+        wc->qp_num = from.qp_num;
+        wc->src_qp = from.src_qp;
+        wc->wc_flags = from.flags;
+        wc->pkey_index = 0;
+        wc->slid = from.slid;
+        wc->sl = 0;
+        wc->dlid_path_bits = 0;
+        ++wc;
+    });
+}
+
+int req_notify_cq(ibv_cq *ibv, int solicited_only)
+{
+    if (!inherited(ibv->context)) {
+        object_of<CqObject>(ibv)->cq->arm(solicited_only != 0);
+    }
+    return 0;
+}
+
+int modify_cq(ibv_cq *, ibv_modify_cq_attr *attributes)
+{
+    // Moderation delays events to save interrupts. There are none here: accept it and deliver at once, as it allows.
+    return (attributes->attr_mask & ~static_cast<uint32_t>(IBV_CQ_ATTR_MODERATE)) == 0 ? 0 : EINVAL;
+}
+
+}  // namespace softhca

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the device says it can do; creation verbs hold programs to it.
+#pragma once
+
+#include "core/handles.h"
+#include "fabric/mover.h"
+
+namespace softhca::limits {
+
+constexpr uint32_t kQueueEntries = 32768;
+constexpr uint32_t kCompletionEntries = 1u << 20;
+constexpr uint32_t kSge = kMaxSge - 2;
+constexpr uint32_t kInline = 1024;
+constexpr uint32_t kObjects = kMaxObjects - 1;
+constexpr uint32_t kKeys = kMaxKeys - 1;
+constexpr uint32_t kRdAtomic = 16;
+constexpr uint32_t kMessage = 1u << 30;
+constexpr uint32_t kDomains = 1023;
+constexpr uint32_t kAddressHandles = 1u << 20;
+
+}  // namespace softhca::limits

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Modifying queue pairs: what the attributes may be, and what they mean to the device.
+#include "core/qp_state.h"
+#include "transport/responder.h"
+#include "verbs/address.h"
+#include "verbs/front.h"
+#include "verbs/limits.h"
+#include "verbs/wr_api.h"
+
+namespace softhca {
+
+namespace {
+
+constexpr uint32_t kMaxQpn = 0xffffff;
+constexpr uint32_t kQpAccess =
+    access_flag::kLocalWrite | access_flag::kRemoteWrite | access_flag::kRemoteRead | access_flag::kRemoteAtomic;
+
+bool valid_address(const FabricConfig &config, const ibv_ah_attr &address, uint32_t port)
+{
+    if (config.link_layer == LinkLayer::ethernet && address.is_global == 0) {
+        return false;
+    }
+    if (address.is_global != 0 && address.grh.sgid_index >= kGidsPerPort) {
+        return false;
+    }
+    return address.port_num == 0 || address.port_num == port;
+}
+
+/// The values that `mask` names.
+bool values_valid(ibv_context *context, const ibv_qp_attr &attr, uint32_t mask, uint32_t port)
+{
+    const FabricConfig &config = adapter_of(context).host().header().config;
+    const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
+    return (!has(qp_attr::kPort) || (attr.port_num >= 1 && attr.port_num <= config.ports)) &&
+           (!has(qp_attr::kPkeyIndex) || attr.pkey_index == 0) &&
+           (!has(qp_attr::kPathMtu) || (attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096)) &&
+           (!has(qp_attr::kDestQpn) || attr.dest_qp_num <= kMaxQpn) &&
+           (!has(qp_attr::kRqPsn) || attr.rq_psn <= kMaxQpn) && (!has(qp_attr::kSqPsn) || attr.sq_psn <= kMaxQpn) &&
+           (!has(qp_attr::kTimeout) || attr.timeout < 32) && (!has(qp_attr::kRetryCnt) || attr.retry_cnt <= 7) &&
+           (!has(qp_attr::kRnrRetry) || attr.rnr_retry <= 7) &&
+           (!has(qp_attr::kMinRnrTimer) || attr.min_rnr_timer < 32) &&
+           (!has(qp_attr::kMaxQpRdAtomic) || attr.max_rd_atomic <= limits::kRdAtomic) &&
+           (!has(qp_attr::kMaxDestRdAtomic) || attr.max_dest_rd_atomic <= limits::kRdAtomic) &&
+           (!has(qp_attr::kAv) || valid_address(config, attr.ah_attr, port));
+}
+
+template <typename T>
+void keep(uint32_t mask, uint32_t bit, T &kept, const T &given)
+{
+    if ((mask & bit) != 0) {
+        kept = given;
+    }
+}
+
+/// Remembers the attributes for query verbs.
+void remember(ibv_qp_attr &kept, const ibv_qp_attr &given, uint32_t mask)
+{
+    keep(mask, qp_attr::kAccessFlags, kept.qp_access_flags, given.qp_access_flags);
+    keep(mask, qp_attr::kPkeyIndex, kept.pkey_index, given.pkey_index);
+    keep(mask, qp_attr::kPort, kept.port_num, given.port_num);
+    keep(mask, qp_attr::kQkey, kept.qkey, given.qkey);
+    keep(mask, qp_attr::kAv, kept.ah_attr, given.ah_attr);
+    keep(mask, qp_attr::kPathMtu, kept.path_mtu, given.path_mtu);
+    keep(mask, qp_attr::kTimeout, kept.timeout, given.timeout);
+    keep(mask, qp_attr::kRetryCnt, kept.retry_cnt, given.retry_cnt);
+    keep(mask, qp_attr::kRnrRetry, kept.rnr_retry, given.rnr_retry);
+    keep(mask, qp_attr::kRqPsn, kept.rq_psn, given.rq_psn);
+    keep(mask, qp_attr::kMaxQpRdAtomic, kept.max_rd_atomic, given.max_rd_atomic);
+    keep(mask, qp_attr::kMinRnrTimer, kept.min_rnr_timer, given.min_rnr_timer);
+    keep(mask, qp_attr::kSqPsn, kept.sq_psn, given.sq_psn);
+    keep(mask, qp_attr::kMaxDestRdAtomic, kept.max_dest_rd_atomic, given.max_dest_rd_atomic);
+    keep(mask, qp_attr::kDestQpn, kept.dest_qp_num, given.dest_qp_num);
+    keep(mask, qp_attr::kPathMigState, kept.path_mig_state, given.path_mig_state);
+    if ((mask & qp_attr::kAltPath) != 0) {
+        kept.alt_ah_attr = given.alt_ah_attr;
+        kept.alt_pkey_index = given.alt_pkey_index;
+        kept.alt_port_num = given.alt_port_num;
+        kept.alt_timeout = given.alt_timeout;
+    }
+}
+
+Qp::Change device_change(ibv_context *context, const ibv_qp_attr &attr, uint32_t mask, uint32_t port)
+{
+    const bool ethernet = adapter_of(context).host().header().config.link_layer == LinkLayer::ethernet;
+    ibv_ah_attr address = attr.ah_attr;
+    if (ethernet) {
+        address.dlid = 0;
+    }
+    Qp::Change change;
+    change.mask = mask;
+    change.state = static_cast<QpState>(attr.qp_state);
+    change.link = Context::of(context)->device->index * kMaxPorts + port - 1;
+    change.access = attr.qp_access_flags & kQpAccess;
+    change.qkey = attr.qkey;
+    change.peer_number = attr.dest_qp_num;
+    change.peer_link = link_of_address(address);
+    change.min_rnr_timer = attr.min_rnr_timer;
+    change.retry_count = attr.retry_cnt;
+    change.rnr_retry = attr.rnr_retry;
+    change.timeout = attr.timeout;
+    change.path_mtu = static_cast<uint8_t>(attr.path_mtu);
+    change.max_rd_atomic = attr.max_rd_atomic;
+    change.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    change.drained_event = attr.en_sqd_async_notify != 0;
+    return change;
+}
+
+/// Checks a modification against the queue pair as it is. 0 or EINVAL; *change is what it means.
+int check_change(QpObject &object, const QpShared &shared, const ibv_qp_attr &attr, uint32_t mask, Qp::Change *change)
+{
+    const ibv_qp &ibv = object.ibv.qp_base;
+    const QpState from = shared.state.load(std::memory_order_acquire);
+    const QpState to = (mask & qp_attr::kState) != 0 ? static_cast<QpState>(attr.qp_state) : from;
+    if ((mask & qp_attr::kCurState) != 0 && static_cast<QpState>(attr.cur_qp_state) != from) {
+        return EINVAL;
+    }
+    const uint32_t port = (mask & qp_attr::kPort) != 0 ? attr.port_num : std::max<uint32_t>(object.attr.port_num, 1);
+    if (!qp_transition_allowed(static_cast<QpType>(ibv.qp_type), from, to, mask) ||
+        !values_valid(ibv.context, attr, mask, port)) {
+        return EINVAL;
+    }
+    *change = device_change(ibv.context, attr, mask, port);
+    return 0;
+}
+
+void note_change(QpObject &object, const ibv_qp_attr &attr, uint32_t mask)
+{
+    remember(object.attr, attr, mask);
+    if ((mask & qp_attr::kState) == 0) {
+        return;
+    }
+    object.ibv.qp_base.state = attr.qp_state;
+    if (attr.qp_state == IBV_QPS_RESET) {
+        const ibv_qp_cap cap = object.attr.cap;
+        object.attr = {};
+        object.attr.cap = cap;
+    }
+}
+
+/// An opened XRC queue pair of another process has a responder half only.
+int modify_opened(QpObject &object, const ibv_qp_attr &attr, uint32_t mask)
+{
+    Host &host = adapter_of(object.ibv.qp_base.context).host();
+    const AccessGuard guard(host, ObjectNumber::process(object.ibv.qp_base.qp_num));
+    QpShared *shared = shared_part(object);
+    Qp::Change change;
+    if (shared == nullptr || check_change(object, *shared, attr, mask, &change) != 0) {
+        return EINVAL;
+    }
+    lock_qp(host, *shared);
+    set_responder_fields(*shared, change);
+    shared->lock.unlock();
+    note_change(object, attr, mask);
+    return 0;
+}
+
+}  // namespace
+
+SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp *ibv, ibv_qp_attr *attr, int attr_mask)
+{
+    auto *object = object_of<QpObject>(ibv);
+    if (inherited(ibv->context)) {
+        return EINVAL;
+    }
+    const auto mask = static_cast<uint32_t>(attr_mask);
+    const std::lock_guard lock(object->modify_mutex);
+    if (object->qp == nullptr) {
+        return modify_opened(*object, *attr, mask);
+    }
+    Qp::Change change;
+    if (check_change(*object, object->qp->shared(), *attr, mask, &change) != 0) {
+        return EINVAL;
+    }
+    note_change(*object, *attr, mask);
+    object->qp->modify(change);
+    return 0;
+}
+
+}  // namespace softhca

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Shared receive queues, basic and XRC.
+#include <cstring>
+
+#include "verbs/front.h"
+#include "verbs/limits.h"
+#include "verbs/operations.h"
+
+namespace softhca {
+
+namespace {
+
+ibv_srq *make_srq(ibv_context *context, void *srq_context, ibv_pd *pd, ibv_srq_attr *limits_asked, XrcdObject *xrcd,
+                  CqObject *cq)
+{
+    if (inherited(context) || limits_asked->max_wr == 0 || limits_asked->max_wr > limits::kQueueEntries ||
+        limits_asked->max_sge > limits::kSge) {
+        set_error(EINVAL);
+        return nullptr;
+    }
+    Srq::Attributes attributes;
+    attributes.device = Context::of(context)->device->index;
+    attributes.pd = object_of<PdObject>(pd)->base().id;
+    attributes.max_wr = limits_asked->max_wr;
+    attributes.max_sge = std::max<uint32_t>(limits_asked->max_sge, 1);
+    if (xrcd != nullptr) {
+        attributes.xrc_domain = xrcd->domain;
+        attributes.cq = cq->cq;
+    }
+    Srq *srq = Srq::create(adapter_of(context), attributes);
+    if (srq == nullptr) {
+        set_error(ENOMEM);
+        return nullptr;
+    }
+    limits_asked->max_wr = srq->shared().ring.capacity;
+    limits_asked->max_sge = srq->shared().ring.max_sge;
+    auto *object = new SrqObject;
+    object->srq = srq;
+    object->xrcd = xrcd;
+    object->ibv.context = context;
+    object->ibv.srq_context = srq_context;
+    object->ibv.pd = pd;
+    object->ibv.handle = srq->number();
+    pthread_mutex_init(&object->ibv.mutex, nullptr);
+    pthread_cond_init(&object->ibv.cond, nullptr);
+    object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
+    if (xrcd != nullptr) {
+        xrcd->users.fetch_add(1, std::memory_order_relaxed);
+    }
+    srq->cookie = object;
+    return &object->ibv;
+}
+
+}  // namespace
+
+SOFTHCA_EXPORT ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attributes)
+{
+    return make_srq(pd->context, attributes->srq_context, pd, &attributes->attr, nullptr, nullptr);
+}
+
+ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attributes)
+{
+    const uint32_t mask = attributes->comp_mask;
+    constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+    const bool typed = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
+    const bool xrc = typed && attributes->srq_type == IBV_SRQT_XRC;
+    if ((mask & ~kKnown) != 0 || (typed && attributes->srq_type == IBV_SRQT_TM)) {
+        set_error(EOPNOTSUPP);
+        return nullptr;
+    }
+    if ((mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attributes->pd == nullptr ||
+        (xrc && ((mask & IBV_SRQ_INIT_ATTR_XRCD) == 0 || (mask & IBV_SRQ_INIT_ATTR_CQ) == 0 ||
+                 attributes->xrcd == nullptr || attributes->cq == nullptr))) {
+        set_error(EINVAL);
+        return nullptr;
+    }
+    return make_srq(context, attributes->srq_context, attributes->pd, &attributes->attr,
+                    xrc ? object_of<XrcdObject>(attributes->xrcd) : nullptr,
+                    xrc ? object_of<CqObject>(attributes->cq) : nullptr);
+}
+
+int get_srq_num(ibv_srq *ibv, uint32_t *number)
+{
+    auto *object = object_of<SrqObject>(ibv);
+    if (object->xrcd == nullptr) {
+        return EINVAL;
+    }
+    *number = object->srq->number();
+    return 0;
+}
+
+SOFTHCA_EXPORT int ibv_modify_srq(ibv_srq *ibv, ibv_srq_attr *attributes, int mask)
+{
+    constexpr int kKnown = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
+    if ((mask & ~kKnown) != 0 || inherited(ibv->context)) {
+        return EINVAL;
+    }
+    Srq &srq = *object_of<SrqObject>(ibv)->srq;
+    if ((mask & IBV_SRQ_MAX_WR) != 0) {
+        if (attributes->max_wr == 0 || attributes->max_wr > limits::kQueueEntries) {
+            return EINVAL;
+        }
+        const int status = srq.resize(attributes->max_wr);
+        if (status != 0) {
+            return status;
+        }
+    }
+    return (mask & IBV_SRQ_LIMIT) != 0 ? srq.set_limit(attributes->srq_limit) : 0;
+}
+
+SOFTHCA_EXPORT int ibv_query_srq(ibv_srq *ibv, ibv_srq_attr *attributes)
+{
+    if (inherited(ibv->context)) {
+        return EINVAL;
+    }
+    Srq &srq = *object_of<SrqObject>(ibv)->srq;
+    attributes->max_wr = srq.shared().ring.capacity;
+    attributes->max_sge = srq.shared().ring.max_sge;
+    attributes->srq_limit = srq.limit();
+    return 0;
+}
+
+SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq *ibv)
+{
+    auto *object = object_of<SrqObject>(ibv);
+    if (inherited(ibv->context)) {
+        return 0;
+    }
+    if (object->srq->users.load(std::memory_order_relaxed) != 0) {
+        return EBUSY;
+    }
+    {
+        const std::lock_guard lock(adapter_of(ibv->context).engine().run_mutex());
+        delete object->srq;
+    }
+    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event &event) {
+        return event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == ibv;
+    });
+    object->async_events.wait();
+    object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
+    if (object->xrcd != nullptr) {
+        object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
+    }
+    delete object;
+    return 0;
+}
+
+int post_srq_recv(ibv_srq *ibv, ibv_recv_wr *wr, ibv_recv_wr **bad_wr)
+{
+    if (inherited(ibv->context)) {
+        *bad_wr = wr;
+        return EINVAL;
+    }
+    Srq &srq = *object_of<SrqObject>(ibv)->srq;
+    for (; wr != nullptr; wr = wr->next) {
+        const int status = wr->num_sge < 0 ? EINVAL
+                                           : srq.post(wr->wr_id, reinterpret_cast<const Sge *>(wr->sg_list),
+                                                      static_cast<uint32_t>(wr->num_sge));
+        if (status != 0) {
+            *bad_wr = wr;
+            return status;
+        }
+    }
+    return 0;
+}
+
+}  // namespace softhca

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// XRC domains: anonymous ones, and those that processes share by a file.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "transport/domain.h"
+#include "verbs/front.h"
+#include "verbs/operations.h"
+
+namespace softhca {
+
+ibv_xrcd *open_xrcd(ibv_context *context, ibv_xrcd_init_attr *attributes)
+{
+    constexpr uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    constexpr int kFlags = O_CREAT | O_EXCL;
+    if (inherited(context) || (attributes->comp_mask & kNeeded) != kNeeded || (attributes->oflags & ~kFlags) != 0) {
+        set_error(EINVAL);
+        return nullptr;
+    }
+    DomainFile file;
+    if (attributes->fd >= 0) {
+        struct stat status;
+        if (fstat(attributes->fd, &status) != 0) {
+            set_error(EBADF);
+            return nullptr;
+        }
+        file = {true, status.st_dev, status.st_ino};
+    } else if ((attributes->oflags & O_CREAT) == 0) {
+        set_error(EINVAL);  // an anonymous domain can only be created
+        return nullptr;
+    }
+    uint32_t domain;
+    const int status = open_domain(adapter_of(context).host(), Context::of(context)->device->index, file,
+                                   (attributes->oflags & O_CREAT) != 0, (attributes->oflags & O_EXCL) != 0, &domain);
+    if (status != 0) {
+        set_error(status);
+        return nullptr;
+    }
+    auto *xrcd = new XrcdObject;
+    xrcd->ibv.context = context;
+    xrcd->domain = domain;
+    return &xrcd->ibv;
+}
+
+int close_xrcd(ibv_xrcd *ibv)
+{
+    auto *xrcd = object_of<XrcdObject>(ibv);
+    if (inherited(ibv->context)) {
+        return 0;
+    }
+    if (xrcd->users.load(std::memory_order_relaxed) != 0) {
+        return EBUSY;
+    }
+    close_domain(adapter_of(ibv->context).host(), xrcd->domain);
+    delete xrcd;
+    return 0;
+}
+
+}  // namespace softhca

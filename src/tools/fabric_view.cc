@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fabric_view.h"
+
+#include <dirent.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "fabric/rendezvous.h"
+#include "fabric/segment.h"
+
+namespace softhca {
+namespace {
+
+/// Calls visit(entry) for each entry of a table in the fabric's memory that is not in a hole of it.
+template <typename Entry, typename Visit>
+void for_each_entry(int fd, uint64_t begin, size_t entries, const Visit& visit) {
+    constexpr size_t kBatch = 64;
+    const auto buffer = std::make_unique<Entry[]>(kBatch);
+    for (size_t index = 0; index < entries;) {
+        const off_t at = static_cast<off_t>(begin + index * sizeof(Entry));
+        const off_t data = ::lseek(fd, at, SEEK_DATA);
+        if (data < 0) return;
+        index += static_cast<size_t>(data - at) / sizeof(Entry);
+        if (index >= entries) return;
+        const size_t count = std::min(kBatch, entries - index);
+        const off_t from = static_cast<off_t>(begin + index * sizeof(Entry));
+        // Nobody else has this copy, so that atomics in it are as good as plain numbers.
+        const ssize_t got =
+            ::pread(fd, static_cast<void*>(buffer.get()), count * sizeof(Entry), from);
+        if (got != static_cast<ssize_t>(count * sizeof(Entry))) return;
+        for (size_t i = 0; i < count; ++i) visit(buffer[i]);
+        index += count;
+    }
+}
+
+template <typename Object>
+uint32_t count_numbered(int fd, uint64_t begin) {
+    uint32_t count = 0;
+    for_each_entry<Object>(fd, begin, kMaxObjects,
+                           [&](const Object& object) { count += object.number.load() != 0; });
+    return count;
+}
+
+}  // namespace
+
+std::unique_ptr<FabricView> FabricView::open(const std::string& name, std::string* error) {
+    std::unique_ptr<FabricView> view(new FabricView);
+    if (!view->find_memory(name, error) || !view->attach(name, error)) return nullptr;
+    return view;
+}
+
+FabricView::~FabricView() {
+    if (header_ != nullptr) ::munmap(static_cast<void*>(header_), kHeaderBytes);
+    if (fd_ >= 0) ::close(fd_);
+}
+
+bool FabricView::find_memory(const std::string& name, std::string* error) {
+    Rendezvous rendezvous(Segment::rendezvous_path(name));
+    errno = 0;
+    if (!rendezvous.lock(false, error)) {
+        if (errno == ENOENT) *error = "nobody is in fabric '" + name + "'";
+        return false;
+    }
+    for (const Rendezvous::Member& member : rendezvous.members()) {
+        const int fd = open_member(member);
+        if (fd < 0) continue;
+        members_.push_back(member.pid);
+        if (fd_ < 0) {
+            fd_ = fd;
+        } else {
+            ::close(fd);
+        }
+    }
+    if (fd_ < 0) *error = "nobody is in fabric '" + name + "'";
+    return fd_ >= 0;
+}
+
+bool FabricView::attach(const std::string& name, std::string* error) {
+    struct stat status;
+    *error = "fabric '" + name + "' belongs to another version of libsofthca";
+    if (::fstat(fd_, &status) != 0 || static_cast<uint64_t>(status.st_size) != kSegmentBytes)
+        return false;
+    void* mapped = ::mmap(nullptr, kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+    if (mapped == MAP_FAILED) {
+        *error = std::string("cannot map the fabric's memory: ") + std::strerror(errno);
+        return false;
+    }
+    header_ = static_cast<FabricHeader*>(mapped);
+    return header_->magic.load(std::memory_order_acquire) == kFabricMagic &&
+           header_->version == kLayoutVersion && header_->slot_bytes == sizeof(ProcessSlot);
+}
+
+bool FabricView::alive(const ProcessSlot& process) const {
+    if (process.state.load(std::memory_order_acquire) != SlotState::alive) return false;
+    return std::ranges::find(members_, process.pid.load(std::memory_order_relaxed)) !=
+           members_.end();
+}
+
+ObjectCounts FabricView::count_objects(uint32_t slot) const {
+    const uint64_t arena = arena_offset(slot);
+    ObjectCounts counts;
+    counts.queue_pairs = count_numbered<QpShared>(fd_, arena + offsetof(ArenaTables, qps));
+    counts.shared_receive_queues =
+        count_numbered<SrqShared>(fd_, arena + offsetof(ArenaTables, srqs));
+    counts.completion_queues = count_numbered<CqShared>(fd_, arena + offsetof(ArenaTables, cqs));
+    for_each_entry<KeyEntry>(
+        fd_, arena + offsetof(ArenaTables, keys), kMaxKeys, [&](const KeyEntry& entry) {
+            if (entry.key.load() == 0) return;
+            ++(entry.kind == KeyKind::region ? counts.memory_regions : counts.memory_windows);
+        });
+    return counts;
+}
+
+std::vector<std::string> FabricView::names() {
+    const std::string path = Segment::rendezvous_path("");
+    const size_t slash = path.rfind('/');
+    const std::string prefix = path.substr(slash + 1);
+    std::vector<std::string> found;
+    DIR* folder = ::opendir(path.substr(0, slash).c_str());
+    if (folder == nullptr) return found;
+    while (const dirent* entry = ::readdir(folder)) {
+        const std::string_view file = entry->d_name;
+        if (file.starts_with(prefix)) found.emplace_back(file.substr(prefix.size()));
+    }
+    ::closedir(folder);
+    std::ranges::sort(found);
+    return found;
+}
+
+}  // namespace softhca

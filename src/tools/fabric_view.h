@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A fabric seen from outside: its memory, without taking part in it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fabric/layout.h"
+
+namespace softhca {
+
+/// Objects that a process has.
+struct ObjectCounts {
+    uint32_t queue_pairs = 0;
+    uint32_t shared_receive_queues = 0;
+    uint32_t completion_queues = 0;
+    uint32_t memory_regions = 0;
+    uint32_t memory_windows = 0;
+};
+
+class FabricView {
+  public:
+    /// The fabric `name` of this user. Null, with *error, if nobody is in it or it is of another
+    /// version.
+    static std::unique_ptr<FabricView> open(const std::string& name, std::string* error);
+
+    ~FabricView();
+    FabricView(const FabricView&) = delete;
+    FabricView& operator=(const FabricView&) = delete;
+
+    FabricHeader& header() { return *header_; }
+    /// Whether the process that a slot speaks of is there. Looks only, unlike a member of the
+    /// fabric.
+    bool alive(const ProcessSlot& process) const;
+    /// Reads without mapping, because to touch what was never used would allocate it.
+    ObjectCounts count_objects(uint32_t slot) const;
+
+    /// The fabrics of this user of which there is a file, alive or not.
+    static std::vector<std::string> names();
+
+  private:
+    FabricView() = default;
+    bool find_memory(const std::string& name, std::string* error);
+    bool attach(const std::string& name, std::string* error);
+
+    int fd_ = -1;
+    FabricHeader* header_ = nullptr;
+    std::vector<pid_t> members_;
+};
+
+}  // namespace softhca

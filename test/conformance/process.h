@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tests of several processes. Each process is a fresh execution of this program that runs the
+// same test up to the place where its role is given, so no verbs object is ever inherited.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <type_traits>
+#include <vector>
+
+namespace conformance {
+
+// Messages of plain bytes between the test and one of its processes.
+class Link {
+  public:
+    explicit Link(int fd) : fd_(fd) {}
+    ~Link();
+    Link(Link&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+    Link& operator=(Link&&) = delete;
+
+    template <typename T>
+    void send(const T& value) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        send_bytes(&value, sizeof value);
+    }
+    void send() { send('.'); }
+
+    // Throws when nothing comes before the deadline, or the other end is gone.
+    template <typename T>
+    T receive() {
+        static_assert(std::is_trivially_copyable_v<T>);
+        T value;
+        receive_bytes(&value, sizeof value);
+        return value;
+    }
+    void receive() { receive<char>(); }
+
+  private:
+    void send_bytes(const void* bytes, std::size_t size);
+    void receive_bytes(void* bytes, std::size_t size);
+
+    int fd_;
+};
+
+// The processes of one test. Spawn all of them first, before talking to any and before using
+// verbs for more than asking what the device can do. None outlives the team.
+class Team {
+  public:
+    Team() = default;
+    ~Team();
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+
+    // Starts a process that runs `role`; a test failure or an exception there fails the test.
+    int spawn(const std::function<void(Link&)>& role);
+
+    // The test's end of the link to a process.
+    Link& operator[](int index);
+
+    // Kills a process without warning.
+    void kill(int index);
+
+    // Waits until every process that was not killed has ended well.
+    void finish();
+
+  private:
+    struct Process {
+        pid_t pid;
+        Link link;
+    };
+    std::vector<Process> processes_;
+    int spawned_ = 0;
+};
+
+// Whether this execution is a process of a team.
+bool is_team_process();
+
+// Passes one message of each to the other.
+template <typename T>
+void exchange(Link& one, Link& other) {
+    const T from_one = one.receive<T>();
+    const T from_other = other.receive<T>();
+    one.send(from_other);
+    other.send(from_one);
+}
+
+}  // namespace conformance

@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Runs a GoogleTest program and prints TAP, one line per test case.
+#
+#   gtest_tap.sh [-t SECONDS] command [argument...]
+#
+#   -t  limit for one test case (default 60)
+#
+# A test case that takes the program down with it, or exceeds the limit, is "not ok", and the program
+# is started again for the cases behind it. So is a process that outlives the program.
+set -u
+
+limit=60
+max_restarts=20
+max_lines=200
+
+while getopts t: option; do
+    case $option in
+        t) limit=$OPTARG ;;
+        *) echo "usage: $0 [-t SECONDS] command [argument...]" >&2; exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+
+number=0
+failures=0
+remaining=() # test cases that have no verdict yet, in order
+current=     # the test case that is running
+started=0    # when it was started, or the last one ended
+output=()    # what it printed
+
+bail_out() {
+    echo "Bail out! $1"
+    exit 1
+}
+
+verdict() { # ok|not ok, name, [directive]
+    number=$((number + 1))
+    [ "$1" = ok ] || failures=$((failures + 1))
+    echo "$1 $number - $2${3:+ # $3}"
+}
+
+diagnostics() {
+    local line
+    for line in ${output[@]+"${output[@]:0:max_lines}"}; do
+        echo "# $line"
+    done
+    [ ${#output[@]} -le $max_lines ] || echo "# (and $((${#output[@]} - max_lines)) lines more)"
+    output=()
+}
+
+list_cases() {
+    local line suite='' listing
+    listing=$(timeout -k 5 "$limit" "$@" --gtest_list_tests) || bail_out "cannot list the tests of: $*"
+    while IFS= read -r line; do
+        line=${line%%  \# *}
+        case $line in
+            '  '*DISABLED_*) ;;
+            '  '*) [[ $suite == *DISABLED_* ]] || remaining+=("$suite${line#  }") ;;
+            *.) suite=$line ;;
+        esac
+    done <<<"$listing"
+}
+
+finish_case() { # ok|not ok [directive]
+    local i
+    verdict "$1" "$current" "${2:-}"
+    for i in "${!remaining[@]}"; do
+        [ "${remaining[i]}" != "$current" ] || unset "remaining[$i]"
+    done
+    [ "$1" = ok ] || diagnostics
+    output=()
+    current=
+    started=$SECONDS
+}
+
+skip_reason() {
+    local i
+    for ((i = 0; i + 1 < ${#output[@]}; i++)); do
+        [[ ${output[i]} == *': Skipped' ]] && echo "${output[i + 1]//\#/}" && return
+    done
+    echo "no reason given"
+}
+
+handle_line() {
+    case $1 in
+        *'[ RUN      ] '*)
+            current=${1##*'[ RUN      ] '}
+            reached=1
+            started=$SECONDS
+            output=() ;;
+        *"[       OK ] $current ("*) [ -z "$current" ] || finish_case ok ;;
+        *"[  SKIPPED ] $current ("*) [ -z "$current" ] || finish_case ok "SKIP $(skip_reason)" ;;
+        *"[  FAILED  ] $current"[\ ,]*) [ -z "$current" ] || finish_case 'not ok' ;;
+        '[-----'* | '[====='* | '') ;;
+        *) output+=("$1") ;;
+    esac
+}
+
+# The live processes of session $1.
+session_members() {
+    ps -o stat=,pid=,comm= -s "$1" | awk '$1 !~ /^Z/ { print $2, $3 }'
+}
+
+kill_session() {
+    local pid _
+    while read -r pid _; do
+        kill -KILL "$pid" 2>/dev/null
+    done < <(session_members "$1")
+}
+
+# Runs the program once for all remaining cases. Sets `status`, a number or "time-out", and `reached`, 1 if a case was started.
+run_once() {
+    local filter line='' part pid
+    filter=$(IFS=:; echo "${remaining[*]}")
+    exec 3< <(exec setsid "$@" --gtest_color=no --gtest_filter="$filter" 2>&1)
+    pid=$!
+    status=
+    reached=0
+    started=$SECONDS
+    while :; do
+        if IFS= read -r -t 1 -u 3 part; then
+            handle_line "$line$part"
+            line=
+        elif [ $? -gt 128 ]; then
+            line+=$part
+            kill -0 "$pid" 2>/dev/null || break
+        else
+            [ -z "$line$part" ] || handle_line "$line$part"
+            break
+        fi
+        if [ $((SECONDS - started)) -gt "$limit" ]; then
+            status=time-out
+            kill_session "$pid"
+            break
+        fi
+    done
+    exec 3<&-
+    wait "$pid"
+    status=${status:-$?}
+    check_leftovers "$pid"
+}
+
+check_leftovers() {
+    local left=
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        left=$(session_members "$1")
+        [ -n "$left" ] || return
+        sleep 0.2
+    done
+    kill_session "$1"
+    # What a crashed program leaves behind is not a failure of its own.
+    [ "$status" = 0 ] || return
+    output+=("$left")
+    verdict 'not ok' 'no process is left behind'
+    diagnostics
+}
+
+describe_status() {
+    if [ "$1" = time-out ]; then
+        echo "no verdict within $limit s"
+    elif [ "$1" -gt 128 ]; then
+        echo "killed by signal $(kill -l "$1")"
+    else
+        echo "exited with status $1"
+    fi
+}
+
+list_cases "$@"
+for ((restarts = 0; ${#remaining[@]} > 0; restarts++)); do
+    [ $restarts -le $max_restarts ] || bail_out "gave up after $max_restarts restarts"
+    failures_before=$failures
+    run_once "$@"
+    if [ -n "$current" ] || [ ${#remaining[@]} -gt 0 ]; then
+        # It ended in the middle: in the current case, or on the way to the next.
+        if [ $reached = 0 ] && [[ $status =~ ^[0-9]+$ ]] && [ "$status" -le 128 ]; then
+            diagnostics
+            bail_out "$* started no test case and $(describe_status "$status")"
+        fi
+        remaining=("${remaining[@]}")
+        current=${current:-${remaining[0]}}
+        output+=("$(describe_status "$status")")
+        finish_case 'not ok'
+        remaining=(${remaining[@]+"${remaining[@]}"})
+    elif [ "$status" != 0 ] && [ "$failures" = "$failures_before" ]; then
+        output+=("$(describe_status "$status")")
+        verdict 'not ok' 'the program ends with status 0'
+        diagnostics
+    fi
+done
+echo "1..$number"
+[ $failures = 0 ]

@@ -1,0 +1,177 @@
+# shellcheck shell=bash disable=SC2034
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What the integration tests share. A test sources this file, calls check, pair and so on, and ends with
+# `finish`. Each prints TAP. By hand: SOFTHCA=path/to/softhca test/integration/NAME.sh
+set -u
+
+SOFTHCA=${SOFTHCA:-$(command -v softhca)} || { echo "Bail out! set SOFTHCA to the softhca command"; exit 1; }
+[ -x "$SOFTHCA" ] || { echo "Bail out! there is no command $SOFTHCA"; exit 1; }
+srcdir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+limit=${limit:-60} # seconds, for every command
+max_lines=100      # of a failed command's output
+count=0
+failures=0
+port=0
+hca=("$SOFTHCA" run --) # in front of a command that is to run on the software HCA
+pids=()
+
+# A fabric of its own, so that tests that run at the same time do not meet.
+SOFTHCA_FABRIC=test-$(basename "$0" .sh)-$$
+export SOFTHCA_FABRIC
+tmp=$(mktemp -d) || exit 1
+
+clean_up() {
+    local pid
+    for pid in ${pids[@]+"${pids[@]}"}; do
+        kill -KILL -- "-$pid" 2>/dev/null
+    done
+    "$SOFTHCA" clean >/dev/null 2>&1
+    rm -rf "$tmp"
+}
+trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
+
+# Sets the options of `softhca run` for the commands that follow.
+use_hca() {
+    hca=("$SOFTHCA" run "$@" --)
+}
+
+result() { # status name [file...]: prints one TAP line, and the files if status is not 0
+    local status=$1 name=$2 file
+    shift 2
+    count=$((count + 1))
+    if [ "$status" = 0 ]; then
+        echo "ok $count - $name"
+        return 0
+    fi
+    failures=$((failures + 1))
+    echo "not ok $count - $name"
+    for file in "$@"; do
+        [ -s "$file" ] && tail -n "$max_lines" "$file" | sed "s/^/# ${file##*/}: /"
+    done
+    return 1
+}
+
+skip() { # name reason
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+
+finish() {
+    echo "1..$count"
+    [ "$failures" = 0 ]
+    exit
+}
+
+# Skips the whole test if one of the programs is not installed.
+require() {
+    local program
+    for program in "$@"; do
+        command -v "$program" >/dev/null && continue
+        echo "1..0 # SKIP $program is not installed"
+        exit 0
+    done
+}
+
+# check NAME command...: passes if the command ends with status 0 within the limit.
+check() {
+    local name=$1 status
+    shift
+    timeout -k 5 "$limit" "$@" >"$tmp/output" 2>&1 </dev/null
+    status=$?
+    [ $status = 0 ] || echo "status $status (124: time-out)" >>"$tmp/output"
+    result $status "$name" "$tmp/output"
+}
+
+# check_match NAME PATTERN command...: as check, and the output must match the extended regular expression.
+check_match() {
+    local name=$1 pattern=$2 status
+    shift 2
+    timeout -k 5 "$limit" "$@" >"$tmp/output" 2>&1 </dev/null
+    status=$?
+    [ $status = 0 ] || echo "status $status (124: time-out)" >>"$tmp/output"
+    if [ $status = 0 ] && ! grep -Eq -- "$pattern" "$tmp/output"; then
+        echo "no line matches: $pattern" >>"$tmp/output"
+        status=1
+    fi
+    result $status "$name" "$tmp/output"
+}
+
+listening() { # TCP port
+    local hex
+    printf -v hex ':%04X' "$1"
+    awk -v port="$hex" '$4 == "0A" && $2 ~ port "$" { found = 1 } END { exit !found }' \
+        /proc/net/tcp /proc/net/tcp6 2>/dev/null
+}
+
+# Sets `port` to a TCP port that nobody listens on, another one each time.
+new_port() {
+    [ "$port" != 0 ] || port=$((20000 + ($$ * 97) % 10000))
+    port=$((port + 1))
+    while listening "$port"; do
+        port=$((port + 1))
+    done
+}
+
+# start FILE command...: starts the command in a process group of its own; sets `pid`.
+start() {
+    local file=$1
+    shift
+    timeout -k 5 "$limit" "$@" >"$file" 2>&1 </dev/null &
+    pid=$!
+    pids+=("$pid")
+}
+
+# Waits until process $1 listens on the port. A server that has ended already is for the caller to report.
+wait_for_server() {
+    local _
+    for _ in {1..200}; do
+        listening "$port" && return
+        kill -0 "$1" 2>/dev/null || return
+        sleep 0.05
+    done
+}
+
+# Ends what is left of process group $1; fails if anything was.
+reap_group() {
+    local _
+    for _ in {1..10}; do
+        kill -0 -- "-$1" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    # Processes that ended and were not waited for by whoever inherited them do not count.
+    ps -eo pgid=,stat= | awk -v group="$1" '$1 == group && $2 !~ /^Z/ { left = 1 } END { exit !left }' || return 0
+    kill -KILL -- "-$1" 2>/dev/null
+    return 1
+}
+
+# pair NAME server... ::: client...: starts the server, runs the client once the server listens on TCP port
+# `port`; passes if both end with status 0 and leave no process behind.
+pair() {
+    local name=$1 server=() server_pid client_pid server_status client_status status
+    shift
+    while [ "$1" != ::: ]; do
+        server+=("$1")
+        shift
+    done
+    shift
+    start "$tmp/server" "${server[@]}"
+    server_pid=$pid
+    wait_for_server "$server_pid"
+    start "$tmp/client" "$@"
+    client_pid=$pid
+    wait "$client_pid"
+    client_status=$?
+    # A server whose client has failed may wait for ever.
+    [ $client_status = 0 ] || { sleep 1; kill "$server_pid" 2>/dev/null; }
+    wait "$server_pid" 2>/dev/null
+    server_status=$?
+    status=$((client_status | server_status))
+    [ $client_status = 0 ] || echo "status $client_status (124: time-out)" >>"$tmp/client"
+    [ $server_status = 0 ] || echo "status $server_status (124: time-out)" >>"$tmp/server"
+    reap_group "$client_pid" || { status=1; echo "left processes behind" >>"$tmp/client"; }
+    reap_group "$server_pid" || { status=1; echo "left processes behind" >>"$tmp/server"; }
+    pids=()
+    result $status "$name" "$tmp/server" "$tmp/client"
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Stock UCX on the software HCA: its RC and UD transports over verbs, and a peer that is killed.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+require ucx_info ucx_perftest
+export UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
+
+perf() { # label test option...
+    local name=$1 test=$2
+    shift 2
+    new_port
+    pair "$name: $test${*:+ $*}" "${hca[@]}" ucx_perftest -p "$port" ::: \
+        "${hca[@]}" ucx_perftest -p "$port" -t "$test" -n 1000 -w 10 -f "$@" 127.0.0.1
+}
+
+every_test() { # label
+    local test size
+    for test in tag_lat tag_bw stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat ucp_put_bw ucp_get; do
+        for size in 8 4096 262144; do
+            perf "$1" $test -s $size
+        done
+    done
+    for test in ucp_add ucp_fadd ucp_swap ucp_cswap; do
+        perf "$1" $test -s 8
+    done
+    perf "$1" tag_lat -s 8 -E sleep
+    perf "$1" tag_bw -s 65536 -E sleep
+    perf "$1" ucp_am_lat -s 8 -E sleep
+    perf "$1" tag_sync_lat -s 1024
+    perf "$1" tag_lat -s 1024 -U
+    perf "$1" tag_lat -s 100,3000,7 -D iov,iov
+}
+
+# killed NAME victim test: kills the server or the client in the middle of a test that would not end by
+# itself; the survivor's endpoint must fail within the limit. (It need not exit: ucx_perftest's own
+# connection may wait for ever for a peer that has gone.)
+killed() {
+    local name=$1 victim=$2 test=$3 server_pid client_pid victim_pid survivor status=1 tick
+    new_port
+    start "$tmp/server" "${hca[@]}" ucx_perftest -p "$port" -e
+    server_pid=$pid
+    wait_for_server "$server_pid"
+    start "$tmp/client" "${hca[@]}" ucx_perftest -p "$port" -e -t "$test" -s 4096 -n 2000000000 127.0.0.1
+    client_pid=$pid
+    disown "$server_pid" "$client_pid" # or bash tells of their end
+    for tick in {1..300}; do # a first report of progress: the test is under way
+        grep -q '^\[thread' "$tmp/client" && break
+        kill -0 "$client_pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    if [ "$victim" = server ]; then
+        victim_pid=$server_pid survivor=client
+    else
+        victim_pid=$client_pid survivor=server
+    fi
+    kill -KILL -- "-$victim_pid" 2>/dev/null
+    for ((tick = 0; tick < limit * 10; tick++)); do
+        if grep -q 'error handler called' "$tmp/$survivor"; then
+            status=0
+            break
+        fi
+        sleep 0.1
+    done
+    kill -KILL -- "-$server_pid" "-$client_pid" 2>/dev/null
+    pids=()
+    result $status "$name" "$tmp/server" "$tmp/client"
+}
+
+for transport in rc_verbs ud_verbs; do
+    check_match "ucx_info lists $transport" 'Device: +softhca0:1' "${hca[@]}" ucx_info -d -t $transport
+done
+
+for transport in rc_v ud_v; do
+    export UCX_TLS=$transport,self
+    every_test $transport
+done
+
+export UCX_TLS=rc_v,self
+use_hca --executor thread
+perf 'rc_v, thread' tag_lat -s 8
+perf 'rc_v, thread' tag_bw -s 262144
+perf 'rc_v, thread' ucp_put_bw -s 262144
+perf 'rc_v, thread' ucp_fadd -s 8
+perf 'rc_v, thread' tag_lat -s 8 -E sleep
+
+use_hca --link-layer ethernet
+export UCX_IB_GID_INDEX=0
+perf 'rc_v, ethernet' tag_lat -s 8
+perf 'rc_v, ethernet' tag_bw -s 262144
+unset UCX_IB_GID_INDEX
+
+use_hca
+export UCX_RC_RETRY_COUNT=6 UCX_KEEPALIVE_INTERVAL=1s
+killed 'rc_v: the receiver is killed under load' server tag_bw
+killed 'rc_v: the sender is killed under load' client tag_bw
+killed 'rc_v: one side of a ping-pong is killed' server tag_lat
+killed 'rc_v: the target of puts is killed' server ucp_put_bw
+use_hca --executor thread
+killed 'rc_v, thread: the receiver is killed under load' server tag_bw
+
+# The fabric has survived them.
+use_hca
+unset UCX_RC_RETRY_COUNT UCX_KEEPALIVE_INTERVAL
+perf 'rc_v after the deaths' tag_bw -s 4096
+
+finish

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "settings.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace softhca {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+std::optional<std::string> parse(Settings& settings, const Environment& environment) {
+    return parse_settings(settings, [&](const char* name) -> const char* {
+        const auto entry = environment.find(name);
+        return entry == environment.end() ? nullptr : entry->second.c_str();
+    });
+}
+
+TEST(Settings, DefaultsAreThoseOfTheTable) {
+    Settings settings;
+    ASSERT_EQ(parse(settings, {}), std::nullopt);
+    const Settings plain;
+    EXPECT_EQ(settings.fabric, plain.fabric);
+    EXPECT_EQ(settings.devices, plain.devices);
+    EXPECT_EQ(settings.ports, plain.ports);
+    EXPECT_EQ(settings.link_layer, plain.link_layer);
+    EXPECT_EQ(settings.executor, plain.executor);
+    EXPECT_EQ(settings.profile, plain.profile);
+    EXPECT_FALSE(settings.nic.modelled());
+    EXPECT_EQ(settings.faults, plain.faults);
+    EXPECT_EQ(settings.shared, plain.shared);
+}
+
+TEST(Settings, EmptyMeansDefault) {
+    Environment environment;
+    for (const Setting& setting : kSettings) environment[setting.name] = "";
+    Settings settings;
+    EXPECT_EQ(parse(settings, environment), std::nullopt);
+    EXPECT_EQ(settings.fabric, "default");
+}
+
+TEST(Settings, EveryVariableIsRead) {
+    Settings settings;
+    ASSERT_EQ(parse(settings, {{"SOFTHCA_FABRIC", "test-1.x_Y"},
+                               {"SOFTHCA_DEVICES", "16"},
+                               {"SOFTHCA_PORTS", "2"},
+                               {"SOFTHCA_LINK_LAYER", "ethernet"},
+                               {"SOFTHCA_EXECUTOR", "thread"},
+                               {"SOFTHCA_PROFILE", "graphene"},
+                               {"SOFTHCA_MODEL", "gap=1us"},
+                               {"SOFTHCA_FAULTS", "rnr=3"},
+                               {"SOFTHCA_SHARED", "off"}}),
+              std::nullopt);
+    EXPECT_EQ(settings.fabric, "test-1.x_Y");
+    EXPECT_EQ(settings.devices, 16u);
+    EXPECT_EQ(settings.ports, 2u);
+    EXPECT_EQ(settings.link_layer, LinkLayer::ethernet);
+    EXPECT_EQ(settings.executor, Executor::thread);
+    EXPECT_EQ(settings.profile, "graphene");
+    EXPECT_EQ(settings.nic.gap_ns, 1000u) << "the model refines the profile";
+    EXPECT_EQ(settings.nic.registration_ns, 68'000u);
+    EXPECT_EQ(settings.faults, "rnr=3");
+    EXPECT_FALSE(settings.shared);
+}
+
+TEST(Settings, WrongValuesNameVariableValueAndChoices) {
+    const struct {
+        const char *variable, *value, *choice;
+    } table[] = {
+        {"SOFTHCA_FABRIC", "a/b", "letters"},
+        {"SOFTHCA_FABRIC", "..", "letters"},
+        {"SOFTHCA_DEVICES", "0", "1 to 16"},
+        {"SOFTHCA_DEVICES", "17", "1 to 16"},
+        {"SOFTHCA_DEVICES", "two", "1 to 16"},
+        {"SOFTHCA_PORTS", "3", "1 to 2"},
+        {"SOFTHCA_LINK_LAYER", "roce", "infiniband, ethernet"},
+        {"SOFTHCA_EXECUTOR", "threads", "inline, thread"},
+        {"SOFTHCA_PROFILE", "myri", "ideal, graphene, infini, hdr200"},
+        {"SOFTHCA_MODEL", "speed=1", "reg-bandwidth"},
+        {"SOFTHCA_FAULTS", "fire", "drop-qp=QPN"},
+        {"SOFTHCA_SHARED", "on", "auto, off"},
+    };
+    for (const auto& row : table) {
+        Settings settings;
+        const auto error = parse(settings, {{row.variable, row.value}});
+        ASSERT_TRUE(error.has_value()) << row.variable << "=" << row.value;
+        EXPECT_EQ(error->rfind(std::string(row.variable) + "=" + row.value + ": ", 0), 0u)
+            << *error;
+        EXPECT_NE(error->find(row.choice), std::string::npos) << *error;
+    }
+}
+
+TEST(Settings, FabricGetsWhatWasSet) {
+    Settings settings;
+    ASSERT_EQ(parse(settings, {{"SOFTHCA_DEVICES", "3"},
+                               {"SOFTHCA_PORTS", "2"},
+                               {"SOFTHCA_LINK_LAYER", "ethernet"},
+                               {"SOFTHCA_PROFILE", "hdr200"},
+                               {"SOFTHCA_MODEL", "latency=9us"}}),
+              std::nullopt);
+    const FabricConfig config = fabric_config(settings);
+    EXPECT_EQ(config.devices, 3u);
+    EXPECT_EQ(config.ports, 2u);
+    EXPECT_EQ(config.link_layer, LinkLayer::ethernet);
+    EXPECT_STREQ(config.profile, "hdr200");
+    EXPECT_EQ(config.nic.latency_ns, 9000u);
+    EXPECT_EQ(config.nic.completion_ns, find_profile("hdr200")->completion_ns);
+}
+
+TEST(Settings, FabricNameHasALimit) {
+    Settings settings;
+    EXPECT_EQ(parse(settings, {{"SOFTHCA_FABRIC", std::string(64, 'x')}}), std::nullopt);
+    EXPECT_TRUE(parse(settings, {{"SOFTHCA_FABRIC", std::string(65, 'x')}}).has_value());
+}
+
+TEST(Settings, OptionsAndTableNameEverySetting) {
+    const std::string table = settings_table();
+    for (const Setting& setting : kSettings) {
+        EXPECT_NE(table.find("`" + std::string(setting.name) + "`"), std::string::npos)
+            << setting.name;
+        EXPECT_NE(table.find("`--" + option_name(setting) + "`"), std::string::npos)
+            << setting.name;
+    }
+    EXPECT_EQ(option_name(kSettings[3]), "link-layer");
+}
+
+}  // namespace
+}  // namespace softhca
