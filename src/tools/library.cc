@@ -22,10 +22,8 @@ std::string directory_of_program() {
 std::vector<std::string> candidates() {
     const std::string here = directory_of_program();
     std::vector<std::string> paths;
-    // libtool keeps the library in .libs of the folder of its .la file, and may keep this program
-    // in one too.
-    for (const char* folder : {"/.libs/", "/../.libs/", "/../softhca/.libs/", "/../../.libs/",
-                               "/../../softhca/.libs/"}) {
+    // In a build tree, where libtool may keep this program in a .libs too.
+    for (const char* folder : {"/../softhca/.libs/", "/../../softhca/.libs/"}) {
         paths.push_back(here + folder + kLibrary);
     }
 #ifdef SOFTHCA_LIBDIR

@@ -157,7 +157,7 @@ class CqResizeTest : public CqTest {
 };
 
 TEST_F(CqResizeTest, KeepsWhatIsInTheQueueInOrder) {
-    use(hca_.make_cq(20));
+    use(hca_.make_cq(20), 256);
     complete(1, 7);
     ASSERT_TRUE(next_are(cq_, range(1, 7)));
     complete(100, 12);
@@ -186,7 +186,7 @@ TEST_F(CqResizeTest, ShrinksToWhatIsStillNeeded) {
 }
 
 TEST_F(CqResizeTest, TooSmallForWhatIsInItIsRefused) {
-    use(hca_.make_cq(200));
+    use(hca_.make_cq(200), 256);
     if (!resize(200)) GTEST_SKIP() << "no ibv_resize_cq";
     for (int id = 0; id < 150; id += 50) {
         complete(id, 50);

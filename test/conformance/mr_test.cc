@@ -231,6 +231,10 @@ TEST_F(MrReregTest, BadInputLeavesTheRegionAsItWas) {
     EXPECT_EQ(
         ibv_rereg_mr(mr_.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, pages_.memory, 0, 0),
         IBV_REREG_MR_ERR_INPUT);
+    EXPECT_EQ(ibv_rereg_mr(mr_.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, pages_.memory,
+                           kPage, kAllAccess),
+              IBV_REREG_MR_ERR_INPUT)
+        << "access flags without the flag that changes them";
     EXPECT_EQ(write_to(pages_.memory, mr_->rkey), IBV_WC_SUCCESS);
 }
 

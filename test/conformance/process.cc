@@ -101,6 +101,41 @@ void Link::receive_bytes(void* bytes, std::size_t size) {
     }
 }
 
+void Link::send_file(int fd) {
+    char byte = 'f';
+    iovec data{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    if (sendmsg(fd_, &message, MSG_NOSIGNAL) != 1) fail_errno("link: sendmsg");
+}
+
+int Link::receive_file() {
+    if (!readable(fd_, deadline())) fail("link: no file before the deadline");
+    char byte;
+    iovec data{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC);
+    const cmsghdr* header = got == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (!header || header->cmsg_type != SCM_RIGHTS) fail("link: no file in the message");
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    return fd;
+}
+
 int Team::spawn(const std::function<void(Link&)>& role) {
     const int index = spawned_++;
     if (own_role() == index) play(role);

@@ -37,6 +37,10 @@ class Link {
     }
     void receive() { receive<char>(); }
 
+    // A file descriptor, duplicated into the other process; the receiver owns it.
+    void send_file(int fd);
+    int receive_file();
+
   private:
     void send_bytes(const void* bytes, std::size_t size);
     void receive_bytes(void* bytes, std::size_t size);

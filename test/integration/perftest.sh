@@ -63,7 +63,6 @@ perf ib_send_lat -n 500 -s 1024 -c UD -e
 perf ib_send_bw -n 500 -s 4096 -c XRC -e
 perf ib_read_lat -n 500 -s 4096 -e
 perf ib_read_bw -n 500 -s 4096 -e
-perf ib_write_bw -n 500 -s 4096 -e
 perf ib_atomic_lat -n 500 -e
 
 use_hca --executor thread

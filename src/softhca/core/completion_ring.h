@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ring of a completion queue: many producers (any process that completes work here), one owner that polls.
+// The ring of a completion queue: many producers (any process that completes work here), one owner
+// that polls.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,8 @@ struct Completion {
     uint32_t imm = 0;  ///< immediate data (network order) or the invalidated rkey
     uint32_t qp_num = 0;
     uint32_t src_qp = 0;
-    uint32_t owner = 0;  ///< number of the queue pair or shared receive queue that `releases` speaks of
+    uint32_t owner =
+        0;  ///< number of the queue pair or shared receive queue that `releases` speaks of
     uint16_t slid = 0;
     WcStatus status = WcStatus::success;
     WcOpcode opcode = WcOpcode::send;
@@ -32,20 +34,22 @@ struct Completion {
 struct Cqe {
     Completion wc;
     uint64_t position = 0;  ///< of a send completion: the send-queue entry it completes
-    /// index + 1 once the entry is whole: the commit point, by which a dead producer's push is finished by others.
+    /// index + 1 once the entry is whole: the commit point, by which a dead producer's push is
+    /// finished by others.
     std::atomic<uint64_t> ready{0};
-    std::atomic<bool> consumed{false};  ///< owner only: taken out of order, because it was visible earlier
+    std::atomic<bool> consumed{
+        false};  ///< owner only: taken out of order, because it was visible earlier
 };
 
-/// Indices count up for ever; a slot is index & mask. Producers hold the queue's lock; the owner polls without.
+/// Indices count up for ever; a slot is index & mask. Producers hold the queue's lock; the owner
+/// polls without.
 class CompletionRing {
-public:
-    CompletionRing(Cqe *slots, uint64_t mask) : slots_(slots), mask_(mask) {}
+  public:
+    CompletionRing(Cqe* slots, uint64_t mask) : slots_(slots), mask_(mask) {}
 
     /// Writes the entry at index `tail` and commits it. The caller then publishes tail + 1.
-    void write(uint64_t tail, const Completion &wc, uint64_t position)
-    {
-        Cqe &cqe = slots_[tail & mask_];
+    void write(uint64_t tail, const Completion& wc, uint64_t position) {
+        Cqe& cqe = slots_[tail & mask_];
         cqe.wc = wc;
         cqe.position = position;
         cqe.consumed.store(false, std::memory_order_relaxed);
@@ -53,16 +57,18 @@ public:
     }
 
     /// Whether a producer died between write() and publishing.
-    bool committed(uint64_t tail) const { return slots_[tail & mask_].ready.load(std::memory_order_acquire) == tail + 1; }
+    bool committed(uint64_t tail) const {
+        return slots_[tail & mask_].ready.load(std::memory_order_acquire) == tail + 1;
+    }
 
-    Cqe &at(uint64_t index) { return slots_[index & mask_]; }
+    Cqe& at(uint64_t index) { return slots_[index & mask_]; }
 
-    /// The entry to poll next from [head, tail) at time `now`: the one visible longest; nullptr if there is none.
-    Cqe *next_visible(uint64_t head, uint64_t tail, uint64_t now)
-    {
-        Cqe *best = nullptr;
+    /// The entry to poll next from [head, tail) at time `now`: the one visible longest; nullptr if
+    /// there is none.
+    Cqe* next_visible(uint64_t head, uint64_t tail, uint64_t now) {
+        Cqe* best = nullptr;
         for (uint64_t i = head; i != tail; ++i) {
-            Cqe &cqe = at(i);
+            Cqe& cqe = at(i);
             if (cqe.consumed.load(std::memory_order_relaxed) || cqe.wc.visible_at > now) {
                 continue;
             }
@@ -74,16 +80,15 @@ public:
     }
 
     /// Head after skipping entries already taken.
-    uint64_t skip_consumed(uint64_t head, uint64_t tail)
-    {
+    uint64_t skip_consumed(uint64_t head, uint64_t tail) {
         while (head != tail && at(head).consumed.load(std::memory_order_relaxed)) {
             ++head;
         }
         return head;
     }
 
-private:
-    Cqe *slots_;
+  private:
+    Cqe* slots_;
     uint64_t mask_;
 };
 

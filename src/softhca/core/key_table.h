@@ -11,18 +11,19 @@ namespace softhca {
 
 enum class KeyKind : uint8_t { region, window_type1, window_type2 };
 
-/// One memory region or window. The owner writes the fields before it publishes `key`, and changes them again only
-/// after `key` was withdrawn and every access under way has ended.
+/// One memory region or window. The owner writes the fields before it publishes `key`, and changes
+/// them again only after `key` was withdrawn and every access under way has ended.
 struct KeyEntry {
-    std::atomic<uint32_t> key{0};  ///< the valid key; 0: none. Release by the owner, acquire by users
-    uint32_t pd = 0;               ///< protection domain; of the owner's process
+    std::atomic<uint32_t> key{
+        0};           ///< the valid key; 0: none. Release by the owner, acquire by users
+    uint32_t pd = 0;  ///< protection domain; of the owner's process
     uint32_t access = 0;
     KeyKind kind = KeyKind::region;
     uint32_t region_key = 0;  ///< of a bound window: the region it is bound to
     uint32_t bound_qp = 0;    ///< of a type 2 window: the only queue pair that may use it
-    uint64_t start = 0;     ///< the address a key's user names (iova)
+    uint64_t start = 0;       ///< the address a key's user names (iova)
     uint64_t length = 0;
-    uint64_t host = 0;  ///< the owner's virtual address of `start`
+    uint64_t host = 0;          ///< the owner's virtual address of `start`
     uint64_t share_id = 0;      ///< never used twice; 0: private memory
     uint64_t share_offset = 0;  ///< of `host` in the file that backs it
     int32_t share_fd = -1;      ///< the owner's descriptor of that file
@@ -30,11 +31,11 @@ struct KeyEntry {
 
 enum class KeyCheck : uint8_t { ok, no_such_key, wrong_pd, out_of_bounds, no_permission };
 
-/// Whether `key` allows `need` on [addr, addr + length) for a user of protection domain `pd` and queue pair `qp`.
-/// A zero-length access needs no key; the caller doesn't ask. On ok, *host is the owner's address.
-inline KeyCheck check_key(const KeyEntry &entry, uint32_t key, uint32_t pd, uint32_t qp, uint64_t addr, uint64_t length,
-                          uint32_t need, uint64_t *host)
-{
+/// Whether `key` allows `need` on [addr, addr + length) for a user of protection domain `pd` and
+/// queue pair `qp`. A zero-length access needs no key; the caller doesn't ask. On ok, *host is the
+/// owner's address.
+inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
+                          uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
     if (key == 0 || entry.key.load(std::memory_order_acquire) != key) {
         return KeyCheck::no_such_key;
     }
@@ -52,11 +53,10 @@ inline KeyCheck check_key(const KeyEntry &entry, uint32_t key, uint32_t pd, uint
 }
 
 /// Registration rights the specification forbids: writing from afar what may not be written here.
-inline bool access_flags_valid(uint32_t access)
-{
+inline bool access_flags_valid(uint32_t access) {
     using namespace access_flag;
-    constexpr uint32_t known =
-        kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kZeroBased | kOnDemand | kHugetlb | kOptional;
+    constexpr uint32_t known = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind |
+                               kZeroBased | kOnDemand | kHugetlb | kOptional;
     if ((access & ~known) != 0) {
         return false;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A spin lock in shared memory whose word names its owner, so that a lock left behind by a killed process
-// can be taken over, and what it guarded repaired, by the next one.
+// A spin lock in shared memory whose word names its owner, so that a lock left behind by a killed
+// process can be taken over, and what it guarded repaired, by the next one.
 #pragma once
 
 #include <atomic>
@@ -9,15 +9,15 @@
 
 namespace softhca {
 
-inline void cpu_relax()
-{
+inline void cpu_relax() {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #endif
 }
 
 /// How a waiter learns about other processes; a pure interface for OwnedLock, given by the fabric.
-/// tag: names this process, never 0. owner_dead(tag): whether that process is gone. yield(): gives up the core.
+/// tag: names this process, never 0. owner_dead(tag): whether that process is gone. yield(): gives
+/// up the core.
 template <typename T>
 concept LockOwner = requires(T t, uint32_t tag) {
     { t.tag() } -> std::same_as<uint32_t>;
@@ -26,11 +26,10 @@ concept LockOwner = requires(T t, uint32_t tag) {
 };
 
 class OwnedLock {
-public:
+  public:
     /// Takes the lock. `repair` runs, with the lock held, when it was taken over from a dead owner.
     template <typename Owner, typename Repair>
-    void lock(Owner &&self, Repair &&repair)
-    {
+    void lock(Owner&& self, Repair&& repair) {
         uint32_t seen = 0;
         if (word_.compare_exchange_strong(seen, self.tag(), std::memory_order_acquire)) {
             return;
@@ -43,7 +42,8 @@ public:
                 }
             } else if (spins % kSpinsPerCheck == 0) {
                 if (self.owner_dead(seen)) {
-                    if (word_.compare_exchange_strong(seen, self.tag(), std::memory_order_acquire)) {
+                    if (word_.compare_exchange_strong(seen, self.tag(),
+                                                      std::memory_order_acquire)) {
                         repair();
                         return;
                     }
@@ -61,7 +61,7 @@ public:
     /// The owner's tag, 0 when free.
     uint32_t owner() const { return word_.load(std::memory_order_relaxed); }
 
-private:
+  private:
     static constexpr unsigned kSpinsPerCheck = 64;
     std::atomic<uint32_t> word_{0};
 };

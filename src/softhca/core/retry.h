@@ -10,11 +10,10 @@ constexpr uint8_t kRnrRetryForever = 7;
 
 /// Counts the tries of the message at the head of a send queue. Times are in ns.
 class RetryState {
-public:
+  public:
     enum class Verdict : uint8_t { wait, exhausted };
 
-    void configure(uint8_t retry_count, uint8_t rnr_retry, uint64_t ack_timeout_ns)
-    {
+    void configure(uint8_t retry_count, uint8_t rnr_retry, uint64_t ack_timeout_ns) {
         retry_count_ = retry_count;
         rnr_retry_ = rnr_retry;
         ack_timeout_ = ack_timeout_ns;
@@ -22,16 +21,15 @@ public:
     }
 
     /// The message got through: both counters start anew.
-    void progress()
-    {
+    void progress() {
         retries_ = 0;
         rnr_retries_ = 0;
         waiting_for_ack_ = false;
     }
 
-    /// The responder had no receive posted and asks to wait `timer` ns. On `wait`, *until is when to try again.
-    Verdict on_rnr(uint64_t now, uint64_t timer, uint64_t *until)
-    {
+    /// The responder had no receive posted and asks to wait `timer` ns. On `wait`, *until is when
+    /// to try again.
+    Verdict on_rnr(uint64_t now, uint64_t timer, uint64_t* until) {
         waiting_for_ack_ = false;
         if (rnr_retry_ != kRnrRetryForever && rnr_retries_++ >= rnr_retry_) {
             return Verdict::exhausted;
@@ -40,10 +38,9 @@ public:
         return Verdict::wait;
     }
 
-    /// Nobody answered. The first call starts the timer; each call at its end is one retransmission.
-    /// A timeout of 0 waits for ever, looking again every kForeverPeriod.
-    Verdict on_silence(uint64_t now, uint64_t *until)
-    {
+    /// Nobody answered. The first call starts the timer; each call at its end is one
+    /// retransmission. A timeout of 0 waits for ever, looking again every kForeverPeriod.
+    Verdict on_silence(uint64_t now, uint64_t* until) {
         if (ack_timeout_ == 0) {
             *until = now + kForeverPeriod;
             return Verdict::wait;
@@ -56,7 +53,7 @@ public:
         return Verdict::wait;
     }
 
-private:
+  private:
     static constexpr uint64_t kForeverPeriod = 10'000'000;
     uint64_t ack_timeout_ = 0;
     uint8_t retry_count_ = 0;

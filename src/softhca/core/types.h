@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The device's vocabulary. Numeric values are those of the verbs ABI; verbs/abi_check.cc holds them to it.
+// The device's vocabulary. Numeric values are those of the verbs ABI; verbs/abi_check.cc holds them
+// to it.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,11 @@ enum class WcStatus : uint8_t {
     local_protection_error = 4,
     flushed = 5,
     mw_bind_error = 6,
-    local_access_error = 8,
     remote_invalid_request = 9,
     remote_access_error = 10,
     remote_operation_error = 11,
     retry_exceeded = 12,
     rnr_retry_exceeded = 13,
-    general_error = 21,
 };
 
 enum class WcOpcode : uint8_t {

@@ -16,10 +16,9 @@ namespace softhca {
 
 namespace {
 
-void read_process_name(char *name, size_t size)
-{
+void read_process_name(char* name, size_t size) {
     name[0] = '\0';
-    if (FILE *file = std::fopen("/proc/self/comm", "re")) {
+    if (FILE* file = std::fopen("/proc/self/comm", "re")) {
         if (std::fgets(name, static_cast<int>(size), file) != nullptr) {
             name[std::strcspn(name, "\n")] = '\0';
         }
@@ -27,8 +26,7 @@ void read_process_name(char *name, size_t size)
     }
 }
 
-bool init_keeper(pthread_mutex_t *mutex)
-{
+bool init_keeper(pthread_mutex_t* mutex) {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -40,37 +38,38 @@ bool init_keeper(pthread_mutex_t *mutex)
 }
 
 struct KeeperStart {
-    ProcessSlot *slot;
-    void (*body)(void *);
-    void *argument;
+    ProcessSlot* slot;
+    void (*body)(void*);
+    void* argument;
     std::atomic<int> kept{0};
 };
 
-void *keeper_main(void *argument)
-{
-    auto *start = static_cast<KeeperStart *>(argument);
+void* keeper_main(void* argument) {
+    auto* start = static_cast<KeeperStart*>(argument);
     prctl(PR_SET_NAME, "softhca-engine");
     prctl(PR_SET_TIMERSLACK, 1);
     pthread_mutex_lock(&start->slot->keeper);
-    void (*body)(void *) = start->body;
-    void *body_argument = start->argument;
+    void (*body)(void*) = start->body;
+    void* body_argument = start->argument;
     start->kept.store(1, std::memory_order_release);
     start->kept.notify_one();  // `start` may be gone from here on
     body(body_argument);
     return nullptr;
 }
 
-uint32_t make_tag(uint32_t slot, uint32_t incarnation) { return (slot + 1) | incarnation << 9; }
+uint32_t make_tag(uint32_t slot, uint32_t incarnation) {
+    return (slot + 1) | incarnation << 9;
+}
 
 }  // namespace
 
-std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_executor, void (*body)(void *),
-                                 void *argument, std::string *error)
-{
+std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_executor,
+                                 void (*body)(void*), void* argument, std::string* error) {
     std::unique_ptr<Host> host(new Host);
     host->segment_ = std::move(segment);
     host->modelled_ = host->header().config.nic.modelled();
-    // Where the kernel lets only a parent touch a process's memory (Yama), let the peers of this uid do it.
+    // Where the kernel lets only a parent touch a process's memory (Yama), let the peers of this
+    // uid do it.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     if (!host->claim_slot(thread_executor, body, argument, error)) {
         return nullptr;
@@ -78,17 +77,18 @@ std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_e
     return host;
 }
 
-bool Host::claim_slot(bool thread_executor, void (*body)(void *), void *argument, std::string *error)
-{
+bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
+                      std::string* error) {
     Rendezvous rendezvous(Segment::rendezvous_path(segment_->name()));
     if (!rendezvous.lock(false, error)) {
         return false;
     }
-    // Under the lock a slot that is joining has lost its owner. Start anywhere, so that numbers are not soon reused.
+    // Under the lock a slot that is joining has lost its owner. Start anywhere, so that numbers are
+    // not soon reused.
     const auto start = static_cast<uint32_t>(getpid());
     for (uint32_t i = 0; i < kMaxProcesses; ++i) {
         const uint32_t slot = (start + i) % kMaxProcesses;
-        ProcessSlot &candidate = process(slot);
+        ProcessSlot& candidate = process(slot);
         const SlotState state = candidate.state.load(std::memory_order_acquire);
         if (state == SlotState::alive && alive(slot)) {
             continue;
@@ -104,7 +104,8 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void *), void *argument
             return false;
         }
         candidate.state.store(SlotState::joining, std::memory_order_relaxed);
-        const uint32_t incarnation = candidate.incarnation.fetch_add(1, std::memory_order_relaxed) + 1;
+        const uint32_t incarnation =
+            candidate.incarnation.fetch_add(1, std::memory_order_relaxed) + 1;
         tag_ = make_tag(slot, incarnation);
         candidate.pid.store(getpid(), std::memory_order_relaxed);
         candidate.thread_executor = thread_executor ? 1 : 0;
@@ -116,12 +117,12 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void *), void *argument
         candidate.state.store(SlotState::alive, std::memory_order_seq_cst);
         return true;
     }
-    *error = "fabric '" + segment_->name() + "' is full: " + std::to_string(kMaxProcesses) + " processes";
+    *error = "fabric '" + segment_->name() + "' is full: " + std::to_string(kMaxProcesses) +
+             " processes";
     return false;
 }
 
-bool Host::start_keeper(void (*body)(void *), void *argument, std::string *error)
-{
+bool Host::start_keeper(void (*body)(void*), void* argument, std::string* error) {
     KeeperStart start{self_, body, argument, {}};
     pthread_t thread;
     sigset_t all;
@@ -139,35 +140,33 @@ bool Host::start_keeper(void (*body)(void *), void *argument, std::string *error
     return true;
 }
 
-void Host::reap(uint32_t slot)
-{
-    ProcessSlot &dead = process(slot);
+void Host::reap(uint32_t slot) {
+    ProcessSlot& dead = process(slot);
     const uint32_t target = slot + 1;
     for (uint32_t p = 0; p < kMaxProcesses; ++p) {
         if (p == slot || process(p).state.load(std::memory_order_acquire) != SlotState::alive) {
             continue;
         }
-        for (Guard &guard : process(p).guards) {
+        for (Guard& guard : process(p).guards) {
             while ((guard.word.load(std::memory_order_acquire) & 0xffff) == target && alive(p)) {
                 yield();
             }
         }
     }
-    for (XrcDomain &domain : header().domains) {
+    for (XrcDomain& domain : header().domains) {
         domain.users[slot / 64].fetch_and(~(uint64_t{1} << slot % 64), std::memory_order_relaxed);
     }
     segment_->punch_arena(slot);
     const uint32_t incarnation = dead.incarnation.load(std::memory_order_relaxed);
-    std::memset(static_cast<void *>(&dead), 0, sizeof dead);
+    std::memset(static_cast<void*>(&dead), 0, sizeof dead);
     dead.incarnation.store(incarnation, std::memory_order_release);
 }
 
-bool Host::alive(uint32_t slot)
-{
+bool Host::alive(uint32_t slot) {
     if (slot == slot_ && self_ != nullptr) {
         return true;
     }
-    ProcessSlot &other = process(slot);
+    ProcessSlot& other = process(slot);
     if (other.state.load(std::memory_order_acquire) != SlotState::alive) {
         return false;
     }
@@ -185,8 +184,7 @@ bool Host::alive(uint32_t slot)
     return false;
 }
 
-bool Host::owner_dead(uint32_t tag)
-{
+bool Host::owner_dead(uint32_t tag) {
     const uint32_t slot = (tag & 0x1ff) - 1;
     if (slot >= kMaxProcesses) {
         return true;
@@ -197,14 +195,13 @@ bool Host::owner_dead(uint32_t tag)
     return !alive(slot);
 }
 
-void Host::wait_for_accesses()
-{
+void Host::wait_for_accesses() {
     const uint32_t target = slot_ + 1;
     for (uint32_t p = 0; p < kMaxProcesses; ++p) {
         if (process(p).state.load(std::memory_order_seq_cst) != SlotState::alive) {
             continue;
         }
-        for (Guard &guard : process(p).guards) {
+        for (Guard& guard : process(p).guards) {
             const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
             if ((seen & 0xffff) != target) {
                 continue;
@@ -216,8 +213,7 @@ void Host::wait_for_accesses()
     }
 }
 
-void Host::leave()
-{
+void Host::leave() {
     self_->state.store(SlotState::dead, std::memory_order_seq_cst);
     segment_->leave();
 }

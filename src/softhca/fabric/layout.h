@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What lies in the shared segment. A header page for the whole fabric, one slot per process, and one arena per process that
-// holds its objects. Only the owner creates, destroys and allocates; other processes use what they find, by number.
-// Everything is valid when zero, has no pointers, and is published by the release store of its number.
+// What lies in the shared segment. A header page for the whole fabric, one slot per process, and
+// one arena per process that holds its objects. Only the owner creates, destroys and allocates;
+// other processes use what they find, by number. Everything is valid when zero, has no pointers,
+// and is published by the release store of its number.
 #pragma once
 
 #include <pthread.h>
@@ -42,10 +43,11 @@ struct FabricConfig {
 };
 
 struct QueueFlags {  // bits of `notices`, what the owner of an object is to look at
-    static constexpr uint32_t kCqEvent = 1 << 0;      ///< CQ: send a completion event
-    static constexpr uint32_t kCqError = 1 << 1;      ///< CQ: overflowed
-    static constexpr uint32_t kSrqLimit = 1 << 2;     ///< SRQ: limit reached
-    static constexpr uint32_t kQpError = 1 << 3;      ///< QP: put into the error state by a peer; flush it
+    static constexpr uint32_t kCqEvent = 1 << 0;   ///< CQ: send a completion event
+    static constexpr uint32_t kCqError = 1 << 1;   ///< CQ: overflowed
+    static constexpr uint32_t kSrqLimit = 1 << 2;  ///< SRQ: limit reached
+    static constexpr uint32_t kQpError =
+        1 << 3;  ///< QP: put into the error state by a peer; flush it
     static constexpr uint32_t kQpAccessError = 1 << 4;
     static constexpr uint32_t kQpRequestError = 1 << 5;
     static constexpr uint32_t kQpFatal = 1 << 6;
@@ -61,11 +63,11 @@ struct alignas(64) CqShared {
     std::atomic<uint32_t> armed{0};  ///< under `lock`: 0, kArmedNext or kArmedSolicited
     std::atomic<uint32_t> failed{0};
     std::atomic<uint32_t> notices{0};
-    std::atomic<uint64_t> event_at{0};                    ///< ns: when the event asked for may be seen
-    uint64_t notified_tail = 0;                           ///< under `lock`: tail at the last event
-    uint64_t solicited_tail = 0;                          ///< under `lock`: tail behind the newest solicited entry
-    alignas(64) std::atomic<uint64_t> tail{0};            ///< producers, under `lock`, release
-    alignas(64) std::atomic<uint64_t> head{0};            ///< the polling owner, release
+    std::atomic<uint64_t> event_at{0};  ///< ns: when the event asked for may be seen
+    uint64_t notified_tail = 0;         ///< under `lock`: tail at the last event
+    uint64_t solicited_tail = 0;        ///< under `lock`: tail behind the newest solicited entry
+    alignas(64) std::atomic<uint64_t> tail{0};  ///< producers, under `lock`, release
+    alignas(64) std::atomic<uint64_t> head{0};  ///< the polling owner, release
     static constexpr uint32_t kArmedNext = 1;
     static constexpr uint32_t kArmedSolicited = 2;
 };
@@ -77,14 +79,15 @@ struct alignas(64) SrqShared {
     uint32_t device = 0;
     uint32_t xrc_domain = 0;  ///< 0: a basic SRQ
     uint32_t cq = 0;          ///< of an XRC SRQ: where its receives complete
-    uint32_t claimer = 0;     ///< under `lock`: the queue pair that takes the head; names the claim to repair
+    uint32_t claimer =
+        0;  ///< under `lock`: the queue pair that takes the head; names the claim to repair
     std::atomic<uint32_t> limit{0};
     std::atomic<uint32_t> notices{0};
     RecvRing ring;
 };
 
-/// The receive a queue pair is filling. Written before the ring's head moves, so that a receive that a killed sender took is
-/// never lost: the queue pair goes on with it, or flushes it.
+/// The receive a queue pair is filling. Written before the ring's head moves, so that a receive
+/// that a killed sender took is never lost: the queue pair goes on with it, or flushes it.
 struct Claim {
     std::atomic<uint32_t> valid{0};
     uint32_t srq = 0;  ///< the shared receive queue it came from; 0: the queue pair's own
@@ -100,9 +103,9 @@ struct alignas(64) QpShared {
     uint8_t min_rnr_timer = 0;
     uint8_t max_dest_rd_atomic = 0;
     uint16_t pkey = 0xffff;
-    uint32_t link = 0;       ///< device * kMaxPorts + port - 1
+    uint32_t link = 0;  ///< device * kMaxPorts + port - 1
     uint32_t pd = 0;
-    uint32_t access = 0;     ///< which remote operations it takes
+    uint32_t access = 0;  ///< which remote operations it takes
     uint32_t qkey = 0;
     uint32_t peer_number = 0;
     uint32_t peer_link = 0;
@@ -112,12 +115,16 @@ struct alignas(64) QpShared {
     uint32_t device = 0;
     std::atomic<uint32_t> established{0};
     std::atomic<uint32_t> notices{0};
+    /// XRC receivers: the processes that have it open, one bit each; it lives as long as its
+    /// creator and one of them.
+    std::atomic<uint64_t> openers[kMaxProcesses / 64] = {};
     Claim claim;
     RecvRing ring;
 };
 
 struct alignas(64) Guard {
-    /// target process + 1 in the low 16 bits, a count above; 0: free. Set by CAS, cleared with release.
+    /// target process + 1 in the low 16 bits, a count above; 0: free. Set by CAS, cleared with
+    /// release.
     std::atomic<uint32_t> word{0};
 };
 
@@ -197,7 +204,9 @@ static_assert(kArenaHeapOffset < kArenaBytes / 8);
 
 constexpr uint64_t kHeaderBytes = (sizeof(FabricHeader) + 4095) & ~uint64_t{4095};
 constexpr uint64_t kSegmentBytes = kHeaderBytes + kMaxProcesses * kArenaBytes;
-constexpr uint64_t arena_offset(uint32_t slot) { return kHeaderBytes + slot * kArenaBytes; }
+constexpr uint64_t arena_offset(uint32_t slot) {
+    return kHeaderBytes + slot * kArenaBytes;
+}
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 

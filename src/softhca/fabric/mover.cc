@@ -12,11 +12,12 @@ namespace softhca {
 
 namespace {
 
-constexpr uint64_t kTailBytes = 8;  ///< what a program may poll: placed by a store of its own, after all the rest
+constexpr uint64_t kTailBytes =
+    8;  ///< what a program may poll: placed by a store of its own, after all the rest
 
-/// Copies in ascending order, the last word after the rest: string instructions alone don't promise that to other cores.
-void ordered_copy(char *to, const char *from, uint64_t length)
-{
+/// Copies in ascending order, the last word after the rest: string instructions alone don't promise
+/// that to other cores.
+void ordered_copy(char* to, const char* from, uint64_t length) {
     if (length > kTailBytes) {
         std::memcpy(to, from, length - kTailBytes);
         std::atomic_thread_fence(std::memory_order_release);
@@ -27,7 +28,7 @@ void ordered_copy(char *to, const char *from, uint64_t length)
     if (length == kTailBytes && reinterpret_cast<uintptr_t>(to) % kTailBytes == 0) {
         uint64_t word;
         std::memcpy(&word, from, sizeof word);
-        __atomic_store_n(reinterpret_cast<uint64_t *>(to), word, __ATOMIC_RELEASE);
+        __atomic_store_n(reinterpret_cast<uint64_t*>(to), word, __ATOMIC_RELEASE);
         return;
     }
     for (uint64_t i = 0; i < length; ++i) {
@@ -35,17 +36,16 @@ void ordered_copy(char *to, const char *from, uint64_t length)
     }
 }
 
-void copy_pieces(const Pieces &to, const Pieces &from)
-{
+void copy_pieces(const Pieces& to, const Pieces& from) {
     uint32_t t = 0;
     uint64_t t_offset = 0;
     for (uint32_t f = 0; f < from.count(); ++f) {
-        const iovec &source = from.data()[f];
+        const iovec& source = from.data()[f];
         for (uint64_t done = 0; done < source.iov_len;) {
-            const iovec &target = to.data()[t];
+            const iovec& target = to.data()[t];
             const uint64_t length = std::min(source.iov_len - done, target.iov_len - t_offset);
-            ordered_copy(static_cast<char *>(target.iov_base) + t_offset, static_cast<char *>(source.iov_base) + done,
-                         length);
+            ordered_copy(static_cast<char*>(target.iov_base) + t_offset,
+                         static_cast<char*>(source.iov_base) + done, length);
             done += length;
             t_offset += length;
             if (t_offset == target.iov_len) {
@@ -56,9 +56,9 @@ void copy_pieces(const Pieces &to, const Pieces &from)
     }
 }
 
-/// Whether every page of the pieces can be read (or, to find out for sure, written back) by their own process.
-bool touchable(const Pieces &pieces, bool write)
-{
+/// Whether every page of the pieces can be read (or, to find out for sure, written back) by their
+/// own process.
+bool touchable(const Pieces& pieces, bool write) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     for (uint32_t i = 0; i < pieces.count(); ++i) {
         const auto begin = reinterpret_cast<uint64_t>(pieces.data()[i].iov_base);
@@ -66,7 +66,7 @@ bool touchable(const Pieces &pieces, bool write)
         for (uint64_t at = begin; at < end; at = (at | (page - 1)) + 1) {
             char byte = 0;
             iovec here{&byte, 1};
-            iovec there{reinterpret_cast<void *>(at), 1};
+            iovec there{reinterpret_cast<void*>(at), 1};
             if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1 ||
                 (write && process_vm_writev(getpid(), &here, 1, &there, 1, 0) != 1)) {
                 return false;
@@ -78,8 +78,7 @@ bool touchable(const Pieces &pieces, bool write)
 
 }  // namespace
 
-uint64_t Pieces::length() const
-{
+uint64_t Pieces::length() const {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count_; ++i) {
         sum += parts_[i].iov_len;
@@ -87,8 +86,7 @@ uint64_t Pieces::length() const
     return sum;
 }
 
-Pieces Pieces::slice(uint64_t offset, uint64_t length) const
-{
+Pieces Pieces::slice(uint64_t offset, uint64_t length) const {
     Pieces result;
     for (uint32_t i = 0; i < count_ && length != 0; ++i) {
         if (offset >= parts_[i].iov_len) {
@@ -103,19 +101,18 @@ Pieces Pieces::slice(uint64_t offset, uint64_t length) const
     return result;
 }
 
-void Pieces::split_tail(uint64_t tail)
-{
+void Pieces::split_tail(uint64_t tail) {
     if (count_ == 0 || parts_[count_ - 1].iov_len <= tail) {
         return;
     }
-    iovec &last = parts_[count_ - 1];
+    iovec& last = parts_[count_ - 1];
     const uint64_t head = last.iov_len - tail;
     last.iov_len = head;
-    parts_[count_++] = {static_cast<char *>(last.iov_base) + head, tail};
+    parts_[count_++] = {static_cast<char*>(last.iov_base) + head, tail};
 }
 
-MoveResult Mover::write(uint32_t slot, const KeyEntry *key, const Pieces &local, const Pieces &remote)
-{
+MoveResult Mover::write(uint32_t slot, const KeyEntry* key, const Pieces& local,
+                        const Pieces& remote) {
     const uint64_t length = remote.length();
     if (length == 0) {
         return MoveResult::ok;
@@ -129,16 +126,16 @@ MoveResult Mover::write(uint32_t slot, const KeyEntry *key, const Pieces &local,
     }
     Pieces source = local;
     source.split_tail(kTailBytes);
-    const ssize_t moved =
-        process_vm_writev(host_.pid(slot), source.data(), source.count(), remote.data(), remote.count(), 0);
+    const ssize_t moved = process_vm_writev(host_.pid(slot), source.data(), source.count(),
+                                            remote.data(), remote.count(), 0);
     if (moved == static_cast<ssize_t>(length)) {
         return MoveResult::ok;
     }
     return diagnose(slot, moved < 0 ? errno : EFAULT, local, true);
 }
 
-MoveResult Mover::read(uint32_t slot, const KeyEntry *key, const Pieces &remote, const Pieces &local)
-{
+MoveResult Mover::read(uint32_t slot, const KeyEntry* key, const Pieces& remote,
+                       const Pieces& local) {
     const uint64_t length = remote.length();
     if (length == 0) {
         return MoveResult::ok;
@@ -150,16 +147,15 @@ MoveResult Mover::read(uint32_t slot, const KeyEntry *key, const Pieces &remote,
             return MoveResult::ok;
         }
     }
-    const ssize_t moved =
-        process_vm_readv(host_.pid(slot), local.data(), local.count(), remote.data(), remote.count(), 0);
+    const ssize_t moved = process_vm_readv(host_.pid(slot), local.data(), local.count(),
+                                           remote.data(), remote.count(), 0);
     if (moved == static_cast<ssize_t>(length)) {
         return MoveResult::ok;
     }
     return diagnose(slot, moved < 0 ? errno : EFAULT, local, false);
 }
 
-MoveResult Mover::diagnose(uint32_t slot, int error, const Pieces &local, bool local_is_source)
-{
+MoveResult Mover::diagnose(uint32_t slot, int error, const Pieces& local, bool local_is_source) {
     if (error == ESRCH || !host_.alive(slot)) {
         return MoveResult::gone;
     }

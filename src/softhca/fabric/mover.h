@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Moves bytes between this process and another one's memory: by copy where the memory is shared and mapped here, by
-// process_vm_writev and process_vm_readv otherwise.
+// Moves bytes between this process and another one's memory: by copy where the memory is shared and
+// mapped here, by process_vm_writev and process_vm_readv otherwise.
 #pragma once
 
 #include <sys/uio.h>
@@ -18,41 +18,52 @@ enum class MoveResult : uint8_t { ok, local_fault, remote_fault, gone };
 
 /// A list of memory pieces with a slice taken out of it. Room for every element of a work request.
 class Pieces {
-public:
-    void add(uint64_t addr, uint64_t length)
+  public:
+    Pieces() = default;
+    Pieces(const Pieces& other) { *this = other; }
+    Pieces& operator=(
+        const Pieces& other)  // the room is large and mostly unused: copy what is there
     {
+        count_ = other.count_;
+        for (uint32_t i = 0; i < count_; ++i) {
+            parts_[i] = other.parts_[i];
+        }
+        return *this;
+    }
+    void add(uint64_t addr, uint64_t length) {
         if (length != 0) {
-            parts_[count_++] = {reinterpret_cast<void *>(addr), length};
+            parts_[count_++] = {reinterpret_cast<void*>(addr), length};
         }
     }
     uint32_t count() const { return count_; }
-    const iovec *data() const { return parts_; }
+    const iovec* data() const { return parts_; }
     uint64_t length() const;
     /// The pieces of [offset, offset + length).
     Pieces slice(uint64_t offset, uint64_t length) const;
     /// Cuts the last `tail` bytes off into pieces of their own.
     void split_tail(uint64_t tail);
 
-private:
+  private:
     iovec parts_[kMaxSge + 3];
     uint32_t count_ = 0;
 };
 
 class Mover {
-public:
-    explicit Mover(Host &host) : host_(host), maps_(host) {}
+  public:
+    explicit Mover(Host& host) : host_(host), maps_(host) {}
 
-    /// Copies local to remote memory of process `slot`, in ascending order of address, the last 8 bytes last.
-    /// `key`: what the remote memory is registered under, if it is one region; may be nullptr.
-    MoveResult write(uint32_t slot, const KeyEntry *key, const Pieces &local, const Pieces &remote);
+    /// Copies local to remote memory of process `slot`, in ascending order of address, the last 8
+    /// bytes last. `key`: what the remote memory is registered under, if it is one region; may be
+    /// nullptr.
+    MoveResult write(uint32_t slot, const KeyEntry* key, const Pieces& local, const Pieces& remote);
     /// Copies remote memory of process `slot` to local.
-    MoveResult read(uint32_t slot, const KeyEntry *key, const Pieces &remote, const Pieces &local);
+    MoveResult read(uint32_t slot, const KeyEntry* key, const Pieces& remote, const Pieces& local);
 
-    PeerMaps &maps() { return maps_; }
+    PeerMaps& maps() { return maps_; }
 
-private:
-    MoveResult diagnose(uint32_t slot, int error, const Pieces &local, bool local_is_source);
-    Host &host_;
+  private:
+    MoveResult diagnose(uint32_t slot, int error, const Pieces& local, bool local_is_source);
+    Host& host_;
     PeerMaps maps_;
 };
 

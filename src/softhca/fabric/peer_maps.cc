@@ -11,27 +11,25 @@
 
 namespace softhca {
 
-PeerMaps::~PeerMaps()
-{
-    for (auto &entry : entries_) {
+PeerMaps::~PeerMaps() {
+    for (auto& entry : entries_) {
         release(entry.load(std::memory_order_relaxed));
     }
-    for (Mapping *mapping : replaced_) {
+    for (Mapping* mapping : replaced_) {
         release(mapping);
     }
 }
 
-void PeerMaps::release(Mapping *mapping)
-{
+void PeerMaps::release(Mapping* mapping) {
     if (mapping != nullptr && mapping->base != nullptr) {
         raw_munmap(mapping->base, mapping->base_length);
     }
     delete mapping;
 }
 
-bool PeerMaps::translate(uint32_t slot, const KeyEntry &key, const iovec *remote, uint32_t count, Pieces *mapped)
-{
-    const Mapping *mapping = find(slot, key);
+bool PeerMaps::translate(uint32_t slot, const KeyEntry& key, const iovec* remote, uint32_t count,
+                         Pieces* mapped) {
+    const Mapping* mapping = find(slot, key);
     if (mapping->local == nullptr) {
         return false;
     }
@@ -42,10 +40,9 @@ bool PeerMaps::translate(uint32_t slot, const KeyEntry &key, const iovec *remote
     return true;
 }
 
-const PeerMaps::Mapping *PeerMaps::find(uint32_t slot, const KeyEntry &key)
-{
-    std::atomic<Mapping *> &entry = entries_[(key.share_id * 0x9e3779b97f4a7c15) >> 54];
-    Mapping *mapping = entry.load(std::memory_order_acquire);
+const PeerMaps::Mapping* PeerMaps::find(uint32_t slot, const KeyEntry& key) {
+    std::atomic<Mapping*>& entry = entries_[(key.share_id * 0x9e3779b97f4a7c15) >> 54];
+    Mapping* mapping = entry.load(std::memory_order_acquire);
     if (mapping != nullptr && mapping->share_id == key.share_id) {
         return mapping;
     }
@@ -62,9 +59,8 @@ const PeerMaps::Mapping *PeerMaps::find(uint32_t slot, const KeyEntry &key)
     return mapping;
 }
 
-PeerMaps::Mapping *PeerMaps::map(uint32_t slot, const KeyEntry &key)
-{
-    auto *mapping = new Mapping{key.share_id, key.host, nullptr, nullptr, 0};
+PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
+    auto* mapping = new Mapping{key.share_id, key.host, nullptr, nullptr, 0};
     const std::string path =
         "/proc/" + std::to_string(host_.pid(slot)) + "/fd/" + std::to_string(key.share_fd);
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -74,18 +70,17 @@ PeerMaps::Mapping *PeerMaps::map(uint32_t slot, const KeyEntry &key)
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t head = key.share_offset % page;
     mapping->base_length = head + key.length;
-    mapping->base =
-        raw_mmap(mapping->base_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, key.share_offset - head);
+    mapping->base = raw_mmap(mapping->base_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                             key.share_offset - head);
     if (mapping->base != nullptr) {
-        mapping->local = static_cast<char *>(mapping->base) + head;
+        mapping->local = static_cast<char*>(mapping->base) + head;
     }
     ::close(fd);
     return mapping;
 }
 
-void PeerMaps::collect()
-{
-    std::vector<Mapping *> old;
+void PeerMaps::collect() {
+    std::vector<Mapping*> old;
     {
         const std::lock_guard lock(mutex_);
         if (replaced_.empty()) {
@@ -94,13 +89,13 @@ void PeerMaps::collect()
         old.swap(replaced_);
     }
     // Whoever could still be using one holds a guard taken before now.
-    for (Guard &guard : host_.self().guards) {
+    for (Guard& guard : host_.self().guards) {
         const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
         while ((seen & 0xffff) != 0 && guard.word.load(std::memory_order_acquire) == seen) {
             host_.yield();
         }
     }
-    for (Mapping *mapping : old) {
+    for (Mapping* mapping : old) {
         release(mapping);
     }
 }

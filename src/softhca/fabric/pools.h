@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an owner hands out of its own arena. Private to the process, so that a death leaves nothing half allocated.
+// What an owner hands out of its own arena. Private to the process, so that a death leaves nothing
+// half allocated.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace softhca {
 
-/// Indices 1 .. limit - 1. The index freed longest ago is used next, so that old numbers stay invalid for long.
+/// Indices 1 .. limit - 1. The index freed longest ago is used next, so that old numbers stay
+/// invalid for long.
 class IndexPool {
-public:
+  public:
     explicit IndexPool(uint32_t limit) : limit_(limit) {}
 
-    std::optional<uint32_t> take()
-    {
+    std::optional<uint32_t> take() {
         const std::lock_guard lock(mutex_);
         if (next_ < limit_) {
             return next_++;
@@ -29,19 +30,17 @@ public:
         return index;
     }
 
-    void give_back(uint32_t index)
-    {
+    void give_back(uint32_t index) {
         const std::lock_guard lock(mutex_);
         free_.push_back(index);
     }
 
-    uint32_t in_use() const
-    {
+    uint32_t in_use() const {
         const std::lock_guard lock(mutex_);
         return next_ - 1 - static_cast<uint32_t>(free_.size());
     }
 
-private:
+  private:
     const uint32_t limit_;
     mutable std::mutex mutex_;
     uint32_t next_ = 1;
@@ -50,12 +49,11 @@ private:
 
 /// Space for rings: first fit, in units of cache lines. Offsets are relative to the arena.
 class ArenaHeap {
-public:
+  public:
     ArenaHeap(uint64_t begin, uint64_t end) { free_.emplace(begin, end - begin); }
 
     /// 0 if there is no room.
-    uint64_t allocate(uint64_t bytes)
-    {
+    uint64_t allocate(uint64_t bytes) {
         const uint64_t size = (bytes + 63) & ~uint64_t{63};
         const std::lock_guard lock(mutex_);
         for (auto it = free_.begin(); it != free_.end(); ++it) {
@@ -74,8 +72,7 @@ public:
         return 0;
     }
 
-    void release(uint64_t offset)
-    {
+    void release(uint64_t offset) {
         const std::lock_guard lock(mutex_);
         const auto used = used_.find(offset);
         if (used == used_.end()) {
@@ -89,10 +86,9 @@ public:
         }
     }
 
-private:
+  private:
     using Extents = std::map<uint64_t, uint64_t>;
-    void merge_with_next(Extents::iterator it)
-    {
+    void merge_with_next(Extents::iterator it) {
         const auto next = std::next(it);
         if (next != free_.end() && it->first + it->second == next->first) {
             it->second += next->second;

@@ -14,13 +14,11 @@ namespace softhca {
 
 namespace {
 
-std::string failure(const std::string &what, const std::string &path)
-{
+std::string failure(const std::string& what, const std::string& path) {
     return what + " " + path + ": " + std::strerror(errno);
 }
 
-int open_retry(const char *path, int flags, mode_t mode)
-{
+int open_retry(const char* path, int flags, mode_t mode) {
     int fd;
     do {
         fd = ::open(path, flags, mode);
@@ -28,8 +26,7 @@ int open_retry(const char *path, int flags, mode_t mode)
     return fd;
 }
 
-int flock_retry(int fd)
-{
+int flock_retry(int fd) {
     int status;
     do {
         status = ::flock(fd, LOCK_EX);
@@ -39,15 +36,13 @@ int flock_retry(int fd)
 
 }  // namespace
 
-Rendezvous::~Rendezvous()
-{
+Rendezvous::~Rendezvous() {
     if (fd_ >= 0) {
         ::close(fd_);
     }
 }
 
-bool Rendezvous::lock(bool create, std::string *error)
-{
+bool Rendezvous::lock(bool create, std::string* error) {
     for (;;) {
         const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0);
         const int fd = open_retry(path_.c_str(), flags, 0600);
@@ -65,7 +60,8 @@ bool Rendezvous::lock(bool create, std::string *error)
             ::close(fd);
             continue;
         }
-        if (status.st_uid != ::geteuid() || !S_ISREG(status.st_mode) || (status.st_mode & 077) != 0) {
+        if (status.st_uid != ::geteuid() || !S_ISREG(status.st_mode) ||
+            (status.st_mode & 077) != 0) {
             *error = path_ + " is not a private file of this user; remove it";
             ::close(fd);
             return false;
@@ -75,11 +71,10 @@ bool Rendezvous::lock(bool create, std::string *error)
     }
 }
 
-std::vector<Rendezvous::Member> Rendezvous::members() const
-{
+std::vector<Rendezvous::Member> Rendezvous::members() const {
     std::vector<Member> list;
     const int copy = ::dup(fd_);
-    FILE *file = copy < 0 ? nullptr : ::fdopen(copy, "r");
+    FILE* file = copy < 0 ? nullptr : ::fdopen(copy, "r");
     if (file == nullptr) {
         if (copy >= 0) {
             ::close(copy);
@@ -97,15 +92,15 @@ std::vector<Rendezvous::Member> Rendezvous::members() const
     return list;
 }
 
-bool Rendezvous::store(const std::vector<Member> &members, std::string *error)
-{
+bool Rendezvous::store(const std::vector<Member>& members, std::string* error) {
     if (members.empty()) {
         ::unlink(path_.c_str());
         return true;
     }
     std::string text;
-    for (const Member &member : members) {
-        text += std::to_string(member.pid) + " " + std::to_string(member.fd) + " " + std::to_string(member.inode) + "\n";
+    for (const Member& member : members) {
+        text += std::to_string(member.pid) + " " + std::to_string(member.fd) + " " +
+                std::to_string(member.inode) + "\n";
     }
     if (::ftruncate(fd_, 0) != 0 ||
         ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
@@ -115,12 +110,13 @@ bool Rendezvous::store(const std::vector<Member> &members, std::string *error)
     return true;
 }
 
-int open_member(const Rendezvous::Member &member)
-{
-    const std::string path = "/proc/" + std::to_string(member.pid) + "/fd/" + std::to_string(member.fd);
+int open_member(const Rendezvous::Member& member) {
+    const std::string path =
+        "/proc/" + std::to_string(member.pid) + "/fd/" + std::to_string(member.fd);
     const int fd = open_retry(path.c_str(), O_RDWR | O_CLOEXEC, 0);
     struct stat status;
-    if (fd >= 0 && (::fstat(fd, &status) != 0 || status.st_ino != member.inode || !S_ISREG(status.st_mode))) {
+    if (fd >= 0 &&
+        (::fstat(fd, &status) != 0 || status.st_ino != member.inode || !S_ISREG(status.st_mode))) {
         ::close(fd);
         return -1;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rendezvous file: who has the fabric's memory open, one line "pid descriptor inode" each, kept under flock.
+// The rendezvous file: who has the fabric's memory open, one line "pid descriptor inode" each, kept
+// under flock.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +12,7 @@
 namespace softhca {
 
 class Rendezvous {
-public:
+  public:
     struct Member {
         pid_t pid;
         int fd;
@@ -20,22 +21,24 @@ public:
 
     explicit Rendezvous(std::string path) : path_(std::move(path)) {}
     ~Rendezvous();
-    Rendezvous(const Rendezvous &) = delete;
-    Rendezvous &operator=(const Rendezvous &) = delete;
+    Rendezvous(const Rendezvous&) = delete;
+    Rendezvous& operator=(const Rendezvous&) = delete;
 
-    /// Opens and locks the file, making it if `create`. False, with *error, if that can't be done safely.
-    bool lock(bool create, std::string *error);
+    /// Opens and locks the file, making it if `create`. False, with *error, if that can't be done
+    /// safely.
+    bool lock(bool create, std::string* error);
     /// The listed members; lock() first.
     std::vector<Member> members() const;
     /// Replaces the list; an empty one removes the file.
-    bool store(const std::vector<Member> &members, std::string *error);
+    bool store(const std::vector<Member>& members, std::string* error);
 
-private:
+  private:
     std::string path_;
     int fd_ = -1;
 };
 
-/// Opens a member's memory through /proc; -1 if the member is gone or its descriptor is something else by now.
-int open_member(const Rendezvous::Member &member);
+/// Opens a member's memory through /proc; -1 if the member is gone or its descriptor is something
+/// else by now.
+int open_member(const Rendezvous::Member& member);
 
 }  // namespace softhca

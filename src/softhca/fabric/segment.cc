@@ -20,10 +20,10 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 /// A fresh memory file of the segment's size that nobody can resize.
-int create_memory(std::string *error)
-{
+int create_memory(std::string* error) {
     const int fd = ::memfd_create("softhca-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ::fchmod(fd, 0600) != 0 || ::ftruncate(fd, static_cast<off_t>(kSegmentBytes)) != 0 ||
+    if (fd < 0 || ::fchmod(fd, 0600) != 0 ||
+        ::ftruncate(fd, static_cast<off_t>(kSegmentBytes)) != 0 ||
         ::fcntl(fd, F_ADD_SEALS, kSeals) != 0) {
         *error = std::string("cannot create the fabric's memory: ") + std::strerror(errno);
         if (fd >= 0) {
@@ -34,17 +34,15 @@ int create_memory(std::string *error)
     return fd;
 }
 
-uint64_t inode_of(int fd)
-{
+uint64_t inode_of(int fd) {
     struct stat status;
     return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 
 /// Keeps the members that are still there; *fd gets the memory of one of them, or -1.
-void keep_living(std::vector<Rendezvous::Member> *members, int *fd)
-{
+void keep_living(std::vector<Rendezvous::Member>* members, int* fd) {
     *fd = -1;
-    std::erase_if(*members, [fd](const Rendezvous::Member &member) {
+    std::erase_if(*members, [fd](const Rendezvous::Member& member) {
         const int opened = open_member(member);
         if (opened < 0) {
             return true;
@@ -60,13 +58,12 @@ void keep_living(std::vector<Rendezvous::Member> *members, int *fd)
 
 }  // namespace
 
-std::string Segment::rendezvous_path(const std::string &name)
-{
+std::string Segment::rendezvous_path(const std::string& name) {
     return "/dev/shm/softhca-" + std::to_string(::geteuid()) + "-" + name;
 }
 
-std::unique_ptr<Segment> Segment::open(const std::string &name, Mode mode, const FabricConfig &config, std::string *error)
-{
+std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
+                                       const FabricConfig& config, std::string* error) {
     Rendezvous rendezvous(rendezvous_path(name));
     const bool create = mode == Mode::join_or_create;
     if (!rendezvous.lock(create, error)) {
@@ -90,16 +87,18 @@ std::unique_ptr<Segment> Segment::open(const std::string &name, Mode mode, const
     if (!segment->attach(fd, error)) {
         return nullptr;
     }
-    FabricHeader &header = segment->header();
+    FabricHeader& header = segment->header();
+    segment->created_ = fresh;
     if (fresh) {
         header.version = kLayoutVersion;
         header.slot_bytes = sizeof(ProcessSlot);
         header.config = config;
         header.next_domain.store(1, std::memory_order_relaxed);
         header.magic.store(kFabricMagic, std::memory_order_release);
-    } else if (header.magic.load(std::memory_order_acquire) != kFabricMagic || header.version != kLayoutVersion ||
-               header.slot_bytes != sizeof(ProcessSlot)) {
-        *error = "fabric '" + name + "' belongs to another version of libsofthca; use another SOFTHCA_FABRIC";
+    } else if (header.magic.load(std::memory_order_acquire) != kFabricMagic ||
+               header.version != kLayoutVersion || header.slot_bytes != sizeof(ProcessSlot)) {
+        *error = "fabric '" + name +
+                 "' belongs to another version of libsofthca; use another SOFTHCA_FABRIC";
         return nullptr;
     }
     members.push_back({::getpid(), segment->fd_, inode_of(segment->fd_)});
@@ -109,33 +108,33 @@ std::unique_ptr<Segment> Segment::open(const std::string &name, Mode mode, const
     return segment;
 }
 
-bool Segment::attach(int fd, std::string *error)
-{
+bool Segment::attach(int fd, std::string* error) {
     fd_ = fd;
     struct stat status;
     if (::fstat(fd, &status) != 0 || static_cast<uint64_t>(status.st_size) != kSegmentBytes ||
         (::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) {
-        *error = "fabric '" + name_ + "' belongs to another version of libsofthca; use another SOFTHCA_FABRIC";
+        *error = "fabric '" + name_ +
+                 "' belongs to another version of libsofthca; use another SOFTHCA_FABRIC";
         return false;
     }
-    void *mapped = raw_mmap(kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void* mapped = raw_mmap(kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapped == nullptr) {
         *error = std::string("cannot map the fabric's memory: ") + std::strerror(errno);
         return false;
     }
-    header_ = static_cast<FabricHeader *>(mapped);
+    header_ = static_cast<FabricHeader*>(mapped);
     return true;
 }
 
-ArenaTables *Segment::map_arena(uint32_t slot)
-{
-    void *mapped = raw_mmap(kArenaBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, arena_offset(slot));
+ArenaTables* Segment::map_arena(uint32_t slot) {
+    void* mapped = raw_mmap(kArenaBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_,
+                            arena_offset(slot));
     if (mapped == nullptr) {
         return nullptr;
     }
     ::madvise(mapped, kArenaBytes, MADV_DONTDUMP);
-    ArenaTables *expected = nullptr;
-    auto *tables = static_cast<ArenaTables *>(mapped);
+    ArenaTables* expected = nullptr;
+    auto* tables = static_cast<ArenaTables*>(mapped);
     if (!arenas_[slot].compare_exchange_strong(expected, tables, std::memory_order_acq_rel)) {
         raw_munmap(mapped, kArenaBytes);
         return expected;
@@ -143,21 +142,19 @@ ArenaTables *Segment::map_arena(uint32_t slot)
     return tables;
 }
 
-void Segment::punch_arena(uint32_t slot)
-{
-    ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(arena_offset(slot)),
-                static_cast<off_t>(kArenaBytes));
+void Segment::punch_arena(uint32_t slot) {
+    ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(arena_offset(slot)), static_cast<off_t>(kArenaBytes));
 }
 
-void Segment::leave()
-{
+void Segment::leave() {
     Rendezvous rendezvous(rendezvous_path(name_));
     std::string error;
     if (!rendezvous.lock(false, &error)) {
         return;
     }
     std::vector<Rendezvous::Member> members = rendezvous.members();
-    std::erase_if(members, [this](const Rendezvous::Member &member) {
+    std::erase_if(members, [this](const Rendezvous::Member& member) {
         return member.pid == ::getpid() && member.fd == fd_;
     });
     int other;
@@ -168,8 +165,7 @@ void Segment::leave()
     rendezvous.store(members, &error);
 }
 
-bool Segment::remove_if_unused(const std::string &name, std::string *error)
-{
+bool Segment::remove_if_unused(const std::string& name, std::string* error) {
     Rendezvous rendezvous(rendezvous_path(name));
     if (!rendezvous.lock(false, error)) {
         return errno == ENOENT;
@@ -184,16 +180,16 @@ bool Segment::remove_if_unused(const std::string &name, std::string *error)
         return false;
     }
     if (!members.empty()) {
-        *error = "fabric '" + name + "' is in use by process " + std::to_string(members.front().pid);
+        *error =
+            "fabric '" + name + "' is in use by process " + std::to_string(members.front().pid);
         return false;
     }
     return true;
 }
 
-Segment::~Segment()
-{
-    for (auto &arena : arenas_) {
-        if (ArenaTables *tables = arena.load(std::memory_order_relaxed)) {
+Segment::~Segment() {
+    for (auto& arena : arenas_) {
+        if (ArenaTables* tables = arena.load(std::memory_order_relaxed)) {
             raw_munmap(tables, kArenaBytes);
         }
     }

@@ -41,8 +41,7 @@ constexpr uint64_t kVmaWritable = 2;
 constexpr uint64_t kVmaShared = 8;
 
 /// nullopt: the kernel doesn't know the request.
-std::optional<bool> query_mapping(int maps, uint64_t address, Mapping *mapping)
-{
+std::optional<bool> query_mapping(int maps, uint64_t address, Mapping* mapping) {
     ProcmapQuery query{};
     query.size = sizeof query;
     query.query_addr = address;
@@ -56,13 +55,13 @@ std::optional<bool> query_mapping(int maps, uint64_t address, Mapping *mapping)
     mapping->offset = query.vma_offset;
     mapping->inode = query.inode;
     mapping->device = makedev(query.dev_major, query.dev_minor);
-    mapping->shared = (query.vma_flags & (kVmaShared | kVmaWritable)) == (kVmaShared | kVmaWritable);
+    mapping->shared =
+        (query.vma_flags & (kVmaShared | kVmaWritable)) == (kVmaShared | kVmaWritable);
     return true;
 }
 
-bool read_mapping(int maps, uint64_t address, Mapping *mapping)
-{
-    FILE *file = ::fdopen(::dup(maps), "r");
+bool read_mapping(int maps, uint64_t address, Mapping* mapping) {
+    FILE* file = ::fdopen(::dup(maps), "r");
     if (file == nullptr) {
         return false;
     }
@@ -73,8 +72,8 @@ bool read_mapping(int maps, uint64_t address, Mapping *mapping)
         unsigned int device_major, device_minor;
         char flags[5];
         mapping->path[0] = '\0';
-        if (std::sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %255[^\n]", &start, &end, flags, &offset, &device_major,
-                        &device_minor, &inode, mapping->path) < 7) {
+        if (std::sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %255[^\n]", &start, &end, flags, &offset,
+                        &device_major, &device_minor, &inode, mapping->path) < 7) {
             continue;
         }
         found = address >= start && address < end;
@@ -89,8 +88,7 @@ bool read_mapping(int maps, uint64_t address, Mapping *mapping)
     return found;
 }
 
-bool find_mapping(uint64_t address, Mapping *mapping)
-{
+bool find_mapping(uint64_t address, Mapping* mapping) {
     const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (maps < 0) {
         return false;
@@ -102,8 +100,7 @@ bool find_mapping(uint64_t address, Mapping *mapping)
 }
 
 /// Whether the descriptor is the file behind the mapping, and one that lives in memory.
-bool is_backing(int fd, const Mapping &mapping)
-{
+bool is_backing(int fd, const Mapping& mapping) {
     constexpr long kTmpfsMagic = 0x01021994;
     constexpr long kHugetlbfsMagic = 0x958458f6;
     struct stat status;
@@ -113,8 +110,7 @@ bool is_backing(int fd, const Mapping &mapping)
            (file_system.f_type == kTmpfsMagic || file_system.f_type == kHugetlbfsMagic);
 }
 
-int open_if_backing(const char *path, const Mapping &mapping)
-{
+int open_if_backing(const char* path, const Mapping& mapping) {
     const int fd = ::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && !is_backing(fd, mapping)) {
         ::close(fd);
@@ -124,14 +120,13 @@ int open_if_backing(const char *path, const Mapping &mapping)
 }
 
 /// A memfd has no path, but the program may still have it open.
-int open_own_descriptor(const Mapping &mapping)
-{
-    DIR *directory = ::opendir("/proc/self/fd");
+int open_own_descriptor(const Mapping& mapping) {
+    DIR* directory = ::opendir("/proc/self/fd");
     if (directory == nullptr) {
         return -1;
     }
     int found = -1;
-    while (const dirent *entry = ::readdir(directory)) {
+    while (const dirent* entry = ::readdir(directory)) {
         const int fd = std::atoi(entry->d_name);
         if (entry->d_name[0] != '.' && is_backing(fd, mapping)) {
             found = open_if_backing(("/proc/self/fd/" + std::to_string(fd)).c_str(), mapping);
@@ -142,8 +137,7 @@ int open_own_descriptor(const Mapping &mapping)
     return found;
 }
 
-int open_backing(const Mapping &mapping)
-{
+int open_backing(const Mapping& mapping) {
     char link[64];
     std::snprintf(link, sizeof link, "/proc/self/map_files/%lx-%lx", mapping.start, mapping.end);
     int fd = open_if_backing(link, mapping);  // the kernel asks for a privilege here
@@ -155,8 +149,7 @@ int open_backing(const Mapping &mapping)
 
 }  // namespace
 
-Share find_share(uint64_t address, uint64_t length)
-{
+Share find_share(uint64_t address, uint64_t length) {
     Mapping mapping;
     if (!find_mapping(address, &mapping) || !mapping.shared || address + length > mapping.end) {
         return {};

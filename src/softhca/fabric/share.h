@@ -11,7 +11,8 @@ struct Share {
     uint64_t offset = 0;
 };
 
-/// [address, address + length) as part of one shared, writable mapping of a file in memory. Never changes the mapping.
+/// [address, address + length) as part of one shared, writable mapping of a file in memory. Never
+/// changes the mapping.
 Share find_share(uint64_t address, uint64_t length);
 
 }  // namespace softhca

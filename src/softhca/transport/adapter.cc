@@ -3,12 +3,12 @@
 
 namespace softhca {
 
-std::unique_ptr<Adapter> Adapter::start(std::unique_ptr<Segment> segment, bool thread_executor, EventSink &sink,
-                                        std::string *error)
-{
+std::unique_ptr<Adapter> Adapter::start(std::unique_ptr<Segment> segment, bool thread_executor,
+                                        EventSink& sink, std::string* error) {
     std::unique_ptr<Adapter> adapter(new Adapter(thread_executor, sink));
-    auto body = [](void *engine) { static_cast<Engine *>(engine)->run(); };
-    adapter->host_ = Host::join(std::move(segment), thread_executor, body, &adapter->engine_, error);
+    auto body = [](void* engine) { static_cast<Engine*>(engine)->run(); };
+    adapter->host_ =
+        Host::join(std::move(segment), thread_executor, body, &adapter->engine_, error);
     if (adapter->host_ == nullptr) {
         adapter->engine_.cancel();
         return nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// This process's software HCA: the fabric it is in, the engine that works in the background, and the objects it owns.
+// This process's software HCA: the fabric it is in, the engine that works in the background, and
+// the objects it owns.
 #pragma once
 
 #include <memory>
@@ -15,48 +16,54 @@ class Cq;
 class Qp;
 class Srq;
 
-enum class QpEvent : uint8_t { fatal, request_error, access_error, established, drained, last_receive };
+enum class QpEvent : uint8_t {
+    fatal,
+    request_error,
+    access_error,
+    established,
+    drained,
+    last_receive
+};
 
-/// What the front end does with events. Called from any thread; must not call back into the adapter.
+/// What the front end does with events. Called from any thread; must not call back into the
+/// adapter.
 class EventSink {
-public:
+  public:
     virtual ~EventSink() = default;
-    virtual void completion_event(Cq &cq) = 0;
-    virtual void cq_error(Cq &cq) = 0;
-    virtual void qp_event(Qp &qp, QpEvent event) = 0;
-    virtual void srq_limit(Srq &srq) = 0;
+    virtual void completion_event(Cq& cq) = 0;
+    virtual void cq_error(Cq& cq) = 0;
+    virtual void qp_event(Qp& qp, QpEvent event) = 0;
+    virtual void srq_limit(Srq& srq) = 0;
     virtual void port_changed(uint32_t link, bool up) = 0;
 };
 
 class Adapter {
-public:
+  public:
     /// Joins the fabric of the segment. Null with *error on failure.
-    static std::unique_ptr<Adapter> start(std::unique_ptr<Segment> segment, bool thread_executor, EventSink &sink,
-                                          std::string *error);
+    static std::unique_ptr<Adapter> start(std::unique_ptr<Segment> segment, bool thread_executor,
+                                          EventSink& sink, std::string* error);
 
-    Host &host() { return *host_; }
-    Mover &mover() { return *mover_; }
-    Engine &engine() { return engine_; }
-    EventSink &sink() { return sink_; }
+    Host& host() { return *host_; }
+    Mover& mover() { return *mover_; }
+    Engine& engine() { return engine_; }
+    EventSink& sink() { return sink_; }
     bool thread_executor() const { return thread_executor_; }
-    /// After fork, in the child: the objects are the parent's. Nothing here may be touched any more.
+    /// After fork, in the child: the objects are the parent's. Nothing here may be touched any
+    /// more.
     bool inherited() const { return inherited_; }
     void set_inherited() { inherited_ = true; }
     /// Whether completions carry a time before which they can't be seen.
-    bool stamped()
-    {
+    bool stamped() {
         return host_->modelled() ||
                host_->header().faults.delay_completions_ns.load(std::memory_order_relaxed) != 0;
     }
     /// The next number for the object at `index`.
-    uint32_t next_number(uint32_t index)
-    {
+    uint32_t next_number(uint32_t index) {
         return ObjectNumber::make(host_->slot(), index, next_generation());
     }
     uint32_t next_generation() { return generation_.fetch_add(1, std::memory_order_relaxed); }
     /// Names a registration of shared memory; no other ever has or had the name.
-    uint64_t next_share()
-    {
+    uint64_t next_share() {
         return uint64_t{host_->tag()} << 32 | shares_.fetch_add(1, std::memory_order_relaxed);
     }
     uint32_t next_pd() { return next_pd_.fetch_add(1, std::memory_order_relaxed); }
@@ -65,12 +72,13 @@ public:
     ObjectTable<Srq> srqs;
     ObjectTable<Cq> cqs;
 
-private:
-    Adapter(bool thread_executor, EventSink &sink) : engine_(*this), sink_(sink), thread_executor_(thread_executor) {}
+  private:
+    Adapter(bool thread_executor, EventSink& sink)
+        : engine_(*this), sink_(sink), thread_executor_(thread_executor) {}
     std::unique_ptr<Host> host_;
     std::unique_ptr<Mover> mover_;
     Engine engine_;
-    EventSink &sink_;
+    EventSink& sink_;
     const bool thread_executor_;
     bool inherited_ = false;
     std::atomic<uint32_t> generation_{0};

@@ -13,17 +13,17 @@ namespace softhca {
 
 namespace {
 
-Cqe *slots_of(Host &host, CqShared &cq)
-{
-    char *base = host.arena(ObjectNumber::process(cq.number.load(std::memory_order_relaxed)));
-    return reinterpret_cast<Cqe *>(base + cq.ring);
+Cqe* slots_of(Host& host, CqShared& cq) {
+    char* base = host.arena(ObjectNumber::process(cq.number.load(std::memory_order_relaxed)));
+    return reinterpret_cast<Cqe*>(base + cq.ring);
 }
 
-/// Publishes the entry at the tail and lets go of what it completes: a receive that was being filled is done.
-void publish(Host &host, CqShared &cq, uint64_t tail, const Cqe &cqe)
-{
-    if (cqe.wc.releases == Releases::receive_queue || cqe.wc.releases == Releases::shared_receive_queue) {
-        if (QpShared *qp = host.qp(cqe.wc.qp_num)) {
+/// Publishes the entry at the tail and lets go of what it completes: a receive that was being
+/// filled is done.
+void publish(Host& host, CqShared& cq, uint64_t tail, const Cqe& cqe) {
+    if (cqe.wc.releases == Releases::receive_queue ||
+        cqe.wc.releases == Releases::shared_receive_queue) {
+        if (QpShared* qp = host.qp(cqe.wc.qp_num)) {
             qp->claim.valid.store(0, std::memory_order_relaxed);
         }
     }
@@ -35,8 +35,7 @@ void publish(Host &host, CqShared &cq, uint64_t tail, const Cqe &cqe)
 }
 
 /// A producer died inside push_completion(): finish what it had committed.
-void repair(Host &host, CqShared &cq)
-{
+void repair(Host& host, CqShared& cq) {
     const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
     CompletionRing ring(slots_of(host, cq), cq.mask);
     if (ring.committed(tail)) {
@@ -44,14 +43,12 @@ void repair(Host &host, CqShared &cq)
     }
 }
 
-void lock(Host &host, CqShared &cq)
-{
+void lock(Host& host, CqShared& cq) {
     cq.lock.lock(host, [&] { repair(host, cq); });
 }
 
 /// Under the lock: whether the owner is to get an event now.
-bool event_due(const CqShared &cq)
-{
+bool event_due(const CqShared& cq) {
     const uint32_t armed = cq.armed.load(std::memory_order_relaxed);
     if (armed == 0) {
         return false;
@@ -61,15 +58,13 @@ bool event_due(const CqShared &cq)
     return newest > std::max(cq.notified_tail, cq.head.load(std::memory_order_relaxed));
 }
 
-void take_event(CqShared &cq, uint64_t visible_at)
-{
+void take_event(CqShared& cq, uint64_t visible_at) {
     cq.armed.store(0, std::memory_order_relaxed);
     cq.notified_tail = cq.tail.load(std::memory_order_relaxed);
     cq.event_at.store(visible_at, std::memory_order_relaxed);
 }
 
-uint64_t round_up(uint64_t entries)
-{
+uint64_t round_up(uint64_t entries) {
     uint64_t size = 16;
     while (size < entries) {
         size *= 2;
@@ -79,9 +74,8 @@ uint64_t round_up(uint64_t entries)
 
 }  // namespace
 
-bool push_completion(Adapter &adapter, CqShared &cq, const Completion &wc, uint64_t position)
-{
-    Host &host = adapter.host();
+bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint64_t position) {
+    Host& host = adapter.host();
     const uint32_t number = cq.number.load(std::memory_order_acquire);
     lock(host, cq);
     const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
@@ -109,9 +103,8 @@ bool push_completion(Adapter &adapter, CqShared &cq, const Completion &wc, uint6
     return true;
 }
 
-Cq *Cq::create(Adapter &adapter, uint32_t entries)
-{
-    Host &host = adapter.host();
+Cq* Cq::create(Adapter& adapter, uint32_t entries) {
+    Host& host = adapter.host();
     const auto index = host.cq_indices.take();
     if (!index) {
         return nullptr;
@@ -122,10 +115,10 @@ Cq *Cq::create(Adapter &adapter, uint32_t entries)
         host.cq_indices.give_back(*index);
         return nullptr;
     }
-    CqShared &shared = host.tables().cqs[*index];
+    CqShared& shared = host.tables().cqs[*index];
     const uint32_t number = adapter.next_number(*index);
-    Cq *cq = new Cq(adapter, &shared, number);
-    cq->slots_ = reinterpret_cast<Cqe *>(host.arena() + ring);
+    Cq* cq = new Cq(adapter, &shared, number);
+    cq->slots_ = reinterpret_cast<Cqe*>(host.arena() + ring);
     for (uint64_t i = 0; i < size; ++i) {
         new (&cq->slots_[i]) Cqe();
     }
@@ -144,9 +137,8 @@ Cq *Cq::create(Adapter &adapter, uint32_t entries)
     return cq;
 }
 
-Cq::~Cq()
-{
-    Host &host = adapter_.host();
+Cq::~Cq() {
+    Host& host = adapter_.host();
     const uint32_t index = ObjectNumber::index(number_);
     adapter_.cqs.drop(index);
     shared_->number.store(0, std::memory_order_seq_cst);
@@ -155,14 +147,12 @@ Cq::~Cq()
     host.cq_indices.give_back(index);
 }
 
-int Cq::nothing_to_poll()
-{
+int Cq::nothing_to_poll() {
     adapter_.engine().help();
     return shared_->failed.load(std::memory_order_relaxed) != 0 ? -1 : 0;
 }
 
-Cqe *Cq::next(uint64_t head, uint64_t tail)
-{
+Cqe* Cq::next(uint64_t head, uint64_t tail) {
     CompletionRing ring(slots_, shared_->mask);
     if (!adapter_.stamped()) {
         return &ring.at(head);
@@ -170,33 +160,32 @@ Cqe *Cq::next(uint64_t head, uint64_t tail)
     return ring.next_visible(head, tail, now_ns());
 }
 
-/// Gives the queue entry back that a completion stands for: the moment a real device's driver frees it, too.
-void Cq::release_entry(const Cqe &cqe)
-{
+/// Gives the queue entry back that a completion stands for: the moment a real device's driver frees
+/// it, too.
+void Cq::release_entry(const Cqe& cqe) {
     switch (cqe.wc.releases) {
-    case Releases::send_queue:
-        if (Qp *qp = adapter_.qps.get(cqe.wc.owner)) {
-            qp->release_send(cqe.position);
-        }
-        break;
-    case Releases::receive_queue:
-        if (Qp *qp = adapter_.qps.get(cqe.wc.owner)) {
-            qp->shared().ring.released.fetch_add(1, std::memory_order_relaxed);
-        }
-        break;
-    case Releases::shared_receive_queue:
-        if (Srq *srq = adapter_.srqs.get(cqe.wc.owner)) {
-            srq->shared().ring.released.fetch_add(1, std::memory_order_relaxed);
-        }
-        break;
-    case Releases::nothing:
-        break;
+        case Releases::send_queue:
+            if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) {
+                qp->release_send(cqe.position);
+            }
+            break;
+        case Releases::receive_queue:
+            if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) {
+                qp->shared().ring.released.fetch_add(1, std::memory_order_relaxed);
+            }
+            break;
+        case Releases::shared_receive_queue:
+            if (Srq* srq = adapter_.srqs.get(cqe.wc.owner)) {
+                srq->shared().ring.released.fetch_add(1, std::memory_order_relaxed);
+            }
+            break;
+        case Releases::nothing:
+            break;
     }
 }
 
-void Cq::arm(bool solicited_only)
-{
-    Host &host = adapter_.host();
+void Cq::arm(bool solicited_only) {
+    Host& host = adapter_.host();
     lock(host, *shared_);
     if (!solicited_only || shared_->armed.load(std::memory_order_relaxed) == 0) {
         shared_->armed.store(solicited_only ? CqShared::kArmedSolicited : CqShared::kArmedNext,
@@ -217,9 +206,8 @@ void Cq::arm(bool solicited_only)
     }
 }
 
-int Cq::resize(uint32_t entries)
-{
-    Host &host = adapter_.host();
+int Cq::resize(uint32_t entries) {
+    Host& host = adapter_.host();
     const uint64_t size = round_up(entries);
     const std::lock_guard guard(poll_mutex);
     const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
@@ -234,7 +222,7 @@ int Cq::resize(uint32_t entries)
         host.heap.release(ring);
         return EINVAL;
     }
-    auto *slots = reinterpret_cast<Cqe *>(host.arena() + ring);
+    auto* slots = reinterpret_cast<Cqe*>(host.arena() + ring);
     for (uint64_t i = 0; i < size; ++i) {
         new (&slots[i]) Cqe();
     }
@@ -242,7 +230,8 @@ int Cq::resize(uint32_t entries)
     CompletionRing to(slots, size - 1);
     for (uint64_t i = head; i != tail; ++i) {
         to.write(i, from.at(i).wc, from.at(i).position);
-        to.at(i).consumed.store(from.at(i).consumed.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        to.at(i).consumed.store(from.at(i).consumed.load(std::memory_order_relaxed),
+                                std::memory_order_relaxed);
     }
     const uint64_t old = shared_->ring;
     shared_->ring = ring;
@@ -255,16 +244,15 @@ int Cq::resize(uint32_t entries)
     return 0;
 }
 
-void Cq::purge(uint32_t qp_number)
-{
-    Host &host = adapter_.host();
+void Cq::purge(uint32_t qp_number) {
+    Host& host = adapter_.host();
     const std::lock_guard guard(poll_mutex);
     lock(host, *shared_);
     const uint64_t head = shared_->head.load(std::memory_order_relaxed);
     const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
     CompletionRing ring(slots_, shared_->mask);
     for (uint64_t i = head; i != tail; ++i) {
-        Cqe &cqe = ring.at(i);
+        Cqe& cqe = ring.at(i);
         if (cqe.wc.qp_num == qp_number && !cqe.consumed.load(std::memory_order_relaxed)) {
             release_entry(cqe);
             cqe.consumed.store(true, std::memory_order_relaxed);

@@ -12,23 +12,26 @@ namespace softhca {
 class Adapter;
 
 /// Adds a completion to a queue of process `owner`, and wakes its owner if it asked for that.
-/// False if the queue has failed or overflows; its owner is told. The caller holds an AccessGuard on a foreign owner.
-bool push_completion(Adapter &adapter, CqShared &cq, const Completion &wc, uint64_t position = 0);
+/// False if the queue has failed or overflows; its owner is told. The caller holds an AccessGuard
+/// on a foreign owner.
+bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint64_t position = 0);
 
 /// The owner's handle of a completion queue. Destroyed only when no queue pair uses it.
 class Cq {
-public:
-    /// nullptr when the adapter has no more completion queues or memory. `entries`: at least so many.
-    static Cq *create(Adapter &adapter, uint32_t entries);
+  public:
+    /// nullptr when the adapter has no more completion queues or memory. `entries`: at least so
+    /// many.
+    static Cq* create(Adapter& adapter, uint32_t entries);
     ~Cq();
-    Cq(const Cq &) = delete;
-    Cq &operator=(const Cq &) = delete;
+    Cq(const Cq&) = delete;
+    Cq& operator=(const Cq&) = delete;
 
-    /// Up to `count` completions into `out(const Completion &)`; the number taken. -1 if the queue has failed.
+    /// Up to `count` completions into `out(const Completion &)`; the number taken. -1 if the queue
+    /// has failed.
     template <typename Out>
-    int poll(int count, Out &&out)
-    {
-        if (shared_->head.load(std::memory_order_relaxed) == shared_->tail.load(std::memory_order_acquire)) {
+    int poll(int count, Out&& out) {
+        if (shared_->head.load(std::memory_order_relaxed) ==
+            shared_->tail.load(std::memory_order_acquire)) {
             return nothing_to_poll();
         }
         const std::lock_guard lock(poll_mutex);
@@ -36,10 +39,10 @@ public:
     }
     /// The same for a caller that holds `poll_mutex`.
     template <typename Out>
-    int poll_locked(int count, Out &&out);
+    int poll_locked(int count, Out&& out);
 
-    /// Asks for one event at the next completion (`solicited_only`: the next solicited or failed one); at once if an
-    /// unpolled one has come since the last event.
+    /// Asks for one event at the next completion (`solicited_only`: the next solicited or failed
+    /// one); at once if an unpolled one has come since the last event.
     void arm(bool solicited_only);
     /// 0, EINVAL if more entries are waiting than would fit, ENOMEM.
     int resize(uint32_t entries);
@@ -47,37 +50,37 @@ public:
     void purge(uint32_t qp_number);
     uint32_t capacity() const { return static_cast<uint32_t>(shared_->capacity); }
     uint32_t number() const { return number_; }
-    CqShared &shared() { return *shared_; }
+    CqShared& shared() { return *shared_; }
 
     std::mutex poll_mutex;
     std::atomic<uint32_t> users{0};  ///< queue pairs and shared receive queues
-    void *cookie = nullptr;          ///< the front end's object
+    void* cookie = nullptr;          ///< the front end's object
 
-private:
-    Cq(Adapter &adapter, CqShared *shared, uint32_t number) : adapter_(adapter), shared_(shared), number_(number) {}
+  private:
+    Cq(Adapter& adapter, CqShared* shared, uint32_t number)
+        : adapter_(adapter), shared_(shared), number_(number) {}
     int nothing_to_poll();
-    void release_entry(const Cqe &cqe);
-    Cqe *next(uint64_t head, uint64_t tail);
+    void release_entry(const Cqe& cqe);
+    Cqe* next(uint64_t head, uint64_t tail);
 
-    Adapter &adapter_;
-    CqShared *shared_;
+    Adapter& adapter_;
+    CqShared* shared_;
     uint32_t number_;
-    Cqe *slots_ = nullptr;
+    Cqe* slots_ = nullptr;
 };
 
 template <typename Out>
-int Cq::poll_locked(int count, Out &&out)
-{
+int Cq::poll_locked(int count, Out&& out) {
     uint64_t head = shared_->head.load(std::memory_order_relaxed);
     const uint64_t tail = shared_->tail.load(std::memory_order_acquire);
     CompletionRing ring(slots_, shared_->mask);
     int taken = 0;
     while (taken < count && head != tail) {
-        Cqe *cqe = next(head, tail);
+        Cqe* cqe = next(head, tail);
         if (cqe == nullptr) {
             break;
         }
-        out(static_cast<const Completion &>(cqe->wc));
+        out(static_cast<const Completion&>(cqe->wc));
         release_entry(*cqe);
         cqe->consumed.store(true, std::memory_order_relaxed);
         head = ring.skip_consumed(head, tail);

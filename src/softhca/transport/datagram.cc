@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unreliable datagrams: addressed one by one, delivered whole or not at all, behind 40 bytes for the global route header.
+// Unreliable datagrams: addressed one by one, delivered whole or not at all, behind 40 bytes for
+// the global route header.
 #include <algorithm>
 #include <cstring>
 
@@ -27,12 +28,13 @@ struct Grh {
 };
 static_assert(sizeof(Grh) == kGrhBytes);
 
-Grh make_grh(const Wqe &wqe)
-{
-    const Destination &to = wqe.destination;
+Grh make_grh(const Wqe& wqe) {
+    const Destination& to = wqe.destination;
     Grh grh{};
-    grh.version_class_flow = __builtin_bswap32(6u << 28 | uint32_t{to.traffic_class} << 20 | to.flow_label);
-    grh.payload_length = __builtin_bswap16(static_cast<uint16_t>(std::min<uint32_t>(wqe.length, 0xffff)));
+    grh.version_class_flow =
+        __builtin_bswap32(6u << 28 | uint32_t{to.traffic_class} << 20 | to.flow_label);
+    grh.payload_length =
+        __builtin_bswap16(static_cast<uint16_t>(std::min<uint32_t>(wqe.length, 0xffff)));
     grh.next_header = 0x1b;  // IBA transport
     grh.hop_limit = to.hop_limit;
     std::memcpy(grh.source, to.source_gid, sizeof grh.source);
@@ -40,22 +42,22 @@ Grh make_grh(const Wqe &wqe)
     return grh;
 }
 
-Outcome dropped(Qp &qp)
-{
+Outcome dropped(Qp& qp) {
     qp.adapter().host().self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
     return Outcome::complete();
 }
 
-bool addressed(Qp &qp, const Wqe &wqe, const QpShared *target)
-{
+bool addressed(Qp& qp, const Wqe& wqe, const QpShared* target) {
     const uint32_t qkey = (wqe.qkey & kControlledQkey) != 0 ? qp.shared().qkey : wqe.qkey;
-    return target != nullptr && target->type == QpType::ud && target->link == wqe.destination.link &&
-           target->qkey == qkey && responds(target->state.load(std::memory_order_acquire));
+    return target != nullptr && target->type == QpType::ud &&
+           target->link == wqe.destination.link && target->qkey == qkey &&
+           responds(target->state.load(std::memory_order_acquire));
 }
 
-/// Bytes into the receive's memory. False: the datagram is dropped and the receive stays for the next one.
-bool put_datagram(Qp &qp, const Wqe &wqe, uint32_t slot, const Pieces &local, const Pieces &remote)
-{
+/// Bytes into the receive's memory. False: the datagram is dropped and the receive stays for the
+/// next one.
+bool put_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const Pieces& local,
+                  const Pieces& remote) {
     Grh grh;
     Pieces source;
     uint64_t offset = kGrhBytes;  // without a route header the first 40 bytes stay as they are
@@ -71,9 +73,9 @@ bool put_datagram(Qp &qp, const Wqe &wqe, uint32_t slot, const Pieces &local, co
     return qp.adapter().mover().write(slot, nullptr, source, space) == MoveResult::ok;
 }
 
-void complete_datagram(Qp &qp, const Wqe &wqe, QpShared &target, const RecvWqe &receive, uint64_t now)
-{
-    Adapter &adapter = qp.adapter();
+void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& receive,
+                       uint64_t now) {
+    Adapter& adapter = qp.adapter();
     Completion wc = receive_completion(target, wqe.remote_qp, receive);
     wc.byte_len = wqe.length + kGrhBytes;
     wc.src_qp = qp.number();
@@ -83,7 +85,7 @@ void complete_datagram(Qp &qp, const Wqe &wqe, QpShared &target, const RecvWqe &
     wc.flags = (wqe.opcode == WrOpcode::send_imm ? wc_flag::kWithImm : 0) |
                (wqe.destination.global ? wc_flag::kGrh : 0);
     wc.visible_at = receive_visible_at(qp, wqe, now);
-    CqShared *cq = adapter.host().cq(target.recv_cq);
+    CqShared* cq = adapter.host().cq(target.recv_cq);
     if (cq == nullptr || !push_completion(adapter, *cq, wc)) {
         fail_responder(adapter, target, wqe.remote_qp, QueueFlags::kQpFatal);
     }
@@ -91,9 +93,8 @@ void complete_datagram(Qp &qp, const Wqe &wqe, QpShared &target, const RecvWqe &
 
 }  // namespace
 
-Outcome execute_datagram(Qp &qp, Wqe &wqe, uint64_t now)
-{
-    Host &host = qp.adapter().host();
+Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
+    Host& host = qp.adapter().host();
     if (wqe.length > qp.mtu()) {
         return Outcome::complete(WcStatus::local_length_error);
     }
@@ -103,19 +104,21 @@ Outcome execute_datagram(Qp &qp, Wqe &wqe, uint64_t now)
     }
     const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
     const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
-    if (wqe.destination.link >= kMaxLinks || !host.alive(slot) || qp_dropped(host.header().faults, qp.number()) ||
+    if (wqe.destination.link >= kMaxLinks || !host.alive(slot) ||
+        qp_dropped(host.header().faults, qp.number()) ||
         ((down >> qp.shared().link | down >> wqe.destination.link) & 1) != 0) {
         return dropped(qp);
     }
     const AccessGuard guard(host, slot);
-    QpShared *target = host.qp(wqe.remote_qp);
+    QpShared* target = host.qp(wqe.remote_qp);
     if (!addressed(qp, wqe, target)) {
         return dropped(qp);
     }
     const ResponderLock lock(host, *target);
-    SrqShared *srq = target->srq != 0 ? host.srq(target->srq) : nullptr;
-    const RecvWqe *receive =
-        responds(target->state.load(std::memory_order_acquire)) ? claim_receive(qp.adapter(), *target, srq) : nullptr;
+    SrqShared* srq = target->srq != 0 ? host.srq(target->srq) : nullptr;
+    const RecvWqe* receive = responds(target->state.load(std::memory_order_acquire))
+                                 ? claim_receive(qp.adapter(), *target, srq)
+                                 : nullptr;
     if (receive == nullptr) {
         if (host.modelled() && now_ns() < wqe.booking.arrival_end) {
             return Outcome::again(wqe.booking.arrival_end);
@@ -129,7 +132,7 @@ Outcome execute_datagram(Qp &qp, Wqe &wqe, uint64_t now)
     if (!scatter_list(host, *receive, slot, target->pd, wqe.remote_qp, &remote)) {
         Completion wc = receive_completion(*target, wqe.remote_qp, *receive);
         wc.status = WcStatus::local_protection_error;
-        if (CqShared *cq = host.cq(target->recv_cq)) {
+        if (CqShared* cq = host.cq(target->recv_cq)) {
             push_completion(qp.adapter(), *cq, wc);
         }
         fail_responder(qp.adapter(), *target, wqe.remote_qp, 0);

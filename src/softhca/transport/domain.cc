@@ -7,10 +7,12 @@ namespace softhca {
 
 namespace {
 
-bool in_use(Host &host, const XrcDomain &domain)
-{
+using ProcessSet = std::atomic<uint64_t>[kMaxProcesses / 64];
+
+/// Whether a living process is in the set.
+bool in_use(Host& host, const ProcessSet& processes) {
     for (uint32_t word = 0; word < kMaxProcesses / 64; ++word) {
-        uint64_t bits = domain.users[word].load(std::memory_order_relaxed);
+        uint64_t bits = processes[word].load(std::memory_order_relaxed);
         while (bits != 0) {
             const auto bit = static_cast<uint32_t>(__builtin_ctzll(bits));
             bits &= bits - 1;
@@ -22,34 +24,50 @@ bool in_use(Host &host, const XrcDomain &domain)
     return false;
 }
 
-void clear(XrcDomain &domain)
-{
+void clear(XrcDomain& domain) {
     domain.id.store(0, std::memory_order_relaxed);
-    for (auto &word : domain.users) {
+    for (auto& word : domain.users) {
         word.store(0, std::memory_order_relaxed);
     }
 }
 
-void use(Host &host, XrcDomain &domain)
-{
-    domain.users[host.slot() / 64].fetch_or(uint64_t{1} << host.slot() % 64, std::memory_order_relaxed);
+uint64_t own_bit(const Host& host) {
+    return uint64_t{1} << host.slot() % 64;
+}
+
+void enter(const Host& host, ProcessSet& processes) {
+    processes[host.slot() / 64].fetch_or(own_bit(host), std::memory_order_relaxed);
+}
+
+void leave(const Host& host, ProcessSet& processes) {
+    processes[host.slot() / 64].fetch_and(~own_bit(host), std::memory_order_relaxed);
+}
+
+/// Counts one handle less; true if it was this process's last.
+bool drop_reference(std::map<uint32_t, uint32_t>& references, uint32_t id) {
+    const auto it = references.find(id);
+    if (it == references.end() || --it->second != 0) {
+        return false;
+    }
+    references.erase(it);
+    return true;
 }
 
 /// Under the control lock: the domain of a file, and a free entry.
-void search(Host &host, uint32_t device, const DomainFile &file, XrcDomain **found, XrcDomain **unused)
-{
+void search(Host& host, uint32_t device, const DomainFile& file, XrcDomain** found,
+            XrcDomain** unused) {
     *found = nullptr;
     *unused = nullptr;
-    for (XrcDomain &domain : host.header().domains) {
-        if (domain.id.load(std::memory_order_relaxed) != 0 && !in_use(host, domain)) {
+    for (XrcDomain& domain : host.header().domains) {
+        if (domain.id.load(std::memory_order_relaxed) != 0 && !in_use(host, domain.users)) {
             clear(domain);
         }
         if (domain.id.load(std::memory_order_relaxed) == 0) {
             if (*unused == nullptr) {
                 *unused = &domain;
             }
-        } else if (file.named && domain.named && domain.device == device && domain.file_device == file.device &&
-                   domain.file_inode == file.inode) {
+        } else if (file.named && domain.named && domain.device == device &&
+                   domain.file_device == file.device && domain.file_inode == file.inode) {
             *found = &domain;
         }
     }
@@ -57,12 +75,12 @@ void search(Host &host, uint32_t device, const DomainFile &file, XrcDomain **fou
 
 }  // namespace
 
-int open_domain(Host &host, uint32_t device, const DomainFile &file, bool create, bool exclusive, uint32_t *id)
-{
-    OwnedLock &lock = host.header().control;
+int open_domain(Host& host, uint32_t device, const DomainFile& file, bool create, bool exclusive,
+                uint32_t* id) {
+    OwnedLock& lock = host.header().control;
     lock.lock(host, [] {});
-    XrcDomain *found;
-    XrcDomain *unused;
+    XrcDomain* found;
+    XrcDomain* unused;
     search(host, device, file, &found, &unused);
     int status = 0;
     if (found != nullptr) {
@@ -77,11 +95,12 @@ int open_domain(Host &host, uint32_t device, const DomainFile &file, bool create
         found->named = file.named ? 1 : 0;
         found->file_device = file.device;
         found->file_inode = file.inode;
-        use(host, *found);
-        found->id.store(host.header().next_domain.fetch_add(1, std::memory_order_relaxed), std::memory_order_release);
+        enter(host, found->users);
+        found->id.store(host.header().next_domain.fetch_add(1, std::memory_order_relaxed),
+                        std::memory_order_release);
     }
     if (status == 0) {
-        use(host, *found);
+        enter(host, found->users);
         *id = found->id.load(std::memory_order_relaxed);
         ++host.domain_references[*id];
     }
@@ -89,19 +108,36 @@ int open_domain(Host &host, uint32_t device, const DomainFile &file, bool create
     return status;
 }
 
-void close_domain(Host &host, uint32_t id)
-{
-    OwnedLock &lock = host.header().control;
+void close_domain(Host& host, uint32_t id) {
+    OwnedLock& lock = host.header().control;
     lock.lock(host, [] {});
-    if (--host.domain_references[id] == 0) {
-        host.domain_references.erase(id);
-        for (XrcDomain &domain : host.header().domains) {
+    if (drop_reference(host.domain_references, id)) {
+        for (XrcDomain& domain : host.header().domains) {
             if (domain.id.load(std::memory_order_relaxed) == id) {
-                domain.users[host.slot() / 64].fetch_and(~(uint64_t{1} << host.slot() % 64), std::memory_order_relaxed);
+                leave(host, domain.users);
             }
         }
     }
     lock.unlock();
+}
+
+void open_receiver(Host& host, QpShared& qp, uint32_t number) {
+    OwnedLock& lock = host.header().control;
+    lock.lock(host, [] {});
+    ++host.receiver_references[number];
+    enter(host, qp.openers);
+    lock.unlock();
+}
+
+bool close_receiver(Host& host, QpShared& qp, uint32_t number) {
+    OwnedLock& lock = host.header().control;
+    lock.lock(host, [] {});
+    if (drop_reference(host.receiver_references, number)) {
+        leave(host, qp.openers);
+    }
+    const bool unused = !in_use(host, qp.openers);
+    lock.unlock();
+    return unused;
 }
 
 }  // namespace softhca

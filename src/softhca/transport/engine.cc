@@ -16,12 +16,12 @@ namespace softhca {
 
 namespace {
 
-/// How long before its time the engine stops sleeping and watches the clock; only the timing model asks for it.
+/// How long before its time the engine stops sleeping and watches the clock; only the timing model
+/// asks for it.
 constexpr uint64_t kSpinNs = 20'000;
 
 template <typename Handle>
-void for_each_dirty(std::atomic<uint64_t> *words, Handle &&handle)
-{
+void for_each_dirty(std::atomic<uint64_t>* words, Handle&& handle) {
     for (uint32_t w = 0; w < kMaxObjects / 64; ++w) {
         if (words[w].load(std::memory_order_relaxed) == 0) {
             continue;
@@ -37,13 +37,12 @@ void for_each_dirty(std::atomic<uint64_t> *words, Handle &&handle)
 
 }  // namespace
 
-void Engine::run()
-{
+void Engine::run() {
     phase_.wait(0, std::memory_order_acquire);
     if (phase_.load(std::memory_order_acquire) != 1) {
         return;
     }
-    ProcessSlot &self = adapter_.host().self();
+    ProcessSlot& self = adapter_.host().self();
     for (;;) {
         const uint32_t doorbell = self.doorbell.load(std::memory_order_seq_cst);
         drain_notices();
@@ -59,8 +58,7 @@ void Engine::run()
     }
 }
 
-void Engine::help()
-{
+void Engine::help() {
     const uint64_t due = next_due_.load(std::memory_order_relaxed);
     if (due == kNever || adapter_.thread_executor()) {
         return;
@@ -73,8 +71,7 @@ void Engine::help()
     run_mutex_.unlock();
 }
 
-void Engine::schedule(const Task &task)
-{
+void Engine::schedule(const Task& task) {
     {
         const std::lock_guard lock(tasks_mutex_);
         tasks_.push(task);
@@ -86,14 +83,14 @@ void Engine::schedule(const Task &task)
 }
 
 /// Runs what is due at `now`, in order of time. The caller holds run_mutex_.
-void Engine::run_due(uint64_t now)
-{
+void Engine::run_due(uint64_t now) {
     for (;;) {
         Task task;
         {
             const std::lock_guard lock(tasks_mutex_);
             if (tasks_.empty() || tasks_.top().due > now) {
-                next_due_.store(tasks_.empty() ? kNever : tasks_.top().due, std::memory_order_release);
+                next_due_.store(tasks_.empty() ? kNever : tasks_.top().due,
+                                std::memory_order_release);
                 return;
             }
             task = tasks_.top();
@@ -103,21 +100,19 @@ void Engine::run_due(uint64_t now)
     }
 }
 
-void Engine::perform(const Task &task, uint64_t now)
-{
+void Engine::perform(const Task& task, uint64_t now) {
     if (task.kind == Kind::completion_event) {
-        if (Cq *cq = adapter_.cqs.get(task.number)) {
+        if (Cq* cq = adapter_.cqs.get(task.number)) {
             adapter_.host().self().counters.events.fetch_add(1, std::memory_order_relaxed);
             adapter_.sink().completion_event(*cq);
         }
-    } else if (Qp *qp = adapter_.qps.get(task.number)) {
+    } else if (Qp* qp = adapter_.qps.get(task.number)) {
         qp->run(now);
     }
 }
 
-void Engine::deliver_cq_event(uint32_t number)
-{
-    Cq *cq = adapter_.cqs.get(number);
+void Engine::deliver_cq_event(uint32_t number) {
+    Cq* cq = adapter_.cqs.get(number);
     if (cq == nullptr) {
         return;
     }
@@ -130,18 +125,16 @@ void Engine::deliver_cq_event(uint32_t number)
     }
 }
 
-void Engine::drain_notices()
-{
-    ProcessSlot &self = adapter_.host().self();
+void Engine::drain_notices() {
+    ProcessSlot& self = adapter_.host().self();
     const std::lock_guard lock(run_mutex_);
     for_each_dirty(self.dirty_cqs, [this](uint32_t index) { handle_cq(index); });
     for_each_dirty(self.dirty_qps, [this](uint32_t index) { handle_qp(index); });
     for_each_dirty(self.dirty_srqs, [this](uint32_t index) { handle_srq(index); });
 }
 
-void Engine::handle_cq(uint32_t index)
-{
-    Cq *cq = adapter_.cqs.at(index);
+void Engine::handle_cq(uint32_t index) {
+    Cq* cq = adapter_.cqs.at(index);
     if (cq == nullptr) {
         return;
     }
@@ -151,13 +144,13 @@ void Engine::handle_cq(uint32_t index)
     }
     if ((notices & QueueFlags::kCqError) != 0) {
         adapter_.sink().cq_error(*cq);
-        adapter_.sink().completion_event(*cq);  // wakes who waits for completions that will not come
+        adapter_.sink().completion_event(
+            *cq);  // wakes who waits for completions that will not come
     }
 }
 
-void Engine::handle_qp(uint32_t index)
-{
-    Qp *qp = adapter_.qps.at(index);
+void Engine::handle_qp(uint32_t index) {
+    Qp* qp = adapter_.qps.at(index);
     if (qp == nullptr) {
         return;
     }
@@ -179,17 +172,17 @@ void Engine::handle_qp(uint32_t index)
     }
 }
 
-void Engine::handle_srq(uint32_t index)
-{
-    Srq *srq = adapter_.srqs.at(index);
-    if (srq != nullptr && (srq->shared().notices.exchange(0, std::memory_order_acquire) & QueueFlags::kSrqLimit) != 0) {
+void Engine::handle_srq(uint32_t index) {
+    Srq* srq = adapter_.srqs.at(index);
+    if (srq != nullptr && (srq->shared().notices.exchange(0, std::memory_order_acquire) &
+                           QueueFlags::kSrqLimit) != 0) {
         adapter_.sink().srq_limit(*srq);
     }
 }
 
-void Engine::check_ports()
-{
-    const uint32_t down = adapter_.host().header().faults.ports_down.load(std::memory_order_acquire);
+void Engine::check_ports() {
+    const uint32_t down =
+        adapter_.host().header().faults.ports_down.load(std::memory_order_acquire);
     const uint32_t changed = down ^ ports_seen_;
     ports_seen_ = down;
     for (uint32_t link = 0; changed >> link != 0 && link < kMaxLinks; ++link) {
@@ -199,9 +192,8 @@ void Engine::check_ports()
     }
 }
 
-void Engine::sleep(uint32_t seen_doorbell)
-{
-    ProcessSlot &self = adapter_.host().self();
+void Engine::sleep(uint32_t seen_doorbell) {
+    ProcessSlot& self = adapter_.host().self();
     const uint64_t due = next_due_.load(std::memory_order_acquire);
     sleeping_until_.store(due, std::memory_order_seq_cst);
     self.sleeping.store(1, std::memory_order_seq_cst);
@@ -214,7 +206,8 @@ void Engine::sleep(uint32_t seen_doorbell)
             syscall(SYS_futex, &self.doorbell, FUTEX_WAIT, seen_doorbell, nullptr, nullptr, 0);
         } else if (due > now + early) {
             const uint64_t wait = due - now - early;
-            const timespec timeout{static_cast<time_t>(wait / 1'000'000'000), static_cast<long>(wait % 1'000'000'000)};
+            const timespec timeout{static_cast<time_t>(wait / 1'000'000'000),
+                                   static_cast<long>(wait % 1'000'000'000)};
             syscall(SYS_futex, &self.doorbell, FUTEX_WAIT, seen_doorbell, &timeout, nullptr, 0);
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The background half of the device: one thread per process that retries, keeps time, delivers events and, with the thread
-// executor, moves the data.
+// The background half of the device: one thread per process that retries, keeps time, delivers
+// events and, with the thread executor, moves the data.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@ namespace softhca {
 class Adapter;
 
 class Engine {
-public:
-    explicit Engine(Adapter &adapter) : adapter_(adapter) {}
+  public:
+    explicit Engine(Adapter& adapter) : adapter_(adapter) {}
 
     /// Body of the thread; works once begin() was called, never returns unless cancel() was.
     void run();
@@ -29,26 +29,25 @@ public:
     /// Delivers a completion event that was found due, now or when it may be seen.
     void deliver_cq_event(uint32_t number);
     /// Held while the engine runs queue pairs; taken to destroy one.
-    std::mutex &run_mutex() { return run_mutex_; }
+    std::mutex& run_mutex() { return run_mutex_; }
 
-private:
+  private:
     enum class Kind : uint8_t { queue_pair, completion_event };
     struct Task {
         uint64_t due;
         Kind kind;
         uint32_t number;
-        bool operator>(const Task &other) const { return due > other.due; }
+        bool operator>(const Task& other) const { return due > other.due; }
     };
     static constexpr uint64_t kNever = ~uint64_t{0};
 
-    void set_phase(int phase)
-    {
+    void set_phase(int phase) {
         phase_.store(phase, std::memory_order_release);
         phase_.notify_all();
     }
-    void schedule(const Task &task);
+    void schedule(const Task& task);
     void run_due(uint64_t now);
-    void perform(const Task &task, uint64_t now);
+    void perform(const Task& task, uint64_t now);
     void drain_notices();
     void handle_cq(uint32_t index);
     void handle_qp(uint32_t index);
@@ -56,7 +55,7 @@ private:
     void check_ports();
     void sleep(uint32_t seen_doorbell);
 
-    Adapter &adapter_;
+    Adapter& adapter_;
     std::atomic<int> phase_{0};
     std::mutex run_mutex_;
     std::mutex tasks_mutex_;

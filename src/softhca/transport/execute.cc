@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the operations share: finding the peer, listing local memory, and moving the bytes under the model and the faults.
+// What the operations share: finding the peer, listing local memory, and moving the bytes under the
+// model and the faults.
 #include "transport/execute.h"
 
 #include <algorithm>
@@ -13,22 +14,25 @@ namespace softhca {
 
 namespace {
 
-constexpr uint64_t kBurst = 4 << 20;  ///< bytes moved under one AccessGuard: bounds how long a deregistration waits
+constexpr uint64_t kScatteredSegment =
+    64;  ///< out-of-order placement without a segment size of its own
+constexpr uint64_t kBurst =
+    4 << 20;  ///< bytes moved under one AccessGuard: bounds how long a deregistration waits
 
-bool ports_up(Host &host, uint32_t mine, uint32_t peer)
-{
+bool ports_up(Host& host, uint32_t mine, uint32_t peer) {
     const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
     return down == 0 || ((down >> mine | down >> peer) & 1) == 0;
 }
 
-QpType partner(QpType type) { return type == QpType::xrc_send ? QpType::xrc_recv : type; }
+QpType partner(QpType type) {
+    return type == QpType::xrc_send ? QpType::xrc_recv : type;
+}
 
 }  // namespace
 
-bool Target::find(Qp &sender, const Wqe &wqe)
-{
-    Host &host = sender.adapter().host();
-    const QpShared &mine = sender.shared();
+bool Target::find(Qp& sender, const Wqe& wqe) {
+    Host& host = sender.adapter().host();
+    const QpShared& mine = sender.shared();
     qp_number = mine.peer_number;
     slot = ObjectNumber::process(qp_number);
     if (!host.alive(slot) || qp_dropped(host.header().faults, sender.number()) ||
@@ -50,11 +54,8 @@ bool Target::find(Qp &sender, const Wqe &wqe)
     }
     // The queue addressed says whose memory and protection domain the message is for.
     slot = ObjectNumber::process(wqe.srq);
-    if (!host.alive(slot)) {
-        return false;
-    }
     srq_guard_.emplace(host, slot);
-    srq = host.srq(wqe.srq);
+    srq = host.alive(slot) ? host.srq(wqe.srq) : nullptr;
     bad_srq = srq == nullptr || srq->xrc_domain == 0 || srq->xrc_domain != qp->xrc_domain;
     if (!bad_srq) {
         pd = srq->pd;
@@ -63,23 +64,23 @@ bool Target::find(Qp &sender, const Wqe &wqe)
     return true;
 }
 
-bool gather_list(Qp &qp, Wqe &wqe, uint32_t need, Pieces *pieces)
-{
+bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, Pieces* pieces) {
     if (wqe.is_inline) {
         pieces->add(reinterpret_cast<uint64_t>(wqe.inline_data()), wqe.length);
         return true;
     }
-    Host &host = qp.adapter().host();
+    Host& host = qp.adapter().host();
     for (uint32_t i = 0; i < wqe.num_sge; ++i) {
-        const Sge &sge = wqe.sges()[i];
+        const Sge& sge = wqe.sges()[i];
         if (sge.length == 0) {
             continue;
         }
-        KeyEntry *entry = KeyNumber::process(sge.lkey) == host.slot() ? host.key(sge.lkey) : nullptr;
+        KeyEntry* entry =
+            KeyNumber::process(sge.lkey) == host.slot() ? host.key(sge.lkey) : nullptr;
         uint64_t address;
         if (entry == nullptr || entry->kind != KeyKind::region ||
-            check_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length, need, &address) !=
-                KeyCheck::ok) {
+            check_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length, need,
+                      &address) != KeyCheck::ok) {
             return false;
         }
         pieces->add(address, sge.length);
@@ -87,26 +88,28 @@ bool gather_list(Qp &qp, Wqe &wqe, uint32_t need, Pieces *pieces)
     return true;
 }
 
-uint64_t receive_visible_at(Qp &qp, const Wqe &wqe, uint64_t now)
-{
+uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
     if (!qp.adapter().stamped()) {
         return 0;
     }
-    const FabricHeader &header = qp.adapter().host().header();
+    const FabricHeader& header = qp.adapter().host().header();
     const uint64_t delay = header.faults.delay_completions_ns.load(std::memory_order_relaxed);
     const uint64_t end = wqe.booking.arrival_end + header.config.nic.completion_ns;
     return std::max(end, delay != 0 && now == 0 ? now_ns() : now) + delay;
 }
 
-Outcome place(Qp &qp, Wqe &wqe, const Target &target, const KeyEntry *key, const Pieces &local, const Pieces &remote,
-              bool paced, uint64_t now, MoveResult *failed)
-{
-    Adapter &adapter = qp.adapter();
-    Host &host = adapter.host();
-    const Faults &faults = host.header().faults;
+Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const Pieces& local,
+              const Pieces& remote, bool paced, uint64_t now, MoveResult* failed) {
+    Adapter& adapter = qp.adapter();
+    Host& host = adapter.host();
+    const Faults& faults = host.header().faults;
     const uint64_t total = wqe.length;
-    const uint64_t segment = faults.segment_bytes.load(std::memory_order_relaxed);
-    const bool backwards = faults.out_of_order.load(std::memory_order_relaxed) != 0 && segment != 0;
+    const bool backwards = faults.out_of_order.load(std::memory_order_relaxed) != 0;
+    uint64_t segment = faults.segment_bytes.load(std::memory_order_relaxed);
+    if (backwards && segment == 0) {
+        segment = kScatteredSegment;
+    }
+    const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
     const bool modelled = paced && host.modelled();
     *failed = MoveResult::ok;
     for (;;) {
@@ -114,7 +117,8 @@ Outcome place(Qp &qp, Wqe &wqe, const Target &target, const KeyEntry *key, const
         uint64_t length = std::min(rest, kBurst);
         if (modelled) {
             length = std::min(length, next_chunk(rest));
-            const uint64_t due = arrival_at(wqe.booking, host.header().config.nic, total, wqe.progress + length);
+            const uint64_t due =
+                arrival_at(wqe.booking, host.header().config.nic, total, wqe.progress + length);
             if (now < due && (now = now_ns()) < due) {
                 return Outcome::again(due);
             }
@@ -138,8 +142,8 @@ Outcome place(Qp &qp, Wqe &wqe, const Target &target, const KeyEntry *key, const
         if (segment == 0 && !modelled) {
             return Outcome::again(0);
         }
-        if (segment != 0) {
-            return Outcome::again(now_ns() + faults.segment_pause_ns.load(std::memory_order_relaxed));
+        if (segment != 0 && pause != 0) {
+            return Outcome::again(now_ns() + pause);
         }
     }
     if (modelled) {
@@ -148,25 +152,25 @@ Outcome place(Qp &qp, Wqe &wqe, const Target &target, const KeyEntry *key, const
     return Outcome::complete();
 }
 
-Outcome execute(Qp &qp, Wqe &wqe, uint64_t now)
-{
+Outcome execute(Qp& qp, Wqe& wqe, uint64_t now) {
     switch (wqe.opcode) {
-    case WrOpcode::send:
-    case WrOpcode::send_imm:
-    case WrOpcode::send_invalidate:
-        return qp.attributes().type == QpType::ud ? execute_datagram(qp, wqe, now) : execute_send(qp, wqe, now);
-    case WrOpcode::rdma_write:
-    case WrOpcode::rdma_write_imm:
-        return execute_write(qp, wqe, now);
-    case WrOpcode::rdma_read:
-        return execute_read(qp, wqe, now);
-    case WrOpcode::compare_swap:
-    case WrOpcode::fetch_add:
-        return execute_atomic(qp, wqe, now);
-    case WrOpcode::bind_mw:
-        return execute_bind(qp, wqe);
-    case WrOpcode::local_invalidate:
-        return execute_invalidate(qp, wqe);
+        case WrOpcode::send:
+        case WrOpcode::send_imm:
+        case WrOpcode::send_invalidate:
+            return qp.attributes().type == QpType::ud ? execute_datagram(qp, wqe, now)
+                                                      : execute_send(qp, wqe, now);
+        case WrOpcode::rdma_write:
+        case WrOpcode::rdma_write_imm:
+            return execute_write(qp, wqe, now);
+        case WrOpcode::rdma_read:
+            return execute_read(qp, wqe, now);
+        case WrOpcode::compare_swap:
+        case WrOpcode::fetch_add:
+            return execute_atomic(qp, wqe, now);
+        case WrOpcode::bind_mw:
+            return execute_bind(qp, wqe);
+        case WrOpcode::local_invalidate:
+            return execute_invalidate(qp, wqe);
     }
     return Outcome::complete(WcStatus::local_qp_operation_error);
 }

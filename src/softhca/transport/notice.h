@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Telling the owner of an object that something happened to it: a bit on the object, a bit in the owner's table of dirty
-// objects, and a ring of its doorbell. Every step can be repeated, so a death in between loses nothing that matters.
+// Telling the owner of an object that something happened to it: a bit on the object, a bit in the
+// owner's table of dirty objects, and a ring of its doorbell. Every step can be repeated, so a
+// death in between loses nothing that matters.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,11 @@ namespace softhca {
 
 class Adapter;
 
-void notify_cq(Adapter &adapter, CqShared &cq, uint32_t number, uint32_t flags);
-void notify_qp(Adapter &adapter, QpShared &qp, uint32_t number, uint32_t flags);
-void notify_srq(Adapter &adapter, SrqShared &srq, uint32_t number, uint32_t flags);
+void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags);
+void notify_qp(Adapter& adapter, QpShared& qp, uint32_t number, uint32_t flags);
+void notify_srq(Adapter& adapter, SrqShared& srq, uint32_t number, uint32_t flags);
 
 /// Wakes the engine of a process.
-void ring_doorbell(ProcessSlot &process);
+void ring_doorbell(ProcessSlot& process);
 
 }  // namespace softhca

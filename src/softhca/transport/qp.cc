@@ -12,20 +12,21 @@
 
 namespace softhca {
 
-Qp::Qp(Adapter &adapter, const Attributes &attributes, QpShared *shared, uint32_t number)
-    : adapter_(adapter), attributes_(attributes), shared_(shared), number_(number),
-      ring_(std::max<uint32_t>(attributes.max_send_wr, 1), attributes.max_send_sge, attributes.max_inline)
-{
-}
+Qp::Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number)
+    : adapter_(adapter),
+      attributes_(attributes),
+      shared_(shared),
+      number_(number),
+      ring_(std::max<uint32_t>(attributes.max_send_wr, 1), attributes.max_send_sge,
+            attributes.max_inline) {}
 
-Qp *Qp::create(Adapter &adapter, const Attributes &attributes)
-{
-    Host &host = adapter.host();
+Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
+    Host& host = adapter.host();
     const auto index = host.qp_indices.take();
     if (!index) {
         return nullptr;
     }
-    QpShared &shared = host.tables().qps[*index];
+    QpShared& shared = host.tables().qps[*index];
     if (!allocate_ring(host, shared.ring, attributes.max_recv_wr, attributes.max_recv_sge)) {
         host.qp_indices.give_back(*index);
         return nullptr;
@@ -42,9 +43,12 @@ Qp *Qp::create(Adapter &adapter, const Attributes &attributes)
     shared.established.store(0, std::memory_order_relaxed);
     shared.notices.store(0, std::memory_order_relaxed);
     shared.claim.valid.store(0, std::memory_order_relaxed);
+    for (auto& word : shared.openers) {
+        word.store(0, std::memory_order_relaxed);
+    }
     const uint32_t number = adapter.next_number(*index);
-    Qp *qp = new Qp(adapter, attributes, &shared, number);
-    for (Cq *cq : {attributes.send_cq, attributes.recv_cq}) {
+    Qp* qp = new Qp(adapter, attributes, &shared, number);
+    for (Cq* cq : {attributes.send_cq, attributes.recv_cq}) {
         if (cq != nullptr) {
             cq->users.fetch_add(1, std::memory_order_relaxed);
         }
@@ -57,9 +61,8 @@ Qp *Qp::create(Adapter &adapter, const Attributes &attributes)
     return qp;
 }
 
-Qp::~Qp()
-{
-    Host &host = adapter_.host();
+Qp::~Qp() {
+    Host& host = adapter_.host();
     const uint32_t index = ObjectNumber::index(number_);
     Change reset;
     reset.mask = qp_attr::kState;
@@ -71,7 +74,7 @@ Qp::~Qp()
         adapter_.qps.drop(index);
     }
     host.wait_for_accesses();
-    for (Cq *cq : {attributes_.send_cq, attributes_.recv_cq}) {
+    for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq}) {
         if (cq != nullptr) {
             cq->users.fetch_sub(1, std::memory_order_relaxed);
         }
@@ -87,25 +90,23 @@ namespace {
 
 /// Sets fields that a modification names.
 class Setter {
-public:
+  public:
     explicit Setter(uint32_t mask) : mask_(mask) {}
     bool has(uint32_t bits) const { return (mask_ & bits) != 0; }
     template <typename T>
-    void operator()(uint32_t bit, T &field, const T &value) const
-    {
+    void operator()(uint32_t bit, T& field, const T& value) const {
         if (has(bit)) {
             field = value;
         }
     }
 
-private:
+  private:
     const uint32_t mask_;
 };
 
 }  // namespace
 
-void set_responder_fields(QpShared &shared, const Qp::Change &change)
-{
+void set_responder_fields(QpShared& shared, const Qp::Change& change) {
     const Setter set(change.mask);
     set(qp_attr::kPort, shared.link, change.link);
     set(qp_attr::kAccessFlags, shared.access, change.access);
@@ -119,8 +120,7 @@ void set_responder_fields(QpShared &shared, const Qp::Change &change)
     }
 }
 
-void Qp::set_requester_fields(const Change &change)
-{
+void Qp::set_requester_fields(const Change& change) {
     const Setter set(change.mask);
     set(qp_attr::kMaxQpRdAtomic, max_rd_atomic_, change.max_rd_atomic);
     set(qp_attr::kRetryCnt, retry_count_, change.retry_count);
@@ -135,8 +135,7 @@ void Qp::set_requester_fields(const Change &change)
     }
 }
 
-void Qp::modify(const Change &change)
-{
+void Qp::modify(const Change& change) {
     const bool new_state = (change.mask & qp_attr::kState) != 0;
     {
         const std::lock_guard lock(execute_mutex_);
@@ -151,7 +150,8 @@ void Qp::modify(const Change &change)
     if (!new_state || (change.state != QpState::err && change.state != QpState::reset)) {
         return;
     }
-    // RDMA takes no lock at the responder: what is under way ends before anybody is told that the state has changed.
+    // RDMA takes no lock at the responder: what is under way ends before anybody is told that the
+    // state has changed.
     adapter_.host().wait_for_accesses();
     if (change.state == QpState::err) {
         flush();
@@ -160,8 +160,7 @@ void Qp::modify(const Change &change)
     }
 }
 
-void Qp::enter(QpState state)
-{
+void Qp::enter(QpState state) {
     if (state == QpState::rts) {
         advance(now_ns());
     } else if (!began_) {
@@ -169,22 +168,22 @@ void Qp::enter(QpState state)
     }
 }
 
-void Qp::note_drained()
-{
+void Qp::note_drained() {
     if (drained_event_) {
         drained_event_ = false;
         adapter_.sink().qp_event(*this, QpEvent::drained);
     }
 }
 
-/// Back to the state of a new queue pair: nothing outstanding, nothing left in the completion queues.
-void Qp::clear_queues()
-{
-    Host &host = adapter_.host();
+/// Back to the state of a new queue pair: nothing outstanding, nothing left in the completion
+/// queues.
+void Qp::clear_queues() {
+    Host& host = adapter_.host();
     const std::scoped_lock lock(post_mutex, execute_mutex_);
     lock_qp(host, *shared_);
-    if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) != 0 && shared_->claim.srq != 0) {
-        if (SrqShared *srq = host.srq(shared_->claim.srq)) {
+    if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) != 0 &&
+        shared_->claim.srq != 0) {
+        if (SrqShared* srq = host.srq(shared_->claim.srq)) {
             srq->ring.released.fetch_add(1, std::memory_order_relaxed);
         }
     }
@@ -192,7 +191,7 @@ void Qp::clear_queues()
     shared_->ring.head.store(tail, std::memory_order_release);
     shared_->established.store(0, std::memory_order_relaxed);
     shared_->lock.unlock();
-    for (Cq *cq : {attributes_.send_cq, attributes_.recv_cq}) {
+    for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq}) {
         if (cq != nullptr) {
             cq->purge(number_);
         }
@@ -209,8 +208,7 @@ void Qp::clear_queues()
     last_receive_event_ = false;
 }
 
-int Qp::post_receive(uint64_t wr_id, const Sge *sges, uint32_t count)
-{
+int Qp::post_receive(uint64_t wr_id, const Sge* sges, uint32_t count) {
     const std::lock_guard lock(receive_mutex_);
     return post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
 }

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "core/retry.h"
-#include "transport/wqe.h"
 #include "fabric/host.h"
+#include "transport/wqe.h"
 
 namespace softhca {
 
@@ -15,14 +15,14 @@ class Cq;
 class Srq;
 
 class Qp {
-public:
+  public:
     struct Attributes {
         QpType type = QpType::rc;
         uint32_t device = 0;
         uint32_t pd = 0;
-        Cq *send_cq = nullptr;
-        Cq *recv_cq = nullptr;
-        Srq *srq = nullptr;
+        Cq* send_cq = nullptr;
+        Cq* recv_cq = nullptr;
+        Srq* srq = nullptr;
         uint32_t xrc_domain = 0;
         uint32_t max_send_wr = 0;
         uint32_t max_recv_wr = 0;
@@ -51,72 +51,77 @@ public:
         bool drained_event = false;
     };
 
-    static Qp *create(Adapter &adapter, const Attributes &attributes);
+    static Qp* create(Adapter& adapter, const Attributes& attributes);
     ~Qp();
-    Qp(const Qp &) = delete;
-    Qp &operator=(const Qp &) = delete;
+    Qp(const Qp&) = delete;
+    Qp& operator=(const Qp&) = delete;
 
     /// Applies a modification that was found legal.
-    void modify(const Change &change);
+    void modify(const Change& change);
 
-    /// The free entry `ahead` of the next one of the send queue, cleared; nullptr when the queue is full. Under post_mutex.
-    Wqe *reserve_send(uint64_t ahead = 0);
-    /// Makes the reserved entry a posted one; with the timing model it gets its place on the wire here. Under post_mutex.
-    void commit_send(Wqe &wqe);
+    /// The free entry `ahead` of the next one of the send queue, cleared; nullptr when the queue is
+    /// full. Under post_mutex.
+    Wqe* reserve_send(uint64_t ahead = 0);
+    /// Makes the reserved entry a posted one; with the timing model it gets its place on the wire
+    /// here. Under post_mutex.
+    void commit_send(Wqe& wqe);
     /// Starts what was committed: runs it now, or hands it to the engine.
     void kick();
     std::mutex post_mutex;
 
     /// 0, ENOMEM when full, EINVAL for too many elements.
-    int post_receive(uint64_t wr_id, const Sge *sges, uint32_t count);
+    int post_receive(uint64_t wr_id, const Sge* sges, uint32_t count);
 
     /// Runs the send queue; for the engine.
     void run(uint64_t now);
     /// Completes everything outstanding with the flush status; the state is error.
     void flush();
-    /// Gives send-queue entries below `position` back; the poller of the send queue's completions calls it.
+    /// Gives send-queue entries below `position` back; the poller of the send queue's completions
+    /// calls it.
     void release_send(uint64_t position) { released_.store(position, std::memory_order_release); }
 
     QpState state() const { return shared_->state.load(std::memory_order_acquire); }
     uint32_t number() const { return number_; }
-    QpShared &shared() { return *shared_; }
-    Adapter &adapter() { return adapter_; }
-    const Attributes &attributes() const { return attributes_; }
+    QpShared& shared() { return *shared_; }
+    Adapter& adapter() { return adapter_; }
+    const Attributes& attributes() const { return attributes_; }
     uint32_t send_capacity() const { return ring_.capacity(); }
     uint8_t max_rd_atomic() const { return max_rd_atomic_; }
     uint32_t mtu() const { return mtu_; }
 
-    void *cookie = nullptr;
+    void* cookie = nullptr;
 
-private:
-    Qp(Adapter &adapter, const Attributes &attributes, QpShared *shared, uint32_t number);
-    void set_requester_fields(const Change &change);
+  private:
+    Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number);
+    void set_requester_fields(const Change& change);
     void enter(QpState state);
     void advance(uint64_t now);
-    bool handle(Wqe &wqe, uint64_t now);
-    void finish(Wqe &wqe, WcStatus status, uint64_t now);
+    bool handle(Wqe& wqe, uint64_t now);
+    void finish(Wqe& wqe, WcStatus status, uint64_t now);
     void fail(WcStatus status);
-    void complete_send(const Wqe &wqe, WcStatus status, uint64_t visible_at);
+    void complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at);
     void flush_sends();
     void flush_receives();
     void clear_queues();
     void note_drained();
-    uint64_t send_visible_at(const Wqe &wqe, uint64_t now);
+    uint64_t send_visible_at(const Wqe& wqe, uint64_t now);
 
-    Adapter &adapter_;
+    Adapter& adapter_;
     const Attributes attributes_;
-    QpShared *shared_;
+    QpShared* shared_;
     const uint32_t number_;
     SendRing ring_;
     RetryState retry_;
     // Send-queue indices count up for ever: released_ <= executed_ <= posted_.
     std::atomic<uint64_t> posted_{0};    ///< under post_mutex; release: the entry is whole
     std::atomic<uint64_t> released_{0};  ///< moved by whoever polls
-    std::mutex execute_mutex_;           ///< guards the rest of the requester; taken after post_mutex, before shared locks
+    std::mutex execute_mutex_;  ///< guards the rest of the requester; taken after post_mutex,
+                                ///< before shared locks
     uint64_t executed_ = 0;
     uint64_t wait_until_ = 0;
     bool began_ = false;  ///< the work request at the head has been tried
-    std::atomic<bool> queued_{false};  ///< the engine has been asked to run this queue pair as soon as it can
+    std::atomic<bool> queued_{
+        false};  ///< the engine has been asked to run this queue pair as soon as it can
     bool drained_event_ = false;
     bool last_receive_event_ = false;
     uint8_t retry_count_ = 0;
@@ -128,6 +133,6 @@ private:
 };
 
 /// The part of a modification that the responder half is made of. Under the queue pair's lock.
-void set_responder_fields(QpShared &shared, const Qp::Change &change);
+void set_responder_fields(QpShared& shared, const Qp::Change& change);
 
 }  // namespace softhca

@@ -13,19 +13,20 @@ namespace {
 constexpr uint64_t kAtomicBytes = 8;
 
 /// Finds the remote memory of an RDMA operation. success, or what the responder answers.
-WcStatus remote_memory(Qp &qp, const Wqe &wqe, const Target &target, uint32_t need, const KeyEntry **key, Pieces *pieces)
-{
+WcStatus remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
+                       const KeyEntry** key, Pieces* pieces) {
     if (target.bad_srq || (target.qp->access & need) != need) {
         return WcStatus::remote_invalid_request;
     }
     if (wqe.length == 0) {
         return WcStatus::success;
     }
-    Host &host = qp.adapter().host();
-    KeyEntry *entry = KeyNumber::process(wqe.rkey) == target.slot ? host.key(wqe.rkey) : nullptr;
+    Host& host = qp.adapter().host();
+    KeyEntry* entry = KeyNumber::process(wqe.rkey) == target.slot ? host.key(wqe.rkey) : nullptr;
     uint64_t address;
-    if (entry == nullptr || check_key(*entry, wqe.rkey, target.pd, target.qp_number, wqe.remote_address, wqe.length, need,
-                                      &address) != KeyCheck::ok) {
+    if (entry == nullptr ||
+        check_key(*entry, wqe.rkey, target.pd, target.qp_number, wqe.remote_address, wqe.length,
+                  need, &address) != KeyCheck::ok) {
         return WcStatus::remote_access_error;
     }
     *key = entry;
@@ -33,38 +34,37 @@ WcStatus remote_memory(Qp &qp, const Wqe &wqe, const Target &target, uint32_t ne
     return WcStatus::success;
 }
 
-Outcome refuse_locked(Qp &qp, Target &target, WcStatus status)
-{
+Outcome refuse_locked(Qp& qp, Target& target, WcStatus status) {
     const ResponderLock lock(qp.adapter().host(), *target.qp);
     return refuse(qp, target, status);
 }
 
 /// What the requester learns of a move that failed.
-Outcome move_failed(Qp &qp, Target &target, MoveResult failed, bool locked)
-{
+Outcome move_failed(Qp& qp, Target& target, MoveResult failed, bool locked) {
     switch (failed) {
-    case MoveResult::local_fault:
-        return Outcome::complete(WcStatus::local_protection_error);
-    case MoveResult::gone:
-        return unanswered(qp);
-    default:
-        return locked ? refuse(qp, target, WcStatus::remote_access_error)
-                      : refuse_locked(qp, target, WcStatus::remote_access_error);
+        case MoveResult::local_fault:
+            return Outcome::complete(WcStatus::local_protection_error);
+        case MoveResult::gone:
+            return unanswered(qp);
+        default:
+            return locked ? refuse(qp, target, WcStatus::remote_access_error)
+                          : refuse_locked(qp, target, WcStatus::remote_access_error);
     }
 }
 
-/// An RDMA write with immediate holds the responder while it places data, because it ends in a receive.
-Outcome write_with_receive(Qp &qp, Wqe &wqe, Target &target, const Pieces &local, uint64_t now)
-{
+/// An RDMA write with immediate holds the responder while it places data, because it ends in a
+/// receive.
+Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const Pieces& local, uint64_t now) {
     const ResponderLock lock(qp.adapter().host(), *target.qp);
-    const KeyEntry *key = nullptr;
+    const KeyEntry* key = nullptr;
     Pieces remote;
-    const WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
+    const WcStatus status =
+        remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
     if (status != WcStatus::success) {
         return refuse(qp, target, status);
     }
     Outcome outcome = Outcome::silence();
-    const RecvWqe *receive = find_receive(qp, wqe, target, &outcome);
+    const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
     if (receive == nullptr) {
         return outcome;
     }
@@ -73,13 +73,13 @@ Outcome write_with_receive(Qp &qp, Wqe &wqe, Target &target, const Pieces &local
     if (failed != MoveResult::ok) {
         return move_failed(qp, target, failed, true);
     }
-    return placed.kind == Outcome::Kind::complete ? finish_receive(qp, wqe, target, *receive, now) : placed;
+    return placed.kind == Outcome::Kind::complete ? finish_receive(qp, wqe, target, *receive, now)
+                                                  : placed;
 }
 
 }  // namespace
 
-Outcome execute_write(Qp &qp, Wqe &wqe, uint64_t now)
-{
+Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
     Pieces local;
     if (!gather_list(qp, wqe, 0, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
@@ -91,9 +91,10 @@ Outcome execute_write(Qp &qp, Wqe &wqe, uint64_t now)
     if (wqe.opcode == WrOpcode::rdma_write_imm) {
         return write_with_receive(qp, wqe, target, local, now);
     }
-    const KeyEntry *key = nullptr;
+    const KeyEntry* key = nullptr;
     Pieces remote;
-    const WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
+    const WcStatus status =
+        remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
     if (status != WcStatus::success) {
         return refuse_locked(qp, target, status);
     }
@@ -106,8 +107,7 @@ Outcome execute_write(Qp &qp, Wqe &wqe, uint64_t now)
     return placed;
 }
 
-Outcome execute_read(Qp &qp, Wqe &wqe, uint64_t now)
-{
+Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
     Pieces local;
     if (qp.max_rd_atomic() == 0) {
         return Outcome::complete(WcStatus::local_qp_operation_error);
@@ -119,7 +119,7 @@ Outcome execute_read(Qp &qp, Wqe &wqe, uint64_t now)
     if (!target.find(qp, wqe)) {
         return unanswered(qp);
     }
-    const KeyEntry *key = nullptr;
+    const KeyEntry* key = nullptr;
     Pieces remote;
     WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteRead, &key, &remote);
     if (status == WcStatus::success && target.qp->max_dest_rd_atomic == 0) {
@@ -139,16 +139,15 @@ Outcome execute_read(Qp &qp, Wqe &wqe, uint64_t now)
 
 namespace {
 
-/// Reads, computes and writes back under the lock of the memory's process: atomic among the operations of this device,
-/// which is what IBV_ATOMIC_HCA promises.
-MoveResult apply_atomic(Qp &qp, const Wqe &wqe, const Target &target, const KeyEntry *key, const Pieces &remote,
-                        uint64_t *before)
-{
-    Adapter &adapter = qp.adapter();
-    Host &host = adapter.host();
+/// Reads, computes and writes back under the lock of the memory's process: atomic among the
+/// operations of this device, which is what IBV_ATOMIC_HCA promises.
+MoveResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyEntry* key,
+                        const Pieces& remote, uint64_t* before) {
+    Adapter& adapter = qp.adapter();
+    Host& host = adapter.host();
     Pieces mine;
     mine.add(reinterpret_cast<uint64_t>(before), kAtomicBytes);
-    OwnedLock &lock = host.process(target.slot).atomics;
+    OwnedLock& lock = host.process(target.slot).atomics;
     lock.lock(host, [] {});
     MoveResult moved = adapter.mover().read(target.slot, key, remote, mine);
     const bool swaps = wqe.opcode == WrOpcode::fetch_add || *before == wqe.compare_add;
@@ -164,9 +163,8 @@ MoveResult apply_atomic(Qp &qp, const Wqe &wqe, const Target &target, const KeyE
 
 }  // namespace
 
-Outcome execute_atomic(Qp &qp, Wqe &wqe, uint64_t now)
-{
-    Adapter &adapter = qp.adapter();
+Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
+    Adapter& adapter = qp.adapter();
     Pieces local;
     if (qp.max_rd_atomic() == 0) {
         return Outcome::complete(WcStatus::local_qp_operation_error);
@@ -177,17 +175,19 @@ Outcome execute_atomic(Qp &qp, Wqe &wqe, uint64_t now)
     if (local.length() < kAtomicBytes) {
         return Outcome::complete(WcStatus::local_length_error);
     }
-    if (adapter.host().modelled() && now < wqe.booking.arrival_end && now_ns() < wqe.booking.arrival_end) {
+    if (adapter.host().modelled() && now < wqe.booking.arrival_end &&
+        now_ns() < wqe.booking.arrival_end) {
         return Outcome::again(wqe.booking.arrival_end);
     }
     Target target;
     if (!target.find(qp, wqe)) {
         return unanswered(qp);
     }
-    const KeyEntry *key = nullptr;
+    const KeyEntry* key = nullptr;
     Pieces remote;
     WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteAtomic, &key, &remote);
-    if (status == WcStatus::success && (wqe.remote_address % kAtomicBytes != 0 || target.qp->max_dest_rd_atomic == 0)) {
+    if (status == WcStatus::success &&
+        (wqe.remote_address % kAtomicBytes != 0 || target.qp->max_dest_rd_atomic == 0)) {
         status = WcStatus::remote_invalid_request;
     }
     if (status != WcStatus::success) {
@@ -203,7 +203,8 @@ Outcome execute_atomic(Qp &qp, Wqe &wqe, uint64_t now)
     const MoveResult returned =
         adapter.mover().write(adapter.host().slot(), nullptr, result, local.slice(0, kAtomicBytes));
     note_established(adapter, *target.qp, target.qp_number);
-    return Outcome::complete(returned == MoveResult::ok ? WcStatus::success : WcStatus::local_protection_error);
+    return Outcome::complete(returned == MoveResult::ok ? WcStatus::success
+                                                        : WcStatus::local_protection_error);
 }
 
 }  // namespace softhca

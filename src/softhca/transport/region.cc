@@ -17,30 +17,39 @@ namespace softhca {
 
 namespace {
 
+int advise(uint64_t begin, uint64_t length, int advice) {
+    int status;
+    do {
+        status = madvise(reinterpret_cast<void*>(begin), length, advice);
+    } while (status != 0 && (errno == EINTR || errno == EAGAIN));
+    return status == 0 ? 0 : errno;
+}
+
+/// Whether the kernel (5.14 or newer) can bring pages in on demand.
+bool can_populate() {
+    static const bool can = [] {
+        int on_stack = 0;
+        const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+        return advise(reinterpret_cast<uint64_t>(&on_stack) & ~(page - 1), page,
+                      MADV_POPULATE_READ) == 0;
+    }();
+    return can;
+}
+
 /// Brings the pages in as pinning would, and finds out whether they are there: 0 or EFAULT.
-int populate(const RegionAttributes &attributes)
-{
+int populate(const RegionAttributes& attributes) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t begin = attributes.address & ~(page - 1);
     const uint64_t length = attributes.address + attributes.length - begin;
-    const int advice =
-        (attributes.access & access_flag::kLocalWrite) != 0 ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
-    int status;
-    do {
-        status = madvise(reinterpret_cast<void *>(begin), length, advice);
-    } while (status != 0 && (errno == EINTR || errno == EAGAIN));
-    if (status == 0) {
-        return 0;
+    if (!can_populate()) {  // at least it must exist
+        return msync(reinterpret_cast<void*>(begin), length, MS_ASYNC) == 0 ? 0 : EFAULT;
     }
-    if (errno != EINVAL) {
-        return EFAULT;
-    }
-    // A kernel before 5.14, or a mapping (of a device) that can't be populated: at least it must exist.
-    return msync(reinterpret_cast<void *>(begin), length, MS_ASYNC) == 0 ? 0 : EFAULT;
+    const bool writes = (attributes.access & access_flag::kLocalWrite) != 0;
+    return advise(begin, length, writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ? 0
+                                                                                         : EFAULT;
 }
 
-void spin_until(uint64_t time)
-{
+void spin_until(uint64_t time) {
     while (now_ns() < time) {
         cpu_relax();
     }
@@ -48,18 +57,21 @@ void spin_until(uint64_t time)
 
 }  // namespace
 
-uint32_t take_key(Adapter &adapter) { return adapter.host().key_indices.take().value_or(0); }
-
-void give_key_back(Adapter &adapter, uint32_t index) { adapter.host().key_indices.give_back(index); }
-
-uint32_t next_key(Adapter &adapter, uint32_t index)
-{
-    return KeyNumber::make(adapter.host().slot(), index, static_cast<uint8_t>(adapter.next_generation()));
+uint32_t take_key(Adapter& adapter) {
+    return adapter.host().key_indices.take().value_or(0);
 }
 
-int check_registration(Adapter &adapter, const RegionAttributes &attributes)
-{
-    Host &host = adapter.host();
+void give_key_back(Adapter& adapter, uint32_t index) {
+    adapter.host().key_indices.give_back(index);
+}
+
+uint32_t next_key(Adapter& adapter, uint32_t index) {
+    return KeyNumber::make(adapter.host().slot(), index,
+                           static_cast<uint8_t>(adapter.next_generation()));
+}
+
+int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
+    Host& host = adapter.host();
     const uint64_t begin = now_ns();
     if (take_registration_failure(host.header().faults)) {
         return ENOMEM;
@@ -71,10 +83,10 @@ int check_registration(Adapter &adapter, const RegionAttributes &attributes)
     return status;
 }
 
-uint32_t publish_region(Adapter &adapter, uint32_t index, const RegionAttributes &attributes, const Share &share)
-{
-    Host &host = adapter.host();
-    KeyEntry &entry = host.tables().keys[index];
+uint32_t publish_region(Adapter& adapter, uint32_t index, const RegionAttributes& attributes,
+                        const Share& share) {
+    Host& host = adapter.host();
+    KeyEntry& entry = host.tables().keys[index];
     entry.pd = attributes.pd;
     entry.access = attributes.access;
     entry.kind = KeyKind::region;
@@ -92,10 +104,9 @@ uint32_t publish_region(Adapter &adapter, uint32_t index, const RegionAttributes
     return key;
 }
 
-void withdraw_region(Adapter &adapter, uint32_t index)
-{
-    Host &host = adapter.host();
-    KeyEntry &entry = host.tables().keys[index];
+void withdraw_region(Adapter& adapter, uint32_t index) {
+    Host& host = adapter.host();
+    KeyEntry& entry = host.tables().keys[index];
     entry.key.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
     host.self().counters.registered_bytes.fetch_sub(entry.length, std::memory_order_relaxed);

@@ -20,17 +20,18 @@ struct RegionAttributes {
 };
 
 /// Takes a table entry; 0 when there is none left.
-uint32_t take_key(Adapter &adapter);
-void give_key_back(Adapter &adapter, uint32_t index);
+uint32_t take_key(Adapter& adapter);
+void give_key_back(Adapter& adapter, uint32_t index);
 /// The next key for an entry: never one used for it before, as far as 8 bits go.
-uint32_t next_key(Adapter &adapter, uint32_t index);
+uint32_t next_key(Adapter& adapter, uint32_t index);
 
-/// 0, or why this memory can't be registered: EFAULT when it isn't there or can't be written as asked, ENOMEM when a fault
-/// asks for it. Takes the time that the model says.
-int check_registration(Adapter &adapter, const RegionAttributes &attributes);
+/// 0, or why this memory can't be registered: EFAULT when it isn't there or can't be written as
+/// asked, ENOMEM when a fault asks for it. Takes the time that the model says.
+int check_registration(Adapter& adapter, const RegionAttributes& attributes);
 /// Fills the entry and makes its key valid; the key. `share`: how others may map the memory.
-uint32_t publish_region(Adapter &adapter, uint32_t index, const RegionAttributes &attributes, const Share &share);
+uint32_t publish_region(Adapter& adapter, uint32_t index, const RegionAttributes& attributes,
+                        const Share& share);
 /// Makes the key invalid; returns when nobody uses it any more.
-void withdraw_region(Adapter &adapter, uint32_t index);
+void withdraw_region(Adapter& adapter, uint32_t index);
 
 }  // namespace softhca

@@ -14,62 +14,61 @@ namespace softhca {
 
 namespace {
 
-WcOpcode completion_opcode(WrOpcode opcode)
-{
+WcOpcode completion_opcode(WrOpcode opcode) {
     switch (opcode) {
-    case WrOpcode::rdma_write:
-    case WrOpcode::rdma_write_imm:
-        return WcOpcode::rdma_write;
-    case WrOpcode::rdma_read:
-        return WcOpcode::rdma_read;
-    case WrOpcode::compare_swap:
-        return WcOpcode::compare_swap;
-    case WrOpcode::fetch_add:
-        return WcOpcode::fetch_add;
-    case WrOpcode::local_invalidate:
-        return WcOpcode::local_invalidate;
-    case WrOpcode::bind_mw:
-        return WcOpcode::bind_mw;
-    default:
-        return WcOpcode::send;
+        case WrOpcode::rdma_write:
+        case WrOpcode::rdma_write_imm:
+            return WcOpcode::rdma_write;
+        case WrOpcode::rdma_read:
+            return WcOpcode::rdma_read;
+        case WrOpcode::compare_swap:
+            return WcOpcode::compare_swap;
+        case WrOpcode::fetch_add:
+            return WcOpcode::fetch_add;
+        case WrOpcode::local_invalidate:
+            return WcOpcode::local_invalidate;
+        case WrOpcode::bind_mw:
+            return WcOpcode::bind_mw;
+        default:
+            return WcOpcode::send;
     }
 }
 
-bool local_operation(WrOpcode opcode)
-{
+bool local_operation(WrOpcode opcode) {
     return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
 }
 
 }  // namespace
 
-Wqe *Qp::reserve_send(uint64_t ahead)
-{
+Wqe* Qp::reserve_send(uint64_t ahead) {
     const uint64_t posted = posted_.load(std::memory_order_relaxed) + ahead;
     if (posted - released_.load(std::memory_order_acquire) >= ring_.capacity()) {
         return nullptr;
     }
-    Wqe *wqe = &ring_.at(posted);
+    Wqe* wqe = &ring_.at(posted);
     *wqe = Wqe{};
     return wqe;
 }
 
-void Qp::commit_send(Wqe &wqe)
-{
-    Host &host = adapter_.host();
+void Qp::commit_send(Wqe& wqe) {
+    Host& host = adapter_.host();
     if (host.modelled() && !local_operation(wqe.opcode)) {
-        const NicParameters &nic = host.header().config.nic;
-        const uint32_t peer_link = attributes_.type == QpType::ud ? wqe.destination.link : shared_->peer_link;
-        const uint32_t peer_number = attributes_.type == QpType::ud ? wqe.remote_qp : shared_->peer_number;
-        LinkPair &mine = host.self().links[shared_->link];
-        LinkPair &peer = host.process(ObjectNumber::process(peer_number)).links[std::min(peer_link, kMaxLinks - 1)];
-        wqe.booking = wqe.reads() ? book_read(nic, peer.egress, mine.ingress, now_ns(), wqe.length)
-                                  : book_transfer(nic, mine.egress, peer.ingress, now_ns(), wqe.length);
+        const NicParameters& nic = host.header().config.nic;
+        const uint32_t peer_link =
+            attributes_.type == QpType::ud ? wqe.destination.link : shared_->peer_link;
+        const uint32_t peer_number =
+            attributes_.type == QpType::ud ? wqe.remote_qp : shared_->peer_number;
+        LinkPair& mine = host.self().links[shared_->link];
+        LinkPair& peer = host.process(ObjectNumber::process(peer_number))
+                             .links[std::min(peer_link, kMaxLinks - 1)];
+        wqe.booking = wqe.reads()
+                          ? book_read(nic, peer.egress, mine.ingress, now_ns(), wqe.length)
+                          : book_transfer(nic, mine.egress, peer.ingress, now_ns(), wqe.length);
     }
     posted_.fetch_add(1, std::memory_order_release);
 }
 
-void Qp::kick()
-{
+void Qp::kick() {
     if (adapter_.thread_executor() && state() == QpState::rts) {
         if (!queued_.exchange(true, std::memory_order_acq_rel)) {
             adapter_.engine().schedule_qp(number_, 0);
@@ -80,15 +79,13 @@ void Qp::kick()
     advance(adapter_.host().modelled() || wait_until_ != 0 ? now_ns() : 0);
 }
 
-void Qp::run(uint64_t now)
-{
+void Qp::run(uint64_t now) {
     queued_.store(false, std::memory_order_release);
     const std::lock_guard lock(execute_mutex_);
     advance(now);
 }
 
-void Qp::advance(uint64_t now)
-{
+void Qp::advance(uint64_t now) {
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const QpState current = state();
         if (current == QpState::err || current == QpState::sqe) {
@@ -109,55 +106,57 @@ void Qp::advance(uint64_t now)
 }
 
 /// One try of the work request at the head. False: it must wait.
-bool Qp::handle(Wqe &wqe, uint64_t now)
-{
+bool Qp::handle(Wqe& wqe, uint64_t now) {
     const Outcome outcome = execute(*this, wqe, now);
     began_ = true;
     switch (outcome.kind) {
-    case Outcome::Kind::complete:
-        finish(wqe, outcome.status, now);
-        return true;
-    case Outcome::Kind::again:
-        if (outcome.time == 0) {
+        case Outcome::Kind::complete:
+            finish(wqe, outcome.status, now);
             return true;
-        }
-        wait_until_ = outcome.time;
-        break;
-    case Outcome::Kind::rnr:
-        adapter_.host().self().counters.rnr_naks.fetch_add(1, std::memory_order_relaxed);
-        if (retry_.on_rnr(now_ns(), outcome.time, &wait_until_) == RetryState::Verdict::exhausted) {
-            finish(wqe, WcStatus::rnr_retry_exceeded, now);
-            return true;
-        }
-        break;
-    case Outcome::Kind::silence:
-        adapter_.host().self().counters.retransmissions.fetch_add(1, std::memory_order_relaxed);
-        if (retry_.on_silence(now_ns(), &wait_until_) == RetryState::Verdict::exhausted) {
-            finish(wqe, WcStatus::retry_exceeded, now);
-            return true;
-        }
-        break;
+        case Outcome::Kind::again:
+            if (outcome.time == 0) {
+                return true;
+            }
+            wait_until_ = outcome.time;
+            break;
+        case Outcome::Kind::rnr:
+            adapter_.host().self().counters.rnr_naks.fetch_add(1, std::memory_order_relaxed);
+            if (retry_.on_rnr(now_ns(), outcome.time, &wait_until_) ==
+                RetryState::Verdict::exhausted) {
+                finish(wqe, WcStatus::rnr_retry_exceeded, now);
+                return true;
+            }
+            break;
+        case Outcome::Kind::silence:
+            adapter_.host().self().counters.retransmissions.fetch_add(1, std::memory_order_relaxed);
+            if (retry_.on_silence(now_ns(), &wait_until_) == RetryState::Verdict::exhausted) {
+                finish(wqe, WcStatus::retry_exceeded, now);
+                return true;
+            }
+            break;
     }
     adapter_.engine().schedule_qp(number_, wait_until_);
     return false;
 }
 
-uint64_t Qp::send_visible_at(const Wqe &wqe, uint64_t now)
-{
+uint64_t Qp::send_visible_at(const Wqe& wqe, uint64_t now) {
     if (!adapter_.stamped()) {
         return 0;
     }
-    Host &host = adapter_.host();
-    const NicParameters &nic = host.header().config.nic;
-    const uint64_t delay = host.header().faults.delay_completions_ns.load(std::memory_order_relaxed);
-    // The acknowledgement of a write or send takes the latency once more; a read has its answer already.
-    const bool acknowledged = !wqe.reads() && (attributes_.type == QpType::rc || attributes_.type == QpType::xrc_send);
-    const uint64_t end = wqe.booking.arrival_end + (acknowledged ? nic.latency_ns : 0) + nic.completion_ns;
+    Host& host = adapter_.host();
+    const NicParameters& nic = host.header().config.nic;
+    const uint64_t delay =
+        host.header().faults.delay_completions_ns.load(std::memory_order_relaxed);
+    // The acknowledgement of a write or send takes the latency once more; a read has its answer
+    // already.
+    const bool acknowledged =
+        !wqe.reads() && (attributes_.type == QpType::rc || attributes_.type == QpType::xrc_send);
+    const uint64_t end =
+        wqe.booking.arrival_end + (acknowledged ? nic.latency_ns : 0) + nic.completion_ns;
     return std::max(end, delay != 0 && now == 0 ? now_ns() : now) + delay;
 }
 
-void Qp::finish(Wqe &wqe, WcStatus status, uint64_t now)
-{
+void Qp::finish(Wqe& wqe, WcStatus status, uint64_t now) {
     retry_.progress();
     wait_until_ = 0;
     began_ = false;
@@ -167,9 +166,11 @@ void Qp::finish(Wqe &wqe, WcStatus status, uint64_t now)
         fail(status);
         return;
     }
-    Counters &counters = adapter_.host().self().counters;
-    counters.messages.store(counters.messages.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    counters.bytes.store(counters.bytes.load(std::memory_order_relaxed) + wqe.length, std::memory_order_relaxed);
+    Counters& counters = adapter_.host().self().counters;
+    counters.messages.store(counters.messages.load(std::memory_order_relaxed) + 1,
+                            std::memory_order_relaxed);
+    counters.bytes.store(counters.bytes.load(std::memory_order_relaxed) + wqe.length,
+                         std::memory_order_relaxed);
     if (attributes_.signal_all || (wqe.flags & send_flag::kSignaled) != 0) {
         complete_send(wqe, status, send_visible_at(wqe, now));
     }
@@ -178,8 +179,7 @@ void Qp::finish(Wqe &wqe, WcStatus status, uint64_t now)
     }
 }
 
-void Qp::complete_send(const Wqe &wqe, WcStatus status, uint64_t visible_at)
-{
+void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
     Completion wc;
     wc.wr_id = wqe.wr_id;
     wc.visible_at = visible_at;
@@ -196,9 +196,9 @@ void Qp::complete_send(const Wqe &wqe, WcStatus status, uint64_t visible_at)
     }
 }
 
-/// A work request failed. Connected queue pairs stop altogether; for UD and UC only the send queue does.
-void Qp::fail(WcStatus status)
-{
+/// A work request failed. Connected queue pairs stop altogether; for UD and UC only the send queue
+/// does.
+void Qp::fail(WcStatus status) {
     if (status == WcStatus::flushed) {
         return;
     }
@@ -215,11 +215,10 @@ void Qp::fail(WcStatus status)
     shared_->lock.unlock();
 }
 
-void Qp::flush_sends()
-{
+void Qp::flush_sends() {
     const uint64_t visible_at = adapter_.stamped() ? now_ns() : 0;
     while (executed_ != posted_.load(std::memory_order_acquire)) {
-        const Wqe &wqe = ring_.at(executed_);
+        const Wqe& wqe = ring_.at(executed_);
         ++executed_;
         complete_send(wqe, WcStatus::flushed, visible_at);
     }
@@ -227,34 +226,33 @@ void Qp::flush_sends()
     wait_until_ = 0;
 }
 
-void Qp::flush_receives()
-{
-    Host &host = adapter_.host();
+void Qp::flush_receives() {
+    Host& host = adapter_.host();
     lock_qp(host, *shared_);
     if (state() != QpState::err) {
         shared_->lock.unlock();
         return;
     }
     const uint64_t visible_at = adapter_.stamped() ? now_ns() : 0;
-    const auto complete = [&](const RecvWqe &receive) {
+    const auto complete = [&](const RecvWqe& receive) {
         Completion wc = receive_completion(*shared_, number_, receive);
         wc.status = WcStatus::flushed;
         wc.visible_at = visible_at;
-        const SrqShared *srq = shared_->claim.srq != 0 ? host.srq(shared_->claim.srq) : nullptr;
-        CqShared *cq = host.cq(srq != nullptr && srq->cq != 0 ? srq->cq : shared_->recv_cq);
+        const SrqShared* srq = shared_->claim.srq != 0 ? host.srq(shared_->claim.srq) : nullptr;
+        CqShared* cq = host.cq(srq != nullptr && srq->cq != 0 ? srq->cq : shared_->recv_cq);
         if (cq != nullptr) {
             push_completion(adapter_, *cq, wc);
         }
         shared_->claim.valid.store(0, std::memory_order_release);
     };
-    if (const RecvWqe *claimed = claimed_receive(host, *shared_)) {
+    if (const RecvWqe* claimed = claimed_receive(host, *shared_)) {
         complete(*claimed);
     }
-    RecvRing &ring = shared_->ring;
+    RecvRing& ring = shared_->ring;
     while (!ring.empty()) {
         const uint64_t head = ring.head.load(std::memory_order_relaxed);
         shared_->claim.srq = 0;
-        const RecvWqe &receive = ring.at(host.arena() + ring.slots, head);
+        const RecvWqe& receive = ring.at(host.arena() + ring.slots, head);
         ring.head.store(head + 1, std::memory_order_release);
         complete(receive);
     }
@@ -265,8 +263,7 @@ void Qp::flush_receives()
     }
 }
 
-void Qp::flush()
-{
+void Qp::flush() {
     const std::lock_guard lock(execute_mutex_);
     const QpState current = state();
     if (current == QpState::err || current == QpState::sqe) {

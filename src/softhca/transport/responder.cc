@@ -8,10 +8,10 @@ namespace softhca {
 
 namespace {
 
-/// The previous holder died. A claim on the queue pair's own ring is whole once valid: finish moving the head.
-void repair_qp(QpShared &qp)
-{
-    const Claim &claim = qp.claim;
+/// The previous holder died. A claim on the queue pair's own ring is whole once valid: finish
+/// moving the head.
+void repair_qp(QpShared& qp) {
+    const Claim& claim = qp.claim;
     if (claim.valid.load(std::memory_order_acquire) != 0 && claim.srq == 0 &&
         claim.index == qp.ring.head.load(std::memory_order_relaxed)) {
         qp.ring.head.store(claim.index + 1, std::memory_order_release);
@@ -19,9 +19,8 @@ void repair_qp(QpShared &qp)
 }
 
 /// The previous holder died. If it had not moved the head yet, its claim is void.
-void repair_srq(Host &host, SrqShared &srq)
-{
-    QpShared *qp = host.qp(srq.claimer);
+void repair_srq(Host& host, SrqShared& srq) {
+    QpShared* qp = host.qp(srq.claimer);
     if (qp != nullptr && qp->claim.valid.load(std::memory_order_acquire) != 0 &&
         qp->claim.srq == srq.number.load(std::memory_order_relaxed) &&
         qp->claim.index == srq.ring.head.load(std::memory_order_relaxed)) {
@@ -29,16 +28,14 @@ void repair_srq(Host &host, SrqShared &srq)
     }
 }
 
-void set_claim(QpShared &qp, uint32_t srq, uint64_t index)
-{
+void set_claim(QpShared& qp, uint32_t srq, uint64_t index) {
     qp.claim.srq = srq;
     qp.claim.index = index;
     qp.claim.valid.store(1, std::memory_order_release);
 }
 
 /// Under the SRQ's lock: one limit event when the queue has run below the limit.
-bool limit_reached(SrqShared &srq)
-{
+bool limit_reached(SrqShared& srq) {
     const uint32_t limit = srq.limit.load(std::memory_order_relaxed);
     if (limit == 0 || srq.ring.posted() >= limit) {
         return false;
@@ -47,9 +44,8 @@ bool limit_reached(SrqShared &srq)
     return true;
 }
 
-bool claim_from_srq(Adapter &adapter, QpShared &qp, SrqShared &srq)
-{
-    Host &host = adapter.host();
+bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
+    Host& host = adapter.host();
     lock_srq(host, srq);
     const uint64_t head = srq.ring.head.load(std::memory_order_relaxed);
     if (srq.ring.empty()) {
@@ -70,38 +66,34 @@ bool claim_from_srq(Adapter &adapter, QpShared &qp, SrqShared &srq)
 
 }  // namespace
 
-void lock_qp(Host &host, QpShared &qp)
-{
+void lock_qp(Host& host, QpShared& qp) {
     qp.lock.lock(host, [&] { repair_qp(qp); });
 }
 
-void lock_srq(Host &host, SrqShared &srq)
-{
+void lock_srq(Host& host, SrqShared& srq) {
     srq.lock.lock(host, [&] { repair_srq(host, srq); });
 }
 
-RecvWqe *claimed_receive(Host &host, QpShared &qp)
-{
+RecvWqe* claimed_receive(Host& host, QpShared& qp) {
     if (qp.claim.valid.load(std::memory_order_acquire) == 0) {
         return nullptr;
     }
-    RecvRing *ring = &qp.ring;
+    RecvRing* ring = &qp.ring;
     uint32_t owner = qp.number.load(std::memory_order_relaxed);
     if (qp.claim.srq != 0) {
-        SrqShared *srq = host.srq(qp.claim.srq);
+        SrqShared* srq = host.srq(qp.claim.srq);
         if (srq == nullptr) {
             return nullptr;
         }
         ring = &srq->ring;
         owner = qp.claim.srq;
     }
-    char *arena = host.arena(ObjectNumber::process(owner));
+    char* arena = host.arena(ObjectNumber::process(owner));
     return arena == nullptr ? nullptr : &ring->at(arena + ring->slots, qp.claim.index);
 }
 
-RecvWqe *claim_receive(Adapter &adapter, QpShared &qp, SrqShared *srq)
-{
-    Host &host = adapter.host();
+RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
+    Host& host = adapter.host();
     const uint32_t wanted = srq == nullptr ? 0 : srq->number.load(std::memory_order_relaxed);
     if (qp.claim.valid.load(std::memory_order_acquire) != 0 && qp.claim.srq == wanted) {
         return claimed_receive(host, qp);
@@ -121,18 +113,18 @@ RecvWqe *claim_receive(Adapter &adapter, QpShared &qp, SrqShared *srq)
     return claimed_receive(host, qp);
 }
 
-bool scatter_list(Host &host, const RecvWqe &receive, uint32_t slot, uint32_t pd, uint32_t qp, Pieces *pieces)
-{
+bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
+                  Pieces* pieces) {
     for (uint32_t i = 0; i < receive.num_sge; ++i) {
-        const Sge &sge = receive.sges()[i];
+        const Sge& sge = receive.sges()[i];
         if (sge.length == 0) {
             continue;
         }
-        KeyEntry *entry = KeyNumber::process(sge.lkey) == slot ? host.key(sge.lkey) : nullptr;
+        KeyEntry* entry = KeyNumber::process(sge.lkey) == slot ? host.key(sge.lkey) : nullptr;
         uint64_t address;
         if (entry == nullptr || entry->kind != KeyKind::region ||
-            check_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length, access_flag::kLocalWrite, &address) !=
-                KeyCheck::ok) {
+            check_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length, access_flag::kLocalWrite,
+                      &address) != KeyCheck::ok) {
             return false;
         }
         pieces->add(address, sge.length);
@@ -140,8 +132,7 @@ bool scatter_list(Host &host, const RecvWqe &receive, uint32_t slot, uint32_t pd
     return true;
 }
 
-Completion receive_completion(const QpShared &qp, uint32_t qp_number, const RecvWqe &receive)
-{
+Completion receive_completion(const QpShared& qp, uint32_t qp_number, const RecvWqe& receive) {
     Completion wc;
     wc.wr_id = receive.wr_id;
     wc.opcode = WcOpcode::receive;
@@ -152,15 +143,14 @@ Completion receive_completion(const QpShared &qp, uint32_t qp_number, const Recv
     return wc;
 }
 
-void fail_responder(Adapter &adapter, QpShared &qp, uint32_t qp_number, uint32_t why)
-{
+void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why) {
     qp.state.store(QpState::err, std::memory_order_release);
     notify_qp(adapter, qp, qp_number, QueueFlags::kQpError | why);
 }
 
-void note_established(Adapter &adapter, QpShared &qp, uint32_t qp_number)
-{
-    if (qp.established.load(std::memory_order_relaxed) == 0 && qp.state.load(std::memory_order_relaxed) == QpState::rtr &&
+void note_established(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
+    if (qp.established.load(std::memory_order_relaxed) == 0 &&
+        qp.state.load(std::memory_order_relaxed) == QpState::rtr &&
         qp.established.exchange(1, std::memory_order_relaxed) == 0) {
         notify_qp(adapter, qp, qp_number, QueueFlags::kQpCommEst);
     }

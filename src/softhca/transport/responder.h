@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The responder half of a queue pair: taking receives, filling them, and failing. Run by whoever delivers, in the segment,
-// under the queue pair's lock.
+// The responder half of a queue pair: taking receives, filling them, and failing. Run by whoever
+// delivers, in the segment, under the queue pair's lock.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,28 @@ namespace softhca {
 
 class Adapter;
 
-void lock_qp(Host &host, QpShared &qp);
-void lock_srq(Host &host, SrqShared &srq);
+void lock_qp(Host& host, QpShared& qp);
+void lock_srq(Host& host, SrqShared& srq);
 
-/// The receive that the next message to `qp` goes into: the one already claimed, or the next of `srq` (nullptr: of the
-/// queue pair's own queue). nullptr if nothing is posted. Under the queue pair's lock.
-RecvWqe *claim_receive(Adapter &adapter, QpShared &qp, SrqShared *srq);
+/// The receive that the next message to `qp` goes into: the one already claimed, or the next of
+/// `srq` (nullptr: of the queue pair's own queue). nullptr if nothing is posted. Under the queue
+/// pair's lock.
+RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq);
 /// The claimed receive, or nullptr.
-RecvWqe *claimed_receive(Host &host, QpShared &qp);
+RecvWqe* claimed_receive(Host& host, QpShared& qp);
 
-/// Checks a receive's elements against the keys of process `slot` and protection domain `pd`, and lists the memory.
-/// False: an element is not what the device may write.
-bool scatter_list(Host &host, const RecvWqe &receive, uint32_t slot, uint32_t pd, uint32_t qp, Pieces *pieces);
+/// Checks a receive's elements against the keys of process `slot` and protection domain `pd`, and
+/// lists the memory. False: an element is not what the device may write.
+bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
+                  Pieces* pieces);
 
 /// A completion for the claimed receive; it releases the claim when pushed.
-Completion receive_completion(const QpShared &qp, uint32_t qp_number, const RecvWqe &receive);
+Completion receive_completion(const QpShared& qp, uint32_t qp_number, const RecvWqe& receive);
 
 /// Puts a queue pair into the error state and tells its owner why. Under its lock.
-void fail_responder(Adapter &adapter, QpShared &qp, uint32_t qp_number, uint32_t why);
+void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why);
 
 /// Notes the first message on a connection.
-void note_established(Adapter &adapter, QpShared &qp, uint32_t qp_number);
+void note_established(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 
 }  // namespace softhca

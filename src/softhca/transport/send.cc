@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sends of the connected transports, and what they share with RDMA write with immediate: delivering into a receive.
+// Sends of the connected transports, and what they share with RDMA write with immediate: delivering
+// into a receive.
 #include "transport/send.h"
 
 #include "core/qp_state.h"
@@ -10,28 +11,25 @@ namespace softhca {
 
 namespace {
 
-bool reliable(const Qp &qp)
-{
+bool reliable(const Qp& qp) {
     return qp.attributes().type == QpType::rc || qp.attributes().type == QpType::xrc_send;
 }
 
 /// The receive fails with `status`, and the responder with it.
-void fail_receive(Qp &qp, Target &target, const RecvWqe &receive, WcStatus status)
-{
-    Host &host = qp.adapter().host();
+void fail_receive(Qp& qp, Target& target, const RecvWqe& receive, WcStatus status) {
+    Host& host = qp.adapter().host();
     Completion wc = receive_completion(*target.qp, target.qp_number, receive);
     wc.status = status;
     wc.visible_at = qp.adapter().stamped() ? now_ns() : 0;
-    if (CqShared *cq = host.cq(target.cq)) {
+    if (CqShared* cq = host.cq(target.cq)) {
         push_completion(qp.adapter(), *cq, wc);
     }
     fail_responder(qp.adapter(), *target.qp, target.qp_number, 0);
 }
 
 /// A type 2 window of the target is taken back by the sender, as send with invalidate asks.
-bool invalidate_remote(Host &host, const Target &target, uint32_t key)
-{
-    KeyEntry *entry = KeyNumber::process(key) == target.slot ? host.key(key) : nullptr;
+bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
+    KeyEntry* entry = KeyNumber::process(key) == target.slot ? host.key(key) : nullptr;
     if (entry == nullptr || entry->kind != KeyKind::window_type2 || entry->pd != target.pd ||
         entry->bound_qp != target.qp_number) {
         return false;
@@ -41,9 +39,9 @@ bool invalidate_remote(Host &host, const Target &target, uint32_t key)
 }
 
 /// Fills the receive. Outcomes other than success have been answered at the responder already.
-Outcome fill(Qp &qp, Wqe &wqe, Target &target, const RecvWqe &receive, const Pieces &local, uint64_t now)
-{
-    Host &host = qp.adapter().host();
+Outcome fill(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const Pieces& local,
+             uint64_t now) {
+    Host& host = qp.adapter().host();
     if (receive.length() < wqe.length) {
         if (!reliable(qp)) {
             return Outcome::complete();  // UC: dropped, the receive waits for the next message
@@ -54,22 +52,24 @@ Outcome fill(Qp &qp, Wqe &wqe, Target &target, const RecvWqe &receive, const Pie
     Pieces remote;
     if (!scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote)) {
         fail_receive(qp, target, receive, WcStatus::local_protection_error);
-        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error : WcStatus::success);
+        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
+                                              : WcStatus::success);
     }
     MoveResult failed;
     const Pieces space = remote.slice(0, wqe.length);
-    const KeyEntry *key = receive.num_sge == 1 ? host.key(receive.sges()[0].lkey) : nullptr;
+    const KeyEntry* key = receive.num_sge == 1 ? host.key(receive.sges()[0].lkey) : nullptr;
     const Outcome placed = place(qp, wqe, target, key, local, space, false, now, &failed);
     switch (failed) {
-    case MoveResult::ok:
-        break;
-    case MoveResult::local_fault:
-        return Outcome::complete(WcStatus::local_protection_error);
-    case MoveResult::remote_fault:
-        fail_receive(qp, target, receive, WcStatus::local_protection_error);
-        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error : WcStatus::success);
-    case MoveResult::gone:
-        return Outcome::silence();
+        case MoveResult::ok:
+            break;
+        case MoveResult::local_fault:
+            return Outcome::complete(WcStatus::local_protection_error);
+        case MoveResult::remote_fault:
+            fail_receive(qp, target, receive, WcStatus::local_protection_error);
+            return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
+                                                  : WcStatus::success);
+        case MoveResult::gone:
+            return Outcome::silence();
     }
     if (placed.kind != Outcome::Kind::complete) {
         return placed;
@@ -79,9 +79,9 @@ Outcome fill(Qp &qp, Wqe &wqe, Target &target, const RecvWqe &receive, const Pie
 
 }  // namespace
 
-Outcome finish_receive(Qp &qp, const Wqe &wqe, Target &target, const RecvWqe &receive, uint64_t now)
-{
-    Adapter &adapter = qp.adapter();
+Outcome finish_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
+                       uint64_t now) {
+    Adapter& adapter = qp.adapter();
     Completion wc = receive_completion(*target.qp, target.qp_number, receive);
     wc.byte_len = wqe.length;
     wc.src_qp = qp.number();
@@ -103,16 +103,16 @@ Outcome finish_receive(Qp &qp, const Wqe &wqe, Target &target, const RecvWqe &re
     }
     wc.visible_at = receive_visible_at(qp, wqe, now);
     note_established(adapter, *target.qp, target.qp_number);
-    CqShared *cq = adapter.host().cq(target.cq);
+    CqShared* cq = adapter.host().cq(target.cq);
     if (cq == nullptr || !push_completion(adapter, *cq, wc)) {
         fail_responder(adapter, *target.qp, target.qp_number, QueueFlags::kQpFatal);
-        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error : WcStatus::success);
+        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
+                                              : WcStatus::success);
     }
     return Outcome::complete();
 }
 
-Outcome refuse(Qp &qp, Target &target, WcStatus status)
-{
+Outcome refuse(Qp& qp, Target& target, WcStatus status) {
     if (!reliable(qp)) {
         qp.adapter().host().self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
         return Outcome::complete();
@@ -123,9 +123,8 @@ Outcome refuse(Qp &qp, Target &target, WcStatus status)
     return Outcome::complete(status);
 }
 
-const RecvWqe *find_receive(Qp &qp, const Wqe &wqe, Target &target, Outcome *outcome)
-{
-    Host &host = qp.adapter().host();
+const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome) {
+    Host& host = qp.adapter().host();
     *outcome = Outcome::silence();
     if (!responds(target.qp->state.load(std::memory_order_acquire))) {
         return nullptr;
@@ -134,12 +133,13 @@ const RecvWqe *find_receive(Qp &qp, const Wqe &wqe, Target &target, Outcome *out
         *outcome = refuse(qp, target, WcStatus::remote_invalid_request);
         return nullptr;
     }
-    const RecvWqe *receive = claim_receive(qp.adapter(), *target.qp, target.srq);
+    const RecvWqe* receive = claim_receive(qp.adapter(), *target.qp, target.srq);
     if (receive != nullptr) {
         return receive;
     }
     if (host.modelled() && now_ns() < wqe.booking.arrival_end) {
-        *outcome = Outcome::again(wqe.booking.arrival_end);  // not arrived yet; a receive may still be posted
+        *outcome = Outcome::again(
+            wqe.booking.arrival_end);  // not arrived yet; a receive may still be posted
     } else if (reliable(qp)) {
         *outcome = Outcome::rnr(rnr_timer_ns(target.qp->min_rnr_timer));
     } else {
@@ -149,8 +149,7 @@ const RecvWqe *find_receive(Qp &qp, const Wqe &wqe, Target &target, Outcome *out
     return nullptr;
 }
 
-Outcome execute_send(Qp &qp, Wqe &wqe, uint64_t now)
-{
+Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now) {
     Pieces local;
     if (!gather_list(qp, wqe, 0, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
@@ -161,12 +160,11 @@ Outcome execute_send(Qp &qp, Wqe &wqe, uint64_t now)
     }
     const ResponderLock lock(qp.adapter().host(), *target.qp);
     Outcome outcome = Outcome::silence();
-    const RecvWqe *receive = find_receive(qp, wqe, target, &outcome);
+    const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
     return receive == nullptr ? outcome : fill(qp, wqe, target, *receive, local, now);
 }
 
-Outcome unanswered(Qp &qp)
-{
+Outcome unanswered(Qp& qp) {
     if (reliable(qp)) {
         return Outcome::silence();
     }

@@ -10,28 +10,30 @@
 namespace softhca {
 
 class ResponderLock {
-public:
-    ResponderLock(Host &host, QpShared &qp) : qp_(qp) { lock_qp(host, qp); }
+  public:
+    ResponderLock(Host& host, QpShared& qp) : qp_(qp) { lock_qp(host, qp); }
     ~ResponderLock() { qp_.lock.unlock(); }
-    ResponderLock(const ResponderLock &) = delete;
-    ResponderLock &operator=(const ResponderLock &) = delete;
+    ResponderLock(const ResponderLock&) = delete;
+    ResponderLock& operator=(const ResponderLock&) = delete;
 
-private:
-    QpShared &qp_;
+  private:
+    QpShared& qp_;
 };
 
-/// Claims the receive the message goes into. Without one, nullptr and in *outcome what the requester learns: not ready for
-/// reliable transports, a dropped message for the others. Under the responder's lock.
-const RecvWqe *find_receive(Qp &qp, const Wqe &wqe, Target &target, Outcome *outcome);
+/// Claims the receive the message goes into. Without one, nullptr and in *outcome what the
+/// requester learns: not ready for reliable transports, a dropped message for the others. Under the
+/// responder's lock.
+const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome);
 
 /// Completes the claimed receive with what the message carries. Under the responder's lock.
-Outcome finish_receive(Qp &qp, const Wqe &wqe, Target &target, const RecvWqe &receive, uint64_t now);
+Outcome finish_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
+                       uint64_t now);
 
-/// The responder refuses the request: a negative acknowledgement and a failed responder, or a dropped message.
-/// Under the responder's lock.
-Outcome refuse(Qp &qp, Target &target, WcStatus status);
+/// The responder refuses the request: a negative acknowledgement and a failed responder, or a
+/// dropped message. Under the responder's lock.
+Outcome refuse(Qp& qp, Target& target, WcStatus status);
 
 /// Nobody is there: silence for reliable transports, success for the others.
-Outcome unanswered(Qp &qp);
+Outcome unanswered(Qp& qp);
 
 }  // namespace softhca

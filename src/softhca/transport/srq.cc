@@ -12,8 +12,7 @@
 
 namespace softhca {
 
-bool allocate_ring(Host &host, RecvRing &ring, uint32_t max_wr, uint32_t max_sge)
-{
+bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge) {
     uint32_t entries = 1;
     while (entries < max_wr) {
         entries *= 2;
@@ -32,8 +31,7 @@ bool allocate_ring(Host &host, RecvRing &ring, uint32_t max_wr, uint32_t max_sge
     return true;
 }
 
-int post_to_ring(Host &host, RecvRing &ring, uint64_t wr_id, const Sge *sges, uint32_t count)
-{
+int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count) {
     if (count > ring.max_sge) {
         return EINVAL;
     }
@@ -41,7 +39,7 @@ int post_to_ring(Host &host, RecvRing &ring, uint64_t wr_id, const Sge *sges, ui
         return ENOMEM;
     }
     const uint64_t tail = ring.tail.load(std::memory_order_relaxed);
-    RecvWqe &wqe = ring.at(host.arena() + ring.slots, tail);
+    RecvWqe& wqe = ring.at(host.arena() + ring.slots, tail);
     wqe.wr_id = wr_id;
     wqe.num_sge = count;
     std::copy(sges, sges + count, wqe.sges());
@@ -49,14 +47,13 @@ int post_to_ring(Host &host, RecvRing &ring, uint64_t wr_id, const Sge *sges, ui
     return 0;
 }
 
-Srq *Srq::create(Adapter &adapter, const Attributes &attributes)
-{
-    Host &host = adapter.host();
+Srq* Srq::create(Adapter& adapter, const Attributes& attributes) {
+    Host& host = adapter.host();
     const auto index = host.srq_indices.take();
     if (!index) {
         return nullptr;
     }
-    SrqShared &shared = host.tables().srqs[*index];
+    SrqShared& shared = host.tables().srqs[*index];
     if (!allocate_ring(host, shared.ring, attributes.max_wr, attributes.max_sge)) {
         host.srq_indices.give_back(*index);
         return nullptr;
@@ -72,15 +69,14 @@ Srq *Srq::create(Adapter &adapter, const Attributes &attributes)
     if (attributes.cq != nullptr) {
         attributes.cq->users.fetch_add(1, std::memory_order_relaxed);
     }
-    Srq *srq = new Srq(adapter, &shared, number, attributes.cq);
+    Srq* srq = new Srq(adapter, &shared, number, attributes.cq);
     adapter.srqs.put(*index, srq);
     shared.number.store(number, std::memory_order_release);
     return srq;
 }
 
-Srq::~Srq()
-{
-    Host &host = adapter_.host();
+Srq::~Srq() {
+    Host& host = adapter_.host();
     const uint32_t index = ObjectNumber::index(number_);
     shared_->number.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
@@ -92,14 +88,12 @@ Srq::~Srq()
     host.srq_indices.give_back(index);
 }
 
-int Srq::post(uint64_t wr_id, const Sge *sges, uint32_t count)
-{
+int Srq::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
     const std::lock_guard lock(post_mutex_);
     return post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
 }
 
-int Srq::set_limit(uint32_t limit)
-{
+int Srq::set_limit(uint32_t limit) {
     if (limit > shared_->ring.capacity) {
         return EINVAL;
     }
@@ -114,19 +108,19 @@ int Srq::set_limit(uint32_t limit)
     return 0;
 }
 
-int Srq::resize(uint32_t max_wr)
-{
-    Host &host = adapter_.host();
+int Srq::resize(uint32_t max_wr) {
+    Host& host = adapter_.host();
     const std::lock_guard post_lock(post_mutex_);
     RecvRing fresh;
     if (!allocate_ring(host, fresh, max_wr, shared_->ring.max_sge)) {
         return ENOMEM;
     }
     lock_srq(host, *shared_);
-    RecvRing &ring = shared_->ring;
+    RecvRing& ring = shared_->ring;
     const uint64_t first = ring.released.load(std::memory_order_relaxed);
     const uint64_t tail = ring.tail.load(std::memory_order_relaxed);
-    // Receives that were taken but not yet polled may still be read, at their index; so they move, too.
+    // Receives that were taken but not yet polled may still be read, at their index; so they move,
+    // too.
     const uint64_t oldest = std::min(first, ring.head.load(std::memory_order_relaxed));
     if (tail - oldest > fresh.capacity) {
         shared_->lock.unlock();
@@ -134,7 +128,7 @@ int Srq::resize(uint32_t max_wr)
         return EINVAL;
     }
     for (uint64_t i = oldest; i != tail; ++i) {
-        std::memcpy(static_cast<void *>(&fresh.at(host.arena() + fresh.slots, i)),
+        std::memcpy(static_cast<void*>(&fresh.at(host.arena() + fresh.slots, i)),
                     &ring.at(host.arena() + ring.slots, i), RecvRing::stride(ring.max_sge));
     }
     const uint64_t old = ring.slots;

@@ -12,7 +12,7 @@ class Adapter;
 class Cq;
 
 class Srq {
-public:
+  public:
     struct Attributes {
         uint32_t device = 0;
         uint32_t pd = 0;
@@ -20,42 +20,41 @@ public:
         uint32_t max_sge = 0;
         uint32_t limit = 0;
         uint32_t xrc_domain = 0;  ///< 0: basic
-        Cq *cq = nullptr;         ///< of an XRC SRQ
+        Cq* cq = nullptr;         ///< of an XRC SRQ
     };
-    static Srq *create(Adapter &adapter, const Attributes &attributes);
+    static Srq* create(Adapter& adapter, const Attributes& attributes);
     ~Srq();
-    Srq(const Srq &) = delete;
-    Srq &operator=(const Srq &) = delete;
+    Srq(const Srq&) = delete;
+    Srq& operator=(const Srq&) = delete;
 
     /// 0, ENOMEM when full, EINVAL for too many elements.
-    int post(uint64_t wr_id, const Sge *sges, uint32_t count);
-    /// Asks for one limit event when fewer than `limit` receives are left; 0: none. EINVAL beyond the capacity.
+    int post(uint64_t wr_id, const Sge* sges, uint32_t count);
+    /// Asks for one limit event when fewer than `limit` receives are left; 0: none. EINVAL beyond
+    /// the capacity.
     int set_limit(uint32_t limit);
     /// 0, EINVAL if more is posted than would fit, ENOMEM.
     int resize(uint32_t max_wr);
     uint32_t limit() const { return shared_->limit.load(std::memory_order_relaxed); }
     uint32_t number() const { return number_; }
-    SrqShared &shared() { return *shared_; }
-    Cq *cq() const { return cq_; }
+    SrqShared& shared() { return *shared_; }
+    Cq* cq() const { return cq_; }
 
     std::atomic<uint32_t> users{0};
-    void *cookie = nullptr;
+    void* cookie = nullptr;
 
-private:
-    Srq(Adapter &adapter, SrqShared *shared, uint32_t number, Cq *cq)
-        : adapter_(adapter), shared_(shared), number_(number), cq_(cq)
-    {
-    }
-    Adapter &adapter_;
-    SrqShared *shared_;
+  private:
+    Srq(Adapter& adapter, SrqShared* shared, uint32_t number, Cq* cq)
+        : adapter_(adapter), shared_(shared), number_(number), cq_(cq) {}
+    Adapter& adapter_;
+    SrqShared* shared_;
     uint32_t number_;
-    Cq *cq_;
+    Cq* cq_;
     std::mutex post_mutex_;
 };
 
 /// Allocates the slots of a ring in this process's arena. False if there is no room.
-bool allocate_ring(Host &host, RecvRing &ring, uint32_t max_wr, uint32_t max_sge);
+bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge);
 /// Appends a receive; the caller serialises posts. 0, ENOMEM or EINVAL.
-int post_to_ring(Host &host, RecvRing &ring, uint64_t wr_id, const Sge *sges, uint32_t count);
+int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count);
 
 }  // namespace softhca

@@ -9,39 +9,40 @@ namespace softhca {
 namespace {
 
 /// Withdraws a window's key and waits for who is using it.
-void withdraw(Host &host, KeyEntry &window)
-{
+void withdraw(Host& host, KeyEntry& window) {
     window.key.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
 }
 
 }  // namespace
 
-Outcome execute_bind(Qp &qp, Wqe &wqe)
-{
-    Host &host = qp.adapter().host();
-    const WindowBind &bind = wqe.bind;
-    KeyEntry *window = KeyNumber::process(bind.window_key) == host.slot() ? host.key(bind.window_key) : nullptr;
+Outcome execute_bind(Qp& qp, Wqe& wqe) {
+    Host& host = qp.adapter().host();
+    const WindowBind& bind = wqe.bind;
+    KeyEntry* window =
+        KeyNumber::process(bind.window_key) == host.slot() ? host.key(bind.window_key) : nullptr;
     if (window == nullptr || window->kind == KeyKind::region || window->pd != qp.attributes().pd ||
         KeyNumber::index(bind.new_key) != KeyNumber::index(bind.window_key)) {
         return Outcome::complete(WcStatus::mw_bind_error);
     }
     if (window->kind == KeyKind::window_type2 && window->key.load(std::memory_order_acquire) != 0) {
-        return Outcome::complete(WcStatus::mw_bind_error);  // a bound type 2 window is invalidated first
+        return Outcome::complete(
+            WcStatus::mw_bind_error);  // a bound type 2 window is invalidated first
     }
     withdraw(host, *window);
     if (bind.length == 0) {
         return Outcome::complete();  // of length 0: unbound
     }
-    KeyEntry *region = KeyNumber::process(bind.region_key) == host.slot() ? host.key(bind.region_key) : nullptr;
+    KeyEntry* region =
+        KeyNumber::process(bind.region_key) == host.slot() ? host.key(bind.region_key) : nullptr;
     uint32_t need = access_flag::kMwBind;
     if ((bind.access & (access_flag::kRemoteWrite | access_flag::kRemoteAtomic)) != 0) {
         need |= access_flag::kLocalWrite;
     }
     uint64_t address;
     if (region == nullptr || region->kind != KeyKind::region ||
-        check_key(*region, bind.region_key, qp.attributes().pd, qp.number(), bind.address, bind.length, need, &address) !=
-            KeyCheck::ok) {
+        check_key(*region, bind.region_key, qp.attributes().pd, qp.number(), bind.address,
+                  bind.length, need, &address) != KeyCheck::ok) {
         return Outcome::complete(WcStatus::mw_bind_error);
     }
     window->access = bind.access;
@@ -55,12 +56,12 @@ Outcome execute_bind(Qp &qp, Wqe &wqe)
     return Outcome::complete();
 }
 
-Outcome execute_invalidate(Qp &qp, Wqe &wqe)
-{
-    Host &host = qp.adapter().host();
-    KeyEntry *window = KeyNumber::process(wqe.imm) == host.slot() ? host.key(wqe.imm) : nullptr;
-    if (window == nullptr || window->kind != KeyKind::window_type2 || window->pd != qp.attributes().pd ||
-        window->bound_qp != qp.number() || window->key.load(std::memory_order_acquire) != wqe.imm) {
+Outcome execute_invalidate(Qp& qp, Wqe& wqe) {
+    Host& host = qp.adapter().host();
+    KeyEntry* window = KeyNumber::process(wqe.imm) == host.slot() ? host.key(wqe.imm) : nullptr;
+    if (window == nullptr || window->kind != KeyKind::window_type2 ||
+        window->pd != qp.attributes().pd || window->bound_qp != qp.number() ||
+        window->key.load(std::memory_order_acquire) != wqe.imm) {
         return Outcome::complete(WcStatus::mw_bind_error);
     }
     withdraw(host, *window);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send work requests as the device keeps them, and the ring that holds them. Private to the process.
+// Send work requests as the device keeps them, and the ring that holds them. Private to the
+// process.
 #pragma once
 
-#include <cstdint>
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 
@@ -37,7 +38,7 @@ struct WindowBind {
 struct Wqe {
     uint64_t wr_id;
     WrOpcode opcode;
-    uint8_t flags;    ///< send_flag bits
+    uint8_t flags;  ///< send_flag bits
     uint8_t num_sge;
     bool is_inline;   ///< the bytes are in the entry itself
     uint32_t length;  ///< of the message
@@ -55,31 +56,30 @@ struct Wqe {
     uint64_t progress;  ///< bytes placed
     Booking booking;    ///< of the model; all zero if nothing is modelled
 
-    Sge *sges() { return reinterpret_cast<Sge *>(this + 1); }
-    const Sge *sges() const { return reinterpret_cast<const Sge *>(this + 1); }
-    char *inline_data() { return reinterpret_cast<char *>(this + 1); }
+    Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
+    const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
+    char* inline_data() { return reinterpret_cast<char*>(this + 1); }
 
     /// The message sends bytes of local memory (a read and an atomic bring some in).
-    bool gathers() const
-    {
-        return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_imm || opcode == WrOpcode::send ||
-               opcode == WrOpcode::send_imm || opcode == WrOpcode::send_invalidate;
+    bool gathers() const {
+        return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_imm ||
+               opcode == WrOpcode::send || opcode == WrOpcode::send_imm ||
+               opcode == WrOpcode::send_invalidate;
     }
-    bool sends() const
-    {
-        return opcode == WrOpcode::send || opcode == WrOpcode::send_imm || opcode == WrOpcode::send_invalidate;
+    bool sends() const {
+        return opcode == WrOpcode::send || opcode == WrOpcode::send_imm ||
+               opcode == WrOpcode::send_invalidate;
     }
-    bool reads() const
-    {
-        return opcode == WrOpcode::rdma_read || opcode == WrOpcode::compare_swap || opcode == WrOpcode::fetch_add;
+    bool reads() const {
+        return opcode == WrOpcode::rdma_read || opcode == WrOpcode::compare_swap ||
+               opcode == WrOpcode::fetch_add;
     }
 };
 
 /// Fixed-size entries; indices count up for ever.
 class SendRing {
-public:
-    SendRing(uint32_t entries, uint32_t max_sge, uint32_t max_inline)
-    {
+  public:
+    SendRing(uint32_t entries, uint32_t max_sge, uint32_t max_inline) {
         const uint32_t payload = std::max<uint32_t>(max_sge * sizeof(Sge), max_inline);
         stride_ = (sizeof(Wqe) + payload + 63) & ~uint64_t{63};
         capacity_ = 1;
@@ -89,11 +89,13 @@ public:
         bytes_.reset(new (std::align_val_t{64}) char[stride_ * capacity_]);
     }
     uint32_t capacity() const { return capacity_; }
-    Wqe &at(uint64_t index) { return *reinterpret_cast<Wqe *>(bytes_.get() + (index & (capacity_ - 1)) * stride_); }
+    Wqe& at(uint64_t index) {
+        return *reinterpret_cast<Wqe*>(bytes_.get() + (index & (capacity_ - 1)) * stride_);
+    }
 
-private:
+  private:
     struct Free {
-        void operator()(char *bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
+        void operator()(char* bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
     };
     uint64_t stride_;
     uint32_t capacity_;

@@ -20,10 +20,11 @@ constexpr uint32_t kIpv4Mapped = 0x0000ffff;
 
 }  // namespace
 
-uint64_t port_guid(uint32_t link) { return htobe64(kGuidBase + link + 1); }
+uint64_t port_guid(uint32_t link) {
+    return htobe64(kGuidBase + link + 1);
+}
 
-union ibv_gid port_gid(uint32_t link, int index)
-{
+union ibv_gid port_gid(uint32_t link, int index) {
     union ibv_gid gid = {};
     if (index == 0) {
         gid.global.subnet_prefix = htobe64(kLinkLocalPrefix);
@@ -37,8 +38,7 @@ union ibv_gid port_gid(uint32_t link, int index)
     return gid;
 }
 
-uint32_t link_of_gid(const union ibv_gid &gid)
-{
+uint32_t link_of_gid(const union ibv_gid& gid) {
     for (uint32_t link = 0; link < kMaxLinks; ++link) {
         for (int index = 0; index < kGidsPerPort; ++index) {
             const union ibv_gid candidate = port_gid(link, index);
@@ -50,16 +50,14 @@ uint32_t link_of_gid(const union ibv_gid &gid)
     return Destination::kNoLink;
 }
 
-uint32_t link_of_address(const ibv_ah_attr &address)
-{
+uint32_t link_of_address(const ibv_ah_attr& address) {
     if (address.dlid != 0) {
         return address.dlid <= kMaxLinks ? address.dlid - 1u : Destination::kNoLink;
     }
     return address.is_global != 0 ? link_of_gid(address.grh.dgid) : Destination::kNoLink;
 }
 
-Destination make_destination(const ibv_ah_attr &address, uint32_t link, bool ethernet)
-{
+Destination make_destination(const ibv_ah_attr& address, uint32_t link, bool ethernet) {
     Destination to;
     to.link = link_of_address(address);
     to.slid = ethernet ? 0 : port_lid(link);

@@ -11,27 +11,31 @@ namespace softhca {
 
 namespace {
 
-bool ethernet(ibv_context *context)
-{
-    return adapter_of(context).host().header().config.link_layer == LinkLayer::ethernet;
+const FabricConfig& config_of(ibv_context* context) {
+    return adapter_of(context).host().header().config;
+}
+
+bool valid(const ibv_ah_attr& address, const FabricConfig& config) {
+    const bool global = address.is_global != 0;
+    return address.port_num >= 1 && address.port_num <= config.ports &&
+           (global || config.link_layer != LinkLayer::ethernet) &&
+           (!global || address.grh.sgid_index < gids_of(config.link_layer));
 }
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *attributes)
-{
-    ibv_context *context = pd->context;
-    const bool roce = !inherited(context) && ethernet(context);
-    if (inherited(context) || attributes->port_num < 1 ||
-        attributes->port_num > adapter_of(context).host().header().config.ports || (roce && attributes->is_global == 0) ||
-        (attributes->is_global != 0 && attributes->grh.sgid_index >= kGidsPerPort)) {
+SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+    ibv_context* context = pd->context;
+    if (inherited(context) || !valid(*attributes, config_of(context))) {
         set_error(EINVAL);
         return nullptr;
     }
-    auto *ah = new AhObject;
+    const bool roce = config_of(context).link_layer == LinkLayer::ethernet;
+    auto* ah = new AhObject;
     ah->ibv.context = context;
     ah->ibv.pd = pd;
-    const uint32_t link = Context::of(context)->device->index * kMaxPorts + attributes->port_num - 1;
+    const uint32_t link =
+        Context::of(context)->device->index * kMaxPorts + attributes->port_num - 1;
     ibv_ah_attr address = *attributes;
     if (roce) {
         address.dlid = 0;
@@ -41,17 +45,15 @@ SOFTHCA_EXPORT ibv_ah *ibv_create_ah(ibv_pd *pd, ibv_ah_attr *attributes)
     return &ah->ibv;
 }
 
-SOFTHCA_EXPORT int ibv_destroy_ah(ibv_ah *ibv)
-{
-    auto *ah = object_of<AhObject>(ibv);
+SOFTHCA_EXPORT int ibv_destroy_ah(ibv_ah* ibv) {
+    auto* ah = object_of<AhObject>(ibv);
     object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
     delete ah;
     return 0;
 }
 
-SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context *context, uint8_t port, ibv_wc *wc, ibv_grh *grh,
-                                       ibv_ah_attr *attributes)
-{
+SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                                       ibv_ah_attr* attributes) {
     std::memset(attributes, 0, sizeof *attributes);
     attributes->dlid = wc->slid;
     attributes->sl = wc->sl;
@@ -63,7 +65,8 @@ SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context *context, uint8_t port, ibv_w
     // The answer goes from the GID the message was sent to.
     union ibv_gid local;
     int index = 0;
-    while (ibv_query_gid(context, port, index, &local) == 0 && std::memcmp(&local, &grh->dgid, sizeof local) != 0) {
+    while (ibv_query_gid(context, port, index, &local) == 0 &&
+           std::memcmp(&local, &grh->dgid, sizeof local) != 0) {
         ++index;
     }
     if (index >= kGidsPerPort) {
@@ -79,8 +82,7 @@ SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context *context, uint8_t port, ibv_w
     return 0;
 }
 
-SOFTHCA_EXPORT ibv_ah *ibv_create_ah_from_wc(ibv_pd *pd, ibv_wc *wc, ibv_grh *grh, uint8_t port)
-{
+SOFTHCA_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
     ibv_ah_attr attributes;
     if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attributes) != 0) {
         set_error(EINVAL);
@@ -89,9 +91,8 @@ SOFTHCA_EXPORT ibv_ah *ibv_create_ah_from_wc(ibv_pd *pd, ibv_wc *wc, ibv_grh *gr
     return ibv_create_ah(pd, &attributes);
 }
 
-SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context *, ibv_ah_attr *attributes, uint8_t mac[ETHERNET_LL_SIZE],
-                                               uint16_t *vlan)
-{
+SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* attributes,
+                                               uint8_t mac[ETHERNET_LL_SIZE], uint16_t* vlan) {
     const uint32_t link = link_of_gid(attributes->grh.dgid);
     if (link == Destination::kNoLink) {
         return -1;
@@ -109,7 +110,11 @@ SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context *, ibv_ah_attr *attri
 }
 
 /// Multicast is not emulated; the device says so with max_mcast_grp 0.
-SOFTHCA_EXPORT int ibv_attach_mcast(ibv_qp *, const union ibv_gid *, uint16_t) { return EOPNOTSUPP; }
-SOFTHCA_EXPORT int ibv_detach_mcast(ibv_qp *, const union ibv_gid *, uint16_t) { return EOPNOTSUPP; }
+SOFTHCA_EXPORT int ibv_attach_mcast(ibv_qp*, const union ibv_gid*, uint16_t) {
+    return EOPNOTSUPP;
+}
+SOFTHCA_EXPORT int ibv_detach_mcast(ibv_qp*, const union ibv_gid*, uint16_t) {
+    return EOPNOTSUPP;
+}
 
 }  // namespace softhca

@@ -9,9 +9,8 @@
 
 namespace softhca {
 
-SOFTHCA_EXPORT ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
-{
-    auto *channel = new ChannelObject;
+SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+    auto* channel = new ChannelObject;
     if (channel->events.fd() < 0) {
         delete channel;
         set_error(EMFILE);
@@ -22,9 +21,8 @@ SOFTHCA_EXPORT ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
     return &channel->ibv;
 }
 
-SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel *ibv)
-{
-    auto *channel = object_of<ChannelObject>(ibv);
+SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* ibv) {
+    auto* channel = object_of<ChannelObject>(ibv);
     if (channel->users.load(std::memory_order_relaxed) != 0 && !inherited(ibv->context)) {
         return EBUSY;
     }
@@ -32,18 +30,18 @@ SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel *ibv)
     return 0;
 }
 
-CqObject *make_cq(ibv_context *context, uint32_t entries, void *cq_context, ibv_comp_channel *channel, uint32_t vector)
-{
+CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
+                  ibv_comp_channel* channel, uint32_t vector) {
     if (inherited(context) || entries == 0 || entries > limits::kCompletionEntries || vector != 0) {
         set_error(EINVAL);
         return nullptr;
     }
-    Cq *cq = Cq::create(adapter_of(context), entries);
+    Cq* cq = Cq::create(adapter_of(context), entries);
     if (cq == nullptr) {
         set_error(ENOMEM);
         return nullptr;
     }
-    auto *object = new CqObject;
+    auto* object = new CqObject;
     object->cq = cq;
     object->ibv.context = context;
     object->ibv.channel = channel;
@@ -59,24 +57,23 @@ CqObject *make_cq(ibv_context *context, uint32_t entries, void *cq_context, ibv_
     return object;
 }
 
-SOFTHCA_EXPORT ibv_cq *ibv_create_cq(ibv_context *context, int entries, void *cq_context, ibv_comp_channel *channel,
-                                     int vector)
-{
+SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
+                                     ibv_comp_channel* channel, int vector) {
     if (entries <= 0 || vector < 0) {
         set_error(EINVAL);
         return nullptr;
     }
-    CqObject *object =
-        make_cq(context, static_cast<uint32_t>(entries), cq_context, channel, static_cast<uint32_t>(vector));
-    return object == nullptr ? nullptr : reinterpret_cast<ibv_cq *>(&object->ibv);
+    CqObject* object = make_cq(context, static_cast<uint32_t>(entries), cq_context, channel,
+                               static_cast<uint32_t>(vector));
+    return object == nullptr ? nullptr : reinterpret_cast<ibv_cq*>(&object->ibv);
 }
 
-SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq *ibv, int entries)
-{
-    if (entries <= 0 || static_cast<uint32_t>(entries) > limits::kCompletionEntries || inherited(ibv->context)) {
+SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
+    if (entries <= 0 || static_cast<uint32_t>(entries) > limits::kCompletionEntries ||
+        inherited(ibv->context)) {
         return EINVAL;
     }
-    auto *object = object_of<CqObject>(ibv);
+    auto* object = object_of<CqObject>(ibv);
     const int status = object->cq->resize(static_cast<uint32_t>(entries));
     if (status == 0) {
         ibv->cqe = static_cast<int>(object->cq->capacity());
@@ -84,9 +81,8 @@ SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq *ibv, int entries)
     return status;
 }
 
-SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq *ibv)
-{
-    auto *object = object_of<CqObject>(ibv);
+SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
+    auto* object = object_of<CqObject>(ibv);
     if (inherited(ibv->context)) {
         return 0;
     }
@@ -99,11 +95,11 @@ SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq *ibv)
         delete object->cq;
     }
     if (ibv->channel != nullptr) {
-        auto *channel = object_of<ChannelObject>(ibv->channel);
-        channel->events.remove_if([object](const CqObject *cq) { return cq == object; });
+        auto* channel = object_of<ChannelObject>(ibv->channel);
+        channel->events.remove_if([object](const CqObject* cq) { return cq == object; });
         channel->users.fetch_sub(1, std::memory_order_relaxed);
     }
-    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event &event) {
+    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event& event) {
         return event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == ibv;
     });
     object->completion_events.wait();
@@ -112,28 +108,26 @@ SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq *ibv)
     return 0;
 }
 
-SOFTHCA_EXPORT int ibv_get_cq_event(ibv_comp_channel *ibv, ibv_cq **cq, void **cq_context)
-{
-    CqObject *object;
-    if (!object_of<ChannelObject>(ibv)->events.take(&object, [](CqObject *taken) { taken->completion_events.add(); })) {
+SOFTHCA_EXPORT int ibv_get_cq_event(ibv_comp_channel* ibv, ibv_cq** cq, void** cq_context) {
+    CqObject* object;
+    if (!object_of<ChannelObject>(ibv)->events.take(
+            &object, [](CqObject* taken) { taken->completion_events.add(); })) {
         return -1;
     }
-    *cq = reinterpret_cast<ibv_cq *>(&object->ibv);
+    *cq = reinterpret_cast<ibv_cq*>(&object->ibv);
     *cq_context = object->ibv.cq_context;
     return 0;
 }
 
-SOFTHCA_EXPORT void ibv_ack_cq_events(ibv_cq *cq, unsigned int events)
-{
+SOFTHCA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) {
     object_of<CqObject>(cq)->completion_events.acknowledge(events);
 }
 
-int poll_cq(ibv_cq *ibv, int count, ibv_wc *wc)
-{
+int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) {
     if (inherited(ibv->context)) {
         return 0;
     }
-    return object_of<CqObject>(ibv)->cq->poll(count, [&wc](const Completion &from) {
+    return object_of<CqObject>(ibv)->cq->poll(count, [&wc](const Completion& from) {
         wc->wr_id = from.wr_id;
         wc->status = static_cast<ibv_wc_status>(from.status);
         wc->opcode = static_cast<ibv_wc_opcode>(from.opcode);
@@ -151,17 +145,16 @@ int poll_cq(ibv_cq *ibv, int count, ibv_wc *wc)
     });
 }
 
-int req_notify_cq(ibv_cq *ibv, int solicited_only)
-{
+int req_notify_cq(ibv_cq* ibv, int solicited_only) {
     if (!inherited(ibv->context)) {
         object_of<CqObject>(ibv)->cq->arm(solicited_only != 0);
     }
     return 0;
 }
 
-int modify_cq(ibv_cq *, ibv_modify_cq_attr *attributes)
-{
-    // Moderation delays events to save interrupts. There are none here: accept it and deliver at once, as it allows.
+int modify_cq(ibv_cq*, ibv_modify_cq_attr* attributes) {
+    // Moderation delays events to save interrupts. There are none here: accept it and deliver at
+    // once, as it allows.
     return (attributes->attr_mask & ~static_cast<uint32_t>(IBV_CQ_ATTR_MODERATE)) == 0 ? 0 : EINVAL;
 }
 

@@ -8,12 +8,15 @@ namespace softhca {
 
 namespace {
 
-CqObject *object_of_cq(ibv_cq_ex *cq) { return object_of<CqObject>(cq); }
+CqObject* object_of_cq(ibv_cq_ex* cq) {
+    return object_of<CqObject>(cq);
+}
 
-/// Takes the next completion into the queue's current one; ENOENT if there is none. The poll mutex is held.
-int take_next(CqObject &object)
-{
-    const int taken = object.cq->poll_locked(1, [&object](const Completion &wc) { object.current = wc; });
+/// Takes the next completion into the queue's current one; ENOENT if there is none. The poll mutex
+/// is held.
+int take_next(CqObject& object) {
+    const int taken =
+        object.cq->poll_locked(1, [&object](const Completion& wc) { object.current = wc; });
     if (taken < 0) {
         return EIO;
     }
@@ -25,15 +28,14 @@ int take_next(CqObject &object)
     return 0;
 }
 
-int start_poll(ibv_cq_ex *cq, ibv_poll_cq_attr *attributes)
-{
+int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
     if (attributes != nullptr && attributes->comp_mask != 0) {
         return EINVAL;
     }
     if (inherited(cq->context)) {
         return ENOENT;
     }
-    CqObject &object = *object_of_cq(cq);
+    CqObject& object = *object_of_cq(cq);
     object.cq->poll_mutex.lock();
     const int status = take_next(object);
     if (status != 0) {
@@ -42,45 +44,71 @@ int start_poll(ibv_cq_ex *cq, ibv_poll_cq_attr *attributes)
     return status;
 }
 
-int next_poll(ibv_cq_ex *cq) { return take_next(*object_of_cq(cq)); }
-void end_poll(ibv_cq_ex *cq) { object_of_cq(cq)->cq->poll_mutex.unlock(); }
+int next_poll(ibv_cq_ex* cq) {
+    return take_next(*object_of_cq(cq));
+}
+void end_poll(ibv_cq_ex* cq) {
+    object_of_cq(cq)->cq->poll_mutex.unlock();
+}
 
-const Completion &current(ibv_cq_ex *cq) { return object_of_cq(cq)->current; }
+const Completion& current(ibv_cq_ex* cq) {
+    return object_of_cq(cq)->current;
+}
 
-ibv_wc_opcode read_opcode(ibv_cq_ex *cq) { return static_cast<ibv_wc_opcode>(current(cq).opcode); }
-uint32_t read_vendor_err(ibv_cq_ex *) { return 0; }
-uint32_t read_byte_len(ibv_cq_ex *cq) { return current(cq).byte_len; }
-__be32 read_imm_data(ibv_cq_ex *cq) { return current(cq).imm; }
-uint32_t read_qp_num(ibv_cq_ex *cq) { return current(cq).qp_num; }
-uint32_t read_src_qp(ibv_cq_ex *cq) { return current(cq).src_qp; }
-unsigned int read_wc_flags(ibv_cq_ex *cq) { return current(cq).flags; }
-uint32_t read_slid(ibv_cq_ex *cq) { return current(cq).slid; }
-uint8_t read_sl(ibv_cq_ex *) { return 0; }
-uint8_t read_dlid_path_bits(ibv_cq_ex *) { return 0; }
+ibv_wc_opcode read_opcode(ibv_cq_ex* cq) {
+    return static_cast<ibv_wc_opcode>(current(cq).opcode);
+}
+uint32_t read_vendor_err(ibv_cq_ex*) {
+    return 0;
+}
+uint32_t read_byte_len(ibv_cq_ex* cq) {
+    return current(cq).byte_len;
+}
+__be32 read_imm_data(ibv_cq_ex* cq) {
+    return current(cq).imm;
+}
+uint32_t read_qp_num(ibv_cq_ex* cq) {
+    return current(cq).qp_num;
+}
+uint32_t read_src_qp(ibv_cq_ex* cq) {
+    return current(cq).src_qp;
+}
+unsigned int read_wc_flags(ibv_cq_ex* cq) {
+    return current(cq).flags;
+}
+uint32_t read_slid(ibv_cq_ex* cq) {
+    return current(cq).slid;
+}
+uint8_t read_sl(ibv_cq_ex*) {
+    return 0;
+}
+uint8_t read_dlid_path_bits(ibv_cq_ex*) {
+    return 0;
+}
 
 /// ns: the modelled time, or, where nothing is modelled, that of the poll.
-uint64_t read_completion_ts(ibv_cq_ex *cq)
-{
+uint64_t read_completion_ts(ibv_cq_ex* cq) {
     const uint64_t visible_at = current(cq).visible_at;
     return visible_at != 0 ? visible_at : now_ns();
 }
 
-uint64_t read_completion_wallclock_ns(ibv_cq_ex *cq)
-{
+uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
     timespec wall;
     clock_gettime(CLOCK_REALTIME, &wall);
-    const uint64_t now = static_cast<uint64_t>(wall.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(wall.tv_nsec);
+    const uint64_t now =
+        static_cast<uint64_t>(wall.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(wall.tv_nsec);
     return now - (now_ns() - std::min(now_ns(), read_completion_ts(cq)));
 }
 
-constexpr uint64_t kKnownFields = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+constexpr uint64_t kKnownFields = uint64_t{IBV_WC_STANDARD_FLAGS} |
+                                  IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+constexpr uint32_t kKnownFlags =
+    IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 }  // namespace
 
-ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attributes)
-{
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
     const bool has_flags = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
     const bool has_pd = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
     if ((attributes->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) != 0 ||
@@ -88,16 +116,17 @@ ibv_cq_ex *create_cq_ex(ibv_context *context, ibv_cq_init_attr_ex *attributes)
         set_error(EINVAL);
         return nullptr;
     }
-    if ((attributes->wc_flags & ~kKnownFields) != 0 || (has_flags && (attributes->flags & ~kKnownFlags) != 0)) {
+    if ((attributes->wc_flags & ~kKnownFields) != 0 ||
+        (has_flags && (attributes->flags & ~kKnownFlags) != 0)) {
         set_error(EOPNOTSUPP);
         return nullptr;
     }
-    CqObject *object =
-        make_cq(context, attributes->cqe, attributes->cq_context, attributes->channel, attributes->comp_vector);
+    CqObject* object = make_cq(context, attributes->cqe, attributes->cq_context,
+                               attributes->channel, attributes->comp_vector);
     if (object == nullptr) {
         return nullptr;
     }
-    ibv_cq_ex &cq = object->ibv;
+    ibv_cq_ex& cq = object->ibv;
     cq.start_poll = start_poll;
     cq.next_poll = next_poll;
     cq.end_poll = end_poll;

@@ -12,25 +12,24 @@ namespace softhca {
 
 namespace {
 
-Device *make_device(uint32_t index)
-{
-    auto *device = new Device;
+Device* make_device(uint32_t index) {
+    auto* device = new Device;
     device->index = index;
     device->ibv.node_type = IBV_NODE_CA;
     device->ibv.transport_type = IBV_TRANSPORT_IB;
     std::snprintf(device->ibv.name, sizeof device->ibv.name, "softhca%u", index);
     std::snprintf(device->ibv.dev_name, sizeof device->ibv.dev_name, "softhca-uverbs%u", index);
-    std::snprintf(device->ibv.dev_path, sizeof device->ibv.dev_path, "/sys/class/infiniband_verbs/softhca-uverbs%u",
-                  index);
-    std::snprintf(device->ibv.ibdev_path, sizeof device->ibv.ibdev_path, "/sys/class/infiniband/softhca%u", index);
+    std::snprintf(device->ibv.dev_path, sizeof device->ibv.dev_path,
+                  "/sys/class/infiniband_verbs/softhca-uverbs%u", index);
+    std::snprintf(device->ibv.ibdev_path, sizeof device->ibv.ibdev_path,
+                  "/sys/class/infiniband/softhca%u", index);
     return device;
 }
 
 /// Devices are made once and stay, so that pointers to them do.
-Device *device_at(uint32_t index)
-{
-    static Device *const *devices = [] {
-        static Device *made[kMaxDevices];
+Device* device_at(uint32_t index) {
+    static Device* const* devices = [] {
+        static Device* made[kMaxDevices];
         for (uint32_t i = 0; i < kMaxDevices; ++i) {
             made[i] = make_device(i);
         }
@@ -41,11 +40,11 @@ Device *device_at(uint32_t index)
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_device **ibv_get_device_list(int *num_devices)
-{
-    Adapter *device_adapter = adapter();
-    const uint32_t count = device_adapter == nullptr ? 0 : device_adapter->host().header().config.devices;
-    auto **list = static_cast<ibv_device **>(std::calloc(count + 1, sizeof(ibv_device *)));
+SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
+    Adapter* device_adapter = adapter();
+    const uint32_t count =
+        device_adapter == nullptr ? 0 : device_adapter->host().header().config.devices;
+    auto** list = static_cast<ibv_device**>(std::calloc(count + 1, sizeof(ibv_device*)));
     if (list == nullptr) {
         set_error(ENOMEM);
         return nullptr;
@@ -59,28 +58,29 @@ SOFTHCA_EXPORT ibv_device **ibv_get_device_list(int *num_devices)
     return list;
 }
 
-SOFTHCA_EXPORT void ibv_free_device_list(ibv_device **list) { std::free(list); }
+SOFTHCA_EXPORT void ibv_free_device_list(ibv_device** list) {
+    std::free(list);
+}
 
-SOFTHCA_EXPORT const char *ibv_get_device_name(ibv_device *device) { return device->name; }
+SOFTHCA_EXPORT const char* ibv_get_device_name(ibv_device* device) {
+    return device->name;
+}
 
-SOFTHCA_EXPORT __be64 ibv_get_device_guid(ibv_device *device)
-{
+SOFTHCA_EXPORT __be64 ibv_get_device_guid(ibv_device* device) {
     return port_guid(object_of<Device>(device)->index * kMaxPorts);
 }
 
-SOFTHCA_EXPORT int ibv_get_device_index(ibv_device *device)
-{
+SOFTHCA_EXPORT int ibv_get_device_index(ibv_device* device) {
     return static_cast<int>(object_of<Device>(device)->index);
 }
 
-SOFTHCA_EXPORT ibv_context *ibv_open_device(ibv_device *device)
-{
-    Adapter *device_adapter = adapter();
+SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+    Adapter* device_adapter = adapter();
     if (device_adapter == nullptr) {
         set_error(ENODEV);
         return nullptr;
     }
-    auto *context = new Context;
+    auto* context = new Context;
     context->adapter = device_adapter;
     context->device = object_of<Device>(device);
     if (context->async_events.fd() < 0) {
@@ -89,7 +89,7 @@ SOFTHCA_EXPORT ibv_context *ibv_open_device(ibv_device *device)
         return nullptr;
     }
     fill_operations(context->verbs);
-    ibv_context *ibv = context->ibv();
+    ibv_context* ibv = context->ibv();
     ibv->device = device;
     ibv->cmd_fd = -1;
     ibv->async_fd = context->async_events.fd();
@@ -100,9 +100,8 @@ SOFTHCA_EXPORT ibv_context *ibv_open_device(ibv_device *device)
     return ibv;
 }
 
-SOFTHCA_EXPORT int ibv_close_device(ibv_context *ibv)
-{
-    Context *context = Context::of(ibv);
+SOFTHCA_EXPORT int ibv_close_device(ibv_context* ibv) {
+    Context* context = Context::of(ibv);
     if (!inherited(ibv)) {
         remove_context(context);
     }
@@ -110,30 +109,31 @@ SOFTHCA_EXPORT int ibv_close_device(ibv_context *ibv)
     return 0;
 }
 
-SOFTHCA_EXPORT ibv_context *ibv_import_device(int)
-{
+SOFTHCA_EXPORT ibv_context* ibv_import_device(int) {
     set_error(EOPNOTSUPP);
     return nullptr;
 }
 
-SOFTHCA_EXPORT ibv_pd *ibv_import_pd(ibv_context *, uint32_t)
-{
+SOFTHCA_EXPORT ibv_pd* ibv_import_pd(ibv_context*, uint32_t) {
     set_error(EOPNOTSUPP);
     return nullptr;
 }
 
-SOFTHCA_EXPORT void ibv_unimport_pd(ibv_pd *) {}
+SOFTHCA_EXPORT void ibv_unimport_pd(ibv_pd*) {}
 
-SOFTHCA_EXPORT ibv_mr *ibv_import_mr(ibv_pd *, uint32_t)
-{
+SOFTHCA_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) {
     set_error(EOPNOTSUPP);
     return nullptr;
 }
 
-SOFTHCA_EXPORT void ibv_unimport_mr(ibv_mr *) {}
+SOFTHCA_EXPORT void ibv_unimport_mr(ibv_mr*) {}
 
 /// fork() is always safe: no memory is pinned, and a child's copies of objects do nothing.
-SOFTHCA_EXPORT int ibv_fork_init(void) { return 0; }
-SOFTHCA_EXPORT ibv_fork_status ibv_is_fork_initialized(void) { return IBV_FORK_UNNEEDED; }
+SOFTHCA_EXPORT int ibv_fork_init(void) {
+    return 0;
+}
+SOFTHCA_EXPORT ibv_fork_status ibv_is_fork_initialized(void) {
+    return IBV_FORK_UNNEEDED;
+}
 
 }  // namespace softhca

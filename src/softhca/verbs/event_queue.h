@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Events behind a file descriptor that programs may poll: the completion channels and the asynchronous events.
+// Events behind a file descriptor that programs may poll: the completion channels and the
+// asynchronous events.
 #pragma once
 
 #include <poll.h>
@@ -16,21 +17,19 @@ namespace softhca {
 /// The descriptor is readable while events wait. It may be set non-blocking by the program.
 template <typename Event>
 class EventQueue {
-public:
+  public:
     EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
-    ~EventQueue()
-    {
+    ~EventQueue() {
         if (fd_ >= 0) {
             close(fd_);
         }
     }
-    EventQueue(const EventQueue &) = delete;
-    EventQueue &operator=(const EventQueue &) = delete;
+    EventQueue(const EventQueue&) = delete;
+    EventQueue& operator=(const EventQueue&) = delete;
 
     int fd() const { return fd_; }
 
-    void put(const Event &event)
-    {
+    void put(const Event& event) {
         {
             const std::lock_guard lock(mutex_);
             events_.push_back(event);
@@ -40,10 +39,10 @@ public:
     }
 
     /// Waits for an event as the descriptor's mode says. False with errno set when there is none.
-    /// `taken(event)` runs under the queue's lock: whoever removes an object's events afterwards knows of this one.
+    /// `taken(event)` runs under the queue's lock: whoever removes an object's events afterwards
+    /// knows of this one.
     template <typename Taken>
-    bool take(Event *event, Taken &&taken)
-    {
+    bool take(Event* event, Taken&& taken) {
         for (;;) {
             uint64_t one;
             const ssize_t got = read(fd_, &one, sizeof one);
@@ -60,10 +59,10 @@ public:
         }
     }
 
-    /// Removes the events for which `matches(event)` holds. Announcements already counted are taken back where possible.
+    /// Removes the events for which `matches(event)` holds. Announcements already counted are taken
+    /// back where possible.
     template <typename Matches>
-    void remove_if(Matches &&matches)
-    {
+    void remove_if(Matches&& matches) {
         const std::lock_guard lock(mutex_);
         const size_t removed = std::erase_if(events_, matches);
         for (size_t i = 0; i < removed; ++i) {
@@ -71,10 +70,10 @@ public:
         }
     }
 
-private:
-    void take_announcement_back()
-    {
-        // A reader may have taken the announcement and be waiting for the lock; then there is nothing to take back.
+  private:
+    void take_announcement_back() {
+        // A reader may have taken the announcement and be waiting for the lock; then there is
+        // nothing to take back.
         pollfd waiting{fd_, POLLIN, 0};
         uint64_t one;
         if (poll(&waiting, 1, 0) == 1) {

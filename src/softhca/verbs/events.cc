@@ -7,43 +7,40 @@ namespace softhca {
 namespace {
 
 /// Where an event's acknowledgement is counted; nullptr for events of ports and devices.
-Unacknowledged *account(const ibv_async_event &event)
-{
+Unacknowledged* account(const ibv_async_event& event) {
     switch (event.event_type) {
-    case IBV_EVENT_CQ_ERR:
-        return &object_of<CqObject>(event.element.cq)->async_events;
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_COMM_EST:
-    case IBV_EVENT_SQ_DRAINED:
-    case IBV_EVENT_PATH_MIG:
-    case IBV_EVENT_PATH_MIG_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED:
-        return &object_of<QpObject>(event.element.qp)->async_events;
-    case IBV_EVENT_SRQ_ERR:
-    case IBV_EVENT_SRQ_LIMIT_REACHED:
-        return &object_of<SrqObject>(event.element.srq)->async_events;
-    default:
-        return nullptr;
+        case IBV_EVENT_CQ_ERR:
+            return &object_of<CqObject>(event.element.cq)->async_events;
+        case IBV_EVENT_QP_FATAL:
+        case IBV_EVENT_QP_REQ_ERR:
+        case IBV_EVENT_QP_ACCESS_ERR:
+        case IBV_EVENT_COMM_EST:
+        case IBV_EVENT_SQ_DRAINED:
+        case IBV_EVENT_PATH_MIG:
+        case IBV_EVENT_PATH_MIG_ERR:
+        case IBV_EVENT_QP_LAST_WQE_REACHED:
+            return &object_of<QpObject>(event.element.qp)->async_events;
+        case IBV_EVENT_SRQ_ERR:
+        case IBV_EVENT_SRQ_LIMIT_REACHED:
+            return &object_of<SrqObject>(event.element.srq)->async_events;
+        default:
+            return nullptr;
     }
 }
 
 }  // namespace
 
-SOFTHCA_EXPORT int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
-{
-    const auto count = [](const ibv_async_event &taken) {
-        if (Unacknowledged *unacknowledged = account(taken)) {
+SOFTHCA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+    const auto count = [](const ibv_async_event& taken) {
+        if (Unacknowledged* unacknowledged = account(taken)) {
             unacknowledged->add();
         }
     };
     return Context::of(context)->async_events.take(event, count) ? 0 : -1;
 }
 
-SOFTHCA_EXPORT void ibv_ack_async_event(ibv_async_event *event)
-{
-    if (Unacknowledged *unacknowledged = account(*event)) {
+SOFTHCA_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
+    if (Unacknowledged* unacknowledged = account(*event)) {
         unacknowledged->acknowledge(1);
     }
 }

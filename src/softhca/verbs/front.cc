@@ -13,31 +13,28 @@ namespace softhca {
 namespace {
 
 class VerbsSink : public EventSink {
-public:
-    void completion_event(Cq &cq) override
-    {
-        auto *object = static_cast<CqObject *>(cq.cookie);
+  public:
+    void completion_event(Cq& cq) override {
+        auto* object = static_cast<CqObject*>(cq.cookie);
         if (object != nullptr && object->ibv.channel != nullptr) {
             object_of<ChannelObject>(object->ibv.channel)->events.put(object);
         }
     }
 
-    void cq_error(Cq &cq) override
-    {
-        if (auto *object = static_cast<CqObject *>(cq.cookie)) {
+    void cq_error(Cq& cq) override {
+        if (auto* object = static_cast<CqObject*>(cq.cookie)) {
             ibv_async_event event{};
             event.event_type = IBV_EVENT_CQ_ERR;
-            event.element.cq = reinterpret_cast<ibv_cq *>(&object->ibv);
+            event.element.cq = reinterpret_cast<ibv_cq*>(&object->ibv);
             put_async_event(object->ibv.context, event);
         }
     }
 
-    void qp_event(Qp &qp, QpEvent kind) override
-    {
-        if (auto *object = static_cast<QpObject *>(qp.cookie)) {
-            static constexpr ibv_event_type types[] = {IBV_EVENT_QP_FATAL,      IBV_EVENT_QP_REQ_ERR,
-                                                       IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_COMM_EST,
-                                                       IBV_EVENT_SQ_DRAINED,    IBV_EVENT_QP_LAST_WQE_REACHED};
+    void qp_event(Qp& qp, QpEvent kind) override {
+        if (auto* object = static_cast<QpObject*>(qp.cookie)) {
+            static constexpr ibv_event_type types[] = {
+                IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR,
+                IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_QP_LAST_WQE_REACHED};
             ibv_async_event event{};
             event.event_type = types[static_cast<size_t>(kind)];
             event.element.qp = &object->ibv.qp_base;
@@ -45,9 +42,8 @@ public:
         }
     }
 
-    void srq_limit(Srq &srq) override
-    {
-        if (auto *object = static_cast<SrqObject *>(srq.cookie)) {
+    void srq_limit(Srq& srq) override {
+        if (auto* object = static_cast<SrqObject*>(srq.cookie)) {
             ibv_async_event event{};
             event.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
             event.element.srq = &object->ibv;
@@ -63,22 +59,20 @@ struct Front {
     std::unique_ptr<Adapter> adapter;
     bool failed = false;
     bool share = true;
-    std::set<Context *> contexts;
+    std::set<Context*> contexts;
     VerbsSink sink;
 };
 
 /// Never destroyed: other threads may use it while the process exits.
-Front &front()
-{
-    static Front *instance = new Front;
+Front& front() {
+    static Front* instance = new Front;
     return *instance;
 }
 
-void VerbsSink::port_changed(uint32_t link, bool up)
-{
-    Front &state = front();
+void VerbsSink::port_changed(uint32_t link, bool up) {
+    Front& state = front();
     const std::lock_guard lock(state.mutex);
-    for (Context *context : state.contexts) {
+    for (Context* context : state.contexts) {
         if (context->device->index != link / kMaxPorts) {
             continue;
         }
@@ -89,14 +83,17 @@ void VerbsSink::port_changed(uint32_t link, bool up)
     }
 }
 
-void before_fork() { front().mutex.lock(); }
-void after_fork_in_parent() { front().mutex.unlock(); }
+void before_fork() {
+    front().mutex.lock();
+}
+void after_fork_in_parent() {
+    front().mutex.unlock();
+}
 
-/// The child has the parent's objects but none of its threads: it must not touch what they stand for. Should it use
-/// verbs itself, it joins anew.
-void after_fork_in_child()
-{
-    Front &state = front();
+/// The child has the parent's objects but none of its threads: it must not touch what they stand
+/// for. Should it use verbs itself, it joins anew.
+void after_fork_in_child() {
+    Front& state = front();
     if (state.adapter != nullptr) {
         state.adapter->set_inherited();
         state.adapter.release();
@@ -106,27 +103,27 @@ void after_fork_in_child()
     state.mutex.unlock();
 }
 
-std::unique_ptr<Adapter> start(Front &state, std::string *error)
-{
+std::unique_ptr<Adapter> start(Front& state, std::string* error) {
     Settings settings;
-    if (auto wrong = parse_settings(settings, [](const char *name) { return std::getenv(name); })) {
+    if (auto wrong = parse_settings(settings, [](const char* name) { return std::getenv(name); })) {
         *error = *wrong;
         return nullptr;
     }
     state.share = settings.shared;
-    auto segment = Segment::open(settings.fabric, Segment::Mode::join_or_create, fabric_config(settings), error);
+    auto segment = Segment::open(settings.fabric, Segment::Mode::join_or_create,
+                                 fabric_config(settings), error);
     if (segment == nullptr) {
         return nullptr;
     }
-    if (!settings.faults.empty()) {
+    if (segment->created() && !settings.faults.empty()) {
         apply_faults(settings.faults, segment->header().faults);
     }
-    return Adapter::start(std::move(segment), settings.executor == Executor::thread, state.sink, error);
+    return Adapter::start(std::move(segment), settings.executor == Executor::thread, state.sink,
+                          error);
 }
 
-__attribute__((destructor)) void at_exit()
-{
-    Front &state = front();
+__attribute__((destructor)) void at_exit() {
+    Front& state = front();
     if (state.adapter != nullptr) {
         state.adapter->host().leave();
     }
@@ -134,14 +131,14 @@ __attribute__((destructor)) void at_exit()
 
 }  // namespace
 
-Adapter *adapter()
-{
-    Front &state = front();
+Adapter* adapter() {
+    Front& state = front();
     const std::lock_guard lock(state.mutex);
     if (state.adapter != nullptr || state.failed) {
         return state.adapter.get();
     }
-    static const int handlers = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    static const int handlers =
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     (void)handlers;
     std::string error;
     state.adapter = start(state, &error);
@@ -152,20 +149,22 @@ Adapter *adapter()
     return state.adapter.get();
 }
 
-void add_context(Context *context)
-{
+void add_context(Context* context) {
     const std::lock_guard lock(front().mutex);
     front().contexts.insert(context);
 }
 
-void remove_context(Context *context)
-{
+void remove_context(Context* context) {
     const std::lock_guard lock(front().mutex);
     front().contexts.erase(context);
 }
 
-void put_async_event(ibv_context *context, const ibv_async_event &event) { Context::of(context)->async_events.put(event); }
+void put_async_event(ibv_context* context, const ibv_async_event& event) {
+    Context::of(context)->async_events.put(event);
+}
 
-bool share_enabled() { return front().share; }
+bool share_enabled() {
+    return front().share;
+}
 
 }  // namespace softhca

@@ -6,6 +6,7 @@
 namespace softhca {
 
 /// A completion queue for either create verb; nullptr with errno set.
-CqObject *make_cq(ibv_context *context, uint32_t entries, void *cq_context, ibv_comp_channel *channel, uint32_t vector);
+CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
+                  ibv_comp_channel* channel, uint32_t vector);
 
 }  // namespace softhca

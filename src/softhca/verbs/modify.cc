@@ -12,31 +12,45 @@ namespace softhca {
 namespace {
 
 constexpr uint32_t kMaxQpn = 0xffffff;
-constexpr uint32_t kQpAccess =
-    access_flag::kLocalWrite | access_flag::kRemoteWrite | access_flag::kRemoteRead | access_flag::kRemoteAtomic;
+constexpr uint32_t kQpAccess = access_flag::kLocalWrite | access_flag::kRemoteWrite |
+                               access_flag::kRemoteRead | access_flag::kRemoteAtomic;
 
-bool valid_address(const FabricConfig &config, const ibv_ah_attr &address, uint32_t port)
-{
+bool valid_address(const FabricConfig& config, const ibv_ah_attr& address, uint32_t port) {
     if (config.link_layer == LinkLayer::ethernet && address.is_global == 0) {
         return false;
     }
-    if (address.is_global != 0 && address.grh.sgid_index >= kGidsPerPort) {
+    if (address.is_global != 0 && address.grh.sgid_index >= gids_of(config.link_layer)) {
         return false;
     }
     return address.port_num == 0 || address.port_num == port;
 }
 
+/// An XRC queue pair has one half. Attributes of the other are taken and ignored, so that programs
+/// may treat both ends as they do those of RC.
+uint32_t own_half(ibv_qp_type type, uint32_t mask) {
+    switch (type) {
+        case IBV_QPT_XRC_SEND:
+            return mask & ~(qp_attr::kMaxDestRdAtomic | qp_attr::kMinRnrTimer);
+        case IBV_QPT_XRC_RECV:
+            return mask & ~(qp_attr::kMaxQpRdAtomic | qp_attr::kRetryCnt | qp_attr::kRnrRetry);
+        default:
+            return mask;
+    }
+}
+
 /// The values that `mask` names.
-bool values_valid(ibv_context *context, const ibv_qp_attr &attr, uint32_t mask, uint32_t port)
-{
-    const FabricConfig &config = adapter_of(context).host().header().config;
+bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, uint32_t port) {
+    const FabricConfig& config = adapter_of(context).host().header().config;
     const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
     return (!has(qp_attr::kPort) || (attr.port_num >= 1 && attr.port_num <= config.ports)) &&
            (!has(qp_attr::kPkeyIndex) || attr.pkey_index == 0) &&
-           (!has(qp_attr::kPathMtu) || (attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096)) &&
+           (!has(qp_attr::kPathMtu) ||
+            (attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096)) &&
            (!has(qp_attr::kDestQpn) || attr.dest_qp_num <= kMaxQpn) &&
-           (!has(qp_attr::kRqPsn) || attr.rq_psn <= kMaxQpn) && (!has(qp_attr::kSqPsn) || attr.sq_psn <= kMaxQpn) &&
-           (!has(qp_attr::kTimeout) || attr.timeout < 32) && (!has(qp_attr::kRetryCnt) || attr.retry_cnt <= 7) &&
+           (!has(qp_attr::kRqPsn) || attr.rq_psn <= kMaxQpn) &&
+           (!has(qp_attr::kSqPsn) || attr.sq_psn <= kMaxQpn) &&
+           (!has(qp_attr::kTimeout) || attr.timeout < 32) &&
+           (!has(qp_attr::kRetryCnt) || attr.retry_cnt <= 7) &&
            (!has(qp_attr::kRnrRetry) || attr.rnr_retry <= 7) &&
            (!has(qp_attr::kMinRnrTimer) || attr.min_rnr_timer < 32) &&
            (!has(qp_attr::kMaxQpRdAtomic) || attr.max_rd_atomic <= limits::kRdAtomic) &&
@@ -45,16 +59,14 @@ bool values_valid(ibv_context *context, const ibv_qp_attr &attr, uint32_t mask, 
 }
 
 template <typename T>
-void keep(uint32_t mask, uint32_t bit, T &kept, const T &given)
-{
+void keep(uint32_t mask, uint32_t bit, T& kept, const T& given) {
     if ((mask & bit) != 0) {
         kept = given;
     }
 }
 
 /// Remembers the attributes for query verbs.
-void remember(ibv_qp_attr &kept, const ibv_qp_attr &given, uint32_t mask)
-{
+void remember(ibv_qp_attr& kept, const ibv_qp_attr& given, uint32_t mask) {
     keep(mask, qp_attr::kAccessFlags, kept.qp_access_flags, given.qp_access_flags);
     keep(mask, qp_attr::kPkeyIndex, kept.pkey_index, given.pkey_index);
     keep(mask, qp_attr::kPort, kept.port_num, given.port_num);
@@ -79,9 +91,10 @@ void remember(ibv_qp_attr &kept, const ibv_qp_attr &given, uint32_t mask)
     }
 }
 
-Qp::Change device_change(ibv_context *context, const ibv_qp_attr &attr, uint32_t mask, uint32_t port)
-{
-    const bool ethernet = adapter_of(context).host().header().config.link_layer == LinkLayer::ethernet;
+Qp::Change device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask,
+                         uint32_t port) {
+    const bool ethernet =
+        adapter_of(context).host().header().config.link_layer == LinkLayer::ethernet;
     ibv_ah_attr address = attr.ah_attr;
     if (ethernet) {
         address.dlid = 0;
@@ -106,15 +119,16 @@ Qp::Change device_change(ibv_context *context, const ibv_qp_attr &attr, uint32_t
 }
 
 /// Checks a modification against the queue pair as it is. 0 or EINVAL; *change is what it means.
-int check_change(QpObject &object, const QpShared &shared, const ibv_qp_attr &attr, uint32_t mask, Qp::Change *change)
-{
-    const ibv_qp &ibv = object.ibv.qp_base;
+int check_change(QpObject& object, const QpShared& shared, const ibv_qp_attr& attr, uint32_t mask,
+                 Qp::Change* change) {
+    const ibv_qp& ibv = object.ibv.qp_base;
     const QpState from = shared.state.load(std::memory_order_acquire);
     const QpState to = (mask & qp_attr::kState) != 0 ? static_cast<QpState>(attr.qp_state) : from;
     if ((mask & qp_attr::kCurState) != 0 && static_cast<QpState>(attr.cur_qp_state) != from) {
         return EINVAL;
     }
-    const uint32_t port = (mask & qp_attr::kPort) != 0 ? attr.port_num : std::max<uint32_t>(object.attr.port_num, 1);
+    const uint32_t port =
+        (mask & qp_attr::kPort) != 0 ? attr.port_num : std::max<uint32_t>(object.attr.port_num, 1);
     if (!qp_transition_allowed(static_cast<QpType>(ibv.qp_type), from, to, mask) ||
         !values_valid(ibv.context, attr, mask, port)) {
         return EINVAL;
@@ -123,8 +137,7 @@ int check_change(QpObject &object, const QpShared &shared, const ibv_qp_attr &at
     return 0;
 }
 
-void note_change(QpObject &object, const ibv_qp_attr &attr, uint32_t mask)
-{
+void note_change(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     remember(object.attr, attr, mask);
     if ((mask & qp_attr::kState) == 0) {
         return;
@@ -138,11 +151,10 @@ void note_change(QpObject &object, const ibv_qp_attr &attr, uint32_t mask)
 }
 
 /// An opened XRC queue pair of another process has a responder half only.
-int modify_opened(QpObject &object, const ibv_qp_attr &attr, uint32_t mask)
-{
-    Host &host = adapter_of(object.ibv.qp_base.context).host();
+int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
+    Host& host = adapter_of(object.ibv.qp_base.context).host();
     const AccessGuard guard(host, ObjectNumber::process(object.ibv.qp_base.qp_num));
-    QpShared *shared = shared_part(object);
+    QpShared* shared = shared_part(object);
     Qp::Change change;
     if (shared == nullptr || check_change(object, *shared, attr, mask, &change) != 0) {
         return EINVAL;
@@ -156,13 +168,12 @@ int modify_opened(QpObject &object, const ibv_qp_attr &attr, uint32_t mask)
 
 }  // namespace
 
-SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp *ibv, ibv_qp_attr *attr, int attr_mask)
-{
-    auto *object = object_of<QpObject>(ibv);
+SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int attr_mask) {
+    auto* object = object_of<QpObject>(ibv);
     if (inherited(ibv->context)) {
         return EINVAL;
     }
-    const auto mask = static_cast<uint32_t>(attr_mask);
+    const uint32_t mask = own_half(ibv->qp_type, static_cast<uint32_t>(attr_mask));
     const std::lock_guard lock(object->modify_mutex);
     if (object->qp == nullptr) {
         return modify_opened(*object, *attr, mask);

@@ -8,24 +8,23 @@
 
 namespace softhca {
 
-ibv_mw *alloc_mw(ibv_pd *ibv_pd, ibv_mw_type type)
-{
+ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) {
     if (inherited(ibv_pd->context) || (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)) {
         set_error(EINVAL);
         return nullptr;
     }
-    Adapter &adapter = adapter_of(ibv_pd->context);
+    Adapter& adapter = adapter_of(ibv_pd->context);
     const uint32_t index = take_key(adapter);
     if (index == 0) {
         set_error(ENOMEM);
         return nullptr;
     }
-    PdObject &pd = object_of<PdObject>(ibv_pd)->base();
-    KeyEntry &entry = adapter.host().tables().keys[index];
+    PdObject& pd = object_of<PdObject>(ibv_pd)->base();
+    KeyEntry& entry = adapter.host().tables().keys[index];
     entry.pd = pd.id;
     entry.kind = type == IBV_MW_TYPE_1 ? KeyKind::window_type1 : KeyKind::window_type2;
     entry.share_id = 0;
-    auto *window = new WindowObject;
+    auto* window = new WindowObject;
     window->index = index;
     window->ibv.context = ibv_pd->context;
     window->ibv.pd = ibv_pd;
@@ -38,17 +37,16 @@ ibv_mw *alloc_mw(ibv_pd *ibv_pd, ibv_mw_type type)
     return &window->ibv;
 }
 
-int dealloc_mw(ibv_mw *ibv)
-{
-    auto *window = object_of<WindowObject>(ibv);
+int dealloc_mw(ibv_mw* ibv) {
+    auto* window = object_of<WindowObject>(ibv);
     if (inherited(ibv->context)) {
         return 0;
     }
-    Adapter &adapter = adapter_of(ibv->context);
+    Adapter& adapter = adapter_of(ibv->context);
     adapter.host().tables().keys[window->index].key.store(0, std::memory_order_seq_cst);
     adapter.host().wait_for_accesses();
     {
-        PdObject &pd = object_of<PdObject>(ibv->pd)->base();
+        PdObject& pd = object_of<PdObject>(ibv->pd)->base();
         const std::lock_guard lock(pd.mutex);
         pd.windows.erase(window);
     }
@@ -59,13 +57,13 @@ int dealloc_mw(ibv_mw *ibv)
 }
 
 /// Type 1 windows are bound by this verb, type 2 ones by a posted work request.
-int bind_mw(ibv_qp *qp, ibv_mw *mw, ibv_mw_bind *bind)
-{
-    if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.length != 0 && bind->bind_info.mr == nullptr)) {
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+    if (mw->type != IBV_MW_TYPE_1 ||
+        (bind->bind_info.length != 0 && bind->bind_info.mr == nullptr)) {
         return EINVAL;
     }
     ibv_send_wr wr{};
-    ibv_send_wr *bad;
+    ibv_send_wr* bad;
     wr.wr_id = bind->wr_id;
     wr.opcode = IBV_WR_BIND_MW;
     wr.send_flags = bind->send_flags;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The objects that programs hold pointers to: the public structures, with what the device keeps beside them.
+// The objects that programs hold pointers to: the public structures, with what the device keeps
+// beside them.
 #pragma once
 
 #include <algorithm>
@@ -32,38 +33,36 @@ struct Device {
 };
 
 struct Context {
-    Adapter *adapter = nullptr;
-    Device *device = nullptr;
+    Adapter* adapter = nullptr;
+    Device* device = nullptr;
     EventQueue<ibv_async_event> async_events;
     verbs_context verbs{};  ///< ends in the ibv_context that programs see
 
-    static Context *of(ibv_context *context)
-    {
-        return reinterpret_cast<Context *>(reinterpret_cast<char *>(context) - offsetof(Context, verbs) -
-                                           offsetof(verbs_context, context));
+    static Context* of(ibv_context* context) {
+        return reinterpret_cast<Context*>(reinterpret_cast<char*>(context) -
+                                          offsetof(Context, verbs) -
+                                          offsetof(verbs_context, context));
     }
-    ibv_context *ibv() { return &verbs.context; }
+    ibv_context* ibv() { return &verbs.context; }
 };
 
-/// Events of one object that were read and have yet to be acknowledged: its destruction waits for them.
+/// Events of one object that were read and have yet to be acknowledged: its destruction waits for
+/// them.
 struct Unacknowledged {
     std::mutex mutex;
     std::condition_variable changed;
     uint32_t count = 0;
 
-    void add()
-    {
+    void add() {
         const std::lock_guard lock(mutex);
         ++count;
     }
-    void acknowledge(uint32_t events)
-    {
+    void acknowledge(uint32_t events) {
         const std::lock_guard lock(mutex);
         count -= std::min(count, events);
         changed.notify_all();
     }
-    void wait()
-    {
+    void wait() {
         std::unique_lock lock(mutex);
         changed.wait(lock, [this] { return count == 0; });
     }
@@ -75,12 +74,12 @@ struct PdObject {
     ibv_pd ibv{};
     uint32_t id = 0;
     std::atomic<uint32_t> users{0};
-    PdObject *parent = nullptr;  ///< of a parent domain
+    PdObject* parent = nullptr;  ///< of a parent domain
     std::mutex mutex;
-    std::set<WindowObject *> windows;  ///< under `mutex`
+    std::set<WindowObject*> windows;  ///< under `mutex`
 
     /// The protection domain that counts, for a parent domain, too.
-    PdObject &base() { return parent == nullptr ? *this : *parent; }
+    PdObject& base() { return parent == nullptr ? *this : *parent; }
 };
 
 struct MrObject {
@@ -97,13 +96,13 @@ struct WindowObject {
 
 struct ChannelObject {
     ibv_comp_channel ibv{};
-    EventQueue<CqObject *> events;
+    EventQueue<CqObject*> events;
     std::atomic<int> users{0};
 };
 
 struct CqObject {
     ibv_cq_ex ibv{};
-    Cq *cq = nullptr;
+    Cq* cq = nullptr;
     Unacknowledged completion_events;
     Unacknowledged async_events;
     // State of an extended poll, between start_poll and end_poll.
@@ -112,8 +111,8 @@ struct CqObject {
 
 struct SrqObject {
     ibv_srq ibv{};
-    Srq *srq = nullptr;
-    XrcdObject *xrcd = nullptr;  ///< of an XRC SRQ
+    Srq* srq = nullptr;
+    XrcdObject* xrcd = nullptr;  ///< of an XRC SRQ
     Unacknowledged async_events;
 };
 
@@ -130,26 +129,29 @@ struct AhObject {
 
 struct QpObject {
     ibv_qp_ex ibv{};
-    Qp *qp = nullptr;  ///< nullptr: opened, another process's or another object's queue pair
+    Qp* qp = nullptr;  ///< nullptr: opened, another process's or another object's queue pair
     ibv_qp_attr attr{};
     ibv_qp_init_attr init{};
-    XrcdObject *xrcd = nullptr;
+    XrcdObject* xrcd = nullptr;
     Unacknowledged async_events;
     std::mutex modify_mutex;
     // State of an extended post, between wr_start and wr_complete.
-    std::vector<Wqe *> building;
+    std::vector<Wqe*> building;
     int build_error = 0;
     bool extended = false;
 };
 
-inline Adapter &adapter_of(ibv_context *context) { return *Context::of(context)->adapter; }
-
-template <typename Object, typename Ibv>
-Object *object_of(Ibv *ibv)
-{
-    return reinterpret_cast<Object *>(ibv);  // the public structure is the first member
+inline Adapter& adapter_of(ibv_context* context) {
+    return *Context::of(context)->adapter;
 }
 
-inline void set_error(int error) { errno = error; }
+template <typename Object, typename Ibv>
+Object* object_of(Ibv* ibv) {
+    return reinterpret_cast<Object*>(ibv);  // the public structure is the first member
+}
+
+inline void set_error(int error) {
+    errno = error;
+}
 
 }  // namespace softhca

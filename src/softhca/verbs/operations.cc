@@ -3,8 +3,7 @@
 
 namespace softhca {
 
-void fill_operations(verbs_context &verbs)
-{
+void fill_operations(verbs_context& verbs) {
     verbs.sz = sizeof verbs;
     verbs.query_port = query_port;
     verbs.query_device_ex = query_device_ex;
@@ -21,7 +20,7 @@ void fill_operations(verbs_context &verbs)
     verbs.dealloc_td = dealloc_td;
     verbs.alloc_parent_domain = alloc_parent_domain;
 
-    ibv_context_ops &ops = verbs.context.ops;
+    ibv_context_ops& ops = verbs.context.ops;
     ops.poll_cq = poll_cq;
     ops.req_notify_cq = req_notify_cq;
     ops.post_srq_recv = post_srq_recv;

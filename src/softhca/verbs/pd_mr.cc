@@ -8,22 +8,20 @@
 
 namespace softhca {
 
-SOFTHCA_EXPORT ibv_pd *ibv_alloc_pd(ibv_context *context)
-{
+SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
     if (inherited(context)) {
         set_error(ENODEV);
         return nullptr;
     }
-    auto *pd = new PdObject;
+    auto* pd = new PdObject;
     pd->ibv.context = context;
     pd->id = adapter_of(context).next_pd();
     pd->ibv.handle = pd->id;
     return &pd->ibv;
 }
 
-SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd *ibv)
-{
-    auto *pd = object_of<PdObject>(ibv);
+SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
+    auto* pd = object_of<PdObject>(ibv);
     if (pd->users.load(std::memory_order_relaxed) != 0) {
         return EBUSY;
     }
@@ -34,28 +32,25 @@ SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd *ibv)
     return 0;
 }
 
-ibv_td *alloc_td(ibv_context *context, ibv_td_init_attr *)
-{
-    auto *td = new ibv_td;
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr*) {
+    auto* td = new ibv_td;
     td->context = context;
     return td;
 }
 
-int dealloc_td(ibv_td *td)
-{
+int dealloc_td(ibv_td* td) {
     delete td;
     return 0;
 }
 
-ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *attributes)
-{
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes) {
     if (inherited(context) || attributes->pd == nullptr ||
         (attributes->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0) {
         set_error(EINVAL);
         return nullptr;
     }
-    PdObject &base = object_of<PdObject>(attributes->pd)->base();
-    auto *pd = new PdObject;
+    PdObject& base = object_of<PdObject>(attributes->pd)->base();
+    auto* pd = new PdObject;
     pd->ibv.context = context;
     pd->id = base.id;
     pd->ibv.handle = base.id;
@@ -66,35 +61,35 @@ ibv_pd *alloc_parent_domain(ibv_context *context, ibv_parent_domain_init_attr *a
 
 namespace {
 
-bool valid_range(uint64_t address, uint64_t length) { return length != 0 && address + length > address; }
+bool valid_range(uint64_t address, uint64_t length) {
+    return length != 0 && address + length > address;
+}
 
-int check_access(uint32_t access)
-{
+int check_access(uint32_t access) {
     if ((access & access_flag::kOnDemand) != 0) {
         return EOPNOTSUPP;
     }
     return access_flags_valid(access) ? 0 : EINVAL;
 }
 
-Share share_of(const RegionAttributes &attributes)
-{
+Share share_of(const RegionAttributes& attributes) {
     return share_enabled() ? find_share(attributes.address, attributes.length) : Share{};
 }
 
-ibv_mr *fail(int error)
-{
+ibv_mr* fail(int error) {
     set_error(error);
     return nullptr;
 }
 
-ibv_mr *register_memory(ibv_pd *ibv, void *address, size_t length, uint64_t iova, unsigned int access)
-{
-    auto *pd = object_of<PdObject>(ibv);
+ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova,
+                        unsigned int access) {
+    auto* pd = object_of<PdObject>(ibv);
     if (inherited(ibv->context)) {
         return fail(ENODEV);
     }
-    Adapter &adapter = adapter_of(ibv->context);
-    const RegionAttributes attributes{reinterpret_cast<uint64_t>(address), length, iova, pd->base().id, access};
+    Adapter& adapter = adapter_of(ibv->context);
+    const RegionAttributes attributes{reinterpret_cast<uint64_t>(address), length, iova,
+                                      pd->base().id, access};
     int error = check_access(access);
     if (error == 0 && !valid_range(attributes.address, length)) {
         error = EINVAL;
@@ -110,7 +105,7 @@ ibv_mr *register_memory(ibv_pd *ibv, void *address, size_t length, uint64_t iova
         return fail(ENOMEM);
     }
     const Share share = share_of(attributes);
-    auto *mr = new MrObject;
+    auto* mr = new MrObject;
     mr->index = index;
     mr->access = access;
     mr->share_fd = share.fd;
@@ -125,11 +120,10 @@ ibv_mr *register_memory(ibv_pd *ibv, void *address, size_t length, uint64_t iova
 }
 
 /// Windows bound to a region keep it from going away.
-bool windows_bound(PdObject &pd, Adapter &adapter, uint32_t region_key)
-{
+bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
     const std::lock_guard lock(pd.base().mutex);
-    for (const WindowObject *window : pd.base().windows) {
-        const KeyEntry &entry = adapter.host().tables().keys[window->index];
+    for (const WindowObject* window : pd.base().windows) {
+        const KeyEntry& entry = adapter.host().tables().keys[window->index];
         if (entry.key.load(std::memory_order_acquire) != 0 && entry.region_key == region_key) {
             return true;
         }
@@ -137,8 +131,7 @@ bool windows_bound(PdObject &pd, Adapter &adapter, uint32_t region_key)
     return false;
 }
 
-void close_share(MrObject &mr)
-{
+void close_share(MrObject& mr) {
     if (mr.share_fd >= 0) {
         close(mr.share_fd);
     }
@@ -146,37 +139,43 @@ void close_share(MrObject &mr)
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_mr *ibv_reg_mr(ibv_pd *pd, void *address, size_t length, int access)
-{
-    return register_memory(pd, address, length, reinterpret_cast<uint64_t>(address), static_cast<unsigned int>(access));
+SOFTHCA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+    return register_memory(pd, address, length, reinterpret_cast<uint64_t>(address),
+                           static_cast<unsigned int>(access));
 }
 
-SOFTHCA_EXPORT ibv_mr *ibv_reg_mr_iova(ibv_pd *pd, void *address, size_t length, uint64_t iova, int access)
-{
+SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                                       int access) {
     return register_memory(pd, address, length, iova, static_cast<unsigned int>(access));
 }
 
-SOFTHCA_EXPORT ibv_mr *ibv_reg_mr_iova2(ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned int access)
-{
+SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                                        unsigned int access) {
     return register_memory(pd, address, length, iova, access);
 }
 
-SOFTHCA_EXPORT ibv_mr *ibv_reg_dmabuf_mr(ibv_pd *, uint64_t, size_t, uint64_t, int, int) { return fail(EOPNOTSUPP); }
+SOFTHCA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
+    return fail(EOPNOTSUPP);
+}
 
-SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr *ibv, int flags, ibv_pd *new_pd, void *address, size_t length, int access)
-{
-    auto *mr = object_of<MrObject>(ibv);
-    constexpr int kKnown = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* address,
+                                size_t length, int access) {
+    auto* mr = object_of<MrObject>(ibv);
+    constexpr int kKnown =
+        IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
     const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
     const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
-    const auto new_access = (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? static_cast<uint32_t>(access) : mr->access;
-    if (flags == 0 || (flags & ~kKnown) != 0 || inherited(ibv->context) || (changes_pd && new_pd == nullptr) ||
-        check_access(new_access) != 0 || (moves && !valid_range(reinterpret_cast<uint64_t>(address), length))) {
+    const auto new_access =
+        (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? static_cast<uint32_t>(access) : mr->access;
+    if (flags == 0 || (flags & ~kKnown) != 0 || inherited(ibv->context) ||
+        (changes_pd && new_pd == nullptr) || check_access(new_access) != 0 ||
+        (moves &&
+         (address == nullptr || !valid_range(reinterpret_cast<uint64_t>(address), length)))) {
         set_error(EINVAL);
         return IBV_REREG_MR_ERR_INPUT;
     }
-    Adapter &adapter = adapter_of(ibv->context);
-    ibv_pd *pd = changes_pd ? new_pd : ibv->pd;
+    Adapter& adapter = adapter_of(ibv->context);
+    ibv_pd* pd = changes_pd ? new_pd : ibv->pd;
     RegionAttributes attributes{};
     attributes.address = reinterpret_cast<uint64_t>(moves ? address : ibv->addr);
     attributes.length = moves ? length : ibv->length;
@@ -193,7 +192,7 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr *ibv, int flags, ibv_pd *new_pd, void *ad
     const Share share = share_of(attributes);
     mr->share_fd = share.fd;
     mr->access = new_access;
-    ibv->addr = reinterpret_cast<void *>(attributes.address);
+    ibv->addr = reinterpret_cast<void*>(attributes.address);
     ibv->length = attributes.length;
     object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
     object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
@@ -202,14 +201,13 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr *ibv, int flags, ibv_pd *new_pd, void *ad
     return 0;
 }
 
-SOFTHCA_EXPORT int ibv_dereg_mr(ibv_mr *ibv)
-{
-    auto *mr = object_of<MrObject>(ibv);
+SOFTHCA_EXPORT int ibv_dereg_mr(ibv_mr* ibv) {
+    auto* mr = object_of<MrObject>(ibv);
     if (inherited(ibv->context)) {
         return 0;
     }
-    Adapter &adapter = adapter_of(ibv->context);
-    auto *pd = object_of<PdObject>(ibv->pd);
+    Adapter& adapter = adapter_of(ibv->context);
+    auto* pd = object_of<PdObject>(ibv->pd);
     if (windows_bound(*pd, adapter, ibv->lkey)) {
         return EBUSY;
     }

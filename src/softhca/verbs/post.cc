@@ -10,19 +10,19 @@
 
 namespace softhca {
 
-bool transport_has(QpType type, WrOpcode opcode)
-{
+bool transport_has(QpType type, WrOpcode opcode) {
     switch (type) {
-    case QpType::rc:
-        return true;
-    case QpType::xrc_send:
-        return opcode != WrOpcode::bind_mw && opcode != WrOpcode::local_invalidate;
-    case QpType::uc:
-        return opcode != WrOpcode::rdma_read && opcode != WrOpcode::compare_swap && opcode != WrOpcode::fetch_add;
-    case QpType::ud:
-        return opcode == WrOpcode::send || opcode == WrOpcode::send_imm;
-    case QpType::xrc_recv:
-        return false;
+        case QpType::rc:
+            return true;
+        case QpType::xrc_send:
+            return opcode != WrOpcode::bind_mw && opcode != WrOpcode::local_invalidate;
+        case QpType::uc:
+            return opcode != WrOpcode::rdma_read && opcode != WrOpcode::compare_swap &&
+                   opcode != WrOpcode::fetch_add;
+        case QpType::ud:
+            return opcode == WrOpcode::send || opcode == WrOpcode::send_imm;
+        case QpType::xrc_recv:
+            return false;
     }
     return false;
 }
@@ -30,9 +30,8 @@ bool transport_has(QpType type, WrOpcode opcode)
 namespace {
 
 /// Copies the data of an inline request, or lists its elements. 0 or why not.
-int set_data(Qp &qp, const ibv_send_wr &wr, Wqe &wqe)
-{
-    const Qp::Attributes &attributes = qp.attributes();
+int set_data(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
+    const Qp::Attributes& attributes = qp.attributes();
     if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > attributes.max_send_sge) {
         return EINVAL;
     }
@@ -41,50 +40,50 @@ int set_data(Qp &qp, const ibv_send_wr &wr, Wqe &wqe)
         length += wr.sg_list[i].length;
     }
     wqe.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
-    if (length > limits::kMessage || (wqe.is_inline && (length > attributes.max_inline || !wqe.gathers()))) {
+    if (length > limits::kMessage ||
+        (wqe.is_inline && (length > attributes.max_inline || !wqe.gathers()))) {
         return EINVAL;
     }
     wqe.length = static_cast<uint32_t>(length);
     wqe.num_sge = static_cast<uint8_t>(wr.num_sge);
     if (!wqe.is_inline) {
-        std::copy(wr.sg_list, wr.sg_list + wr.num_sge, reinterpret_cast<ibv_sge *>(wqe.sges()));
+        std::copy(wr.sg_list, wr.sg_list + wr.num_sge, reinterpret_cast<ibv_sge*>(wqe.sges()));
         return 0;
     }
-    char *to = wqe.inline_data();
+    char* to = wqe.inline_data();
     for (int i = 0; i < wr.num_sge; ++i) {
-        std::memcpy(to, reinterpret_cast<const void *>(wr.sg_list[i].addr), wr.sg_list[i].length);
+        std::memcpy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr), wr.sg_list[i].length);
         to += wr.sg_list[i].length;
     }
     return 0;
 }
 
-int set_operation(const ibv_send_wr &wr, Wqe &wqe)
-{
+int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
     switch (wqe.opcode) {
-    case WrOpcode::rdma_write:
-    case WrOpcode::rdma_write_imm:
-    case WrOpcode::rdma_read:
-        wqe.remote_address = wr.wr.rdma.remote_addr;
-        wqe.rkey = wr.wr.rdma.rkey;
-        return 0;
-    case WrOpcode::compare_swap:
-    case WrOpcode::fetch_add:
-        wqe.remote_address = wr.wr.atomic.remote_addr;
-        wqe.rkey = wr.wr.atomic.rkey;
-        wqe.compare_add = wr.wr.atomic.compare_add;
-        wqe.swap = wr.wr.atomic.swap;
-        wqe.length = sizeof(uint64_t);
-        return 0;
-    case WrOpcode::bind_mw:
-        return fill_bind(wqe, wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
-    default:
-        return 0;
+        case WrOpcode::rdma_write:
+        case WrOpcode::rdma_write_imm:
+        case WrOpcode::rdma_read:
+            wqe.remote_address = wr.wr.rdma.remote_addr;
+            wqe.rkey = wr.wr.rdma.rkey;
+            return 0;
+        case WrOpcode::compare_swap:
+        case WrOpcode::fetch_add:
+            wqe.remote_address = wr.wr.atomic.remote_addr;
+            wqe.rkey = wr.wr.atomic.rkey;
+            wqe.compare_add = wr.wr.atomic.compare_add;
+            wqe.swap = wr.wr.atomic.swap;
+            wqe.length = sizeof(uint64_t);
+            return 0;
+        case WrOpcode::bind_mw:
+            return fill_bind(wqe, wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
+        default:
+            return 0;
     }
 }
 
-/// Fills the device's entry from the program's. 0, or EINVAL for what the specification calls an immediate error.
-int build(Qp &qp, const ibv_send_wr &wr, Wqe &wqe)
-{
+/// Fills the device's entry from the program's. 0, or EINVAL for what the specification calls an
+/// immediate error.
+int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     if (static_cast<uint32_t>(wr.opcode) > static_cast<uint32_t>(WrOpcode::send_invalidate)) {
         return EINVAL;
     }
@@ -116,14 +115,15 @@ int build(Qp &qp, const ibv_send_wr &wr, Wqe &wqe)
 
 }  // namespace
 
-int fill_bind(Wqe &wqe, ibv_mw *mw, uint32_t rkey, const ibv_mw_bind_info &info)
-{
-    constexpr uint32_t kAllowed = access_flag::kRemoteWrite | access_flag::kRemoteRead | access_flag::kRemoteAtomic |
-                                  access_flag::kZeroBased;
-    if (mw == nullptr || (info.mw_access_flags & ~kAllowed) != 0 || (info.length != 0 && info.mr == nullptr)) {
+int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info) {
+    constexpr uint32_t kAllowed = access_flag::kRemoteWrite | access_flag::kRemoteRead |
+                                  access_flag::kRemoteAtomic | access_flag::kZeroBased;
+    if (mw == nullptr || (info.mw_access_flags & ~kAllowed) != 0 ||
+        (info.length != 0 && info.mr == nullptr)) {
         return EINVAL;
     }
-    wqe.bind.window_key = KeyNumber::make(KeyNumber::process(mw->rkey), KeyNumber::index(mw->rkey), 0);
+    wqe.bind.window_key =
+        KeyNumber::make(KeyNumber::process(mw->rkey), KeyNumber::index(mw->rkey), 0);
     wqe.bind.new_key = rkey;
     wqe.bind.region_key = info.mr == nullptr ? 0 : info.mr->lkey;
     wqe.bind.address = info.addr;
@@ -132,14 +132,13 @@ int fill_bind(Wqe &wqe, ibv_mw *mw, uint32_t rkey, const ibv_mw_bind_info &info)
     return 0;
 }
 
-int post_send(ibv_qp *ibv, ibv_send_wr *wr, ibv_send_wr **bad_wr)
-{
-    auto *object = object_of<QpObject>(ibv);
+int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+    auto* object = object_of<QpObject>(ibv);
     *bad_wr = wr;
     if (inherited(ibv->context) || object->qp == nullptr || ibv->qp_type == IBV_QPT_XRC_RECV) {
         return EINVAL;
     }
-    Qp &qp = *object->qp;
+    Qp& qp = *object->qp;
     if (!can_post_send(qp.state())) {
         return EINVAL;
     }
@@ -147,7 +146,7 @@ int post_send(ibv_qp *ibv, ibv_send_wr *wr, ibv_send_wr **bad_wr)
     {
         const std::lock_guard lock(qp.post_mutex);
         for (; wr != nullptr; wr = wr->next) {
-            Wqe *wqe = qp.reserve_send();
+            Wqe* wqe = qp.reserve_send();
             status = wqe == nullptr ? ENOMEM : build(qp, *wr, *wqe);
             if (status != 0) {
                 *bad_wr = wr;
@@ -160,22 +159,23 @@ int post_send(ibv_qp *ibv, ibv_send_wr *wr, ibv_send_wr **bad_wr)
     return status;
 }
 
-int post_recv(ibv_qp *ibv, ibv_recv_wr *wr, ibv_recv_wr **bad_wr)
-{
-    auto *object = object_of<QpObject>(ibv);
+int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+    auto* object = object_of<QpObject>(ibv);
     *bad_wr = wr;
-    if (inherited(ibv->context) || object->qp == nullptr || ibv->srq != nullptr || ibv->recv_cq == nullptr) {
+    if (inherited(ibv->context) || object->qp == nullptr || ibv->srq != nullptr ||
+        ibv->recv_cq == nullptr) {
         return EINVAL;
     }
-    Qp &qp = *object->qp;
+    Qp& qp = *object->qp;
     if (!can_post_recv(qp.state())) {
         return EINVAL;
     }
     int status = 0;
     for (; wr != nullptr && status == 0; wr = wr->next) {
-        status = wr->num_sge < 0 ? EINVAL
-                                 : qp.post_receive(wr->wr_id, reinterpret_cast<const Sge *>(wr->sg_list),
-                                                   static_cast<uint32_t>(wr->num_sge));
+        status = wr->num_sge < 0
+                     ? EINVAL
+                     : qp.post_receive(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
+                                       static_cast<uint32_t>(wr->num_sge));
         if (status != 0) {
             *bad_wr = wr;
         }

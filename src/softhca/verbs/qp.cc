@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/qp_state.h"
+#include "transport/domain.h"
 #include "verbs/front.h"
 #include "verbs/limits.h"
 #include "verbs/operations.h"
@@ -12,27 +13,24 @@ namespace softhca {
 
 namespace {
 
-ibv_qp *fail(int error)
-{
+ibv_qp* fail(int error) {
     set_error(error);
     return nullptr;
 }
 
-bool supported(ibv_qp_type type)
-{
-    return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND ||
-           type == IBV_QPT_XRC_RECV;
+bool supported(ibv_qp_type type) {
+    return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
+           type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
-bool within_limits(const ibv_qp_cap &cap)
-{
+bool within_limits(const ibv_qp_cap& cap) {
     return cap.max_send_wr <= limits::kQueueEntries && cap.max_recv_wr <= limits::kQueueEntries &&
-           cap.max_send_sge <= limits::kSge && cap.max_recv_sge <= limits::kSge && cap.max_inline_data <= limits::kInline;
+           cap.max_send_sge <= limits::kSge && cap.max_recv_sge <= limits::kSge &&
+           cap.max_inline_data <= limits::kInline;
 }
 
 /// What each type of queue pair must be given. 0 or EINVAL.
-int check_parts(const ibv_qp_init_attr_ex &init)
-{
+int check_parts(const ibv_qp_init_attr_ex& init) {
     if (!supported(init.qp_type) || !within_limits(init.cap)) {
         return EINVAL;
     }
@@ -52,10 +50,10 @@ int check_parts(const ibv_qp_init_attr_ex &init)
     return init.recv_cq != nullptr ? 0 : EINVAL;
 }
 
-Qp::Attributes device_attributes(ibv_context *context, const ibv_qp_init_attr_ex &init)
-{
+Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex& init) {
     Qp::Attributes attributes;
-    const bool receives = init.qp_type != IBV_QPT_XRC_SEND && init.qp_type != IBV_QPT_XRC_RECV && init.srq == nullptr;
+    const bool receives =
+        init.qp_type != IBV_QPT_XRC_SEND && init.qp_type != IBV_QPT_XRC_RECV && init.srq == nullptr;
     const bool sends = init.qp_type != IBV_QPT_XRC_RECV;
     attributes.type = static_cast<QpType>(init.qp_type);
     attributes.device = Context::of(context)->device->index;
@@ -81,9 +79,8 @@ Qp::Attributes device_attributes(ibv_context *context, const ibv_qp_init_attr_ex
 }
 
 /// The capabilities that the queue pair really has.
-ibv_qp_cap actual_caps(Qp &qp)
-{
-    const Qp::Attributes &attributes = qp.attributes();
+ibv_qp_cap actual_caps(Qp& qp) {
+    const Qp::Attributes& attributes = qp.attributes();
     ibv_qp_cap cap{};
     if (attributes.send_cq != nullptr) {
         cap.max_send_wr = attributes.max_send_wr == 0 ? 0 : qp.send_capacity();
@@ -97,15 +94,15 @@ ibv_qp_cap actual_caps(Qp &qp)
     return cap;
 }
 
-void fill_public_part(ibv_context *context, const ibv_qp_init_attr_ex &init, QpObject *object)
-{
-    ibv_qp &ibv = object->ibv.qp_base;
+void fill_public_part(ibv_context* context, const ibv_qp_init_attr_ex& init, QpObject* object) {
+    ibv_qp& ibv = object->ibv.qp_base;
     ibv.context = context;
     ibv.qp_context = init.qp_context;
     ibv.pd = init.qp_type == IBV_QPT_XRC_RECV ? nullptr : init.pd;
     ibv.send_cq = init.qp_type == IBV_QPT_XRC_RECV ? nullptr : init.send_cq;
-    ibv.recv_cq =
-        init.qp_type == IBV_QPT_XRC_RECV || init.qp_type == IBV_QPT_XRC_SEND ? nullptr : init.recv_cq;
+    ibv.recv_cq = init.qp_type == IBV_QPT_XRC_RECV || init.qp_type == IBV_QPT_XRC_SEND
+                      ? nullptr
+                      : init.recv_cq;
     ibv.srq = init.qp_type == IBV_QPT_XRC_RECV ? nullptr : init.srq;
     ibv.handle = object->qp->number();
     ibv.qp_num = object->qp->number();
@@ -124,8 +121,7 @@ void fill_public_part(ibv_context *context, const ibv_qp_init_attr_ex &init, QpO
     object->attr.cap = object->init.cap;
 }
 
-ibv_qp *make_qp(ibv_context *context, ibv_qp_init_attr_ex *init)
-{
+ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if (inherited(context)) {
         return fail(ENODEV);
     }
@@ -133,16 +129,17 @@ ibv_qp *make_qp(ibv_context *context, ibv_qp_init_attr_ex *init)
     if (status != 0) {
         return fail(status);
     }
-    Qp *qp = Qp::create(adapter_of(context), device_attributes(context, *init));
+    Qp* qp = Qp::create(adapter_of(context), device_attributes(context, *init));
     if (qp == nullptr) {
         return fail(ENOMEM);
     }
-    auto *object = new QpObject;
+    auto* object = new QpObject;
     object->qp = qp;
     fill_public_part(context, *init, object);
     if (init->qp_type == IBV_QPT_XRC_RECV) {
         object->xrcd = object_of<XrcdObject>(init->xrcd);
         object->xrcd->users.fetch_add(1, std::memory_order_relaxed);
+        open_receiver(adapter_of(context).host(), qp->shared(), qp->number());
     } else {
         object_of<PdObject>(init->pd)->users.fetch_add(1, std::memory_order_relaxed);
     }
@@ -153,8 +150,7 @@ ibv_qp *make_qp(ibv_context *context, ibv_qp_init_attr_ex *init)
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attributes)
-{
+SOFTHCA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
     ibv_qp_init_attr_ex init{};
     init.qp_context = attributes->qp_context;
     init.send_cq = attributes->send_cq;
@@ -165,44 +161,42 @@ SOFTHCA_EXPORT ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *attributes)
     init.sq_sig_all = attributes->sq_sig_all;
     init.comp_mask = IBV_QP_INIT_ATTR_PD;
     init.pd = pd;
-    ibv_qp *qp = make_qp(pd->context, &init);
+    ibv_qp* qp = make_qp(pd->context, &init);
     if (qp != nullptr) {
         attributes->cap = init.cap;
     }
     return qp;
 }
 
-ibv_qp *create_qp_ex(ibv_context *context, ibv_qp_init_attr_ex *attributes)
-{
-    constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-                                IBV_QP_INIT_ATTR_CREATE_FLAGS;
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
+    constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     const bool sends_by_call = (attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-    const bool flagged = (attributes->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attributes->create_flags != 0;
+    const bool flagged = (attributes->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
+                         attributes->create_flags != 0;
     if ((attributes->comp_mask & ~kKnown) != 0 || flagged ||
         (sends_by_call && !send_ops_supported(attributes->qp_type, attributes->send_ops_flags))) {
         return fail(EOPNOTSUPP);
     }
-    ibv_qp *qp = make_qp(context, attributes);
+    ibv_qp* qp = make_qp(context, attributes);
     if (qp != nullptr && sends_by_call) {
         add_send_ops(*object_of<QpObject>(qp), attributes->send_ops_flags);
     }
     return qp;
 }
 
-SOFTHCA_EXPORT ibv_qp_ex *ibv_qp_to_qp_ex(ibv_qp *qp)
-{
-    auto *object = object_of<QpObject>(qp);
+SOFTHCA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
+    auto* object = object_of<QpObject>(qp);
     return object->extended ? &object->ibv : nullptr;
 }
 
-SOFTHCA_EXPORT int ibv_query_qp(ibv_qp *ibv, ibv_qp_attr *attributes, int, ibv_qp_init_attr *init)
-{
-    auto *object = object_of<QpObject>(ibv);
+SOFTHCA_EXPORT int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init) {
+    auto* object = object_of<QpObject>(ibv);
     if (inherited(ibv->context)) {
         return EINVAL;
     }
     const std::lock_guard lock(object->modify_mutex);
-    const QpShared *shared = shared_part(*object);
+    const QpShared* shared = shared_part(*object);
     if (shared == nullptr) {
         return EINVAL;
     }
@@ -214,35 +208,59 @@ SOFTHCA_EXPORT int ibv_query_qp(ibv_qp *ibv, ibv_qp_attr *attributes, int, ibv_q
     return 0;
 }
 
-SOFTHCA_EXPORT int ibv_query_qp_data_in_order(ibv_qp *ibv, ibv_wr_opcode opcode, uint32_t flags)
-{
+SOFTHCA_EXPORT int ibv_query_qp_data_in_order(ibv_qp* ibv, ibv_wr_opcode opcode, uint32_t flags) {
     if (flags != 0 || inherited(ibv->context)) {
         return 0;
     }
-    const bool writes = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_SEND ||
-                        opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_READ;
-    const bool ordered = adapter_of(ibv->context).host().header().faults.out_of_order.load(std::memory_order_relaxed) == 0;
+    const bool writes = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+                        opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+                        opcode == IBV_WR_RDMA_READ;
+    const bool ordered = adapter_of(ibv->context)
+                             .host()
+                             .header()
+                             .faults.out_of_order.load(std::memory_order_relaxed) == 0;
     return writes && ordered ? 1 : 0;
 }
 
-SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp *ibv)
-{
-    auto *object = object_of<QpObject>(ibv);
+namespace {
+
+/// Lets go of the queue pair behind an object. An XRC receiver that others have open stays.
+void release(QpObject& object) {
+    ibv_qp& ibv = object.ibv.qp_base;
+    Adapter& adapter = adapter_of(ibv.context);
+    if (ibv.qp_type == IBV_QPT_XRC_RECV) {
+        const AccessGuard guard(adapter.host(), ObjectNumber::process(ibv.qp_num));
+        QpShared* shared = shared_part(object);
+        if (shared != nullptr && !close_receiver(adapter.host(), *shared, ibv.qp_num)) {
+            const std::lock_guard lock(adapter.engine().run_mutex());
+            if (object.qp != nullptr && object.qp->cookie == &object) {
+                object.qp->cookie = nullptr;
+            }
+            return;
+        }
+    }
+    delete object.qp;
+}
+
+}  // namespace
+
+SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* ibv) {
+    auto* object = object_of<QpObject>(ibv);
     if (inherited(ibv->context)) {
         return 0;
     }
-    delete object->qp;
-    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event &event) {
+    release(*object);
+    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event& event) {
         switch (event.event_type) {
-        case IBV_EVENT_QP_FATAL:
-        case IBV_EVENT_QP_REQ_ERR:
-        case IBV_EVENT_QP_ACCESS_ERR:
-        case IBV_EVENT_COMM_EST:
-        case IBV_EVENT_SQ_DRAINED:
-        case IBV_EVENT_QP_LAST_WQE_REACHED:
-            return event.element.qp == ibv;
-        default:
-            return false;
+            case IBV_EVENT_QP_FATAL:
+            case IBV_EVENT_QP_REQ_ERR:
+            case IBV_EVENT_QP_ACCESS_ERR:
+            case IBV_EVENT_COMM_EST:
+            case IBV_EVENT_SQ_DRAINED:
+            case IBV_EVENT_QP_LAST_WQE_REACHED:
+                return event.element.qp == ibv;
+            default:
+                return false;
         }
     });
     object->async_events.wait();
@@ -255,23 +273,24 @@ SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp *ibv)
     return 0;
 }
 
-ibv_qp *open_qp(ibv_context *context, ibv_qp_open_attr *attributes)
-{
-    constexpr uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
-    if (inherited(context) || (attributes->comp_mask & kNeeded) != kNeeded || attributes->xrcd == nullptr ||
-        attributes->qp_type != IBV_QPT_XRC_RECV) {
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
+    constexpr uint32_t kNeeded =
+        IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    if (inherited(context) || (attributes->comp_mask & kNeeded) != kNeeded ||
+        attributes->xrcd == nullptr || attributes->qp_type != IBV_QPT_XRC_RECV) {
         return fail(EINVAL);
     }
-    auto *xrcd = object_of<XrcdObject>(attributes->xrcd);
-    Host &host = adapter_of(context).host();
+    auto* xrcd = object_of<XrcdObject>(attributes->xrcd);
+    Host& host = adapter_of(context).host();
     const uint32_t slot = ObjectNumber::process(attributes->qp_num);
     const AccessGuard guard(host, slot);
-    const QpShared *shared = host.alive(slot) ? host.qp(attributes->qp_num) : nullptr;
-    if (shared == nullptr || shared->type != QpType::xrc_recv || shared->xrc_domain != xrcd->domain) {
+    QpShared* shared = host.alive(slot) ? host.qp(attributes->qp_num) : nullptr;
+    if (shared == nullptr || shared->type != QpType::xrc_recv ||
+        shared->xrc_domain != xrcd->domain) {
         return fail(EINVAL);
     }
-    auto *object = new QpObject;
-    ibv_qp &ibv = object->ibv.qp_base;
+    auto* object = new QpObject;
+    ibv_qp& ibv = object->ibv.qp_base;
     ibv.context = context;
     ibv.qp_num = attributes->qp_num;
     ibv.handle = attributes->qp_num;
@@ -281,26 +300,28 @@ ibv_qp *open_qp(ibv_context *context, ibv_qp_open_attr *attributes)
     }
     object->init.qp_context = ibv.qp_context;
     object->init.qp_type = IBV_QPT_XRC_RECV;
+    object->qp = adapter_of(context).qps.get(attributes->qp_num);
+    open_receiver(host, *shared, attributes->qp_num);
     object->xrcd = xrcd;
     xrcd->users.fetch_add(1, std::memory_order_relaxed);
     return &ibv;
 }
 
-QpShared *shared_part(QpObject &object)
-{
+QpShared* shared_part(QpObject& object) {
     if (object.qp != nullptr) {
         return &object.qp->shared();
     }
-    Host &host = adapter_of(object.ibv.qp_base.context).host();
+    Host& host = adapter_of(object.ibv.qp_base.context).host();
     const uint32_t number = object.ibv.qp_base.qp_num;
     return host.alive(ObjectNumber::process(number)) ? host.qp(number) : nullptr;
 }
 
 /// Enhanced connection establishment negotiates vendor options; there are none.
-SOFTHCA_EXPORT int ibv_set_ece(ibv_qp *, ibv_ece *ece) { return ece->comp_mask == 0 && ece->options == 0 ? 0 : EOPNOTSUPP; }
+SOFTHCA_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) {
+    return ece->comp_mask == 0 && ece->options == 0 ? 0 : EOPNOTSUPP;
+}
 
-SOFTHCA_EXPORT int ibv_query_ece(ibv_qp *, ibv_ece *ece)
-{
+SOFTHCA_EXPORT int ibv_query_ece(ibv_qp*, ibv_ece* ece) {
     std::memset(ece, 0, sizeof *ece);
     return 0;
 }

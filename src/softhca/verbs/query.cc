@@ -15,36 +15,35 @@ namespace softhca {
 
 namespace {
 
-const FabricConfig &config_of(ibv_context *context) { return adapter_of(context).host().header().config; }
+const FabricConfig& config_of(ibv_context* context) {
+    return adapter_of(context).host().header().config;
+}
 
-bool valid_port(ibv_context *context, uint32_t port)
-{
+bool valid_port(ibv_context* context, uint32_t port) {
     return !inherited(context) && port >= 1 && port <= config_of(context).ports;
 }
 
-uint32_t link_of(ibv_context *context, uint32_t port)
-{
+uint32_t link_of(ibv_context* context, uint32_t port) {
     return Context::of(context)->device->index * kMaxPorts + port - 1;
 }
 
-int gid_count(ibv_context *context)
-{
-    return config_of(context).link_layer == LinkLayer::ethernet ? kGidsPerPort : 1;
+int gid_count(ibv_context* context) {
+    return gids_of(config_of(context).link_layer);
 }
 
 /// The InfiniBand rate that fits the modelled bandwidth best: active_speed for four lanes.
-uint32_t active_speed(const NicParameters &nic)
-{
+uint32_t active_speed(const NicParameters& nic) {
     struct Rate {
         double bytes_per_ns;
         uint32_t speed;
     };
     // Single, double, quad, ten-bit-efficient quad, fourteen, enhanced and high data rate.
-    static constexpr Rate rates[] = {{1.0, 1}, {2.0, 2}, {4.0, 4}, {5.0, 8}, {7.0, 16}, {12.5, 32}, {25.0, 64}};
+    static constexpr Rate rates[] = {{1.0, 1},  {2.0, 2},   {4.0, 4},  {5.0, 8},
+                                     {7.0, 16}, {12.5, 32}, {25.0, 64}};
     if (nic.bandwidth == 0) {
         return 32;
     }
-    for (const Rate &rate : rates) {
+    for (const Rate& rate : rates) {
         if (nic.bandwidth <= rate.bytes_per_ns) {
             return rate.speed;
         }
@@ -52,8 +51,7 @@ uint32_t active_speed(const NicParameters &nic)
     return 128;
 }
 
-void fill_device(ibv_context *context, ibv_device_attr *attributes)
-{
+void fill_device(ibv_context* context, ibv_device_attr* attributes) {
     std::memset(attributes, 0, sizeof *attributes);
     const uint64_t guid = port_guid(Context::of(context)->device->index * kMaxPorts);
     std::strncpy(attributes->fw_ver, "1.0.0", sizeof attributes->fw_ver - 1);
@@ -66,9 +64,10 @@ void fill_device(ibv_context *context, ibv_device_attr *attributes)
     attributes->hw_ver = 1;
     attributes->max_qp = limits::kObjects;
     attributes->max_qp_wr = limits::kQueueEntries;
-    attributes->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                                   IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
-                                   IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+    attributes->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                                   IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                                   IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+                                   IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
     attributes->max_sge = limits::kSge;
     attributes->max_sge_rd = limits::kSge;
     attributes->max_cq = limits::kObjects;
@@ -91,15 +90,13 @@ void fill_device(ibv_context *context, ibv_device_attr *attributes)
 
 }  // namespace
 
-SOFTHCA_EXPORT int ibv_query_device(ibv_context *context, ibv_device_attr *attributes)
-{
+SOFTHCA_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
     fill_device(context, attributes);
     return 0;
 }
 
-int query_device_ex(ibv_context *context, const ibv_query_device_ex_input *input, ibv_device_attr_ex *attributes,
-                    size_t size)
-{
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attributes, size_t size) {
     if (input != nullptr && input->comp_mask != 0) {
         return EINVAL;
     }
@@ -108,12 +105,11 @@ int query_device_ex(ibv_context *context, const ibv_query_device_ex_input *input
     all.completion_timestamp_mask = ~uint64_t{0};
     all.hca_core_clock = 1'000'000;  // kHz: timestamps are in ns
     all.phys_port_cnt_ex = config_of(context).ports;
-    std::memcpy(static_cast<void *>(attributes), &all, std::min(size, sizeof all));
+    std::memcpy(static_cast<void*>(attributes), &all, std::min(size, sizeof all));
     return 0;
 }
 
-int query_rt_values(ibv_context *, ibv_values_ex *values)
-{
+int query_rt_values(ibv_context*, ibv_values_ex* values) {
     if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
         clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
     }
@@ -121,12 +117,11 @@ int query_rt_values(ibv_context *, ibv_values_ex *values)
     return 0;
 }
 
-int query_port(ibv_context *context, uint8_t port, ibv_port_attr *attributes, size_t size)
-{
+int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size) {
     if (!valid_port(context, port)) {
         return EINVAL;
     }
-    const FabricHeader &header = adapter_of(context).host().header();
+    const FabricHeader& header = adapter_of(context).host().header();
     const bool up = !port_down(header.faults, Context::of(context)->device->index, port);
     const bool ethernet = header.config.link_layer == LinkLayer::ethernet;
     ibv_port_attr all{};
@@ -149,14 +144,14 @@ int query_port(ibv_context *context, uint8_t port, ibv_port_attr *attributes, si
     return 0;
 }
 
-SOFTHCA_EXPORT int ibv_query_port(ibv_context *context, uint8_t port, _compat_ibv_port_attr *attributes)
-{
-    return query_port(context, port, reinterpret_cast<ibv_port_attr *>(attributes),
+SOFTHCA_EXPORT int ibv_query_port(ibv_context* context, uint8_t port,
+                                  _compat_ibv_port_attr* attributes) {
+    return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attributes),
                       offsetof(ibv_port_attr, port_cap_flags2));
 }
 
-SOFTHCA_EXPORT int ibv_query_gid(ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
-{
+SOFTHCA_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index,
+                                 union ibv_gid* gid) {
     if (!valid_port(context, port) || index < 0 || index >= gid_count(context)) {
         set_error(EINVAL);
         return -1;
@@ -165,25 +160,24 @@ SOFTHCA_EXPORT int ibv_query_gid(ibv_context *context, uint8_t port, int index, 
     return 0;
 }
 
-SOFTHCA_EXPORT int _ibv_query_gid_ex(ibv_context *context, uint32_t port, uint32_t index, ibv_gid_entry *entry,
-                                     uint32_t flags, size_t size)
-{
-    if (flags != 0 || !valid_port(context, port) || index >= static_cast<uint32_t>(gid_count(context))) {
+SOFTHCA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
+                                     ibv_gid_entry* entry, uint32_t flags, size_t size) {
+    if (flags != 0 || !valid_port(context, port) ||
+        index >= static_cast<uint32_t>(gid_count(context))) {
         return EINVAL;
     }
     ibv_gid_entry all{};
     all.gid = port_gid(link_of(context, port), static_cast<int>(index));
     all.gid_index = index;
     all.port_num = port;
-    all.gid_type =
-        config_of(context).link_layer == LinkLayer::ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    all.gid_type = config_of(context).link_layer == LinkLayer::ethernet ? IBV_GID_TYPE_ROCE_V2
+                                                                        : IBV_GID_TYPE_IB;
     std::memcpy(entry, &all, std::min(size, sizeof all));
     return 0;
 }
 
-SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context *context, ibv_gid_entry *entries, size_t max_entries,
-                                            uint32_t flags, size_t size)
-{
+SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
+                                            size_t max_entries, uint32_t flags, size_t size) {
     if (flags != 0 || inherited(context)) {
         return -EINVAL;
     }
@@ -193,7 +187,8 @@ SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context *context, ibv_gid_entry 
             if (count == max_entries) {
                 return -EINVAL;
             }
-            auto *entry = reinterpret_cast<ibv_gid_entry *>(reinterpret_cast<char *>(entries) + count * size);
+            auto* entry =
+                reinterpret_cast<ibv_gid_entry*>(reinterpret_cast<char*>(entries) + count * size);
             _ibv_query_gid_ex(context, port, static_cast<uint32_t>(index), entry, 0, size);
             ++count;
         }
@@ -201,18 +196,19 @@ SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context *context, ibv_gid_entry 
     return static_cast<ssize_t>(count);
 }
 
-SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context *context, uint8_t port, unsigned int index, int *type)
-{
+SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
+                                      int* type) {
     if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_count(context))) {
         set_error(EINVAL);
         return -1;
     }
-    *type = config_of(context).link_layer == LinkLayer::ethernet ? 1 : 0;  // RoCE v2, or InfiniBand and RoCE v1
+    *type = config_of(context).link_layer == LinkLayer::ethernet
+                ? 1
+                : 0;  // RoCE v2, or InfiniBand and RoCE v1
     return 0;
 }
 
-SOFTHCA_EXPORT int ibv_query_pkey(ibv_context *context, uint8_t port, int index, __be16 *pkey)
-{
+SOFTHCA_EXPORT int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
     if (!valid_port(context, port) || index != 0) {
         set_error(EINVAL);
         return -1;
@@ -221,8 +217,7 @@ SOFTHCA_EXPORT int ibv_query_pkey(ibv_context *context, uint8_t port, int index,
     return 0;
 }
 
-SOFTHCA_EXPORT int ibv_get_pkey_index(ibv_context *context, uint8_t port, __be16 pkey)
-{
+SOFTHCA_EXPORT int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16 pkey) {
     if (!valid_port(context, port) || pkey != 0xffff) {
         set_error(EINVAL);
         return -1;

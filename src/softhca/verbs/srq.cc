@@ -10,11 +10,10 @@ namespace softhca {
 
 namespace {
 
-ibv_srq *make_srq(ibv_context *context, void *srq_context, ibv_pd *pd, ibv_srq_attr *limits_asked, XrcdObject *xrcd,
-                  CqObject *cq)
-{
-    if (inherited(context) || limits_asked->max_wr == 0 || limits_asked->max_wr > limits::kQueueEntries ||
-        limits_asked->max_sge > limits::kSge) {
+ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_attr* limits_asked,
+                  XrcdObject* xrcd, CqObject* cq) {
+    if (inherited(context) || limits_asked->max_wr == 0 ||
+        limits_asked->max_wr > limits::kQueueEntries || limits_asked->max_sge > limits::kSge) {
         set_error(EINVAL);
         return nullptr;
     }
@@ -27,14 +26,14 @@ ibv_srq *make_srq(ibv_context *context, void *srq_context, ibv_pd *pd, ibv_srq_a
         attributes.xrc_domain = xrcd->domain;
         attributes.cq = cq->cq;
     }
-    Srq *srq = Srq::create(adapter_of(context), attributes);
+    Srq* srq = Srq::create(adapter_of(context), attributes);
     if (srq == nullptr) {
         set_error(ENOMEM);
         return nullptr;
     }
     limits_asked->max_wr = srq->shared().ring.capacity;
     limits_asked->max_sge = srq->shared().ring.max_sge;
-    auto *object = new SrqObject;
+    auto* object = new SrqObject;
     object->srq = srq;
     object->xrcd = xrcd;
     object->ibv.context = context;
@@ -53,15 +52,14 @@ ibv_srq *make_srq(ibv_context *context, void *srq_context, ibv_pd *pd, ibv_srq_a
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_srq *ibv_create_srq(ibv_pd *pd, ibv_srq_init_attr *attributes)
-{
+SOFTHCA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
     return make_srq(pd->context, attributes->srq_context, pd, &attributes->attr, nullptr, nullptr);
 }
 
-ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attributes)
-{
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) {
     const uint32_t mask = attributes->comp_mask;
-    constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+    constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+                                IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
     const bool typed = (mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
     const bool xrc = typed && attributes->srq_type == IBV_SRQT_XRC;
     if ((mask & ~kKnown) != 0 || (typed && attributes->srq_type == IBV_SRQT_TM)) {
@@ -79,9 +77,8 @@ ibv_srq *create_srq_ex(ibv_context *context, ibv_srq_init_attr_ex *attributes)
                     xrc ? object_of<CqObject>(attributes->cq) : nullptr);
 }
 
-int get_srq_num(ibv_srq *ibv, uint32_t *number)
-{
-    auto *object = object_of<SrqObject>(ibv);
+int get_srq_num(ibv_srq* ibv, uint32_t* number) {
+    auto* object = object_of<SrqObject>(ibv);
     if (object->xrcd == nullptr) {
         return EINVAL;
     }
@@ -89,13 +86,12 @@ int get_srq_num(ibv_srq *ibv, uint32_t *number)
     return 0;
 }
 
-SOFTHCA_EXPORT int ibv_modify_srq(ibv_srq *ibv, ibv_srq_attr *attributes, int mask)
-{
+SOFTHCA_EXPORT int ibv_modify_srq(ibv_srq* ibv, ibv_srq_attr* attributes, int mask) {
     constexpr int kKnown = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
     if ((mask & ~kKnown) != 0 || inherited(ibv->context)) {
         return EINVAL;
     }
-    Srq &srq = *object_of<SrqObject>(ibv)->srq;
+    Srq& srq = *object_of<SrqObject>(ibv)->srq;
     if ((mask & IBV_SRQ_MAX_WR) != 0) {
         if (attributes->max_wr == 0 || attributes->max_wr > limits::kQueueEntries) {
             return EINVAL;
@@ -108,21 +104,19 @@ SOFTHCA_EXPORT int ibv_modify_srq(ibv_srq *ibv, ibv_srq_attr *attributes, int ma
     return (mask & IBV_SRQ_LIMIT) != 0 ? srq.set_limit(attributes->srq_limit) : 0;
 }
 
-SOFTHCA_EXPORT int ibv_query_srq(ibv_srq *ibv, ibv_srq_attr *attributes)
-{
+SOFTHCA_EXPORT int ibv_query_srq(ibv_srq* ibv, ibv_srq_attr* attributes) {
     if (inherited(ibv->context)) {
         return EINVAL;
     }
-    Srq &srq = *object_of<SrqObject>(ibv)->srq;
+    Srq& srq = *object_of<SrqObject>(ibv)->srq;
     attributes->max_wr = srq.shared().ring.capacity;
     attributes->max_sge = srq.shared().ring.max_sge;
     attributes->srq_limit = srq.limit();
     return 0;
 }
 
-SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq *ibv)
-{
-    auto *object = object_of<SrqObject>(ibv);
+SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq* ibv) {
+    auto* object = object_of<SrqObject>(ibv);
     if (inherited(ibv->context)) {
         return 0;
     }
@@ -133,7 +127,7 @@ SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq *ibv)
         const std::lock_guard lock(adapter_of(ibv->context).engine().run_mutex());
         delete object->srq;
     }
-    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event &event) {
+    Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event& event) {
         return event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == ibv;
     });
     object->async_events.wait();
@@ -145,17 +139,17 @@ SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq *ibv)
     return 0;
 }
 
-int post_srq_recv(ibv_srq *ibv, ibv_recv_wr *wr, ibv_recv_wr **bad_wr)
-{
+int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     if (inherited(ibv->context)) {
         *bad_wr = wr;
         return EINVAL;
     }
-    Srq &srq = *object_of<SrqObject>(ibv)->srq;
+    Srq& srq = *object_of<SrqObject>(ibv)->srq;
     for (; wr != nullptr; wr = wr->next) {
-        const int status = wr->num_sge < 0 ? EINVAL
-                                           : srq.post(wr->wr_id, reinterpret_cast<const Sge *>(wr->sg_list),
-                                                      static_cast<uint32_t>(wr->num_sge));
+        const int status = wr->num_sge < 0
+                               ? EINVAL
+                               : srq.post(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
+                                          static_cast<uint32_t>(wr->num_sge));
         if (status != 0) {
             *bad_wr = wr;
             return status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programs (UCX does) look for the device's node in /dev/infiniband before they use it. There is none; so the few calls
-// that ask about it are answered here, and everything else is passed on.
+// Programs (UCX does) look for the device's node in /dev/infiniband before they use it. There is
+// none; so the few calls that ask about it are answered here, and everything else is passed on.
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,15 +13,13 @@ namespace softhca {
 
 namespace {
 
-bool is_device_node(const char *path)
-{
+bool is_device_node(const char* path) {
     static constexpr char kPrefix[] = "/dev/infiniband/softhca-uverbs";
     return path != nullptr && std::strncmp(path, kPrefix, sizeof kPrefix - 1) == 0;
 }
 
 template <typename Stat>
-int describe_node(Stat *status)
-{
+int describe_node(Stat* status) {
     std::memset(status, 0, sizeof *status);
     status->st_mode = S_IFCHR | 0666;
     status->st_nlink = 1;
@@ -29,35 +27,30 @@ int describe_node(Stat *status)
 }
 
 template <typename Function>
-Function *next(const char *name)
-{
-    return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
+Function* next(const char* name) {
+    return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
 }  // namespace
 
-SOFTHCA_EXPORT int stat(const char *path, struct stat *status)
-{
-    static auto *const real = next<int(const char *, struct stat *)>("stat");
+SOFTHCA_EXPORT int stat(const char* path, struct stat* status) {
+    static auto* const real = next<int(const char*, struct stat*)>("stat");
     return is_device_node(path) ? describe_node(status) : real(path, status);
 }
 
-SOFTHCA_EXPORT int stat64(const char *path, struct stat64 *status)
-{
-    static auto *const real = next<int(const char *, struct stat64 *)>("stat64");
+SOFTHCA_EXPORT int stat64(const char* path, struct stat64* status) {
+    static auto* const real = next<int(const char*, struct stat64*)>("stat64");
     return is_device_node(path) ? describe_node(status) : real(path, status);
 }
 
-SOFTHCA_EXPORT int __xstat(int version, const char *path, struct stat *status);
-SOFTHCA_EXPORT int __xstat(int version, const char *path, struct stat *status)
-{
-    static auto *const real = next<int(int, const char *, struct stat *)>("__xstat");
+SOFTHCA_EXPORT int __xstat(int version, const char* path, struct stat* status);
+SOFTHCA_EXPORT int __xstat(int version, const char* path, struct stat* status) {
+    static auto* const real = next<int(int, const char*, struct stat*)>("__xstat");
     return is_device_node(path) ? describe_node(status) : real(version, path, status);
 }
 
-SOFTHCA_EXPORT int access(const char *path, int mode)
-{
-    static auto *const real = next<int(const char *, int)>("access");
+SOFTHCA_EXPORT int access(const char* path, int mode) {
+    static auto* const real = next<int(const char*, int)>("access");
     return is_device_node(path) ? 0 : real(path, mode);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Posting by calls: work requests are built in the send queue's own entries, and become posted together.
+// Posting by calls: work requests are built in the send queue's own entries, and become posted
+// together.
 #include "verbs/wr_api.h"
 
 #include <cstring>
@@ -29,21 +30,22 @@ constexpr Operation kOperations[] = {
     {IBV_QP_EX_WITH_SEND_WITH_INV, WrOpcode::send_invalidate},
 };
 
-QpObject &object_of_qp(ibv_qp_ex *qp) { return *object_of<QpObject>(qp); }
+QpObject& object_of_qp(ibv_qp_ex* qp) {
+    return *object_of<QpObject>(qp);
+}
 
-/// The request being built, or nullptr once something was wrong: then the rest is ignored until wr_complete.
-Wqe *last(QpObject &object)
-{
+/// The request being built, or nullptr once something was wrong: then the rest is ignored until
+/// wr_complete.
+Wqe* last(QpObject& object) {
     return object.build_error != 0 || object.building.empty() ? nullptr : object.building.back();
 }
 
-Wqe *begin(ibv_qp_ex *qp, WrOpcode opcode)
-{
-    QpObject &object = object_of_qp(qp);
+Wqe* begin(ibv_qp_ex* qp, WrOpcode opcode) {
+    QpObject& object = object_of_qp(qp);
     if (object.build_error != 0) {
         return nullptr;
     }
-    Wqe *wqe = object.qp->reserve_send(object.building.size());
+    Wqe* wqe = object.qp->reserve_send(object.building.size());
     if (wqe == nullptr || !transport_has(object.qp->attributes().type, opcode)) {
         object.build_error = wqe == nullptr ? ENOMEM : EINVAL;
         return nullptr;
@@ -55,85 +57,89 @@ Wqe *begin(ibv_qp_ex *qp, WrOpcode opcode)
     return wqe;
 }
 
-void begin_rdma(ibv_qp_ex *qp, WrOpcode opcode, uint32_t rkey, uint64_t address)
-{
-    if (Wqe *wqe = begin(qp, opcode)) {
+void begin_rdma(ibv_qp_ex* qp, WrOpcode opcode, uint32_t rkey, uint64_t address) {
+    if (Wqe* wqe = begin(qp, opcode)) {
         wqe->rkey = rkey;
         wqe->remote_address = address;
     }
 }
 
-void begin_with_imm(ibv_qp_ex *qp, WrOpcode opcode, uint32_t imm)
-{
-    if (Wqe *wqe = begin(qp, opcode)) {
+void begin_with_imm(ibv_qp_ex* qp, WrOpcode opcode, uint32_t imm) {
+    if (Wqe* wqe = begin(qp, opcode)) {
         wqe->imm = imm;
     }
 }
 
-void rdma_write(ibv_qp_ex *qp, uint32_t rkey, uint64_t address) { begin_rdma(qp, WrOpcode::rdma_write, rkey, address); }
-void rdma_read(ibv_qp_ex *qp, uint32_t rkey, uint64_t address) { begin_rdma(qp, WrOpcode::rdma_read, rkey, address); }
+void rdma_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
+    begin_rdma(qp, WrOpcode::rdma_write, rkey, address);
+}
+void rdma_read(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
+    begin_rdma(qp, WrOpcode::rdma_read, rkey, address);
+}
 
-void rdma_write_imm(ibv_qp_ex *qp, uint32_t rkey, uint64_t address, __be32 imm)
-{
+void rdma_write_imm(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, __be32 imm) {
     begin_rdma(qp, WrOpcode::rdma_write_imm, rkey, address);
-    if (Wqe *wqe = last(object_of_qp(qp))) {
+    if (Wqe* wqe = last(object_of_qp(qp))) {
         wqe->imm = imm;
     }
 }
 
-void begin_atomic(ibv_qp_ex *qp, WrOpcode opcode, uint32_t rkey, uint64_t address, uint64_t compare_add, uint64_t swap)
-{
+void begin_atomic(ibv_qp_ex* qp, WrOpcode opcode, uint32_t rkey, uint64_t address,
+                  uint64_t compare_add, uint64_t swap) {
     begin_rdma(qp, opcode, rkey, address);
-    if (Wqe *wqe = last(object_of_qp(qp))) {
+    if (Wqe* wqe = last(object_of_qp(qp))) {
         wqe->compare_add = compare_add;
         wqe->swap = swap;
         wqe->length = sizeof(uint64_t);
     }
 }
 
-void atomic_cmp_swp(ibv_qp_ex *qp, uint32_t rkey, uint64_t address, uint64_t compare, uint64_t swap)
-{
+void atomic_cmp_swp(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t compare,
+                    uint64_t swap) {
     begin_atomic(qp, WrOpcode::compare_swap, rkey, address, compare, swap);
 }
 
-void atomic_fetch_add(ibv_qp_ex *qp, uint32_t rkey, uint64_t address, uint64_t add)
-{
+void atomic_fetch_add(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t add) {
     begin_atomic(qp, WrOpcode::fetch_add, rkey, address, add, 0);
 }
 
-void send(ibv_qp_ex *qp) { begin(qp, WrOpcode::send); }
-void send_imm(ibv_qp_ex *qp, __be32 imm) { begin_with_imm(qp, WrOpcode::send_imm, imm); }
-void send_inv(ibv_qp_ex *qp, uint32_t rkey) { begin_with_imm(qp, WrOpcode::send_invalidate, rkey); }
-void local_inv(ibv_qp_ex *qp, uint32_t rkey) { begin_with_imm(qp, WrOpcode::local_invalidate, rkey); }
+void send(ibv_qp_ex* qp) {
+    begin(qp, WrOpcode::send);
+}
+void send_imm(ibv_qp_ex* qp, __be32 imm) {
+    begin_with_imm(qp, WrOpcode::send_imm, imm);
+}
+void send_inv(ibv_qp_ex* qp, uint32_t rkey) {
+    begin_with_imm(qp, WrOpcode::send_invalidate, rkey);
+}
+void local_inv(ibv_qp_ex* qp, uint32_t rkey) {
+    begin_with_imm(qp, WrOpcode::local_invalidate, rkey);
+}
 
-void bind_window(ibv_qp_ex *qp, ibv_mw *mw, uint32_t rkey, const ibv_mw_bind_info *info)
-{
-    Wqe *wqe = begin(qp, WrOpcode::bind_mw);
+void bind_window(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
+    Wqe* wqe = begin(qp, WrOpcode::bind_mw);
     if (wqe != nullptr) {
         object_of_qp(qp).build_error = fill_bind(*wqe, mw, rkey, *info);
     }
 }
 
-void set_ud_addr(ibv_qp_ex *qp, ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
-{
-    if (Wqe *wqe = last(object_of_qp(qp))) {
+void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
+    if (Wqe* wqe = last(object_of_qp(qp))) {
         wqe->destination = object_of<AhObject>(ah)->destination;
         wqe->remote_qp = remote_qpn;
         wqe->qkey = remote_qkey;
     }
 }
 
-void set_xrc_srqn(ibv_qp_ex *qp, uint32_t number)
-{
-    if (Wqe *wqe = last(object_of_qp(qp))) {
+void set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
+    if (Wqe* wqe = last(object_of_qp(qp))) {
         wqe->srq = number;
     }
 }
 
-void set_inline_data_list(ibv_qp_ex *qp, size_t count, const ibv_data_buf *list)
-{
-    QpObject &object = object_of_qp(qp);
-    Wqe *wqe = last(object);
+void set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list) {
+    QpObject& object = object_of_qp(qp);
+    Wqe* wqe = last(object);
     if (wqe == nullptr) {
         return;
     }
@@ -147,23 +153,21 @@ void set_inline_data_list(ibv_qp_ex *qp, size_t count, const ibv_data_buf *list)
     }
     wqe->is_inline = true;
     wqe->length = static_cast<uint32_t>(length);
-    char *to = wqe->inline_data();
+    char* to = wqe->inline_data();
     for (size_t i = 0; i < count; ++i) {
         std::memcpy(to, list[i].addr, list[i].length);
         to += list[i].length;
     }
 }
 
-void set_inline_data(ibv_qp_ex *qp, void *address, size_t length)
-{
+void set_inline_data(ibv_qp_ex* qp, void* address, size_t length) {
     const ibv_data_buf buffer{address, length};
     set_inline_data_list(qp, 1, &buffer);
 }
 
-void set_sge_list(ibv_qp_ex *qp, size_t count, const ibv_sge *list)
-{
-    QpObject &object = object_of_qp(qp);
-    Wqe *wqe = last(object);
+void set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
+    QpObject& object = object_of_qp(qp);
+    Wqe* wqe = last(object);
     if (wqe == nullptr) {
         return;
     }
@@ -179,29 +183,26 @@ void set_sge_list(ibv_qp_ex *qp, size_t count, const ibv_sge *list)
     if (wqe->opcode != WrOpcode::compare_swap && wqe->opcode != WrOpcode::fetch_add) {
         wqe->length = static_cast<uint32_t>(length);
     }
-    std::copy(list, list + count, reinterpret_cast<ibv_sge *>(wqe->sges()));
+    std::copy(list, list + count, reinterpret_cast<ibv_sge*>(wqe->sges()));
 }
 
-void set_sge(ibv_qp_ex *qp, uint32_t lkey, uint64_t address, uint32_t length)
-{
+void set_sge(ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
     const ibv_sge sge{address, length, lkey};
     set_sge_list(qp, 1, &sge);
 }
 
-void start(ibv_qp_ex *qp)
-{
-    QpObject &object = object_of_qp(qp);
+void start(ibv_qp_ex* qp) {
+    QpObject& object = object_of_qp(qp);
     object.qp->post_mutex.lock();
     object.building.clear();
     object.build_error = can_post_send(object.qp->state()) ? 0 : EINVAL;
 }
 
-int complete(ibv_qp_ex *qp)
-{
-    QpObject &object = object_of_qp(qp);
+int complete(ibv_qp_ex* qp) {
+    QpObject& object = object_of_qp(qp);
     const int status = object.build_error;
     if (status == 0) {
-        for (Wqe *wqe : object.building) {
+        for (Wqe* wqe : object.building) {
             object.qp->commit_send(*wqe);
         }
     }
@@ -213,18 +214,16 @@ int complete(ibv_qp_ex *qp)
     return status;
 }
 
-void abandon(ibv_qp_ex *qp)
-{
-    QpObject &object = object_of_qp(qp);
+void abandon(ibv_qp_ex* qp) {
+    QpObject& object = object_of_qp(qp);
     object.building.clear();
     object.qp->post_mutex.unlock();
 }
 
 }  // namespace
 
-bool send_ops_supported(ibv_qp_type type, uint64_t operations)
-{
-    for (const Operation &operation : kOperations) {
+bool send_ops_supported(ibv_qp_type type, uint64_t operations) {
+    for (const Operation& operation : kOperations) {
         if (transport_has(static_cast<QpType>(type), operation.opcode)) {
             operations &= ~operation.bit;
         }
@@ -232,9 +231,8 @@ bool send_ops_supported(ibv_qp_type type, uint64_t operations)
     return operations == 0;
 }
 
-void add_send_ops(QpObject &object, uint64_t operations)
-{
-    ibv_qp_ex &qp = object.ibv;
+void add_send_ops(QpObject& object, uint64_t operations) {
+    ibv_qp_ex& qp = object.ibv;
     object.extended = true;
     object.building.reserve(object.qp->send_capacity());
     const auto offered = [operations](uint64_t bit) { return (operations & bit) != 0; };
@@ -247,7 +245,8 @@ void add_send_ops(QpObject &object, uint64_t operations)
     qp.wr_local_inv = offered(IBV_QP_EX_WITH_LOCAL_INV) ? local_inv : nullptr;
     qp.wr_bind_mw = offered(IBV_QP_EX_WITH_BIND_MW) ? bind_window : nullptr;
     qp.wr_atomic_cmp_swp = offered(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP) ? atomic_cmp_swp : nullptr;
-    qp.wr_atomic_fetch_add = offered(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD) ? atomic_fetch_add : nullptr;
+    qp.wr_atomic_fetch_add =
+        offered(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD) ? atomic_fetch_add : nullptr;
     qp.wr_set_ud_addr = set_ud_addr;
     qp.wr_set_xrc_srqn = set_xrc_srqn;
     qp.wr_set_inline_data = set_inline_data;

@@ -9,11 +9,11 @@
 
 namespace softhca {
 
-ibv_xrcd *open_xrcd(ibv_context *context, ibv_xrcd_init_attr *attributes)
-{
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) {
     constexpr uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     constexpr int kFlags = O_CREAT | O_EXCL;
-    if (inherited(context) || (attributes->comp_mask & kNeeded) != kNeeded || (attributes->oflags & ~kFlags) != 0) {
+    if (inherited(context) || (attributes->comp_mask & kNeeded) != kNeeded ||
+        (attributes->oflags & ~kFlags) != 0) {
         set_error(EINVAL);
         return nullptr;
     }
@@ -30,21 +30,21 @@ ibv_xrcd *open_xrcd(ibv_context *context, ibv_xrcd_init_attr *attributes)
         return nullptr;
     }
     uint32_t domain;
-    const int status = open_domain(adapter_of(context).host(), Context::of(context)->device->index, file,
-                                   (attributes->oflags & O_CREAT) != 0, (attributes->oflags & O_EXCL) != 0, &domain);
+    const int status = open_domain(adapter_of(context).host(), Context::of(context)->device->index,
+                                   file, (attributes->oflags & O_CREAT) != 0,
+                                   (attributes->oflags & O_EXCL) != 0, &domain);
     if (status != 0) {
         set_error(status);
         return nullptr;
     }
-    auto *xrcd = new XrcdObject;
+    auto* xrcd = new XrcdObject;
     xrcd->ibv.context = context;
     xrcd->domain = domain;
     return &xrcd->ibv;
 }
 
-int close_xrcd(ibv_xrcd *ibv)
-{
-    auto *xrcd = object_of<XrcdObject>(ibv);
+int close_xrcd(ibv_xrcd* ibv) {
+    auto* xrcd = object_of<XrcdObject>(ibv);
     if (inherited(ibv->context)) {
         return 0;
     }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A reliable connection between the two processes.
+#pragma once
+
+#include "device.h"
+#include "peer.h"
+
+namespace softhca::bench {
+
+struct DestroyCq {
+    void operator()(ibv_cq* cq) const { ibv_destroy_cq(cq); }
+};
+struct DestroyQp {
+    void operator()(ibv_qp* qp) const { ibv_destroy_qp(qp); }
+};
+
+class Link {
+  public:
+    static constexpr uint32_t kDepth = 128;  ///< of the send queue and of the receive queue
+
+    /// Connects. The first half of the memory is what messages come from, the second half where
+    /// they go to; it stays the caller's. Both processes call it at the same time.
+    Link(Device& device, Peer& peer, int gid_index, char* memory, size_t size);
+
+    char* out() { return memory_; }
+    char* in() { return memory_ + half_; }
+    size_t half() const { return half_; }
+    uint64_t remote_in() const { return remote_.in; }
+    uint64_t remote_out() const { return remote_.in - half_; }
+
+    /// Posts one signaled request for `length` bytes at `offset` of out() and of the peer's in();
+    /// a read brings the peer's out() to in(). Waits for room in the send queue.
+    void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length);
+    /// Takes what completions of requests there are; how many. Throws if one failed.
+    int reap();
+    /// Waits until at most so many requests are under way.
+    void reap_until(uint32_t outstanding);
+    uint32_t outstanding() const { return outstanding_; }
+
+    void post_receive(uint64_t offset, uint32_t length);
+    /// Takes what completions of receives there are; how many.
+    int reap_receives();
+
+    /// The last word that went back and forth. Only grows, so that what other messages leave in
+    /// memory is never taken for the next word.
+    uint64_t sequence = 0;
+
+  private:
+    struct Address {
+        uint16_t lid;
+        ibv_gid gid;
+        uint32_t qp_number;
+        uint32_t key;
+        uint64_t in;
+    };
+    std::unique_ptr<ibv_cq, DestroyCq> make_cq(Device& device);
+    void make_qp(Device& device);
+    void connect(Device& device, int gid_index);
+
+    char* const memory_;
+    const size_t half_;
+    UniqueMr mr_;
+    std::unique_ptr<ibv_cq, DestroyCq> send_cq_;
+    std::unique_ptr<ibv_cq, DestroyCq> receive_cq_;
+    std::unique_ptr<ibv_qp, DestroyQp> qp_;
+    Address remote_ = {};
+    uint32_t inline_limit_ = 0;
+    uint32_t outstanding_ = 0;
+};
+
+}  // namespace softhca::bench

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the timing model promises, and what is measured.
+#include <functional>
+
+#include "core/nic_model.h"
+#include "latency.h"
+#include "lateness.h"
+#include "series.h"
+#include "session.h"
+#include "settings.h"
+#include "stream.h"
+
+namespace softhca::bench {
+namespace {
+
+constexpr uint32_t kWord = 8;
+constexpr uint32_t kWindow = 16;
+constexpr uint32_t kGapWindow = 64;
+constexpr uint64_t kBytes = 16 << 20;      ///< of a bandwidth sample
+constexpr uint64_t kGapMessages = 2000;    ///< of a gap sample
+constexpr uint64_t kMaxTrips = 1000;       ///< in a round
+constexpr int kRegistrations = 5;          ///< in a round
+
+NicParameters model_of_environment() {
+    Settings settings;
+    parse_settings(settings, [](const char* name) -> const char* { return std::getenv(name); });
+    return settings.nic;
+}
+
+/// One thing to be measured in rounds, and what the model says of it.
+struct Item {
+    std::string label;
+    const char* unit;
+    double model;  ///< kNone: says nothing
+    std::function<Samples()> measure;
+    Series series = {};
+    Series late = {};
+};
+
+class ModelSection {
+  public:
+    explicit ModelSection(Session& session)
+        : session_(session),
+          nic_(model_of_environment()),
+          memory_(Memory::Kind::private_, kMemory),
+          registered_(Memory::Kind::private_, size_t{16} << 20),
+          link_(session.device, session.peer, session.options.gid_index, memory_.data(), kMemory),
+          shared_(session.device, session.peer, session.options.gid_index, session.shared_half(),
+                  kMemory) {
+        add_latencies();
+        add_bandwidths();
+        add_gaps();
+        add_registrations();
+    }
+    void run();
+
+  private:
+    void add(std::string label, const char* unit, double model, std::function<Samples()> measure) {
+        items_.push_back({std::move(label), unit, nic_.modelled() ? model : kNone,
+                          std::move(measure)});
+    }
+    void add_latencies();
+    void add_bandwidths();
+    void add_gaps();
+    void add_registrations();
+    /// A stream's sample: ns from message to message.
+    double spacing(Link& link, const Stream& stream) {
+        return message_spacing(session_.peer, link, stream);
+    }
+    Samples time_registrations(size_t size);
+
+    Session& session_;
+    const NicParameters nic_;
+    Memory memory_;
+    Memory registered_;
+    Link link_;
+    Link shared_;
+    std::vector<Item> items_;
+};
+
+void ModelSection::add_latencies() {
+    const uint64_t trips = std::min(session_.options.iterations, kMaxTrips);
+    const double arrival = static_cast<double>(nic_.latency_ns + transmit_ns(nic_, kWord)) / 1000;
+    const double completion = arrival + static_cast<double>(nic_.completion_ns) / 1000;
+    add("8 B send/recv, CQ polled, half round trip", "us", completion,
+        [=, this] { return send_latency(session_.peer, link_, trips); });
+    add("8 B write, memory and CQ polled, half round trip", "us", arrival, [=, this] {
+        return write_latency(session_.peer, link_, trips, Waiting::polls_completions_too);
+    });
+    add("8 B write, only memory polled, half round trip", "us", arrival, [=, this] {
+        return write_latency(session_.peer, link_, trips, Waiting::polls_memory);
+    });
+    add("8 B write, shared memory, half round trip", "us", arrival, [=, this] {
+        return write_latency(session_.peer, shared_, trips, Waiting::polls_completions_too);
+    });
+}
+
+void ModelSection::add_bandwidths() {
+    for (const auto& [opcode, name] : {std::pair(IBV_WR_RDMA_WRITE, " write, stream"),
+                                       std::pair(IBV_WR_SEND, " send, stream"),
+                                       std::pair(IBV_WR_RDMA_READ, " read, stream")}) {
+        for (const uint32_t size : {64U << 10, 1U << 20}) {
+            const auto turn = static_cast<double>(transmit_ns(nic_, size) + nic_.gap_ns);
+            const Stream stream{opcode, size, kWindow, kBytes / size};
+            add((size < 1 << 20 ? "64 KiB" : "1 MiB") + std::string(name), "GB/s", size / turn,
+                [=, this] { return Samples{size / spacing(link_, stream)}; });
+        }
+    }
+}
+
+void ModelSection::add_gaps() {
+    const auto turn = static_cast<double>(transmit_ns(nic_, kWord) + nic_.gap_ns) / 1000;
+    const auto add_gap = [&](const char* label, Link* link, ibv_wr_opcode opcode) {
+        const Stream stream{opcode, kWord, kGapWindow, kGapMessages};
+        add(label, "us", turn, [=, this] { return Samples{spacing(*link, stream) / 1000}; });
+    };
+    add_gap("8 B writes, from one to the next", &link_, IBV_WR_RDMA_WRITE);
+    add_gap("8 B sends, from one to the next", &link_, IBV_WR_SEND);
+    add_gap("8 B writes, shared memory, from one to the next", &shared_, IBV_WR_RDMA_WRITE);
+    add_gap("8 B sends, shared memory, from one to the next", &shared_, IBV_WR_SEND);
+}
+
+Samples ModelSection::time_registrations(size_t size) {
+    session_.peer.meet();
+    Samples samples;
+    for (int i = 0; session_.peer.measures() && i < kRegistrations; ++i) {
+        const uint64_t begin = now_ns();
+        const UniqueMr mr = session_.device.register_memory(registered_.data(), size);
+        samples.push_back(static_cast<double>(now_ns() - begin) / 1000);
+    }
+    session_.peer.meet();
+    return samples;
+}
+
+void ModelSection::add_registrations() {
+    for (const auto& [size, name] :
+         {std::pair(size_t{4} << 10, "4 KiB"), std::pair(size_t{64} << 10, "64 KiB"),
+          std::pair(size_t{1} << 20, "1 MiB"), std::pair(size_t{16} << 20, "16 MiB")}) {
+        add(std::string(name) + " registration", "us",
+            static_cast<double>(registration_time_ns(nic_, size)) / 1000,
+            [=, this] { return time_registrations(size); });
+    }
+}
+
+void ModelSection::run() {
+    LatenessWatch lateness;
+    for (int round = 0; round < session_.options.rounds; ++round) {
+        for (Item& item : items_) {
+            const Samples samples = item.measure();
+            session_.peer.meet();
+            const double late = lateness.share();
+            if (!session_.peer.measures()) continue;
+            item.series.add(samples);
+            if (is_set(late)) item.late.add(late);
+        }
+    }
+    for (const Item& item : items_) {
+        if (item.series.all.empty()) continue;
+        Row row = make_row(item.label, item.unit, item.series.all);
+        row.model = item.model;
+        if (!item.late.all.empty()) row.late_share = median(item.late.all);
+        session_.report(row);
+    }
+}
+
+}  // namespace
+
+void measure_model(Session& session) {
+    ModelSection(session).run();
+}
+
+}  // namespace softhca::bench

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "stream.h"
+
+#include <sys/uio.h>
+
+#include "receives.h"
+
+namespace softhca::bench {
+namespace {
+
+/// Notes when messages were done, some at a time.
+class Pace {
+  public:
+    void done(int messages) {
+        if (messages == 0) return;
+        last_ = now_ns();
+        if (all_ == 0) {
+            first_ = last_;
+            first_messages_ = messages;
+        }
+        all_ += messages;
+    }
+    double spacing() const {
+        return static_cast<double>(last_ - first_) / static_cast<double>(all_ - first_messages_);
+    }
+
+  private:
+    uint64_t first_ = 0;
+    uint64_t last_ = 0;
+    int64_t first_messages_ = 0;
+    int64_t all_ = 0;
+};
+
+double run(Link& link, const Stream& stream) {
+    Pace pace;
+    for (uint64_t i = 0; i < stream.count; ++i) {
+        Patience patience("a completion");
+        while (link.outstanding() >= stream.window) {
+            const int got = link.reap();
+            if (got == 0) patience.spend();
+            pace.done(got);
+        }
+        link.post(stream.opcode, place_of(i, stream.size, stream.window, link.half()), stream.size);
+    }
+    Patience patience("the last completions");
+    while (link.outstanding() != 0) {
+        const int got = link.reap();
+        if (got == 0) patience.spend();
+        pace.done(got);
+    }
+    return pace.spacing();
+}
+
+}  // namespace
+
+double message_spacing(Peer& peer, Link& link, const Stream& stream) {
+    const bool receives = !peer.measures() && stream.opcode == IBV_WR_SEND;
+    Receives incoming(link, stream.size, receives ? stream.count : 0);
+    peer.meet();
+    const double spacing = peer.measures() ? run(link, stream) : 0;
+    Patience patience("messages");
+    while (!incoming.all_taken()) {
+        if (incoming.take() == 0) patience.spend();
+        incoming.refill();
+    }
+    peer.meet();
+    return spacing;
+}
+
+double copy_spacing(Peer& peer, Link& link, const Stream& stream) {
+    peer.meet();
+    Pace pace;
+    const bool reads = stream.opcode == IBV_WR_RDMA_READ;
+    for (uint64_t i = 0; peer.measures() && i < stream.count; ++i) {
+        const uint64_t place = place_of(i, stream.size, stream.window, link.half());
+        iovec mine{(reads ? link.in() : link.out()) + place, stream.size};
+        const uint64_t there = (reads ? link.remote_out() : link.remote_in()) + place;
+        iovec theirs{reinterpret_cast<void*>(there), stream.size};
+        const ssize_t moved = reads ? ::process_vm_readv(peer.pid(), &mine, 1, &theirs, 1, 0)
+                                    : ::process_vm_writev(peer.pid(), &mine, 1, &theirs, 1, 0);
+        if (moved != static_cast<ssize_t>(stream.size)) throw call_failed("process_vm");
+        pace.done(1);
+    }
+    peer.meet();
+    return peer.measures() ? pace.spacing() : 0;
+}
+
+}  // namespace softhca::bench
