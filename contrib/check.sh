@@ -45,7 +45,8 @@ run_tests() {
     shift
     say "testing in $folder"
     find "$folder/test" -name '*.trs' -delete
-    make -C "$folder" -s check "$@" || status=$?
+    # First the test programs, all processors at work; then the tests, one after the other.
+    make -C "$folder" -s -j"$(nproc)" check TESTS= && make -C "$folder" -s check "$@" || status=$?
     count "$folder"
     # make failed, and not because of a test.
     [ $status = 0 ] || [ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
@@ -55,6 +56,6 @@ install_packages
 build build/check --enable-werror
 run_tests build/check
 if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
-    build build/check-sanitize --enable-werror --enable-sanitizers
+    build build/check-sanitize --enable-werror --enable-sanitizers CXXFLAGS='-g -O1'
     run_tests build/check-sanitize "TESTS=unit.sh conformance_inline.sh conformance_thread.sh"
 fi

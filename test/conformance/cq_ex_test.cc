@@ -108,8 +108,7 @@ TEST_F(CqExTest, EndedIterationGoesOnWhereItStopped) {
 
 TEST_F(CqExTest, FieldsOfAReceiveAreThoseOfTheMessage) {
     ASSERT_EQ(RecvWr(77).sge(mem_.sge(0, 100)).post(a_), 0);
-    ASSERT_EQ(
-        SendWr(IBV_WR_SEND_WITH_IMM, 1).sge(mem_.sge(200, 60)).imm(0xabcd1234).post(b_), 0);
+    ASSERT_EQ(SendWr(IBV_WR_SEND_WITH_IMM, 1).sge(mem_.sge(200, 60)).imm(0xabcd1234).post(b_), 0);
     ASSERT_EQ(start(), 0);
     EXPECT_EQ(ex_->wr_id, 77u);
     EXPECT_EQ(ex_->status, IBV_WC_SUCCESS);

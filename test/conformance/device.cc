@@ -32,9 +32,13 @@ milliseconds deadline() {
     return value;
 }
 
-void fail(const std::string& what) { throw std::runtime_error(what); }
+void fail(const std::string& what) {
+    throw std::runtime_error(what);
+}
 
-void fail_errno(const std::string& what) { fail(what + ": " + std::strerror(errno)); }
+void fail_errno(const std::string& what) {
+    fail(what + ": " + std::strerror(errno));
+}
 
 bool is_unsupported(int error) {
     return error == EOPNOTSUPP || error == ENOSYS || error == ENOTSUP;
@@ -46,7 +50,9 @@ void Release::operator()(ibv_context* object) const {
 void Release::operator()(ibv_pd* object) const {
     released(ibv_dealloc_pd(object), "ibv_dealloc_pd");
 }
-void Release::operator()(ibv_mr* object) const { released(ibv_dereg_mr(object), "ibv_dereg_mr"); }
+void Release::operator()(ibv_mr* object) const {
+    released(ibv_dereg_mr(object), "ibv_dereg_mr");
+}
 void Release::operator()(ibv_mw* object) const {
     released(ibv_dealloc_mw(object), "ibv_dealloc_mw");
 }
@@ -151,11 +157,12 @@ Srq make_srq(ibv_pd* pd, uint32_t max_wr, uint32_t max_sge) {
     return srq;
 }
 
-void Region::Unmap::operator()(uint8_t* memory) const { munmap(memory, size); }
+void Region::Unmap::operator()(uint8_t* memory) const {
+    munmap(memory, size);
+}
 
 Region::Region(ibv_pd* pd, std::size_t size, int access) {
-    void* memory =
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail_errno("mmap");
     memory_ = {static_cast<uint8_t*>(memory), Unmap{size}};
     mr_.reset(ibv_reg_mr(pd, memory, size, access));

@@ -74,8 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(AccessCase{0, true}, AccessCase{IBV_ACCESS_LOCAL_WRITE, true},
                     AccessCase{IBV_ACCESS_REMOTE_READ, true},
                     AccessCase{IBV_ACCESS_REMOTE_WRITE, false},
-                    AccessCase{IBV_ACCESS_REMOTE_ATOMIC, false},
-                    AccessCase{kRemoteAccess, false}, AccessCase{kAllAccess, true},
+                    AccessCase{IBV_ACCESS_REMOTE_ATOMIC, false}, AccessCase{kRemoteAccess, false},
+                    AccessCase{kAllAccess, true},
                     AccessCase{kAllAccess | IBV_ACCESS_RELAXED_ORDERING, true},
                     AccessCase{IBV_ACCESS_LOCAL_WRITE | (1 << 19), false}),
     [](const auto& test) { return "Access" + std::to_string(test.param.access); });

@@ -13,10 +13,9 @@ constexpr int kWindowed = kAllAccess | IBV_ACCESS_MW_BIND;
 class MwTest : public VerbsTest, public testing::WithParamInterface<ibv_mw_type> {
   protected:
     void SetUp() override {
-        const unsigned needed =
-            type() == IBV_MW_TYPE_1
-                ? unsigned{IBV_DEVICE_MEM_WINDOW}
-                : unsigned{IBV_DEVICE_MEM_WINDOW_TYPE_2A} | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+        const unsigned needed = type() == IBV_MW_TYPE_1 ? unsigned{IBV_DEVICE_MEM_WINDOW}
+                                                        : unsigned{IBV_DEVICE_MEM_WINDOW_TYPE_2A} |
+                                                              IBV_DEVICE_MEM_WINDOW_TYPE_2B;
         if (!(hca_.attr().device_cap_flags & needed)) GTEST_SKIP() << "no such memory windows";
         mw_.reset(ibv_alloc_mw(pd_.get(), type()));
         ASSERT_NE(mw_, nullptr);
@@ -25,8 +24,7 @@ class MwTest : public VerbsTest, public testing::WithParamInterface<ibv_mw_type>
     ibv_mw_type type() const { return GetParam(); }
 
     // Posts the bind of [offset, offset + length) with id 50.
-    int post_bind(const Region& region, std::size_t offset, std::size_t length,
-                  unsigned access) {
+    int post_bind(const Region& region, std::size_t offset, std::size_t length, unsigned access) {
         ibv_mw_bind_info info{};
         info.mr = region.mr();
         info.addr = region.addr(offset);

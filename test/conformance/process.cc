@@ -77,7 +77,9 @@ bool reap(pid_t pid, Clock::time_point end, int& status) {
 
 }  // namespace
 
-bool is_team_process() { return own_role() >= 0; }
+bool is_team_process() {
+    return own_role() >= 0;
+}
 
 Link::~Link() {
     if (fd_ >= 0) close(fd_);

@@ -9,13 +9,19 @@
 namespace conformance {
 namespace {
 
-bool is_connected_type(ibv_qp_type type) { return type != IBV_QPT_UD; }
+bool is_connected_type(ibv_qp_type type) {
+    return type != IBV_QPT_UD;
+}
 
 // The types whose responder answers: they need responder resources and an RNR timer.
-bool answers(ibv_qp_type type) { return type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV; }
+bool answers(ibv_qp_type type) {
+    return type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
+}
 
 // The types whose requester is answered: they retry.
-bool retries(ibv_qp_type type) { return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND; }
+bool retries(ibv_qp_type type) {
+    return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
+}
 
 }  // namespace
 
@@ -165,12 +171,18 @@ Pair::Pair(const Hca& hca, ibv_pd* pd, const QpSpec& of_a, const QpSpec& of_b, s
 
 const char* transport_name(ibv_qp_type type) {
     switch (type) {
-        case IBV_QPT_RC: return "RC";
-        case IBV_QPT_UC: return "UC";
-        case IBV_QPT_UD: return "UD";
-        case IBV_QPT_XRC_SEND: return "XRC_SEND";
-        case IBV_QPT_XRC_RECV: return "XRC_RECV";
-        default: return "other";
+        case IBV_QPT_RC:
+            return "RC";
+        case IBV_QPT_UC:
+            return "UC";
+        case IBV_QPT_UD:
+            return "UD";
+        case IBV_QPT_XRC_SEND:
+            return "XRC_SEND";
+        case IBV_QPT_XRC_RECV:
+            return "XRC_RECV";
+        default:
+            return "other";
     }
 }
 

@@ -59,7 +59,9 @@ ibv_qp_init_attr init_attr(const QpSpec& spec, ibv_cq* send_cq, ibv_cq* recv_cq)
 Qp make_qp(ibv_pd* pd, const QpSpec& spec, ibv_cq* send_cq, ibv_cq* recv_cq);
 
 ibv_qp_state state_of(ibv_qp* qp);
-inline ibv_qp_state state_of(const Qp& qp) { return state_of(qp.get()); }
+inline ibv_qp_state state_of(const Qp& qp) {
+    return state_of(qp.get());
+}
 
 // Waits until the queue pair is in `state`.
 testing::AssertionResult reaches(ibv_qp* qp, ibv_qp_state state);

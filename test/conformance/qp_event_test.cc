@@ -14,8 +14,8 @@ using QpEventTest = VerbsTest;
 TEST_F(QpEventTest, FirstPacketBeforeReadyToSendEstablishesCommunication) {
     Endpoint a(hca_, pd_.get());
     Endpoint b(hca_, pd_.get());
-    apply_all(b.qp.get(), {to_init(hca_, b.spec),
-                           to_rtr(hca_, b.spec, as_peer(hca_, a.qp.get(), a.spec))});
+    apply_all(b.qp.get(),
+              {to_init(hca_, b.spec), to_rtr(hca_, b.spec, as_peer(hca_, a.qp.get(), a.spec))});
     bring_up(hca_, a.qp.get(), a.spec, as_peer(hca_, b.qp.get(), b.spec));
     ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1).post(a.qp), 0);
     EXPECT_TRUE(next_are(a.send_cq, {1}));

@@ -23,12 +23,17 @@ bool is_legal(ibv_qp_state from, ibv_qp_state to) {
     if (to == IBV_QPS_RESET) return true;
     if (to == IBV_QPS_ERR) return from != IBV_QPS_RESET;
     switch (from) {
-        case IBV_QPS_RESET: return to == IBV_QPS_INIT;
-        case IBV_QPS_INIT: return to == IBV_QPS_INIT || to == IBV_QPS_RTR;
-        case IBV_QPS_RTR: return to == IBV_QPS_RTS;
+        case IBV_QPS_RESET:
+            return to == IBV_QPS_INIT;
+        case IBV_QPS_INIT:
+            return to == IBV_QPS_INIT || to == IBV_QPS_RTR;
+        case IBV_QPS_RTR:
+            return to == IBV_QPS_RTS;
         case IBV_QPS_RTS:
-        case IBV_QPS_SQD: return to == IBV_QPS_RTS || to == IBV_QPS_SQD;
-        default: return false;
+        case IBV_QPS_SQD:
+            return to == IBV_QPS_RTS || to == IBV_QPS_SQD;
+        default:
+            return false;
     }
 }
 
@@ -43,13 +48,15 @@ class QpStateTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_
     // The transition into `to` with all that it needs, for a queue pair connected to itself.
     Step step_to(const Endpoint& end, ibv_qp_state from, ibv_qp_state to) const {
         switch (to) {
-            case IBV_QPS_INIT: return to_init(hca_, end.spec);
+            case IBV_QPS_INIT:
+                return to_init(hca_, end.spec);
             case IBV_QPS_RTR:
                 return to_rtr(hca_, end.spec, as_peer(hca_, end.qp.get(), end.spec));
             case IBV_QPS_RTS:
                 if (from != IBV_QPS_RTS && from != IBV_QPS_SQD) return to_rts(end.spec);
                 return to_state(to);
-            default: return to_state(to);
+            default:
+                return to_state(to);
         }
     }
 
@@ -63,8 +70,7 @@ class QpStateTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_
             at = next;
         }
         if (state == IBV_QPS_ERR) {
-            apply_all(end->qp.get(),
-                      {step_to(*end, at, IBV_QPS_INIT), to_state(IBV_QPS_ERR)});
+            apply_all(end->qp.get(), {step_to(*end, at, IBV_QPS_INIT), to_state(IBV_QPS_ERR)});
         }
         if (!reaches(end->qp, state)) fail(std::string("cannot reach ") + name(state));
         return end;
@@ -115,11 +121,11 @@ TEST_P(QpStateTest, EveryRequiredAttributeIsRequired) {
     }
 }
 
-constexpr int kEveryAttribute =
-    IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV |
-    IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN |
-    IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-    IBV_QP_DEST_QPN;
+constexpr int kEveryAttribute = IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                                IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT |
+                                IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN |
+                                IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN |
+                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN;
 
 // What a transition takes beyond what it needs.
 int optional(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to) {
@@ -134,8 +140,9 @@ int optional(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to) {
         if (ud) return IBV_QP_PKEY_INDEX | IBV_QP_QKEY;
         const int both = IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX;
         if (type == IBV_QPT_UC) return both;
-        return both | IBV_QP_AV | IBV_QP_PORT | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-               IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        return both | IBV_QP_AV | IBV_QP_PORT | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+               IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC |
+               IBV_QP_MIN_RNR_TIMER;
     }
     return 0;
 }
@@ -218,8 +225,8 @@ TEST_P(QpStateTest, ReceivesAreTakenInEveryStateButReset) {
 TEST_P(QpStateTest, ResetForgetsWhatWasPosted) {
     auto end = make_in(IBV_QPS_INIT);
     for (int i = 0; i < 5; ++i) ASSERT_EQ(RecvWr(i).post(end->qp), 0);
-    apply_all(end->qp.get(), {to_state(IBV_QPS_RESET), to_init(hca_, end->spec),
-                              to_state(IBV_QPS_ERR)});
+    apply_all(end->qp.get(),
+              {to_state(IBV_QPS_RESET), to_init(hca_, end->spec), to_state(IBV_QPS_ERR)});
     EXPECT_TRUE(quiet(end->recv_cq));
     ASSERT_EQ(RecvWr(9).post(end->qp), 0);
     EXPECT_TRUE(next_are(end->recv_cq, {9}, IBV_WC_WR_FLUSH_ERR));

@@ -17,7 +17,9 @@ struct BadValue {
     Spoil spoil;
 };
 
-void PrintTo(const BadValue& bad, std::ostream* out) { *out << bad.name; }
+void PrintTo(const BadValue& bad, std::ostream* out) {
+    *out << bad.name;
+}
 
 class QpValueTest : public VerbsTest {
   protected:

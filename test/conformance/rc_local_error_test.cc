@@ -16,15 +16,31 @@ struct BadElement {
     std::function<ibv_sge(const Region& good)> make;
 };
 
-void PrintTo(const BadElement& bad, std::ostream* out) { *out << bad.name; }
+void PrintTo(const BadElement& bad, std::ostream* out) {
+    *out << bad.name;
+}
 
 const BadElement kBadElements[] = {
-    {"UnknownKey", [](auto& r) { return ibv_sge{r.addr(), 64, r.lkey() ^ 0x5a5a5a00}; }},
-    {"KeyWithAnotherTag", [](auto& r) { return ibv_sge{r.addr(), 64, r.lkey() ^ 1}; }},
-    {"BeyondTheEnd", [](auto& r) { return ibv_sge{r.addr(r.size() - 63), 64, r.lkey()}; }},
-    {"BeforeTheStart", [](auto& r) { return ibv_sge{r.addr() - 1, 64, r.lkey()}; }},
+    {"UnknownKey",
+     [](auto& r) {
+         return ibv_sge{r.addr(), 64, r.lkey() ^ 0x5a5a5a00};
+     }},
+    {"KeyWithAnotherTag",
+     [](auto& r) {
+         return ibv_sge{r.addr(), 64, r.lkey() ^ 1};
+     }},
+    {"BeyondTheEnd",
+     [](auto& r) {
+         return ibv_sge{r.addr(r.size() - 63), 64, r.lkey()};
+     }},
+    {"BeforeTheStart",
+     [](auto& r) {
+         return ibv_sge{r.addr() - 1, 64, r.lkey()};
+     }},
     {"AroundTheAddressSpace",
-     [](auto& r) { return ibv_sge{UINT64_MAX - 10, 64, r.lkey()}; }},
+     [](auto& r) {
+         return ibv_sge{UINT64_MAX - 10, 64, r.lkey()};
+     }},
 };
 
 class RcLocalErrorTest : public VerbsTest, public testing::WithParamInterface<BadElement> {
@@ -62,8 +78,7 @@ TEST_P(RcLocalErrorTest, BadElementAfterAGoodOneIsAProtectionError) {
 TEST_P(RcLocalErrorTest, ReadIntoABadElementIsAProtectionError) {
     Pair pair(hca_, pd_.get(), quick());
     expect_protection_error(
-        pair,
-        SendWr(IBV_WR_RDMA_READ, 1).sge(GetParam().make(pair.a_mem)).remote(pair.b_mem));
+        pair, SendWr(IBV_WR_RDMA_READ, 1).sge(GetParam().make(pair.a_mem)).remote(pair.b_mem));
 }
 
 TEST_P(RcLocalErrorTest, ReceiveIntoABadElementFailsBothSides) {

@@ -63,18 +63,37 @@ struct BadTarget {
 };
 
 const BadTarget kBadTargets[] = {
-    {"UnknownKey", [](auto& r) { return std::pair{r.addr(), r.rkey() ^ 0x5a5a5a00}; }},
-    {"KeyWithAnotherTag", [](auto& r) { return std::pair{r.addr(), r.rkey() ^ 1}; }},
-    {"BeyondTheEnd", [](auto& r) { return std::pair{r.addr(r.size()), r.rkey()}; }},
-    {"BeforeTheStart", [](auto& r) { return std::pair{r.addr() - 8, r.rkey()}; }},
-    {"AtTheEndOfTheAddressSpace", [](auto& r) { return std::pair{UINT64_MAX - 7, r.rkey()}; }},
+    {"UnknownKey",
+     [](auto& r) {
+         return std::pair{r.addr(), r.rkey() ^ 0x5a5a5a00};
+     }},
+    {"KeyWithAnotherTag",
+     [](auto& r) {
+         return std::pair{r.addr(), r.rkey() ^ 1};
+     }},
+    {"BeyondTheEnd",
+     [](auto& r) {
+         return std::pair{r.addr(r.size()), r.rkey()};
+     }},
+    {"BeforeTheStart",
+     [](auto& r) {
+         return std::pair{r.addr() - 8, r.rkey()};
+     }},
+    {"AtTheEndOfTheAddressSpace",
+     [](auto& r) {
+         return std::pair{UINT64_MAX - 7, r.rkey()};
+     }},
 };
 
-void PrintTo(Op op, std::ostream* out) { *out << kOpNames[static_cast<int>(op)]; }
+void PrintTo(Op op, std::ostream* out) {
+    *out << kOpNames[static_cast<int>(op)];
+}
 
 using TargetCase = std::tuple<Op, BadTarget>;
 
-void PrintTo(const BadTarget& bad, std::ostream* out) { *out << bad.name; }
+void PrintTo(const BadTarget& bad, std::ostream* out) {
+    *out << bad.name;
+}
 
 class RcBadTargetTest : public RcRemoteTest, public testing::WithParamInterface<TargetCase> {};
 
@@ -154,8 +173,7 @@ TEST_P(RcAccessTest, RefusalIsAnEventOfTheResponder) {
     QpSpec closed = quick();
     closed.access = 0;
     Pair shut(hca_, pd_.get(), quick(), closed);
-    ASSERT_EQ(request(GetParam(), shut.a_mem, shut.b_mem.addr(), shut.b_mem.rkey())
-                  .post(shut.a.qp),
+    ASSERT_EQ(request(GetParam(), shut.a_mem, shut.b_mem.addr(), shut.b_mem.rkey()).post(shut.a.qp),
               0);
     EXPECT_EQ(wait_event(hca_, IBV_EVENT_QP_REQ_ERR).element.qp, shut.b.qp.get());
 }
@@ -169,9 +187,9 @@ INSTANTIATE_TEST_SUITE_P(Operations, RcAccessTest,
 TEST_F(RcRemoteTest, WriteThatCrossesTheEndChangesNothing) {
     Pair pair(hca_, pd_.get(), quick(), 4096);
     Region target(pd_.get(), 4096);
-    expect_refused(
-        pair, request(Op::kWrite, pair.a_mem, target.addr(4096 - 100), target.rkey(), 101),
-        IBV_WC_REM_ACCESS_ERR);
+    expect_refused(pair,
+                   request(Op::kWrite, pair.a_mem, target.addr(4096 - 100), target.rkey(), 101),
+                   IBV_WC_REM_ACCESS_ERR);
     EXPECT_TRUE(target.is_all(0, 0, 4096));
 }
 

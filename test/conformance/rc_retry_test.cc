@@ -15,7 +15,9 @@ struct Absence {
     std::function<void(Endpoint& peer)> cause;
 };
 
-void PrintTo(const Absence& absence, std::ostream* out) { *out << absence.name; }
+void PrintTo(const Absence& absence, std::ostream* out) {
+    *out << absence.name;
+}
 
 const Absence kAbsences[] = {
     {"Reset", [](Endpoint& peer) { apply_all(peer.qp.get(), {to_state(IBV_QPS_RESET)}); }},
@@ -30,8 +32,7 @@ TEST_P(RcAbsentPeerTest, RetriesRunOutAndTheRestIsFlushed) {
     GetParam().cause(pair.b);
     ASSERT_EQ(RecvWr(9).post(pair.a.qp), 0);
     for (uint64_t i = 0; i < 5; ++i) {
-        ASSERT_EQ(SendWr(IBV_WR_SEND, i).flags(i == 3 ? 0 : IBV_SEND_SIGNALED).post(pair.a.qp),
-                  0);
+        ASSERT_EQ(SendWr(IBV_WR_SEND, i).flags(i == 3 ? 0 : IBV_SEND_SIGNALED).post(pair.a.qp), 0);
     }
     EXPECT_TRUE(next_are(pair.a.send_cq, {0}, IBV_WC_RETRY_EXC_ERR));
     EXPECT_TRUE(next_are(pair.a.send_cq, {1, 2, 3, 4}, IBV_WC_WR_FLUSH_ERR));

@@ -12,8 +12,8 @@
 namespace conformance {
 namespace {
 
-constexpr std::size_t kSizes[] = {1,    7,    8,    64,    255,   256,    1023, 1024,   1025,
-                                  4095, 4096, 4097, 65535, 65537, 262144, 1 << 20};
+constexpr std::size_t kSizes[] = {1,    7,    8,    64,   255,   256,   1023,   1024,
+                                  1025, 4095, 4096, 4097, 65535, 65537, 262144, 1 << 20};
 
 class RdmaWriteTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_type> {
   protected:
@@ -271,11 +271,9 @@ TEST_F(RdmaTest, MoreReadsThanMayBeOutstandingWaitTheirTurn) {
 
 TEST_F(RdmaTest, NeedsNoReceiveAndIsNotSeenByTheOtherSide) {
     Pair pair(hca_, pd_.get());
-    ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1)
-                  .sge(pair.a_mem.sge(0, 8))
-                  .remote(pair.b_mem)
-                  .post(pair.a.qp),
-              0);
+    ASSERT_EQ(
+        SendWr(IBV_WR_RDMA_WRITE, 1).sge(pair.a_mem.sge(0, 8)).remote(pair.b_mem).post(pair.a.qp),
+        0);
     ASSERT_EQ(
         SendWr(IBV_WR_RDMA_READ, 2).sge(pair.a_mem.sge(0, 8)).remote(pair.b_mem).post(pair.a.qp),
         0);

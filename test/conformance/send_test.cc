@@ -23,9 +23,9 @@ TEST_P(SendTest, MessagesOfEverySizeArriveWhole) {
     constexpr std::size_t kMost = 1 << 20;
     Pair pair(hca_, pd_.get(), spec(), kMost + 4096);
     unsigned seed = 0;
-    for (std::size_t size : {0,    1,    2,    7,     8,     63,    64,    65,    255,  256, 257,
-                             1023, 1024, 1025, 2048,  4095,  4096,  4097,  8192,  9000,
-                             65535, 65536, 65537, 262144, 1 << 20}) {
+    for (std::size_t size :
+         {0,    1,    2,    7,    8,    63,   64,   65,    255,   256,   257,    1023,   1024,
+          1025, 2048, 4095, 4096, 4097, 8192, 9000, 65535, 65536, 65537, 262144, 1 << 20}) {
         pair.a_mem.fill(++seed, 0, size);
         std::fill_n(pair.b_mem.data(), size + 64, 0xee);
         ASSERT_EQ(RecvWr(size).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
@@ -127,11 +127,9 @@ TEST_P(SendTest, ImmediateDataArrivesUnchanged) {
     Pair pair(hca_, pd_.get(), spec());
     for (uint32_t value : {0u, 1u, 0x01020304u, 0xffffffffu}) {
         ASSERT_EQ(RecvWr(1).sge(pair.b_mem.sge(0, 64)).post(pair.b.qp), 0);
-        ASSERT_EQ(SendWr(IBV_WR_SEND_WITH_IMM, 2)
-                      .sge(pair.a_mem.sge(0, 16))
-                      .imm(value)
-                      .post(pair.a.qp),
-                  0);
+        ASSERT_EQ(
+            SendWr(IBV_WR_SEND_WITH_IMM, 2).sge(pair.a_mem.sge(0, 16)).imm(value).post(pair.a.qp),
+            0);
         const ibv_wc wc = poll_one(pair.b.recv_cq);
         EXPECT_TRUE(is_done(wc, 1));
         EXPECT_EQ(wc.opcode, IBV_WC_RECV);
@@ -200,8 +198,8 @@ TEST_P(SendTest, TooMuchInlineDataIsRefused) {
     ASSERT_GE(most, 64u);
     ASSERT_LT(most, pair.a_mem.size());
     const unsigned flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
-    EXPECT_NE(
-        SendWr(IBV_WR_SEND, 1).sge(pair.a_mem.sge(0, most + 1)).flags(flags).post(pair.a.qp), 0);
+    EXPECT_NE(SendWr(IBV_WR_SEND, 1).sge(pair.a_mem.sge(0, most + 1)).flags(flags).post(pair.a.qp),
+              0);
     EXPECT_TRUE(quiet(pair.a.send_cq));
     EXPECT_EQ(state_of(pair.a.qp), IBV_QPS_RTS);
 }
@@ -211,8 +209,8 @@ TEST_P(SendTest, OnlySignalledRequestsComplete) {
     for (uint64_t i = 0; i < 30; ++i) {
         ASSERT_EQ(RecvWr(i).post(pair.b.qp), 0);
         const bool signalled = i % 10 == 9;
-        ASSERT_EQ(
-            SendWr(IBV_WR_SEND, i).flags(signalled ? IBV_SEND_SIGNALED : 0).post(pair.a.qp), 0);
+        ASSERT_EQ(SendWr(IBV_WR_SEND, i).flags(signalled ? IBV_SEND_SIGNALED : 0).post(pair.a.qp),
+                  0);
     }
     EXPECT_TRUE(next_are(pair.a.send_cq, {9, 19, 29}));
     EXPECT_TRUE(quiet(pair.a.send_cq));

@@ -55,8 +55,8 @@ TEST_F(SrqTest, CreationRoundsUpAndQueryAgrees) {
 }
 
 TEST_F(SrqTest, SizesBeyondTheLimitsAreRefused) {
-    for (auto [wr, sge] : {std::pair<int, int>{hca_.attr().max_srq_wr + 1, 1},
-                           {1, hca_.attr().max_srq_sge + 1}}) {
+    for (auto [wr, sge] :
+         {std::pair<int, int>{hca_.attr().max_srq_wr + 1, 1}, {1, hca_.attr().max_srq_sge + 1}}) {
         ibv_srq_init_attr init{};
         init.attr.max_wr = static_cast<uint32_t>(wr);
         init.attr.max_sge = static_cast<uint32_t>(sge);

@@ -43,11 +43,21 @@ class Direction {
     void step() {
         const unsigned kinds = 3 + (reads_ ? 1 : 0) + (atomics_ ? 1 : 0);
         switch (below(kinds)) {
-            case 0: message(); break;
-            case 1: write(false); break;
-            case 2: write(true); break;
-            case 3: reads_ ? read() : fetch_add(); break;
-            default: fetch_add(); break;
+            case 0:
+                message();
+                break;
+            case 1:
+                write(false);
+                break;
+            case 2:
+                write(true);
+                break;
+            case 3:
+                reads_ ? read() : fetch_add();
+                break;
+            default:
+                fetch_add();
+                break;
         }
         ++outstanding_;
         if (outstanding_ >= 16 || below(8) == 0) drain();
@@ -227,10 +237,10 @@ TEST_P(StressTest, RandomTrafficLeavesEveryByteRight) {
         pairs.push_back(std::make_unique<Pair>(hca_, pd_.get(), spec, kBytes));
         Pair& p = *pairs.back();
         const bool atomics = rc && hca_.has_atomics();
-        directions.push_back(std::make_unique<Direction>(p.a, p.a_mem, p.b, p.b_mem, true, rc,
-                                                         atomics, random));
-        directions.push_back(std::make_unique<Direction>(p.b, p.b_mem, p.a, p.a_mem, false, rc,
-                                                         atomics, random));
+        directions.push_back(
+            std::make_unique<Direction>(p.a, p.a_mem, p.b, p.b_mem, true, rc, atomics, random));
+        directions.push_back(
+            std::make_unique<Direction>(p.b, p.b_mem, p.a, p.a_mem, false, rc, atomics, random));
     }
     for (int i = 0; i < 3000 && !HasFatalFailure(); ++i) {
         directions[random() % directions.size()]->step();

@@ -15,28 +15,32 @@ namespace {
 constexpr int kThreads = 4;
 constexpr uint64_t kEach = 500;
 
+// Runs a body; what it throws fails the test, not the program.
+void guarded(const std::function<void()>& body) {
+    try {
+        body();
+    } catch (const std::exception& error) {
+        ADD_FAILURE() << "in a thread: " << error.what();
+    }
+}
+
 class ThreadTest : public VerbsTest {
   protected:
     static void run(const std::function<void(int)>& body) {
         std::vector<std::thread> threads;
         for (int i = 0; i < kThreads; ++i) {
-            threads.emplace_back([&body, i] {
-                try {
-                    body(i);
-                } catch (const std::exception& error) {
-                    ADD_FAILURE() << "thread " << i << ": " << error.what();
-                }
-            });
+            threads.emplace_back([&body, i] { guarded([&] { body(i); }); });
         }
         for (std::thread& thread : threads) thread.join();
     }
 
-    // Posts until there is room for it.
+    // Posts, doing something about a full queue between the attempts.
     template <typename Request, typename Queue>
-    static void insist(Request& request, Queue* queue) {
+    static void insist(Request& request, Queue* queue, const std::function<void()>& meanwhile) {
         const auto end = Clock::now() + deadline();
         while (int rc = request.post(queue)) {
             if (rc != ENOMEM || Clock::now() > end) fail("post: " + std::to_string(rc));
+            meanwhile();
             std::this_thread::yield();
         }
     }
@@ -45,6 +49,12 @@ class ThreadTest : public VerbsTest {
 // Each id of [0, kThreads * kEach) exactly once.
 class Roll {
   public:
+    // Takes one completion, if there is one.
+    void take(const Cq& cq) {
+        ibv_wc wc;
+        if (ibv_poll_cq(cq.get(), 1, &wc) == 1) enter(wc);
+    }
+
     void enter(const ibv_wc& wc) {
         ASSERT_EQ(wc.status, IBV_WC_SUCCESS) << ibv_wc_status_str(wc.status);
         ASSERT_LT(wc.wr_id, seen_.size());
@@ -79,12 +89,11 @@ TEST_F(ThreadTest, AllPostToOneQueuePairAndAllPollOneQueue) {
         for (uint64_t n = 0; n < kEach; ++n) {
             SendWr wr(IBV_WR_RDMA_WRITE, i * kEach + n);
             wr.sge(pair.a_mem.sge(8 * i, 8)).remote(pair.b_mem, 8 * i);
-            // Everybody takes a completion before posting again, so there is always room.
-            insist(wr, pair.a.qp.get());
-            roll.enter(poll_one(pair.a.send_cq));
+            insist(wr, pair.a.qp.get(), [&] { roll.take(pair.a.send_cq); });
+            roll.take(pair.a.send_cq);
         }
     });
-    EXPECT_EQ(roll.count(), kThreads * kEach);
+    while (roll.count() < kThreads * kEach) roll.enter(poll_one(pair.a.send_cq));
     EXPECT_TRUE(quiet(pair.a.send_cq));
 }
 
@@ -96,20 +105,21 @@ TEST_F(ThreadTest, AllPostToOneSharedReceiveQueue) {
     Pair pair(hca_, pd_.get(), {}, attached);
     Roll roll;
     std::thread sender([&] {
-        for (uint64_t i = 0; i < kThreads * kEach; ++i) {
-            EXPECT_EQ(SendWr(IBV_WR_SEND, i).post(pair.a.qp), 0);
-            EXPECT_TRUE(next_are(pair.a.send_cq, {i}));
-        }
+        guarded([&] {
+            for (uint64_t i = 0; i < kThreads * kEach; ++i) {
+                ASSERT_EQ(SendWr(IBV_WR_SEND, i).post(pair.a.qp), 0);
+                ASSERT_TRUE(next_are(pair.a.send_cq, {i}));
+            }
+        });
     });
     run([&](int i) {
         for (uint64_t n = 0; n < kEach; ++n) {
             RecvWr wr(i * kEach + n);
-            insist(wr, srq.get());
-            ibv_wc wc;
-            if (ibv_poll_cq(pair.b.recv_cq.get(), 1, &wc) == 1) roll.enter(wc);
+            insist(wr, srq.get(), [&] { roll.take(pair.b.recv_cq); });
+            roll.take(pair.b.recv_cq);
         }
+        while (roll.count() < kThreads * kEach && !HasFailure()) roll.take(pair.b.recv_cq);
     });
-    while (roll.count() < kThreads * kEach) roll.enter(poll_one(pair.b.recv_cq));
     sender.join();
 }
 
@@ -119,8 +129,7 @@ TEST_F(ThreadTest, PostersAndPollersOfOneConnectionInBothDirections) {
         Endpoint& end = i % 2 ? pair.a : pair.b;
         for (uint64_t id = 0; id < kEach; ++id) {
             if (i < 2) {  // one poster for each end
-                SendWr wr(IBV_WR_SEND, id);
-                insist(wr, end.qp.get());
+                ASSERT_EQ(SendWr(IBV_WR_SEND, id).post(end.qp), 0);
                 ASSERT_TRUE(next_are(end.send_cq, {id}));
             } else {
                 ASSERT_EQ(RecvWr(id).post(end.qp), 0);
@@ -153,10 +162,10 @@ TEST_F(ThreadTest, QueuePairsAreDestroyedUnderTraffic) {
     for (int round = 0; round < 10; ++round) {
         Pair pair(hca_, pd_.get(), quick());
         std::atomic<bool> started{false};
-        std::thread sender([&] {
+        auto send = [&] {
             const auto end = Clock::now() + deadline();
             for (uint64_t i = 0; Clock::now() < end; ++i) {
-                EXPECT_EQ(SendWr(IBV_WR_RDMA_WRITE, i)
+                ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i)
                               .sge(pair.a_mem.sge(0, 4096))
                               .remote(pair.b_mem)
                               .post(pair.a.qp),
@@ -168,8 +177,9 @@ TEST_F(ThreadTest, QueuePairsAreDestroyedUnderTraffic) {
                 return;
             }
             ADD_FAILURE() << "the peer's end was not noticed";
-        });
-        while (!started) std::this_thread::yield();
+        };
+        std::thread sender([&] { guarded(send); });
+        while (!started && !HasFailure()) std::this_thread::yield();
         pair.b.qp.reset();
         sender.join();
     }
@@ -180,10 +190,10 @@ TEST_F(ThreadTest, RegionsAreDeregisteredUnderTraffic) {
         Pair pair(hca_, pd_.get(), quick());
         const uint32_t rkey = pair.b_mem.rkey();
         std::atomic<bool> started{false};
-        std::thread sender([&] {
+        auto send = [&] {
             const auto end = Clock::now() + deadline();
             for (uint64_t i = 0; Clock::now() < end; ++i) {
-                EXPECT_EQ(SendWr(IBV_WR_RDMA_WRITE, i)
+                ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i)
                               .sge(pair.a_mem.sge(0, 4096))
                               .remote(pair.b_mem.addr(), rkey)
                               .post(pair.a.qp),
@@ -195,8 +205,9 @@ TEST_F(ThreadTest, RegionsAreDeregisteredUnderTraffic) {
                 return;
             }
             ADD_FAILURE() << "the end of the region was not noticed";
-        });
-        while (!started) std::this_thread::yield();
+        };
+        std::thread sender([&] { guarded(send); });
+        while (!started && !HasFailure()) std::this_thread::yield();
         pair.b_mem.deregister();
         // From here on nothing may be written there.
         const uint8_t mark = 0x77;

@@ -86,10 +86,9 @@ TEST_F(UcTest, ReadsAndAtomicsAreNotForThisTransport) {
 
 TEST_F(UcTest, BadSourceStopsTheSendQueueOnly) {
     Pair pair(hca_, pd_.get(), uc());
-    ASSERT_EQ(SendWr(IBV_WR_SEND, 1)
-                  .sge({pair.a_mem.addr(), 8, pair.a_mem.lkey() ^ 1})
-                  .post(pair.a.qp),
-              0);
+    ASSERT_EQ(
+        SendWr(IBV_WR_SEND, 1).sge({pair.a_mem.addr(), 8, pair.a_mem.lkey() ^ 1}).post(pair.a.qp),
+        0);
     ASSERT_EQ(SendWr(IBV_WR_SEND, 2).post(pair.a.qp), 0);
     EXPECT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_LOC_PROT_ERR));
     EXPECT_TRUE(next_are(pair.a.send_cq, {2}, IBV_WC_WR_FLUSH_ERR));

@@ -188,8 +188,8 @@ TEST_F(UdTest, MessageLongerThanItsReceiveIsNotDelivered) {
 }
 
 TEST_F(UdTest, OnlySendsAreForThisTransport) {
-    for (ibv_wr_opcode op : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
-                             IBV_WR_SEND_WITH_INV}) {
+    for (ibv_wr_opcode op :
+         {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV}) {
         Pair pair(hca_, pd_.get(), ud());
         SendWr wr(op, 1);
         wr.sge(pair.a_mem.sge(0, 8)).to(ah_.get(), pair.b.qp->qp_num, kQkey);

@@ -130,8 +130,8 @@ std::vector<ibv_wc> poll(ibv_cq* cq, int count) {
         if (n > 0) continue;
         if (Clock::now() > end) {
             std::ostringstream text;
-            text << got.size() << " of " << count << " completions within "
-                 << deadline().count() << " ms:";
+            text << got.size() << " of " << count << " completions within " << deadline().count()
+                 << " ms:";
             for (const ibv_wc& wc : got) text << ' ' << describe(wc);
             fail(text.str());
         }
@@ -140,7 +140,9 @@ std::vector<ibv_wc> poll(ibv_cq* cq, int count) {
     return got;
 }
 
-ibv_wc poll_one(ibv_cq* cq) { return poll(cq, 1).front(); }
+ibv_wc poll_one(ibv_cq* cq) {
+    return poll(cq, 1).front();
+}
 
 testing::AssertionResult quiet(ibv_cq* cq) {
     const auto end = Clock::now() + kQuiet;

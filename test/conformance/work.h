@@ -58,13 +58,19 @@ class RecvWr {
 
 // Exactly `count` completions, in order; throws when the deadline passes first.
 std::vector<ibv_wc> poll(ibv_cq* cq, int count);
-inline std::vector<ibv_wc> poll(const Cq& cq, int count) { return poll(cq.get(), count); }
+inline std::vector<ibv_wc> poll(const Cq& cq, int count) {
+    return poll(cq.get(), count);
+}
 ibv_wc poll_one(ibv_cq* cq);
-inline ibv_wc poll_one(const Cq& cq) { return poll_one(cq.get()); }
+inline ibv_wc poll_one(const Cq& cq) {
+    return poll_one(cq.get());
+}
 
 // Whether nothing completes for a while.
 testing::AssertionResult quiet(ibv_cq* cq);
-inline testing::AssertionResult quiet(const Cq& cq) { return quiet(cq.get()); }
+inline testing::AssertionResult quiet(const Cq& cq) {
+    return quiet(cq.get());
+}
 
 // Whether a completion is that of `id` with `status`.
 testing::AssertionResult is_done(const ibv_wc& wc, uint64_t id,

@@ -125,8 +125,8 @@ class XrcOpenTest : public XrcTest {
     // Opens a receiver from a context of its own; nullptr when refused.
     Qp open_qp(const Hca& hca, ibv_xrcd* xrcd, uint32_t number) {
         ibv_qp_open_attr attr{};
-        attr.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
-                         IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT;
+        attr.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE |
+                         IBV_QP_OPEN_ATTR_CONTEXT;
         attr.qp_num = number;
         attr.xrcd = xrcd;
         attr.qp_type = IBV_QPT_XRC_RECV;

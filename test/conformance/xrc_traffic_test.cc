@@ -109,8 +109,8 @@ TEST_F(XrcTrafficTest, ReceiverIsReadyWithoutReadyToSend) {
     Qp receiver = make_xrc_receiver(hca_, xrcd_.get());
     const QpSpec out = xrc_send_spec();
     const QpSpec in = xrc_recv_spec();
-    apply_all(receiver.get(), {to_init(hca_, in),
-                               to_rtr(hca_, in, as_peer(hca_, sender.get(), out))});
+    apply_all(receiver.get(),
+              {to_init(hca_, in), to_rtr(hca_, in, as_peer(hca_, sender.get(), out))});
     bring_up(hca_, sender.get(), out, as_peer(hca_, receiver.get(), in));
     ASSERT_EQ(RecvWr(1).post(box.srq), 0);
     ASSERT_EQ(SendWr(IBV_WR_SEND, 2).srqn(srq_number(box.srq)).post(sender), 0);
@@ -183,11 +183,9 @@ TEST_F(XrcTrafficTest, EmptyQueueStallsItsMessageUntilAReceiveIsPosted) {
     Inbox other = inbox();
     Connection link = connection();
     Connection second = connection();
-    ASSERT_EQ(SendWr(IBV_WR_SEND, 1)
-                  .sge(link.mem.sge(0, 8))
-                  .srqn(srq_number(box.srq))
-                  .post(link.sender),
-              0);
+    ASSERT_EQ(
+        SendWr(IBV_WR_SEND, 1).sge(link.mem.sge(0, 8)).srqn(srq_number(box.srq)).post(link.sender),
+        0);
     EXPECT_TRUE(quiet(link.cq));
     // Another connection to another queue of the domain is not held up.
     ASSERT_EQ(RecvWr(2).post(other.srq), 0);
@@ -241,14 +239,12 @@ TEST_F(XrcTrafficTest, MessageLongerThanItsReceiveFailsBothSides) {
     ASSERT_EQ(RecvWr(1).sge(box.mem.sge(0, 100)).post(box.srq), 0);
     ASSERT_EQ(RecvWr(2).sge(box.mem.sge(1000, 100)).post(box.srq), 0);
     const uint32_t number = srq_number(box.srq);
-    ASSERT_EQ(
-        SendWr(IBV_WR_SEND, 3).sge(link.mem.sge(0, 101)).srqn(number).post(link.sender), 0);
+    ASSERT_EQ(SendWr(IBV_WR_SEND, 3).sge(link.mem.sge(0, 101)).srqn(number).post(link.sender), 0);
     EXPECT_TRUE(next_are(link.cq, {3}, IBV_WC_REM_INV_REQ_ERR));
     EXPECT_TRUE(next_are(box.cq, {1}, IBV_WC_LOC_LEN_ERR));
     EXPECT_TRUE(box.mem.is_all(0, 100, 900));
     // The queue and its other connections are not harmed.
-    ASSERT_EQ(
-        SendWr(IBV_WR_SEND, 4).sge(other.mem.sge(0, 100)).srqn(number).post(other.sender), 0);
+    ASSERT_EQ(SendWr(IBV_WR_SEND, 4).sge(other.mem.sge(0, 100)).srqn(number).post(other.sender), 0);
     EXPECT_TRUE(next_are(box.cq, {2}));
     EXPECT_TRUE(next_are(other.cq, {4}));
 }

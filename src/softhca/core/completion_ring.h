@@ -23,6 +23,7 @@ struct Completion {
     uint32_t src_qp = 0;
     uint32_t owner =
         0;  ///< number of the queue pair or shared receive queue that `releases` speaks of
+    uint32_t slot = 0;  ///< of a receive: the slot it was posted in
     uint16_t slid = 0;
     WcStatus status = WcStatus::success;
     WcOpcode opcode = WcOpcode::send;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ring of a receive queue or a shared receive queue. The owner posts; whoever delivers a
-// message takes the head.
+// message takes the head. Several messages may be under way at once and end in another order than
+// they began, so entries live in slots of their own and the ring holds the numbers of slots.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -14,6 +16,8 @@ namespace softhca {
 struct RecvWqe {
     uint64_t wr_id;
     uint32_t num_sge;
+    uint32_t slot;                 ///< which one this is
+    std::atomic<uint32_t> in_use;  ///< set by the owner's post, cleared when it is given back
     uint32_t reserved;
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
@@ -26,21 +30,27 @@ struct RecvWqe {
     }
 };
 
-/// The shared words of the ring. Indices count up for ever.
+/// The shared words of the ring. Indices count up for ever. `base` is where the owner's arena is
+/// mapped.
 struct RecvRing {
     std::atomic<uint64_t> tail{0};      ///< posted; the owner writes, release
     std::atomic<uint64_t> head{0};      ///< taken; the consumer writes under its lock
-    std::atomic<uint64_t> released{0};  ///< given back by polling; the owner writes
+    std::atomic<uint64_t> released{0};  ///< given back: completed and polled, or dropped
     uint64_t slots = 0;                 ///< offset of the slots in the owner's arena
-    uint32_t mask = 0;
-    uint32_t capacity = 0;
+    uint32_t mask = 0;                  ///< slots - 1
+    uint32_t capacity = 0;              ///< how many the owner may have posted
     uint32_t max_sge = 0;
+    uint32_t next_slot = 0;  ///< owner only: where the search for a free slot begins
 
     static uint64_t stride(uint32_t max_sge) {
         return sizeof(RecvWqe) + uint64_t{max_sge} * sizeof(Sge);
     }
+    /// Memory for `entries` slots and the ring itself.
+    static uint64_t bytes(uint32_t entries, uint32_t max_sge) {
+        return entries * (stride(max_sge) + sizeof(uint32_t));
+    }
     bool full() const {
-        return tail.load(std::memory_order_relaxed) - released.load(std::memory_order_relaxed) >=
+        return tail.load(std::memory_order_relaxed) - released.load(std::memory_order_acquire) >=
                capacity;
     }
     bool empty() const {
@@ -49,9 +59,59 @@ struct RecvRing {
     uint64_t posted() const {
         return tail.load(std::memory_order_acquire) - head.load(std::memory_order_relaxed);
     }
-    RecvWqe& at(void* base, uint64_t index) const {
-        return *reinterpret_cast<RecvWqe*>(static_cast<char*>(base) +
-                                           (index & mask) * stride(max_sge));
+    RecvWqe& slot(char* base, uint32_t number) const {
+        return *reinterpret_cast<RecvWqe*>(base + slots + (number & mask) * stride(max_sge));
+    }
+    /// The ring: which slot each index is in.
+    uint32_t& order(char* base, uint64_t index) const {
+        auto* numbers = reinterpret_cast<uint32_t*>(base + slots + (mask + 1ull) * stride(max_sge));
+        return numbers[index & mask];
+    }
+    RecvWqe& at(char* base, uint64_t index) const { return slot(base, order(base, index)); }
+
+    /// Empties the ring and sets it up over fresh memory.
+    void init(char* base, uint64_t offset, uint32_t entries, uint32_t limit, uint32_t sges) {
+        slots = offset;
+        mask = entries - 1;
+        capacity = limit;
+        max_sge = sges;
+        tail.store(0, std::memory_order_relaxed);
+        head.store(0, std::memory_order_relaxed);
+        drop_all(base);
+        for (uint32_t i = 0; i < entries; ++i) {
+            slot(base, i).slot = i;
+        }
+    }
+
+    /// Appends a receive; the owner serialises posts and has checked full().
+    void post(char* base, uint64_t wr_id, const Sge* sges, uint32_t count) {
+        while (slot(base, next_slot).in_use.load(std::memory_order_acquire) != 0) {
+            ++next_slot;
+        }
+        RecvWqe& wqe = slot(base, next_slot);
+        wqe.wr_id = wr_id;
+        wqe.num_sge = count;
+        std::copy(sges, sges + count, wqe.sges());
+        wqe.in_use.store(1, std::memory_order_relaxed);
+        const uint64_t index = tail.load(std::memory_order_relaxed);
+        order(base, index) = wqe.slot;
+        ++next_slot;
+        tail.store(index + 1, std::memory_order_release);
+    }
+
+    void give_back(char* base, uint32_t number) {
+        slot(base, number).in_use.store(0, std::memory_order_release);
+        released.fetch_add(1, std::memory_order_release);
+    }
+
+    /// Forgets everything posted and everything taken.
+    void drop_all(char* base) {
+        const uint64_t end = tail.load(std::memory_order_relaxed);
+        for (uint32_t i = 0; i <= mask; ++i) {
+            slot(base, i).in_use.store(0, std::memory_order_relaxed);
+        }
+        head.store(end, std::memory_order_release);
+        released.store(end, std::memory_order_release);
     }
 };
 

@@ -91,6 +91,7 @@ struct alignas(64) SrqShared {
 struct Claim {
     std::atomic<uint32_t> valid{0};
     uint32_t srq = 0;  ///< the shared receive queue it came from; 0: the queue pair's own
+    uint32_t slot = 0;
     uint64_t index = 0;
 };
 
@@ -113,6 +114,7 @@ struct alignas(64) QpShared {
     uint32_t srq = 0;
     uint32_t xrc_domain = 0;
     uint32_t device = 0;
+    uint64_t last_visible = 0;  ///< under `lock`: the latest time stamped on a receive's completion
     std::atomic<uint32_t> established{0};
     std::atomic<uint32_t> notices{0};
     /// XRC receivers: the processes that have it open, one bit each; it lives as long as its

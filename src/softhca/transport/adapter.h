@@ -86,4 +86,9 @@ class Adapter {
     std::atomic<uint32_t> shares_{1};
 };
 
+/// The stamp of a completion that is to be seen at once.
+inline uint64_t visible_now(Adapter& adapter) {
+    return adapter.stamped() ? now_ns() : 0;
+}
+
 }  // namespace softhca

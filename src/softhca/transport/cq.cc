@@ -171,12 +171,12 @@ void Cq::release_entry(const Cqe& cqe) {
             break;
         case Releases::receive_queue:
             if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) {
-                qp->shared().ring.released.fetch_add(1, std::memory_order_relaxed);
+                qp->shared().ring.give_back(adapter_.host().arena(), cqe.wc.slot);
             }
             break;
         case Releases::shared_receive_queue:
             if (Srq* srq = adapter_.srqs.get(cqe.wc.owner)) {
-                srq->shared().ring.released.fetch_add(1, std::memory_order_relaxed);
+                srq->release(cqe.wc.slot);
             }
             break;
         case Releases::nothing:

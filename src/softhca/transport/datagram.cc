@@ -76,7 +76,8 @@ bool put_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const Pieces& local,
 void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& receive,
                        uint64_t now) {
     Adapter& adapter = qp.adapter();
-    Completion wc = receive_completion(target, wqe.remote_qp, receive);
+    Completion wc =
+        receive_completion(target, wqe.remote_qp, receive, receive_visible_at(qp, wqe, now));
     wc.byte_len = wqe.length + kGrhBytes;
     wc.src_qp = qp.number();
     wc.slid = wqe.destination.slid;
@@ -84,7 +85,6 @@ void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& 
     wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
     wc.flags = (wqe.opcode == WrOpcode::send_imm ? wc_flag::kWithImm : 0) |
                (wqe.destination.global ? wc_flag::kGrh : 0);
-    wc.visible_at = receive_visible_at(qp, wqe, now);
     CqShared* cq = adapter.host().cq(target.recv_cq);
     if (cq == nullptr || !push_completion(adapter, *cq, wc)) {
         fail_responder(adapter, target, wqe.remote_qp, QueueFlags::kQpFatal);
@@ -130,7 +130,8 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
         return dropped(qp);
     }
     if (!scatter_list(host, *receive, slot, target->pd, wqe.remote_qp, &remote)) {
-        Completion wc = receive_completion(*target, wqe.remote_qp, *receive);
+        Completion wc =
+            receive_completion(*target, wqe.remote_qp, *receive, visible_now(qp.adapter()));
         wc.status = WcStatus::local_protection_error;
         if (CqShared* cq = host.cq(target->recv_cq)) {
             push_completion(qp.adapter(), *cq, wc);

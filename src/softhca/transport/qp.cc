@@ -183,12 +183,15 @@ void Qp::clear_queues() {
     lock_qp(host, *shared_);
     if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) != 0 &&
         shared_->claim.srq != 0) {
+        char* arena = host.arena(ObjectNumber::process(shared_->claim.srq));
         if (SrqShared* srq = host.srq(shared_->claim.srq)) {
-            srq->ring.released.fetch_add(1, std::memory_order_relaxed);
+            lock_srq(host, *srq);
+            srq->ring.give_back(arena, shared_->claim.slot);
+            srq->lock.unlock();
         }
     }
-    const uint64_t tail = shared_->ring.tail.load(std::memory_order_relaxed);
-    shared_->ring.head.store(tail, std::memory_order_release);
+    shared_->ring.head.store(shared_->ring.tail.load(std::memory_order_relaxed),
+                             std::memory_order_release);
     shared_->established.store(0, std::memory_order_relaxed);
     shared_->lock.unlock();
     for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq}) {
@@ -199,7 +202,7 @@ void Qp::clear_queues() {
     if (attributes_.srq != nullptr && attributes_.srq->cq() != nullptr) {
         attributes_.srq->cq()->purge(number_);
     }
-    shared_->ring.released.store(tail, std::memory_order_relaxed);
+    shared_->ring.drop_all(host.arena());
     executed_ = posted_.load(std::memory_order_relaxed);
     released_.store(executed_, std::memory_order_release);
     retry_.progress();

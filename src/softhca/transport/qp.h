@@ -119,7 +119,8 @@ class Qp {
                                 ///< before shared locks
     uint64_t executed_ = 0;
     uint64_t wait_until_ = 0;
-    bool began_ = false;  ///< the work request at the head has been tried
+    uint64_t last_visible_ = 0;  ///< the latest time stamped on a send's completion
+    bool began_ = false;         ///< the work request at the head has been tried
     std::atomic<bool> queued_{
         false};  ///< the engine has been asked to run this queue pair as soon as it can
     bool drained_event_ = false;

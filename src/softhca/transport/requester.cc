@@ -182,7 +182,7 @@ void Qp::finish(Wqe& wqe, WcStatus status, uint64_t now) {
 void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
     Completion wc;
     wc.wr_id = wqe.wr_id;
-    wc.visible_at = visible_at;
+    wc.visible_at = visible_at == 0 ? 0 : last_visible_ = std::max(last_visible_, visible_at);
     wc.byte_len = wqe.length;
     wc.qp_num = number_;
     wc.owner = number_;
@@ -216,7 +216,7 @@ void Qp::fail(WcStatus status) {
 }
 
 void Qp::flush_sends() {
-    const uint64_t visible_at = adapter_.stamped() ? now_ns() : 0;
+    const uint64_t visible_at = visible_now(adapter_);
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const Wqe& wqe = ring_.at(executed_);
         ++executed_;
@@ -233,11 +233,9 @@ void Qp::flush_receives() {
         shared_->lock.unlock();
         return;
     }
-    const uint64_t visible_at = adapter_.stamped() ? now_ns() : 0;
     const auto complete = [&](const RecvWqe& receive) {
-        Completion wc = receive_completion(*shared_, number_, receive);
+        Completion wc = receive_completion(*shared_, number_, receive, visible_now(adapter_));
         wc.status = WcStatus::flushed;
-        wc.visible_at = visible_at;
         const SrqShared* srq = shared_->claim.srq != 0 ? host.srq(shared_->claim.srq) : nullptr;
         CqShared* cq = host.cq(srq != nullptr && srq->cq != 0 ? srq->cq : shared_->recv_cq);
         if (cq != nullptr) {
@@ -252,7 +250,7 @@ void Qp::flush_receives() {
     while (!ring.empty()) {
         const uint64_t head = ring.head.load(std::memory_order_relaxed);
         shared_->claim.srq = 0;
-        const RecvWqe& receive = ring.at(host.arena() + ring.slots, head);
+        const RecvWqe& receive = ring.at(host.arena(), head);
         ring.head.store(head + 1, std::memory_order_release);
         complete(receive);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/responder.h"
 
+#include <algorithm>
+
 #include "transport/adapter.h"
 #include "transport/notice.h"
 
@@ -28,9 +30,10 @@ void repair_srq(Host& host, SrqShared& srq) {
     }
 }
 
-void set_claim(QpShared& qp, uint32_t srq, uint64_t index) {
+void set_claim(QpShared& qp, uint32_t srq, uint64_t index, uint32_t slot) {
     qp.claim.srq = srq;
     qp.claim.index = index;
+    qp.claim.slot = slot;
     qp.claim.valid.store(1, std::memory_order_release);
 }
 
@@ -54,7 +57,8 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
     }
     const uint32_t number = srq.number.load(std::memory_order_relaxed);
     srq.claimer = qp.number.load(std::memory_order_relaxed);
-    set_claim(qp, number, head);
+    char* arena = host.arena(ObjectNumber::process(number));
+    set_claim(qp, number, head, srq.ring.order(arena, head));
     srq.ring.head.store(head + 1, std::memory_order_release);
     const bool limit = limit_reached(srq);
     srq.lock.unlock();
@@ -89,7 +93,7 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp) {
         owner = qp.claim.srq;
     }
     char* arena = host.arena(ObjectNumber::process(owner));
-    return arena == nullptr ? nullptr : &ring->at(arena + ring->slots, qp.claim.index);
+    return arena == nullptr ? nullptr : &ring->slot(arena, qp.claim.slot);
 }
 
 RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
@@ -108,7 +112,8 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
         return nullptr;
     }
     const uint64_t head = qp.ring.head.load(std::memory_order_relaxed);
-    set_claim(qp, 0, head);
+    char* arena = host.arena(ObjectNumber::process(qp.number.load(std::memory_order_relaxed)));
+    set_claim(qp, 0, head, qp.ring.order(arena, head));
     qp.ring.head.store(head + 1, std::memory_order_release);
     return claimed_receive(host, qp);
 }
@@ -132,7 +137,8 @@ bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd
     return true;
 }
 
-Completion receive_completion(const QpShared& qp, uint32_t qp_number, const RecvWqe& receive) {
+Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& receive,
+                              uint64_t visible_at) {
     Completion wc;
     wc.wr_id = receive.wr_id;
     wc.opcode = WcOpcode::receive;
@@ -140,6 +146,8 @@ Completion receive_completion(const QpShared& qp, uint32_t qp_number, const Recv
     const uint32_t srq = qp.claim.srq;
     wc.releases = srq != 0 ? Releases::shared_receive_queue : Releases::receive_queue;
     wc.owner = srq != 0 ? srq : qp_number;
+    wc.slot = receive.slot;
+    wc.visible_at = visible_at == 0 ? 0 : qp.last_visible = std::max(qp.last_visible, visible_at);
     return wc;
 }
 

@@ -26,8 +26,10 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp);
 bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
                   Pieces* pieces);
 
-/// A completion for the claimed receive; it releases the claim when pushed.
-Completion receive_completion(const QpShared& qp, uint32_t qp_number, const RecvWqe& receive);
+/// A completion for the claimed receive, seen not before `visible_at` nor before earlier ones of
+/// the queue pair; it releases the claim when pushed. Under the queue pair's lock.
+Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& receive,
+                              uint64_t visible_at);
 
 /// Puts a queue pair into the error state and tells its owner why. Under its lock.
 void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why);

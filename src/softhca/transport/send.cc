@@ -18,9 +18,9 @@ bool reliable(const Qp& qp) {
 /// The receive fails with `status`, and the responder with it.
 void fail_receive(Qp& qp, Target& target, const RecvWqe& receive, WcStatus status) {
     Host& host = qp.adapter().host();
-    Completion wc = receive_completion(*target.qp, target.qp_number, receive);
+    Completion wc =
+        receive_completion(*target.qp, target.qp_number, receive, visible_now(qp.adapter()));
     wc.status = status;
-    wc.visible_at = qp.adapter().stamped() ? now_ns() : 0;
     if (CqShared* cq = host.cq(target.cq)) {
         push_completion(qp.adapter(), *cq, wc);
     }
@@ -82,7 +82,8 @@ Outcome fill(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const Pie
 Outcome finish_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
                        uint64_t now) {
     Adapter& adapter = qp.adapter();
-    Completion wc = receive_completion(*target.qp, target.qp_number, receive);
+    Completion wc =
+        receive_completion(*target.qp, target.qp_number, receive, receive_visible_at(qp, wqe, now));
     wc.byte_len = wqe.length;
     wc.src_qp = qp.number();
     wc.slid = static_cast<uint16_t>(qp.shared().link + 1);
@@ -101,7 +102,6 @@ Outcome finish_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& re
         }
         wc.flags |= wc_flag::kWithInv;
     }
-    wc.visible_at = receive_visible_at(qp, wqe, now);
     note_established(adapter, *target.qp, target.qp_number);
     CqShared* cq = adapter.host().cq(target.cq);
     if (cq == nullptr || !push_completion(adapter, *cq, wc)) {

@@ -17,17 +17,11 @@ bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge
     while (entries < max_wr) {
         entries *= 2;
     }
-    const uint64_t slots = host.heap.allocate(entries * RecvRing::stride(max_sge));
+    const uint64_t slots = host.heap.allocate(RecvRing::bytes(entries, max_sge));
     if (slots == 0) {
         return false;
     }
-    ring.slots = slots;
-    ring.mask = entries - 1;
-    ring.capacity = max_wr == 0 ? 0 : entries;
-    ring.max_sge = max_sge;
-    ring.tail.store(0, std::memory_order_relaxed);
-    ring.head.store(0, std::memory_order_relaxed);
-    ring.released.store(0, std::memory_order_relaxed);
+    ring.init(host.arena(), slots, entries, max_wr == 0 ? 0 : entries, max_sge);
     return true;
 }
 
@@ -38,14 +32,25 @@ int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, ui
     if (ring.full()) {
         return ENOMEM;
     }
-    const uint64_t tail = ring.tail.load(std::memory_order_relaxed);
-    RecvWqe& wqe = ring.at(host.arena() + ring.slots, tail);
-    wqe.wr_id = wr_id;
-    wqe.num_sge = count;
-    std::copy(sges, sges + count, wqe.sges());
-    ring.tail.store(tail + 1, std::memory_order_release);
+    ring.post(host.arena(), wr_id, sges, count);
     return 0;
 }
+
+namespace {
+
+/// Slots keep their numbers: messages under way and completions not yet polled name them.
+void copy_ring(char* base, const RecvRing& from, RecvRing& to) {
+    for (uint32_t i = 0; i <= from.mask; ++i) {
+        std::memcpy(static_cast<void*>(&to.slot(base, i)), &from.slot(base, i),
+                    RecvRing::stride(from.max_sge));
+    }
+    const uint64_t tail = from.tail.load(std::memory_order_relaxed);
+    for (uint64_t i = from.head.load(std::memory_order_relaxed); i != tail; ++i) {
+        to.order(base, i) = from.order(base, i);
+    }
+}
+
+}  // namespace
 
 Srq* Srq::create(Adapter& adapter, const Attributes& attributes) {
     Host& host = adapter.host();
@@ -93,6 +98,11 @@ int Srq::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
     return post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
 }
 
+void Srq::release(uint32_t slot) {
+    const std::lock_guard lock(post_mutex_);
+    shared_->ring.give_back(adapter_.host().arena(), slot);
+}
+
 int Srq::set_limit(uint32_t limit) {
     if (limit > shared_->ring.capacity) {
         return EINVAL;
@@ -111,30 +121,26 @@ int Srq::set_limit(uint32_t limit) {
 int Srq::resize(uint32_t max_wr) {
     Host& host = adapter_.host();
     const std::lock_guard post_lock(post_mutex_);
-    RecvRing fresh;
-    if (!allocate_ring(host, fresh, max_wr, shared_->ring.max_sge)) {
+    RecvRing& ring = shared_->ring;
+    const uint64_t outstanding =
+        ring.tail.load(std::memory_order_relaxed) - ring.released.load(std::memory_order_acquire);
+    if (outstanding > max_wr) {
+        return EINVAL;
+    }
+    if (max_wr <= ring.mask + 1) {
+        ring.capacity = max_wr;  // the slots stay: those in use may be any of them
+        return 0;
+    }
+    RecvRing larger;
+    if (!allocate_ring(host, larger, max_wr, ring.max_sge)) {
         return ENOMEM;
     }
     lock_srq(host, *shared_);
-    RecvRing& ring = shared_->ring;
-    const uint64_t first = ring.released.load(std::memory_order_relaxed);
-    const uint64_t tail = ring.tail.load(std::memory_order_relaxed);
-    // Receives that were taken but not yet polled may still be read, at their index; so they move,
-    // too.
-    const uint64_t oldest = std::min(first, ring.head.load(std::memory_order_relaxed));
-    if (tail - oldest > fresh.capacity) {
-        shared_->lock.unlock();
-        host.heap.release(fresh.slots);
-        return EINVAL;
-    }
-    for (uint64_t i = oldest; i != tail; ++i) {
-        std::memcpy(static_cast<void*>(&fresh.at(host.arena() + fresh.slots, i)),
-                    &ring.at(host.arena() + ring.slots, i), RecvRing::stride(ring.max_sge));
-    }
+    copy_ring(host.arena(), ring, larger);
     const uint64_t old = ring.slots;
-    ring.slots = fresh.slots;
-    ring.mask = fresh.mask;
-    ring.capacity = fresh.capacity;
+    ring.slots = larger.slots;
+    ring.mask = larger.mask;
+    ring.capacity = larger.capacity;
     shared_->lock.unlock();
     host.wait_for_accesses();
     host.heap.release(old);

@@ -29,6 +29,8 @@ class Srq {
 
     /// 0, ENOMEM when full, EINVAL for too many elements.
     int post(uint64_t wr_id, const Sge* sges, uint32_t count);
+    /// Gives the slot of a polled receive back.
+    void release(uint32_t slot);
     /// Asks for one limit event when fewer than `limit` receives are left; 0: none. EINVAL beyond
     /// the capacity.
     int set_limit(uint32_t limit);
@@ -49,7 +51,7 @@ class Srq {
     SrqShared* shared_;
     uint32_t number_;
     Cq* cq_;
-    std::mutex post_mutex_;
+    std::mutex post_mutex_;  ///< slots: posting, giving back, moving them
 };
 
 /// Allocates the slots of a ring in this process's arena. False if there is no room.

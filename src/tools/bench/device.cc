@@ -38,9 +38,9 @@ Device::Device(const std::string& name) {
 }
 
 UniqueMr Device::register_memory(void* data, size_t size) {
-    UniqueMr mr(ibv_reg_mr(
-        pd(), data, size,
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+    UniqueMr mr(
+        ibv_reg_mr(pd(), data, size,
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
     if (!mr) throw call_failed("ibv_reg_mr");
     return mr;
 }

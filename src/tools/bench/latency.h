@@ -10,8 +10,8 @@ namespace softhca::bench {
 
 /// What a process does while it looks for the word that the other one writes.
 enum class Waiting {
-    polls_memory,         ///< nothing else
-    polls_completions_too ///< takes completions of its requests, as most programs do
+    polls_memory,          ///< nothing else
+    polls_completions_too  ///< takes completions of its requests, as most programs do
 };
 
 Samples write_latency(Peer& peer, Link& link, uint64_t round_trips, Waiting waiting);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the timing model promises, and what is measured.
+#include <cstdlib>
 #include <functional>
 
+#include "clock.h"
 #include "core/nic_model.h"
 #include "latency.h"
 #include "lateness.h"
@@ -16,10 +18,10 @@ namespace {
 constexpr uint32_t kWord = 8;
 constexpr uint32_t kWindow = 16;
 constexpr uint32_t kGapWindow = 64;
-constexpr uint64_t kBytes = 16 << 20;      ///< of a bandwidth sample
-constexpr uint64_t kGapMessages = 2000;    ///< of a gap sample
-constexpr uint64_t kMaxTrips = 1000;       ///< in a round
-constexpr int kRegistrations = 5;          ///< in a round
+constexpr uint64_t kBytes = 16 << 20;    ///< of a bandwidth sample
+constexpr uint64_t kGapMessages = 2000;  ///< of a gap sample
+constexpr uint64_t kMaxTrips = 1000;     ///< in a round
+constexpr int kRegistrations = 5;        ///< in a round
 
 NicParameters model_of_environment() {
     Settings settings;
@@ -56,8 +58,8 @@ class ModelSection {
 
   private:
     void add(std::string label, const char* unit, double model, std::function<Samples()> measure) {
-        items_.push_back({std::move(label), unit, nic_.modelled() ? model : kNone,
-                          std::move(measure)});
+        items_.push_back(
+            {std::move(label), unit, nic_.modelled() ? model : kNone, std::move(measure)});
     }
     void add_latencies();
     void add_bandwidths();
@@ -87,18 +89,17 @@ void ModelSection::add_latencies() {
     add("8 B write, memory and CQ polled, half round trip", "us", arrival, [=, this] {
         return write_latency(session_.peer, link_, trips, Waiting::polls_completions_too);
     });
-    add("8 B write, only memory polled, half round trip", "us", arrival, [=, this] {
-        return write_latency(session_.peer, link_, trips, Waiting::polls_memory);
-    });
+    add("8 B write, only memory polled, half round trip", "us", arrival,
+        [=, this] { return write_latency(session_.peer, link_, trips, Waiting::polls_memory); });
     add("8 B write, shared memory, half round trip", "us", arrival, [=, this] {
         return write_latency(session_.peer, shared_, trips, Waiting::polls_completions_too);
     });
 }
 
 void ModelSection::add_bandwidths() {
-    for (const auto& [opcode, name] : {std::pair(IBV_WR_RDMA_WRITE, " write, stream"),
-                                       std::pair(IBV_WR_SEND, " send, stream"),
-                                       std::pair(IBV_WR_RDMA_READ, " read, stream")}) {
+    for (const auto& [opcode, name] :
+         {std::pair(IBV_WR_RDMA_WRITE, " write, stream"), std::pair(IBV_WR_SEND, " send, stream"),
+          std::pair(IBV_WR_RDMA_READ, " read, stream")}) {
         for (const uint32_t size : {64U << 10, 1U << 20}) {
             const auto turn = static_cast<double>(transmit_ns(nic_, size) + nic_.gap_ns);
             const Stream stream{opcode, size, kWindow, kBytes / size};

@@ -35,8 +35,7 @@ struct Row {
     double deviation() const { return value.median / model - 1; }
     /// The machine alone takes longer than the model would.
     bool machine_bound() const {
-        return is_set(model) && is_set(machine) &&
-               (is_rate() ? machine < model : machine > model);
+        return is_set(model) && is_set(machine) && (is_rate() ? machine < model : machine > model);
     }
     bool late() const { return is_set(late_share) && late_share > kLateShare; }
 

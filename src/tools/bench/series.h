@@ -3,6 +3,8 @@
 // the machine disturbs both.
 #pragma once
 
+#include <cstddef>
+
 #include "statistics.h"
 
 namespace softhca::bench {

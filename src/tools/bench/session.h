@@ -2,7 +2,7 @@
 // What a section of the benchmark works with.
 #pragma once
 
-#include <string_view>
+#include <string>
 
 #include "device.h"
 #include "memory.h"
@@ -21,6 +21,7 @@ class RowSink {
 
 struct Session {
     const Options& options;
+    std::string title;  ///< of the section
     Peer& peer;
     Device& device;
     Memory& shared;  ///< common to both processes, each has a half
@@ -31,7 +32,7 @@ struct Session {
     /// Hands a row over; does nothing in the process that answers.
     void report(Row row) {
         if (!peer.measures()) return;
-        set_text(row.section, sizeof row.section, options.section);
+        set_text(row.section, sizeof row.section, title);
         set_text(row.device, sizeof row.device, device.name());
         rows.put(row);
     }

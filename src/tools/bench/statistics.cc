@@ -14,8 +14,8 @@ double quantile(const Samples& sorted, double share) {
 
 Summary summarize(Samples samples) {
     std::ranges::sort(samples);
-    return {quantile(samples, 0.5), samples.front(), quantile(samples, 0.1),
-            quantile(samples, 0.9), samples.size()};
+    return {quantile(samples, 0.5), samples.front(), quantile(samples, 0.1), quantile(samples, 0.9),
+            samples.size()};
 }
 
 double median(Samples samples) {

@@ -2,6 +2,7 @@
 // What is reported of many samples.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
