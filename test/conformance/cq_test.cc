@@ -145,6 +145,24 @@ TEST_F(CqTest, IsBusyWhileAQueuePairUsesIt) {
     b_.reset();
 }
 
+TEST_F(CqTest, OutlivesAQueuePairThatStillHadCompletionsInIt) {
+    use(hca_.make_cq());
+    Qp c = make_qp(pd_.get(), {}, cq_.get(), other_cq_.get());
+    Qp d = make_qp(pd_.get(), {}, other_cq_.get(), other_cq_.get());
+    connect(hca_, c, d);
+    complete(1, 3);
+    for (uint64_t i = 100; i < 110; ++i) ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i).post(c), 0);
+    c.reset();
+    complete(4, 3);
+    // Those of the dead queue pair may be gone or there; those of the living are there.
+    std::vector<uint64_t> living;
+    while (living.size() < 6) {
+        const ibv_wc wc = poll_one(cq_);
+        if (wc.wr_id < 100) living.push_back(wc.wr_id);
+    }
+    EXPECT_EQ(living, range(1, 6));
+}
+
 class CqResizeTest : public CqTest {
   protected:
     // False where the device cannot resize.

@@ -99,7 +99,7 @@ TEST_P(MwTest, UnboundWindowOpensNothing) {
 
 TEST_P(MwTest, RegionIsBusyWhileAWindowIsBoundToIt) {
     bind(0, 4096);
-    EXPECT_EQ(ibv_dereg_mr(memory_.mr()), EBUSY);
+    EXPECT_NE(ibv_dereg_mr(memory_.mr()), 0);
     mw_.reset();
 }
 

@@ -105,6 +105,43 @@ TEST_P(SendTest, GatherAndScatterListsNeedNotMatch) {
     }
 }
 
+TEST_P(SendTest, LongestListsWork) {
+    QpSpec wanted = spec();
+    wanted.send_sge = wanted.recv_sge = static_cast<uint32_t>(std::min(hca_.attr().max_sge, 64));
+    Pair pair(hca_, pd_.get(), wanted);
+    std::vector<ibv_sge> from, to;
+    for (uint32_t i = 0; i < wanted.send_sge; ++i) {
+        from.push_back(pair.a_mem.sge(i * 1000, 1 + i));
+        to.push_back(pair.b_mem.sge(i * 1000, wanted.send_sge - i));
+    }
+    pair.a_mem.fill(1);
+    ASSERT_EQ(RecvWr(1).sges(to).post(pair.b.qp), 0);
+    ASSERT_EQ(SendWr(IBV_WR_SEND, 2).sges(from).post(pair.a.qp), 0);
+    ASSERT_TRUE(next_are(pair.b.recv_cq, {1}));
+    ASSERT_TRUE(next_are(pair.a.send_cq, {2}));
+    EXPECT_EQ(gather(to), gather(from));
+}
+
+TEST_P(SendTest, ElementsMayBeEmpty) {
+    Pair pair(hca_, pd_.get(), spec());
+    pair.a_mem.fill(1, 0, 100);
+    ASSERT_EQ(RecvWr(1)
+                  .sge(pair.b_mem.sge(0, 0))
+                  .sge(pair.b_mem.sge(0, 60))
+                  .sge(pair.b_mem.sge(0, 0))
+                  .sge(pair.b_mem.sge(60, 60))
+                  .post(pair.b.qp),
+              0);
+    ASSERT_EQ(SendWr(IBV_WR_SEND, 2)
+                  .sge(pair.a_mem.sge(0, 100))
+                  .sge(pair.a_mem.sge(0, 0))
+                  .post(pair.a.qp),
+              0);
+    ASSERT_TRUE(next_are(pair.b.recv_cq, {1}));
+    ASSERT_TRUE(next_are(pair.a.send_cq, {2}));
+    EXPECT_TRUE(pair.b_mem.holds(1, 0, 100));
+}
+
 TEST_P(SendTest, ShortMessageLeavesTheRestOfTheListAlone) {
     Pair pair(hca_, pd_.get(), spec());
     std::fill_n(pair.b_mem.data(), 300, 0xee);

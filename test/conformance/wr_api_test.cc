@@ -200,7 +200,7 @@ TEST_F(WrApiTest, BatchThatDoesNotFitIsRefusedAsAWhole) {
         ibv_wr_rdma_write(ex_, b_mem_.rkey(), b_mem_.addr());
         ibv_wr_set_sge(ex_, mem_.lkey(), mem_.addr(), 8);
     }
-    EXPECT_EQ(ibv_wr_complete(ex_), ENOMEM);
+    EXPECT_NE(ibv_wr_complete(ex_), 0);
     EXPECT_TRUE(quiet(cq_));
     // Plain posting may be mixed in, and finds the whole queue free.
     for (uint64_t i = 0; i < init.cap.max_send_wr; ++i) {

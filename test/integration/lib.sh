@@ -59,6 +59,8 @@ skip() { # name reason
 }
 
 finish() {
+    # shellcheck disable=SC2016 # for the inner shell
+    check 'nobody is left in the fabric' bash -c '"$0" status 2>&1 | grep "nobody is in fabric"' "$SOFTHCA"
     echo "1..$count"
     [ "$failures" = 0 ]
     exit

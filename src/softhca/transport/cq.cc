@@ -103,6 +103,11 @@ bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint6
     return true;
 }
 
+void settle_completions(Host& host, CqShared& cq) {
+    lock(host, cq);
+    cq.lock.unlock();
+}
+
 Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     Host& host = adapter.host();
     const auto index = host.cq_indices.take();

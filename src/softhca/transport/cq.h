@@ -16,6 +16,9 @@ class Adapter;
 /// on a foreign owner.
 bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint64_t position = 0);
 
+/// Finishes what a producer that died in the queue had committed.
+void settle_completions(Host& host, CqShared& cq);
+
 /// The owner's handle of a completion queue. Destroyed only when no queue pair uses it.
 class Cq {
   public:

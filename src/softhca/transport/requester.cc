@@ -236,8 +236,7 @@ void Qp::flush_receives() {
     const auto complete = [&](const RecvWqe& receive) {
         Completion wc = receive_completion(*shared_, number_, receive, visible_now(adapter_));
         wc.status = WcStatus::flushed;
-        const SrqShared* srq = shared_->claim.srq != 0 ? host.srq(shared_->claim.srq) : nullptr;
-        CqShared* cq = host.cq(srq != nullptr && srq->cq != 0 ? srq->cq : shared_->recv_cq);
+        CqShared* cq = completes_in(host, *shared_);
         if (cq != nullptr) {
             push_completion(adapter_, *cq, wc);
         }

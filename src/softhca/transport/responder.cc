@@ -4,15 +4,24 @@
 #include <algorithm>
 
 #include "transport/adapter.h"
+#include "transport/cq.h"
 #include "transport/notice.h"
 
 namespace softhca {
 
+CqShared* completes_in(Host& host, const QpShared& qp) {
+    const SrqShared* srq = qp.claim.srq != 0 ? host.srq(qp.claim.srq) : nullptr;
+    return host.cq(srq != nullptr && srq->cq != 0 ? srq->cq : qp.recv_cq);
+}
+
 namespace {
 
-/// The previous holder died. A claim on the queue pair's own ring is whole once valid: finish
-/// moving the head.
-void repair_qp(QpShared& qp) {
+/// The previous holder died. If it had committed a completion, the claim ends with that. A claim on
+/// the queue pair's own ring is whole once valid: finish moving the head.
+void repair_qp(Host& host, QpShared& qp) {
+    if (CqShared* cq = completes_in(host, qp)) {
+        settle_completions(host, *cq);
+    }
     const Claim& claim = qp.claim;
     if (claim.valid.load(std::memory_order_acquire) != 0 && claim.srq == 0 &&
         claim.index == qp.ring.head.load(std::memory_order_relaxed)) {
@@ -71,7 +80,7 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
 }  // namespace
 
 void lock_qp(Host& host, QpShared& qp) {
-    qp.lock.lock(host, [&] { repair_qp(qp); });
+    qp.lock.lock(host, [&] { repair_qp(host, qp); });
 }
 
 void lock_srq(Host& host, SrqShared& srq) {

@@ -21,6 +21,9 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq);
 /// The claimed receive, or nullptr.
 RecvWqe* claimed_receive(Host& host, QpShared& qp);
 
+/// The queue the claimed receive completes in; nullptr if it is gone.
+CqShared* completes_in(Host& host, const QpShared& qp);
+
 /// Checks a receive's elements against the keys of process `slot` and protection domain `pd`, and
 /// lists the memory. False: an element is not what the device may write.
 bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,

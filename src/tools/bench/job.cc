@@ -39,8 +39,8 @@ std::vector<std::string> command_line(const Job& job, const Options& options, in
           std::string("--rounds"), std::to_string(options.rounds), std::string("--iterations"),
           std::to_string(options.iterations), std::string("--gid-index"),
           std::to_string(options.gid_index), std::string("--device"),
-          job.own_device ? std::string() : options.device, std::string("--row-fd"),
-          std::to_string(row_fd)}) {
+          job.own_device ? std::string() : options.device, std::string("--only"), options.only,
+          std::string("--row-fd"), std::to_string(row_fd)}) {
         words.push_back(word);
     }
     return words;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the timing model promises, and what is measured.
 #include <cstdlib>
-#include <functional>
 
 #include "clock.h"
 #include "core/nic_model.h"
 #include "latency.h"
-#include "lateness.h"
-#include "series.h"
+#include "rounds.h"
 #include "session.h"
 #include "settings.h"
 #include "stream.h"
@@ -16,9 +14,10 @@ namespace softhca::bench {
 namespace {
 
 constexpr uint32_t kWord = 8;
-constexpr uint32_t kWindow = 16;
+constexpr uint32_t kBytesUnderWay = 4 << 20;
+constexpr uint32_t kMaxWindow = 16;
 constexpr uint32_t kGapWindow = 64;
-constexpr uint64_t kBytes = 16 << 20;    ///< of a bandwidth sample
+constexpr uint64_t kBytes = 24 << 20;    ///< of a bandwidth sample
 constexpr uint64_t kGapMessages = 2000;  ///< of a gap sample
 constexpr uint64_t kMaxTrips = 1000;     ///< in a round
 constexpr int kRegistrations = 5;        ///< in a round
@@ -29,15 +28,11 @@ NicParameters model_of_environment() {
     return settings.nic;
 }
 
-/// One thing to be measured in rounds, and what the model says of it.
-struct Item {
-    std::string label;
-    const char* unit;
-    double model;  ///< kNone: says nothing
-    std::function<Samples()> measure;
-    Series series = {};
-    Series late = {};
-};
+template <typename Convert>
+Samples converted(Samples samples, Convert&& convert) {
+    for (double& sample : samples) sample = convert(sample);
+    return samples;
+}
 
 class ModelSection {
   public:
@@ -48,26 +43,28 @@ class ModelSection {
           registered_(Memory::Kind::private_, size_t{16} << 20),
           link_(session.device, session.peer, session.options.gid_index, memory_.data(), kMemory),
           shared_(session.device, session.peer, session.options.gid_index, session.shared_half(),
-                  kMemory) {
+                  kMemory),
+          rounds_(session) {
         add_latencies();
         add_bandwidths();
         add_gaps();
         add_registrations();
     }
-    void run();
+    void run() { rounds_.run(); }
 
   private:
-    void add(std::string label, const char* unit, double model, std::function<Samples()> measure) {
-        items_.push_back(
-            {std::move(label), unit, nic_.modelled() ? model : kNone, std::move(measure)});
+    void add(std::string label, const char* unit, double model, Rounds::Measure measure) {
+        Rounds::Item& item = rounds_.add(std::move(label), unit, std::move(measure));
+        if (nic_.modelled()) item.model = model;
     }
     void add_latencies();
     void add_bandwidths();
     void add_gaps();
     void add_registrations();
-    /// A stream's sample: ns from message to message.
-    double spacing(Link& link, const Stream& stream) {
-        return message_spacing(session_.peer, link, stream);
+    /// Sample of a stream: ns from message to message. None in the process that answers.
+    Samples spacing(Link& link, const Stream& stream) {
+        const double ns = message_spacing(session_.peer, link, stream);
+        return session_.peer.measures() ? Samples{ns} : Samples{};
     }
     Samples time_registrations(size_t size);
 
@@ -77,7 +74,7 @@ class ModelSection {
     Memory registered_;
     Link link_;
     Link shared_;
-    std::vector<Item> items_;
+    Rounds rounds_;
 };
 
 void ModelSection::add_latencies() {
@@ -86,6 +83,8 @@ void ModelSection::add_latencies() {
     const double completion = arrival + static_cast<double>(nic_.completion_ns) / 1000;
     add("8 B send/recv, CQ polled, half round trip", "us", completion,
         [=, this] { return send_latency(session_.peer, link_, trips); });
+    add("8 B send/recv, shared memory, half round trip", "us", completion,
+        [=, this] { return send_latency(session_.peer, shared_, trips); });
     add("8 B write, memory and CQ polled, half round trip", "us", arrival, [=, this] {
         return write_latency(session_.peer, link_, trips, Waiting::polls_completions_too);
     });
@@ -102,9 +101,12 @@ void ModelSection::add_bandwidths() {
           std::pair(IBV_WR_RDMA_READ, " read, stream")}) {
         for (const uint32_t size : {64U << 10, 1U << 20}) {
             const auto turn = static_cast<double>(transmit_ns(nic_, size) + nic_.gap_ns);
-            const Stream stream{opcode, size, kWindow, kBytes / size};
+            const uint32_t window = std::min(kMaxWindow, kBytesUnderWay / size);
+            const Stream stream{opcode, size, window, kBytes / size};
             add((size < 1 << 20 ? "64 KiB" : "1 MiB") + std::string(name), "GB/s", size / turn,
-                [=, this] { return Samples{size / spacing(link_, stream)}; });
+                [=, this] {
+                    return converted(spacing(link_, stream), [=](double ns) { return size / ns; });
+                });
         }
     }
 }
@@ -113,7 +115,9 @@ void ModelSection::add_gaps() {
     const auto turn = static_cast<double>(transmit_ns(nic_, kWord) + nic_.gap_ns) / 1000;
     const auto add_gap = [&](const char* label, Link* link, ibv_wr_opcode opcode) {
         const Stream stream{opcode, kWord, kGapWindow, kGapMessages};
-        add(label, "us", turn, [=, this] { return Samples{spacing(*link, stream) / 1000}; });
+        add(label, "us", turn, [=, this] {
+            return converted(spacing(*link, stream), [](double ns) { return ns / 1000; });
+        });
     };
     add_gap("8 B writes, from one to the next", &link_, IBV_WR_RDMA_WRITE);
     add_gap("8 B sends, from one to the next", &link_, IBV_WR_SEND);
@@ -140,27 +144,6 @@ void ModelSection::add_registrations() {
         add(std::string(name) + " registration", "us",
             static_cast<double>(registration_time_ns(nic_, size)) / 1000,
             [=, this] { return time_registrations(size); });
-    }
-}
-
-void ModelSection::run() {
-    LatenessWatch lateness;
-    for (int round = 0; round < session_.options.rounds; ++round) {
-        for (Item& item : items_) {
-            const Samples samples = item.measure();
-            session_.peer.meet();
-            const double late = lateness.share();
-            if (!session_.peer.measures()) continue;
-            item.series.add(samples);
-            if (is_set(late)) item.late.add(late);
-        }
-    }
-    for (const Item& item : items_) {
-        if (item.series.all.empty()) continue;
-        Row row = make_row(item.label, item.unit, item.series.all);
-        row.model = item.model;
-        if (!item.late.all.empty()) row.late_share = median(item.late.all);
-        session_.report(row);
     }
 }
 

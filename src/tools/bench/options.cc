@@ -23,6 +23,7 @@ constexpr option kOptions[] = {{"section", required_argument, nullptr, 's'},
                                {"help", no_argument, nullptr, 'h'},
                                {"row-fd", required_argument, nullptr, 'f'},
                                {"title", required_argument, nullptr, 't'},
+                               {"only", required_argument, nullptr, 'o'},
                                {}};
 
 std::vector<std::string> split(const char* list) {
@@ -88,6 +89,9 @@ std::string set(int option, Options* options) {
         case 'd':
             options->device = optarg;
             return {};
+        case 'o':
+            options->only = optarg;
+            return {};
         case 't':
             options->title = optarg;
             return {};
@@ -125,6 +129,7 @@ void print_usage() {
         "  --section LIST    of small, bandwidth, model [all of them]\n"
         "  --profile LIST    for the section model [graphene,infini,hdr200]\n"
         "  --model LIST      parameters to change in these profiles, as SOFTHCA_MODEL\n"
+        "  --only TEXT       only the lines that have this in their title\n"
         "  --rounds N        how often everything is measured in turn [11]\n"
         "  --iterations N    small messages in a round [2000]\n"
         "  --device NAME     [the first one]\n"

@@ -12,6 +12,7 @@ struct Options {
     std::vector<std::string> sections = {"small", "bandwidth", "model"};
     std::vector<std::string> profiles = {"graphene", "infini", "hdr200"};
     std::string model;  ///< overrides of the profiles, as SOFTHCA_MODEL
+    std::string only;   ///< what labels of rows must contain
     std::string device;
     int rounds = 11;
     uint64_t iterations = 2000;

@@ -51,14 +51,23 @@ std::string placement() {
            std::to_string(cpus->second);
 }
 
+/// What else the machine is doing decides what the figures are worth.
+std::string load() {
+    double average = 0;
+    if (::getloadavg(&average, 1) != 1) return "unknown";
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", average);
+    return text;
+}
+
 class Conductor {
   public:
     explicit Conductor(const Options& options) : options_(options) {}
 
     void run() {
         if (!options_.json) {
-            std::printf("%s, %d rounds, times of half round trips\n", placement().c_str(),
-                        options_.rounds);
+            std::printf("%s, %d rounds, load average %s\n", placement().c_str(), options_.rounds,
+                        load().c_str());
         }
         for (const std::string& section : options_.sections) {
             if (section == "model") {
@@ -71,6 +80,7 @@ class Conductor {
         }
         if (options_.json) {
             std::fputs(as_json({{"placement", placement()},
+                                {"load_average", load()},
                                 {"rounds", std::to_string(options_.rounds)},
                                 {"model", options_.model}},
                                all_)

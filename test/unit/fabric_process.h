@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// For tests of several processes: a fabric of their own, and children that die with the test.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "fabric/segment.h"
+#include "transport/adapter.h"
+
+namespace softhca::test {
+
+/// A name no other test has.
+inline std::string unique_fabric() {
+    static int count = 0;
+    return "unit-" + std::to_string(getpid()) + "-" + std::to_string(count++);
+}
+
+struct NoEvents : EventSink {
+    void completion_event(Cq&) override {}
+    void cq_error(Cq&) override {}
+    void qp_event(Qp&, QpEvent) override {}
+    void srq_limit(Srq&) override {}
+    void port_changed(uint32_t, bool) override {}
+};
+
+inline std::unique_ptr<Segment> open_segment(const std::string& name,
+                                             Segment::Mode mode = Segment::Mode::join_or_create) {
+    FabricConfig config{};
+    config.devices = 1;
+    config.ports = 1;
+    config.link_layer = LinkLayer::infiniband;
+    std::string error;
+    return Segment::open(name, mode, config, &error);
+}
+
+inline Adapter* start_adapter(const std::string& name) {
+    static NoEvents sink;
+    std::string error;
+    auto segment = open_segment(name);
+    return segment == nullptr ? nullptr
+                              : Adapter::start(std::move(segment), false, sink, &error).release();
+}
+
+/// A value in memory that children share.
+template <typename T>
+T* shared_value() {
+    void* memory =
+        mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return new (memory) T{};
+}
+
+template <typename Condition>
+bool wait_for(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > end) {
+            return false;
+        }
+        std::this_thread::yield();
+    }
+    return true;
+}
+
+/// A child that runs `body` and exits with what it returns.
+class Child {
+  public:
+    explicit Child(const std::function<int()>& body) : pid_(fork()) {
+        if (pid_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            _exit(body());
+        }
+    }
+    ~Child() {
+        if (pid_ > 0) {
+            kill();
+        }
+    }
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+
+    pid_t pid() const { return pid_; }
+    void kill() {
+        ::kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, __WALL);
+        pid_ = -1;
+    }
+    /// The exit status; -1 if it did not end by itself before the deadline.
+    int join() {
+        int status = 0;
+        const bool ended = wait_for([&] { return waitpid(pid_, &status, WNOHANG) == pid_; });
+        if (!ended) {
+            kill();
+            return -1;
+        }
+        pid_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    }
+
+  private:
+    pid_t pid_;
+};
+
+}  // namespace softhca::test

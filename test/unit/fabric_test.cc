@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Joining and leaving a fabric, and noticing who is gone.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "fabric/rendezvous.h"
+#include "fabric_process.h"
+
+namespace softhca {
+namespace {
+
+using test::Child;
+using test::open_segment;
+using test::shared_value;
+using test::start_adapter;
+using test::unique_fabric;
+using test::wait_for;
+
+bool exists(const std::string& path) {
+    return access(path.c_str(), F_OK) == 0;
+}
+
+class FabricTest : public testing::Test {
+  protected:
+    const std::string name_ = unique_fabric();
+    const std::string path_ = Segment::rendezvous_path(name_);
+    void TearDown() override {
+        std::string error;
+        EXPECT_TRUE(Segment::remove_if_unused(name_, &error)) << error;
+        EXPECT_FALSE(exists(path_));
+    }
+};
+
+TEST_F(FabricTest, IsPrivateSealedAndGoneAfterItsLastUser) {
+    auto segment = open_segment(name_);
+    ASSERT_NE(segment, nullptr);
+    EXPECT_TRUE(segment->created());
+    struct stat status;
+    ASSERT_EQ(stat(path_.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, 0600u);
+    Rendezvous rendezvous(path_);
+    std::string error;
+    ASSERT_TRUE(rendezvous.lock(false, &error)) << error;
+    const auto members = rendezvous.members();
+    ASSERT_EQ(members.size(), 1u);
+    const int fd = open_member(members[0]);
+    ASSERT_GE(fd, 0);
+    EXPECT_NE(ftruncate(fd, 4096), 0) << "nobody can shrink it under the others";
+    ASSERT_EQ(fstat(fd, &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600u);
+    close(fd);
+}
+
+TEST_F(FabricTest, SecondProcessJoinsTheSame) {
+    auto segment = open_segment(name_);
+    ASSERT_NE(segment, nullptr);
+    segment->header().next_domain = 4711;
+    Child child([this] {
+        auto joined = open_segment(name_, Segment::Mode::join_only);
+        return joined != nullptr && !joined->created() && joined->header().next_domain == 4711 ? 0
+                                                                                               : 1;
+    });
+    EXPECT_EQ(child.join(), 0);
+}
+
+TEST_F(FabricTest, NobodyThereIsNothingToJoin) {
+    EXPECT_EQ(open_segment(name_, Segment::Mode::join_only), nullptr);
+}
+
+TEST_F(FabricTest, FileOfSomebodyElseIsRefused) {
+    std::ofstream(path_) << "";
+    ASSERT_EQ(chmod(path_.c_str(), 0666), 0);
+    EXPECT_EQ(open_segment(name_), nullptr) << "others may have written it";
+    ASSERT_EQ(unlink(path_.c_str()), 0);
+    ASSERT_EQ(symlink("/dev/null", path_.c_str()), 0);
+    EXPECT_EQ(open_segment(name_), nullptr) << "a link leads elsewhere";
+    ASSERT_EQ(unlink(path_.c_str()), 0);
+}
+
+TEST_F(FabricTest, OtherVersionIsRefused) {
+    auto segment = open_segment(name_);
+    ASSERT_NE(segment, nullptr);
+    segment->header().version = kLayoutVersion + 1;
+    EXPECT_EQ(open_segment(name_), nullptr);
+}
+
+TEST_F(FabricTest, KilledProcessIsNoticedAndItsSlotReused) {
+    struct Shared {
+        std::atomic<int> slot{-1};
+    };
+    auto* shared = shared_value<Shared>();
+    Child watcher([&] {
+        Adapter* adapter = start_adapter(name_);
+        if (adapter == nullptr) {
+            return 1;
+        }
+        Host& host = adapter->host();
+        if (!wait_for([&] { return shared->slot >= 0; })) {
+            return 2;
+        }
+        const auto slot = static_cast<uint32_t>(shared->slot.load());
+        if (!host.alive(slot)) {
+            return 3;
+        }
+        shared->slot = -2;
+        return wait_for([&] { return !host.alive(slot); }) ? 0 : 4;
+    });
+    Child victim([&] {
+        Adapter* adapter = start_adapter(name_);
+        shared->slot = static_cast<int>(adapter->host().slot());
+        pause();
+        return 0;
+    });
+    ASSERT_TRUE(wait_for([&] { return shared->slot == -2; }));
+    victim.kill();
+    EXPECT_EQ(watcher.join(), 0);
+}
+
+TEST_F(FabricTest, SlotsOfTheKilledDoNotRunOut) {
+    Child keeper([&] {
+        start_adapter(name_);
+        pause();
+        return 0;
+    });
+    ASSERT_TRUE(wait_for([&] { return exists(path_); }));
+    // More deaths than there are slots.
+    for (uint32_t i = 0; i < kMaxProcesses + 20; ++i) {
+        Child child([&] {
+            Adapter* adapter = start_adapter(name_);
+            if (adapter == nullptr) {
+                return 1;
+            }
+            raise(SIGKILL);
+            return 2;
+        });
+        int status = 0;
+        ASSERT_EQ(waitpid(child.pid(), &status, 0), child.pid());
+        ASSERT_TRUE(WIFSIGNALED(status)) << "child " << i << " could not join";
+    }
+    keeper.kill();
+}
+
+TEST_F(FabricTest, MemoryIsNotFreedUnderAnAccess) {
+    struct Shared {
+        std::atomic<int> step{0};
+        std::atomic<int> slot{-1};
+    };
+    auto* shared = shared_value<Shared>();
+    Child owner([&] {
+        Adapter* adapter = start_adapter(name_);
+        shared->slot = static_cast<int>(adapter->host().slot());
+        if (!wait_for([&] { return shared->step == 1; })) {
+            return 1;
+        }
+        adapter->host().wait_for_accesses();
+        return shared->step == 2 ? 0 : 2;
+    });
+    Child user([&] {
+        Adapter* adapter = start_adapter(name_);
+        if (!wait_for([&] { return shared->slot >= 0; })) {
+            return 1;
+        }
+        {
+            const AccessGuard guard(adapter->host(), static_cast<uint32_t>(shared->slot.load()));
+            shared->step = 1;
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            shared->step = 2;
+        }
+        return 0;
+    });
+    EXPECT_EQ(user.join(), 0);
+    EXPECT_EQ(owner.join(), 0);
+}
+
+TEST_F(FabricTest, DeadUserDoesNotHoldTheOwnerUp) {
+    auto* slot = shared_value<std::atomic<int>>();
+    auto* guarded = shared_value<std::atomic<int>>();
+    *slot = -1;
+    Child user([&] {
+        Adapter* adapter = start_adapter(name_);
+        wait_for([&] { return *slot >= 0; });
+        const AccessGuard guard(adapter->host(), static_cast<uint32_t>(slot->load()));
+        *guarded = 1;
+        pause();
+        return 0;
+    });
+    Child owner([&] {
+        Adapter* adapter = start_adapter(name_);
+        *slot = static_cast<int>(adapter->host().slot());
+        wait_for([&] { return *guarded == 2; });
+        adapter->host().wait_for_accesses();
+        return 0;
+    });
+    ASSERT_TRUE(wait_for([&] { return *guarded == 1; }));
+    *guarded = 2;
+    user.kill();
+    EXPECT_EQ(owner.join(), 0);
+}
+
+}  // namespace
+}  // namespace softhca
