@@ -83,10 +83,10 @@ int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
     return status;
 }
 
-uint32_t publish_region(Adapter& adapter, uint32_t index, const RegionAttributes& attributes,
+uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
                         const Share& share) {
     Host& host = adapter.host();
-    KeyEntry& entry = host.tables().keys[index];
+    KeyEntry& entry = host.tables().keys[KeyNumber::index(key)];
     entry.pd = attributes.pd;
     entry.access = attributes.access;
     entry.kind = KeyKind::region;
@@ -98,7 +98,6 @@ uint32_t publish_region(Adapter& adapter, uint32_t index, const RegionAttributes
     entry.share_fd = share.fd;
     entry.share_offset = share.offset;
     entry.share_id = share.fd < 0 ? 0 : adapter.next_share();
-    const uint32_t key = next_key(adapter, index);
     entry.key.store(key, std::memory_order_release);
     host.self().counters.registered_bytes.fetch_add(attributes.length, std::memory_order_relaxed);
     return key;

@@ -28,8 +28,9 @@ uint32_t next_key(Adapter& adapter, uint32_t index);
 /// 0, or why this memory can't be registered: EFAULT when it isn't there or can't be written as
 /// asked, ENOMEM when a fault asks for it. Takes the time that the model says.
 int check_registration(Adapter& adapter, const RegionAttributes& attributes);
-/// Fills the entry and makes its key valid; the key. `share`: how others may map the memory.
-uint32_t publish_region(Adapter& adapter, uint32_t index, const RegionAttributes& attributes,
+/// Fills the entry that `key` names and makes the key valid; returns it. `share`: how others may
+/// map the memory.
+uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
                         const Share& share);
 /// Makes the key invalid; returns when nobody uses it any more.
 void withdraw_region(Adapter& adapter, uint32_t index);

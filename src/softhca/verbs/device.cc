@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The device list, and opening and closing devices.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -91,7 +94,7 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
     fill_operations(context->verbs);
     ibv_context* ibv = context->ibv();
     ibv->device = device;
-    ibv->cmd_fd = -1;
+    ibv->cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);  // some programs duplicate it
     ibv->async_fd = context->async_events.fd();
     ibv->num_comp_vectors = 1;
     pthread_mutex_init(&ibv->mutex, nullptr);
@@ -105,6 +108,7 @@ SOFTHCA_EXPORT int ibv_close_device(ibv_context* ibv) {
     if (!inherited(ibv)) {
         remove_context(context);
     }
+    ::close(ibv->cmd_fd);
     delete context;
     return 0;
 }

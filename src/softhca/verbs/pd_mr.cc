@@ -44,9 +44,12 @@ int dealloc_td(ibv_td* td) {
 }
 
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes) {
-    if (inherited(context) || attributes->pd == nullptr ||
-        (attributes->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0) {
+    if (inherited(context) || attributes->pd == nullptr) {
         set_error(EINVAL);
+        return nullptr;
+    }
+    if (attributes->comp_mask != 0) {
+        set_error(EOPNOTSUPP);  // memory of queues comes from the fabric, not from allocators
         return nullptr;
     }
     PdObject& base = object_of<PdObject>(attributes->pd)->base();
@@ -114,7 +117,8 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     mr->ibv.addr = address;
     mr->ibv.length = length;
     mr->ibv.handle = index;
-    mr->ibv.lkey = mr->ibv.rkey = publish_region(adapter, index, attributes, share);
+    mr->ibv.lkey = mr->ibv.rkey =
+        publish_region(adapter, next_key(adapter, index), attributes, share);
     pd->users.fetch_add(1, std::memory_order_relaxed);
     return &mr->ibv;
 }
@@ -197,7 +201,8 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
     object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
     ibv->pd = pd;
-    ibv->lkey = ibv->rkey = publish_region(adapter, mr->index, attributes, share);
+    ibv->lkey = ibv->rkey = publish_region(
+        adapter, moves ? next_key(adapter, mr->index) : ibv->rkey, attributes, share);
     return 0;
 }
 

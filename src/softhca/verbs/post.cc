@@ -116,8 +116,9 @@ int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
 }  // namespace
 
 int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info) {
-    constexpr uint32_t kAllowed = access_flag::kRemoteWrite | access_flag::kRemoteRead |
-                                  access_flag::kRemoteAtomic | access_flag::kZeroBased;
+    constexpr uint32_t kAllowed = access_flag::kLocalWrite | access_flag::kRemoteWrite |
+                                  access_flag::kRemoteRead | access_flag::kRemoteAtomic |
+                                  access_flag::kZeroBased;
     if (mw == nullptr || (info.mw_access_flags & ~kAllowed) != 0 ||
         (info.length != 0 && info.mr == nullptr)) {
         return EINVAL;

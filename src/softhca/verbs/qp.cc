@@ -29,9 +29,13 @@ bool within_limits(const ibv_qp_cap& cap) {
            cap.max_inline_data <= limits::kInline;
 }
 
-/// What each type of queue pair must be given. 0 or EINVAL.
+/// What each type of queue pair must be given. 0, EINVAL, or EOPNOTSUPP for types that are not
+/// here.
 int check_parts(const ibv_qp_init_attr_ex& init) {
-    if (!supported(init.qp_type) || !within_limits(init.cap)) {
+    if (!supported(init.qp_type)) {
+        return EOPNOTSUPP;
+    }
+    if (!within_limits(init.cap)) {
         return EINVAL;
     }
     if (init.qp_type == IBV_QPT_XRC_RECV) {

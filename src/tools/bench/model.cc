@@ -17,8 +17,10 @@ constexpr uint32_t kWord = 8;
 constexpr uint32_t kBytesUnderWay = 4 << 20;
 constexpr uint32_t kMaxWindow = 16;
 constexpr uint32_t kGapWindow = 64;
-constexpr uint64_t kBytes = 24 << 20;    ///< of a bandwidth sample
-constexpr uint64_t kGapMessages = 2000;  ///< of a gap sample
+constexpr uint64_t kMessages = 12;  ///< of a bandwidth sample: short, so that most are undisturbed
+constexpr uint64_t kMinBytes = 4 << 20;  ///< of a bandwidth sample
+constexpr int kStreams = 5;              ///< samples of a stream in a round
+constexpr uint64_t kGapMessages = 1000;  ///< of a gap sample
 constexpr uint64_t kMaxTrips = 1000;     ///< in a round
 constexpr int kRegistrations = 5;        ///< in a round
 
@@ -61,10 +63,14 @@ class ModelSection {
     void add_bandwidths();
     void add_gaps();
     void add_registrations();
-    /// Sample of a stream: ns from message to message. None in the process that answers.
-    Samples spacing(Link& link, const Stream& stream) {
-        const double ns = message_spacing(session_.peer, link, stream);
-        return session_.peer.measures() ? Samples{ns} : Samples{};
+    /// Samples of a stream: ns from message to message. None in the process that answers.
+    Samples spacings(Link& link, const Stream& stream) {
+        Samples samples;
+        for (int i = 0; i < kStreams; ++i) {
+            const double ns = message_spacing(session_.peer, link, stream);
+            if (session_.peer.measures()) samples.push_back(ns);
+        }
+        return samples;
     }
     Samples time_registrations(size_t size);
 
@@ -102,10 +108,10 @@ void ModelSection::add_bandwidths() {
         for (const uint32_t size : {64U << 10, 1U << 20}) {
             const auto turn = static_cast<double>(transmit_ns(nic_, size) + nic_.gap_ns);
             const uint32_t window = std::min(kMaxWindow, kBytesUnderWay / size);
-            const Stream stream{opcode, size, window, kBytes / size};
+            const Stream stream{opcode, size, window, std::max(kMessages, kMinBytes / size)};
             add((size < 1 << 20 ? "64 KiB" : "1 MiB") + std::string(name), "GB/s", size / turn,
                 [=, this] {
-                    return converted(spacing(link_, stream), [=](double ns) { return size / ns; });
+                    return converted(spacings(link_, stream), [=](double ns) { return size / ns; });
                 });
         }
     }
@@ -116,7 +122,7 @@ void ModelSection::add_gaps() {
     const auto add_gap = [&](const char* label, Link* link, ibv_wr_opcode opcode) {
         const Stream stream{opcode, kWord, kGapWindow, kGapMessages};
         add(label, "us", turn, [=, this] {
-            return converted(spacing(*link, stream), [](double ns) { return ns / 1000; });
+            return converted(spacings(*link, stream), [](double ns) { return ns / 1000; });
         });
     };
     add_gap("8 B writes, from one to the next", &link_, IBV_WR_RDMA_WRITE);
