@@ -13,6 +13,7 @@
 
 #include "command.h"
 #include "library.h"
+#include "run_report.h"
 #include "settings.h"
 
 namespace softhca {
@@ -24,6 +25,7 @@ constexpr int kExitNotFound = 127;
 struct Request {
     std::array<const char*, kSettingCount> values = {};  ///< by setting; null: not given as option
     bool verbose = false;
+    bool report = false;
     bool help = false;
     char** command = nullptr;
 };
@@ -31,7 +33,7 @@ struct Request {
 std::string option_list() {
     std::string text;
     for (const Setting& setting : kSettings) text += "--" + option_name(setting) + ", ";
-    return text + "-v, --help";
+    return text + "--report, -v, --help";
 }
 
 /// Returns an error text, or nothing.
@@ -45,6 +47,7 @@ std::string parse_options(int argc, char** argv, Request* request) {
         options.push_back({names[i].c_str(), required_argument, nullptr, static_cast<int>(i)});
     }
     options.push_back({"verbose", no_argument, nullptr, 'v'});
+    options.push_back({"report", no_argument, nullptr, 'r'});
     options.push_back({"help", no_argument, nullptr, 'h'});
     options.push_back({});
     opterr = 0;
@@ -52,6 +55,8 @@ std::string parse_options(int argc, char** argv, Request* request) {
     while ((choice = ::getopt_long(argc, argv, "+:vh", options.data(), nullptr)) != -1) {
         if (choice == 'v') {
             request->verbose = true;
+        } else if (choice == 'r') {
+            request->report = true;
         } else if (choice == 'h') {
             request->help = true;
         } else if (choice == ':') {
@@ -123,9 +128,13 @@ int run_main(int argc, char** argv) {
     if (library.empty()) return failure("run", error);
     set_environment(request, library);
     if (request.verbose) print_environment(settings);
-    ::execvp(request.command[0], request.command);
+    return request.report ? run_with_report(settings, request.command) : become(request.command);
+}
+
+int become(char** command) {
+    ::execvp(command[0], command);
     const int code = errno;
-    failure("run", std::string(request.command[0]) + ": " + std::strerror(code));
+    failure("run", std::string(command[0]) + ": " + std::strerror(code));
     return code == ENOENT ? kExitNotFound : kExitCannotExecute;
 }
 

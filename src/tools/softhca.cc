@@ -65,6 +65,7 @@ void print_settings_options() {
         std::printf("  --%-12s %s\n", option_name(setting).c_str(), setting.help);
         std::printf("  %-14s %s [%s=%s]\n", "", setting.choices, setting.name, setting.fallback);
     }
+    std::printf("  %-14s when the command has ended, print what `status` would\n", "--report");
     std::printf("  %-14s print what is set, and the model\n", "-v, --verbose");
     std::printf("\nSee 'softhca help faults' for the faults.\n");
 }
