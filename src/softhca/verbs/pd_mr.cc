@@ -171,7 +171,8 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
     const auto new_access =
         (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? static_cast<uint32_t>(access) : mr->access;
-    if (flags == 0 || (flags & ~kKnown) != 0 || inherited(ibv->context) ||
+    const bool stray_access = access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0;
+    if (flags == 0 || (flags & ~kKnown) != 0 || stray_access || inherited(ibv->context) ||
         (changes_pd && new_pd == nullptr) || check_access(new_access) != 0 ||
         (moves &&
          (address == nullptr || !valid_range(reinterpret_cast<uint64_t>(address), length)))) {

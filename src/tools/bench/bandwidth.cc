@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Streams of large messages against process_vm_writev and process_vm_readv on the same memory.
+#include <algorithm>
+
 #include "rounds.h"
 #include "session.h"
 #include "stream.h"
@@ -10,7 +12,7 @@ namespace {
 constexpr double kTarget = 0.9;
 constexpr uint32_t kTargetSize = 1 << 20;
 constexpr uint32_t kWindow = 4;
-constexpr uint64_t kBytes = 16 << 20;  ///< of a sample
+constexpr uint64_t kBytes = 16 << 20;  ///< of a sample, at most
 constexpr int kSamples = 3;            ///< in a round
 
 std::string size_text(uint32_t size) {
@@ -21,9 +23,10 @@ std::string size_text(uint32_t size) {
 using Spacing = double (*)(Peer&, Link&, const Stream&);
 
 Samples rates(Session& session, Link& link, Spacing spacing, ibv_wr_opcode opcode, uint32_t size) {
+    const Stream stream{opcode, size, kWindow, std::min<uint64_t>(kBytes / size, Link::kDepth)};
     Samples samples;
     for (int i = 0; i < kSamples; ++i) {
-        const double ns = spacing(session.peer, link, {opcode, size, kWindow, kBytes / size});
+        const double ns = spacing(session.peer, link, stream);
         if (session.peer.measures()) samples.push_back(size / ns);
     }
     return samples;

@@ -16,7 +16,7 @@ struct DestroyQp {
 
 class Link {
   public:
-    static constexpr uint32_t kDepth = 128;  ///< of the send queue and of the receive queue
+    static constexpr uint32_t kDepth = 512;  ///< of the send queue and of the receive queue
 
     /// Connects. The first half of the memory is what messages come from, the second half where
     /// they go to; it stays the caller's. Both processes call it at the same time.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the timing model promises, and what is measured.
+#include <algorithm>
 #include <cstdlib>
 
 #include "clock.h"
@@ -18,11 +19,11 @@ constexpr uint32_t kBytesUnderWay = 4 << 20;
 constexpr uint32_t kMaxWindow = 16;
 constexpr uint32_t kGapWindow = 64;
 constexpr uint64_t kMessages = 12;  ///< of a bandwidth sample: short, so that most are undisturbed
-constexpr uint64_t kMinBytes = 4 << 20;  ///< of a bandwidth sample
-constexpr int kStreams = 5;              ///< samples of a stream in a round
-constexpr uint64_t kGapMessages = 1000;  ///< of a gap sample
-constexpr uint64_t kMaxTrips = 1000;     ///< in a round
-constexpr int kRegistrations = 5;        ///< in a round
+constexpr uint64_t kMinBytes = 4 << 20;          ///< of a bandwidth sample
+constexpr int kStreams = 5;                      ///< samples of a stream in a round
+constexpr uint64_t kGapMessages = Link::kDepth;  ///< of a gap sample
+constexpr uint64_t kMaxTrips = 1000;             ///< in a round
+constexpr int kRegistrations = 5;                ///< in a round
 
 NicParameters model_of_environment() {
     Settings settings;
