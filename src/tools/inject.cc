@@ -14,7 +14,6 @@ namespace {
 
 /// The engines wait for their doorbells; each is to see a port that changed.
 void announce(FabricView* fabric) {
-    fabric->header().ports_changed.fetch_add(1, std::memory_order_release);
     for (ProcessSlot& process : fabric->header().slots) {
         if (process.state.load(std::memory_order_acquire) == SlotState::alive)
             ring_doorbell(process);

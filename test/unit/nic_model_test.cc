@@ -238,21 +238,41 @@ TEST(NicModel, ChunksCoverEverythingAndEndSmall) {
 TEST(Lateness, CountsLateOnesByDecade) {
     Lateness lateness{};
     EXPECT_EQ(lateness.late_share(), 0);
-    record(lateness, 1000, 900);
-    record(lateness, 1000, 1999);
-    record(lateness, 1000, 2000);
-    record(lateness, 1000, 2001);
-    record(lateness, 0, 15'000);
-    record(lateness, 0, 20'000'000'000);
-    EXPECT_EQ(lateness.count, 6u);
-    EXPECT_EQ(lateness.late, 3u) << "exactly 1 us is not late";
+    record(lateness, 0, 1000, 900);
+    record(lateness, 0, 1000, 1100);
+    record(lateness, 0, 1000, 1101);
+    record(lateness, 0, 100'000, 105'000);
+    record(lateness, 0, 100'000, 105'001);
+    record(lateness, 5, 5, 15'005);
+    record(lateness, 0, 0, 20'000'000'000);
+    EXPECT_EQ(lateness.count, 7u);
+    EXPECT_EQ(lateness.late, 4u) << "a twentieth of the time, or 100 ns, is not late";
     EXPECT_EQ(lateness.max_ns, 20'000'000'000u);
-    EXPECT_EQ(lateness.total_ns, 1001u + 15'000u + 20'000'000'000u);
-    EXPECT_EQ(lateness.histogram[0], 2u);
+    EXPECT_EQ(lateness.total_ns, 101u + 5'001u + 15'000u + 20'000'000'000u);
+    EXPECT_EQ(lateness.histogram[0], 3u);
     EXPECT_EQ(lateness.histogram[1], 2u);
     EXPECT_EQ(lateness.histogram[2], 1u);
     EXPECT_EQ(lateness.histogram[7], 1u);
-    EXPECT_DOUBLE_EQ(lateness.late_share(), 0.5);
+    EXPECT_DOUBLE_EQ(lateness.late_share(), 4.0 / 7);
+}
+
+TEST(Arrival, BytesByTimeAndTimeByBytesAgree) {
+    NicParameters nic{};
+    nic.latency_ns = 2000;
+    nic.bandwidth = 3.2;
+    LinkClock egress{};
+    LinkClock ingress{};
+    constexpr uint64_t kBytes = 100'000;
+    const Booking booking = book_transfer(nic, egress, ingress, 50, kBytes);
+    EXPECT_EQ(arrived_by(booking, nic, kBytes, booking.arrival_begin), 0u);
+    EXPECT_EQ(arrived_by(booking, nic, kBytes, booking.arrival_end - 1) < kBytes, true);
+    EXPECT_EQ(arrived_by(booking, nic, kBytes, booking.arrival_end), kBytes);
+    for (uint64_t now = booking.arrival_begin; now < booking.arrival_end; now += 97) {
+        const uint64_t bytes = arrived_by(booking, nic, kBytes, now);
+        if (bytes != 0) {
+            EXPECT_LE(arrival_at(booking, nic, kBytes, bytes), now + 1) << "nothing is early";
+        }
+    }
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(CompletionRing, ShowsNothingBeforeItsTimeAndTheEarliestFirst) {
     uint64_t head = 0;
     while (Cqe* cqe = ring.next_visible(head, 4, 100)) {
         order.push_back(cqe->wc.wr_id);
-        cqe->consumed = true;
+        cqe->consume();
         head = ring.skip_consumed(head, 4);
     }
     EXPECT_EQ(order, (std::vector<uint64_t>{1, 3, 2, 0})) << "equal times keep their order";

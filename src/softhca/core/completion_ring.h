@@ -32,15 +32,18 @@ struct Completion {
     bool solicited = false;
 };
 
-struct Cqe {
+/// One cache line.
+struct alignas(64) Cqe {
     Completion wc;
     uint64_t position = 0;  ///< of a send completion: the send-queue entry it completes
     /// index + 1 once the entry is whole: the commit point, by which a dead producer's push is
-    /// finished by others.
+    /// finished by others. 0 once the owner has taken it, perhaps before older ones.
     std::atomic<uint64_t> ready{0};
-    std::atomic<bool> consumed{
-        false};  ///< owner only: taken out of order, because it was visible earlier
+
+    bool consumed() const { return ready.load(std::memory_order_relaxed) == 0; }
+    void consume() { ready.store(0, std::memory_order_relaxed); }
 };
+static_assert(sizeof(Cqe) == 64);
 
 /// Indices count up for ever; a slot is index & mask. Producers hold the queue's lock; the owner
 /// polls without.
@@ -53,7 +56,6 @@ class CompletionRing {
         Cqe& cqe = slots_[tail & mask_];
         cqe.wc = wc;
         cqe.position = position;
-        cqe.consumed.store(false, std::memory_order_relaxed);
         cqe.ready.store(tail + 1, std::memory_order_release);
     }
 
@@ -70,7 +72,7 @@ class CompletionRing {
         Cqe* best = nullptr;
         for (uint64_t i = head; i != tail; ++i) {
             Cqe& cqe = at(i);
-            if (cqe.consumed.load(std::memory_order_relaxed) || cqe.wc.visible_at > now) {
+            if (cqe.consumed() || cqe.wc.visible_at > now) {
                 continue;
             }
             if (best == nullptr || cqe.wc.visible_at < best->wc.visible_at) {
@@ -82,7 +84,7 @@ class CompletionRing {
 
     /// Head after skipping entries already taken.
     uint64_t skip_consumed(uint64_t head, uint64_t tail) {
-        while (head != tail && at(head).consumed.load(std::memory_order_relaxed)) {
+        while (head != tail && at(head).consumed()) {
             ++head;
         }
         return head;

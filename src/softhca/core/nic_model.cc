@@ -195,6 +195,15 @@ uint64_t arrival_at(const Booking& booking, const NicParameters& nic, uint64_t t
     return std::min(booking.arrival_begin + transmit_ns(nic, offset_end), booking.arrival_end);
 }
 
+uint64_t arrived_by(const Booking& booking, const NicParameters& nic, uint64_t total,
+                    uint64_t now) {
+    if (now >= booking.arrival_end) return total;
+    if (now <= booking.arrival_begin || nic.bandwidth <= 0) return 0;
+    const double bytes = static_cast<double>(now - booking.arrival_begin) * nic.bandwidth;
+    // The last byte has arrived at arrival_end and not before, whatever the rounding.
+    return std::min(static_cast<uint64_t>(bytes), total - 1);
+}
+
 uint64_t next_chunk(uint64_t remaining) {
     constexpr uint64_t kLargest = uint64_t{64} << 10;
     constexpr uint64_t kSmallest = uint64_t{4} << 10;
@@ -209,15 +218,17 @@ double Lateness::late_share() const {
                           static_cast<double>(all);
 }
 
-void record(Lateness& lateness, uint64_t due, uint64_t now) {
+void record(Lateness& lateness, uint64_t begun, uint64_t due, uint64_t now) {
+    constexpr uint64_t kFirstBucketNs = 1000;
     const uint64_t ns = now > due ? now - due : 0;
     int bucket = 0;
-    for (uint64_t limit = Lateness::kLateNs; ns >= limit && bucket < Lateness::kBuckets - 1;
+    for (uint64_t limit = kFirstBucketNs; ns >= limit && bucket < Lateness::kBuckets - 1;
          limit *= 10)
         ++bucket;
     lateness.count.fetch_add(1, std::memory_order_relaxed);
     lateness.histogram[bucket].fetch_add(1, std::memory_order_relaxed);
-    if (ns <= Lateness::kLateNs) return;
+    const uint64_t lasted = due > begun ? due - begun : 0;
+    if (ns <= Lateness::kLateNs || ns <= lasted / Lateness::kLatePart) return;
     lateness.late.fetch_add(1, std::memory_order_relaxed);
     lateness.total_ns.fetch_add(ns, std::memory_order_relaxed);
     uint64_t max = lateness.max_ns.load(std::memory_order_relaxed);

@@ -71,26 +71,32 @@ Booking book_read(const NicParameters& nic, LinkClock& responder_egress,
 uint64_t arrival_at(const Booking& booking, const NicParameters& nic, uint64_t total,
                     uint64_t offset_end);
 
-/// How many of the `remaining` bytes to place at once: large pieces first and small ones last, so
+/// How many of the first `total` bytes have arrived at `now`.
+uint64_t arrived_by(const Booking& booking, const NicParameters& nic, uint64_t total, uint64_t now);
+
+// How many of the `remaining` bytes to place at once: large pieces first and small ones last, so
 /// that the last byte can appear close to its time. Never 0 unless `remaining` is.
 uint64_t next_chunk(uint64_t remaining);
 
-/// Counts how late operations were against the model. Lives in shared memory.
+/// Counts how late operations were against the model. Lives in shared memory. An operation is late
+/// when it took a twentieth
+// longer than the model says, and at least kLateNs: what a measurement of it would be off by.
 struct Lateness {
     static constexpr int kBuckets = 8;
-    static constexpr uint64_t kLateNs = 1000;  ///< more than this counts as late
+    static constexpr uint64_t kLateNs = 100;
+    static constexpr uint64_t kLatePart = 20;
 
     std::atomic<uint64_t> count;
     std::atomic<uint64_t> late;
-    std::atomic<uint64_t> total_ns;
+    std::atomic<uint64_t> total_ns;  // of the late ones
     std::atomic<uint64_t> max_ns;
-    std::atomic<uint64_t> histogram[kBuckets];  ///< < 1 us, < 10 us, ... < 1 s, the rest
+    std::atomic<uint64_t> histogram[kBuckets];  // < 1 us, < 10 us, ... < 1 s, the rest
 
-    /// Share of late operations, 0..1; 0 if there was none at all.
+    // Share of late operations, 0..1; 0 if there was none at all.
     double late_share() const;
 };
 
-/// Notes that what was due at `due` became visible at `now`.
-void record(Lateness& lateness, uint64_t due, uint64_t now);
+// Notes that what began at `begun` and was due at `due` became visible at `now`.
+void record(Lateness& lateness, uint64_t begun, uint64_t due, uint64_t now);
 
 }  // namespace softhca

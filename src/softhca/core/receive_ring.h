@@ -33,17 +33,20 @@ struct RecvWqe {
 /// The shared words of the ring. Indices count up for ever. `base` is where the owner's arena is
 /// mapped.
 struct RecvRing {
-    std::atomic<uint64_t> tail{0};      ///< posted; the owner writes, release
-    std::atomic<uint64_t> head{0};      ///< taken; the consumer writes under its lock
-    std::atomic<uint64_t> released{0};  ///< given back: completed and polled, or dropped
-    uint64_t slots = 0;                 ///< offset of the slots in the owner's arena
-    uint32_t mask = 0;                  ///< slots - 1
-    uint32_t capacity = 0;              ///< how many the owner may have posted
+    uint64_t slots = 0;     ///< offset of the slots in the owner's arena
+    uint32_t mask = 0;      ///< slots - 1
+    uint32_t capacity = 0;  ///< how many the owner may have posted
     uint32_t max_sge = 0;
+
+    alignas(64) std::atomic<uint64_t> tail{0};  ///< posted; the owner writes, release
+    std::atomic<uint64_t> released{0};          ///< given back: completed and polled, or dropped
     uint32_t next_slot = 0;  ///< owner only: where the search for a free slot begins
 
+    alignas(64) std::atomic<uint64_t> head{0};  ///< taken; the consumer writes under its lock
+
+    /// Whole cache lines: a slot is written by one process and read by another.
     static uint64_t stride(uint32_t max_sge) {
-        return sizeof(RecvWqe) + uint64_t{max_sge} * sizeof(Sge);
+        return (sizeof(RecvWqe) + uint64_t{max_sge} * sizeof(Sge) + 63) & ~uint64_t{63};
     }
     /// Memory for `entries` slots and the ring itself.
     static uint64_t bytes(uint32_t entries, uint32_t max_sge) {

@@ -54,22 +54,28 @@ struct QueueFlags {  // bits of `notices`, what the owner of an object is to loo
     static constexpr uint32_t kQpCommEst = 1 << 7;
 };
 
+/// Fields are grouped by who writes them: a line that one side writes often is not one that the
+/// other reads often.
 struct alignas(64) CqShared {
-    std::atomic<uint32_t> number{0};  ///< release by the owner when whole; 0: free
-    OwnedLock lock;                   ///< producers, arming, resizing
-    uint64_t ring = 0;                ///< offset in the owner's arena
-    uint64_t mask = 0;
-    uint64_t capacity = 0;
-    std::atomic<uint32_t> armed{0};  ///< under `lock`: 0, kArmedNext or kArmedSolicited
-    std::atomic<uint32_t> failed{0};
-    std::atomic<uint32_t> notices{0};
-    std::atomic<uint64_t> event_at{0};  ///< ns: when the event asked for may be seen
-    uint64_t notified_tail = 0;         ///< under `lock`: tail at the last event
-    uint64_t solicited_tail = 0;        ///< under `lock`: tail behind the newest solicited entry
-    alignas(64) std::atomic<uint64_t> tail{0};  ///< producers, under `lock`, release
-    alignas(64) std::atomic<uint64_t> head{0};  ///< the polling owner, release
     static constexpr uint32_t kArmedNext = 1;
     static constexpr uint32_t kArmedSolicited = 2;
+
+    std::atomic<uint32_t> number{0};  ///< release by the owner when whole; 0: free
+    OwnedLock lock;                   ///< producers, arming, resizing
+    std::atomic<uint32_t> armed{0};   ///< under `lock`: 0, kArmedNext or kArmedSolicited
+    std::atomic<uint32_t> notices{0};
+    uint64_t ring = 0;  ///< offset in the owner's arena
+    uint64_t mask = 0;
+    uint64_t capacity = 0;
+    uint64_t notified_tail = 0;   ///< under `lock`: tail at the last event
+    uint64_t solicited_tail = 0;  ///< under `lock`: tail behind the newest solicited entry
+    uint64_t head_seen = 0;       ///< under `lock`: `head` when a producer last looked
+
+    alignas(64) std::atomic<uint64_t> tail{0};  ///< producers, under `lock`, release
+    std::atomic<uint32_t> failed{0};            ///< set once, by a producer
+    std::atomic<uint64_t> event_at{0};          ///< ns: when the event asked for may be seen
+
+    alignas(64) std::atomic<uint64_t> head{0};  ///< the polling owner, release
 };
 
 struct alignas(64) SrqShared {
@@ -95,15 +101,14 @@ struct Claim {
     uint64_t index = 0;
 };
 
-/// What others need of a queue pair: its responder half and its address.
+/// What others need of a queue pair: its address and rights, which change rarely, and its responder
+/// half, which every message that takes a receive changes.
 struct alignas(64) QpShared {
     std::atomic<uint32_t> number{0};
-    OwnedLock lock;  ///< the responder: claim, receive ring, state changes
     std::atomic<QpState> state{QpState::reset};
     QpType type = QpType::rc;
     uint8_t min_rnr_timer = 0;
     uint8_t max_dest_rd_atomic = 0;
-    uint16_t pkey = 0xffff;
     uint32_t link = 0;  ///< device * kMaxPorts + port - 1
     uint32_t pd = 0;
     uint32_t access = 0;  ///< which remote operations it takes
@@ -114,14 +119,17 @@ struct alignas(64) QpShared {
     uint32_t srq = 0;
     uint32_t xrc_domain = 0;
     uint32_t device = 0;
-    uint64_t last_visible = 0;  ///< under `lock`: the latest time stamped on a receive's completion
     std::atomic<uint32_t> established{0};
     std::atomic<uint32_t> notices{0};
+
+    alignas(64) OwnedLock lock;  ///< the responder: claim, receive ring, state changes
+    Claim claim;
+    uint64_t last_visible = 0;  ///< under `lock`: the latest time stamped on a receive's completion
+
+    RecvRing ring;
     /// XRC receivers: the processes that have it open, one bit each; it lives as long as its
     /// creator and one of them.
     std::atomic<uint64_t> openers[kMaxProcesses / 64] = {};
-    Claim claim;
-    RecvRing ring;
 };
 
 struct alignas(64) Guard {
@@ -186,8 +194,7 @@ struct alignas(4096) FabricHeader {
     uint32_t slot_bytes = 0;
     FabricConfig config;
     Faults faults;
-    std::atomic<uint32_t> ports_changed{0};  ///< counts port faults; engines look for the change
-    OwnedLock control;                       ///< domains and other rare things
+    OwnedLock control;  ///< domains and other rare things
     std::atomic<uint32_t> next_domain{1};
     XrcDomain domains[kMaxDomains];
     ProcessSlot slots[kMaxProcesses];

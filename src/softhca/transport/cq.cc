@@ -79,7 +79,10 @@ bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint6
     const uint32_t number = cq.number.load(std::memory_order_acquire);
     lock(host, cq);
     const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
-    const bool full = tail - cq.head.load(std::memory_order_acquire) >= cq.capacity;
+    if (tail - cq.head_seen >= cq.capacity) {
+        cq.head_seen = cq.head.load(std::memory_order_acquire);
+    }
+    const bool full = tail - cq.head_seen >= cq.capacity;
     if (full || cq.failed.load(std::memory_order_relaxed) != 0) {
         const bool first = cq.failed.exchange(1, std::memory_order_relaxed) == 0;
         cq.lock.unlock();
@@ -124,6 +127,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     const uint32_t number = adapter.next_number(*index);
     Cq* cq = new Cq(adapter, &shared, number);
     cq->slots_ = reinterpret_cast<Cqe*>(host.arena() + ring);
+    cq->mask_ = size - 1;
     for (uint64_t i = 0; i < size; ++i) {
         new (&cq->slots_[i]) Cqe();
     }
@@ -135,6 +139,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     shared.notices.store(0, std::memory_order_relaxed);
     shared.notified_tail = 0;
     shared.solicited_tail = 0;
+    shared.head_seen = 0;
     shared.tail.store(0, std::memory_order_relaxed);
     shared.head.store(0, std::memory_order_relaxed);
     shared.number.store(number, std::memory_order_release);
@@ -158,7 +163,7 @@ int Cq::nothing_to_poll() {
 }
 
 Cqe* Cq::next(uint64_t head, uint64_t tail) {
-    CompletionRing ring(slots_, shared_->mask);
+    CompletionRing ring(slots_, mask_);
     if (!adapter_.stamped()) {
         return &ring.at(head);
     }
@@ -235,14 +240,16 @@ int Cq::resize(uint32_t entries) {
     CompletionRing to(slots, size - 1);
     for (uint64_t i = head; i != tail; ++i) {
         to.write(i, from.at(i).wc, from.at(i).position);
-        to.at(i).consumed.store(from.at(i).consumed.load(std::memory_order_relaxed),
-                                std::memory_order_relaxed);
+        if (from.at(i).consumed()) {
+            to.at(i).consume();
+        }
     }
     const uint64_t old = shared_->ring;
     shared_->ring = ring;
     shared_->mask = size - 1;
     shared_->capacity = size;
     slots_ = slots;
+    mask_ = size - 1;
     shared_->lock.unlock();
     host.wait_for_accesses();
     host.heap.release(old);
@@ -258,9 +265,9 @@ void Cq::purge(uint32_t qp_number) {
     CompletionRing ring(slots_, shared_->mask);
     for (uint64_t i = head; i != tail; ++i) {
         Cqe& cqe = ring.at(i);
-        if (cqe.wc.qp_num == qp_number && !cqe.consumed.load(std::memory_order_relaxed)) {
+        if (cqe.wc.qp_num == qp_number && !cqe.consumed()) {
             release_entry(cqe);
-            cqe.consumed.store(true, std::memory_order_relaxed);
+            cqe.consume();
         }
     }
     shared_->head.store(ring.skip_consumed(head, tail), std::memory_order_release);

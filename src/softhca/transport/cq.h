@@ -69,14 +69,17 @@ class Cq {
     Adapter& adapter_;
     CqShared* shared_;
     uint32_t number_;
+    // Copies of what the producers' line says, so that polling leaves that line alone. Under
+    // poll_mutex.
     Cqe* slots_ = nullptr;
+    uint64_t mask_ = 0;
 };
 
 template <typename Out>
 int Cq::poll_locked(int count, Out&& out) {
     uint64_t head = shared_->head.load(std::memory_order_relaxed);
     const uint64_t tail = shared_->tail.load(std::memory_order_acquire);
-    CompletionRing ring(slots_, shared_->mask);
+    CompletionRing ring(slots_, mask_);
     int taken = 0;
     while (taken < count && head != tail) {
         Cqe* cqe = next(head, tail);
@@ -85,7 +88,7 @@ int Cq::poll_locked(int count, Out&& out) {
         }
         out(static_cast<const Completion&>(cqe->wc));
         release_entry(*cqe);
-        cqe->consumed.store(true, std::memory_order_relaxed);
+        cqe->consume();
         head = ring.skip_consumed(head, tail);
         ++taken;
     }

@@ -89,13 +89,18 @@ bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, Pieces* pieces) {
 }
 
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
-    if (!qp.adapter().stamped()) {
+    Adapter& adapter = qp.adapter();
+    if (!adapter.stamped()) {
         return 0;
     }
-    const FabricHeader& header = qp.adapter().host().header();
+    FabricHeader& header = adapter.host().header();
     const uint64_t delay = header.faults.delay_completions_ns.load(std::memory_order_relaxed);
     const uint64_t end = wqe.booking.arrival_end + header.config.nic.completion_ns;
-    return std::max(end, delay != 0 && now == 0 ? now_ns() : now) + delay;
+    now = std::max(now, now_ns());
+    if (adapter.host().modelled() && wqe.sends()) {
+        record(adapter.host().self().lateness, wqe.posted_at, end, now);
+    }
+    return std::max(end, now) + delay;
 }
 
 Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const Pieces& local,
@@ -116,12 +121,15 @@ Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const
         const uint64_t rest = total - wqe.progress;
         uint64_t length = std::min(rest, kBurst);
         if (modelled) {
-            length = std::min(length, next_chunk(rest));
-            const uint64_t due =
-                arrival_at(wqe.booking, host.header().config.nic, total, wqe.progress + length);
+            // Late: everything that has arrived, at once. Early: the next piece, when it has.
+            const NicParameters& nic = host.header().config.nic;
+            const uint64_t piece = next_chunk(rest);
+            const uint64_t due = arrival_at(wqe.booking, nic, total, wqe.progress + piece);
             if (now < due && (now = now_ns()) < due) {
                 return Outcome::again(due);
             }
+            const uint64_t arrived = arrived_by(wqe.booking, nic, total, now);
+            length = std::min(length, std::max(piece, arrived - std::min(arrived, wqe.progress)));
         }
         if (segment != 0) {
             length = std::min(length, segment);
@@ -147,7 +155,7 @@ Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const
         }
     }
     if (modelled) {
-        record(host.self().lateness, wqe.booking.arrival_end, now_ns());
+        record(host.self().lateness, wqe.posted_at, wqe.booking.arrival_end, now_ns());
     }
     return Outcome::complete();
 }

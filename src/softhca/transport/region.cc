@@ -49,12 +49,6 @@ int populate(const RegionAttributes& attributes) {
                                                                                          : EFAULT;
 }
 
-void spin_until(uint64_t time) {
-    while (now_ns() < time) {
-        cpu_relax();
-    }
-}
-
 }  // namespace
 
 uint32_t take_key(Adapter& adapter) {
@@ -71,16 +65,19 @@ uint32_t next_key(Adapter& adapter, uint32_t index) {
 }
 
 int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
+    return take_registration_failure(adapter.host().header().faults) ? ENOMEM
+                                                                     : populate(attributes);
+}
+
+void finish_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
     Host& host = adapter.host();
-    const uint64_t begin = now_ns();
-    if (take_registration_failure(host.header().faults)) {
-        return ENOMEM;
+    if (!host.modelled()) {
+        return;
     }
-    const int status = populate(attributes);
-    if (status == 0 && host.modelled()) {
-        spin_until(begin + registration_time_ns(host.header().config.nic, attributes.length));
+    const uint64_t end = begun + registration_time_ns(host.header().config.nic, bytes);
+    while (now_ns() < end) {
+        cpu_relax();
     }
-    return status;
 }
 
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,

@@ -61,9 +61,10 @@ void Qp::commit_send(Wqe& wqe) {
         LinkPair& mine = host.self().links[shared_->link];
         LinkPair& peer = host.process(ObjectNumber::process(peer_number))
                              .links[std::min(peer_link, kMaxLinks - 1)];
-        wqe.booking = wqe.reads()
-                          ? book_read(nic, peer.egress, mine.ingress, now_ns(), wqe.length)
-                          : book_transfer(nic, mine.egress, peer.ingress, now_ns(), wqe.length);
+        wqe.posted_at = now_ns();
+        wqe.booking =
+            wqe.reads() ? book_read(nic, peer.egress, mine.ingress, wqe.posted_at, wqe.length)
+                        : book_transfer(nic, mine.egress, peer.ingress, wqe.posted_at, wqe.length);
     }
     posted_.fetch_add(1, std::memory_order_release);
 }

@@ -53,8 +53,9 @@ struct Wqe {
     Destination destination;
     WindowBind bind;
 
-    uint64_t progress;  ///< bytes placed
-    Booking booking;    ///< of the model; all zero if nothing is modelled
+    uint64_t progress;   ///< bytes placed
+    uint64_t posted_at;  ///< of the model: ns
+    Booking booking;     ///< of the model; all zero if nothing is modelled
 
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }

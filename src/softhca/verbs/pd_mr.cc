@@ -91,6 +91,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
         return fail(ENODEV);
     }
     Adapter& adapter = adapter_of(ibv->context);
+    const uint64_t begun = now_ns();
     const RegionAttributes attributes{reinterpret_cast<uint64_t>(address), length, iova,
                                       pd->base().id, access};
     int error = check_access(access);
@@ -120,6 +121,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     mr->ibv.lkey = mr->ibv.rkey =
         publish_region(adapter, next_key(adapter, index), attributes, share);
     pd->users.fetch_add(1, std::memory_order_relaxed);
+    finish_registration(adapter, begun, length);
     return &mr->ibv;
 }
 
@@ -187,6 +189,7 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     attributes.iova = moves ? attributes.address : adapter.host().tables().keys[mr->index].start;
     attributes.pd = object_of<PdObject>(pd)->base().id;
     attributes.access = new_access;
+    const uint64_t begun = now_ns();
     const int error = check_registration(adapter, attributes);
     if (error != 0) {
         set_error(error);
@@ -204,6 +207,7 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     ibv->pd = pd;
     ibv->lkey = ibv->rkey = publish_region(
         adapter, moves ? next_key(adapter, mr->index) : ibv->rkey, attributes, share);
+    finish_registration(adapter, begun, attributes.length);
     return 0;
 }
 

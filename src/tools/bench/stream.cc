@@ -8,31 +8,34 @@
 namespace softhca::bench {
 namespace {
 
-/// Notes when messages were done, some at a time.
+/// Notes when messages were done, some at a time. The first ones are left out: they are only looked
+/// at when all that may be under way has been posted.
 class Pace {
   public:
+    explicit Pace(uint64_t left_out) : left_out_(left_out) {}
     void done(int messages) {
         if (messages == 0) return;
+        all_ += static_cast<uint64_t>(messages);
         last_ = now_ns();
-        if (all_ == 0) {
+        if (all_ > left_out_ && first_ == 0) {
             first_ = last_;
-            first_messages_ = messages;
+            before_ = all_;
         }
-        all_ += messages;
     }
     double spacing() const {
-        return static_cast<double>(last_ - first_) / static_cast<double>(all_ - first_messages_);
+        return static_cast<double>(last_ - first_) / static_cast<double>(all_ - before_);
     }
 
   private:
+    const uint64_t left_out_;
+    uint64_t all_ = 0;
+    uint64_t before_ = 0;
     uint64_t first_ = 0;
     uint64_t last_ = 0;
-    int64_t first_messages_ = 0;
-    int64_t all_ = 0;
 };
 
 double run(Link& link, const Stream& stream) {
-    Pace pace;
+    Pace pace(stream.window);
     for (uint64_t i = 0; i < stream.count; ++i) {
         Patience patience("a completion");
         while (link.outstanding() >= stream.window) {
@@ -69,7 +72,7 @@ double message_spacing(Peer& peer, Link& link, const Stream& stream) {
 
 double copy_spacing(Peer& peer, Link& link, const Stream& stream) {
     peer.meet();
-    Pace pace;
+    Pace pace(stream.window);
     const bool reads = stream.opcode == IBV_WR_RDMA_READ;
     for (uint64_t i = 0; peer.measures() && i < stream.count; ++i) {
         const uint64_t place = place_of(i, stream.size, stream.window, link.half());

@@ -9,7 +9,7 @@ namespace softhca::bench {
 struct Stream {
     ibv_wr_opcode opcode;  ///< IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ or IBV_WR_SEND
     uint32_t size;
-    uint32_t window;  ///< messages under way
+    uint32_t window;  ///< messages under way, at most a third of all
     /// At most Link::kDepth, so that a receiver that falls behind does not slow a sender down.
     uint64_t count;
 };
