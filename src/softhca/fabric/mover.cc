@@ -111,27 +111,29 @@ void Pieces::split_tail(uint64_t tail) {
     parts_[count_++] = {static_cast<char*>(last.iov_base) + head, tail};
 }
 
+bool Mover::reachable(uint32_t slot, const KeyEntry* key, const Pieces& remote, Pieces* mapped) {
+    return key != nullptr && key->share_id != 0 &&
+           maps_.translate(slot, *key, remote.data(), remote.count(), mapped);
+}
+
 MoveResult Mover::write(uint32_t slot, const KeyEntry* key, const Pieces& local,
                         const Pieces& remote) {
     const uint64_t length = remote.length();
     if (length == 0) {
         return MoveResult::ok;
     }
-    if (key != nullptr && key->share_id != 0) {
-        Pieces mapped;
-        if (maps_.translate(slot, *key, remote.data(), remote.count(), &mapped)) {
-            copy_pieces(mapped, local);
-            return MoveResult::ok;
-        }
+    Pieces mapped;
+    if (reachable(slot, key, remote, &mapped)) {
+        copy_pieces(mapped, local);
+        return MoveResult::ok;
     }
     Pieces source = local;
     source.split_tail(kTailBytes);
     const ssize_t moved = process_vm_writev(host_.pid(slot), source.data(), source.count(),
                                             remote.data(), remote.count(), 0);
-    if (moved == static_cast<ssize_t>(length)) {
-        return MoveResult::ok;
-    }
-    return diagnose(slot, moved < 0 ? errno : EFAULT, local, true);
+    return moved == static_cast<ssize_t>(length)
+               ? MoveResult::ok
+               : diagnose(slot, moved < 0 ? errno : EFAULT, local, true);
 }
 
 MoveResult Mover::read(uint32_t slot, const KeyEntry* key, const Pieces& remote,
@@ -140,19 +142,16 @@ MoveResult Mover::read(uint32_t slot, const KeyEntry* key, const Pieces& remote,
     if (length == 0) {
         return MoveResult::ok;
     }
-    if (key != nullptr && key->share_id != 0) {
-        Pieces mapped;
-        if (maps_.translate(slot, *key, remote.data(), remote.count(), &mapped)) {
-            copy_pieces(local, mapped);
-            return MoveResult::ok;
-        }
+    Pieces mapped;
+    if (reachable(slot, key, remote, &mapped)) {
+        copy_pieces(local, mapped);
+        return MoveResult::ok;
     }
     const ssize_t moved = process_vm_readv(host_.pid(slot), local.data(), local.count(),
                                            remote.data(), remote.count(), 0);
-    if (moved == static_cast<ssize_t>(length)) {
-        return MoveResult::ok;
-    }
-    return diagnose(slot, moved < 0 ? errno : EFAULT, local, false);
+    return moved == static_cast<ssize_t>(length)
+               ? MoveResult::ok
+               : diagnose(slot, moved < 0 ? errno : EFAULT, local, false);
 }
 
 MoveResult Mover::diagnose(uint32_t slot, int error, const Pieces& local, bool local_is_source) {

@@ -62,6 +62,8 @@ class Mover {
     PeerMaps& maps() { return maps_; }
 
   private:
+    /// Whether the remote memory is mapped here; then where.
+    bool reachable(uint32_t slot, const KeyEntry* key, const Pieces& remote, Pieces* mapped);
     MoveResult diagnose(uint32_t slot, int error, const Pieces& local, bool local_is_source);
     Host& host_;
     PeerMaps maps_;

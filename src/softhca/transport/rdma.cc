@@ -79,9 +79,12 @@ Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const Pieces& local
 
 }  // namespace
 
-Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
+namespace {
+
+/// RDMA write without immediate, and RDMA read: nothing of the responder changes but its memory.
+Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right, uint64_t now) {
     Pieces local;
-    if (!gather_list(qp, wqe, 0, &local)) {
+    if (!gather_list(qp, wqe, local_right, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
     Target target;
@@ -93,36 +96,8 @@ Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
     }
     const KeyEntry* key = nullptr;
     Pieces remote;
-    const WcStatus status =
-        remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
-    if (status != WcStatus::success) {
-        return refuse_locked(qp, target, status);
-    }
-    MoveResult failed;
-    const Outcome placed = place(qp, wqe, target, key, local, remote, true, now, &failed);
-    if (failed != MoveResult::ok) {
-        return move_failed(qp, target, failed, false);
-    }
-    note_established(qp.adapter(), *target.qp, target.qp_number);
-    return placed;
-}
-
-Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
-    Pieces local;
-    if (qp.max_rd_atomic() == 0) {
-        return Outcome::complete(WcStatus::local_qp_operation_error);
-    }
-    if (!gather_list(qp, wqe, access_flag::kLocalWrite, &local)) {
-        return Outcome::complete(WcStatus::local_protection_error);
-    }
-    Target target;
-    if (!target.find(qp, wqe)) {
-        return unanswered(qp);
-    }
-    const KeyEntry* key = nullptr;
-    Pieces remote;
-    WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteRead, &key, &remote);
-    if (status == WcStatus::success && target.qp->max_dest_rd_atomic == 0) {
+    WcStatus status = remote_memory(qp, wqe, target, remote_right, &key, &remote);
+    if (status == WcStatus::success && wqe.reads() && target.qp->max_dest_rd_atomic == 0) {
         status = WcStatus::remote_invalid_request;
     }
     if (status != WcStatus::success) {
@@ -135,6 +110,19 @@ Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
     }
     note_established(qp.adapter(), *target.qp, target.qp_number);
     return placed;
+}
+
+}  // namespace
+
+Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
+    return one_sided(qp, wqe, 0, access_flag::kRemoteWrite, now);
+}
+
+Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
+    if (qp.max_rd_atomic() == 0) {
+        return Outcome::complete(WcStatus::local_qp_operation_error);
+    }
+    return one_sided(qp, wqe, access_flag::kLocalWrite, access_flag::kRemoteRead, now);
 }
 
 namespace {
