@@ -66,9 +66,11 @@ bool FabricView::find_memory(const std::string& name, std::string* error) {
         if (errno == ENOENT) *error = "nobody is in fabric '" + name + "'";
         return false;
     }
-    for (const Rendezvous::Member& member : rendezvous.members()) {
-        const int fd = open_member(member);
-        if (fd < 0) continue;
+    std::vector<Rendezvous::Member> members;
+    if (!rendezvous.members(&members, error)) return false;
+    for (const Rendezvous::Member& member : members) {
+        int fd;
+        if (find_member(member, &fd) != Presence::there) continue;
         members_.push_back(member.pid);
         if (fd_ < 0) {
             fd_ = fd;

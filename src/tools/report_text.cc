@@ -34,7 +34,7 @@ std::string plural(size_t count, const std::string& one, const std::string& many
 }
 
 std::string who(const ProcessReport& process) {
-    return std::to_string(process.pid) + " " + process.name + (process.alive ? "" : " (dead)");
+    return std::to_string(process.pid) + " " + process.name + (process.alive ? "" : " (gone)");
 }
 
 std::string heading(const Report& report) {

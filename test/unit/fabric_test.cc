@@ -44,10 +44,11 @@ TEST_F(FabricTest, IsPrivateSealedAndGoneAfterItsLastUser) {
     Rendezvous rendezvous(path_);
     std::string error;
     ASSERT_TRUE(rendezvous.lock(false, &error)) << error;
-    const auto members = rendezvous.members();
+    std::vector<Rendezvous::Member> members;
+    ASSERT_TRUE(rendezvous.members(&members, &error)) << error;
     ASSERT_EQ(members.size(), 1u);
-    const int fd = open_member(members[0]);
-    ASSERT_GE(fd, 0);
+    int fd;
+    ASSERT_EQ(find_member(members[0], &fd), Presence::there);
     EXPECT_NE(ftruncate(fd, 4096), 0) << "nobody can shrink it under the others";
     ASSERT_EQ(fstat(fd, &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);

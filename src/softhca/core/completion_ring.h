@@ -37,11 +37,8 @@ struct alignas(64) Cqe {
     Completion wc;
     uint64_t position = 0;  ///< of a send completion: the send-queue entry it completes
     /// index + 1 once the entry is whole: the commit point, by which a dead producer's push is
-    /// finished by others. 0 once the owner has taken it, perhaps before older ones.
+    /// finished by others.
     std::atomic<uint64_t> ready{0};
-
-    bool consumed() const { return ready.load(std::memory_order_relaxed) == 0; }
-    void consume() { ready.store(0, std::memory_order_relaxed); }
 };
 static_assert(sizeof(Cqe) == 64);
 
@@ -66,28 +63,26 @@ class CompletionRing {
 
     Cqe& at(uint64_t index) { return slots_[index & mask_]; }
 
-    /// The entry to poll next from [head, tail) at time `now`: the one visible longest; nullptr if
-    /// there is none.
-    Cqe* next_visible(uint64_t head, uint64_t tail, uint64_t now) {
-        Cqe* best = nullptr;
+    /// The index in [head, tail) of the entry to poll next at time `now`: the one visible longest;
+    /// `tail` if there is none.
+    uint64_t next_visible(uint64_t head, uint64_t tail, uint64_t now) {
+        uint64_t best = tail;
         for (uint64_t i = head; i != tail; ++i) {
-            Cqe& cqe = at(i);
-            if (cqe.consumed() || cqe.wc.visible_at > now) {
-                continue;
-            }
-            if (best == nullptr || cqe.wc.visible_at < best->wc.visible_at) {
-                best = &cqe;
+            const uint64_t visible_at = at(i).wc.visible_at;
+            if (visible_at <= now && (best == tail || visible_at < at(best).wc.visible_at)) {
+                best = i;
             }
         }
         return best;
     }
 
-    /// Head after skipping entries already taken.
-    uint64_t skip_consumed(uint64_t head, uint64_t tail) {
-        while (head != tail && at(head).consumed()) {
-            ++head;
+    /// Closes the gap that taking the entry at `index` left: the older ones move up by one, and the
+    /// head with them. For the owner alone: producers don't touch [head, tail).
+    void close_gap(uint64_t head, uint64_t index) {
+        for (uint64_t i = index; i != head; --i) {
+            at(i).wc = at(i - 1).wc;
+            at(i).position = at(i - 1).position;
         }
-        return head;
     }
 
   private:

@@ -26,7 +26,8 @@ struct KeyEntry {
     uint64_t host = 0;          ///< the owner's virtual address of `start`
     uint64_t share_id = 0;      ///< never used twice; 0: private memory
     uint64_t share_offset = 0;  ///< of `host` in the file that backs it
-    int32_t share_fd = -1;      ///< the owner's descriptor of that file
+    uint64_t share_inode = 0;   ///< that file's
+    int32_t share_fd = -1;      ///< the owner's descriptor of it
 };
 
 enum class KeyCheck : uint8_t { ok, no_such_key, wrong_pd, out_of_bounds, no_permission };

@@ -38,16 +38,13 @@ bool init_keeper(pthread_mutex_t* mutex) {
     return status == 0;
 }
 
-/// Whether the kernel has flagged a robust mutex because its owner died, or nobody holds it. A
-/// plain load: to try the lock would take its cache line away from all who look at it.
+/// Whether nobody holds a robust mutex: the kernel has flagged it because its owner died, or nobody
+/// ever did. A plain load of the futex word, whose meaning the kernel fixes; to try the lock would
+/// take its cache line from all who look at it.
 bool flagged(const pthread_mutex_t& mutex) {
-#ifdef __GLIBC__
     const auto word =
         static_cast<uint32_t>(__atomic_load_n(&mutex.__data.__lock, __ATOMIC_ACQUIRE));
-    return word == 0 || (word & FUTEX_OWNER_DIED) != 0;
-#else
-    return true;  // ask the lock itself
-#endif
+    return (word & FUTEX_TID_MASK) == 0;
 }
 
 struct KeeperStart {
@@ -96,18 +93,14 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
     if (!rendezvous.lock(false, error)) {
         return false;
     }
-    // Under the lock a slot that is joining has lost its owner. Start anywhere, so that numbers are
-    // not soon reused.
+    reap_the_dead();
+    // Start anywhere, so that numbers are not soon reused.
     const auto start = static_cast<uint32_t>(getpid());
     for (uint32_t i = 0; i < kMaxProcesses; ++i) {
         const uint32_t slot = (start + i) % kMaxProcesses;
         ProcessSlot& candidate = process(slot);
-        const SlotState state = candidate.state.load(std::memory_order_acquire);
-        if (state == SlotState::alive && alive(slot)) {
+        if (candidate.state.load(std::memory_order_acquire) != SlotState::free) {
             continue;
-        }
-        if (state != SlotState::free) {
-            reap(slot);
         }
         slot_ = slot;
         self_ = &candidate;
@@ -153,6 +146,17 @@ bool Host::start_keeper(void (*body)(void*), void* argument, std::string* error)
     return true;
 }
 
+/// Under the rendezvous lock, where a slot that is joining has lost its owner. One that has left
+/// but still runs is left alone.
+void Host::reap_the_dead() {
+    for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
+        const SlotState state = process(slot).state.load(std::memory_order_acquire);
+        if (state != SlotState::free && flagged(process(slot).keeper)) {
+            reap(slot);
+        }
+    }
+}
+
 void Host::reap(uint32_t slot) {
     ProcessSlot& dead = process(slot);
     const uint32_t target = slot + 1;
@@ -186,17 +190,7 @@ bool Host::alive(uint32_t slot) {
     if (!flagged(other.keeper)) {
         return true;
     }
-    const int status = pthread_mutex_trylock(&other.keeper);
-    if (status == EBUSY) {
-        return true;
-    }
     other.state.store(SlotState::dead, std::memory_order_release);
-    if (status == EOWNERDEAD) {
-        pthread_mutex_consistent(&other.keeper);
-    }
-    if (status == EOWNERDEAD || status == 0) {
-        pthread_mutex_unlock(&other.keeper);
-    }
     return false;
 }
 
@@ -219,7 +213,9 @@ void Host::wait_for_accesses() {
         }
         for (Guard& guard : process(p).guards) {
             const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
-            if ((seen & 0xffff) != target) {
+            const uint32_t named = seen & 0xffff;
+            // Our own accesses count whomever they are to: they read and write our memory, too.
+            if (named == 0 || (named != target && p != slot_)) {
                 continue;
             }
             while (guard.word.load(std::memory_order_acquire) == seen && alive(p)) {

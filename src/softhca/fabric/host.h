@@ -60,8 +60,8 @@ class Host {
     bool alive(uint32_t slot);
     pid_t pid(uint32_t slot) { return process(slot).pid.load(std::memory_order_relaxed); }
 
-    /// Waits until every access to this process's memory or objects that was under way when called
-    /// has ended.
+    /// Waits until every access that was under way when called has ended: to this process's memory
+    /// or objects, or by its own threads. The caller holds no AccessGuard.
     void wait_for_accesses();
 
     /// Leaves the fabric; peers see this process as gone. The mapping stays, for threads that still
@@ -87,6 +87,7 @@ class Host {
     Host() = default;
     bool claim_slot(bool thread_executor, void (*body)(void*), void* argument, std::string* error);
     bool start_keeper(void (*body)(void*), void* argument, std::string* error);
+    void reap_the_dead();
     void reap(uint32_t slot);
 
     template <typename T>
@@ -117,6 +118,9 @@ class AccessGuard {
             std::atomic<uint32_t>& word = host.self().guards[i % kMaxGuards].word;
             uint32_t seen = word.load(std::memory_order_relaxed);
             if ((seen & 0xffff) != 0) {
+                if (i % kMaxGuards == kMaxGuards - 1) {
+                    host.yield();  // all taken
+                }
                 continue;  // another thread's
             }
             const uint32_t mine = (seen + 0x10000) | (target + 1);

@@ -59,6 +59,7 @@ struct QueueFlags {  // bits of `notices`, what the owner of an object is to loo
 struct alignas(64) CqShared {
     static constexpr uint32_t kArmedNext = 1;
     static constexpr uint32_t kArmedSolicited = 2;
+    static constexpr uint64_t kEventNow = 1;
 
     std::atomic<uint32_t> number{0};  ///< release by the owner when whole; 0: free
     OwnedLock lock;                   ///< producers, arming, resizing
@@ -73,7 +74,7 @@ struct alignas(64) CqShared {
 
     alignas(64) std::atomic<uint64_t> tail{0};  ///< producers, under `lock`, release
     std::atomic<uint32_t> failed{0};            ///< set once, by a producer
-    std::atomic<uint64_t> event_at{0};          ///< ns: when the event asked for may be seen
+    std::atomic<uint64_t> event_at{0};  ///< ns: when the event asked for may be seen; 0: none waits
 
     alignas(64) std::atomic<uint64_t> head{0};  ///< the polling owner, release
 };

@@ -31,7 +31,7 @@ class Pieces {
         return *this;
     }
     void add(uint64_t addr, uint64_t length) {
-        if (length != 0) {
+        if (length != 0 && count_ < kMaxSge + 2) {
             parts_[count_++] = {reinterpret_cast<void*>(addr), length};
         }
     }

@@ -2,6 +2,7 @@
 #include "fabric/peer_maps.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
@@ -30,7 +31,7 @@ void PeerMaps::release(Mapping* mapping) {
 bool PeerMaps::translate(uint32_t slot, const KeyEntry& key, const iovec* remote, uint32_t count,
                          Pieces* mapped) {
     const Mapping* mapping = find(slot, key);
-    if (mapping->local == nullptr) {
+    if (mapping == nullptr || mapping->local == nullptr) {
         return false;
     }
     for (uint32_t i = 0; i < count; ++i) {
@@ -51,12 +52,12 @@ const PeerMaps::Mapping* PeerMaps::find(uint32_t slot, const KeyEntry& key) {
     if (mapping != nullptr && mapping->share_id == key.share_id) {
         return mapping;
     }
+    Mapping* fresh = map(slot, key);
     if (mapping != nullptr) {
         replaced_.push_back(mapping);
     }
-    mapping = map(slot, key);
-    entry.store(mapping, std::memory_order_release);
-    return mapping;
+    entry.store(fresh, std::memory_order_release);
+    return fresh;
 }
 
 PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
@@ -65,6 +66,11 @@ PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
         "/proc/" + std::to_string(host_.pid(slot)) + "/fd/" + std::to_string(key.share_fd);
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) {
+        return mapping;
+    }
+    struct stat status;
+    if (::fstat(fd, &status) != 0 || status.st_ino != key.share_inode) {
+        ::close(fd);  // the owner has closed it, or uses the number for something else
         return mapping;
     }
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));

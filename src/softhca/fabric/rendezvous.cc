@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +14,8 @@
 namespace softhca {
 
 namespace {
+
+constexpr size_t kMaxFileBytes = 1 << 16;
 
 std::string failure(const std::string& what, const std::string& path) {
     return what + " " + path + ": " + std::strerror(errno);
@@ -71,25 +74,27 @@ bool Rendezvous::lock(bool create, std::string* error) {
     }
 }
 
-std::vector<Rendezvous::Member> Rendezvous::members() const {
-    std::vector<Member> list;
-    const int copy = ::dup(fd_);
-    FILE* file = copy < 0 ? nullptr : ::fdopen(copy, "r");
-    if (file == nullptr) {
-        if (copy >= 0) {
-            ::close(copy);
+bool Rendezvous::members(std::vector<Member>* list, std::string* error) const {
+    std::string text(kMaxFileBytes, '\0');
+    const ssize_t got = ::pread(fd_, text.data(), text.size(), 0);
+    if (got < 0) {
+        *error = failure("cannot read", path_);
+        return false;
+    }
+    list->clear();
+    text.resize(static_cast<size_t>(got));
+    for (size_t at = 0; at < text.size();) {
+        const size_t end = std::min(text.find('\n', at), text.size());
+        Member member;
+        unsigned long inode;
+        if (std::sscanf(text.substr(at, end - at).c_str(), "%d %d %lu", &member.pid, &member.fd,
+                        &inode) == 3) {
+            member.inode = inode;
+            list->push_back(member);
         }
-        return list;
+        at = end + 1;
     }
-    std::rewind(file);
-    Member member;
-    unsigned long inode;
-    while (std::fscanf(file, "%d %d %lu", &member.pid, &member.fd, &inode) == 3) {
-        member.inode = inode;
-        list.push_back(member);
-    }
-    std::fclose(file);
-    return list;
+    return true;
 }
 
 bool Rendezvous::store(const std::vector<Member>& members, std::string* error) {
@@ -102,25 +107,34 @@ bool Rendezvous::store(const std::vector<Member>& members, std::string* error) {
         text += std::to_string(member.pid) + " " + std::to_string(member.fd) + " " +
                 std::to_string(member.inode) + "\n";
     }
-    if (::ftruncate(fd_, 0) != 0 ||
-        ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    // First the new list over the old one, then the length: whatever a death or a full file system
+    // cuts off, members that are there are still found.
+    if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
+        ::ftruncate(fd_, static_cast<off_t>(text.size())) != 0) {
         *error = failure("cannot write", path_);
         return false;
     }
     return true;
 }
 
-int open_member(const Rendezvous::Member& member) {
+Presence find_member(const Rendezvous::Member& member, int* fd) {
     const std::string path =
         "/proc/" + std::to_string(member.pid) + "/fd/" + std::to_string(member.fd);
-    const int fd = open_retry(path.c_str(), O_RDWR | O_CLOEXEC, 0);
     struct stat status;
-    if (fd >= 0 &&
-        (::fstat(fd, &status) != 0 || status.st_ino != member.inode || !S_ISREG(status.st_mode))) {
-        ::close(fd);
-        return -1;
+    *fd = -1;
+    // Look before opening: by now the descriptor may be anything.
+    if (::stat(path.c_str(), &status) != 0) {
+        return errno == ENOENT || errno == ESRCH || errno == EACCES ? Presence::gone
+                                                                    : Presence::unknown;
     }
-    return fd;
+    if (!S_ISREG(status.st_mode) || status.st_ino != member.inode) {
+        return Presence::gone;
+    }
+    *fd = open_retry(path.c_str(), O_RDWR | O_CLOEXEC, 0);
+    if (*fd < 0) {
+        return errno == ENOENT || errno == ESRCH ? Presence::gone : Presence::unknown;
+    }
+    return Presence::there;
 }
 
 }  // namespace softhca

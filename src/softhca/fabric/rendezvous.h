@@ -27,8 +27,8 @@ class Rendezvous {
     /// Opens and locks the file, making it if `create`. False, with *error, if that can't be done
     /// safely.
     bool lock(bool create, std::string* error);
-    /// The listed members; lock() first.
-    std::vector<Member> members() const;
+    /// The listed members; lock() first. False, with *error, if they can't be read.
+    bool members(std::vector<Member>* list, std::string* error) const;
     /// Replaces the list; an empty one removes the file.
     bool store(const std::vector<Member>& members, std::string* error);
 
@@ -37,8 +37,11 @@ class Rendezvous {
     int fd_ = -1;
 };
 
-/// Opens a member's memory through /proc; -1 if the member is gone or its descriptor is something
-/// else by now.
-int open_member(const Rendezvous::Member& member);
+enum class Presence { there, gone, unknown };
+
+/// Opens a member's memory through /proc into *fd, which the caller closes. `gone`: the member is,
+/// or its descriptor is something else by now. `unknown`: that can't be told, for want of
+/// descriptors or memory.
+Presence find_member(const Rendezvous::Member& member, int* fd);
 
 }  // namespace softhca

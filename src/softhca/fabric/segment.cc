@@ -39,20 +39,18 @@ uint64_t inode_of(int fd) {
     return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 
-/// Keeps the members that are still there; *fd gets the memory of one of them, or -1.
-void keep_living(std::vector<Rendezvous::Member>* members, int* fd) {
+/// Drops the members that are gone; *fd gets the memory of one of the others, or -1.
+void drop_the_gone(std::vector<Rendezvous::Member>* members, int* fd) {
     *fd = -1;
     std::erase_if(*members, [fd](const Rendezvous::Member& member) {
-        const int opened = open_member(member);
-        if (opened < 0) {
-            return true;
-        }
-        if (*fd < 0) {
+        int opened;
+        const Presence presence = find_member(member, &opened);
+        if (opened >= 0 && *fd < 0) {
             *fd = opened;
-        } else {
+        } else if (opened >= 0) {
             ::close(opened);
         }
-        return false;
+        return presence == Presence::gone;
     });
 }
 
@@ -69,9 +67,16 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
     if (!rendezvous.lock(create, error)) {
         return nullptr;
     }
-    std::vector<Rendezvous::Member> members = rendezvous.members();
+    std::vector<Rendezvous::Member> members;
+    if (!rendezvous.members(&members, error)) {
+        return nullptr;
+    }
     int fd;
-    keep_living(&members, &fd);
+    drop_the_gone(&members, &fd);
+    if (fd < 0 && !members.empty()) {
+        *error = "cannot open the memory of fabric '" + name + "'";
+        return nullptr;
+    }
     if (fd < 0 && !create) {
         *error = "nobody is in fabric '" + name + "'";
         return nullptr;
@@ -153,12 +158,15 @@ void Segment::leave() {
     if (!rendezvous.lock(false, &error)) {
         return;
     }
-    std::vector<Rendezvous::Member> members = rendezvous.members();
+    std::vector<Rendezvous::Member> members;
+    if (!rendezvous.members(&members, &error)) {
+        return;
+    }
     std::erase_if(members, [this](const Rendezvous::Member& member) {
         return member.pid == ::getpid() && member.fd == fd_;
     });
     int other;
-    keep_living(&members, &other);
+    drop_the_gone(&members, &other);
     if (other >= 0) {
         ::close(other);
     }
@@ -167,12 +175,16 @@ void Segment::leave() {
 
 bool Segment::remove_if_unused(const std::string& name, std::string* error) {
     Rendezvous rendezvous(rendezvous_path(name));
+    errno = 0;
     if (!rendezvous.lock(false, error)) {
         return errno == ENOENT;
     }
-    std::vector<Rendezvous::Member> members = rendezvous.members();
+    std::vector<Rendezvous::Member> members;
     int fd;
-    keep_living(&members, &fd);
+    if (!rendezvous.members(&members, error)) {
+        return false;
+    }
+    drop_the_gone(&members, &fd);
     if (fd >= 0) {
         ::close(fd);
     }

@@ -9,9 +9,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -147,6 +151,49 @@ int open_backing(const Mapping& mapping) {
     return fd >= 0 ? fd : open_own_descriptor(mapping);
 }
 
+/// The descriptors in use, by file.
+class ShareFiles {
+  public:
+    /// The descriptor of the file behind a mapping; -1 if there is no way to it.
+    int take(const Mapping& mapping) {
+        const std::lock_guard lock(mutex_);
+        File& file = files_[{mapping.device, mapping.inode}];
+        if (file.users == 0) {
+            file.fd = open_backing(mapping);
+        }
+        if (file.fd < 0) {
+            files_.erase({mapping.device, mapping.inode});
+            return -1;
+        }
+        ++file.users;
+        return file.fd;
+    }
+
+    void give_back(int fd) {
+        const std::lock_guard lock(mutex_);
+        const auto it =
+            std::ranges::find_if(files_, [fd](const auto& entry) { return entry.second.fd == fd; });
+        if (it != files_.end() && --it->second.users == 0) {
+            ::close(fd);
+            files_.erase(it);
+        }
+    }
+
+  private:
+    struct File {
+        int fd = -1;
+        uint32_t users = 0;
+    };
+    std::mutex mutex_;
+    std::map<std::pair<dev_t, uint64_t>, File> files_;
+};
+
+/// Never destroyed: threads may deregister while the process exits.
+ShareFiles& share_files() {
+    static auto* files = new ShareFiles;
+    return *files;
+}
+
 }  // namespace
 
 Share find_share(uint64_t address, uint64_t length) {
@@ -154,7 +201,13 @@ Share find_share(uint64_t address, uint64_t length) {
     if (!find_mapping(address, &mapping) || !mapping.shared || address + length > mapping.end) {
         return {};
     }
-    return {open_backing(mapping), mapping.offset + (address - mapping.start)};
+    return {share_files().take(mapping), mapping.inode, mapping.offset + (address - mapping.start)};
+}
+
+void release_share(const Share& share) {
+    if (share.fd >= 0) {
+        share_files().give_back(share.fd);
+    }
 }
 
 }  // namespace softhca

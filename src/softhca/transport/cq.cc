@@ -34,19 +34,6 @@ void publish(Host& host, CqShared& cq, uint64_t tail, const Cqe& cqe) {
     cq.tail.store(tail + 1, std::memory_order_release);
 }
 
-/// A producer died inside push_completion(): finish what it had committed.
-void repair(Host& host, CqShared& cq) {
-    const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
-    CompletionRing ring(slots_of(host, cq), cq.mask);
-    if (ring.committed(tail)) {
-        publish(host, cq, tail, ring.at(tail));
-    }
-}
-
-void lock(Host& host, CqShared& cq) {
-    cq.lock.lock(host, [&] { repair(host, cq); });
-}
-
 /// Under the lock: whether the owner is to get an event now.
 bool event_due(const CqShared& cq) {
     const uint32_t armed = cq.armed.load(std::memory_order_relaxed);
@@ -58,10 +45,44 @@ bool event_due(const CqShared& cq) {
     return newest > std::max(cq.notified_tail, cq.head.load(std::memory_order_relaxed));
 }
 
+/// Under the lock: an event is asked for no more, and is to come when `visible_at` does.
 void take_event(CqShared& cq, uint64_t visible_at) {
     cq.armed.store(0, std::memory_order_relaxed);
     cq.notified_tail = cq.tail.load(std::memory_order_relaxed);
-    cq.event_at.store(visible_at, std::memory_order_relaxed);
+    cq.event_at.store(std::max(visible_at, CqShared::kEventNow), std::memory_order_relaxed);
+}
+
+/// Under the lock, after a push: whether the owner is to be told of an event; one that waits for
+/// its time comes earlier if the new completion does.
+bool update_event(CqShared& cq, uint64_t visible_at) {
+    if (event_due(cq)) {
+        take_event(cq, visible_at);
+        return true;
+    }
+    const uint64_t waiting = cq.event_at.load(std::memory_order_relaxed);
+    if (waiting > std::max(visible_at, CqShared::kEventNow)) {
+        cq.event_at.store(std::max(visible_at, CqShared::kEventNow), std::memory_order_relaxed);
+        return true;
+    }
+    return false;
+}
+
+/// A producer died inside push_completion(): finish what it had committed, and tell the owner what
+/// it may not have been told.
+void repair(Host& host, CqShared& cq) {
+    const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
+    CompletionRing ring(slots_of(host, cq), cq.mask);
+    if (ring.committed(tail)) {
+        publish(host, cq, tail, ring.at(tail));
+        update_event(cq, ring.at(tail).wc.visible_at);
+    }
+    if (cq.event_at.load(std::memory_order_relaxed) != 0) {
+        raise_cq(host, cq, cq.number.load(std::memory_order_relaxed), QueueFlags::kCqEvent);
+    }
+}
+
+void lock(Host& host, CqShared& cq) {
+    cq.lock.lock(host, [&] { repair(host, cq); });
 }
 
 uint64_t round_up(uint64_t entries) {
@@ -94,14 +115,11 @@ bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint6
     CompletionRing ring(slots_of(host, cq), cq.mask);
     ring.write(tail, wc, position);
     publish(host, cq, tail, ring.at(tail));
-    const bool event = event_due(cq);
-    if (event) {
-        take_event(cq, wc.visible_at);
+    if (update_event(cq, wc.visible_at)) {
+        notify_cq(adapter, cq, number,
+                  QueueFlags::kCqEvent);  // under the lock, so that a death here is repaired
     }
     cq.lock.unlock();
-    if (event) {
-        notify_cq(adapter, cq, number, QueueFlags::kCqEvent);
-    }
     host.self().counters.completions.fetch_add(1, std::memory_order_relaxed);
     return true;
 }
@@ -139,6 +157,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     shared.notices.store(0, std::memory_order_relaxed);
     shared.notified_tail = 0;
     shared.solicited_tail = 0;
+    shared.event_at.store(0, std::memory_order_relaxed);
     shared.head_seen = 0;
     shared.tail.store(0, std::memory_order_relaxed);
     shared.head.store(0, std::memory_order_relaxed);
@@ -162,12 +181,9 @@ int Cq::nothing_to_poll() {
     return shared_->failed.load(std::memory_order_relaxed) != 0 ? -1 : 0;
 }
 
-Cqe* Cq::next(uint64_t head, uint64_t tail) {
-    CompletionRing ring(slots_, mask_);
-    if (!adapter_.stamped()) {
-        return &ring.at(head);
-    }
-    return ring.next_visible(head, tail, now_ns());
+uint64_t Cq::next(uint64_t head, uint64_t tail) {
+    return adapter_.stamped() ? CompletionRing(slots_, mask_).next_visible(head, tail, now_ns())
+                              : head;
 }
 
 /// Gives the queue entry back that a completion stands for: the moment a real device's driver frees
@@ -201,19 +217,33 @@ void Cq::arm(bool solicited_only) {
         shared_->armed.store(solicited_only ? CqShared::kArmedSolicited : CqShared::kArmedNext,
                              std::memory_order_relaxed);
     }
-    const bool event = event_due(*shared_);
-    if (event) {
-        uint64_t visible_at = 0;
-        if (adapter_.stamped()) {
-            CompletionRing ring(slots_, shared_->mask);
-            visible_at = ring.at(shared_->tail.load(std::memory_order_relaxed) - 1).wc.visible_at;
-        }
-        take_event(*shared_, visible_at);
-    }
-    shared_->lock.unlock();
-    if (event) {
+    const uint64_t first = first_to_announce();
+    if (first != kNothing) {
+        take_event(*shared_, first);
         notify_cq(adapter_, *shared_, number_, QueueFlags::kCqEvent);
     }
+    shared_->lock.unlock();
+}
+
+/// Under the lock, when armed: when the first completion may be seen that deserves an event: one
+/// that came since the last event, or one whose time has yet to come. kNothing if there is none.
+uint64_t Cq::first_to_announce() {
+    if (!adapter_.stamped()) {
+        return event_due(*shared_) ? 0 : kNothing;
+    }
+    const bool any = shared_->armed.load(std::memory_order_relaxed) == CqShared::kArmedNext;
+    const uint64_t now = now_ns();
+    const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
+    uint64_t first = kNothing;
+    CompletionRing ring(slots_of(adapter_.host(), *shared_), shared_->mask);
+    for (uint64_t i = shared_->head.load(std::memory_order_acquire); i != tail; ++i) {
+        const Completion& wc = ring.at(i).wc;
+        const bool wanted = any || wc.solicited || wc.status != WcStatus::success;
+        if (wanted && (i >= shared_->notified_tail || wc.visible_at > now)) {
+            first = std::min(first, wc.visible_at);
+        }
+    }
+    return first;
 }
 
 int Cq::resize(uint32_t entries) {
@@ -240,9 +270,6 @@ int Cq::resize(uint32_t entries) {
     CompletionRing to(slots, size - 1);
     for (uint64_t i = head; i != tail; ++i) {
         to.write(i, from.at(i).wc, from.at(i).position);
-        if (from.at(i).consumed()) {
-            to.at(i).consume();
-        }
     }
     const uint64_t old = shared_->ring;
     shared_->ring = ring;
@@ -260,17 +287,17 @@ void Cq::purge(uint32_t qp_number) {
     Host& host = adapter_.host();
     const std::lock_guard guard(poll_mutex);
     lock(host, *shared_);
-    const uint64_t head = shared_->head.load(std::memory_order_relaxed);
+    uint64_t head = shared_->head.load(std::memory_order_relaxed);
     const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
-    CompletionRing ring(slots_, shared_->mask);
+    CompletionRing ring(slots_, mask_);
     for (uint64_t i = head; i != tail; ++i) {
-        Cqe& cqe = ring.at(i);
-        if (cqe.wc.qp_num == qp_number && !cqe.consumed()) {
-            release_entry(cqe);
-            cqe.consume();
+        if (ring.at(i).wc.qp_num == qp_number) {
+            release_entry(ring.at(i));
+            ring.close_gap(head, i);
+            ++head;
         }
     }
-    shared_->head.store(ring.skip_consumed(head, tail), std::memory_order_release);
+    shared_->head.store(head, std::memory_order_release);
     shared_->lock.unlock();
 }
 

@@ -33,16 +33,20 @@ class Cq {
     /// has failed.
     template <typename Out>
     int poll(int count, Out&& out) {
-        if (shared_->head.load(std::memory_order_relaxed) ==
+        int taken = 0;
+        if (shared_->head.load(std::memory_order_relaxed) !=
             shared_->tail.load(std::memory_order_acquire)) {
-            return nothing_to_poll();
+            const std::lock_guard lock(poll_mutex);
+            taken = poll_locked(count, out);
         }
-        const std::lock_guard lock(poll_mutex);
-        return poll_locked(count, out);
+        return taken != 0 ? taken : nothing_to_poll();
     }
-    /// The same for a caller that holds `poll_mutex`.
+    /// The same for a caller that holds `poll_mutex`; 0 if there is nothing.
     template <typename Out>
     int poll_locked(int count, Out&& out);
+    /// What a poll of nothing does: helps the engine. 0, or -1 if the queue has failed. Not to be
+    /// called with `poll_mutex`: the engine's work takes locks that others hold when they take it.
+    int nothing_to_poll();
 
     /// Asks for one event at the next completion (`solicited_only`: the next solicited or failed
     /// one); at once if an unpolled one has come since the last event.
@@ -62,9 +66,10 @@ class Cq {
   private:
     Cq(Adapter& adapter, CqShared* shared, uint32_t number)
         : adapter_(adapter), shared_(shared), number_(number) {}
-    int nothing_to_poll();
     void release_entry(const Cqe& cqe);
-    Cqe* next(uint64_t head, uint64_t tail);
+    static constexpr uint64_t kNothing = ~uint64_t{0};
+    uint64_t first_to_announce();
+    uint64_t next(uint64_t head, uint64_t tail);
 
     Adapter& adapter_;
     CqShared* shared_;
@@ -82,20 +87,18 @@ int Cq::poll_locked(int count, Out&& out) {
     CompletionRing ring(slots_, mask_);
     int taken = 0;
     while (taken < count && head != tail) {
-        Cqe* cqe = next(head, tail);
-        if (cqe == nullptr) {
+        const uint64_t index = next(head, tail);
+        if (index == tail) {
             break;
         }
-        out(static_cast<const Completion&>(cqe->wc));
-        release_entry(*cqe);
-        cqe->consume();
-        head = ring.skip_consumed(head, tail);
+        const Cqe& cqe = ring.at(index);
+        out(static_cast<const Completion&>(cqe.wc));
+        release_entry(cqe);
+        ring.close_gap(head, index);
+        ++head;
         ++taken;
     }
     shared_->head.store(head, std::memory_order_release);
-    if (taken == 0) {
-        return nothing_to_poll();
-    }
     return taken;
 }
 

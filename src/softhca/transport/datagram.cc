@@ -54,10 +54,9 @@ bool addressed(Qp& qp, const Wqe& wqe, const QpShared* target) {
            responds(target->state.load(std::memory_order_acquire));
 }
 
-/// Bytes into the receive's memory. False: the datagram is dropped and the receive stays for the
-/// next one.
-bool put_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const Pieces& local,
-                  const Pieces& remote) {
+/// Bytes into the receive's memory.
+MoveResult put_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const Pieces& local,
+                        const Pieces& remote) {
     Grh grh;
     Pieces source;
     uint64_t offset = kGrhBytes;  // without a route header the first 40 bytes stay as they are
@@ -70,7 +69,7 @@ bool put_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const Pieces& local,
         source.add(reinterpret_cast<uint64_t>(local.data()[i].iov_base), local.data()[i].iov_len);
     }
     const Pieces space = remote.slice(offset, source.length());
-    return qp.adapter().mover().write(slot, nullptr, source, space) == MoveResult::ok;
+    return qp.adapter().mover().write(slot, nullptr, source, space);
 }
 
 void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& receive,
@@ -98,18 +97,18 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     if (wqe.length > qp.mtu()) {
         return Outcome::complete(WcStatus::local_length_error);
     }
+    const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
+    const AccessGuard guard(host, slot);
     Pieces local;
     if (!gather_list(qp, wqe, 0, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
-    const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
     const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
     if (wqe.destination.link >= kMaxLinks || !host.alive(slot) ||
         qp_dropped(host.header().faults, qp.number()) ||
         ((down >> qp.shared().link | down >> wqe.destination.link) & 1) != 0) {
         return dropped(qp);
     }
-    const AccessGuard guard(host, slot);
     QpShared* target = host.qp(wqe.remote_qp);
     if (!addressed(qp, wqe, target)) {
         return dropped(qp);
@@ -139,8 +138,12 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
         fail_responder(qp.adapter(), *target, wqe.remote_qp, 0);
         return Outcome::complete();
     }
-    if (!put_datagram(qp, wqe, slot, local, remote)) {
-        return dropped(qp);
+    const MoveResult moved = put_datagram(qp, wqe, slot, local, remote);
+    if (moved == MoveResult::local_fault) {
+        return Outcome::complete(WcStatus::local_protection_error);
+    }
+    if (moved != MoveResult::ok) {
+        return dropped(qp);  // the receive stays for the next datagram
     }
     complete_datagram(qp, wqe, *target, *receive, now);
     return Outcome::complete();

@@ -102,10 +102,7 @@ void Engine::run_due(uint64_t now) {
 
 void Engine::perform(const Task& task, uint64_t now) {
     if (task.kind == Kind::completion_event) {
-        if (Cq* cq = adapter_.cqs.get(task.number)) {
-            adapter_.host().self().counters.events.fetch_add(1, std::memory_order_relaxed);
-            adapter_.sink().completion_event(*cq);
-        }
+        deliver_cq_event(task.number);
     } else if (Qp* qp = adapter_.qps.get(task.number)) {
         qp->run(now);
     }
@@ -117,11 +114,12 @@ void Engine::deliver_cq_event(uint32_t number) {
         return;
     }
     const uint64_t due = cq->shared().event_at.load(std::memory_order_relaxed);
-    const Task task{due, Kind::completion_event, number};
-    if (due == 0 || due <= now_ns()) {
-        perform(task, 0);
-    } else {
-        schedule(task);
+    if (due > CqShared::kEventNow && due > now_ns()) {
+        schedule({due, Kind::completion_event, number});
+    } else if (cq->shared().event_at.exchange(0, std::memory_order_acq_rel) !=
+               0) {  // else delivered already
+        adapter_.host().self().counters.events.fetch_add(1, std::memory_order_relaxed);
+        adapter_.sink().completion_event(*cq);
     }
 }
 

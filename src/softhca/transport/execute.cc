@@ -21,7 +21,7 @@ constexpr uint64_t kBurst =
 
 bool ports_up(Host& host, uint32_t mine, uint32_t peer) {
     const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
-    return down == 0 || ((down >> mine | down >> peer) & 1) == 0;
+    return peer < kMaxLinks && ((down >> mine | down >> peer) & 1) == 0;
 }
 
 QpType partner(QpType type) {
@@ -30,16 +30,18 @@ QpType partner(QpType type) {
 
 }  // namespace
 
+Target::Target(Qp& sender)
+    : qp_number(sender.shared().peer_number),
+      slot(ObjectNumber::process(qp_number)),
+      guard_(sender.adapter().host(), slot) {}
+
 bool Target::find(Qp& sender, const Wqe& wqe) {
     Host& host = sender.adapter().host();
     const QpShared& mine = sender.shared();
-    qp_number = mine.peer_number;
-    slot = ObjectNumber::process(qp_number);
     if (!host.alive(slot) || qp_dropped(host.header().faults, sender.number()) ||
         !ports_up(host, mine.link, mine.peer_link)) {
         return false;
     }
-    guard_.emplace(host, slot);
     qp = host.qp(qp_number);
     if (qp == nullptr || qp->type != partner(mine.type) || qp->link != mine.peer_link ||
         qp->peer_number != sender.number() || qp->peer_link != mine.link ||
@@ -109,9 +111,11 @@ Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const
     Host& host = adapter.host();
     const Faults& faults = host.header().faults;
     const uint64_t total = wqe.length;
-    const bool backwards = faults.out_of_order.load(std::memory_order_relaxed) != 0;
+    if (wqe.progress == 0) {
+        wqe.backwards = faults.out_of_order.load(std::memory_order_relaxed) != 0;
+    }
     uint64_t segment = faults.segment_bytes.load(std::memory_order_relaxed);
-    if (backwards && segment == 0) {
+    if (wqe.backwards && segment == 0) {
         segment = kScatteredSegment;
     }
     const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
@@ -134,7 +138,7 @@ Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const
         if (segment != 0) {
             length = std::min(length, segment);
         }
-        const uint64_t offset = backwards ? rest - length : wqe.progress;
+        const uint64_t offset = wqe.backwards ? rest - length : wqe.progress;
         const bool whole = length == total;
         const Pieces from = whole ? local : local.slice(offset, length);
         const Pieces to = whole ? remote : remote.slice(offset, length);

@@ -46,27 +46,30 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now);
 Outcome execute_bind(Qp& qp, Wqe& wqe);
 Outcome execute_invalidate(Qp& qp, Wqe& wqe);
 
-/// The other end of a connection, held safe from being freed while this object lives.
+/// The other end of a connection. While it lives, neither that process nor this one frees what an
+/// operation may touch.
 class Target {
   public:
-    /// Looks the peer of a connected queue pair up. False: nobody answers there.
-    bool find(Qp& qp, const Wqe& wqe);
+    explicit Target(Qp& sender);
+    /// Looks the peer up. False: nobody answers there.
+    bool find(Qp& sender, const Wqe& wqe);
 
     QpShared* qp = nullptr;
-    uint32_t qp_number = 0;
+    uint32_t qp_number;
     SrqShared* srq =
-        nullptr;  ///< where a message's receive comes from; nullptr: the queue pair's own queue
-    uint32_t slot = 0;  ///< whose memory the operation is on
+        nullptr;    ///< where a message's receive comes from; nullptr: the queue pair's own queue
+    uint32_t slot;  ///< whose memory the operation is on
     uint32_t pd = 0;
     uint32_t cq = 0;
     bool bad_srq = false;  ///< XRC: the addressed queue isn't there, or is of another domain
 
   private:
-    std::optional<AccessGuard> guard_;
+    AccessGuard guard_;
     std::optional<AccessGuard> srq_guard_;
 };
 
-/// Lists the local memory of a work request. False: a key does not allow it.
+/// Lists the local memory of a work request; the caller holds an AccessGuard, whoever it names.
+/// False: a key does not allow it.
 bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, Pieces* pieces);
 
 /// Moves the rest of the message, as far as the model and the faults let it. `complete` with

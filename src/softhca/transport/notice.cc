@@ -26,27 +26,30 @@ void ring_doorbell(ProcessSlot& process) {
     }
 }
 
-void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags) {
-    const uint32_t slot = ObjectNumber::process(number);
-    const bool immediate = cq.event_at.load(std::memory_order_relaxed) == 0;
-    if (slot == adapter.host().slot() && flags == QueueFlags::kCqEvent && immediate) {
-        adapter.engine().deliver_cq_event(number);
-        return;
-    }
+void raise_cq(Host& host, CqShared& cq, uint32_t number, uint32_t flags) {
+    ProcessSlot& process = host.process(ObjectNumber::process(number));
     cq.notices.fetch_or(flags, std::memory_order_release);
-    mark(adapter.host().process(slot), adapter.host().process(slot).dirty_cqs, number);
+    mark(process, process.dirty_cqs, number);
 }
 
-void notify_qp(Adapter& adapter, QpShared& qp, uint32_t number, uint32_t flags) {
+void raise_qp(Host& host, QpShared& qp, uint32_t number, uint32_t flags) {
+    ProcessSlot& process = host.process(ObjectNumber::process(number));
     qp.notices.fetch_or(flags, std::memory_order_release);
-    ProcessSlot& process = adapter.host().process(ObjectNumber::process(number));
     mark(process, process.dirty_qps, number);
 }
 
-void notify_srq(Adapter& adapter, SrqShared& srq, uint32_t number, uint32_t flags) {
+void raise_srq(Host& host, SrqShared& srq, uint32_t number, uint32_t flags) {
+    ProcessSlot& process = host.process(ObjectNumber::process(number));
     srq.notices.fetch_or(flags, std::memory_order_release);
-    ProcessSlot& process = adapter.host().process(ObjectNumber::process(number));
     mark(process, process.dirty_srqs, number);
+}
+
+void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags) {
+    if (ObjectNumber::process(number) == adapter.host().slot() && flags == QueueFlags::kCqEvent) {
+        adapter.engine().deliver_cq_event(number);
+    } else {
+        raise_cq(adapter.host(), cq, number, flags);
+    }
 }
 
 }  // namespace softhca

@@ -6,15 +6,18 @@
 
 #include <cstdint>
 
-#include "fabric/layout.h"
+#include "fabric/host.h"
 
 namespace softhca {
 
 class Adapter;
 
+void raise_cq(Host& host, CqShared& cq, uint32_t number, uint32_t flags);
+void raise_qp(Host& host, QpShared& qp, uint32_t number, uint32_t flags);
+void raise_srq(Host& host, SrqShared& srq, uint32_t number, uint32_t flags);
+
+/// raise_cq(), but an event of this process's own queue is delivered at once.
 void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags);
-void notify_qp(Adapter& adapter, QpShared& qp, uint32_t number, uint32_t flags);
-void notify_srq(Adapter& adapter, SrqShared& srq, uint32_t number, uint32_t flags);
 
 /// Wakes the engine of a process.
 void ring_doorbell(ProcessSlot& process);

@@ -3,6 +3,7 @@
 #include "transport/qp.h"
 
 #include <cerrno>
+#include <new>
 
 #include "core/qp_state.h"
 #include "transport/adapter.h"
@@ -43,11 +44,19 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
     shared.established.store(0, std::memory_order_relaxed);
     shared.notices.store(0, std::memory_order_relaxed);
     shared.claim.valid.store(0, std::memory_order_relaxed);
+    shared.last_visible = 0;
     for (auto& word : shared.openers) {
         word.store(0, std::memory_order_relaxed);
     }
     const uint32_t number = adapter.next_number(*index);
-    Qp* qp = new Qp(adapter, attributes, &shared, number);
+    Qp* qp;
+    try {
+        qp = new Qp(adapter, attributes, &shared, number);
+    } catch (const std::bad_alloc&) {
+        host.heap.release(shared.ring.slots);
+        host.qp_indices.give_back(*index);
+        return nullptr;
+    }
     for (Cq* cq : {attributes.send_cq, attributes.recv_cq}) {
         if (cq != nullptr) {
             cq->users.fetch_add(1, std::memory_order_relaxed);
@@ -162,7 +171,7 @@ void Qp::modify(const Change& change) {
 
 void Qp::enter(QpState state) {
     if (state == QpState::rts) {
-        advance(now_ns());
+        advance(now_ns(), kNoLimit);
     } else if (!began_) {
         note_drained();
     }
@@ -175,21 +184,31 @@ void Qp::note_drained() {
     }
 }
 
+/// Under the queue pair's lock: gives a claimed receive of a shared queue back, for it completes
+/// nowhere.
+void Qp::drop_claim() {
+    Host& host = adapter_.host();
+    if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) == 0 ||
+        shared_->claim.srq == 0) {
+        return;
+    }
+    const uint32_t owner = ObjectNumber::process(shared_->claim.srq);
+    const AccessGuard guard(host, owner);
+    SrqShared* srq = host.alive(owner) ? host.srq(shared_->claim.srq) : nullptr;
+    if (srq != nullptr) {
+        lock_srq(host, *srq);
+        srq->ring.give_back(host.arena(owner), shared_->claim.slot);
+        srq->lock.unlock();
+    }
+}
+
 /// Back to the state of a new queue pair: nothing outstanding, nothing left in the completion
 /// queues.
 void Qp::clear_queues() {
     Host& host = adapter_.host();
     const std::scoped_lock lock(post_mutex, execute_mutex_);
     lock_qp(host, *shared_);
-    if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) != 0 &&
-        shared_->claim.srq != 0) {
-        char* arena = host.arena(ObjectNumber::process(shared_->claim.srq));
-        if (SrqShared* srq = host.srq(shared_->claim.srq)) {
-            lock_srq(host, *srq);
-            srq->ring.give_back(arena, shared_->claim.slot);
-            srq->lock.unlock();
-        }
-    }
+    drop_claim();
     shared_->ring.head.store(shared_->ring.tail.load(std::memory_order_relaxed),
                              std::memory_order_release);
     shared_->established.store(0, std::memory_order_relaxed);

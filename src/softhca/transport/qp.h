@@ -95,7 +95,10 @@ class Qp {
     Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number);
     void set_requester_fields(const Change& change);
     void enter(QpState state);
-    void advance(uint64_t now);
+    static constexpr uint32_t kFairShare =
+        16;  ///< steps of one queue pair before the engine looks at others
+    static constexpr uint32_t kNoLimit = ~uint32_t{0};
+    bool advance(uint64_t now, uint32_t steps);
     bool handle(Wqe& wqe, uint64_t now);
     void finish(Wqe& wqe, WcStatus status, uint64_t now);
     void fail(WcStatus status);
@@ -103,6 +106,7 @@ class Qp {
     void flush_sends();
     void flush_receives();
     void clear_queues();
+    void drop_claim();
     void note_drained();
     uint64_t send_visible_at(const Wqe& wqe, uint64_t now);
 

@@ -77,17 +77,14 @@ Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const Pieces& local
                                                   : placed;
 }
 
-}  // namespace
-
-namespace {
-
-/// RDMA write without immediate, and RDMA read: nothing of the responder changes but its memory.
+/// RDMA write and RDMA read. But for a write with immediate, nothing of the responder changes but
+/// its memory.
 Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right, uint64_t now) {
+    Target target(qp);
     Pieces local;
     if (!gather_list(qp, wqe, local_right, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
-    Target target;
     if (!target.find(qp, wqe)) {
         return unanswered(qp);
     }
@@ -153,10 +150,11 @@ MoveResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyE
 
 Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
     Adapter& adapter = qp.adapter();
-    Pieces local;
     if (qp.max_rd_atomic() == 0) {
         return Outcome::complete(WcStatus::local_qp_operation_error);
     }
+    Target target(qp);
+    Pieces local;
     if (!gather_list(qp, wqe, access_flag::kLocalWrite, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
@@ -167,7 +165,6 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
         now_ns() < wqe.booking.arrival_end) {
         return Outcome::again(wqe.booking.arrival_end);
     }
-    Target target;
     if (!target.find(qp, wqe)) {
         return unanswered(qp);
     }

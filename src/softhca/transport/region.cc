@@ -93,6 +93,7 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     entry.length = attributes.length;
     entry.host = attributes.address;
     entry.share_fd = share.fd;
+    entry.share_inode = share.inode;
     entry.share_offset = share.offset;
     entry.share_id = share.fd < 0 ? 0 : adapter.next_share();
     entry.key.store(key, std::memory_order_release);
@@ -106,6 +107,13 @@ void withdraw_region(Adapter& adapter, uint32_t index) {
     entry.key.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
     host.self().counters.registered_bytes.fetch_sub(entry.length, std::memory_order_relaxed);
+}
+
+void restore_region(Adapter& adapter, uint32_t key) {
+    Host& host = adapter.host();
+    KeyEntry& entry = host.tables().keys[KeyNumber::index(key)];
+    entry.key.store(key, std::memory_order_release);
+    host.self().counters.registered_bytes.fetch_add(entry.length, std::memory_order_relaxed);
 }
 
 }  // namespace softhca

@@ -37,5 +37,7 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
                         const Share& share);
 /// Makes the key invalid; returns when nobody uses it any more.
 void withdraw_region(Adapter& adapter, uint32_t index);
+/// Makes a withdrawn key valid again.
+void restore_region(Adapter& adapter, uint32_t key);
 
 }  // namespace softhca

@@ -66,44 +66,52 @@ void Qp::commit_send(Wqe& wqe) {
             wqe.reads() ? book_read(nic, peer.egress, mine.ingress, wqe.posted_at, wqe.length)
                         : book_transfer(nic, mine.egress, peer.ingress, wqe.posted_at, wqe.length);
     }
-    posted_.fetch_add(1, std::memory_order_release);
+    posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 void Qp::kick() {
     if (adapter_.thread_executor() && state() == QpState::rts) {
         if (!queued_.exchange(true, std::memory_order_acq_rel)) {
-            adapter_.engine().schedule_qp(number_, 0);
+            adapter_.engine().schedule_qp(number_, now_ns());
         }
         return;
     }
     const std::lock_guard lock(execute_mutex_);
-    advance(adapter_.host().modelled() || wait_until_ != 0 ? now_ns() : 0);
+    advance(adapter_.host().modelled() || wait_until_ != 0 ? now_ns() : 0, kNoLimit);
 }
 
 void Qp::run(uint64_t now) {
     queued_.store(false, std::memory_order_release);
     const std::lock_guard lock(execute_mutex_);
-    advance(now);
+    if (!advance(now, kFairShare)) {
+        adapter_.engine().schedule_qp(number_, now_ns());
+    }
 }
 
-void Qp::advance(uint64_t now) {
+/// Runs the send queue until it is empty or must wait, at most `steps` steps. False if there was
+/// more to do.
+bool Qp::advance(uint64_t now, uint32_t steps) {
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const QpState current = state();
         if (current == QpState::err || current == QpState::sqe) {
             flush_sends();
-            return;
+            return true;
         }
         if (current != QpState::rts && !(current == QpState::sqd && began_)) {
-            return;
+            return true;
         }
         if (wait_until_ != 0 && now < wait_until_) {
-            return;  // the engine has it on its list
+            return true;  // the engine has it on its list
+        }
+        if (steps-- == 0) {
+            return false;
         }
         wait_until_ = 0;
         if (!handle(ring_.at(executed_), now)) {
-            return;
+            return true;
         }
     }
+    return true;
 }
 
 /// One try of the work request at the head. False: it must wait.
@@ -163,8 +171,8 @@ void Qp::finish(Wqe& wqe, WcStatus status, uint64_t now) {
     began_ = false;
     ++executed_;
     if (status != WcStatus::success) {
-        complete_send(wqe, status, send_visible_at(wqe, now));
         fail(status);
+        complete_send(wqe, status, send_visible_at(wqe, now));
         return;
     }
     Counters& counters = adapter_.host().self().counters;
@@ -234,25 +242,13 @@ void Qp::flush_receives() {
         shared_->lock.unlock();
         return;
     }
-    const auto complete = [&](const RecvWqe& receive) {
-        Completion wc = receive_completion(*shared_, number_, receive, visible_now(adapter_));
-        wc.status = WcStatus::flushed;
-        CqShared* cq = completes_in(host, *shared_);
-        if (cq != nullptr) {
-            push_completion(adapter_, *cq, wc);
-        }
-        shared_->claim.valid.store(0, std::memory_order_release);
-    };
-    if (const RecvWqe* claimed = claimed_receive(host, *shared_)) {
-        complete(*claimed);
+    if (shared_->claim.valid.load(std::memory_order_acquire) != 0) {
+        flush_claim(adapter_, *shared_, number_);
     }
-    RecvRing& ring = shared_->ring;
-    while (!ring.empty()) {
-        const uint64_t head = ring.head.load(std::memory_order_relaxed);
-        shared_->claim.srq = 0;
-        const RecvWqe& receive = ring.at(host.arena(), head);
-        ring.head.store(head + 1, std::memory_order_release);
-        complete(receive);
+    while (const RecvWqe* next =
+               shared_->ring.empty() ? nullptr : claim_receive(adapter_, *shared_, nullptr)) {
+        static_cast<void>(next);
+        flush_claim(adapter_, *shared_, number_);
     }
     shared_->lock.unlock();
     if (attributes_.srq != nullptr && !last_receive_event_) {

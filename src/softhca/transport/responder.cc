@@ -14,20 +14,25 @@ CqShared* completes_in(Host& host, const QpShared& qp) {
     return host.cq(srq != nullptr && srq->cq != 0 ? srq->cq : qp.recv_cq);
 }
 
-namespace {
-
-/// The previous holder died. If it had committed a completion, the claim ends with that. A claim on
-/// the queue pair's own ring is whole once valid: finish moving the head.
-void repair_qp(Host& host, QpShared& qp) {
-    if (CqShared* cq = completes_in(host, qp)) {
-        settle_completions(host, *cq);
-    }
-    const Claim& claim = qp.claim;
-    if (claim.valid.load(std::memory_order_acquire) != 0 && claim.srq == 0 &&
-        claim.index == qp.ring.head.load(std::memory_order_relaxed)) {
-        qp.ring.head.store(claim.index + 1, std::memory_order_release);
-    }
+uint32_t claim_owner(const QpShared& qp) {
+    const uint32_t srq = qp.claim.srq;
+    return ObjectNumber::process(srq != 0 ? srq : qp.number.load(std::memory_order_relaxed));
 }
+
+void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
+    Host& host = adapter.host();
+    const AccessGuard guard(host, claim_owner(qp));
+    const RecvWqe* receive = host.alive(claim_owner(qp)) ? claimed_receive(host, qp) : nullptr;
+    CqShared* cq = receive == nullptr ? nullptr : completes_in(host, qp);
+    if (cq != nullptr) {
+        Completion wc = receive_completion(qp, qp_number, *receive, visible_now(adapter));
+        wc.status = WcStatus::flushed;
+        push_completion(adapter, *cq, wc);
+    }
+    qp.claim.valid.store(0, std::memory_order_release);
+}
+
+namespace {
 
 /// The previous holder died. If it had not moved the head yet, its claim is void.
 void repair_srq(Host& host, SrqShared& srq) {
@@ -36,6 +41,29 @@ void repair_srq(Host& host, SrqShared& srq) {
         qp->claim.srq == srq.number.load(std::memory_order_relaxed) &&
         qp->claim.index == srq.ring.head.load(std::memory_order_relaxed)) {
         qp->claim.valid.store(0, std::memory_order_release);
+    }
+}
+
+/// The previous holder died. What it had begun in other queues is settled first: whether it took
+/// the receive at all, and whether it had committed a completion, which ends the claim. A claim on
+/// the queue pair's own ring is whole once valid: finish moving the head. Its owner may not have
+/// been told of an error.
+void repair_qp(Host& host, QpShared& qp) {
+    const AccessGuard guard(host, claim_owner(qp));
+    if (SrqShared* srq = qp.claim.srq != 0 ? host.srq(qp.claim.srq) : nullptr) {
+        lock_srq(host, *srq);
+        srq->lock.unlock();
+    }
+    if (CqShared* cq = completes_in(host, qp)) {
+        settle_completions(host, *cq);
+    }
+    const Claim& claim = qp.claim;
+    if (claim.valid.load(std::memory_order_acquire) != 0 && claim.srq == 0 &&
+        claim.index == qp.ring.head.load(std::memory_order_relaxed)) {
+        qp.ring.head.store(claim.index + 1, std::memory_order_release);
+    }
+    if (qp.state.load(std::memory_order_relaxed) == QpState::err) {
+        raise_qp(host, qp, qp.number.load(std::memory_order_relaxed), QueueFlags::kQpError);
     }
 }
 
@@ -72,7 +100,7 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
     const bool limit = limit_reached(srq);
     srq.lock.unlock();
     if (limit) {
-        notify_srq(adapter, srq, number, QueueFlags::kSrqLimit);
+        raise_srq(adapter.host(), srq, number, QueueFlags::kSrqLimit);
     }
     return true;
 }
@@ -111,6 +139,11 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
     if (qp.claim.valid.load(std::memory_order_acquire) != 0 && qp.claim.srq == wanted) {
         return claimed_receive(host, qp);
     }
+    if (qp.claim.valid.load(std::memory_order_relaxed) != 0) {
+        flush_claim(
+            adapter, qp,
+            qp.number.load(std::memory_order_relaxed));  // begun for another queue, and given up
+    }
     if (take_rnr(host.header().faults)) {
         return nullptr;
     }
@@ -129,6 +162,9 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
 
 bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
                   Pieces* pieces) {
+    if (receive.num_sge > kMaxSge) {
+        return false;
+    }
     for (uint32_t i = 0; i < receive.num_sge; ++i) {
         const Sge& sge = receive.sges()[i];
         if (sge.length == 0) {
@@ -161,15 +197,18 @@ Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& r
 }
 
 void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why) {
+    if (!responds(qp.state.load(std::memory_order_relaxed))) {
+        return;  // reset or failed meanwhile
+    }
     qp.state.store(QpState::err, std::memory_order_release);
-    notify_qp(adapter, qp, qp_number, QueueFlags::kQpError | why);
+    raise_qp(adapter.host(), qp, qp_number, QueueFlags::kQpError | why);
 }
 
 void note_established(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
     if (qp.established.load(std::memory_order_relaxed) == 0 &&
         qp.state.load(std::memory_order_relaxed) == QpState::rtr &&
         qp.established.exchange(1, std::memory_order_relaxed) == 0) {
-        notify_qp(adapter, qp, qp_number, QueueFlags::kQpCommEst);
+        raise_qp(adapter.host(), qp, qp_number, QueueFlags::kQpCommEst);
     }
 }
 

@@ -24,6 +24,11 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp);
 /// The queue the claimed receive completes in; nullptr if it is gone.
 CqShared* completes_in(Host& host, const QpShared& qp);
 
+/// The process whose receive is claimed.
+uint32_t claim_owner(const QpShared& qp);
+/// Ends the claimed receive, if there is one, with the flush status. Under the queue pair's lock.
+void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number);
+
 /// Checks a receive's elements against the keys of process `slot` and protection domain `pd`, and
 /// lists the memory. False: an element is not what the device may write.
 bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,

@@ -21,10 +21,10 @@ void fail_receive(Qp& qp, Target& target, const RecvWqe& receive, WcStatus statu
     Completion wc =
         receive_completion(*target.qp, target.qp_number, receive, visible_now(qp.adapter()));
     wc.status = status;
+    fail_responder(qp.adapter(), *target.qp, target.qp_number, 0);
     if (CqShared* cq = host.cq(target.cq)) {
         push_completion(qp.adapter(), *cq, wc);
     }
-    fail_responder(qp.adapter(), *target.qp, target.qp_number, 0);
 }
 
 /// A type 2 window of the target is taken back by the sender, as send with invalidate asks.
@@ -150,11 +150,11 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
 }
 
 Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now) {
+    Target target(qp);
     Pieces local;
     if (!gather_list(qp, wqe, 0, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
-    Target target;
     if (!target.find(qp, wqe)) {
         return unanswered(qp);
     }

@@ -85,7 +85,14 @@ Srq::~Srq() {
     const uint32_t index = ObjectNumber::index(number_);
     shared_->number.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
-    adapter_.srqs.drop(index);
+    {
+        // A poller of the queue's completions may be giving a slot back.
+        std::unique_lock<std::mutex> polling;
+        if (cq_ != nullptr) {
+            polling = std::unique_lock(cq_->poll_mutex);
+        }
+        adapter_.srqs.drop(index);
+    }
     if (cq_ != nullptr) {
         cq_->users.fetch_sub(1, std::memory_order_relaxed);
     }
@@ -113,7 +120,7 @@ int Srq::set_limit(uint32_t limit) {
     shared_->limit.store(undercut ? 0 : limit, std::memory_order_relaxed);
     shared_->lock.unlock();
     if (undercut) {
-        notify_srq(adapter_, *shared_, number_, QueueFlags::kSrqLimit);
+        raise_srq(adapter_.host(), *shared_, number_, QueueFlags::kSrqLimit);
     }
     return 0;
 }

@@ -33,6 +33,8 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
     if (bind.length == 0) {
         return Outcome::complete();  // of length 0: unbound
     }
+    // A deregistration that begins now waits for this bind, and then finds the window.
+    const AccessGuard guard(host, host.slot());
     KeyEntry* region =
         KeyNumber::process(bind.region_key) == host.slot() ? host.key(bind.region_key) : nullptr;
     uint32_t need = access_flag::kMwBind;

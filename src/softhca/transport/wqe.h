@@ -54,6 +54,7 @@ struct Wqe {
     WindowBind bind;
 
     uint64_t progress;   ///< bytes placed
+    bool backwards;      ///< placed from the end, by a fault; decided at the first byte
     uint64_t posted_at;  ///< of the model: ns
     Booking booking;     ///< of the model; all zero if nothing is modelled
 

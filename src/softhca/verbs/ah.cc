@@ -24,7 +24,7 @@ bool valid(const ibv_ah_attr& address, const FabricConfig& config) {
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
     ibv_context* context = pd->context;
     if (inherited(context) || !valid(*attributes, config_of(context))) {
         set_error(EINVAL);
@@ -43,6 +43,9 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
     ah->destination = make_destination(address, link, roce);
     object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
     return &ah->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT int ibv_destroy_ah(ibv_ah* ibv) {

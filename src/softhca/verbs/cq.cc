@@ -9,7 +9,7 @@
 
 namespace softhca {
 
-SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) try {
     auto* channel = new ChannelObject;
     if (channel->events.fd() < 0) {
         delete channel;
@@ -19,6 +19,9 @@ SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
     channel->ibv.context = context;
     channel->ibv.fd = channel->events.fd();
     return &channel->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* ibv) {
@@ -58,7 +61,7 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
 }
 
 SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq_context,
-                                     ibv_comp_channel* channel, int vector) {
+                                     ibv_comp_channel* channel, int vector) try {
     if (entries <= 0 || vector < 0) {
         set_error(EINVAL);
         return nullptr;
@@ -66,6 +69,9 @@ SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq
     CqObject* object = make_cq(context, static_cast<uint32_t>(entries), cq_context, channel,
                                static_cast<uint32_t>(vector));
     return object == nullptr ? nullptr : reinterpret_cast<ibv_cq*>(&object->ibv);
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
@@ -110,6 +116,10 @@ SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
 
 SOFTHCA_EXPORT int ibv_get_cq_event(ibv_comp_channel* ibv, ibv_cq** cq, void** cq_context) {
     CqObject* object;
+    if (inherited(ibv->context)) {
+        set_error(EINVAL);
+        return -1;
+    }
     if (!object_of<ChannelObject>(ibv)->events.take(
             &object, [](CqObject* taken) { taken->completion_events.add(); })) {
         return -1;
@@ -123,7 +133,7 @@ SOFTHCA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) {
     object_of<CqObject>(cq)->completion_events.acknowledge(events);
 }
 
-int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) {
+int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
     if (inherited(ibv->context)) {
         return 0;
     }
@@ -143,6 +153,8 @@ int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) {
         wc->dlid_path_bits = 0;
         ++wc;
     });
+} catch (const std::bad_alloc&) {
+    return -1;
 }
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {

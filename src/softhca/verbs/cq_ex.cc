@@ -17,9 +17,6 @@ CqObject* object_of_cq(ibv_cq_ex* cq) {
 int take_next(CqObject& object) {
     const int taken =
         object.cq->poll_locked(1, [&object](const Completion& wc) { object.current = wc; });
-    if (taken < 0) {
-        return EIO;
-    }
     if (taken == 0) {
         return ENOENT;
     }
@@ -37,11 +34,11 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
     }
     CqObject& object = *object_of_cq(cq);
     object.cq->poll_mutex.lock();
-    const int status = take_next(object);
-    if (status != 0) {
-        object.cq->poll_mutex.unlock();  // end_poll is not to be called then
+    if (take_next(object) == 0) {
+        return 0;
     }
-    return status;
+    object.cq->poll_mutex.unlock();  // end_poll is not to be called then
+    return object.cq->nothing_to_poll() < 0 ? EIO : ENOENT;
 }
 
 int next_poll(ibv_cq_ex* cq) {
@@ -103,12 +100,11 @@ uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
 constexpr uint64_t kKnownFields = uint64_t{IBV_WC_STANDARD_FLAGS} |
                                   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-constexpr uint32_t kKnownFlags =
-    IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+constexpr uint32_t kKnownFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 
 }  // namespace
 
-ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) try {
     const bool has_flags = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
     const bool has_pd = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
     if ((attributes->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) != 0 ||
@@ -147,6 +143,9 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
         cq.read_completion_wallclock_ns = read_completion_wallclock_ns;
     }
     return &cq;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 }  // namespace softhca

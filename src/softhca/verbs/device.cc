@@ -43,7 +43,7 @@ Device* device_at(uint32_t index) {
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
+SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) try {
     Adapter* device_adapter = adapter();
     const uint32_t count =
         device_adapter == nullptr ? 0 : device_adapter->host().header().config.devices;
@@ -59,6 +59,9 @@ SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
         *num_devices = static_cast<int>(count);
     }
     return list;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT void ibv_free_device_list(ibv_device** list) {
@@ -77,7 +80,7 @@ SOFTHCA_EXPORT int ibv_get_device_index(ibv_device* device) {
     return static_cast<int>(object_of<Device>(device)->index);
 }
 
-SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
     Adapter* device_adapter = adapter();
     if (device_adapter == nullptr) {
         set_error(ENODEV);
@@ -101,6 +104,9 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
     ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
     add_context(context);
     return ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT int ibv_close_device(ibv_context* ibv) {

@@ -31,6 +31,10 @@ Unacknowledged* account(const ibv_async_event& event) {
 }  // namespace
 
 SOFTHCA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+    if (inherited(context)) {
+        set_error(EINVAL);
+        return -1;
+    }
     const auto count = [](const ibv_async_event& taken) {
         if (Unacknowledged* unacknowledged = account(taken)) {
             unacknowledged->add();

@@ -168,7 +168,7 @@ int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
 
 }  // namespace
 
-SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int attr_mask) {
+SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int attr_mask) try {
     auto* object = object_of<QpObject>(ibv);
     if (inherited(ibv->context)) {
         return EINVAL;
@@ -185,6 +185,8 @@ SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int attr_mask) 
     note_change(*object, *attr, mask);
     object->qp->modify(change);
     return 0;
+} catch (const std::bad_alloc&) {
+    return ENOMEM;
 }
 
 }  // namespace softhca

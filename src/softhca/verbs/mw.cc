@@ -8,7 +8,7 @@
 
 namespace softhca {
 
-ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) {
+ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) try {
     if (inherited(ibv_pd->context) || (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)) {
         set_error(EINVAL);
         return nullptr;
@@ -35,6 +35,9 @@ ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) {
     pd.windows.insert(window);
     object_of<PdObject>(ibv_pd)->users.fetch_add(1, std::memory_order_relaxed);
     return &window->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 int dealloc_mw(ibv_mw* ibv) {

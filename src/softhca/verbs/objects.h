@@ -9,9 +9,11 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <vector>
 
+#include "fabric/share.h"
 #include "transport/adapter.h"
 #include "transport/cq.h"
 #include "transport/qp.h"
@@ -86,7 +88,7 @@ struct MrObject {
     ibv_mr ibv{};
     uint32_t index = 0;
     uint32_t access = 0;
-    int share_fd = -1;
+    Share share;
 };
 
 struct WindowObject {

@@ -8,7 +8,7 @@
 
 namespace softhca {
 
-SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
+SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
     if (inherited(context)) {
         set_error(ENODEV);
         return nullptr;
@@ -18,6 +18,9 @@ SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
     pd->id = adapter_of(context).next_pd();
     pd->ibv.handle = pd->id;
     return &pd->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
@@ -32,10 +35,13 @@ SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
     return 0;
 }
 
-ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr*) {
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr*) try {
     auto* td = new ibv_td;
     td->context = context;
     return td;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 int dealloc_td(ibv_td* td) {
@@ -43,7 +49,7 @@ int dealloc_td(ibv_td* td) {
     return 0;
 }
 
-ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes) {
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes) try {
     if (inherited(context) || attributes->pd == nullptr) {
         set_error(EINVAL);
         return nullptr;
@@ -60,6 +66,9 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     pd->parent = &base;
     base.users.fetch_add(1, std::memory_order_relaxed);
     return &pd->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 namespace {
@@ -112,7 +121,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     auto* mr = new MrObject;
     mr->index = index;
     mr->access = access;
-    mr->share_fd = share.fd;
+    mr->share = share;
     mr->ibv.context = ibv->context;
     mr->ibv.pd = ibv;
     mr->ibv.addr = address;
@@ -137,27 +146,40 @@ bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
     return false;
 }
 
-void close_share(MrObject& mr) {
-    if (mr.share_fd >= 0) {
-        close(mr.share_fd);
+/// Makes the region's key invalid. False, and the key stays, when a window is bound to it.
+bool withdraw_unless_bound(PdObject& pd, Adapter& adapter, MrObject& mr) {
+    withdraw_region(adapter, mr.index);
+    if (!windows_bound(pd, adapter, mr.ibv.lkey)) {
+        return true;
     }
+    restore_region(adapter, mr.ibv.lkey);
+    return false;
 }
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+SOFTHCA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) try {
     return register_memory(pd, address, length, reinterpret_cast<uint64_t>(address),
                            static_cast<unsigned int>(access));
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova,
-                                       int access) {
+                                       int access) try {
     return register_memory(pd, address, length, iova, static_cast<unsigned int>(access));
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
-                                        unsigned int access) {
+                                        unsigned int access) try {
     return register_memory(pd, address, length, iova, access);
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
@@ -195,10 +217,13 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
         set_error(error);
         return IBV_REREG_MR_ERR_CMD;
     }
-    withdraw_region(adapter, mr->index);
-    close_share(*mr);
+    if (!withdraw_unless_bound(*object_of<PdObject>(ibv->pd), adapter, *mr)) {
+        set_error(EBUSY);
+        return IBV_REREG_MR_ERR_INPUT;
+    }
+    release_share(mr->share);
     const Share share = share_of(attributes);
-    mr->share_fd = share.fd;
+    mr->share = share;
     mr->access = new_access;
     ibv->addr = reinterpret_cast<void*>(attributes.address);
     ibv->length = attributes.length;
@@ -218,11 +243,10 @@ SOFTHCA_EXPORT int ibv_dereg_mr(ibv_mr* ibv) {
     }
     Adapter& adapter = adapter_of(ibv->context);
     auto* pd = object_of<PdObject>(ibv->pd);
-    if (windows_bound(*pd, adapter, ibv->lkey)) {
+    if (!withdraw_unless_bound(*pd, adapter, *mr)) {
         return EBUSY;
     }
-    withdraw_region(adapter, mr->index);
-    close_share(*mr);
+    release_share(mr->share);
     give_key_back(adapter, mr->index);
     pd->users.fetch_sub(1, std::memory_order_relaxed);
     delete mr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Posting lists of work requests.
-#include <cstring>
+#include <algorithm>
 
 #include "core/qp_state.h"
 #include "verbs/front.h"
@@ -52,8 +52,8 @@ int set_data(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     }
     char* to = wqe.inline_data();
     for (int i = 0; i < wr.num_sge; ++i) {
-        std::memcpy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr), wr.sg_list[i].length);
-        to += wr.sg_list[i].length;
+        to = std::copy_n(reinterpret_cast<const char*>(wr.sg_list[i].addr), wr.sg_list[i].length,
+                         to);
     }
     return 0;
 }
@@ -133,7 +133,7 @@ int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info)
     return 0;
 }
 
-int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     auto* object = object_of<QpObject>(ibv);
     *bad_wr = wr;
     if (inherited(ibv->context) || object->qp == nullptr || ibv->qp_type == IBV_QPT_XRC_RECV) {
@@ -158,9 +158,11 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     }
     qp.kick();
     return status;
+} catch (const std::bad_alloc&) {
+    return ENOMEM;
 }
 
-int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     auto* object = object_of<QpObject>(ibv);
     *bad_wr = wr;
     if (inherited(ibv->context) || object->qp == nullptr || ibv->srq != nullptr ||
@@ -185,6 +187,8 @@ int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
         qp.flush();
     }
     return status;
+} catch (const std::bad_alloc&) {
+    return ENOMEM;
 }
 
 }  // namespace softhca

@@ -154,7 +154,7 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+SOFTHCA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) try {
     ibv_qp_init_attr_ex init{};
     init.qp_context = attributes->qp_context;
     init.send_cq = attributes->send_cq;
@@ -170,9 +170,12 @@ SOFTHCA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
         attributes->cap = init.cap;
     }
     return qp;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
-ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) try {
     constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                                 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     const bool sends_by_call = (attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
@@ -187,6 +190,9 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
         add_send_ops(*object_of<QpObject>(qp), attributes->send_ops_flags);
     }
     return qp;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 SOFTHCA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
@@ -228,22 +234,26 @@ SOFTHCA_EXPORT int ibv_query_qp_data_in_order(ibv_qp* ibv, ibv_wr_opcode opcode,
 
 namespace {
 
+/// Whether another handle keeps an XRC receiver; this one is given up.
+bool receiver_stays(QpObject& object) {
+    Host& host = adapter_of(object.ibv.qp_base.context).host();
+    const uint32_t number = object.ibv.qp_base.qp_num;
+    const AccessGuard guard(host, ObjectNumber::process(number));
+    QpShared* shared = shared_part(object);
+    return shared != nullptr && !close_receiver(host, *shared, number);
+}
+
 /// Lets go of the queue pair behind an object. An XRC receiver that others have open stays.
 void release(QpObject& object) {
     ibv_qp& ibv = object.ibv.qp_base;
-    Adapter& adapter = adapter_of(ibv.context);
-    if (ibv.qp_type == IBV_QPT_XRC_RECV) {
-        const AccessGuard guard(adapter.host(), ObjectNumber::process(ibv.qp_num));
-        QpShared* shared = shared_part(object);
-        if (shared != nullptr && !close_receiver(adapter.host(), *shared, ibv.qp_num)) {
-            const std::lock_guard lock(adapter.engine().run_mutex());
-            if (object.qp != nullptr && object.qp->cookie == &object) {
-                object.qp->cookie = nullptr;
-            }
-            return;
-        }
+    if (ibv.qp_type != IBV_QPT_XRC_RECV || !receiver_stays(object)) {
+        delete object.qp;
+        return;
     }
-    delete object.qp;
+    const std::lock_guard lock(adapter_of(ibv.context).engine().run_mutex());
+    if (object.qp != nullptr && object.qp->cookie == &object) {
+        object.qp->cookie = nullptr;
+    }
 }
 
 }  // namespace
@@ -277,7 +287,7 @@ SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* ibv) {
     return 0;
 }
 
-ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) try {
     constexpr uint32_t kNeeded =
         IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
     if (inherited(context) || (attributes->comp_mask & kNeeded) != kNeeded ||
@@ -309,6 +319,9 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
     object->xrcd = xrcd;
     xrcd->users.fetch_add(1, std::memory_order_relaxed);
     return &ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 QpShared* shared_part(QpObject& object) {

@@ -52,11 +52,14 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
 
 }  // namespace
 
-SOFTHCA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
+SOFTHCA_EXPORT ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes) try {
     return make_srq(pd->context, attributes->srq_context, pd, &attributes->attr, nullptr, nullptr);
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
-ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) {
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) try {
     const uint32_t mask = attributes->comp_mask;
     constexpr uint32_t kKnown = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
                                 IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -75,6 +78,9 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) {
     return make_srq(context, attributes->srq_context, attributes->pd, &attributes->attr,
                     xrc ? object_of<XrcdObject>(attributes->xrcd) : nullptr,
                     xrc ? object_of<CqObject>(attributes->cq) : nullptr);
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 int get_srq_num(ibv_srq* ibv, uint32_t* number) {
@@ -139,7 +145,7 @@ SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq* ibv) {
     return 0;
 }
 
-int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     if (inherited(ibv->context)) {
         *bad_wr = wr;
         return EINVAL;
@@ -156,6 +162,8 @@ int post_srq_recv(ibv_srq* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
         }
     }
     return 0;
+} catch (const std::bad_alloc&) {
+    return ENOMEM;
 }
 
 }  // namespace softhca

@@ -3,7 +3,7 @@
 // together.
 #include "verbs/wr_api.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "core/qp_state.h"
 #include "verbs/front.h"
@@ -155,8 +155,7 @@ void set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list)
     wqe->length = static_cast<uint32_t>(length);
     char* to = wqe->inline_data();
     for (size_t i = 0; i < count; ++i) {
-        std::memcpy(to, list[i].addr, list[i].length);
-        to += list[i].length;
+        to = std::copy_n(static_cast<const char*>(list[i].addr), list[i].length, to);
     }
 }
 
@@ -191,8 +190,16 @@ void set_sge(ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
     set_sge_list(qp, 1, &sge);
 }
 
+bool after_fork(ibv_qp_ex* qp) {
+    return inherited(qp->qp_base.context);
+}
+
 void start(ibv_qp_ex* qp) {
     QpObject& object = object_of_qp(qp);
+    if (after_fork(qp)) {
+        object.build_error = EINVAL;
+        return;
+    }
     object.qp->post_mutex.lock();
     object.building.clear();
     object.build_error = can_post_send(object.qp->state()) ? 0 : EINVAL;
@@ -201,6 +208,9 @@ void start(ibv_qp_ex* qp) {
 int complete(ibv_qp_ex* qp) {
     QpObject& object = object_of_qp(qp);
     const int status = object.build_error;
+    if (after_fork(qp)) {
+        return EINVAL;
+    }
     if (status == 0) {
         for (Wqe* wqe : object.building) {
             object.qp->commit_send(*wqe);
@@ -215,9 +225,10 @@ int complete(ibv_qp_ex* qp) {
 }
 
 void abandon(ibv_qp_ex* qp) {
-    QpObject& object = object_of_qp(qp);
-    object.building.clear();
-    object.qp->post_mutex.unlock();
+    if (!after_fork(qp)) {
+        object_of_qp(qp).building.clear();
+        object_of_qp(qp).qp->post_mutex.unlock();
+    }
 }
 
 }  // namespace

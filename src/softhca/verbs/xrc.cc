@@ -9,7 +9,7 @@
 
 namespace softhca {
 
-ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) {
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) try {
     constexpr uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     constexpr int kFlags = O_CREAT | O_EXCL;
     if (inherited(context) || (attributes->comp_mask & kNeeded) != kNeeded ||
@@ -41,6 +41,9 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) {
     xrcd->ibv.context = context;
     xrcd->domain = domain;
     return &xrcd->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
 }
 
 int close_xrcd(ibv_xrcd* ibv) {

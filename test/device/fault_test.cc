@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Faults of registration, of queue pairs, of completions and of receives.
+#include <cerrno>
+#include <vector>
+
+#include "fabric.h"
+
+namespace conformance::softhca {
+namespace {
+
+class FaultTest : public FabricTest {};
+
+SendWr write(const Pair& pair, uint64_t id, std::size_t length = 64) {
+    SendWr wr(IBV_WR_RDMA_WRITE, id);
+    wr.sge(pair.a_mem.sge(0, length)).remote(pair.b_mem);
+    return wr;
+}
+
+SendWr send(const Pair& pair, uint64_t id) {
+    SendWr wr(IBV_WR_SEND, id);
+    wr.sge(pair.a_mem.sge(0, 64));
+    return wr;
+}
+
+void reconnect(const Hca& hca, const Pair& pair) {
+    apply_all(pair.a.qp.get(), {to_state(IBV_QPS_RESET)});
+    apply_all(pair.b.qp.get(), {to_state(IBV_QPS_RESET)});
+    connect(hca, pair.a.qp, pair.b.qp, pair.a.spec);
+}
+
+TEST_F(FaultTest, OnlyTheNthRegistrationFails) {
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Region memory(pd.get(), 4096);
+        std::vector<Mr> regions;
+        auto registers = [&] {
+            errno = 0;
+            Mr mr(ibv_reg_mr(pd.get(), memory.data(), 4096, kAllAccess));
+            const bool done = mr != nullptr;
+            EXPECT_EQ(errno, done ? 0 : ENOMEM);
+            regions.push_back(std::move(mr));
+            return done;
+        };
+        for (unsigned n : {1u, 3u}) {
+            inject("reg-fail=" + std::to_string(n));
+            for (unsigned i = 1; i <= 5; ++i) EXPECT_EQ(registers(), i != n) << i << " of " << n;
+            EXPECT_EQ(faults(), "none");
+        }
+        inject("reg-fail=2");
+        inject("reg-fail=0");
+        for (int i = 0; i < 3; ++i) EXPECT_TRUE(registers());
+        inject("reg-fail=1");
+        EXPECT_EQ(ibv_rereg_mr(memory.mr(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                               IBV_ACCESS_LOCAL_WRITE),
+                  IBV_REREG_MR_ERR_CMD);
+        EXPECT_EQ(errno, ENOMEM);
+    });
+}
+
+TEST_F(FaultTest, RegistrationsOfAllProcessesCount) {
+    Team team;
+    auto role = [](Link& link) {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        std::vector<uint8_t> memory(100);
+        link.send();
+        for (int i = 0; i < 2; ++i) {
+            link.receive();
+            Mr mr(ibv_reg_mr(pd.get(), memory.data(), 100, IBV_ACCESS_LOCAL_WRITE));
+            link.send(mr != nullptr);
+        }
+    };
+    const int one = team.spawn(role);
+    const int two = team.spawn(role);
+    for (int i : {one, two}) team[i].receive();
+    inject("reg-fail=3");
+    std::vector<bool> done;
+    for (int i : {one, two, one, two}) {
+        team[i].send();
+        done.push_back(team[i].receive<bool>());
+    }
+    EXPECT_EQ(done, (std::vector<bool>{true, true, false, true}));
+    team.finish();
+}
+
+TEST_F(FaultTest, OnlyTheDroppedQueuePairGetsNoAnswer) {
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair one(hca, pd.get(), quick());
+        Pair two(hca, pd.get(), quick());
+        inject("drop-qp=" + std::to_string(one.a.qp->qp_num));
+        const Stopwatch watch;
+        one.a_mem.fill(1);
+        ASSERT_EQ(write(one, 1).post(one.a.qp), 0);
+        for (uint64_t i = 0; i < 100; ++i) {
+            ASSERT_EQ(write(two, i).post(two.a.qp), 0);
+            ASSERT_TRUE(next_are(two.a.send_cq, {i}));
+        }
+        EXPECT_TRUE(next_are(one.a.send_cq, {1}, IBV_WC_RETRY_EXC_ERR));
+        EXPECT_GE(watch.elapsed().count(), 12) << "two retries, 4.19 ms each";
+        EXPECT_EQ(state_of(one.a.qp), IBV_QPS_ERR);
+        EXPECT_EQ(state_of(one.b.qp), IBV_QPS_RTS) << "nothing has come in there";
+        EXPECT_TRUE(one.b_mem.is_all(0, 0, 64));
+        // The fault stays until it is ended.
+        reconnect(hca, one);
+        ASSERT_EQ(write(one, 2).post(one.a.qp), 0);
+        EXPECT_TRUE(next_are(one.a.send_cq, {2}, IBV_WC_RETRY_EXC_ERR));
+        inject("drop-qp=none");
+        reconnect(hca, one);
+        ASSERT_EQ(write(one, 3).post(one.a.qp), 0);
+        EXPECT_TRUE(next_are(one.a.send_cq, {3}));
+        EXPECT_TRUE(one.b_mem.holds(1, 0, 64));
+    });
+}
+
+TEST_F(FaultTest, AnyDropsTheQueuePairUsedNext) {
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair one(hca, pd.get(), quick());
+        Pair two(hca, pd.get(), quick());
+        inject("drop-qp=any");
+        ASSERT_EQ(write(two, 1).post(two.a.qp), 0);
+        ASSERT_EQ(write(one, 2).post(one.a.qp), 0);
+        EXPECT_TRUE(next_are(two.a.send_cq, {1}, IBV_WC_RETRY_EXC_ERR));
+        EXPECT_TRUE(next_are(one.a.send_cq, {2}));
+        EXPECT_EQ(faults(), "drop-qp=" + std::to_string(two.a.qp->qp_num));
+    });
+}
+
+TEST_F(FaultTest, CompletionsAndEventsAreDelayed) {
+    alone([] {
+        constexpr milliseconds kDelay{40};
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get());
+        EventQueue queue(hca);
+        Qp a = make_qp(pd.get(), {}, queue.cq.get(), queue.cq.get());
+        Qp b = make_qp(pd.get(), {}, pair.b.send_cq.get(), pair.b.recv_cq.get());
+        connect(hca, a, b);
+        inject("delay-completions=40ms");
+        const Stopwatch watch;
+        ASSERT_EQ(RecvWr(1).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
+        ASSERT_EQ(send(pair, 2).post(pair.a.qp), 0);
+        ASSERT_EQ(write(pair, 3).post(a), 0);
+        ASSERT_TRUE(next_are(pair.b.recv_cq, {1}));
+        EXPECT_GE(watch.elapsed(), kDelay) << "receive";
+        ASSERT_TRUE(next_are(pair.a.send_cq, {2}));
+        EXPECT_GE(watch.elapsed(), kDelay) << "send";
+
+        const Stopwatch again;
+        ASSERT_EQ(write(pair, 4).post(pair.a.qp), 0);
+        ASSERT_TRUE(next_are(pair.a.send_cq, {4}));
+        EXPECT_GE(again.elapsed(), kDelay) << "write";
+
+        EXPECT_EQ(wait_cq_event(queue.channel.get()), queue.cq.get());
+        ASSERT_TRUE(next_are(queue.cq, {3}));
+        ASSERT_EQ(ibv_req_notify_cq(queue.cq.get(), 0), 0);
+        const Stopwatch third;
+        ASSERT_EQ(write(pair, 5).post(a), 0);
+        wait_cq_event(queue.channel.get());
+        EXPECT_GE(third.elapsed(), kDelay) << "event";
+        ibv_wc wc;
+        EXPECT_EQ(ibv_poll_cq(queue.cq.get(), 1, &wc), 1) << "an event means a completion";
+    });
+}
+
+TEST_F(FaultTest, CompletionsKeepTheirOrderWhenTheDelayChanges) {
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get());
+        uint64_t id = 0;
+        for (const char* delay : {"60ms", "1ms", "0", "20ms", "0"}) {
+            inject(std::string("delay-completions=") + delay);
+            for (int i = 0; i < 3; ++i, ++id) {
+                ASSERT_EQ(RecvWr(id).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
+                ASSERT_EQ(send(pair, id).post(pair.a.qp), 0);
+            }
+        }
+        std::vector<uint64_t> ids;
+        for (uint64_t i = 0; i < id; ++i) ids.push_back(i);
+        EXPECT_TRUE(next_are(pair.a.send_cq, ids));
+        EXPECT_TRUE(next_are(pair.b.recv_cq, ids));
+    });
+}
+
+TEST_F(FaultTest, ReceiverNotReadyForAWhileIsOvercome) {
+    alone([] {
+        QpSpec spec;
+        spec.rnr_timer = 14;  // 1.28 ms
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get(), spec);
+        ASSERT_EQ(RecvWr(1).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
+        inject("rnr=20");
+        const Stopwatch watch;
+        ASSERT_EQ(send(pair, 1).post(pair.a.qp), 0);
+        ASSERT_TRUE(next_are(pair.a.send_cq, {1}));
+        EXPECT_GE(watch.elapsed().count(), 25) << "20 times 1.28 ms";
+        ASSERT_TRUE(next_are(pair.b.recv_cq, {1}));
+        EXPECT_EQ(faults(), "none");
+        EXPECT_EQ(sum(status(), "rnr_naks"), 20u);
+    });
+}
+
+TEST_F(FaultTest, ReceiverNotReadyUsesUpTheRetries) {
+    alone([] {
+        QpSpec spec;
+        spec.rnr_retry = 3;
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get(), spec);
+        for (uint64_t i = 0; i < 2; ++i) {
+            ASSERT_EQ(RecvWr(i).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
+        }
+        inject("rnr=3");
+        ASSERT_EQ(send(pair, 0).post(pair.a.qp), 0);
+        ASSERT_TRUE(next_are(pair.a.send_cq, {0}));
+        ASSERT_TRUE(next_are(pair.b.recv_cq, {0}));
+        // A write needs no receive.
+        inject("rnr=4");
+        ASSERT_EQ(write(pair, 1).post(pair.a.qp), 0);
+        ASSERT_TRUE(next_are(pair.a.send_cq, {1}));
+        ASSERT_EQ(send(pair, 2).post(pair.a.qp), 0);
+        ASSERT_TRUE(next_are(pair.a.send_cq, {2}, IBV_WC_RNR_RETRY_EXC_ERR));
+        EXPECT_EQ(state_of(pair.a.qp), IBV_QPS_ERR);
+        EXPECT_TRUE(quiet(pair.b.recv_cq)) << "the receive is still there";
+        EXPECT_EQ(faults(), "none");
+    });
+}
+
+TEST_F(FaultTest, ReceiverNotReadyLosesUnreliableMessages) {
+    alone([] {
+        QpSpec spec;
+        spec.type = IBV_QPT_UC;
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get(), spec);
+        ASSERT_EQ(RecvWr(7).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
+        inject("rnr=2");
+        for (uint64_t i = 1; i <= 3; ++i) {
+            ASSERT_EQ(SendWr(IBV_WR_SEND_WITH_IMM, i).imm(static_cast<uint32_t>(i)).post(pair.a.qp),
+                      0);
+        }
+        ASSERT_TRUE(next_are(pair.a.send_cq, {1, 2, 3}));
+        const ibv_wc wc = poll_one(pair.b.recv_cq);
+        EXPECT_TRUE(is_done(wc, 7));
+        EXPECT_EQ(be32toh(wc.imm_data), 3u);
+    });
+}
+
+TEST_F(FaultTest, EnvironmentSetsThemFromTheStart) {
+    set("FAULTS", "reg-fail=2,delay-completions=30ms");
+    Team team;
+    const int first = team.spawn([](Link& link) {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Region one(pd.get(), 4096);
+        EXPECT_FALSE(Mr(ibv_reg_mr(pd.get(), one.data(), 4096, kAllAccess)));
+        Pair pair(hca, pd.get());
+        const Stopwatch watch;
+        ASSERT_EQ(write(pair, 1).post(pair.a.qp), 0);
+        ASSERT_TRUE(next_are(pair.a.send_cq, {1}));
+        EXPECT_GE(watch.elapsed().count(), 30);
+        link.send();
+        link.receive();
+    });
+    const int second = team.spawn([](Link& link) {
+        set("FAULTS", "rnr=5,out-of-order");
+        link.receive();
+        Hca hca;
+        EXPECT_EQ(faults(), "delay-completions=30ms") << "those of the first process hold";
+        link.send();
+    });
+    team[first].receive();
+    team[second].send();
+    team[second].receive();
+    team[first].send();
+    team.finish();
+}
+
+TEST_F(FaultTest, NoneEndsThemAll) {
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get());
+        inject("reg-fail=1,drop-qp=any,rnr=1000000,port-down,segment=1:1s,out-of-order");
+        inject("delay-completions=100s");
+        inject("none");
+        EXPECT_EQ(faults(), "none");
+        Region memory(pd.get(), 4096);
+        ibv_port_attr port;
+        ASSERT_EQ(ibv_query_port(hca.get(), hca.port(), &port), 0);
+        EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+        EXPECT_EQ(ibv_query_qp_data_in_order(pair.a.qp.get(), IBV_WR_RDMA_WRITE, 0), 1);
+        pair.a_mem.fill(3);
+        ASSERT_EQ(write(pair, 1, pair.a_mem.size()).post(pair.a.qp), 0);
+        ASSERT_TRUE(next_are(pair.a.send_cq, {1}));
+        EXPECT_TRUE(pair.b_mem.holds(3, 0, pair.b_mem.size()));
+        ASSERT_EQ(RecvWr(2).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
+        ASSERT_EQ(send(pair, 3).post(pair.a.qp), 0);
+        EXPECT_TRUE(next_are(pair.b.recv_cq, {2}));
+        EXPECT_TRUE(next_are(pair.a.send_cq, {3}));
+        EXPECT_EQ(sum(status(), "rnr_naks"), 0u);
+        EXPECT_EQ(sum(status(), "retransmissions"), 0u);
+    });
+}
+
+}  // namespace
+}  // namespace conformance::softhca
