@@ -198,14 +198,6 @@ TEST(QpTransition, MasksOfRealPrograms) {
     EXPECT_TRUE(qp_transition_allowed(UD, rtr, rts, 0x10001));
 }
 
-TEST(QpState, CurrentStateThatMayBeClaimed) {
-    for (const QpState state : kStates) {
-        EXPECT_EQ(qp_cur_state_allowed(state),
-                  state == rtr || state == rts || state == sqd || state == sqe)
-            << int(state);
-    }
-}
-
 TEST(QpState, WhatEachStatePermits) {
     const struct {
         QpState state;

@@ -15,35 +15,31 @@ struct Profile {
     NicParameters nic;
 };
 
-// graphene (ConnectX DDR) and infini (ConnectX-2 QDR) are the two clusters of "A High-Performance
-// Superpipeline Protocol for InfiniBand" (A. Denis, Euro-Par 2011), called "the paper" here.
+// Where the figures come from. "The paper": A. Denis, "A High-Performance Superpipeline Protocol
+// for InfiniBand", Euro-Par 2011; graphene and infini are its two clusters.
 //
-// graphene
-//   bandwidth     2.0 GB/s: payload of a 4x DDR link (16 Gbit/s of data). The paper's asymptote of
-//   registration and send, 91 %
-//                 of the network, agrees: 20 / (20 + 2.0).
-//   registration  measured there: 68 us + 20 GB/s.
-//   latency       the paper sizes the first chunk as C0 = B_copy * 2 * latency and settles on 12
-//   KB. Copy and send one after
-//                 the other reach 57 % of the network, so B_copy = 2.0 * 0.57 / 0.43 = 2.65 GB/s;
-//                 12288 / (2 * 2.65) = 2.3 us.
-//   gap           with C0 = 12 KB and q = 1.5 a 16 KB message has 1.26 gaps and a 64 KB one 3.20.
-//   Its overheads are 15 % of
-//                 (2.3 + 8.2) us = 1.57 us and at most 5 % of (2.3 + 32.8) us = 1.75 us. Both hold
-//                 the same copies of a first chunk and a last block (which the test program does
-//                 not hide), so 1.94 gaps are at most 0.18 us: 0.1 us, the "order of 100 ns" of
-//                 which the paper speaks.
-// infini
-//   bandwidth     3.2 GB/s: typical payload through PCI Express 2.0 x8, which limits a QDR card
-//   before its link does. latency       1.6 us: typical of ConnectX-2; gives a C0 within the 8 to
-//   16 KB that the paper reports. gap           as above: 15 % of (1.6 + 5.1) us = 1.01 us, 5 % of
-//   (1.6 + 20.5) us = 1.10 us, so 0.05 us. registration  as graphene: "the same order of magnitudes
-//   on other DDR and QDR InfiniBand boards".
-// hdr200          typical of 200 Gbit/s cards: 24.5 GB/s payload of 25, 1.0 us, 200 M messages/s,
-// registration through the
-//                 kernel 30 us + 30 GB/s.
-// completion      is in none of the sources; it stands for one more small write of the card to
-// memory behind the data.
+// graphene, ConnectX DDR
+// - bandwidth: 2.0 GB/s, the payload of a 4x DDR link. The paper's asymptote of registration and
+//   send, 91 % of the network, agrees: 20 / (20 + 2.0).
+// - registration: measured there, 68 us + 20 GB/s.
+// - latency: the paper sizes the first chunk as C0 = B_copy * 2 * latency and settles on 12 KB.
+//   Copy and send one after the other reach 57 % of the network, so B_copy = 2.0 * 0.57 / 0.43 =
+//   2.65 GB/s and the latency 12288 / (2 * 2.65) = 2.3 us.
+// - gap: with C0 = 12 KB and q = 1.5 a 16 KB message has 1.26 gaps and a 64 KB one 3.20. Their
+//   overheads are 15 % of (2.3 + 8.2) us = 1.57 us and at most 5 % of (2.3 + 32.8) us = 1.75 us.
+//   Both hold the same copies, so 1.94 gaps are at most 0.18 us: 0.1 us.
+//
+// infini, ConnectX-2 QDR
+// - bandwidth: 3.2 GB/s, typical payload through PCI Express 2.0 x8, which limits the card before
+//   its link does.
+// - latency: 1.6 us, typical of the card; gives a C0 within the 8 to 16 KB that the paper reports.
+// - gap: as above, 15 % of (1.6 + 5.1) us = 1.01 us and 5 % of (1.6 + 20.5) us = 1.10 us: 0.05 us.
+// - registration: as graphene, "the same order of magnitudes on other DDR and QDR boards".
+//
+// hdr200: typical of 200 Gbit/s cards, 24.5 GB/s of payload, 1.0 us, 200 M messages/s, registration
+// through the kernel 30 us + 30 GB/s.
+//
+// completion: in none of the sources; stands for one more small write of the card behind the data.
 constexpr Profile kProfiles[] = {
     {"ideal", {}},
     {"graphene", {2300, 2.0, 100, 200, 68'000, 20.0}},

@@ -109,11 +109,6 @@ bool qp_transition_allowed(QpType type, QpState from, QpState to, uint32_t mask)
     return (mask & ~(rule.required | rule.optional | kState)) == 0;
 }
 
-bool qp_cur_state_allowed(QpState claimed) {
-    return claimed == QpState::rtr || claimed == QpState::rts || claimed == QpState::sqd ||
-           claimed == QpState::sqe;
-}
-
 bool can_post_send(QpState state) {
     return state == QpState::rts || state == QpState::sqd || state == QpState::sqe ||
            state == QpState::err;

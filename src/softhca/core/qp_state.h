@@ -56,10 +56,6 @@ QpTransition qp_transition(QpType type, QpState from, QpState to);
 /// `from`.
 bool qp_transition_allowed(QpType type, QpState from, QpState to, uint32_t mask);
 
-/// True if the value of kCurState may be `claimed`: only the states from which hardware can move by
-/// itself may be named.
-bool qp_cur_state_allowed(QpState claimed);
-
 /// Work requests may be posted to the send queue (in sqd they wait, in sqe and err they are
 /// flushed).
 bool can_post_send(QpState state);

@@ -35,14 +35,9 @@ class IndexPool {
         free_.push_back(index);
     }
 
-    uint32_t in_use() const {
-        const std::lock_guard lock(mutex_);
-        return next_ - 1 - static_cast<uint32_t>(free_.size());
-    }
-
   private:
     const uint32_t limit_;
-    mutable std::mutex mutex_;
+    std::mutex mutex_;
     uint32_t next_ = 1;
     std::deque<uint32_t> free_;
 };

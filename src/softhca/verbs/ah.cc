@@ -11,10 +11,6 @@ namespace softhca {
 
 namespace {
 
-const FabricConfig& config_of(ibv_context* context) {
-    return adapter_of(context).host().header().config;
-}
-
 bool valid(const ibv_ah_attr& address, const FabricConfig& config) {
     const bool global = address.is_global != 0;
     return address.port_num >= 1 && address.port_num <= config.ports &&

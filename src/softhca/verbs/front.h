@@ -21,6 +21,10 @@ inline bool inherited(ibv_context* context) {
     return adapter_of(context).inherited();
 }
 
+inline const FabricConfig& config_of(ibv_context* context) {
+    return adapter_of(context).host().header().config;
+}
+
 /// Contexts that get asynchronous events.
 void add_context(Context* context);
 void remove_context(Context* context);

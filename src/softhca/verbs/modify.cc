@@ -40,7 +40,7 @@ uint32_t own_half(ibv_qp_type type, uint32_t mask) {
 
 /// The values that `mask` names.
 bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, uint32_t port) {
-    const FabricConfig& config = adapter_of(context).host().header().config;
+    const FabricConfig& config = config_of(context);
     const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
     return (!has(qp_attr::kPort) || (attr.port_num >= 1 && attr.port_num <= config.ports)) &&
            (!has(qp_attr::kPkeyIndex) || attr.pkey_index == 0) &&
@@ -93,8 +93,7 @@ void remember(ibv_qp_attr& kept, const ibv_qp_attr& given, uint32_t mask) {
 
 Qp::Change device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask,
                          uint32_t port) {
-    const bool ethernet =
-        adapter_of(context).host().header().config.link_layer == LinkLayer::ethernet;
+    const bool ethernet = config_of(context).link_layer == LinkLayer::ethernet;
     ibv_ah_attr address = attr.ah_attr;
     if (ethernet) {
         address.dlid = 0;

@@ -15,10 +15,6 @@ namespace softhca {
 
 namespace {
 
-const FabricConfig& config_of(ibv_context* context) {
-    return adapter_of(context).host().header().config;
-}
-
 bool valid_port(ibv_context* context, uint32_t port) {
     return !inherited(context) && port >= 1 && port <= config_of(context).ports;
 }
