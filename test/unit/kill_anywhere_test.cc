@@ -73,7 +73,7 @@ void post(Qp& qp, WrOpcode opcode, uint64_t address, uint32_t rkey) {
         wqe->remote_address = address;
         wqe->rkey = rkey;
         wqe->flags = send_flag::kSignaled;
-        qp.commit_send(*wqe);
+        qp.commit_send(*wqe, qp.post_time());
     }
     qp.kick();
 }

@@ -62,9 +62,11 @@ class Qp {
     /// The free entry `ahead` of the next one of the send queue, cleared; nullptr when the queue is
     /// full. Under post_mutex.
     Wqe* reserve_send(uint64_t ahead = 0);
+    /// When a post begins, for commit_send(): the model counts from here. 0 if nothing is modelled.
+    uint64_t post_time() const;
     /// Makes the reserved entry a posted one; with the timing model it gets its place on the wire
     /// here. Under post_mutex.
-    void commit_send(Wqe& wqe);
+    void commit_send(Wqe& wqe, uint64_t post_time);
     /// Starts what was committed: runs it now, or hands it to the engine.
     void kick();
     std::mutex post_mutex;

@@ -50,7 +50,11 @@ Wqe* Qp::reserve_send(uint64_t ahead) {
     return wqe;
 }
 
-void Qp::commit_send(Wqe& wqe) {
+uint64_t Qp::post_time() const {
+    return adapter_.host().modelled() ? now_ns() : 0;
+}
+
+void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
     Host& host = adapter_.host();
     if (host.modelled() && !local_operation(wqe.opcode)) {
         const NicParameters& nic = host.header().config.nic;
@@ -61,7 +65,7 @@ void Qp::commit_send(Wqe& wqe) {
         LinkPair& mine = host.self().links[shared_->link];
         LinkPair& peer = host.process(ObjectNumber::process(peer_number))
                              .links[std::min(peer_link, kMaxLinks - 1)];
-        wqe.posted_at = now_ns();
+        wqe.posted_at = post_time;
         wqe.booking =
             wqe.reads() ? book_read(nic, peer.egress, mine.ingress, wqe.posted_at, wqe.length)
                         : book_transfer(nic, mine.egress, peer.ingress, wqe.posted_at, wqe.length);

@@ -143,6 +143,7 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     if (!can_post_send(qp.state())) {
         return EINVAL;
     }
+    const uint64_t post_time = qp.post_time();
     int status = 0;
     {
         const std::lock_guard lock(qp.post_mutex);
@@ -153,7 +154,7 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
                 *bad_wr = wr;
                 break;
             }
-            qp.commit_send(*wqe);
+            qp.commit_send(*wqe, post_time);
         }
     }
     qp.kick();

@@ -208,12 +208,13 @@ void start(ibv_qp_ex* qp) {
 int complete(ibv_qp_ex* qp) {
     QpObject& object = object_of_qp(qp);
     const int status = object.build_error;
+    const uint64_t post_time = object.qp->post_time();
     if (after_fork(qp)) {
         return EINVAL;
     }
     if (status == 0) {
         for (Wqe* wqe : object.building) {
-            object.qp->commit_send(*wqe);
+            object.qp->commit_send(*wqe, post_time);
         }
     }
     object.building.clear();
