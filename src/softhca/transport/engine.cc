@@ -20,6 +20,9 @@ namespace {
 /// asks for it.
 constexpr uint64_t kSpinNs = 20'000;
 
+/// How long it sleeps at a time while pollers do its work: how late a task can be when they stop.
+constexpr uint64_t kNapNs = 100'000;
+
 template <typename Handle>
 void for_each_dirty(std::atomic<uint64_t>* words, Handle&& handle) {
     for (uint32_t w = 0; w < kMaxObjects / 64; ++w) {
@@ -63,6 +66,7 @@ void Engine::help() {
     if (due == kNever || adapter_.thread_executor()) {
         return;
     }
+    helps_.store(helps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const uint64_t now = now_ns();
     if (due > now || !run_mutex_.try_lock()) {
         return;
@@ -190,23 +194,38 @@ void Engine::check_ports() {
     }
 }
 
+void Engine::wait_for_doorbell(uint32_t seen_doorbell, uint64_t ns) {
+    const timespec timeout{static_cast<time_t>(ns / 1'000'000'000),
+                           static_cast<long>(ns % 1'000'000'000)};
+    syscall(SYS_futex, &adapter_.host().self().doorbell, FUTEX_WAIT, seen_doorbell,
+            ns == kNever ? nullptr : &timeout, nullptr, 0);
+}
+
 void Engine::sleep(uint32_t seen_doorbell) {
     ProcessSlot& self = adapter_.host().self();
+    const uint32_t helps = helps_.load(std::memory_order_relaxed);
+    const bool helped = helps != helps_seen_;
+    helps_seen_ = helps;
     const uint64_t due = next_due_.load(std::memory_order_acquire);
+    if (helped) {
+        // Somebody polls and does what is due, on time. Looking now and then whether that is still
+        // so is enough; being woken for every task would only take the core from who does the work.
+        // Peers may still ring.
+        self.sleeping.store(1, std::memory_order_seq_cst);
+        wait_for_doorbell(seen_doorbell, kNapNs);
+        self.sleeping.store(0, std::memory_order_relaxed);
+        return;
+    }
     sleeping_until_.store(due, std::memory_order_seq_cst);
     self.sleeping.store(1, std::memory_order_seq_cst);
     // A task that came between the two lines above and this one shows here.
-    const uint64_t latest = next_due_.load(std::memory_order_seq_cst);
-    if (latest >= due) {
+    if (next_due_.load(std::memory_order_seq_cst) >= due) {
         const uint64_t now = now_ns();
         const uint64_t early = adapter_.host().modelled() ? kSpinNs : 0;
         if (due == kNever) {
-            syscall(SYS_futex, &self.doorbell, FUTEX_WAIT, seen_doorbell, nullptr, nullptr, 0);
+            wait_for_doorbell(seen_doorbell, kNever);
         } else if (due > now + early) {
-            const uint64_t wait = due - now - early;
-            const timespec timeout{static_cast<time_t>(wait / 1'000'000'000),
-                                   static_cast<long>(wait % 1'000'000'000)};
-            syscall(SYS_futex, &self.doorbell, FUTEX_WAIT, seen_doorbell, &timeout, nullptr, 0);
+            wait_for_doorbell(seen_doorbell, due - now - early);
         }
     }
     self.sleeping.store(0, std::memory_order_relaxed);

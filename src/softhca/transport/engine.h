@@ -54,6 +54,7 @@ class Engine {
     void handle_srq(uint32_t index);
     void check_ports();
     void sleep(uint32_t seen_doorbell);
+    void wait_for_doorbell(uint32_t seen_doorbell, uint64_t ns);
 
     Adapter& adapter_;
     std::atomic<int> phase_{0};
@@ -62,6 +63,8 @@ class Engine {
     std::priority_queue<Task, std::vector<Task>, std::greater<>> tasks_;
     std::atomic<uint64_t> next_due_{kNever};
     std::atomic<uint64_t> sleeping_until_{0};
+    std::atomic<uint32_t> helps_{0};  ///< polls that found something to wait for; counted roughly
+    uint32_t helps_seen_ = 0;
     uint32_t ports_seen_ = 0;
 };
 
