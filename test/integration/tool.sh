@@ -57,6 +57,9 @@ run_tests() {
         "$SOFTHCA" run -- "$SOFTHCA" run -- sh -c 'echo "$LD_PRELOAD"'
     refuses 'the status of the command is passed on' 7 '^$' "$SOFTHCA" run -- sh -c 'echo >&2; exit 7'
     refuses 'report after the command, and its status' 5 'ibv_devices \(gone\)' "$SOFTHCA" run --report -- sh -c 'ibv_devices >/dev/null; exit 5'
+    # shellcheck disable=SC2016
+    check 'the manual has every setting and every fault' bash -c \
+        '! { "$1" help settings; "$1" help faults; } | grep -Fxvf "$2"' _ "$SOFTHCA" "$(dirname "$0")/../../docs/softhca.md"
     refuses 'no such command' 127 'no-such-command: No such file' "$SOFTHCA" run -- no-such-command
     refuses 'not a command' 126 'Permission denied' "$SOFTHCA" run -- /dev/null
 }

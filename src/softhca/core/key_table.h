@@ -37,7 +37,8 @@ enum class KeyCheck : uint8_t { ok, no_such_key, wrong_pd, out_of_bounds, no_per
 /// owner's address.
 inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
                           uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
-    if (key == 0 || entry.key.load(std::memory_order_acquire) != key) {
+    // Pairs with the owner that withdraws the key and then waits for the accesses under way.
+    if (key == 0 || entry.key.load(std::memory_order_seq_cst) != key) {
         return KeyCheck::no_such_key;
     }
     if (entry.pd != pd || (entry.kind == KeyKind::window_type2 && entry.bound_qp != qp)) {

@@ -97,7 +97,8 @@ class Host {
             return nullptr;
         }
         T* object = &(tables->*table)[ObjectNumber::index(number)];
-        return object->number.load(std::memory_order_acquire) == number ? object : nullptr;
+        // Pairs with the owner that withdraws the number and then looks at the guards.
+        return object->number.load(std::memory_order_seq_cst) == number ? object : nullptr;
     }
 
     std::unique_ptr<Segment> segment_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Modifying queue pairs: what the attributes may be, and what they mean to the device.
 #include "core/qp_state.h"
+#include "transport/notice.h"
 #include "transport/responder.h"
 #include "verbs/address.h"
 #include "verbs/front.h"
@@ -161,6 +162,10 @@ int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     lock_qp(host, *shared);
     set_responder_fields(*shared, change);
     shared->lock.unlock();
+    if (shared->state.load(std::memory_order_relaxed) == QpState::err) {
+        raise_qp(host, *shared, object.ibv.qp_base.qp_num,
+                 QueueFlags::kQpError);  // its owner flushes it
+    }
     note_change(object, attr, mask);
     return 0;
 }
