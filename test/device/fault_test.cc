@@ -232,6 +232,21 @@ TEST_F(FaultTest, ReceiverNotReadyUsesUpTheRetries) {
     });
 }
 
+TEST_F(FaultTest, ReceiverNotReadyDoesNotKeepReceivesFromBeingFlushed) {
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get());
+        for (uint64_t i = 0; i < 5; ++i) {
+            ASSERT_EQ(RecvWr(i).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
+        }
+        inject("rnr=3");
+        apply_all(pair.b.qp.get(), {to_state(IBV_QPS_ERR)});
+        EXPECT_TRUE(next_are(pair.b.recv_cq, {0, 1, 2, 3, 4}, IBV_WC_WR_FLUSH_ERR));
+        EXPECT_EQ(faults(), "rnr=3") << "no message came";
+    });
+}
+
 TEST_F(FaultTest, ReceiverNotReadyLosesUnreliableMessages) {
     alone([] {
         QpSpec spec;

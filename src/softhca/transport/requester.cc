@@ -249,9 +249,7 @@ void Qp::flush_receives() {
     if (shared_->claim.valid.load(std::memory_order_acquire) != 0) {
         flush_claim(adapter_, *shared_, number_);
     }
-    while (const RecvWqe* next =
-               shared_->ring.empty() ? nullptr : claim_receive(adapter_, *shared_, nullptr)) {
-        static_cast<void>(next);
+    while (claim_own(host, *shared_)) {
         flush_claim(adapter_, *shared_, number_);
     }
     shared_->lock.unlock();

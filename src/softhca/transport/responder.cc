@@ -133,31 +133,32 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp) {
     return arena == nullptr ? nullptr : &ring->slot(arena, qp.claim.slot);
 }
 
-RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
-    Host& host = adapter.host();
-    const uint32_t wanted = srq == nullptr ? 0 : srq->number.load(std::memory_order_relaxed);
-    if (qp.claim.valid.load(std::memory_order_acquire) != 0 && qp.claim.srq == wanted) {
-        return claimed_receive(host, qp);
-    }
-    if (qp.claim.valid.load(std::memory_order_relaxed) != 0) {
-        flush_claim(
-            adapter, qp,
-            qp.number.load(std::memory_order_relaxed));  // begun for another queue, and given up
-    }
-    if (take_rnr(host.header().faults)) {
-        return nullptr;
-    }
-    if (srq != nullptr) {
-        return claim_from_srq(adapter, qp, *srq) ? claimed_receive(host, qp) : nullptr;
-    }
+bool claim_own(Host& host, QpShared& qp) {
     if (qp.ring.empty()) {
-        return nullptr;
+        return false;
     }
     const uint64_t head = qp.ring.head.load(std::memory_order_relaxed);
     char* arena = host.arena(ObjectNumber::process(qp.number.load(std::memory_order_relaxed)));
     set_claim(qp, 0, head, qp.ring.order(arena, head));
     qp.ring.head.store(head + 1, std::memory_order_release);
-    return claimed_receive(host, qp);
+    return true;
+}
+
+RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
+    Host& host = adapter.host();
+    const uint32_t wanted = srq == nullptr ? 0 : srq->number.load(std::memory_order_relaxed);
+    if (qp.claim.valid.load(std::memory_order_acquire) != 0) {
+        if (qp.claim.srq == wanted) {
+            return claimed_receive(host, qp);
+        }
+        // Begun for another queue, and given up.
+        flush_claim(adapter, qp, qp.number.load(std::memory_order_relaxed));
+    }
+    if (take_rnr(host.header().faults)) {
+        return nullptr;
+    }
+    const bool claimed = srq != nullptr ? claim_from_srq(adapter, qp, *srq) : claim_own(host, qp);
+    return claimed ? claimed_receive(host, qp) : nullptr;
 }
 
 bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,

@@ -18,6 +18,8 @@ void lock_srq(Host& host, SrqShared& srq);
 /// `srq` (nullptr: of the queue pair's own queue). nullptr if nothing is posted. Under the queue
 /// pair's lock.
 RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq);
+/// Claims the next receive of the queue pair's own queue; false if none is posted.
+bool claim_own(Host& host, QpShared& qp);
 /// The claimed receive, or nullptr.
 RecvWqe* claimed_receive(Host& host, QpShared& qp);
 
