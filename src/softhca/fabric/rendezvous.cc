@@ -117,6 +117,16 @@ bool Rendezvous::store(const std::vector<Member>& members, std::string* error) {
     return true;
 }
 
+namespace {
+
+/// Whether errno says that a process or its descriptor is not there. One that is exiting refuses
+/// access.
+bool gone_error() {
+    return errno == ENOENT || errno == ESRCH || errno == EACCES;
+}
+
+}  // namespace
+
 Presence find_member(const Rendezvous::Member& member, int* fd) {
     const std::string path =
         "/proc/" + std::to_string(member.pid) + "/fd/" + std::to_string(member.fd);
@@ -124,15 +134,14 @@ Presence find_member(const Rendezvous::Member& member, int* fd) {
     *fd = -1;
     // Look before opening: by now the descriptor may be anything.
     if (::stat(path.c_str(), &status) != 0) {
-        return errno == ENOENT || errno == ESRCH || errno == EACCES ? Presence::gone
-                                                                    : Presence::unknown;
+        return gone_error() ? Presence::gone : Presence::unknown;
     }
     if (!S_ISREG(status.st_mode) || status.st_ino != member.inode) {
         return Presence::gone;
     }
     *fd = open_retry(path.c_str(), O_RDWR | O_CLOEXEC, 0);
     if (*fd < 0) {
-        return errno == ENOENT || errno == ESRCH ? Presence::gone : Presence::unknown;
+        return gone_error() ? Presence::gone : Presence::unknown;
     }
     return Presence::there;
 }
