@@ -42,11 +42,6 @@ Grh make_grh(const Wqe& wqe) {
     return grh;
 }
 
-Outcome dropped(Qp& qp) {
-    qp.adapter().host().self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
-    return Outcome::complete();
-}
-
 bool addressed(Qp& qp, const Wqe& wqe, const QpShared* target) {
     const uint32_t qkey = (wqe.qkey & kControlledQkey) != 0 ? qp.shared().qkey : wqe.qkey;
     return target != nullptr && target->type == QpType::ud &&

@@ -34,10 +34,6 @@ WcOpcode completion_opcode(WrOpcode opcode) {
     }
 }
 
-bool local_operation(WrOpcode opcode) {
-    return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
-}
-
 }  // namespace
 
 Wqe* Qp::reserve_send(uint64_t ahead) {
@@ -56,7 +52,7 @@ uint64_t Qp::post_time() const {
 
 void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
     Host& host = adapter_.host();
-    if (host.modelled() && !local_operation(wqe.opcode)) {
+    if (host.modelled() && !wqe.is_local()) {
         const NicParameters& nic = host.header().config.nic;
         const uint32_t peer_link =
             attributes_.type == QpType::ud ? wqe.destination.link : shared_->peer_link;

@@ -114,8 +114,7 @@ Outcome finish_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& re
 
 Outcome refuse(Qp& qp, Target& target, WcStatus status) {
     if (!reliable(qp)) {
-        qp.adapter().host().self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
-        return Outcome::complete();
+        return dropped(qp);
     }
     const uint32_t why = status == WcStatus::remote_access_error ? QueueFlags::kQpAccessError
                                                                  : QueueFlags::kQpRequestError;
@@ -143,8 +142,7 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
     } else if (reliable(qp)) {
         *outcome = Outcome::rnr(rnr_timer_ns(target.qp->min_rnr_timer));
     } else {
-        host.self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
-        *outcome = Outcome::complete();
+        *outcome = dropped(qp);
     }
     return nullptr;
 }
@@ -164,12 +162,13 @@ Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now) {
     return receive == nullptr ? outcome : fill(qp, wqe, target, *receive, local, now);
 }
 
-Outcome unanswered(Qp& qp) {
-    if (reliable(qp)) {
-        return Outcome::silence();
-    }
+Outcome dropped(Qp& qp) {
     qp.adapter().host().self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
     return Outcome::complete();
+}
+
+Outcome unanswered(Qp& qp) {
+    return reliable(qp) ? Outcome::silence() : dropped(qp);
 }
 
 }  // namespace softhca

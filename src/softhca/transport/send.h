@@ -33,6 +33,9 @@ Outcome finish_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& re
 /// dropped message. Under the responder's lock.
 Outcome refuse(Qp& qp, Target& target, WcStatus status);
 
+/// A message of an unreliable transport that finds no taker: counted, and a success to its sender.
+Outcome dropped(Qp& qp);
+
 /// Nobody is there: silence for reliable transports, success for the others.
 Outcome unanswered(Qp& qp);
 

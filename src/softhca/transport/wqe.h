@@ -64,9 +64,11 @@ struct Wqe {
 
     /// The message sends bytes of local memory (a read and an atomic bring some in).
     bool gathers() const {
-        return opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_imm ||
-               opcode == WrOpcode::send || opcode == WrOpcode::send_imm ||
-               opcode == WrOpcode::send_invalidate;
+        return sends() || opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_imm;
+    }
+    /// Done here, without a peer.
+    bool is_local() const {
+        return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
     }
     bool sends() const {
         return opcode == WrOpcode::send || opcode == WrOpcode::send_imm ||

@@ -95,8 +95,7 @@ int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     if (!transport_has(type, wqe.opcode)) {
         return EINVAL;
     }
-    const bool local = wqe.opcode == WrOpcode::bind_mw || wqe.opcode == WrOpcode::local_invalidate;
-    int status = local ? 0 : set_data(qp, wr, wqe);
+    int status = wqe.is_local() ? 0 : set_data(qp, wr, wqe);
     if (status == 0) {
         status = set_operation(wr, wqe);
     }
