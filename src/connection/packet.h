@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "connection/address.h"
+
+namespace tern {
+
+enum class PacketType : uint8_t {
+    kConnect = 1,     // my queue pair; whether it is ready, and whether I know that yours is
+    kDisconnect = 2,  // I have nothing more to send on this connection and want to end it
+    kGone = 3,        // I have no such connection (any more)
+    kPing = 4,        // are you there? Opens no connection
+    kAlive = 5,       // I am
+};
+
+// The reliable connection that a kConnect offers.
+struct QpParameters {
+    uint32_t qp_num = 0;  // 24 bits
+    uint32_t psn = 0;     // 24 bits: of the first packet its owner will send
+    uint8_t mtu = 0;      // ibv_mtu: the most its port takes
+    uint8_t version = 0;  // of the fast path's wire format
+
+    bool operator==(const QpParameters&) const = default;
+};
+
+// A handshake datagram, as the wire-protocol reference describes it.
+struct Packet {
+    static constexpr uint32_t kMagic = 0x4e524554;  // "TERN"
+    static constexpr size_t kMaxSize = 64;
+
+    PacketType type = PacketType::kConnect;
+    bool ready = false;       // kConnect: my queue pair can receive and send
+    bool knows_ready = false;  // kConnect: I know that yours can
+    uint32_t token = 0;       // the sender's name of the connection, never 0 but in kPing, kAlive and kGone
+    uint32_t peer_token = 0;  // the receiver's, 0 if not known
+    PeerAddress from;         // the sender's address
+    InterfaceAddress to;      // whom it is meant for: a successor with the same queue pair number drops it
+    QpParameters qp;          // kConnect
+
+    // Returns the bytes used. `out` holds kMaxSize.
+    size_t pack(std::span<std::byte, kMaxSize> out) const;
+    // From bytes the network brought; empty if they are not a well-formed packet.
+    static std::optional<Packet> unpack(std::span<const std::byte> in);
+};
+
+}  // namespace tern

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "fastpath/block_writer.h"
+#include "fastpath/word.h"
+
+namespace tern {
+
+// The receiver's side of a block. The device writes frames into it while the reader looks; the tail
+// word of the next frame is what both meet at:
+//
+//   tail word   written by the device once the reader has freed its place; read with acquire, so that
+//               what lies below it is seen too. Devices write in ascending order: payload before tail.
+//   top word    zeroed by the reader (the only word it ever writes), before it frees that place.
+//
+// Everything read is checked against the block before it is used.
+class BlockReader {
+  public:
+    enum class Look : uint8_t { kNothing, kFrame, kMalformed };
+
+    // Starts on a block of `size` bytes at `base`, 8-byte aligned, all zeros.
+    void attach(std::byte* base, uint32_t size) {
+        base_ = base;
+        size_ = size;
+        tail_ = size - Word::kUnit;
+        freed_ = 0;
+        reported_ = 0;
+    }
+
+    // Address of the word to wait for.
+    const uint64_t* next() const { return word_at(tail_); }
+
+    // The next frame, if it is there: `word` describes it. Steps over wraps.
+    Look look(Word& word) {
+        for (;;) {
+            word = Word(__atomic_load_n(next(), __ATOMIC_ACQUIRE));
+            if (!word.present()) return Look::kNothing;
+            if (!word.well_formed() || padded(word.length()) + Word::kUnit > size_ - Word::kUnit)
+                return Look::kMalformed;
+            if (word.kind() != FrameKind::kWrap)
+                return padded(word.length()) + Word::kUnit > tail_ ? Look::kMalformed : Look::kFrame;
+            // A wrap at the top would wrap to itself.
+            if (tail_ == size_ - Word::kUnit || word.length() != 0) return Look::kMalformed;
+            free_to(0, tail_ + Word::kUnit);
+            tail_ = size_ - Word::kUnit;
+        }
+    }
+
+    // Payload of the frame that `look` has shown.
+    const std::byte* payload(Word word) const { return base_ + tail_ - padded(word.length()); }
+
+    // The frame that `look` has shown has been used; its place is free.
+    void consume(Word word) {
+        const uint32_t body = padded(word.length()) + Word::kUnit;
+        free_to(tail_, body);
+        tail_ -= body;
+    }
+
+    // Cumulative count for the writer.
+    uint16_t freed_units() const { return static_cast<uint16_t>(freed_ / Word::kUnit); }
+    // So much is unreported that the writer should be told even if nothing flows back.
+    bool due() const { return freed_ - reported_ >= size_ / 4; }
+    // The count has been sent.
+    void reported() { reported_ = freed_; }
+
+    uint32_t size() const { return size_; }
+
+  private:
+    const uint64_t* word_at(uint32_t offset) const {
+        return reinterpret_cast<const uint64_t*>(base_ + offset);
+    }
+
+    // Frees `bytes`; if the place freed includes the top word, which is where the writer's next round
+    // begins, that word is zeroed first.
+    void free_to(uint32_t tail, uint32_t bytes) {
+        if (tail == size_ - Word::kUnit)
+            __atomic_store_n(reinterpret_cast<uint64_t*>(base_ + tail), 0, __ATOMIC_RELEASE);
+        freed_ += bytes;
+    }
+
+    std::byte* base_ = nullptr;
+    uint32_t size_ = 0;
+    uint32_t tail_ = 0;      // where the next tail lands
+    uint32_t freed_ = 0;     // bytes since attach, modulo 2^32
+    uint32_t reported_ = 0;  // of freed_, what the writer has been told
+};
+
+}  // namespace tern

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "fastpath/word.h"
+
+namespace tern {
+
+// The sender's view of a block in the receiver's memory: where the next frame goes, and whether the
+// receiver has freed enough (Veloblock, section 5.2.2 and 5.4). Frames fill the block from high to
+// low addresses; a frame is one write of
+//
+//     | zero word | payload, padded to 8 | tail word |
+//
+// whose zero word lies where the next frame's tail will land. All offsets are from the block's low end.
+//
+// Credits are cumulative counts of freed units modulo 2^16, so a repeated or late one does no harm.
+class BlockWriter {
+  public:
+    static constexpr uint32_t kOverhead = 2 * Word::kUnit;  // zero word and tail
+    // What a block may measure. 2^15 units outstanding are the most the credit can tell apart.
+    static constexpr uint32_t kMinBlock = 512;
+    static constexpr uint32_t kMaxBlock = 256 * 1024 - Word::kUnit;
+
+    // Where a frame goes. `wrap`: a tail of kind kWrap must be written at `wrap_at` first.
+    struct Plan {
+        bool fits = false;
+        bool wrap = false;
+        uint32_t wrap_at = 0;
+        uint32_t at = 0;      // of the zero word; the write is padded payload + kOverhead long
+        uint32_t consumed = 0;  // bytes of credit
+    };
+
+    // Starts on a new, empty block. `size` is a multiple of 8, kMinBlock .. kMaxBlock.
+    void attach(uint32_t size) {
+        size_ = size;
+        tail_ = size - Word::kUnit;
+        written_ = 0;
+        freed_ = 0;
+    }
+
+    // The longest payload that a block of `size` can always take once its reader has caught up and
+    // reported: a reader keeps less than a quarter of the block unreported (BlockReader::due), and a
+    // wrap wastes less than the frame itself.
+    static constexpr uint32_t max_payload(uint32_t size) {
+        return (size / 8 * 3 - kOverhead) & ~(Word::kUnit - 1);
+    }
+
+    // Where a payload of `length` would go now; changes nothing.
+    Plan plan(uint32_t length) const {
+        const uint32_t body = padded(length) + Word::kUnit;  // payload and tail
+        const uint32_t used = written_ - freed_;
+        Plan plan;
+        if (tail_ >= body) {
+            plan.at = tail_ - body;
+            plan.consumed = body;
+        } else {
+            plan.wrap = true;
+            plan.wrap_at = tail_;
+            plan.at = size_ - Word::kUnit - body;
+            plan.consumed = tail_ + Word::kUnit + body;
+        }
+        // The zero word must fall on free space as well.
+        plan.fits = used + plan.consumed + Word::kUnit <= size_;
+        return plan;
+    }
+
+    // The frame of `plan` has been posted.
+    void commit(const Plan& plan) {
+        tail_ = plan.at;
+        written_ += plan.consumed;
+    }
+
+    // The reader's cumulative count of freed units has come in. False if it says that more was freed
+    // than was written: the peer is not to be trusted.
+    bool credit(uint16_t units) {
+        const uint16_t step = static_cast<uint16_t>(units - static_cast<uint16_t>(freed_ / Word::kUnit));
+        if (step == 0) return true;
+        if (step >= 0x8000) return true;  // older than what is known
+        if (uint64_t{step} * Word::kUnit > written_ - freed_) return false;
+        freed_ += uint32_t{step} * Word::kUnit;
+        return true;
+    }
+
+    uint32_t size() const { return size_; }
+    bool empty() const { return written_ == freed_; }
+
+  private:
+    uint32_t size_ = 0;
+    uint32_t tail_ = 0;     // where the next tail lands
+    uint32_t written_ = 0;  // bytes since attach, modulo 2^32
+    uint32_t freed_ = 0;    // bytes since attach, modulo 2^32
+};
+
+}  // namespace tern
