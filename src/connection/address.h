@@ -10,8 +10,8 @@
 
 namespace tern {
 
-// Where a port is: what UCX calls a device address. On the wire: flags (1 byte), then LID (2 bytes, little
-// endian) if kHasLid, then GID (16 bytes) if kHasGid.
+// Where a port is: what UCX calls a device address. On the wire: flags (1 byte), then LID (2 bytes,
+// little endian) if kHasLid, then GID (16 bytes) if kHasGid.
 struct PortAddress {
     static constexpr size_t kMaxPacked = 1 + 2 + 16;
 
@@ -30,13 +30,13 @@ struct PortAddress {
     std::string to_string() const;
 };
 
-// Which interface on a port: what UCX calls an interface address. On the wire: the UD queue pair number
-// (3 bytes), then the instance (5 bytes), little endian.
+// Which interface on a port: what UCX calls an interface address. On the wire: the UD queue pair
+// number (3 bytes), then the instance (5 bytes), little endian.
 struct InterfaceAddress {
     static constexpr size_t kPacked = 8;
 
     uint32_t qp_num = 0;    // of the UD queue pair that takes handshakes, 24 bits
-    uint64_t instance = 0;  // random, 40 bits: tells an interface from an earlier one with the same number
+    uint64_t instance = 0;  // random, 40 bits: tells it from an earlier one with the same number
 
     bool operator==(const InterfaceAddress&) const = default;
     void pack(std::byte* out) const;
@@ -54,8 +54,9 @@ struct PeerAddress {
 
 struct PeerAddressHash {
     size_t operator()(const PeerAddress& address) const {
-        return static_cast<size_t>((address.interface.instance ^ uint64_t{address.interface.qp_num} << 40) *
-                                   0x9e3779b97f4a7c15u);
+        return static_cast<size_t>(
+            (address.interface.instance ^ uint64_t{address.interface.qp_num} << 40) *
+            0x9e3779b97f4a7c15u);
     }
 };
 

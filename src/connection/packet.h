@@ -31,18 +31,19 @@ struct QpParameters {
 // A handshake datagram, as the wire-protocol reference describes it.
 struct Packet {
     static constexpr uint32_t kMagic = 0x4e524554;  // "TERN"
-    static constexpr size_t kMaxSize = 64;
+    static constexpr uint8_t kVersion = 1;          // of this layout
+    static constexpr size_t kMaxSize = 64;          // what every packet measures now
 
     PacketType type = PacketType::kConnect;
-    bool ready = false;       // kConnect: my queue pair can receive and send
+    bool ready = false;        // kConnect: my queue pair can receive and send
     bool knows_ready = false;  // kConnect: I know that yours can
-    uint32_t token = 0;       // the sender's name of the connection, never 0 but in kPing, kAlive and kGone
-    uint32_t peer_token = 0;  // the receiver's, 0 if not known
-    PeerAddress from;         // the sender's address
-    InterfaceAddress to;      // whom it is meant for: a successor with the same queue pair number drops it
-    QpParameters qp;          // kConnect
+    uint32_t token = 0;        // the sender's name of the connection, never 0 but in kPing, kAlive
+    uint32_t peer_token = 0;   // the receiver's, 0 if not known
+    PeerAddress from;          // the sender's address
+    InterfaceAddress to;       // whom it is meant for: a successor with its number drops it
+    QpParameters qp;           // kConnect
 
-    // Returns the bytes used. `out` holds kMaxSize.
+    // Returns the bytes used: kMaxSize.
     size_t pack(std::span<std::byte, kMaxSize> out) const;
     // From bytes the network brought; empty if they are not a well-formed packet.
     static std::optional<Packet> unpack(std::span<const std::byte> in);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/address.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "connection/little_endian.h"
+
+namespace tern {
+namespace {
+
+enum PortFlags : uint8_t { kHasLid = 1, kHasGid = 2, kEthernet = 4, kKnownFlags = 7 };
+
+constexpr uint16_t kFirstMulticastLid = 0xc000;
+constexpr uint8_t kMulticastGid = 0xff;
+
+// Addresses one port, and has what its link layer needs.
+bool is_unicast(const PortAddress& port) {
+    if (!port.has_gid && (!port.has_lid || port.ethernet)) return false;
+    if (port.has_lid && (port.lid == 0 || port.lid >= kFirstMulticastLid)) return false;
+    return !port.has_gid || (port.gid[0] != kMulticastGid && port.gid != std::array<uint8_t, 16>{});
+}
+
+}  // namespace
+
+void PortAddress::pack(std::byte* out) const {
+    *out++ =
+        std::byte((has_lid ? kHasLid : 0) | (has_gid ? kHasGid : 0) | (ethernet ? kEthernet : 0));
+    if (has_lid) {
+        put_little_endian<2>(out, lid);
+        out += 2;
+    }
+    if (has_gid) std::copy_n(reinterpret_cast<const std::byte*>(gid.data()), gid.size(), out);
+}
+
+std::optional<PortAddress> PortAddress::unpack(std::span<const std::byte> in) {
+    if (in.empty()) return {};
+    const auto flags = static_cast<uint8_t>(in[0]);
+    PortAddress port;
+    port.has_lid = flags & kHasLid;
+    port.has_gid = flags & kHasGid;
+    port.ethernet = flags & kEthernet;
+    if ((flags & ~kKnownFlags) != 0 || in.size() < port.packed_size()) return {};
+    const std::byte* next = &in[1];
+    if (port.has_lid) {
+        port.lid = static_cast<uint16_t>(get_little_endian<2>(next));
+        next += 2;
+    }
+    if (port.has_gid) std::copy_n(reinterpret_cast<const uint8_t*>(next), 16, port.gid.begin());
+    if (!is_unicast(port)) return {};
+    return port;
+}
+
+std::string PortAddress::to_string() const {
+    std::string text;
+    char part[8];
+    if (has_lid) {
+        std::snprintf(part, sizeof part, "%u", lid);
+        text.append("lid ").append(part);
+    }
+    if (!has_gid) return text.empty() ? "nowhere" : text;
+    text.append(text.empty() ? "gid " : " gid ");
+    for (size_t i = 0; i < gid.size(); i += 2) {
+        std::snprintf(part, sizeof part, i == 0 ? "%x" : ":%x", gid[i] << 8 | gid[i + 1]);
+        text += part;
+    }
+    return text;
+}
+
+void InterfaceAddress::pack(std::byte* out) const {
+    put_little_endian<3>(out, qp_num);
+    put_little_endian<5>(out + 3, instance);
+}
+
+InterfaceAddress InterfaceAddress::unpack(const std::byte* in) {
+    return {static_cast<uint32_t>(get_little_endian<3>(in)), get_little_endian<5>(in + 3)};
+}
+
+std::string PeerAddress::to_string() const {
+    char text[32];
+    std::snprintf(text, sizeof text, " qp %u", interface.qp_num);
+    return port.to_string() + text;
+}
+
+}  // namespace tern

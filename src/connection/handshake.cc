@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/handshake.h"
+
+#include <algorithm>
+
+namespace tern {
+namespace {
+
+// Times may be as good as infinite.
+uint64_t later(uint64_t now, uint64_t interval) {
+    return interval > UINT64_MAX - now ? UINT64_MAX : now + interval;
+}
+
+bool newer(uint32_t token, uint32_t than) {
+    return static_cast<int32_t>(token - than) > 0;
+}
+
+}  // namespace
+
+std::optional<Packet> answer_stray(const Packet& packet, const PeerAddress& self) {
+    const bool asks = packet.type == PacketType::kConnect || packet.type == PacketType::kDisconnect;
+    if (!asks || packet.peer_token == 0) return {};
+    Packet gone;
+    gone.type = PacketType::kGone;
+    gone.token = packet.peer_token;
+    gone.peer_token = packet.token;
+    gone.from = self;
+    gone.to = packet.from.interface;
+    return gone;
+}
+
+Handshake::Handshake(uint32_t token, const PeerAddress& self, const PeerAddress& peer,
+                     const QpParameters& local, const HandshakeTimes& times)
+    : token_(token), self_(self), peer_address_(peer), local_(local), times_(times) {}
+
+Handshake::Actions Handshake::connect(uint64_t now) {
+    Actions actions;
+    if (state_ != State::kConnecting || deadline() != UINT64_MAX) return actions;
+    start(now, times_.connect_limit);
+    say(actions, PacketType::kConnect);
+    return actions;
+}
+
+Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
+    if (state_ == State::kClosed) return {};
+    if (packet.type == PacketType::kConnect && peer_token_ != 0 &&
+        newer(packet.token, peer_token_)) {
+        // The peer has but one connection to this side at a time: the one known here is over.
+        Actions actions;
+        actions.lost = state_ != State::kClosing;
+        close(actions);
+        return actions;
+    }
+    switch (packet.type) {
+        case PacketType::kConnect:
+            return receive_connect(packet, now);
+        case PacketType::kDisconnect:
+            return receive_disconnect(packet);
+        case PacketType::kGone:
+            return receive_gone(packet);
+        default:
+            return {};
+    }
+}
+
+Handshake::Actions Handshake::receive_connect(const Packet& packet, uint64_t now) {
+    Actions actions;
+    const bool stale = packet.peer_token != 0 && packet.peer_token != token_;
+    if (stale || (peer_token_ != 0 && packet.token != peer_token_)) {
+        if (const auto answer = answer_stray(packet, self_)) {
+            actions.send = true;
+            actions.packet = *answer;
+        }
+        return actions;
+    }
+    if (state_ != State::kConnecting && state_ != State::kReady && state_ != State::kUp)
+        return actions;
+
+    bool answer = !packet.knows_ready;
+    if (state_ == State::kConnecting) {
+        peer_token_ = packet.token;
+        peer_qp_ = packet.qp;
+        state_ = State::kReady;
+        start(now, times_.connect_limit);
+        actions.connect_qp = true;
+        answer = true;
+    }
+    if (state_ == State::kReady && packet.ready) {
+        state_ = State::kUp;
+        actions.established = true;
+    }
+    if (answer) say(actions, PacketType::kConnect);
+    return actions;
+}
+
+Handshake::Actions Handshake::receive_disconnect(const Packet& packet) {
+    Actions actions;
+    if (packet.token != peer_token_ || packet.peer_token != token_) {
+        if (const auto answer = answer_stray(packet, self_)) {
+            actions.send = true;
+            actions.packet = *answer;
+        }
+        return actions;
+    }
+    if (state_ == State::kReady || state_ == State::kUp) {
+        state_ = State::kDraining;
+        actions.drain = true;
+    } else if (state_ == State::kClosing) {
+        // Nothing is outstanding at either side.
+        say(actions, PacketType::kGone);
+        close(actions);
+    }
+    return actions;
+}
+
+Handshake::Actions Handshake::receive_gone(const Packet& packet) {
+    Actions actions;
+    if (packet.token != peer_token_ || packet.peer_token != token_) return actions;
+    actions.lost = state_ != State::kClosing;
+    close(actions);
+    return actions;
+}
+
+Handshake::Actions Handshake::data_arrived(uint64_t) {
+    Actions actions;
+    if (state_ != State::kReady) return actions;
+    state_ = State::kUp;
+    actions.established = true;
+    return actions;
+}
+
+Handshake::Actions Handshake::disconnect(uint64_t now) {
+    Actions actions;
+    if (state_ != State::kUp) return actions;
+    state_ = State::kClosing;
+    start(now, times_.disconnect_limit);
+    say(actions, PacketType::kDisconnect);
+    return actions;
+}
+
+Handshake::Actions Handshake::drained() {
+    return state_ == State::kDraining ? abandon() : Actions{};
+}
+
+Handshake::Actions Handshake::abandon() {
+    Actions actions;
+    if (state_ == State::kClosed) return actions;
+    if (peer_token_ != 0) say(actions, PacketType::kGone);
+    close(actions);
+    return actions;
+}
+
+Handshake::Actions Handshake::tick(uint64_t now) {
+    Actions actions;
+    if (now < deadline()) return actions;
+    if (now >= limit_at_) {
+        const bool disconnecting = state_ == State::kClosing;
+        actions = abandon();
+        actions.timed_out = !disconnecting;
+        return actions;
+    }
+    interval_ =
+        std::min(interval_ > UINT64_MAX / 2 ? UINT64_MAX : interval_ * 2, times_.retry_most);
+    retry_at_ = later(now, interval_);
+    say(actions, state_ == State::kClosing ? PacketType::kDisconnect : PacketType::kConnect);
+    return actions;
+}
+
+uint64_t Handshake::deadline() const {
+    const bool waiting =
+        state_ == State::kConnecting || state_ == State::kReady || state_ == State::kClosing;
+    return waiting ? std::min(retry_at_, limit_at_) : UINT64_MAX;
+}
+
+void Handshake::start(uint64_t now, uint64_t limit) {
+    interval_ = times_.retry_first;
+    retry_at_ = later(now, interval_);
+    limit_at_ = later(now, limit);
+}
+
+void Handshake::close(Actions& actions) {
+    state_ = State::kClosed;
+    actions.closed = true;
+}
+
+void Handshake::say(Actions& actions, PacketType type) const {
+    Packet& packet = actions.packet;
+    actions.send = true;
+    packet.type = type;
+    packet.token = token_;
+    packet.peer_token = peer_token_;
+    packet.from = self_;
+    packet.to = peer_address_.interface;
+    if (type != PacketType::kConnect) return;
+    packet.ready = state_ == State::kReady || state_ == State::kUp;
+    packet.knows_ready = state_ == State::kUp;
+    packet.qp = local_;
+}
+
+}  // namespace tern

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/packet.h"
+
+#include <algorithm>
+
+#include "connection/little_endian.h"
+
+namespace tern {
+namespace {
+
+// Where things are. What a packet does not use is zero, so every packet has one encoding only.
+enum Offset : size_t {
+    kMagicAt = 0,       // 4
+    kVersionAt = 4,     // 1
+    kTypeAt = 5,        // 1
+    kFlagsAt = 6,       // 1
+    kTokenAt = 8,       // 4
+    kPeerTokenAt = 12,  // 4
+    kToAt = 16,         // 8
+    kFromAt = 24,       // 8
+    kQpNumAt = 32,      // 3
+    kMtuAt = 35,        // 1
+    kPsnAt = 36,        // 3
+    kFormatAt = 39,     // 1
+    kPortAt = 40,       // PortAddress::kMaxPacked
+    kEnd = 40 + PortAddress::kMaxPacked,
+};
+static_assert(kEnd <= Packet::kMaxSize);
+
+enum Flags : uint8_t { kReady = 1, kKnowsReady = 2, kKnownFlags = 3 };
+
+constexpr uint8_t kLowestMtu = 1;
+constexpr uint8_t kHighestMtu = 5;
+
+// What no honest sender says, whatever the connection.
+bool consistent(const Packet& packet) {
+    switch (packet.type) {
+        case PacketType::kConnect:
+            // Ready is who knows the other; and who knows that the other is ready is ready itself.
+            return packet.token != 0 && (!packet.ready || packet.peer_token != 0) &&
+                   (!packet.knows_ready || packet.ready) && packet.qp.mtu >= kLowestMtu &&
+                   packet.qp.mtu <= kHighestMtu;
+        case PacketType::kDisconnect:
+        case PacketType::kGone:
+            return packet.token != 0 && packet.peer_token != 0;
+        case PacketType::kPing:
+        case PacketType::kAlive:
+            return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
+    std::ranges::fill(out, std::byte{0});
+    std::byte* to_wire = out.data();
+    put_little_endian<4>(to_wire + kMagicAt, kMagic);
+    to_wire[kVersionAt] = std::byte{kVersion};
+    to_wire[kTypeAt] = static_cast<std::byte>(type);
+    put_little_endian<4>(to_wire + kTokenAt, token);
+    put_little_endian<4>(to_wire + kPeerTokenAt, peer_token);
+    to.pack(to_wire + kToAt);
+    from.interface.pack(to_wire + kFromAt);
+    from.port.pack(to_wire + kPortAt);
+    if (type != PacketType::kConnect) return kMaxSize;
+    to_wire[kFlagsAt] = std::byte((ready ? kReady : 0) | (knows_ready ? kKnowsReady : 0));
+    put_little_endian<3>(to_wire + kQpNumAt, qp.qp_num);
+    to_wire[kMtuAt] = std::byte{qp.mtu};
+    put_little_endian<3>(to_wire + kPsnAt, qp.psn);
+    to_wire[kFormatAt] = std::byte{qp.version};
+    return kMaxSize;
+}
+
+std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
+    if (in.size() != kMaxSize) return {};
+    const std::byte* wire = in.data();
+    if (get_little_endian<4>(wire + kMagicAt) != kMagic || wire[kVersionAt] != std::byte{kVersion})
+        return {};
+    const auto flags = static_cast<uint8_t>(wire[kFlagsAt]);
+    const auto port = PortAddress::unpack(in.subspan(kPortAt, PortAddress::kMaxPacked));
+    if ((flags & ~kKnownFlags) != 0 || !port) return {};
+
+    Packet packet;
+    packet.type = static_cast<PacketType>(wire[kTypeAt]);
+    packet.ready = flags & kReady;
+    packet.knows_ready = flags & kKnowsReady;
+    packet.token = static_cast<uint32_t>(get_little_endian<4>(wire + kTokenAt));
+    packet.peer_token = static_cast<uint32_t>(get_little_endian<4>(wire + kPeerTokenAt));
+    packet.to = InterfaceAddress::unpack(wire + kToAt);
+    packet.from = {*port, InterfaceAddress::unpack(wire + kFromAt)};
+    packet.qp.qp_num = static_cast<uint32_t>(get_little_endian<3>(wire + kQpNumAt));
+    packet.qp.mtu = static_cast<uint8_t>(wire[kMtuAt]);
+    packet.qp.psn = static_cast<uint32_t>(get_little_endian<3>(wire + kPsnAt));
+    packet.qp.version = static_cast<uint8_t>(wire[kFormatAt]);
+    if (!consistent(packet)) return {};
+
+    // Whatever else is set nobody has put there.
+    std::array<std::byte, kMaxSize> again;
+    packet.pack(again);
+    if (!std::ranges::equal(in, again)) return {};
+    return packet;
+}
+
+}  // namespace tern
