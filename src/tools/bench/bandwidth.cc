@@ -4,7 +4,7 @@
 
 #include "rounds.h"
 #include "session.h"
-#include "stream.h"
+#include "tools/measure/stream.h"
 
 namespace softhca::bench {
 namespace {

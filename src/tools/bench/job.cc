@@ -11,18 +11,12 @@
 #include <cerrno>
 #include <climits>
 
-#include "clock.h"
 #include "fabric/segment.h"
+#include "tools/measure/clock.h"
+#include "tools/measure/program.h"
 
 namespace softhca::bench {
 namespace {
-
-std::string program() {
-    char path[PATH_MAX];
-    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
-    if (length <= 0) throw call_failed("/proc/self/exe");
-    return {path, static_cast<size_t>(length)};
-}
 
 std::string fabric_name() {
     return "bench-" + std::to_string(::getpid());
@@ -35,7 +29,7 @@ std::vector<std::string> command_line(const Job& job, const Options& options, in
                  job.profile, "--model", job.model,  "--"};
     }
     for (const std::string& word :
-         {program(), std::string("--section"), job.section, std::string("--title"), job.title,
+         {program_path(), std::string("--section"), job.section, std::string("--title"), job.title,
           std::string("--rounds"), std::to_string(options.rounds), std::string("--iterations"),
           std::to_string(options.iterations), std::string("--gid-index"),
           std::to_string(options.gid_index), std::string("--device"),
@@ -123,9 +117,7 @@ uint64_t time_limit_ns(const Options& options) {
 }  // namespace
 
 std::string find_tool() {
-    const std::string self = program();
-    const std::string tool = self.substr(0, self.rfind('/') + 1) + "softhca";
-    return ::access(tool.c_str(), X_OK) == 0 ? tool : std::string();
+    return program_beside("softhca");
 }
 
 std::vector<Row> run_job(const Job& job, const Options& options) {

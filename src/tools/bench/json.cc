@@ -1,43 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The result as JSON.
-#include <cstdio>
-
+#include "tools/measure/json.h"
 #include "output.h"
 
 namespace softhca::bench {
 namespace {
 
-std::string quoted(std::string_view text) {
-    std::string result = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') result += '\\';
-        if (static_cast<unsigned char>(c) >= ' ') result += c;
-    }
-    return result + "\"";
-}
-
-/// One object; numbers that there are none of are left out.
-class Object {
-  public:
-    void add(std::string_view key, std::string_view text) { member(key, quoted(text)); }
-    void add(std::string_view key, double number) {
-        if (!is_set(number)) return;
-        char text[32];
-        std::snprintf(text, sizeof text, "%.6g", number);
-        member(key, text);
-    }
-    void member(std::string_view key, std::string_view value) {
-        if (text_.size() > 1) text_ += ", ";
-        text_.append(quoted(key)).append(": ").append(value);
-    }
-    std::string take() { return std::move(text_) + "}"; }
-
-  private:
-    std::string text_ = "{";
-};
-
 std::string object(const Row& row) {
-    Object result;
+    JsonObject result;
     result.add("section", row.section);
     result.add("device", row.device);
     result.add("label", row.label);
@@ -55,8 +25,8 @@ std::string object(const Row& row) {
     result.add("machine", row.machine);
     result.add("late_share", row.late_share);
     if (is_set(row.model)) {
-        result.member("late", row.late() ? "true" : "false");
-        result.member("machine_bound", row.machine_bound() ? "true" : "false");
+        result.add("late", row.late());
+        result.add("machine_bound", row.machine_bound());
     }
     return result.take();
 }
@@ -65,11 +35,11 @@ std::string object(const Row& row) {
 
 std::string as_json(const std::vector<std::pair<std::string, std::string>>& facts,
                     const std::vector<Row>& rows) {
-    Object result;
+    JsonObject result;
     for (const auto& [key, text] : facts) result.add(key, text);
-    std::string list = "[";
-    for (const Row& row : rows) list.append(list.size() > 1 ? ",\n" : "\n").append(object(row));
-    result.member("rows", list + "\n]");
+    JsonList list;
+    for (const Row& row : rows) list.add_raw(object(row));
+    result.add_raw("rows", list.take());
     return result.take() + "\n";
 }
 

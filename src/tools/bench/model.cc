@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "clock.h"
 #include "core/nic_model.h"
-#include "latency.h"
 #include "rounds.h"
 #include "session.h"
 #include "settings.h"
-#include "stream.h"
+#include "tools/measure/clock.h"
+#include "tools/measure/latency.h"
+#include "tools/measure/stream.h"
 
 namespace softhca::bench {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "lateness.h"
 #include "row.h"
+#include "tools/measure/lateness.h"
 
 namespace softhca::bench {
 

@@ -2,19 +2,14 @@
 // One line of the result, as it goes from the process that measures to the one that prints.
 #pragma once
 
-#include <cmath>
-#include <limits>
 #include <string_view>
 #include <type_traits>
 
-#include "statistics.h"
+#include "tools/measure/statistics.h"
 
 namespace softhca::bench {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-inline bool is_set(double number) {
-    return !std::isnan(number);
-}
+using namespace measure;
 
 /// Plain data; numbers that there are none of are kNone.
 struct Row {

@@ -4,11 +4,11 @@
 
 #include <string>
 
-#include "device.h"
-#include "memory.h"
 #include "options.h"
-#include "peer.h"
 #include "row.h"
+#include "tools/measure/device.h"
+#include "tools/measure/memory.h"
+#include "tools/measure/peer.h"
 
 namespace softhca::bench {
 

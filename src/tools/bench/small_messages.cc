@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Small messages against one process_vm_writev.
-#include "latency.h"
 #include "rounds.h"
 #include "session.h"
+#include "tools/measure/latency.h"
 
 namespace softhca::bench {
 namespace {

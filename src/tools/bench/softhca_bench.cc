@@ -7,11 +7,11 @@
 #include <map>
 
 #include "core/nic_model.h"
-#include "cpus.h"
-#include "device.h"
-#include "failure.h"
 #include "job.h"
 #include "output.h"
+#include "tools/measure/cpus.h"
+#include "tools/measure/device.h"
+#include "tools/measure/failure.h"
 #include "worker.h"
 
 namespace softhca::bench {

@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
-#include "cpus.h"
-#include "failure.h"
 #include "session.h"
+#include "tools/measure/cpus.h"
+#include "tools/measure/failure.h"
 
 namespace softhca::bench {
 namespace {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "link.h"
+#include "tools/measure/link.h"
 
 #include <cerrno>
 
-#include "clock.h"
+#include "tools/measure/clock.h"
 
-namespace softhca::bench {
+namespace measure {
 namespace {
 
 constexpr uint32_t kInline = 64;
 constexpr int kBatch = 16;
 
-/// Completions at hand, at most a batch; how many.
-int poll(ibv_cq* cq, const char* what) {
+/// Completions at hand, at most a batch, given to take(completion); how many.
+template <typename Take>
+int poll(ibv_cq* cq, const char* what, Take&& take) {
     ibv_wc completions[kBatch];
     const int got = ibv_poll_cq(cq, kBatch, completions);
     if (got < 0) throw Failure("ibv_poll_cq failed");
@@ -20,6 +21,7 @@ int poll(ibv_cq* cq, const char* what) {
         if (completions[i].status != IBV_WC_SUCCESS) {
             throw Failure(std::string(what) + ": " + ibv_wc_status_str(completions[i].status));
         }
+        take(completions[i]);
     }
     return got;
 }
@@ -105,8 +107,8 @@ void Link::connect(Device& device, int gid_index) {
            "RTS");
 }
 
-void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length) {
-    if (outstanding_ == kDepth) reap_until(kDepth - 1);
+void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled) {
+    if (outstanding() == kDepth) reap_until(kDepth - 1);
     const bool reads = opcode == IBV_WR_RDMA_READ;
     ibv_sge piece = {};
     piece.addr = reinterpret_cast<uint64_t>(reads ? in() : out()) + offset;
@@ -116,25 +118,27 @@ void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length) {
     request.sg_list = &piece;
     request.num_sge = 1;
     request.opcode = opcode;
-    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr_id = posted_ + 1;
+    // Some of every queue length are signaled, or it could not be known when there is room again.
+    if (signaled || request.wr_id % (kDepth / 4) == 0) request.send_flags = IBV_SEND_SIGNALED;
     if (!reads && length <= inline_limit_) request.send_flags |= IBV_SEND_INLINE;
     request.wr.rdma.remote_addr = (reads ? remote_out() : remote_in()) + offset;
     request.wr.rdma.rkey = remote_.key;
     ibv_send_wr* bad = nullptr;
     errno = ibv_post_send(qp_.get(), &request, &bad);
     if (errno != 0) throw call_failed("ibv_post_send");
-    ++outstanding_;
+    ++posted_;
 }
 
 int Link::reap() {
-    const int got = poll(send_cq_.get(), "request");
-    outstanding_ -= static_cast<uint32_t>(got);
-    return got;
+    const uint64_t before = done_;
+    poll(send_cq_.get(), "request", [&](const ibv_wc& completion) { done_ = completion.wr_id; });
+    return static_cast<int>(done_ - before);
 }
 
 void Link::reap_until(uint32_t outstanding) {
     Patience patience("completions");
-    while (outstanding_ > outstanding) {
+    while (this->outstanding() > outstanding) {
         if (reap() == 0) patience.spend();
     }
 }
@@ -153,7 +157,7 @@ void Link::post_receive(uint64_t offset, uint32_t length) {
 }
 
 int Link::reap_receives() {
-    return poll(receive_cq_.get(), "receive");
+    return poll(receive_cq_.get(), "receive", [](const ibv_wc&) {});
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -9,7 +9,7 @@ namespace softhca {
 class FabricView;
 }
 
-namespace softhca::bench {
+namespace measure {
 
 class LatenessWatch {
   public:
@@ -21,9 +21,9 @@ class LatenessWatch {
     double share();
 
   private:
-    std::unique_ptr<FabricView> fabric_;
+    std::unique_ptr<softhca::FabricView> fabric_;
     uint64_t operations_ = 0;
     uint64_t late_ = 0;
 };
 
-}  // namespace softhca::bench
+}  // namespace measure

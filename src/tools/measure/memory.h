@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace softhca::bench {
+namespace measure {
 
 /// Anonymous memory, every page of it there.
 class Memory {
@@ -25,4 +25,4 @@ class Memory {
     size_t size_;
 };
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "latency.h"
+#include "tools/measure/latency.h"
 
 #include <sys/uio.h>
 
 #include <atomic>
 
-#include "receives.h"
+#include "tools/measure/receives.h"
+#include "tools/measure/trips.h"
 
-namespace softhca::bench {
+namespace measure {
 namespace {
 
 constexpr uint32_t kWord = sizeof(uint64_t);
@@ -27,33 +28,20 @@ void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
 
 void idle() {}
 
-/// Runs trip(i) so often and notes half of what each takes.
-template <typename Trip>
-Samples time_trips(uint64_t count, Trip&& trip) {
-    Samples samples;
-    samples.reserve(count);
-    uint64_t begin = now_ns();
-    for (uint64_t i = 0; i < count; ++i) {
-        trip(i);
-        const uint64_t end = now_ns();
-        samples.push_back(static_cast<double>(end - begin) / 2000);
-        begin = end;
-    }
-    return samples;
-}
-
-/// A word that counts goes back and forth: send(value) brings it to the peer's in().
+/// A word that counts goes back and forth behind what else a message holds: send(value) brings it
+/// to the end of the message in the peer's in().
 template <typename Send, typename Idle>
-Samples ping_pong(Peer& peer, Link& link, uint64_t round_trips, Send&& send, Idle&& idle) {
+Samples ping_pong(Peer& peer, Link& link, const Trips& trips, Send&& send, Idle&& idle) {
+    char* const last = link.in() + trips.size - kWord;
     peer.meet();
     if (peer.measures()) {
-        return time_trips(round_trips, [&](uint64_t) {
+        return time_trips(trips, [&] {
             send(++link.sequence);
-            wait_for_word(link.in(), link.sequence, idle);
+            wait_for_word(last, link.sequence, idle);
         });
     }
-    for (uint64_t i = 0; i < round_trips; ++i) {
-        wait_for_word(link.in(), ++link.sequence, idle);
+    for (uint64_t i = 0; i < trips.count; ++i) {
+        wait_for_word(last, ++link.sequence, idle);
         send(link.sequence);
     }
     return {};
@@ -69,19 +57,19 @@ void copy_word(Peer& peer, Link& link, uint64_t value) {
 
 }  // namespace
 
-Samples write_latency(Peer& peer, Link& link, uint64_t round_trips, Waiting waiting) {
+Samples write_latency(Peer& peer, Link& link, const Trips& trips, Waiting waiting) {
     const auto send = [&](uint64_t value) {
-        word_at(link.out()).store(value, std::memory_order_relaxed);
-        link.post(IBV_WR_RDMA_WRITE, 0, kWord);
+        word_at(link.out() + trips.size - kWord).store(value, std::memory_order_relaxed);
+        link.post(IBV_WR_RDMA_WRITE, 0, trips.size);
     };
     const auto reap = [&] {
         if (link.outstanding() != 0) link.reap();
     };
     Samples samples;
     if (waiting == Waiting::polls_memory) {
-        samples = ping_pong(peer, link, round_trips, send, idle);
+        samples = ping_pong(peer, link, trips, send, idle);
     } else {
-        samples = ping_pong(peer, link, round_trips, send, reap);
+        samples = ping_pong(peer, link, trips, send, reap);
     }
     link.reap_until(0);
     return samples;
@@ -97,9 +85,10 @@ Samples send_latency(Peer& peer, Link& link, uint64_t round_trips) {
     };
     Samples samples;
     if (peer.measures()) {
-        samples = time_trips(round_trips, [&](uint64_t i) {
+        uint64_t taken = 0;
+        samples = time_trips(round_trips, [&] {
             send();
-            receives.wait_for(i + 1);
+            receives.wait_for(++taken);
         });
     } else {
         for (uint64_t i = 0; i < round_trips; ++i) {
@@ -143,4 +132,4 @@ Samples copy_calls(Peer& peer, Link& link, uint64_t calls) {
     return samples;
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

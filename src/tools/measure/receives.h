@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "clock.h"
-#include "link.h"
+#include "tools/measure/clock.h"
+#include "tools/measure/link.h"
 
-namespace softhca::bench {
+namespace measure {
 
 /// Where the i-th of many messages of a size lies: few enough places to stay in the cache when the
 /// messages are small.
@@ -49,4 +49,4 @@ class Receives {
     uint64_t taken_ = 0;
 };
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-namespace softhca::bench {
+namespace measure {
 
 struct CloseContext {
     void operator()(ibv_context* context) const { ibv_close_device(context); }
@@ -42,4 +42,4 @@ class Device {
     ibv_port_attr port_ = {};
 };
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two processes of a measurement. Both run the same script; one of them measures, the other
-// one answers.
+// The two processes of a measurement. One of them measures, the other one answers.
 #pragma once
 
 #include <sys/types.h>
@@ -8,14 +7,16 @@
 #include <functional>
 #include <type_traits>
 
-namespace softhca::bench {
+namespace measure {
 
 class Peer {
   public:
-    /// Runs `script` in this process, which measures, and in a child. Throws what the script
+    /// Runs the same script in this process, which measures, and in a child. Throws what the script
     /// throws here, and Failure if the child failed. The child never outlives the call.
     static void run_pair(const std::function<void(Peer&)>& script);
 
+    /// The process at the other end of a SOCK_SEQPACKET socket, which stays the caller's.
+    Peer(int fd, pid_t pid, bool measures) : fd_(fd), pid_(pid), measures_(measures) {}
     Peer(const Peer&) = delete;
     Peer& operator=(const Peer&) = delete;
 
@@ -34,14 +35,13 @@ class Peer {
         return theirs;
     }
 
-  private:
-    Peer(int fd, pid_t pid, bool measures) : fd_(fd), pid_(pid), measures_(measures) {}
     void send(const void* bytes, size_t size);
     void receive(void* bytes, size_t size);
 
+  private:
     const int fd_;
     const pid_t pid_;
     const bool measures_;
 };
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -5,11 +5,11 @@
 #include <optional>
 #include <utility>
 
-namespace softhca::bench {
+namespace measure {
 
 /// The first two CPUs that this process may use; none if there is only one.
 std::optional<std::pair<int, int>> choose_cpus();
 /// Keeps the calling thread on a CPU.
 void stay_on(int cpu);
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "peer.h"
+#include "tools/measure/peer.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -11,9 +11,9 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "clock.h"
+#include "tools/measure/clock.h"
 
-namespace softhca::bench {
+namespace measure {
 namespace {
 
 /// Ends a child whatever happens to its parent.
@@ -55,7 +55,7 @@ struct Closer {
     try {
         body();
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "softhca-bench: peer: %s\n", error.what());
+        std::fprintf(stderr, "%s: peer: %s\n", program_invocation_short_name, error.what());
         status = 1;
     }
     std::fflush(nullptr);
@@ -114,4 +114,4 @@ void Peer::receive(void* bytes, size_t size) {
     }
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

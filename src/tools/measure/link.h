@@ -2,10 +2,10 @@
 // A reliable connection between the two processes.
 #pragma once
 
-#include "device.h"
-#include "peer.h"
+#include "tools/measure/device.h"
+#include "tools/measure/peer.h"
 
-namespace softhca::bench {
+namespace measure {
 
 struct DestroyCq {
     void operator()(ibv_cq* cq) const { ibv_destroy_cq(cq); }
@@ -28,14 +28,15 @@ class Link {
     uint64_t remote_in() const { return remote_.in; }
     uint64_t remote_out() const { return remote_.in - half_; }
 
-    /// Posts one signaled request for `length` bytes at `offset` of out() and of the peer's in();
-    /// a read brings the peer's out() to in(). Waits for room in the send queue.
-    void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length);
-    /// Takes what completions of requests there are; how many. Throws if one failed.
+    /// Posts one request for `length` bytes at `offset` of out() and of the peer's in(); a read
+    /// brings the peer's out() to in(). Waits for room in the send queue. One that is not signaled
+    /// is done when a later one is.
+    void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
+    /// Takes what completions there are; how many requests they mean. Throws if one failed.
     int reap();
     /// Waits until at most so many requests are under way.
     void reap_until(uint32_t outstanding);
-    uint32_t outstanding() const { return outstanding_; }
+    uint32_t outstanding() const { return static_cast<uint32_t>(posted_ - done_); }
 
     void post_receive(uint64_t offset, uint32_t length);
     /// Takes what completions of receives there are; how many.
@@ -65,7 +66,8 @@ class Link {
     std::unique_ptr<ibv_qp, DestroyQp> qp_;
     Address remote_ = {};
     uint32_t inline_limit_ = 0;
-    uint32_t outstanding_ = 0;
+    uint64_t posted_ = 0;
+    uint64_t done_ = 0;
 };
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "failure.h"
+#include "tools/measure/failure.h"
 
-namespace softhca::bench {
+namespace measure {
 
 inline uint64_t now_ns() {
     timespec time;
@@ -37,4 +37,4 @@ class Patience {
     uint64_t end_ = 0;
 };
 
-}  // namespace softhca::bench
+}  // namespace measure

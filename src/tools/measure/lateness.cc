@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lateness.h"
+#include "tools/measure/lateness.h"
 
 #include <cstdlib>
 
-#include "../fabric_view.h"
-#include "row.h"
+#include "tools/fabric_view.h"
+#include "tools/measure/statistics.h"
 
-namespace softhca::bench {
+namespace measure {
 
 LatenessWatch::LatenessWatch() {
     const char* name = std::getenv("SOFTHCA_FABRIC");
     std::string error;
-    fabric_ = FabricView::open(name != nullptr && *name != '\0' ? name : "default", &error);
+    fabric_ =
+        softhca::FabricView::open(name != nullptr && *name != '\0' ? name : "default", &error);
     share();
 }
 
@@ -21,7 +22,7 @@ double LatenessWatch::share() {
     if (!fabric_) return kNone;
     uint64_t operations = 0;
     uint64_t late = 0;
-    for (const ProcessSlot& process : fabric_->header().slots) {
+    for (const softhca::ProcessSlot& process : fabric_->header().slots) {
         if (!fabric_->alive(process)) continue;
         operations += process.lateness.count.load(std::memory_order_relaxed);
         late += process.lateness.late.load(std::memory_order_relaxed);
@@ -34,4 +35,4 @@ double LatenessWatch::share() {
     return static_cast<double>(new_late) / static_cast<double>(new_operations);
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

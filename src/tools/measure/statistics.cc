@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "statistics.h"
+#include "tools/measure/statistics.h"
 
 #include <algorithm>
 
-namespace softhca::bench {
+namespace measure {
 namespace {
 
 double quantile(const Samples& sorted, double share) {
@@ -28,4 +28,4 @@ void append(Samples* all, const Samples& round) {
     all->insert(all->end(), round.begin(), round.end());
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "cpus.h"
+#include "tools/measure/cpus.h"
 
 #include <sched.h>
 
-#include "failure.h"
+#include "tools/measure/failure.h"
 
-namespace softhca::bench {
+namespace measure {
 
 std::optional<std::pair<int, int>> choose_cpus() {
     cpu_set_t allowed;
@@ -26,4 +26,4 @@ void stay_on(int cpu) {
     if (::sched_setaffinity(0, sizeof set, &set) != 0) throw call_failed("sched_setaffinity");
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -2,9 +2,9 @@
 // Messages behind one another, as fast as they go. Both processes call these at the same time.
 #pragma once
 
-#include "link.h"
+#include "tools/measure/link.h"
 
-namespace softhca::bench {
+namespace measure {
 
 struct Stream {
     ibv_wr_opcode opcode;  ///< IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ or IBV_WR_SEND
@@ -19,4 +19,4 @@ double message_spacing(Peer& peer, Link& link, const Stream& stream);
 /// The same between process_vm_writev (for a read: process_vm_readv) calls for the same bytes.
 double copy_spacing(Peer& peer, Link& link, const Stream& stream);
 
-}  // namespace softhca::bench
+}  // namespace measure

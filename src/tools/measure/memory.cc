@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "memory.h"
+#include "tools/measure/memory.h"
 
 #include <sys/mman.h>
 
 #include <cstring>
 
-#include "failure.h"
+#include "tools/measure/failure.h"
 
-namespace softhca::bench {
+namespace measure {
 
 Memory::Memory(Kind kind, size_t size) : size_(size) {
     const int flags = kind == Kind::shared ? MAP_SHARED : MAP_PRIVATE;
@@ -23,4 +23,4 @@ Memory::~Memory() {
     ::munmap(data_, size_);
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

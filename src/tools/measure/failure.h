@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace softhca::bench {
+namespace measure {
 
 /// A measurement that cannot be made; the text says why.
 struct Failure : std::runtime_error {
@@ -15,4 +15,4 @@ struct Failure : std::runtime_error {
 /// The failure of a system or verbs call, with errno.
 Failure call_failed(const std::string& what);
 
-}  // namespace softhca::bench
+}  // namespace measure

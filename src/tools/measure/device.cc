@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "device.h"
+#include "tools/measure/device.h"
 
-#include "failure.h"
+#include "tools/measure/failure.h"
 
-namespace softhca::bench {
+namespace measure {
 namespace {
 
 struct FreeList {
@@ -45,4 +45,4 @@ UniqueMr Device::register_memory(void* data, size_t size) {
     return mr;
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

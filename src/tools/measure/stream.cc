@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "stream.h"
+#include "tools/measure/stream.h"
 
 #include <sys/uio.h>
 
-#include "receives.h"
+#include "tools/measure/receives.h"
 
-namespace softhca::bench {
+namespace measure {
 namespace {
 
 /// Notes when messages were done, some at a time. The first ones are left out: they are only looked
@@ -88,4 +88,4 @@ double copy_spacing(Peer& peer, Link& link, const Stream& stream) {
     return peer.measures() ? pace.spacing() : 0;
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

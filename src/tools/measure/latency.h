@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Half round trips of 8 bytes, in us. Both processes call these at the same time; only the one that
-// measures gets samples.
+// Half round trips, in us, of 8 bytes unless a size is given. Both processes call these at the same
+// time; only the one that measures gets samples.
 #pragma once
 
-#include "link.h"
-#include "statistics.h"
+#include "tools/measure/link.h"
+#include "tools/measure/statistics.h"
+#include "tools/measure/trips.h"
 
-namespace softhca::bench {
+namespace measure {
 
 /// What a process does while it looks for the word that the other one writes.
 enum class Waiting {
@@ -14,7 +15,8 @@ enum class Waiting {
     polls_completions_too  ///< takes completions of its requests, as most programs do
 };
 
-Samples write_latency(Peer& peer, Link& link, uint64_t round_trips, Waiting waiting);
+/// RDMA writes, of a multiple of 8 bytes; the last 8 tell that they are there.
+Samples write_latency(Peer& peer, Link& link, const Trips& trips, Waiting waiting);
 /// Sends, found by polling the completion queue.
 Samples send_latency(Peer& peer, Link& link, uint64_t round_trips);
 /// process_vm_writev in place of the HCA.
@@ -26,4 +28,4 @@ Samples store_latency(Peer& peer, Link& link, uint64_t round_trips);
 /// How long one process_vm_writev of 8 bytes takes, while the other process looks at the word.
 Samples copy_calls(Peer& peer, Link& link, uint64_t calls);
 
-}  // namespace softhca::bench
+}  // namespace measure

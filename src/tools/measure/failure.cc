@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "failure.h"
+#include "tools/measure/failure.h"
 
 #include <cerrno>
 #include <cstring>
 
-namespace softhca::bench {
+namespace measure {
 
 Failure call_failed(const std::string& what) {
     return Failure(what + ": " + std::strerror(errno));
 }
 
-}  // namespace softhca::bench
+}  // namespace measure

@@ -2,11 +2,19 @@
 // What is reported of many samples.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
-namespace softhca::bench {
+namespace measure {
+
+/// A number that there is not.
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+inline bool is_set(double number) {
+    return !std::isnan(number);
+}
 
 using Samples = std::vector<double>;
 
@@ -25,4 +33,4 @@ double median(Samples samples);
 /// Adds the samples of one round to those of all.
 void append(Samples* all, const Samples& round);
 
-}  // namespace softhca::bench
+}  // namespace measure
