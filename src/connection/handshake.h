@@ -75,6 +75,7 @@ class Handshake {
     uint64_t deadline() const;
     State state() const { return state_; }
     uint32_t token() const { return token_; }
+    const QpParameters& local() const { return local_; }
     // Known from kReady on.
     const QpParameters& peer() const { return peer_qp_; }
 

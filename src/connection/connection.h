@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "connection/handshake.h"
+#include "connection/send_queue.h"
+#include "verbs/handles.h"
+
+namespace tern {
+
+enum class Status : uint8_t {
+    kOk,
+    kInProgress,
+    kNoResource,
+    kTimedOut,         // no answer from the peer
+    kConnectionReset,  // the peer has gone
+    kRemoteAccess,     // the peer's memory may not be accessed like this
+    kProtocol,         // the peer sends what makes no sense
+    kDevice,           // this side's device or memory fails
+    kCanceled,
+};
+
+// One reliable connection to a peer interface, in either direction, whoever of the two began it.
+struct Connection {
+    Connection(uint32_t index, const PeerAddress& peer, const Handshake& handshake)
+        : index(index), peer(peer), handshake(handshake) {}
+    virtual ~Connection() = default;
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    bool up() const { return handshake.state() == Handshake::State::kUp; }
+
+    uint32_t index;   // in the connector's table; part of every work request's id
+    uint64_t tag = 0;  // index and generation, in the place that work request ids have them
+    PeerAddress peer;
+    verbs::QueuePair qp;
+    SendQueue sends;
+    Handshake handshake;
+    bool failed = false;   // out of the peer table; waits for its last completions
+    Status status = Status::kOk;  // why it has failed, with the text for the log
+    std::string why;
+    bool closing = false;  // to be disconnected as soon as nothing is outstanding
+};
+
+}  // namespace tern

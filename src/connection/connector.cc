@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/connector.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+namespace tern {
+
+Connector::Connector(const verbs::Device& device, const verbs::Port& port, const ConnectorSettings& settings,
+                     std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq, const PeerAddress& self,
+                     ConnectorOwner& owner)
+    : pd_(device.pd.get()),
+      port_(port),
+      settings_(settings),
+      datagrams_(std::move(datagrams)),
+      cq_(cq),
+      srq_(srq),
+      self_(self),
+      owner_(owner),
+      next_token_(std::random_device{}()),
+      by_qp_num_(16) {}
+
+Connector::~Connector() {
+    for (const auto& connection : table_) {
+        if (!connection || connection->failed) continue;
+        const auto actions = connection->handshake.abandon();
+        if (actions.send)
+            datagrams_->send(actions.packet, connection->peer.port, connection->peer.interface.qp_num);
+    }
+}
+
+Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
+    const auto known = peers_.find(peer);
+    if (known != peers_.end()) return known->second;
+    Connection* connection = begin(peer, why);
+    if (connection != nullptr) act(*connection, connection->handshake.connect(owner_.now()));
+    return connection;
+}
+
+// A queue pair, a row in the table, a handshake that has not begun.
+Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
+    const auto refuse = [&](const char* what, int error) {
+        why = std::string(what) + ": " + strerror(error);
+        return nullptr;
+    };
+    if (free_.empty() && table_.size() == work_request_id::kMaxConnections)
+        return refuse("too many connections", ENOMEM);
+    if (!owner_.reserve_completions((live_ + 1 + static_cast<uint32_t>(over_.size())) * settings_.queues.sends))
+        return refuse("the completion queue cannot grow", errno);
+    ibv_qp_cap capacity{};
+    auto qp = verbs::create_queue_pair(pd_, IBV_QPT_RC, cq_, srq_, settings_.queues, capacity);
+    if (!qp) return refuse("cannot create a queue pair", errno);
+    const int error = verbs::init_reliable(qp.get(), port_);
+    if (error != 0) return refuse("cannot initialise a queue pair", error);
+    inline_bytes_ = capacity.max_inline_data;
+
+    uint32_t index = static_cast<uint32_t>(table_.size());
+    if (free_.empty()) {
+        table_.emplace_back();
+    } else {
+        index = free_.back();
+        free_.pop_back();
+    }
+    if (next_token_ == 0) ++next_token_;
+    const QpParameters local{.qp_num = qp->qp_num,
+                             .psn = next_token_ * 0x9e3779b1u >> 8,
+                             .mtu = static_cast<uint8_t>(port_.mtu),
+                             .version = 1};
+    table_[index] = owner_.make_connection(index, peer, Handshake(next_token_++, self_, peer, local, settings_.times));
+    Connection& connection = *table_[index];
+    connection.tag = work_request_id::connection_tag(index, ++generation_);
+    connection.sends.open(settings_.queues.sends);
+    connection.qp = std::move(qp);
+    index_qp(connection);
+    peers_[peer] = &connection;
+    most_ = std::max(most_, ++live_);
+    return &connection;
+}
+
+unsigned Connector::progress() {
+    unsigned handled = 0;
+    Packet packet;
+    for (; handled < 64 && datagrams_->receive(packet); ++handled) handle(packet);
+    const uint64_t now = owner_.now();
+    if (now >= deadline_) tick(now);
+    return handled;
+}
+
+void Connector::handle(const Packet& packet) {
+    if (packet.to != self_.interface) return;  // meant for whoever had this queue pair number before
+    switch (packet.type) {
+        case PacketType::kPing: {
+            Packet alive;
+            alive.type = PacketType::kAlive;
+            alive.from = self_;
+            alive.to = packet.from.interface;
+            datagrams_->send(alive, packet.from.port, packet.from.interface.qp_num);
+            return;
+        }
+        case PacketType::kAlive:
+            std::erase_if(probes_, [&](const Probe& probe) { return probe.peer == packet.from; });
+            return;
+        default: break;
+    }
+    const auto known = peers_.find(packet.from);
+    if (known != peers_.end()) {
+        Connection& connection = *known->second;
+        act(connection, connection.handshake.receive(packet, owner_.now()));
+        // A newer attempt of the peer's has ended this connection, and now belongs to none.
+        if (!connection.failed || packet.type != PacketType::kConnect) return;
+        if (peers_.contains(packet.from)) return;
+    }
+    if (packet.type != PacketType::kConnect || packet.peer_token != 0) {
+        const auto answer = answer_stray(packet, self_);
+        if (answer) datagrams_->send(*answer, packet.from.port, packet.from.interface.qp_num);
+        return;
+    }
+    std::string why;
+    Connection* connection = begin(packet.from, why);
+    if (connection != nullptr) act(*connection, connection->handshake.receive(packet, owner_.now()));
+}
+
+void Connector::act(Connection& connection, const Handshake::Actions& actions) {
+    if (actions.connect_qp && !connect_qp(connection)) return;
+    if (actions.send) datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
+    if (actions.established) owner_.established(connection);
+    if (actions.drain) {
+        owner_.drain(connection);
+        finish_if_idle(connection);
+    }
+    if (actions.closed) {
+        if (actions.timed_out)
+            close(connection, Status::kTimedOut, "the peer does not answer connection requests");
+        else
+            close(connection, actions.lost ? Status::kConnectionReset : Status::kOk,
+                  "the peer has dropped the connection");
+        return;
+    }
+    wake_at(connection.handshake.deadline());
+}
+
+bool Connector::connect_qp(Connection& connection) {
+    const QpParameters& peer = connection.handshake.peer();
+    ibv_gid gid{};
+    std::copy(connection.peer.port.gid.begin(), connection.peer.port.gid.end(), gid.raw);
+    const ibv_ah_attr to = port_.address_vector(connection.peer.port.lid, gid, connection.peer.port.has_gid);
+    const uint32_t own_psn = connection.handshake.local().psn;
+    const int error = verbs::connect_reliable(connection.qp.get(), port_, settings_.retry, to, peer.qp_num, peer.psn,
+                                              own_psn, static_cast<ibv_mtu>(peer.mtu));
+    if (error == 0) return true;
+    fail(connection, Status::kDevice, std::string("cannot connect the queue pair: ") + strerror(error));
+    return false;
+}
+
+void Connector::data_arrived(Connection& connection) {
+    act(connection, connection.handshake.data_arrived(owner_.now()));
+}
+
+void Connector::disconnect(Connection& connection) {
+    if (connection.failed) return;
+    connection.closing = true;
+    finish_if_idle(connection);
+}
+
+void Connector::finish_if_idle(Connection& connection) {
+    if (connection.failed || !connection.sends.idle()) return;
+    if (connection.handshake.state() == Handshake::State::kDraining) {
+        act(connection, connection.handshake.drained());
+    } else if (connection.closing && connection.up()) {
+        connection.closing = false;
+        act(connection, connection.handshake.disconnect(owner_.now()));
+    }
+}
+
+void Connector::fail(Connection& connection, Status status, const std::string& why) {
+    if (connection.failed) return;
+    const auto actions = connection.handshake.abandon();
+    if (actions.send) datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
+    close(connection, status, why);
+}
+
+// No more is sent. What the send queue holds comes back, in order, as complete or as flushed; a last work
+// request marks the end, since those that are complete but were not signaled say nothing.
+void Connector::close(Connection& connection, Status status, const std::string& why) {
+    connection.failed = true;
+    connection.status = status;
+    connection.why = why;
+    peers_.erase(connection.peer);
+    over_.push_back(&connection);
+    --live_;
+    (void)verbs::to_error(connection.qp.get());
+    if (!connection.sends.idle()) owner_.post_marker(connection);
+}
+
+void Connector::reap() {
+    if (over_.empty()) return;
+    // What is told may close further ones, so the list is taken first.
+    std::vector<Connection*> over;
+    over.swap(over_);
+    for (Connection* connection : over) {
+        if (!connection->sends.idle()) {
+            over_.push_back(connection);
+            continue;
+        }
+        // A peer that has gone is no error to a user who has lost nothing by it.
+        if (connection->status == Status::kConnectionReset && !connection->sends.users_lost())
+            connection->status = Status::kOk;
+        owner_.closed(*connection, connection->status, connection->why);
+        free_.push_back(connection->index);
+        table_[connection->index].reset();
+    }
+    rebuild_index(by_qp_num_.size());
+}
+
+void Connector::tick(uint64_t now) {
+    deadline_ = UINT64_MAX;
+    // By index: what a connection's end sets off may add others.
+    for (size_t i = 0; i < table_.size(); ++i) {
+        Connection* connection = table_[i].get();
+        if (connection == nullptr || connection->failed) continue;
+        if (connection->handshake.deadline() <= now)
+            act(*connection, connection->handshake.tick(now));
+        else
+            wake_at(connection->handshake.deadline());
+    }
+    tick_probes(now);
+}
+
+void Connector::probe(const PeerAddress& peer, void* cookie) {
+    for (const Probe& probe : probes_)
+        if (probe.cookie == cookie) return;
+    const uint64_t now = owner_.now();
+    probes_.push_back({peer, now, now + settings_.times.connect_limit, cookie});
+    wake_at(now);
+}
+
+bool Connector::take_silent(void*& cookie) {
+    if (silent_.empty()) return false;
+    cookie = silent_.back();
+    silent_.pop_back();
+    return true;
+}
+
+void Connector::forget_probe(void* cookie) {
+    std::erase_if(probes_, [&](const Probe& probe) { return probe.cookie == cookie; });
+    std::erase(silent_, cookie);
+}
+
+void Connector::tick_probes(uint64_t now) {
+    for (Probe& probe : probes_) {
+        if (now >= probe.limit) {
+            silent_.push_back(probe.cookie);
+            continue;
+        }
+        if (now >= probe.next) {
+            Packet ping;
+            ping.type = PacketType::kPing;
+            ping.from = self_;
+            ping.to = probe.peer.interface;
+            datagrams_->send(ping, probe.peer.port, probe.peer.interface.qp_num);
+            probe.next = now + settings_.times.retry_most;
+        }
+        wake_at(std::min(probe.next, probe.limit));
+    }
+    std::erase_if(probes_, [&](const Probe& probe) { return now >= probe.limit; });
+}
+
+void Connector::index_qp(Connection& connection) {
+    if ((live_ + over_.size() + 1) * 2 > by_qp_num_.size()) {
+        rebuild_index(by_qp_num_.size() * 2);  // includes this one: it is in the table
+        return;
+    }
+    const size_t mask = by_qp_num_.size() - 1;
+    size_t at = connection.qp->qp_num & mask;
+    while (by_qp_num_[at].connection != nullptr) at = (at + 1) & mask;
+    by_qp_num_[at] = {connection.qp->qp_num, &connection};
+}
+
+void Connector::rebuild_index(size_t size) {
+    by_qp_num_.assign(size, {});
+    const size_t mask = size - 1;
+    for (const auto& connection : table_) {
+        if (!connection || !connection->qp) continue;
+        size_t at = connection->qp->qp_num & mask;
+        while (by_qp_num_[at].connection != nullptr) at = (at + 1) & mask;
+        by_qp_num_[at] = {connection->qp->qp_num, connection.get()};
+    }
+}
+
+Connection* Connector::find_further(uint32_t qp_num) const {
+    const size_t mask = by_qp_num_.size() - 1;
+    for (size_t at = qp_num & mask; by_qp_num_[at].connection != nullptr; at = (at + 1) & mask)
+        if (by_qp_num_[at].qp_num == qp_num) return by_qp_num_[at].connection;
+    return nullptr;
+}
+
+}  // namespace tern

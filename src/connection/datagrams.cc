@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/datagrams.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "verbs/queue_pair.h"
+
+namespace tern {
+
+namespace {
+
+constexpr uint64_t kSendTag = uint64_t{1} << 32;
+
+}  // namespace
+
+std::unique_ptr<Datagrams> Datagrams::create(const verbs::Device& device, const verbs::Port& port,
+                                             ibv_comp_channel* channel, std::string& why) {
+    std::unique_ptr<Datagrams> datagrams(new Datagrams(port));
+    if (datagrams->open(device, channel)) return datagrams;
+    why = std::string("cannot set up the datagram queue pair: ") + strerror(errno);
+    return nullptr;
+}
+
+bool Datagrams::open(const verbs::Device& device, ibv_comp_channel* channel) {
+    memory_ = verbs::RegisteredMemory(device.pd.get(),
+                                      size_t{kReceives} * kReceiveSize + size_t{kSends} * Packet::kMaxSize,
+                                      IBV_ACCESS_LOCAL_WRITE);
+    if (!memory_) return false;
+    cq_.reset(ibv_create_cq(port_.context, kReceives + kSends, nullptr, channel, 0));
+    if (!cq_) return false;
+    ibv_qp_cap capacity{};
+    qp_ = verbs::create_queue_pair(device.pd.get(), IBV_QPT_UD, cq_.get(), nullptr,
+                                   {.sends = kSends, .receives = kReceives}, capacity);
+    if (!qp_) return false;
+    const int error = verbs::start_datagrams(qp_.get(), port_, kKey, 0);
+    if (error != 0) {
+        errno = error;
+        return false;
+    }
+    for (uint32_t slot = 0; slot < kReceives; ++slot)
+        if (!post_receive(slot)) return false;
+    return true;
+}
+
+bool Datagrams::post_receive(uint32_t slot) {
+    ibv_sge piece{.addr = reinterpret_cast<uint64_t>(receive_slot(slot)),
+                  .length = kReceiveSize,
+                  .lkey = memory_.lkey()};
+    ibv_recv_wr request{};
+    request.wr_id = slot;
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    return ibv_post_recv(qp_.get(), &request, &bad) == 0;
+}
+
+void Datagrams::send(const Packet& packet, const PortAddress& to, uint32_t to_qp_num) {
+    const auto free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
+    if (free_handle == handles_.end()) return;
+    const auto slot = static_cast<uint32_t>(free_handle - handles_.begin());
+    ibv_gid gid{};
+    std::copy(to.gid.begin(), to.gid.end(), gid.raw);
+    ibv_ah_attr address = port_.address_vector(to.lid, gid, to.has_gid);
+    free_handle->reset(ibv_create_ah(qp_->pd, &address));
+    if (!*free_handle) return;
+
+    const size_t size = packet.pack(std::span<std::byte, Packet::kMaxSize>(send_slot(slot), Packet::kMaxSize));
+    ibv_sge piece{.addr = reinterpret_cast<uint64_t>(send_slot(slot)),
+                  .length = static_cast<uint32_t>(size),
+                  .lkey = memory_.lkey()};
+    ibv_send_wr request{};
+    request.wr_id = kSendTag | slot;
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
+    request.wr.ud.ah = free_handle->get();
+    request.wr.ud.remote_qpn = to_qp_num;
+    request.wr.ud.remote_qkey = kKey;
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(qp_.get(), &request, &bad) != 0) free_handle->reset();
+}
+
+bool Datagrams::receive(Packet& packet) {
+    ibv_wc completion{};
+    while (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
+        const auto slot = static_cast<uint32_t>(completion.wr_id);
+        if ((completion.wr_id & kSendTag) != 0) {
+            handles_[slot].reset();
+            continue;
+        }
+        if (completion.status != IBV_WC_SUCCESS) continue;
+        const uint32_t size = completion.byte_len > kGrh ? completion.byte_len - kGrh : 0;
+        const auto unpacked = Packet::unpack({receive_slot(slot) + kGrh, size});
+        (void)post_receive(slot);
+        if (unpacked) {
+            packet = *unpacked;
+            return true;
+        }
+        ++malformed_;
+    }
+    return false;
+}
+
+}  // namespace tern

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+namespace tern {
+
+// Accounts for the send queue of one reliable connection. Work requests are numbered from 0, modulo 2^32;
+// a completion of number n completes all up to n. Data path, but for the waiters.
+class SendQueue {
+  public:
+    // What is to be done when a work request is complete.
+    struct Record {
+        uint32_t number = 0;
+        void* buffer = nullptr;  // send pool buffer to give back
+        void* cookie = nullptr;  // the user's, to be told
+    };
+
+    void open(uint32_t depth) {
+        depth_ = depth;
+        records_ = std::make_unique<Record[]>(depth);
+    }
+
+    uint32_t depth() const { return depth_; }
+    uint32_t room() const { return depth_ - (posted_ - completed_); }
+    bool idle() const { return posted_ == completed_; }
+    uint32_t outstanding() const { return posted_ - completed_; }
+    // The number that the next work request gets.
+    uint32_t next() const { return posted_; }
+
+    // Whether the next work request must be signaled so that room comes back in time.
+    bool signal_due() const { return posted_ - signaled_ >= depth_ / 4; }
+    // Whether everything posted will be reported by a completion.
+    bool covered() const { return signaled_ == posted_; }
+
+    // The next work request has been posted. `users`: its loss is the user's loss.
+    void posted(bool signaled, bool users) {
+        ++posted_;
+        if (signaled) signaled_ = posted_;
+        if (users) users_ = posted_;
+    }
+    // The work request posted last has something to do at its completion.
+    void record(void* buffer, void* cookie) {
+        records_[last_record_++ % depth_] = {posted_ - 1, buffer, cookie};
+    }
+
+    // Work request `number` and all before it are complete. Records then come off by take().
+    void complete(uint32_t number) {
+        if (static_cast<int32_t>(number + 1 - completed_) > 0) completed_ = number + 1;
+    }
+    bool take(Record& record) {
+        if (first_record_ == last_record_) return false;
+        record = records_[first_record_ % depth_];
+        if (static_cast<int32_t>(completed_ - record.number) <= 0) return false;
+        ++first_record_;
+        return true;
+    }
+
+    // Work request `number` has failed, and so have all after it.
+    void fail(uint32_t number) {
+        if (!failing_) failed_from_ = number;
+        failing_ = true;
+    }
+    // Something of the user's is among what has failed.
+    bool users_lost() const { return failing_ && static_cast<int32_t>(users_ - failed_from_) > 0; }
+    bool failing() const { return failing_; }
+
+    // Tells `cookie` when all posted so far is complete.
+    void wait(void* cookie) { waiters_.push_back({posted_, cookie}); }
+    bool take_waiter(void*& cookie) {
+        if (waiters_.empty() || static_cast<int32_t>(completed_ - waiters_.front().until) < 0) return false;
+        cookie = waiters_.front().cookie;
+        waiters_.pop_front();
+        return true;
+    }
+    bool has_waiters() const { return !waiters_.empty(); }
+
+  private:
+    struct Waiter {
+        uint32_t until;
+        void* cookie;
+    };
+
+    uint32_t depth_ = 0;
+    uint32_t posted_ = 0;
+    uint32_t completed_ = 0;
+    uint32_t signaled_ = 0;  // one after the last signaled
+    uint32_t users_ = 0;     // one after the last of the user's
+    uint32_t failed_from_ = 0;
+    bool failing_ = false;
+    uint32_t first_record_ = 0;
+    uint32_t last_record_ = 0;
+    std::unique_ptr<Record[]> records_;
+    std::deque<Waiter> waiters_;
+};
+
+}  // namespace tern

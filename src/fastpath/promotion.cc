@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fastpath/promotion.h"
+
+#include <algorithm>
+
+namespace tern {
+
+Promotion::Verdict Promotion::judge(const Peer& peer, Peer*& victim) {
+    if (peer.hot || limits_.most == 0 || messages_of(peer) < limits_.after) return Verdict::kStay;
+    if (hot_.size() < limits_.most) return Verdict::kPromote;
+    // Not at every message: looking for a victim is a walk.
+    if (messages_of(peer) % limits_.after != 0) return Verdict::kStay;
+    const auto least = std::min_element(hot_.begin(), hot_.end(), [this](const Peer* a, const Peer* b) {
+        return messages_of(*a) < messages_of(*b);
+    });
+    if (messages_of(**least) * 2 >= messages_of(peer)) return Verdict::kStay;
+    victim = *least;
+    return Verdict::kReplace;
+}
+
+void Promotion::demoted(Peer& peer) {
+    peer.hot = false;
+    std::erase(hot_, &peer);
+}
+
+}  // namespace tern

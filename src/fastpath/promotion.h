@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tern {
+
+// Decides which senders get a block: those that talk. Time is counted in messages received, so that it stands
+// still when nothing happens. A window is a number of messages; in every window
+//   - a cold peer that has sent `after` messages is promoted if there is room,
+//   - otherwise it takes the place of the hot peer that has sent the least, if that is half as much,
+//   - at the end, hot peers that have sent fewer than `keep` are demoted.
+// Data path, but for the ends of windows.
+class Promotion {
+  public:
+    struct Limits {
+        uint32_t after = 16;
+        uint32_t most = 32;
+        uint32_t window = 4096;
+        uint32_t keep = 16;
+    };
+
+    // What is remembered of one peer; part of its channel.
+    struct Peer {
+        uint32_t window = 0;    // the window that `messages` belongs to
+        uint32_t messages = 0;  // received in it
+        bool hot = false;       // holds a block or has been granted one
+    };
+
+    enum class Verdict : uint8_t { kStay, kPromote, kReplace };
+
+    explicit Promotion(const Limits& limits) : limits_(limits) {}
+
+    // A message has come from `peer`. True if the window ends with it: call sweep().
+    bool count(Peer& peer) {
+        if (peer.window != window_) {
+            peer.window = window_;
+            peer.messages = 0;
+        }
+        ++peer.messages;
+        return ++messages_ >= limits_.window;
+    }
+
+    // What to do about a cold peer after count(). kReplace: `victim` is to be demoted; promotion follows when its
+    // block is back.
+    Verdict judge(const Peer& peer, Peer*& victim);
+
+    void promoted(Peer& peer) {
+        peer.hot = true;
+        hot_.push_back(&peer);
+    }
+    // The block is back, or the peer gone.
+    void demoted(Peer& peer);
+
+    // Ends the window; calls demote(peer) for each hot peer that is to be demoted.
+    template <class Demote>
+    void sweep(Demote&& demote) {
+        for (Peer* peer : hot_)
+            if (messages_of(*peer) < limits_.keep) demote(*peer);
+        ++window_;
+        messages_ = 0;
+    }
+
+    uint32_t hot() const { return static_cast<uint32_t>(hot_.size()); }
+
+  private:
+    uint32_t messages_of(const Peer& peer) const { return peer.window == window_ ? peer.messages : 0; }
+
+    Limits limits_;
+    uint32_t window_ = 1;
+    uint32_t messages_ = 0;
+    std::vector<Peer*> hot_;
+};
+
+}  // namespace tern

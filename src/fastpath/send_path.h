@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "fastpath/block_writer.h"
+#include "fastpath/control.h"
+#include "fastpath/word.h"
+
+namespace tern {
+
+// The sending half of one direction: which way a frame goes, and the numbers that keep the order. A frame may
+// take either way at any time:
+//
+//   cold   a send into the shared receive queue
+//   hot    a write into the block that the receiver has granted
+//
+// Every word carries how many frames have gone the other way before it, so the receiver can tell the order.
+// One release ends a grant; it goes cold, and so is in order with all that the block has carried.
+class SendPath {
+  public:
+    enum class Route : uint8_t { kCold, kBlock, kStall };
+
+    struct Choice {
+        Route route = Route::kCold;
+        BlockWriter::Plan plan;
+    };
+
+    // How a payload of `length` goes now. kStall: it would fit the block, but the receiver has not freed enough.
+    Choice choose(uint32_t length) const {
+        Choice choice;
+        if (!hot_ || length > largest_) return choice;
+        choice.plan = writer_.plan(length);
+        choice.route = choice.plan.fits ? Route::kBlock : Route::kStall;
+        return choice;
+    }
+
+    Word block_word(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
+        return {kind, id, length, credit, cold_};
+    }
+    Word cold_word(FrameKind kind, uint32_t id, uint32_t length, uint16_t credit) const {
+        return {kind, id, length, credit, hot_count_};
+    }
+
+    // The frame has been posted.
+    void sent_block(const BlockWriter::Plan& plan) {
+        writer_.commit(plan);
+        ++hot_count_;
+    }
+    void sent_cold() { ++cold_; }
+
+    // From the receiver, in order. False: the peer breaks the protocol.
+    bool granted(const Grant& grant) {
+        if (hot_ || !grant.valid()) return false;
+        hot_ = true;
+        release_due_ = false;
+        most_ = std::min(grant.most, BlockWriter::kMaxBlock);
+        largest_ = BlockWriter::max_payload(grant.size);
+        stalls_ = 0;
+        misfits_ = 0;
+        wish_ = 0;
+        writer_.attach(grant.size);
+        return true;
+    }
+    // One may cross a release: it then has nothing to say.
+    void revoked() { release_due_ = hot_; }
+    bool credited(uint16_t units) { return !hot_ || writer_.credit(units); }
+
+    // The block was full, or the frame too long for it: reasons for a larger one. True if one is due now.
+    bool stalled() { return outgrown(++stalls_ >= kStallsToGrow, writer_.size() * 2); }
+    bool misfitted(uint32_t length) {
+        return hot_ && outgrown(++misfits_ >= kMisfitsToGrow, size_for(length));
+    }
+
+    // A release must be sent: the block is given back, with the size wished for the next.
+    bool release_due() const { return release_due_; }
+    Release release() const { return {.wish = wish_}; }
+    // It has been posted.
+    void released() {
+        hot_ = false;
+        release_due_ = false;
+    }
+
+    bool hot() const { return hot_; }
+    uint32_t block_size() const { return writer_.size(); }
+
+  private:
+    static constexpr uint32_t kStallsToGrow = 8;
+    static constexpr uint32_t kMisfitsToGrow = 4;
+
+    bool outgrown(bool enough, uint32_t size) {
+        if (!enough || !hot_ || release_due_ || writer_.size() >= most_) return false;
+        wish_ = std::min(size, most_);
+        if (wish_ <= writer_.size()) return false;
+        release_due_ = true;
+        return true;
+    }
+    static uint32_t size_for(uint32_t length) {
+        uint32_t size = BlockWriter::kMinBlock;
+        while (size < BlockWriter::kMaxBlock && BlockWriter::max_payload(size) < length) size *= 2;
+        return size;
+    }
+
+    bool hot_ = false;
+    bool release_due_ = false;
+    uint16_t hot_count_ = 0;  // frames sent through blocks, modulo 2^16
+    uint16_t cold_ = 0;       // frames sent cold, modulo 2^16
+    uint32_t largest_ = 0;    // payload the block takes
+    BlockWriter writer_;
+    uint32_t most_ = 0;
+    uint32_t stalls_ = 0;
+    uint32_t misfits_ = 0;
+    uint32_t wish_ = 0;
+};
+
+}  // namespace tern

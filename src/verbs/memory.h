@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "verbs/handles.h"
+
+namespace tern::verbs {
+
+// Zeroed, page-aligned memory of the transport's own, registered with the device for as long as it
+// lives. The mapping is shared: a child of fork() does not get the pages that the device writes to
+// taken away from its parent by copy-on-write.
+class RegisteredMemory {
+  public:
+    RegisteredMemory() = default;
+    // `access`: ibv_access_flags; never relaxed ordering. Check with operator bool; errno says why
+    // it failed.
+    RegisteredMemory(ibv_pd* pd, size_t size, int access);
+    ~RegisteredMemory();
+    RegisteredMemory(RegisteredMemory&& other) noexcept;
+    RegisteredMemory& operator=(RegisteredMemory&& other) noexcept;
+
+    explicit operator bool() const { return region_ != nullptr; }
+    std::byte* data() const { return data_; }
+    size_t size() const { return size_; }
+    uint32_t lkey() const { return region_->lkey; }
+    uint32_t rkey() const { return region_->rkey; }
+
+  private:
+    std::byte* data_ = nullptr;
+    size_t size_ = 0;
+    MemoryRegion region_;
+};
+
+}  // namespace tern::verbs

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/port.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace tern::verbs {
+
+namespace {
+
+struct DeviceList {
+    int count = 0;
+    ibv_device** devices = ibv_get_device_list(&count);
+    DeviceList() = default;
+    DeviceList(const DeviceList&) = delete;
+    DeviceList& operator=(const DeviceList&) = delete;
+    ~DeviceList() {
+        if (devices != nullptr) ibv_free_device_list(devices);
+    }
+};
+
+bool is_zero(const ibv_gid& gid) {
+    return std::all_of(std::begin(gid.raw), std::end(gid.raw),
+                       [](uint8_t byte) { return byte == 0; });
+}
+
+// On Ethernet the first RoCE v2 entry with an IPv4 or routable address is what fabrics route; the
+// first entry that is set will do otherwise.
+std::optional<uint8_t> choose_gid(ibv_context* context, uint8_t port,
+                                  const ibv_port_attr& attributes, bool ethernet) {
+    std::optional<uint8_t> first;
+    const int entries = std::min(attributes.gid_tbl_len, 256);
+    for (int i = 0; i < entries; ++i) {
+        ibv_gid gid{};
+        if (ibv_query_gid(context, port, i, &gid) != 0 || is_zero(gid)) continue;
+        if (!first) first = static_cast<uint8_t>(i);
+        if (!ethernet) break;
+        ibv_gid_entry entry{};
+        if (ibv_query_gid_ex(context, port, static_cast<uint32_t>(i), &entry, 0) == 0 &&
+            entry.gid_type == IBV_GID_TYPE_ROCE_V2)
+            return static_cast<uint8_t>(i);
+    }
+    return first;
+}
+
+std::optional<uint16_t> find_pkey(ibv_context* context, uint8_t port,
+                                  const ibv_port_attr& attributes, int wanted, uint16_t& value) {
+    for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
+        __be16 pkey = 0;
+        if (ibv_query_pkey(context, port, i, &pkey) != 0) continue;
+        value = be16toh(pkey);
+        if ((value & 0x7fff) == 0) continue;
+        // A limited member cannot talk to another one; full membership is taken unless asked for by
+        // value.
+        if (wanted < 0 ? (value & 0x8000) != 0 : (value & 0x7fff) == (wanted & 0x7fff))
+            return static_cast<uint16_t>(i);
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> device_names() {
+    const DeviceList list;
+    std::vector<std::string> names;
+    for (int i = 0; i < list.count; ++i) names.emplace_back(ibv_get_device_name(list.devices[i]));
+    return names;
+}
+
+std::optional<Device> open_device(const std::string& name) {
+    const DeviceList list;
+    for (int i = 0; i < list.count; ++i) {
+        if (name != ibv_get_device_name(list.devices[i])) continue;
+        Device device;
+        device.context.reset(ibv_open_device(list.devices[i]));
+        if (!device.context) return std::nullopt;
+        const int error = ibv_query_device(device.context.get(), &device.attributes);
+        if (error != 0) {
+            errno = error;
+            return std::nullopt;
+        }
+        device.pd.reset(ibv_alloc_pd(device.context.get()));
+        if (!device.pd) return std::nullopt;
+        return device;
+    }
+    errno = ENODEV;
+    return std::nullopt;
+}
+
+std::string Device::unusable(uint8_t port) const {
+    ibv_port_attr attributes_of_port{};
+    if (ibv_query_port(context.get(), port, &attributes_of_port) != 0)
+        return "it cannot be queried";
+    if (attributes_of_port.state != IBV_PORT_ACTIVE)
+        return std::string("it is ") + ibv_port_state_str(attributes_of_port.state);
+    if (attributes.max_srq <= 0) return "the device has no shared receive queues";
+    return {};
+}
+
+std::vector<uint8_t> Device::active_ports() const {
+    std::vector<uint8_t> ports;
+    for (unsigned port = 1; port <= attributes.phys_port_cnt; ++port)
+        if (unusable(static_cast<uint8_t>(port)).empty())
+            ports.push_back(static_cast<uint8_t>(port));
+    return ports;
+}
+
+ibv_ah_attr Port::address_vector(uint16_t lid, const ibv_gid& to, bool to_has_gid) const {
+    ibv_ah_attr address{};
+    address.dlid = lid;
+    address.sl = service_level;
+    address.port_num = number;
+    if ((global || ethernet) && to_has_gid) {
+        address.is_global = 1;
+        address.grh.dgid = to;
+        address.grh.sgid_index = gid_index;
+        address.grh.hop_limit = 64;
+        address.grh.traffic_class = traffic_class;
+    }
+    return address;
+}
+
+double Port::bandwidth() const {
+    double lane = 0;  // Gbit/s
+    switch (attributes.active_speed) {
+        case 1:
+            lane = 2;
+            break;  // SDR, 8b/10b
+        case 2:
+            lane = 4;
+            break;  // DDR
+        case 4:
+            lane = 8;
+            break;  // QDR
+        case 8:
+            lane = 10 * 64 / 66.;
+            break;  // FDR10
+        case 16:
+            lane = 14.0625 * 64 / 66;
+            break;
+        case 32:
+            lane = 25.78125 * 64 / 66;
+            break;
+        case 64:
+            lane = 50;
+            break;  // HDR
+        case 128:
+            lane = 100;
+            break;  // NDR
+        default:
+            lane = 2;
+            break;
+    }
+    static constexpr int kWidths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+    int lanes = 1;
+    for (const auto& [code, count] : kWidths)
+        if (attributes.active_width == code) lanes = count;
+    return lane * lanes * 1e9 / 8;
+}
+
+std::optional<Port> open_port(const Device& device, uint8_t number, const PortSettings& settings,
+                              std::string& why) {
+    Port port;
+    port.context = device.context.get();
+    port.number = number;
+    if (ibv_query_port(port.context, number, &port.attributes) != 0) {
+        why = "the port cannot be queried";
+        return std::nullopt;
+    }
+    port.ethernet = port.attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+    if (settings.gid_index >= port.attributes.gid_tbl_len) {
+        why = "GID_INDEX " + std::to_string(settings.gid_index) + " is not below " +
+              std::to_string(port.attributes.gid_tbl_len) + ", the size of the GID table";
+        return std::nullopt;
+    }
+    port.global = settings.global >= 0
+                      ? settings.global != 0
+                      : port.ethernet || settings.gid_index >= 0 || port.attributes.lid == 0;
+    const auto gid_index = settings.gid_index >= 0
+                               ? std::optional<uint8_t>(static_cast<uint8_t>(settings.gid_index))
+                               : choose_gid(port.context, number, port.attributes, port.ethernet);
+    if (gid_index) {
+        port.gid_index = *gid_index;
+        if (ibv_query_gid(port.context, number, *gid_index, &port.gid) != 0) port.gid = {};
+    }
+    if (port.ethernet && settings.global == 0) {
+        why = "IS_GLOBAL=n does not work on Ethernet";
+        return std::nullopt;
+    }
+    if (port.global && is_zero(port.gid)) {
+        why =
+            "the GID table has no address; set GID_INDEX to an entry that is set, or configure one";
+        return std::nullopt;
+    }
+    const auto pkey_index =
+        find_pkey(port.context, number, port.attributes, settings.pkey, port.pkey);
+    if (!pkey_index) {
+        why = settings.pkey < 0 ? "there is no partition of full membership"
+                                : "the partition PKEY asks for is not there";
+        return std::nullopt;
+    }
+    port.pkey_index = *pkey_index;
+    port.traffic_class = settings.traffic_class;
+    port.service_level = settings.service_level;
+    port.mtu = port.attributes.active_mtu;
+    if (settings.path_mtu != 0) port.mtu = std::min(port.mtu, settings.path_mtu);
+    return port;
+}
+
+}  // namespace tern::verbs

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/queue_pair.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tern::verbs {
+
+uint8_t timeout_code(double seconds) {
+    const double steps = std::max(seconds, 0.) / 4.096e-6;
+    return steps <= 2 ? 1 : static_cast<uint8_t>(std::min(std::ceil(std::log2(steps)), 31.));
+}
+
+uint8_t rnr_timer_code(double seconds) {
+    // Milliseconds of the codes 1 .. 31 (InfiniBand specification, table of the RNR NAK timer
+    // field).
+    static constexpr double kTimes[] = {.01,   .02,   .03,    .04,    .06,    .08,    .12,   .16,
+                                        .24,   .32,   .48,    .64,    .96,    1.28,   1.92,  2.56,
+                                        3.84,  5.12,  7.68,   10.24,  15.36,  20.48,  30.72, 40.96,
+                                        61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52};
+    const auto* time = std::lower_bound(std::begin(kTimes), std::end(kTimes), seconds * 1e3);
+    return static_cast<uint8_t>(std::min<size_t>(static_cast<size_t>(time - kTimes), 30) + 1);
+}
+
+QueuePair create_queue_pair(ibv_pd* pd, ibv_qp_type type, ibv_cq* cq, ibv_srq* srq,
+                            const QueueSizes& sizes, ibv_qp_cap& capacity) {
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = cq;
+    attributes.recv_cq = cq;
+    attributes.srq = srq;
+    attributes.cap.max_send_wr = sizes.sends;
+    attributes.cap.max_recv_wr = sizes.receives;
+    attributes.cap.max_send_sge = sizes.pieces;
+    attributes.cap.max_recv_sge = 1;
+    attributes.cap.max_inline_data = sizes.inline_bytes;
+    attributes.qp_type = type;
+    QueuePair qp(ibv_create_qp(pd, &attributes));
+    capacity = attributes.cap;
+    return qp;
+}
+
+int start_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.pkey_index = port.pkey_index;
+    attributes.port_num = port.number;
+    attributes.qkey = qkey;
+    int error = ibv_modify_qp(qp, &attributes,
+                              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    if (error != 0) return error;
+    attributes = {};
+    attributes.qp_state = IBV_QPS_RTR;
+    error = ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+    if (error != 0) return error;
+    attributes.qp_state = IBV_QPS_RTS;
+    attributes.sq_psn = psn;
+    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+int init_reliable(ibv_qp* qp, const Port& port) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.pkey_index = port.pkey_index;
+    attributes.port_num = port.number;
+    attributes.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    return ibv_modify_qp(qp, &attributes,
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
+                     const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
+                     uint32_t own_psn, ibv_mtu mtu) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RTR;
+    attributes.ah_attr = to;
+    attributes.path_mtu = std::min(port.mtu, mtu);
+    attributes.dest_qp_num = peer_qp_num;
+    attributes.rq_psn = peer_psn;
+    attributes.max_dest_rd_atomic = 1;
+    attributes.min_rnr_timer = retry.rnr_timer;
+    const int error =
+        ibv_modify_qp(qp, &attributes,
+                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (error != 0) return error;
+    attributes = {};
+    attributes.qp_state = IBV_QPS_RTS;
+    attributes.timeout = retry.timeout;
+    attributes.retry_cnt = retry.retries;
+    attributes.rnr_retry = retry.rnr_retries;
+    attributes.sq_psn = own_psn;
+    attributes.max_rd_atomic = 1;
+    return ibv_modify_qp(qp, &attributes,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int to_error(ibv_qp* qp) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_ERR;
+    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+}
+
+bool writes_in_order(ibv_qp* qp) {
+    // Asked by name: libraries before rdma-core 42 do not have it, and then nothing is promised.
+    using Query = int (*)(ibv_qp*, ibv_wr_opcode, uint32_t);
+    static const auto query =
+        reinterpret_cast<Query>(dlsym(RTLD_DEFAULT, "ibv_query_qp_data_in_order"));
+    return query != nullptr && query(qp, IBV_WR_RDMA_WRITE, 0) != 0;
+}
+
+}  // namespace tern::verbs
