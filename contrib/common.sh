@@ -48,6 +48,7 @@ build() {
     say "building in $folder"
     [ ! -e Makefile ] || die "the source tree itself is configured; run make distclean first"
     mkdir -p m4 "$folder"
+    contrib/fetch-ucx-headers.sh
     [ configure -nt configure.ac ] || autoreconf -i
     (cd "$folder" && "$source_dir/configure" --quiet "$@" && make -s -j"$(nproc)")
 }

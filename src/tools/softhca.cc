@@ -11,7 +11,7 @@
 #include "settings.h"
 
 #ifdef HAVE_CONFIG_H
-#include "config.h"
+#include "tern_config.h"
 #endif
 #ifndef PACKAGE_VERSION
 #define PACKAGE_VERSION "unknown"

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The private headers of UCX, which are C and made for UCX's own sources. Files of src/uct include
+// this and no header of UCX themselves.
+#pragma once
+
+#ifndef HAVE_CONFIG_H
+#error \
+    "UCX's headers need HAVE_CONFIG_H, or they do not read the configuration of the installed UCX"
+#endif
+
+// Standard headers that UCX's include must not come inside extern "C".
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+extern "C" {
+#include <ucs/async/async.h>
+#include <ucs/config/parser.h>
+#include <ucs/datastruct/arbiter.h>
+#include <ucs/debug/log.h>
+#include <ucs/memory/memtype_cache.h>
+#include <ucs/sys/math.h>
+#include <ucs/sys/module.h>
+#include <ucs/sys/string.h>
+#include <ucs/time/time.h>
+#include <ucs/type/class.h>
+#include <ucs/vfs/base/vfs_obj.h>
+#include <uct/api/uct.h>
+#include <uct/api/v2/uct_v2.h>
+#include <uct/base/uct_component.h>
+#include <uct/base/uct_iface.h>
+#include <uct/base/uct_log.h>
+#include <uct/base/uct_md.h>
+#include <uct/base/uct_worker.h>
+#include <ucs/datastruct/mpool.inl>
+#include <uct/base/uct_iov.inl>
+}
+
+#ifndef UCX_CONFIG_H
+#error "UCX's headers have read a config.h that is not UCX's"
+#endif
