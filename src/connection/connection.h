@@ -24,24 +24,25 @@ enum class Status : uint8_t {
 
 // One reliable connection to a peer interface, in either direction, whoever of the two began it.
 struct Connection {
-    Connection(uint32_t index, const PeerAddress& peer, const Handshake& handshake)
-        : index(index), peer(peer), handshake(handshake) {}
+    Connection(uint32_t own_index, const PeerAddress& peer_address, const Handshake& fresh)
+        : index(own_index), peer(peer_address), handshake(fresh) {}
     virtual ~Connection() = default;
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
     bool up() const { return handshake.state() == Handshake::State::kUp; }
 
-    uint32_t index;   // in the connector's table; part of every work request's id
+    uint32_t index;    // in the connector's table; part of every work request's id
     uint64_t tag = 0;  // index and generation, in the place that work request ids have them
     PeerAddress peer;
     verbs::QueuePair qp;
     SendQueue sends;
     Handshake handshake;
-    bool failed = false;   // out of the peer table; waits for its last completions
+    bool failed = false;          // out of the peer table; waits for its last completions
     Status status = Status::kOk;  // why it has failed, with the text for the log
     std::string why;
-    bool closing = false;  // to be disconnected as soon as nothing is outstanding
+    bool established = false;  // was up once
+    bool closing = false;      // to be disconnected as soon as nothing is outstanding
 };
 
 }  // namespace tern

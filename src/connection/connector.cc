@@ -8,9 +8,9 @@
 
 namespace tern {
 
-Connector::Connector(const verbs::Device& device, const verbs::Port& port, const ConnectorSettings& settings,
-                     std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq, const PeerAddress& self,
-                     ConnectorOwner& owner)
+Connector::Connector(const verbs::Device& device, const verbs::Port& port,
+                     const ConnectorSettings& settings, std::unique_ptr<Datagrams> datagrams,
+                     ibv_cq* cq, ibv_srq* srq, const PeerAddress& self, ConnectorOwner& owner)
     : pd_(device.pd.get()),
       port_(port),
       settings_(settings),
@@ -26,8 +26,9 @@ Connector::~Connector() {
     for (const auto& connection : table_) {
         if (!connection || connection->failed) continue;
         const auto actions = connection->handshake.abandon();
-        if (actions.send)
-            datagrams_->send(actions.packet, connection->peer.port, connection->peer.interface.qp_num);
+        if (!actions.send) continue;
+        datagrams_->send(actions.packet, connection->peer.port, connection->peer.interface.qp_num);
+        datagrams_->complete_sends();
     }
 }
 
@@ -47,7 +48,8 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
     };
     if (free_.empty() && table_.size() == work_request_id::kMaxConnections)
         return refuse("too many connections", ENOMEM);
-    if (!owner_.reserve_completions((live_ + 1 + static_cast<uint32_t>(over_.size())) * settings_.queues.sends))
+    if (!owner_.reserve_completions((live_ + 1 + static_cast<uint32_t>(over_.size())) *
+                                    settings_.queues.sends))
         return refuse("the completion queue cannot grow", errno);
     ibv_qp_cap capacity{};
     auto qp = verbs::create_queue_pair(pd_, IBV_QPT_RC, cq_, srq_, settings_.queues, capacity);
@@ -68,7 +70,8 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
                              .psn = next_token_ * 0x9e3779b1u >> 8,
                              .mtu = static_cast<uint8_t>(port_.mtu),
                              .version = 1};
-    table_[index] = owner_.make_connection(index, peer, Handshake(next_token_++, self_, peer, local, settings_.times));
+    table_[index] = owner_.make_connection(
+        index, peer, Handshake(next_token_++, self_, peer, local, settings_.times));
     Connection& connection = *table_[index];
     connection.tag = work_request_id::connection_tag(index, ++generation_);
     connection.sends.open(settings_.queues.sends);
@@ -89,7 +92,8 @@ unsigned Connector::progress() {
 }
 
 void Connector::handle(const Packet& packet) {
-    if (packet.to != self_.interface) return;  // meant for whoever had this queue pair number before
+    if (packet.to != self_.interface)
+        return;  // meant for whoever had this queue pair number before
     switch (packet.type) {
         case PacketType::kPing: {
             Packet alive;
@@ -102,7 +106,8 @@ void Connector::handle(const Packet& packet) {
         case PacketType::kAlive:
             std::erase_if(probes_, [&](const Probe& probe) { return probe.peer == packet.from; });
             return;
-        default: break;
+        default:
+            break;
     }
     const auto known = peers_.find(packet.from);
     if (known != peers_.end()) {
@@ -119,13 +124,19 @@ void Connector::handle(const Packet& packet) {
     }
     std::string why;
     Connection* connection = begin(packet.from, why);
-    if (connection != nullptr) act(*connection, connection->handshake.receive(packet, owner_.now()));
+    if (connection != nullptr)
+        act(*connection, connection->handshake.receive(packet, owner_.now()));
 }
 
 void Connector::act(Connection& connection, const Handshake::Actions& actions) {
     if (actions.connect_qp && !connect_qp(connection)) return;
-    if (actions.send) datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
-    if (actions.established) owner_.established(connection);
+    if (actions.send)
+        datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
+    if (actions.established) {
+        connection.established = true;
+        owner_.established(connection);
+        finish_if_idle(connection);
+    }
     if (actions.drain) {
         owner_.drain(connection);
         finish_if_idle(connection);
@@ -145,12 +156,15 @@ bool Connector::connect_qp(Connection& connection) {
     const QpParameters& peer = connection.handshake.peer();
     ibv_gid gid{};
     std::copy(connection.peer.port.gid.begin(), connection.peer.port.gid.end(), gid.raw);
-    const ibv_ah_attr to = port_.address_vector(connection.peer.port.lid, gid, connection.peer.port.has_gid);
+    const ibv_ah_attr to =
+        port_.address_vector(connection.peer.port.lid, gid, connection.peer.port.has_gid);
     const uint32_t own_psn = connection.handshake.local().psn;
-    const int error = verbs::connect_reliable(connection.qp.get(), port_, settings_.retry, to, peer.qp_num, peer.psn,
-                                              own_psn, static_cast<ibv_mtu>(peer.mtu));
+    const int error =
+        verbs::connect_reliable(connection.qp.get(), port_, settings_.retry, to, peer.qp_num,
+                                peer.psn, own_psn, static_cast<ibv_mtu>(peer.mtu));
     if (error == 0) return true;
-    fail(connection, Status::kDevice, std::string("cannot connect the queue pair: ") + strerror(error));
+    fail(connection, Status::kDevice,
+         std::string("cannot connect the queue pair: ") + strerror(error));
     return false;
 }
 
@@ -177,12 +191,13 @@ void Connector::finish_if_idle(Connection& connection) {
 void Connector::fail(Connection& connection, Status status, const std::string& why) {
     if (connection.failed) return;
     const auto actions = connection.handshake.abandon();
-    if (actions.send) datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
+    if (actions.send)
+        datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
     close(connection, status, why);
 }
 
-// No more is sent. What the send queue holds comes back, in order, as complete or as flushed; a last work
-// request marks the end, since those that are complete but were not signaled say nothing.
+// No more is sent. What the send queue holds comes back, in order, as complete or as flushed; a
+// last work request marks the end, since those that are complete but were not signaled say nothing.
 void Connector::close(Connection& connection, Status status, const std::string& why) {
     connection.failed = true;
     connection.status = status;
@@ -205,8 +220,9 @@ void Connector::reap() {
             continue;
         }
         // A peer that has gone is no error to a user who has lost nothing by it.
-        if (connection->status == Status::kConnectionReset && !connection->sends.users_lost())
-            connection->status = Status::kOk;
+        const bool gone = connection->status == Status::kConnectionReset ||
+                          (connection->status == Status::kTimedOut && connection->established);
+        if (gone && !connection->sends.users_lost()) connection->status = Status::kOk;
         owner_.closed(*connection, connection->status, connection->why);
         free_.push_back(connection->index);
         table_[connection->index].reset();

@@ -44,23 +44,24 @@ class ConnectorOwner {
     ~ConnectorOwner() = default;
 };
 
-// The peer table of an interface: finds connections, makes them through the handshake, and ends them.
-// Control path, except find().
+// The peer table of an interface: finds connections, makes them through the handshake, and ends
+// them. Control path, except find().
 class Connector {
   public:
     // `cq` and `srq` serve every connection.
-    Connector(const verbs::Device& device, const verbs::Port& port, const ConnectorSettings& settings,
-              std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq, const PeerAddress& self,
-              ConnectorOwner& owner);
+    Connector(const verbs::Device& device, const verbs::Port& port,
+              const ConnectorSettings& settings, std::unique_ptr<Datagrams> datagrams, ibv_cq* cq,
+              ibv_srq* srq, const PeerAddress& self, ConnectorOwner& owner);
     // Ends all connections at once; the peers are told.
     ~Connector();
     Connector(const Connector&) = delete;
     Connector& operator=(const Connector&) = delete;
 
-    // The connection to `peer`, which is begun if there is none. Null if the device refuses; `why` says what.
+    // The connection to `peer`, which is begun if there is none. Null if the device refuses; `why`
+    // says what.
     Connection* connect(const PeerAddress& peer, std::string& why);
-    // Asks whether an interface is alive, without connecting. Only its silence is told, by take_silent. One probe
-    // for a cookie at a time; further ones are part of it.
+    // Asks whether an interface is alive, without connecting. Only its silence is told, by
+    // take_silent. One probe for a cookie at a time; further ones are part of it.
     void probe(const PeerAddress& peer, void* cookie);
     bool take_silent(void*& cookie);
     void forget_probe(void* cookie);
@@ -70,7 +71,8 @@ class Connector {
     // When progress() is needed even if nothing comes, in nanoseconds; UINT64_MAX if not.
     uint64_t deadline() const { return deadline_; }
 
-    // Ends a connection: in good order as soon as nothing is outstanding, or at once because it has failed.
+    // Ends a connection: in good order as soon as nothing is outstanding, or at once because it has
+    // failed.
     void disconnect(Connection& connection);
     void fail(Connection& connection, Status status, const std::string& why);
     // Data has come over a connection.
@@ -91,7 +93,8 @@ class Connector {
     Connection* find_send(uint64_t id) const {
         const uint32_t index = work_request_id::index(id);
         Connection* connection = index < table_.size() ? table_[index].get() : nullptr;
-        return connection != nullptr && connection->tag == work_request_id::tag(id) ? connection : nullptr;
+        return connection != nullptr && connection->tag == work_request_id::tag(id) ? connection
+                                                                                    : nullptr;
     }
 
     Datagrams& datagrams() { return *datagrams_; }

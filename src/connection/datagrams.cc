@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "verbs/queue_pair.h"
@@ -24,9 +25,9 @@ std::unique_ptr<Datagrams> Datagrams::create(const verbs::Device& device, const 
 }
 
 bool Datagrams::open(const verbs::Device& device, ibv_comp_channel* channel) {
-    memory_ = verbs::RegisteredMemory(device.pd.get(),
-                                      size_t{kReceives} * kReceiveSize + size_t{kSends} * Packet::kMaxSize,
-                                      IBV_ACCESS_LOCAL_WRITE);
+    memory_ = verbs::RegisteredMemory(
+        device.pd.get(), size_t{kReceives} * kReceiveSize + size_t{kSends} * Packet::kMaxSize,
+        IBV_ACCESS_LOCAL_WRITE);
     if (!memory_) return false;
     cq_.reset(ibv_create_cq(port_.context, kReceives + kSends, nullptr, channel, 0));
     if (!cq_) return false;
@@ -66,7 +67,8 @@ void Datagrams::send(const Packet& packet, const PortAddress& to, uint32_t to_qp
     free_handle->reset(ibv_create_ah(qp_->pd, &address));
     if (!*free_handle) return;
 
-    const size_t size = packet.pack(std::span<std::byte, Packet::kMaxSize>(send_slot(slot), Packet::kMaxSize));
+    const size_t size =
+        packet.pack(std::span<std::byte, Packet::kMaxSize>(send_slot(slot), Packet::kMaxSize));
     ibv_sge piece{.addr = reinterpret_cast<uint64_t>(send_slot(slot)),
                   .length = static_cast<uint32_t>(size),
                   .lkey = memory_.lkey()};
@@ -81,6 +83,16 @@ void Datagrams::send(const Packet& packet, const PortAddress& to, uint32_t to_qp
     request.wr.ud.remote_qkey = kKey;
     ibv_send_wr* bad = nullptr;
     if (ibv_post_send(qp_.get(), &request, &bad) != 0) free_handle->reset();
+}
+
+void Datagrams::complete_sends() {
+    const auto under_way = [this] {
+        return std::any_of(handles_.begin(), handles_.end(),
+                           [](const auto& handle) { return handle != nullptr; });
+    };
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+    Packet dropped;
+    while (under_way() && std::chrono::steady_clock::now() < limit) (void)receive(dropped);
 }
 
 bool Datagrams::receive(Packet& packet) {

@@ -17,7 +17,8 @@ namespace tern {
 // The unreliable datagram queue pair that an interface makes its connections through. Control path.
 class Datagrams {
   public:
-    // Completions go to a queue of its own, on `channel` if one is given. Null on failure, `why` says why.
+    // Completions go to a queue of its own, on `channel` if one is given. Null on failure, `why`
+    // says why.
     static std::unique_ptr<Datagrams> create(const verbs::Device& device, const verbs::Port& port,
                                              ibv_comp_channel* channel, std::string& why);
 
@@ -27,7 +28,11 @@ class Datagrams {
 
     // Sends a packet, or drops it if there is no room: whoever needs an answer repeats it.
     void send(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
-    // Takes the next packet that has come. False if there is none. Malformed ones are counted and skipped.
+    // Waits, for a few milliseconds at most, until what was sent has left. Drops what comes in
+    // meanwhile.
+    void complete_sends();
+    // Takes the next packet that has come. False if there is none. Malformed ones are counted and
+    // skipped.
     bool receive(Packet& packet);
     uint64_t malformed() const { return malformed_; }
 

@@ -43,7 +43,7 @@ Handshake::Actions Handshake::connect(uint64_t now) {
 
 Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
     if (state_ == State::kClosed) return {};
-    if (packet.type == PacketType::kConnect && peer_token_ != 0 &&
+    if (packet.type == PacketType::kConnect && state_ > State::kReady &&
         newer(packet.token, peer_token_)) {
         // The peer has but one connection to this side at a time: the one known here is over.
         Actions actions;
@@ -65,26 +65,28 @@ Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
 
 Handshake::Actions Handshake::receive_connect(const Packet& packet, uint64_t now) {
     Actions actions;
-    const bool stale = packet.peer_token != 0 && packet.peer_token != token_;
-    if (stale || (peer_token_ != 0 && packet.token != peer_token_)) {
+    // As long as nothing was sent this side follows the peer from one attempt to the next. It keeps
+    // its own token: two sides that each answered a new token with one more would never meet.
+    const bool unknown =
+        state_ <= State::kReady && (peer_token_ == 0 || newer(packet.token, peer_token_));
+    if ((packet.peer_token != 0 && packet.peer_token != token_) ||
+        (packet.token != peer_token_ && !unknown)) {
         if (const auto answer = answer_stray(packet, self_)) {
             actions.send = true;
             actions.packet = *answer;
         }
         return actions;
     }
-    if (state_ != State::kConnecting && state_ != State::kReady && state_ != State::kUp)
-        return actions;
+    if (state_ > State::kUp) return actions;
 
-    bool answer = !packet.knows_ready;
-    if (state_ == State::kConnecting) {
+    if (unknown) {
         peer_token_ = packet.token;
         peer_qp_ = packet.qp;
         state_ = State::kReady;
         start(now, times_.connect_limit);
         actions.connect_qp = true;
-        answer = true;
     }
+    const bool answer = unknown || !packet.knows_ready;
     if (state_ == State::kReady && packet.ready) {
         state_ = State::kUp;
         actions.established = true;

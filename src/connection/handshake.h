@@ -35,7 +35,8 @@ class Handshake {
 
     // What the owner must do after an input, in this order.
     struct Actions {
-        bool connect_qp = false;   // connect the own queue pair to peer()
+        bool connect_qp = false;   // connect the own queue pair to peer(); if it is connected
+                                   // already (to an attempt the peer has given up), reset it first
         bool send = false;         // send `packet`
         bool established = false;  // kUp reached: start what waits
         bool drain = false;   // kDraining reached: let what is outstanding finish, then drained()

@@ -7,8 +7,8 @@
 
 namespace tern {
 
-// Accounts for the send queue of one reliable connection. Work requests are numbered from 0, modulo 2^32;
-// a completion of number n completes all up to n. Data path, but for the waiters.
+// Accounts for the send queue of one reliable connection. Work requests are numbered from 0, modulo
+// 2^32; a completion of number n completes all up to n. Data path, but for the waiters.
 class SendQueue {
   public:
     // What is to be done when a work request is complete.
@@ -70,7 +70,8 @@ class SendQueue {
     // Tells `cookie` when all posted so far is complete.
     void wait(void* cookie) { waiters_.push_back({posted_, cookie}); }
     bool take_waiter(void*& cookie) {
-        if (waiters_.empty() || static_cast<int32_t>(completed_ - waiters_.front().until) < 0) return false;
+        if (waiters_.empty() || static_cast<int32_t>(completed_ - waiters_.front().until) < 0)
+            return false;
         cookie = waiters_.front().cookie;
         waiters_.pop_front();
         return true;

@@ -8,7 +8,8 @@ namespace tern {
 // What a work request's id says, so that its completion finds its way.
 //
 //   receive   bit 63 is 1; bits 0..31 the buffer's index
-//   send      bit 63 is 0; bits 52..62 generation and bits 32..51 index of the connection; bits 0..31 the number
+//   send      bit 63 is 0; bits 52..62 generation and bits 32..51 index of the connection; bits
+//   0..31 the number
 //             of the work request in its send queue
 //
 // The generation tells a late completion of a connection that is gone from one of its successor's.
@@ -20,11 +21,21 @@ inline constexpr uint32_t kMaxConnections = 1u << 20;
 constexpr uint64_t connection_tag(uint32_t index, uint32_t generation) {
     return uint64_t{generation & 0x7ff} << 52 | uint64_t{index} << 32;
 }
-constexpr uint64_t receive(uint32_t buffer) { return kReceive | buffer; }
-constexpr bool is_receive(uint64_t id) { return (id & kReceive) != 0; }
-constexpr uint32_t number(uint64_t id) { return static_cast<uint32_t>(id); }
-constexpr uint64_t tag(uint64_t id) { return id & ~uint64_t{0xffffffff}; }
-constexpr uint32_t index(uint64_t id) { return static_cast<uint32_t>(id >> 32) & (kMaxConnections - 1); }
+constexpr uint64_t receive(uint32_t buffer) {
+    return kReceive | buffer;
+}
+constexpr bool is_receive(uint64_t id) {
+    return (id & kReceive) != 0;
+}
+constexpr uint32_t number(uint64_t id) {
+    return static_cast<uint32_t>(id);
+}
+constexpr uint64_t tag(uint64_t id) {
+    return id & ~uint64_t{0xffffffff};
+}
+constexpr uint32_t index(uint64_t id) {
+    return static_cast<uint32_t>(id >> 32) & (kMaxConnections - 1);
+}
 
 }  // namespace work_request_id
 

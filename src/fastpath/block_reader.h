@@ -13,8 +13,10 @@ namespace tern {
 // The receiver's side of a block. The device writes frames into it while the reader looks; the tail
 // word of the next frame is what both meet at:
 //
-//   tail word   written by the device once the reader has freed its place; read with acquire, so that
-//               what lies below it is seen too. Devices write in ascending order: payload before tail.
+//   tail word   written by the device once the reader has freed its place; read with acquire, so
+//   that
+//               what lies below it is seen too. Devices write in ascending order: payload before
+//               tail.
 //   top word    zeroed by the reader (the only word it ever writes), before it frees that place.
 //
 // Everything read is checked against the block before it is used.
@@ -42,7 +44,8 @@ class BlockReader {
             if (!word.well_formed() || padded(word.length()) + Word::kUnit > size_ - Word::kUnit)
                 return Look::kMalformed;
             if (word.kind() != FrameKind::kWrap)
-                return padded(word.length()) + Word::kUnit > tail_ ? Look::kMalformed : Look::kFrame;
+                return padded(word.length()) + Word::kUnit > tail_ ? Look::kMalformed
+                                                                   : Look::kFrame;
             // A wrap at the top would wrap to itself.
             if (tail_ == size_ - Word::kUnit || word.length() != 0) return Look::kMalformed;
             free_to(0, tail_ + Word::kUnit);
@@ -74,8 +77,8 @@ class BlockReader {
         return reinterpret_cast<const uint64_t*>(base_ + offset);
     }
 
-    // Frees `bytes`; if the place freed includes the top word, which is where the writer's next round
-    // begins, that word is zeroed first.
+    // Frees `bytes`; if the place freed includes the top word, which is where the writer's next
+    // round begins, that word is zeroed first.
     void free_to(uint32_t tail, uint32_t bytes) {
         if (tail == size_ - Word::kUnit)
             __atomic_store_n(reinterpret_cast<uint64_t*>(base_ + tail), 0, __ATOMIC_RELEASE);

@@ -13,7 +13,8 @@ namespace tern {
 //
 //     | zero word | payload, padded to 8 | tail word |
 //
-// whose zero word lies where the next frame's tail will land. All offsets are from the block's low end.
+// whose zero word lies where the next frame's tail will land. All offsets are from the block's low
+// end.
 //
 // Credits are cumulative counts of freed units modulo 2^16, so a repeated or late one does no harm.
 class BlockWriter {
@@ -28,7 +29,7 @@ class BlockWriter {
         bool fits = false;
         bool wrap = false;
         uint32_t wrap_at = 0;
-        uint32_t at = 0;      // of the zero word; the write is padded payload + kOverhead long
+        uint32_t at = 0;        // of the zero word; the write is padded payload + kOverhead long
         uint32_t consumed = 0;  // bytes of credit
     };
 
@@ -41,8 +42,8 @@ class BlockWriter {
     }
 
     // The longest payload that a block of `size` can always take once its reader has caught up and
-    // reported: a reader keeps less than a quarter of the block unreported (BlockReader::due), and a
-    // wrap wastes less than the frame itself.
+    // reported: a reader keeps less than a quarter of the block unreported (BlockReader::due), and
+    // a wrap wastes less than the frame itself.
     static constexpr uint32_t max_payload(uint32_t size) {
         return (size / 8 * 3 - kOverhead) & ~(Word::kUnit - 1);
     }
@@ -72,10 +73,11 @@ class BlockWriter {
         written_ += plan.consumed;
     }
 
-    // The reader's cumulative count of freed units has come in. False if it says that more was freed
-    // than was written: the peer is not to be trusted.
+    // The reader's cumulative count of freed units has come in. False if it says that more was
+    // freed than was written: the peer is not to be trusted.
     bool credit(uint16_t units) {
-        const uint16_t step = static_cast<uint16_t>(units - static_cast<uint16_t>(freed_ / Word::kUnit));
+        const uint16_t step =
+            static_cast<uint16_t>(units - static_cast<uint16_t>(freed_ / Word::kUnit));
         if (step == 0) return true;
         if (step >= 0x8000) return true;  // older than what is known
         if (uint64_t{step} * Word::kUnit > written_ - freed_) return false;

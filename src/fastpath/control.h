@@ -8,10 +8,11 @@
 
 namespace tern {
 
-// Ids of the frames of kind kControl. They manage the block that the receiver of a direction grants to its
-// sender. `Reader` below is that receiver, `writer` that sender.
+// Ids of the frames of kind kControl. They manage the block that the receiver of a direction grants
+// to its sender. `Reader` below is that receiver, `writer` that sender.
 enum class ControlId : uint32_t {
-    kCredit = 0,   // either way: nothing but the credit in the word. The only one that may be in a block
+    kCredit =
+        0,  // either way: nothing but the credit in the word. The only one that may be in a block
     kGrant = 1,    // reader to writer: a Grant
     kRevoke = 2,   // reader to writer: release the block
     kRelease = 3,  // writer to reader: a Release; nothing comes through the block any more
@@ -19,17 +20,19 @@ enum class ControlId : uint32_t {
 
 // The payloads, little endian as everything on the wire.
 struct Grant {
-    static constexpr uint32_t kNotify = 1;  // write with immediate: the reader does not poll its memory
+    static constexpr uint32_t kNotify =
+        1;  // write with immediate: the reader does not poll its memory
 
     uint64_t address = 0;  // of the block's low end
     uint32_t rkey = 0;
-    uint32_t size = 0;   // bytes, a multiple of 8
-    uint32_t most = 0;   // bytes: the largest block worth wishing for
+    uint32_t size = 0;  // bytes, a multiple of 8
+    uint32_t most = 0;  // bytes: the largest block worth wishing for
     uint32_t flags = 0;
 
     bool valid() const {
         return address != 0 && address % Word::kUnit == 0 && size % Word::kUnit == 0 &&
-               size >= BlockWriter::kMinBlock && size <= BlockWriter::kMaxBlock && (flags & ~kNotify) == 0;
+               size >= BlockWriter::kMinBlock && size <= BlockWriter::kMaxBlock &&
+               (flags & ~kNotify) == 0;
     }
 };
 

@@ -10,9 +10,9 @@ Promotion::Verdict Promotion::judge(const Peer& peer, Peer*& victim) {
     if (hot_.size() < limits_.most) return Verdict::kPromote;
     // Not at every message: looking for a victim is a walk.
     if (messages_of(peer) % limits_.after != 0) return Verdict::kStay;
-    const auto least = std::min_element(hot_.begin(), hot_.end(), [this](const Peer* a, const Peer* b) {
-        return messages_of(*a) < messages_of(*b);
-    });
+    const auto least = std::min_element(
+        hot_.begin(), hot_.end(),
+        [this](const Peer* a, const Peer* b) { return messages_of(*a) < messages_of(*b); });
     if (messages_of(**least) * 2 >= messages_of(peer)) return Verdict::kStay;
     victim = *least;
     return Verdict::kReplace;

@@ -6,10 +6,11 @@
 
 namespace tern {
 
-// Decides which senders get a block: those that talk. Time is counted in messages received, so that it stands
-// still when nothing happens. A window is a number of messages; in every window
+// Decides which senders get a block: those that talk. Time is counted in messages received, so that
+// it stands still when nothing happens. A window is a number of messages; in every window
 //   - a cold peer that has sent `after` messages is promoted if there is room,
-//   - otherwise it takes the place of the hot peer that has sent the least, if that is half as much,
+//   - otherwise it takes the place of the hot peer that has sent the least, if that is half as
+//   much,
 //   - at the end, hot peers that have sent fewer than `keep` are demoted.
 // Data path, but for the ends of windows.
 class Promotion {
@@ -42,8 +43,8 @@ class Promotion {
         return ++messages_ >= limits_.window;
     }
 
-    // What to do about a cold peer after count(). kReplace: `victim` is to be demoted; promotion follows when its
-    // block is back.
+    // What to do about a cold peer after count(). kReplace: `victim` is to be demoted; promotion
+    // follows when its block is back.
     Verdict judge(const Peer& peer, Peer*& victim);
 
     void promoted(Peer& peer) {
@@ -65,7 +66,9 @@ class Promotion {
     uint32_t hot() const { return static_cast<uint32_t>(hot_.size()); }
 
   private:
-    uint32_t messages_of(const Peer& peer) const { return peer.window == window_ ? peer.messages : 0; }
+    uint32_t messages_of(const Peer& peer) const {
+        return peer.window == window_ ? peer.messages : 0;
+    }
 
     Limits limits_;
     uint32_t window_ = 1;

@@ -9,8 +9,8 @@
 
 namespace tern {
 
-// The receiving half of one direction: takes the frames of both ways in the order in which they were sent.
-// See SendPath.
+// The receiving half of one direction: takes the frames of both ways in the order in which they
+// were sent. See SendPath.
 class ReceivePath {
   public:
     using Look = BlockReader::Look;
@@ -35,8 +35,9 @@ class ReceivePath {
         ++hot_;
     }
 
-    // How many frames of the block come before this cold one. They are there already: the device completes
-    // a receive after the writes that were posted before it. Above kMaxBlock / 16: malformed.
+    // How many frames of the block come before this cold one. They are there already: the device
+    // completes a receive after the writes that were posted before it. Above kMaxBlock / 16:
+    // malformed.
     uint16_t before(Word cold) const { return static_cast<uint16_t>(cold.sequence() - hot_); }
     // A cold frame has been delivered.
     void received_cold() { ++cold_; }

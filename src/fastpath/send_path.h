@@ -10,14 +10,15 @@
 
 namespace tern {
 
-// The sending half of one direction: which way a frame goes, and the numbers that keep the order. A frame may
-// take either way at any time:
+// The sending half of one direction: which way a frame goes, and the numbers that keep the order. A
+// frame may take either way at any time:
 //
 //   cold   a send into the shared receive queue
 //   hot    a write into the block that the receiver has granted
 //
-// Every word carries how many frames have gone the other way before it, so the receiver can tell the order.
-// One release ends a grant; it goes cold, and so is in order with all that the block has carried.
+// Every word carries how many frames have gone the other way before it, so the receiver can tell
+// the order. One release ends a grant; it goes cold, and so is in order with all that the block has
+// carried.
 class SendPath {
   public:
     enum class Route : uint8_t { kCold, kBlock, kStall };
@@ -27,7 +28,8 @@ class SendPath {
         BlockWriter::Plan plan;
     };
 
-    // How a payload of `length` goes now. kStall: it would fit the block, but the receiver has not freed enough.
+    // How a payload of `length` goes now. kStall: it would fit the block, but the receiver has not
+    // freed enough.
     Choice choose(uint32_t length) const {
         Choice choice;
         if (!hot_ || length > largest_) return choice;
@@ -67,7 +69,8 @@ class SendPath {
     void revoked() { release_due_ = hot_; }
     bool credited(uint16_t units) { return !hot_ || writer_.credit(units); }
 
-    // The block was full, or the frame too long for it: reasons for a larger one. True if one is due now.
+    // The block was full, or the frame too long for it: reasons for a larger one. True if one is
+    // due now.
     bool stalled() { return outgrown(++stalls_ >= kStallsToGrow, writer_.size() * 2); }
     bool misfitted(uint32_t length) {
         return hot_ && outgrown(++misfits_ >= kMisfitsToGrow, size_for(length));

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "connection/connection.h"
+#include "fastpath/promotion.h"
+#include "fastpath/receive_path.h"
+#include "fastpath/send_path.h"
+#include "verbs/memory.h"
+
+namespace tern {
+
+// A connection with both directions' fast paths.
+struct Channel final : Connection {
+    using Connection::Connection;
+
+    // Control frames that are to be sent as soon as there is room.
+    enum Due : uint8_t { kCreditDue = 1, kGrantDue = 2, kRevokeDue = 4, kReleaseDue = 8 };
+
+    // Data is refused while no more than this many places are left in the send queue: they are for
+    // control frames. All places while the connection is not up.
+    uint32_t reserve = UINT32_MAX;
+
+    SendPath tx;
+    uint64_t block_address = 0;  // of the peer's block
+    uint32_t block_rkey = 0;
+    bool notify = false;      // the peer wants a completion with each write
+    bool stalled = false;     // waits for credit; counted once
+    uint32_t last_bcopy = 0;  // length, as a guess at the next one's
+
+    ReceivePath rx;
+    uint32_t hot_index = 0;  // in the engine's list of blocks to poll
+    bool polled = false;     // is in that list
+    Promotion::Peer activity;
+    uint32_t wish = 0;  // size of the next block to grant
+
+    uint8_t due = 0;     // of Due
+    bool owing = false;  // in the engine's list of those with something due
+    verbs::RegisteredMemory block;
+    std::vector<void*> users;  // the endpoints
+};
+
+}  // namespace tern

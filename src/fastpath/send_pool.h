@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "verbs/memory.h"
+
+namespace tern {
+
+// Registered buffers for what is too large to go inline, shared by all connections of an interface.
+// Grows by chunks up to a limit. take() and give() are on the data path.
+class SendPool {
+  public:
+    struct Buffer {
+        std::byte* data = nullptr;
+        Buffer* next = nullptr;
+        uint32_t lkey = 0;
+    };
+
+    SendPool(ibv_pd* pd, uint32_t buffer_size, uint32_t most)
+        : pd_(pd), buffer_size_(buffer_size), most_(most) {}
+
+    // Null if all are in use.
+    Buffer* take() {
+        if (free_ == nullptr && !grow()) return nullptr;
+        Buffer* buffer = free_;
+        free_ = buffer->next;
+        return buffer;
+    }
+    void give(Buffer* buffer) {
+        buffer->next = free_;
+        free_ = buffer;
+    }
+
+    size_t registered_bytes() const { return registered_; }
+
+  private:
+    static constexpr uint32_t kChunk = 32;  // buffers
+
+    bool grow();
+
+    struct Chunk {
+        verbs::RegisteredMemory memory;
+        std::vector<Buffer> buffers;
+    };
+
+    ibv_pd* pd_;
+    uint32_t buffer_size_;
+    uint32_t most_;
+    uint32_t count_ = 0;
+    size_t registered_ = 0;
+    Buffer* free_ = nullptr;
+    std::vector<Chunk> chunks_;
+};
+
+}  // namespace tern
