@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The UCT component `tern`: what UCX finds when this library is loaded, by LD_PRELOAD or as a
 // plug-in.
+#include "uct/abi_check.h"
 #include "uct/stub.h"
 #include "uct/ucx_headers.h"
 
@@ -41,7 +42,7 @@ bool is_registered() {
 }
 
 __attribute__((constructor)) void load() {
-    if (!is_registered()) uct_component_register(&component);
+    if (ucx_fits() && !is_registered()) uct_component_register(&component);
 }
 
 }  // namespace

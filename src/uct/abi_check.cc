@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "uct/abi_check.h"
+
+#include "uct/ucx_headers.h"
+
+#include <ucp/api/ucp_version.h>
+
+extern "C" {
+// libuct exports it, but no header of its declares it.
+extern ucs_class_t uct_priv_worker_t_class;
+// All else of UCP's interface is of no use here.
+void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release);
+const char* ucp_get_version_string(void);
+}
+
+namespace tern {
+namespace {
+
+constexpr const char* kToldVariable = "TERN_MISFIT_TOLD";  // in the environment, and so inherited
+constexpr UcxVersion kBuilt = {UCP_API_MAJOR, UCP_API_MINOR};
+
+}  // namespace
+
+std::optional<std::string> misfit(UcxVersion loaded, const char* loaded_text, UcxVersion built,
+                                  std::span<const UcxClass> classes) {
+    const std::string prefix = "transport tern is not available: ";
+    if (loaded.major != built.major || loaded.minor != built.minor) {
+        const std::string wanted = std::to_string(built.major) + "." + std::to_string(built.minor);
+        return prefix + "it was built for UCX " + wanted + " and this is UCX " + loaded_text +
+               "; build it for this one (configure --with-ucx=PREFIX) or run with UCX " + wanted;
+    }
+    for (const UcxClass& type : classes) {
+        if (type.loaded == type.built) continue;
+        return prefix + type.name + " has " + std::to_string(type.loaded) + " bytes in this UCX " +
+               loaded_text + " and " + std::to_string(type.built) +
+               " in the one it was built for, which was configured in another way; build it for "
+               "this one (configure --with-ucx=PREFIX)";
+    }
+    return std::nullopt;
+}
+
+bool ucx_fits() {
+    const UcxClass classes[] = {
+        {"uct_base_iface_t", uct_base_iface_t_class.size, sizeof(uct_base_iface_t)},
+        {"uct_base_ep_t", uct_base_ep_t_class.size, sizeof(uct_base_ep_t)},
+        {"uct_priv_worker_t", uct_priv_worker_t_class.size, sizeof(uct_priv_worker_t)},
+    };
+    UcxVersion loaded;
+    unsigned release;
+    ucp_get_version(&loaded.major, &loaded.minor, &release);
+    const auto reason = misfit(loaded, ucp_get_version_string(), kBuilt, classes);
+    if (!reason) return true;
+    // Every program that a preloaded one starts comes here too, most of them without any use for
+    // UCX.
+    if (std::getenv(kToldVariable) == nullptr) ucs_error("%s", reason->c_str());
+    ::setenv(kToldVariable, "1", 0);
+    return false;
+}
+
+}  // namespace tern

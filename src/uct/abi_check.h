@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whether the UCX that a process has loaded is the one that this library was built for.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace tern {
+
+/// A UCX version, of which only the first two numbers matter: within them, private structures stay.
+struct UcxVersion {
+    unsigned major;
+    unsigned minor;
+};
+
+/// A structure of UCX's that this library extends or looks into.
+struct UcxClass {
+    const char* name;
+    size_t loaded;  ///< its size in the libuct of this process
+    size_t built;   ///< and in this library
+};
+
+/// What does not fit and what to do, in one line; nothing if all fits.
+std::optional<std::string> misfit(UcxVersion loaded, const char* loaded_text, UcxVersion built,
+                                  std::span<const UcxClass> classes);
+
+/// Looks at the loaded UCX. The first of a tree of processes to find a misfit logs it.
+bool ucx_fits();
+
+}  // namespace tern

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Loading the transport: what UCX sees of it, and how it refuses a UCX that it was not built for.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+require ucx_info cc
+
+# A library that stands before UCX's own and changes what the transport sees of it.
+stub() { # name <source
+    cc -shared -fPIC -o "$tmp/$1.so" -x c - -ldl || {
+        echo "Bail out! cc cannot compile the stub $1"
+        exit 1
+    }
+}
+
+stub version <<'END'
+void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
+    *major = 1;
+    *minor = 12;
+    *release = 7;
+}
+const char* ucp_get_version_string(void) { return "1.12.7"; }
+END
+stub layout <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+struct ucs_class {
+    const char* name;
+    size_t size;
+    void *superclass, *init, *cleanup;
+} uct_base_iface_t_class;
+__attribute__((constructor)) static void grow(void) {
+    uct_base_iface_t_class = *(struct ucs_class*)dlsym(RTLD_NEXT, "uct_base_iface_t_class");
+    uct_base_iface_t_class.size += 8;
+}
+END
+
+# refused NAME stub pattern: UCX logs one line, which matches; there is no component; UCX goes on.
+refused() {
+    local status=0
+    env LD_PRELOAD="$tern_library:$tmp/$2.so" timeout -k 5 "$limit" ucx_info -d >"$tmp/output" 2>&1 || status=1
+    [ "$(grep -c ' UCX  ' "$tmp/output")" = 1 ] || status=1
+    grep -Eq "ERROR transport $3" "$tmp/output" || status=1
+    grep -q 'Component: self' "$tmp/output" || status=1
+    ! grep -q 'Component: tern' "$tmp/output" || status=1
+    result $status "$1" "$tmp/output"
+}
+
+refused 'another version is refused, with one line' version \
+    'tern is not available: it was built for UCX [0-9.]+ and this is UCX 1\.12\.7; build it for this one'
+refused 'another layout is refused, with one line' layout \
+    'tern is not available: uct_base_iface_t has [0-9]+ bytes in this UCX [0-9.]+ and [0-9]+ in the one'
+check 'a program without UCX does not mind' env LD_PRELOAD="$tern_library" true
+
+finish
