@@ -84,8 +84,10 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
 
 unsigned Connector::progress() {
     unsigned handled = 0;
-    Packet packet;
-    for (; handled < 64 && datagrams_->receive(packet); ++handled) handle(packet);
+    for (; handled < 64 && datagrams_waiting(); ++handled) {
+        waiting_ = false;
+        handle(packet_);
+    }
     const uint64_t now = owner_.now();
     if (now >= deadline_) tick(now);
     return handled;
@@ -153,6 +155,18 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
 }
 
 bool Connector::connect_qp(Connection& connection) {
+    // The peer may have begun anew before it was up: the queue pair then points at the old
+    // attempt's.
+    if (connection.connected) {
+        int error = verbs::to_reset(connection.qp.get());
+        if (error == 0) error = verbs::init_reliable(connection.qp.get(), port_);
+        if (error != 0) {
+            fail(connection, Status::kDevice,
+                 std::string("cannot reset the queue pair: ") + strerror(error));
+            return false;
+        }
+    }
+    connection.connected = true;
     const QpParameters& peer = connection.handshake.peer();
     ibv_gid gid{};
     std::copy(connection.peer.port.gid.begin(), connection.peer.port.gid.end(), gid.raw);
@@ -216,6 +230,7 @@ void Connector::reap() {
     over.swap(over_);
     for (Connection* connection : over) {
         if (!connection->sends.idle()) {
+            if (!connection->sends.covered()) owner_.post_marker(*connection);
             over_.push_back(connection);
             continue;
         }

@@ -71,6 +71,11 @@ class Connector {
     // When progress() is needed even if nothing comes, in nanoseconds; UINT64_MAX if not.
     uint64_t deadline() const { return deadline_; }
 
+    // Datagrams should be looked at soon: a handshake is under way, or something is over.
+    bool urgent() const { return deadline_ != UINT64_MAX || !over_.empty(); }
+    // A packet is there.
+    bool datagrams_waiting() { return waiting_ || (waiting_ = datagrams_->receive(packet_)); }
+
     // Ends a connection: in good order as soon as nothing is outstanding, or at once because it has
     // failed.
     void disconnect(Connection& connection);
@@ -147,6 +152,8 @@ class Connector {
     uint32_t live_ = 0;
     uint32_t most_ = 0;
     uint64_t deadline_ = UINT64_MAX;
+    Packet packet_;  // taken, but not handled yet, if waiting_
+    bool waiting_ = false;
     std::unordered_map<PeerAddress, Connection*, PeerAddressHash> peers_;
     std::vector<std::unique_ptr<Connection>> table_;
     std::vector<uint32_t> free_;

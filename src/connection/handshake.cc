@@ -43,7 +43,7 @@ Handshake::Actions Handshake::connect(uint64_t now) {
 
 Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
     if (state_ == State::kClosed) return {};
-    if (packet.type == PacketType::kConnect && state_ > State::kReady &&
+    if (packet.type == PacketType::kConnect && peer_token_ != 0 &&
         newer(packet.token, peer_token_)) {
         // The peer has but one connection to this side at a time: the one known here is over.
         Actions actions;
@@ -65,10 +65,7 @@ Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
 
 Handshake::Actions Handshake::receive_connect(const Packet& packet, uint64_t now) {
     Actions actions;
-    // As long as nothing was sent this side follows the peer from one attempt to the next. It keeps
-    // its own token: two sides that each answered a new token with one more would never meet.
-    const bool unknown =
-        state_ <= State::kReady && (peer_token_ == 0 || newer(packet.token, peer_token_));
+    const bool unknown = peer_token_ == 0;
     if ((packet.peer_token != 0 && packet.peer_token != token_) ||
         (packet.token != peer_token_ && !unknown)) {
         if (const auto answer = answer_stray(packet, self_)) {

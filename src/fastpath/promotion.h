@@ -27,6 +27,7 @@ class Promotion {
         uint32_t window = 0;    // the window that `messages` belongs to
         uint32_t messages = 0;  // received in it
         bool hot = false;       // holds a block or has been granted one
+        void* owner = nullptr;  // whose it is
     };
 
     enum class Verdict : uint8_t { kStay, kPromote, kReplace };

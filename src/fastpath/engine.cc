@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fastpath/engine.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <random>
+
+#include "fastpath/engine_send.h"
+
+namespace tern {
+
+namespace {
+
+uint64_t random_instance() {
+    std::random_device random;
+    return (uint64_t{random()} << 32 | random()) & 0xffffffffff;
+}
+
+}  // namespace
+
+Engine::Engine(const verbs::Device& device, const verbs::Port& port, const EngineSettings& settings,
+               EngineOwner& owner)
+    : port_(port),
+      settings_(settings),
+      owner_(owner),
+      pd_(device.pd.get()),
+      // Behind a payload that ends at the segment's size: padding and tail of a gathered frame.
+      pool_(device.pd.get(), padded(settings.segment_size) + 2 * BlockWriter::kOverhead,
+            settings.send_buffers),
+      promotion_(settings.promotion) {}
+
+std::unique_ptr<Engine> Engine::create(const verbs::Device& device, const verbs::Port& port,
+                                       const EngineSettings& settings, EngineOwner& owner,
+                                       std::string& why) {
+    std::unique_ptr<Engine> engine(new Engine(device, port, settings, owner));
+    if (!engine->open(device, why)) return nullptr;
+    return engine;
+}
+
+bool Engine::open(const verbs::Device& device, std::string& why) {
+    const auto refuse = [&why](const char* what) {
+        why = std::string(what) + ": " + strerror(errno);
+        return false;
+    };
+    events_.reset(ibv_create_comp_channel(port_.context));
+    if (!events_) return refuse("cannot create a completion channel");
+    const int flags = fcntl(events_->fd, F_GETFL);
+    if (flags < 0 || fcntl(events_->fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return refuse("cannot make the completion channel non-blocking");
+    const auto entries = static_cast<int>(settings_.receive_queue + settings_.send_queue * 4);
+    cq_.reset(ibv_create_cq(port_.context, std::min(entries, device.attributes.max_cqe), nullptr,
+                            events_.get(), 0));
+    if (!cq_) return refuse("cannot create a completion queue");
+    receives_ = ReceiveQueue::create(pd_, settings_.receive_queue,
+                                     static_cast<uint32_t>(sizeof(Word)) + settings_.segment_size);
+    if (!receives_) return refuse("cannot set up the shared receive queue");
+    auto datagrams = Datagrams::create(device, port_, events_.get(), why);
+    if (!datagrams) return false;
+
+    self_.port.lid = port_.attributes.lid;
+    self_.port.has_lid = !port_.ethernet;
+    self_.port.ethernet = port_.ethernet;
+    std::copy(std::begin(port_.gid.raw), std::end(port_.gid.raw), self_.port.gid.begin());
+    self_.port.has_gid = port_.global;
+    self_.interface = {.qp_num = datagrams->qp_num(), .instance = random_instance()};
+
+    const ConnectorSettings connector{
+        .queues = {.sends = settings_.send_queue,
+                   .inline_bytes = std::min(settings_.inline_bytes, kInlineLimit),
+                   .pieces = kPieces},
+        .retry = settings_.retry,
+        .times = settings_.handshake};
+    // Interfaces tell their users how much goes inline, so one queue pair is made to ask.
+    ibv_qp_cap capacity{};
+    if (!verbs::create_queue_pair(pd_, IBV_QPT_RC, cq_.get(), receives_->srq(), connector.queues,
+                                  capacity))
+        return refuse("cannot create a reliable queue pair");
+    max_inline_ = std::min(capacity.max_inline_data, kInlineLimit);
+    connector_.reset(new Connector(device, port_, connector, std::move(datagrams), cq_.get(),
+                                   receives_->srq(), self_, *this));
+    return true;
+}
+
+Engine::~Engine() {
+    if (epoll_fd_ >= 0) close(epoll_fd_);
+    if (timer_fd_ >= 0) close(timer_fd_);
+}
+
+Channel* Engine::attach(const PeerAddress& peer, void* user, std::string& why) {
+    auto* channel = static_cast<Channel*>(connector_->connect(peer, why));
+    if (channel == nullptr) return nullptr;
+    channel->users.push_back(user);
+    channel->closing = false;
+    return channel;
+}
+
+void Engine::detach(Channel& channel, void* user) {
+    std::erase(channel.users, user);
+    if (!channel.users.empty() || channel.failed) return;
+    if (!channel.sends.covered()) (void)nop(channel, false);
+    connector_->disconnect(channel);
+}
+
+uint64_t Engine::registered_bytes() const {
+    return receives_->registered_bytes() + pool_.registered_bytes() +
+           connector_->datagrams().registered_bytes() + counters_.block_bytes;
+}
+
+Status Engine::no_room(Channel& channel) {
+    if (channel.up() && !channel.failed) ++counters_.queue_stalls;
+    return Status::kNoResource;
+}
+
+Status Engine::stalled(Channel& channel) {
+    if (!channel.stalled) {
+        channel.stalled = true;
+        ++counters_.credit_stalls;
+        if (channel.tx.stalled()) owe(channel, Channel::kReleaseDue);
+    }
+    return Status::kNoResource;
+}
+
+// The frame that follows does not fit below: tells the reader to go on at the block's high end.
+bool Engine::post_wrap(Channel& channel, uint32_t at) {
+    const uint64_t word = channel.tx.block_word(FrameKind::kWrap, 0, 0, 0).raw();
+    ibv_sge piece{.addr = address_of(&word), .length = sizeof(word), .lkey = 0};
+    ibv_send_wr request{};
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.send_flags = IBV_SEND_INLINE;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.wr.rdma.remote_addr = channel.block_address + at;
+    request.wr.rdma.rkey = channel.block_rkey;
+    return post(channel, request, false);
+}
+
+// A write of no bytes: its completion tells of all before it.
+bool Engine::nop(Channel& channel, bool users) {
+    if (channel.failed || channel.sends.room() == 0) return false;
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_SIGNALED;
+    return post(channel, request, users);
+}
+
+Status Engine::flush(Channel& channel, void* cookie) {
+    if (channel.sends.idle()) return Status::kOk;
+    if (!channel.sends.covered() && !channel.failed && !nop(channel, false))
+        return Status::kNoResource;
+    if (cookie != nullptr) channel.sends.wait(cookie);
+    return Status::kInProgress;
+}
+
+Status Engine::flush_all() {
+    Status status = Status::kOk;
+    connector_->for_each([&](Connection& connection) {
+        if (flush(static_cast<Channel&>(connection), nullptr) != Status::kOk)
+            status = Status::kInProgress;
+    });
+    return status;
+}
+
+Status Engine::check(Channel* channel, const PeerAddress& peer, void* user) {
+    if (channel == nullptr || !channel->up())
+        connector_->probe(peer, user);
+    else if (channel->sends.room() > channel->reserve)
+        (void)nop(*channel, true);
+    return Status::kOk;
+}
+
+std::unique_ptr<Connection> Engine::make_connection(uint32_t index, const PeerAddress& peer,
+                                                    const Handshake& handshake) {
+    auto channel = std::make_unique<Channel>(index, peer, handshake);
+    channel->activity.owner = channel.get();
+    return channel;
+}
+
+bool Engine::reserve_completions(uint32_t sends) {
+    const uint64_t needed = uint64_t{settings_.receive_queue} + sends;
+    if (static_cast<uint64_t>(cq_->cqe) >= needed) return true;
+    const int error =
+        ibv_resize_cq(cq_.get(), static_cast<int>(std::min<uint64_t>(needed * 2, INT32_MAX)));
+    if (error == 0) return true;
+    errno = error;
+    return false;
+}
+
+void Engine::established(Connection& connection) {
+    static_cast<Channel&>(connection).reserve = kReserve;
+}
+
+void Engine::drain(Connection& connection) {
+    auto& channel = static_cast<Channel&>(connection);
+    channel.reserve = UINT32_MAX;
+    if (!channel.sends.covered()) (void)nop(channel, false);
+}
+
+void Engine::post_marker(Connection& connection) {
+    auto& channel = static_cast<Channel&>(connection);
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr_id = channel.tag | channel.sends.next();
+    ibv_send_wr* refused = nullptr;
+    if (ibv_post_send(channel.qp.get(), &request, &refused) == 0) channel.sends.posted(true, false);
+}
+
+void Engine::closed(Connection& connection, Status status, const std::string& why) {
+    auto& channel = static_cast<Channel&>(connection);
+    if (channel.rx.block() != ReceivePath::Block::kNone) drop_block(channel);
+    if (channel.activity.hot) promotion_.demoted(channel.activity);
+    std::erase(owing_, &channel);
+    const std::vector<void*> users = std::move(channel.users);
+    channel.users.clear();
+    if (!users.empty()) owner_.closed(users, channel.peer, status, why);
+}
+
+uint64_t Engine::now() {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+}  // namespace tern

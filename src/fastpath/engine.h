@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "connection/connector.h"
+#include "fastpath/channel.h"
+#include "fastpath/counters.h"
+#include "fastpath/receive_queue.h"
+#include "fastpath/send_pool.h"
+#include "verbs/port.h"
+
+namespace tern {
+
+enum class PollMode : uint8_t { kAuto, kMemory, kCq };
+
+struct EngineSettings {
+    uint32_t segment_size = 8192;  // longest active message
+    uint32_t send_queue = 256;     // work requests of a connection
+    uint32_t send_buffers = 1024;  // at most, for all connections
+    uint32_t receive_queue = 512;  // buffers, for all connections
+    uint32_t inline_bytes = 128;   // at least
+    uint32_t block_first = 4096;   // bytes of a peer's first block
+    uint32_t block_most = 32768;
+    PollMode poll = PollMode::kAuto;
+    Promotion::Limits promotion;
+    verbs::RetrySettings retry;
+    HandshakeTimes handshake;
+};
+
+// What the owner of an engine hears. Control path.
+class EngineOwner {
+  public:
+    // The connection of these endpoints is over; the channel goes as soon as this returns. kOk:
+    // nothing was lost, and the next send may connect again.
+    virtual void closed(std::span<void* const> users, const PeerAddress& peer, Status status,
+                        const std::string& why) = 0;
+    // An interface that was asked for a sign of life gives none.
+    virtual void silent(void* user) = 0;
+    // A warning for the log.
+    virtual void warn(const std::string& text) = 0;
+
+  protected:
+    ~EngineOwner() = default;
+};
+
+// An interface's messaging: connections, their fast paths, and the queues they share. One thread at
+// a time.
+//
+// A `sink`, the template parameter of the data path, has
+//     void message(uint32_t id, const void* data, uint32_t length);  // data is good until it
+//     returns void completed(void* cookie, Status status);
+class Engine final : private ConnectorOwner {
+  public:
+    // Null on failure; `why` says why.
+    static std::unique_ptr<Engine> create(const verbs::Device& device, const verbs::Port& port,
+                                          const EngineSettings& settings, EngineOwner& owner,
+                                          std::string& why);
+    // The peers are told; what is outstanding is lost.
+    ~Engine();
+
+    const PeerAddress& address() const { return self_; }
+    uint32_t max_short() const { return max_inline_ - BlockWriter::kOverhead - sizeof(uint64_t); }
+    uint32_t max_inline() const { return max_inline_; }
+    uint32_t max_pieces() const { return kPieces - 2; }
+    const EngineSettings& settings() const { return settings_; }
+
+    // The channel to `peer` for an endpoint; begins to connect if there is none. Null if the device
+    // refuses.
+    Channel* attach(const PeerAddress& peer, void* user, std::string& why);
+    // The endpoint has no more use for it, and nothing queued. A channel that nobody uses is
+    // disconnected.
+    void detach(Channel& channel, void* user);
+
+    // Data path: engine_send.h. All return kNoResource if the caller is to try again after some
+    // progress.
+    Status am_short(Channel& channel, uint32_t id, uint64_t header, const void* payload,
+                    uint32_t length);
+    // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length,
+    // which comes back.
+    template <class Pack>
+    Status am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length);
+    // kInProgress: `cookie` is told when the pieces may be used again. kOk: they may be at once.
+    Status am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
+                    std::span<const ibv_sge> pieces, void* cookie);
+    Status put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
+                     uint32_t rkey);
+    template <class Pack>
+    Status put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to, uint32_t rkey);
+    // kOk: all sent so far has arrived. kInProgress: `cookie`, if any, is told when it has.
+    Status flush(Channel& channel, void* cookie);
+    // Same for all channels, without being told.
+    Status flush_all();
+    // Makes a dead peer of this endpoint known. `channel` may be null.
+    Status check(Channel* channel, const PeerAddress& peer, void* user);
+
+    // Data path: engine_poll.h. Handles what has come; returns how much it was.
+    template <class Sink>
+    unsigned poll(Sink& sink);
+
+    // For sleepers: a file descriptor that becomes readable on events after arm() has returned kOk.
+    // kInProgress: call poll() until it returns 0, and try again.
+    int event_fd(std::string& why);
+    Status arm();
+
+    const Counters& counters() const { return counters_; }
+    uint32_t connections() const { return connector_->connections(); }
+    uint32_t connections_most() const { return connector_->most_connections(); }
+    uint32_t hot_peers() const { return promotion_.hot(); }
+    uint64_t receive_queue_bytes() const { return receives_->registered_bytes(); }
+    uint64_t send_pool_bytes() const { return pool_.registered_bytes(); }
+    uint64_t registered_bytes() const;
+
+  private:
+    static constexpr uint32_t kReserve = 8;         // send queue places for control frames
+    static constexpr uint32_t kPieces = 8;          // scatter/gather entries of a send
+    static constexpr uint32_t kInlineLimit = 1024;  // what a frame on the stack may measure
+    static constexpr unsigned kBurst =
+        16;  // frames taken from one block, and completions from the queue, at a time
+    static constexpr unsigned kSeldom =
+        64;  // polls that find nothing, from one look at the datagrams to the next
+
+    struct Polled {
+        const uint64_t* next;
+        Channel* channel;
+    };
+
+    Engine(const verbs::Device& device, const verbs::Port& port, const EngineSettings& settings,
+           EngineOwner& owner);
+    bool open(const verbs::Device& device, std::string& why);
+
+    // ConnectorOwner
+    std::unique_ptr<Connection> make_connection(uint32_t index, const PeerAddress& peer,
+                                                const Handshake& handshake) override;
+    bool reserve_completions(uint32_t sends) override;
+    void established(Connection& connection) override;
+    void drain(Connection& connection) override;
+    void post_marker(Connection& connection) override;
+    void closed(Connection& connection, Status status, const std::string& why) override;
+    uint64_t now() override;
+
+    // Sending: engine_send.h
+    Status no_room(Channel& channel);
+    Status stalled(Channel& channel);
+    Status frame(Channel& channel, const SendPath::Choice& choice, uint32_t id, uint32_t length,
+                 ibv_sge* pieces, int count, unsigned flags, void* buffer, void* cookie);
+    bool post(Channel& channel, ibv_send_wr& request, bool users);
+    bool post_wrap(Channel& channel, uint32_t at);
+
+    // Receiving: engine_poll.h
+    template <class Sink>
+    unsigned poll_block(Channel& channel, Sink& sink, unsigned most);
+    template <class Sink>
+    unsigned poll_cq(Sink& sink);
+    template <class Sink>
+    unsigned poll_seldom(Sink& sink);
+    template <class Sink>
+    void received(const ibv_wc& completion, Sink& sink);
+    template <class Sink>
+    void received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
+    template <class Sink>
+    void sent(const ibv_wc& completion, Sink& sink);
+    template <class Sink>
+    void settle(Channel& channel, Status status, Sink& sink);
+    void update_polled(Channel& channel);
+
+    // Control frames and blocks: engine_control.cc
+    bool control(Channel& channel, Word word, const std::byte* payload);
+    bool granted(Channel& channel, const std::byte* payload, uint32_t length);
+    bool released(Channel& channel, const std::byte* payload, uint32_t length);
+    void judge(Channel& channel);
+    void sweep();
+    void owe(Channel& channel, Channel::Due what);
+    void pay();
+    bool pay(Channel& channel);
+    bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length);
+    bool grant_block(Channel& channel);
+    void drop_block(Channel& channel);
+    void revoke(Channel& channel);
+    void malformed(Channel& channel, const char* what);
+    void failed_send(Channel& channel, const ibv_wc& completion);
+    void failed_receive(const ibv_wc& completion);
+    bool nop(Channel& channel, bool users);
+
+    // Sleeping: engine_events.cc
+    bool drain_events();
+    void set_timer();
+
+    verbs::Port port_;
+    EngineSettings settings_;
+    EngineOwner& owner_;
+    ibv_pd* pd_;
+    PeerAddress self_;
+    uint32_t max_inline_ = 0;
+    verbs::CompletionChannel events_;
+    verbs::CompletionQueue cq_;
+    std::unique_ptr<ReceiveQueue> receives_;
+    SendPool pool_;
+    Promotion promotion_;
+    std::unique_ptr<Connector> connector_;
+
+    std::vector<Polled> polled_;   // blocks in memory that are polled
+    std::vector<Channel*> owing_;  // channels with control frames to send
+    std::vector<ibv_wc> stashed_;  // taken from the completion queue by arm()
+    unsigned busy_ = 0;
+    unsigned idle_ = 0;
+    bool sleeper_ = false;  // uses events: blocks are granted with notification from then on
+    int epoll_fd_ = -1;
+    int timer_fd_ = -1;
+    Counters counters_;
+};
+
+}  // namespace tern

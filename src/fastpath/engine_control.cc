@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Control frames and blocks: promotion, demotion, credit that nothing else carries; and failures.
+
+#include <cerrno>
+#include <cstring>
+
+#include "fastpath/engine.h"
+#include "fastpath/engine_send.h"
+
+namespace tern {
+
+bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
+    switch (static_cast<ControlId>(word.id())) {
+        case ControlId::kCredit:
+            return word.length() == 0;
+        case ControlId::kGrant:
+            return granted(channel, payload, word.length());
+        case ControlId::kRevoke:
+            channel.tx.revoked();
+            if (channel.tx.release_due()) owe(channel, Channel::kReleaseDue);
+            return word.length() == 0;
+        case ControlId::kRelease:
+            return released(channel, payload, word.length());
+    }
+    return false;
+}
+
+bool Engine::granted(Channel& channel, const std::byte* payload, uint32_t length) {
+    Grant grant;
+    if (length != sizeof(grant)) return false;
+    memcpy(&grant, payload, sizeof(grant));
+    if (!channel.tx.granted(grant)) return false;
+    channel.block_address = grant.address;
+    channel.block_rkey = grant.rkey;
+    channel.notify = (grant.flags & Grant::kNotify) != 0;
+    channel.stalled = false;
+    return true;
+}
+
+bool Engine::released(Channel& channel, const std::byte* payload, uint32_t length) {
+    Release release;
+    if (length != sizeof(release)) return false;
+    memcpy(&release, payload, sizeof(release));
+    const bool revoked = channel.rx.block() == ReceivePath::Block::kRevoked;
+    if (!channel.rx.released()) return false;
+    ++counters_.demotions;
+    drop_block(channel);
+    channel.wish = std::min(release.wish & ~(Word::kUnit - 1), settings_.block_most);
+    // A wish is for a larger block at once; otherwise the peer has to earn the next one anew.
+    if (channel.wish != 0 && !revoked)
+        owe(channel, Channel::kGrantDue);
+    else
+        promotion_.demoted(channel.activity);
+    return true;
+}
+
+// A cold message has come: is its sender to have a block?
+void Engine::judge(Channel& channel) {
+    Promotion::Peer* victim = nullptr;
+    switch (promotion_.judge(channel.activity, victim)) {
+        case Promotion::Verdict::kStay:
+            break;
+        case Promotion::Verdict::kPromote:
+            promotion_.promoted(channel.activity);
+            owe(channel, Channel::kGrantDue);
+            break;
+        case Promotion::Verdict::kReplace:
+            revoke(*static_cast<Channel*>(victim->owner));
+            break;
+    }
+}
+
+void Engine::sweep() {
+    promotion_.sweep([this](Promotion::Peer& peer) { revoke(*static_cast<Channel*>(peer.owner)); });
+}
+
+void Engine::revoke(Channel& channel) {
+    if (channel.rx.block() != ReceivePath::Block::kGranted) return;
+    channel.rx.revoke();
+    owe(channel, Channel::kRevokeDue);
+}
+
+void Engine::owe(Channel& channel, Channel::Due what) {
+    channel.due |= what;
+    if (channel.owing) return;
+    channel.owing = true;
+    owing_.push_back(&channel);
+}
+
+void Engine::pay() {
+    if (owing_.empty()) return;
+    std::erase_if(owing_, [this](Channel* channel) {
+        if (!pay(*channel)) return false;
+        channel->owing = false;
+        return true;
+    });
+}
+
+// Sends what is due. False if something still is.
+bool Engine::pay(Channel& channel) {
+    if (channel.failed || !channel.up()) {
+        // A connection that ends takes its debts with it; one that begins has none.
+        channel.due = 0;
+        return true;
+    }
+    // Anything sent since has carried the credit.
+    if (!channel.rx.credit_due()) channel.due &= static_cast<uint8_t>(~Channel::kCreditDue);
+    if ((channel.due & Channel::kReleaseDue) != 0) {
+        if (channel.tx.release_due()) {
+            const Release release = channel.tx.release();
+            if (!send_control(channel, ControlId::kRelease, &release, sizeof(release)))
+                return false;
+            channel.tx.released();
+        }
+        channel.due &= static_cast<uint8_t>(~Channel::kReleaseDue);
+    }
+    if ((channel.due & Channel::kGrantDue) != 0) {
+        if (channel.sends.room() == 0) return false;
+        if (!grant_block(channel)) promotion_.demoted(channel.activity);
+        channel.due &= static_cast<uint8_t>(~Channel::kGrantDue);
+    }
+    if ((channel.due & Channel::kRevokeDue) != 0) {
+        if (!send_control(channel, ControlId::kRevoke, nullptr, 0)) return false;
+        channel.due &= static_cast<uint8_t>(~Channel::kRevokeDue);
+    }
+    if ((channel.due & Channel::kCreditDue) != 0) {
+        if (!send_control(channel, ControlId::kCredit, nullptr, 0)) return false;
+        channel.due &= static_cast<uint8_t>(~Channel::kCreditDue);
+    }
+    return true;
+}
+
+// Control frames go cold: a receiver that sleeps or polls its queue alone sees them, and they need
+// no credit.
+bool Engine::send_control(Channel& channel, ControlId id, const void* payload, uint32_t length) {
+    if (channel.failed || channel.sends.room() == 0) return channel.failed;
+    alignas(8) std::byte frame[sizeof(Word) + kMaxControl];
+    const Word word = channel.tx.cold_word(FrameKind::kControl, static_cast<uint32_t>(id), length,
+                                           channel.rx.credit());
+    memcpy(frame, &word, sizeof(word));
+    if (length != 0) memcpy(frame + sizeof(word), payload, length);
+    ibv_sge piece{.addr = address_of(frame),
+                  .length = static_cast<uint32_t>(sizeof(word)) + length,
+                  .lkey = 0};
+    ibv_send_wr request{};
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.send_flags = IBV_SEND_INLINE;
+    request.opcode = IBV_WR_SEND;
+    if (!post(channel, request, false)) return true;
+    channel.tx.sent_cold();
+    channel.rx.credit_sent();
+    ++counters_.sent_cold;
+    return true;
+}
+
+bool Engine::grant_block(Channel& channel) {
+    const uint32_t size = std::max(channel.wish, settings_.block_first);
+    // Never relaxed ordering: the tail must come last.
+    channel.block =
+        verbs::RegisteredMemory(pd_, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (!channel.block) {
+        owner_.warn("cannot register " + std::to_string(size) + " bytes for a block (" +
+                    strerror(errno) + "): messages from " + channel.peer.to_string() +
+                    " stay on the slower path; raise the limit of locked memory (ulimit -l) or "
+                    "lower UCX_TERN_HOT_MAX");
+        return false;
+    }
+    const bool memory =
+        settings_.poll == PollMode::kMemory || (settings_.poll == PollMode::kAuto && !sleeper_ &&
+                                                verbs::writes_in_order(channel.qp.get()));
+    channel.rx.grant(channel.block.data(), size);
+    const Grant grant{.address = address_of(channel.block.data()),
+                      .rkey = channel.block.rkey(),
+                      .size = size,
+                      .most = settings_.block_most,
+                      .flags = memory ? 0 : Grant::kNotify};
+    (void)send_control(channel, ControlId::kGrant, &grant, sizeof(grant));
+    if (memory) {
+        channel.polled = true;
+        channel.hot_index = static_cast<uint32_t>(polled_.size());
+        polled_.push_back({channel.rx.next(), &channel});
+    }
+    ++counters_.promotions;
+    counters_.block_bytes += channel.block.size();
+    counters_.block_bytes_most = std::max(counters_.block_bytes_most, counters_.block_bytes);
+    counters_.hot_peers_most = std::max<uint64_t>(counters_.hot_peers_most, promotion_.hot());
+    return true;
+}
+
+// The sender does not write to it any more, or its queue pair is in error.
+void Engine::drop_block(Channel& channel) {
+    if (channel.polled) {
+        polled_[channel.hot_index] = polled_.back();
+        polled_[channel.hot_index].channel->hot_index = channel.hot_index;
+        polled_.pop_back();
+        channel.polled = false;
+    }
+    counters_.block_bytes -= channel.block.size();
+    channel.block = {};
+}
+
+void Engine::malformed(Channel& channel, const char* what) {
+    connector_->fail(channel, Status::kProtocol, what);
+}
+
+void Engine::failed_send(Channel& channel, const ibv_wc& completion) {
+    if (channel.failed) return;
+    Status status = Status::kDevice;
+    switch (completion.status) {
+        case IBV_WC_RETRY_EXC_ERR:
+        case IBV_WC_RNR_RETRY_EXC_ERR:
+            status = Status::kTimedOut;
+            break;
+        case IBV_WC_WR_FLUSH_ERR:
+        case IBV_WC_REM_ABORT_ERR:
+            status = Status::kConnectionReset;
+            break;
+        case IBV_WC_REM_ACCESS_ERR:
+            status = Status::kRemoteAccess;
+            break;
+        case IBV_WC_REM_INV_REQ_ERR:
+        case IBV_WC_REM_OP_ERR:
+            status = Status::kProtocol;
+            break;
+        default:
+            break;
+    }
+    connector_->fail(channel, status,
+                     std::string("a work request failed: ") + ibv_wc_status_str(completion.status));
+}
+
+void Engine::failed_receive(const ibv_wc& completion) {
+    // A receive is flushed with its queue pair, which is no news.
+    if (completion.status == IBV_WC_WR_FLUSH_ERR) return;
+    Connection* connection = connector_->find(completion.qp_num);
+    if (connection != nullptr)
+        connector_->fail(*connection, Status::kProtocol,
+                         std::string("a receive failed: ") + ibv_wc_status_str(completion.status));
+}
+
+}  // namespace tern

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The data path of receiving: inline parts of Engine.
+
+#include "fastpath/engine.h"
+
+namespace tern {
+
+template <class Sink>
+unsigned Engine::poll(Sink& sink) {
+    ++counters_.polls;
+    unsigned count = 0;
+    for (const Polled& polled : polled_)
+        if (__atomic_load_n(polled.next, __ATOMIC_ACQUIRE) != 0)
+            count += poll_block(*polled.channel, sink, kBurst);
+    // Blocks that are never empty must not keep the completion queue waiting for ever.
+    if (count != 0 && (++busy_ & 7) != 0) return count;
+    count += poll_cq(sink);
+    if (++idle_ >= kSeldom || connector_->urgent() || !owing_.empty()) [[unlikely]]
+        count += poll_seldom(sink);
+    return count;
+}
+
+// What need not be done at every poll: connections, control frames that found no room, what is
+// over.
+template <class Sink>
+unsigned Engine::poll_seldom(Sink& sink) {
+    idle_ = 0;
+    pay();
+    if (connector_->datagrams_waiting()) {
+        // A packet may end a connection whose last frames are here already: they come first.
+        while (poll_cq(sink) != 0) {
+        }
+        for (size_t i = 0; i < polled_.size(); ++i)
+            while (poll_block(*polled_[i].channel, sink, kBurst) != 0) {
+            }
+    }
+    const unsigned count = connector_->progress();
+    connector_->reap();
+    void* user = nullptr;
+    while (connector_->take_silent(user)) owner_.silent(user);
+    return count;
+}
+
+// Takes at most `most` frames from a block.
+template <class Sink>
+unsigned Engine::poll_block(Channel& channel, Sink& sink, unsigned most) {
+    unsigned count = 0;
+    Word word;
+    while (count < most && !channel.failed) {
+        const ReceivePath::Look look = channel.rx.look(word);
+        if (look == ReceivePath::Look::kNothing) break;
+        if (look == ReceivePath::Look::kMalformed || !channel.tx.credited(word.credit()))
+            [[unlikely]] {
+            malformed(channel, "a frame in its block is malformed");
+            break;
+        }
+        ++count;
+        ++counters_.received_hot;
+        if (word.kind() == FrameKind::kActiveMessage) {
+            if (promotion_.count(channel.activity)) [[unlikely]]
+                sweep();
+            sink.message(word.id(), channel.rx.payload(word), word.length());
+        } else if (word.length() != 0 || word.id() != static_cast<uint32_t>(ControlId::kCredit))
+            [[unlikely]] {
+            malformed(channel, "a control frame is in its block");
+            break;
+        }
+        channel.rx.consume(word);
+    }
+    update_polled(channel);
+    if (channel.rx.credit_due()) owe(channel, Channel::kCreditDue);
+    return count;
+}
+
+inline void Engine::update_polled(Channel& channel) {
+    if (channel.polled) polled_[channel.hot_index].next = channel.rx.next();
+}
+
+template <class Sink>
+unsigned Engine::poll_cq(Sink& sink) {
+    ibv_wc completions[kBurst];
+    int count = 0;
+    if (!stashed_.empty()) [[unlikely]] {
+        count = static_cast<int>(stashed_.size());
+        std::copy(stashed_.begin(), stashed_.end(), completions);
+        stashed_.clear();
+    } else {
+        count = ibv_poll_cq(cq_.get(), kBurst, completions);
+    }
+    for (int i = 0; i < count; ++i) {
+        if (work_request_id::is_receive(completions[i].wr_id))
+            received(completions[i], sink);
+        else
+            sent(completions[i], sink);
+    }
+    return count > 0 ? static_cast<unsigned>(count) : 0;
+}
+
+template <class Sink>
+void Engine::received(const ibv_wc& completion, Sink& sink) {
+    const uint32_t index = work_request_id::number(completion.wr_id);
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+        failed_receive(completion);
+    } else if (auto* channel = static_cast<Channel*>(connector_->find(completion.qp_num));
+               channel != nullptr && !channel->failed) {
+        if (!channel->up()) [[unlikely]]
+            connector_->data_arrived(*channel);
+        if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+            if (poll_block(*channel, sink, 1) == 0)
+                malformed(*channel, "a write notified of is not in its block");
+        } else {
+            received_cold(*channel, receives_->buffer(index), completion.byte_len, sink);
+        }
+    }
+    receives_->release(index);
+}
+
+template <class Sink>
+void Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink) {
+    const Word word(length >= sizeof(Word) ? *reinterpret_cast<const uint64_t*>(frame) : 0);
+    if (!word.well_formed() || word.kind() == FrameKind::kWrap ||
+        length != sizeof(Word) + word.length()) [[unlikely]]
+        return malformed(channel, "a frame is malformed");
+    // What the block carried before it comes first, and is there.
+    if (const unsigned before = channel.rx.before(word);
+        before != 0 && poll_block(channel, sink, before) != before) [[unlikely]]
+        return malformed(channel, "frames are missing from its block");
+    if (channel.failed || !channel.tx.credited(word.credit())) [[unlikely]]
+        return malformed(channel, "it returns more credit than there is");
+    ++counters_.received_cold;
+    if (word.kind() == FrameKind::kActiveMessage) {
+        if (promotion_.count(channel.activity)) [[unlikely]]
+            sweep();
+        sink.message(word.id(), frame + sizeof(Word), word.length());
+        channel.rx.received_cold();
+        if (!channel.activity.hot) judge(channel);
+    } else {
+        channel.rx.received_cold();
+        if (!control(channel, word, frame + sizeof(Word))) [[unlikely]]
+            malformed(channel, "a control frame is malformed");
+    }
+}
+
+template <class Sink>
+void Engine::sent(const ibv_wc& completion, Sink& sink) {
+    auto* channel = static_cast<Channel*>(connector_->find_send(completion.wr_id));
+    if (channel == nullptr) return;
+    const uint32_t number = work_request_id::number(completion.wr_id);
+    if (completion.status == IBV_WC_SUCCESS) [[likely]] {
+        channel->sends.complete(number);
+        settle(*channel, Status::kOk, sink);
+    } else {
+        // All before the one that failed first has arrived.
+        if (!channel->sends.failing()) {
+            channel->sends.complete(number - 1);
+            settle(*channel, Status::kOk, sink);
+            failed_send(*channel, completion);
+        }
+        channel->sends.fail(number);
+        channel->sends.complete(number);
+        settle(*channel, channel->status == Status::kOk ? Status::kCanceled : channel->status,
+               sink);
+    }
+    if (channel->closing || channel->handshake.state() == Handshake::State::kDraining) [[unlikely]]
+        connector_->finish_if_idle(*channel);
+}
+
+// Gives back buffers and tells users of what is complete.
+template <class Sink>
+void Engine::settle(Channel& channel, Status status, Sink& sink) {
+    SendQueue::Record record;
+    while (channel.sends.take(record)) {
+        if (record.buffer != nullptr) pool_.give(static_cast<SendPool::Buffer*>(record.buffer));
+        if (record.cookie != nullptr) sink.completed(record.cookie, status);
+    }
+    void* cookie = nullptr;
+    while (channel.sends.take_waiter(cookie)) sink.completed(cookie, status);
+}
+
+}  // namespace tern

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+// The data path of sending: inline parts of Engine.
+
+#include <cstring>
+
+#include "fastpath/engine.h"
+
+namespace tern {
+
+inline uint64_t address_of(const void* data) {
+    return reinterpret_cast<uint64_t>(data);
+}
+
+// Posts a work request; `users`: its loss is the user's loss.
+inline bool Engine::post(Channel& channel, ibv_send_wr& request, bool users) {
+    const bool signaled =
+        channel.sends.signal_due() || (request.send_flags & IBV_SEND_SIGNALED) != 0;
+    if (signaled) request.send_flags |= IBV_SEND_SIGNALED;
+    request.wr_id = channel.tag | channel.sends.next();
+    ibv_send_wr* refused = nullptr;
+    if (ibv_post_send(channel.qp.get(), &request, &refused) != 0) [[unlikely]] {
+        connector_->fail(channel, Status::kDevice, "the device refuses a work request");
+        return false;
+    }
+    channel.sends.posted(signaled, users);
+    return true;
+}
+
+// Posts a frame by the way that was chosen. `pieces` are the whole frame, zero word or head
+// included; the words are written into the memory that the first and the last of them point to.
+inline Status Engine::frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
+                            uint32_t length, ibv_sge* pieces, int count, unsigned flags,
+                            void* buffer, void* cookie) {
+    ibv_send_wr request{};
+    request.sg_list = pieces;
+    request.num_sge = count;
+    request.send_flags = flags;
+    const uint16_t credit = channel.rx.credit();
+    auto* head = reinterpret_cast<uint64_t*>(pieces[0].addr);
+    if (choice.route == SendPath::Route::kBlock) {
+        const ibv_sge& last = pieces[count - 1];
+        *head = 0;
+        *reinterpret_cast<uint64_t*>(last.addr + last.length - sizeof(uint64_t)) =
+            channel.tx.block_word(FrameKind::kActiveMessage, id, length, credit).raw();
+        request.opcode = channel.notify ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+        request.wr.rdma.remote_addr = channel.block_address + choice.plan.at;
+        request.wr.rdma.rkey = channel.block_rkey;
+        if (choice.plan.wrap && !post_wrap(channel, choice.plan.wrap_at)) return Status::kDevice;
+        if (!post(channel, request, true)) return Status::kDevice;
+        channel.tx.sent_block(choice.plan);
+        channel.stalled = false;
+        ++counters_.sent_hot;
+    } else {
+        *head = channel.tx.cold_word(FrameKind::kActiveMessage, id, length, credit).raw();
+        request.opcode = IBV_WR_SEND;
+        if (!post(channel, request, true)) return Status::kDevice;
+        channel.tx.sent_cold();
+        ++counters_.sent_cold;
+    }
+    channel.rx.credit_sent();
+    if (buffer != nullptr || cookie != nullptr) channel.sends.record(buffer, cookie);
+    return Status::kOk;
+}
+
+inline Status Engine::am_short(Channel& channel, uint32_t id, uint64_t header, const void* payload,
+                               uint32_t length) {
+    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+        return no_room(channel);
+    const uint32_t size = sizeof(header) + length;
+    const SendPath::Choice choice = channel.tx.choose(size);
+    if (choice.route == SendPath::Route::kStall) [[unlikely]]
+        return stalled(channel);
+    alignas(64) std::byte bytes[kInlineLimit];
+    memset(bytes + padded(size), 0, sizeof(Word));  // the padding, if any, is in there
+    memcpy(bytes + sizeof(Word), &header, sizeof(header));
+    memcpy(bytes + sizeof(Word) + sizeof(header), payload, length);
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    ibv_sge piece{
+        .addr = address_of(bytes),
+        .length = hot ? padded(size) + BlockWriter::kOverhead : size + uint32_t{sizeof(Word)},
+        .lkey = 0};
+    const Status status =
+        frame(channel, choice, id, size, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
+    ++counters_.shorts;
+    if (!hot && channel.tx.misfitted(size)) owe(channel, Channel::kReleaseDue);
+    return status;
+}
+
+template <class Pack>
+Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length) {
+    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+        return no_room(channel);
+    // The payload must be packed once only, and its length is not known before: it is likely the
+    // last one's. If it turns out longer than what the block has room for, the frame goes cold.
+    if (channel.tx.choose(channel.last_bcopy).route == SendPath::Route::kStall) [[unlikely]]
+        return stalled(channel);
+    SendPool::Buffer* buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]] {
+        ++counters_.queue_stalls;
+        return Status::kNoResource;
+    }
+    length = pack(static_cast<void*>(buffer->data + sizeof(Word)));
+    channel.last_bcopy = length;
+    SendPath::Choice choice = channel.tx.choose(length);
+    if (choice.route == SendPath::Route::kStall) {
+        (void)stalled(channel);
+        choice.route = SendPath::Route::kCold;
+    }
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    ibv_sge piece{
+        .addr = address_of(buffer->data),
+        .length = hot ? padded(length) + BlockWriter::kOverhead : length + uint32_t{sizeof(Word)},
+        .lkey = buffer->lkey};
+    Status status;
+    if (piece.length <= max_inline_) {
+        status = frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
+        pool_.give(buffer);
+    } else {
+        status = frame(channel, choice, id, length, &piece, 1, 0, buffer, nullptr);
+        if (status != Status::kOk) [[unlikely]]
+            pool_.give(buffer);
+    }
+    ++counters_.bcopies;
+    if (!hot && channel.tx.misfitted(length)) owe(channel, Channel::kReleaseDue);
+    return status;
+}
+
+inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
+                               std::span<const ibv_sge> user, void* cookie) {
+    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+        return no_room(channel);
+    uint32_t size = static_cast<uint32_t>(header.size());
+    for (const ibv_sge& piece : user) size += piece.length;
+    const SendPath::Choice choice = channel.tx.choose(size);
+    if (choice.route == SendPath::Route::kStall) [[unlikely]]
+        return stalled(channel);
+    SendPool::Buffer* buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]] {
+        ++counters_.queue_stalls;
+        return Status::kNoResource;
+    }
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    // [head, header] and [padding, tail] are ours, the rest is gathered from the user's memory.
+    ibv_sge pieces[kPieces];
+    int count = 0;
+    const auto front = static_cast<uint32_t>(sizeof(Word) + header.size());
+    memcpy(buffer->data + sizeof(Word), header.data(), header.size());
+    pieces[count++] = {.addr = address_of(buffer->data), .length = front, .lkey = buffer->lkey};
+    for (const ibv_sge& piece : user)
+        if (piece.length != 0) pieces[count++] = piece;
+    if (hot) {
+        const uint32_t padding = padded(size) - size;
+        std::byte* tail = buffer->data + padded(front);
+        pieces[count++] = {.addr = address_of(tail) + (Word::kUnit - padding),
+                           .length = padding + uint32_t{sizeof(Word)},
+                           .lkey = buffer->lkey};
+    }
+    const uint32_t total =
+        (hot ? padded(size) + BlockWriter::kOverhead : size + uint32_t{sizeof(Word)});
+    const bool at_once = total <= max_inline_;
+    const Status status = frame(channel, choice, id, size, pieces, count,
+                                at_once ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
+                                at_once ? nullptr : buffer, at_once ? nullptr : cookie);
+    ++counters_.zcopies;
+    if (!hot && channel.tx.misfitted(size)) owe(channel, Channel::kReleaseDue);
+    if (at_once || status != Status::kOk) pool_.give(buffer);
+    return at_once || status != Status::kOk ? status : Status::kInProgress;
+}
+
+inline Status Engine::put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
+                                uint32_t rkey) {
+    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+        return no_room(channel);
+    ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
+    ibv_send_wr request{};
+    request.sg_list = &piece;
+    request.num_sge = length != 0 ? 1 : 0;
+    request.send_flags = IBV_SEND_INLINE;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.wr.rdma.remote_addr = to;
+    request.wr.rdma.rkey = rkey;
+    ++counters_.puts;
+    return post(channel, request, true) ? Status::kOk : Status::kDevice;
+}
+
+template <class Pack>
+Status Engine::put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to,
+                         uint32_t rkey) {
+    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+        return no_room(channel);
+    SendPool::Buffer* buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]] {
+        ++counters_.queue_stalls;
+        return Status::kNoResource;
+    }
+    length = pack(static_cast<void*>(buffer->data));
+    const bool at_once = length <= max_inline_;
+    ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
+    ibv_send_wr request{};
+    request.sg_list = &piece;
+    request.num_sge = length != 0 ? 1 : 0;
+    request.send_flags = at_once ? IBV_SEND_INLINE : 0;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.wr.rdma.remote_addr = to;
+    request.wr.rdma.rkey = rkey;
+    ++counters_.puts;
+    const bool posted = post(channel, request, true);
+    if (posted && !at_once)
+        channel.sends.record(buffer, nullptr);
+    else
+        pool_.give(buffer);
+    return posted ? Status::kOk : Status::kDevice;
+}
+
+}  // namespace tern
