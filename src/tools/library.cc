@@ -4,12 +4,17 @@
 #include <unistd.h>
 
 #include <climits>
+#include <cstdlib>
 #include <vector>
+
+#ifndef SOFTHCA_LIBDIR
+#define SOFTHCA_LIBDIR nullptr
+#endif
 
 namespace softhca {
 namespace {
 
-constexpr const char* kLibrary = "libsofthca.so";
+constexpr const char* kSeparators = " :";  // of LD_PRELOAD, which has no way to quote them
 
 std::string directory_of_program() {
     char path[PATH_MAX];
@@ -19,46 +24,50 @@ std::string directory_of_program() {
     return program.substr(0, program.rfind('/'));
 }
 
-std::vector<std::string> candidates() {
+std::vector<std::string> folders(const Library& library) {
     const std::string here = directory_of_program();
-    std::vector<std::string> paths;
-    // In a build tree, where libtool may keep this program in a .libs too.
-    for (const char* folder : {"/../softhca/.libs/", "/../../softhca/.libs/"}) {
-        paths.push_back(here + folder + kLibrary);
-    }
-#ifdef SOFTHCA_LIBDIR
-    paths.push_back(std::string(SOFTHCA_LIBDIR "/") + kLibrary);
-#endif
-    paths.push_back(here + "/../lib/" + kLibrary);
-    return paths;
+    std::vector<std::string> folders;
+    // In a build tree libtool may keep this program in a .libs too.
+    for (const char* commands : {"/", "/../"})
+        folders.push_back(here + commands + library.build_folder);
+    if (library.installed_folder != nullptr) folders.emplace_back(library.installed_folder);
+    folders.push_back(here + "/" + library.beside);
+    return folders;
 }
 
 }  // namespace
 
-std::string find_library(std::string* error) {
-    *error = std::string("cannot find ") + kLibrary + "; looked for";
-    for (const std::string& path : candidates()) {
+std::string find_library(const Library& library, std::string* error) {
+    *error = std::string("cannot find ") + library.file + "; looked for";
+    for (const std::string& folder : folders(library)) {
+        const std::string path = folder + "/" + library.file;
         char resolved[PATH_MAX];
-        if (::access(path.c_str(), R_OK) == 0 && ::realpath(path.c_str(), resolved) != nullptr) {
-            // The dynamic linker splits LD_PRELOAD at these and has no way to quote them.
-            if (std::string_view(resolved).find_first_of(" :") != std::string_view::npos) {
-                *error =
-                    std::string("a path with blanks or colons cannot be preloaded: ") + resolved;
-                return {};
-            }
-            return resolved;
+        if (::access(path.c_str(), R_OK) != 0 || ::realpath(folder.c_str(), resolved) == nullptr) {
+            *error += "\n  " + path;
+            continue;
         }
-        *error += "\n  " + path;
+        // The file keeps its name, even if that is a link: plug-ins are known by it.
+        const std::string found = std::string(resolved) + "/" + library.file;
+        if (found.find_first_of(kSeparators) == std::string::npos) return found;
+        *error = "a path with blanks or colons cannot be preloaded: " + found;
+        break;
     }
     return {};
 }
 
-std::string prepend_preload(std::string_view library, std::string_view existing) {
-    std::string list(library);
-    const std::string_view first = existing.substr(0, existing.find_first_of(" :"));
-    if (existing.empty() || first == library)
-        return existing.empty() ? list : std::string(existing);
-    return list.append(":").append(existing);
+std::string find_softhca(std::string* error) {
+    return find_library({"libsofthca.so", "../softhca/.libs", SOFTHCA_LIBDIR, "../lib"}, error);
+}
+
+std::string prepend_path(std::string_view path, std::string_view list) {
+    for (std::string_view rest = list; !rest.empty();) {
+        const size_t end = rest.find_first_of(kSeparators);
+        if (rest.substr(0, end) == path) return std::string(list);
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
+    std::string result(path);
+    if (!list.empty()) result.append(":").append(list);
+    return result;
 }
 
 }  // namespace softhca

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the library to preload is.
+// Where the libraries to preload are.
 #pragma once
 
 #include <string>
@@ -7,11 +7,22 @@
 
 namespace softhca {
 
-/// Path of libsofthca.so: of the build tree that holds this program, or else the installed one.
-/// Empty, with *error saying where it was looked for, if there is none.
-std::string find_library(std::string* error);
+/// A library of this package.
+struct Library {
+    const char* file;
+    const char* build_folder;      ///< in the build tree, relative to its folder of commands
+    const char* installed_folder;  ///< as configured; null: unknown
+    const char* beside;            ///< relative to the folder of installed commands
+};
 
-/// `library` in front of what LD_PRELOAD holds already.
-std::string prepend_preload(std::string_view library, std::string_view existing);
+/// Path of a library: of the build tree that holds this program, or else the installed one.
+/// Empty, with *error saying where it was looked for, if there is none.
+std::string find_library(const Library& library, std::string* error);
+
+/// The same of libsofthca.so.
+std::string find_softhca(std::string* error);
+
+/// `path` in front of a list with colons, as LD_PRELOAD holds one, unless it is in there.
+std::string prepend_path(std::string_view path, std::string_view list);
 
 }  // namespace softhca

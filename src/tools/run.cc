@@ -1,29 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // `softhca run`: sets up the environment of the device and becomes the given command.
 #include <getopt.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "command.h"
-#include "library.h"
 #include "run_report.h"
+#include "run_settings.h"
 #include "settings.h"
 
 namespace softhca {
 namespace {
 
-constexpr int kExitCannotExecute = 126;
-constexpr int kExitNotFound = 127;
-
 struct Request {
-    std::array<const char*, kSettingCount> values = {};  ///< by setting; null: not given as option
+    SettingValues values = {};
     bool verbose = false;
     bool report = false;
     bool help = false;
@@ -72,23 +65,6 @@ std::string parse_options(int argc, char** argv, Request* request) {
     return {};
 }
 
-/// Checks every setting, whether it comes from an option or from the environment, as the library
-/// will.
-std::string check(const Request& request, Settings* settings) {
-    for (size_t i = 0; i < kSettingCount; ++i) {
-        const char* given = request.values[i];
-        const char* inherited = std::getenv(kSettings[i].name);
-        const char* value = given != nullptr ? given : inherited;
-        if (value == nullptr || *value == '\0') value = kSettings[i].fallback;
-        if (const auto reason = kSettings[i].set(*settings, value)) {
-            const std::string source = given != nullptr ? "--" + option_name(kSettings[i])
-                                                        : std::string(kSettings[i].name);
-            return source + "=" + value + ": " + *reason;
-        }
-    }
-    return {};
-}
-
 void print_environment(const Settings& settings) {
     for (const Setting& setting : kSettings) {
         const char* value = std::getenv(setting.name);
@@ -98,15 +74,6 @@ void print_environment(const Settings& settings) {
     std::fprintf(stderr, "LD_PRELOAD=%s\n", std::getenv("LD_PRELOAD"));
     std::fprintf(stderr, "model: %s\n",
                  settings.nic.modelled() ? describe(settings.nic).c_str() : "none");
-}
-
-void set_environment(const Request& request, const std::string& library) {
-    for (size_t i = 0; i < kSettingCount; ++i) {
-        if (request.values[i] != nullptr) ::setenv(kSettings[i].name, request.values[i], 1);
-    }
-    const char* existing = std::getenv("LD_PRELOAD");
-    ::setenv("LD_PRELOAD", prepend_preload(library, existing != nullptr ? existing : "").c_str(),
-             1);
 }
 
 }  // namespace
@@ -119,23 +86,19 @@ int run_main(int argc, char** argv) {
     }
     if (request.help) return print_help("run");
     Settings settings;
-    if (const std::string error = check(request, &settings); !error.empty()) {
+    if (const std::string error = check_settings(request.values, &settings); !error.empty()) {
         return usage_error("run", error);
     }
     if (request.command[0] == nullptr) return usage_error("run", "no command to run");
-    std::string error;
-    const std::string library = find_library(&error);
-    if (library.empty()) return failure("run", error);
-    set_environment(request, library);
+    if (const std::string error = export_settings(request.values); !error.empty()) {
+        return failure("run", error);
+    }
     if (request.verbose) print_environment(settings);
-    return request.report ? run_with_report(settings, request.command) : become(request.command);
-}
-
-int become(char** command) {
-    ::execvp(command[0], command);
-    const int code = errno;
-    failure("run", std::string(command[0]) + ": " + std::strerror(code));
-    return code == ENOENT ? kExitNotFound : kExitCannotExecute;
+    if (request.report) return run_with_report(settings, request.command);
+    std::string error;
+    const int status = become(request.command, &error);
+    failure("run", error);
+    return status;
 }
 
 }  // namespace softhca

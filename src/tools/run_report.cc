@@ -12,6 +12,7 @@
 #include "command.h"
 #include "fabric/segment.h"
 #include "report.h"
+#include "run_settings.h"
 
 namespace softhca {
 
@@ -45,7 +46,11 @@ int run_with_report(const Settings& settings, char** command) {
     }
     const pid_t pid = ::fork();
     if (pid < 0) return failure("run", "cannot start a process");
-    if (pid == 0) ::_exit(become(command));
+    if (pid == 0) {
+        const int status = become(command, &error);
+        failure("run", error);
+        ::_exit(status);
+    }
     child_pid = pid;
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, pass_on);
     const int status = wait_for_child(pid);

@@ -9,7 +9,4 @@ namespace softhca {
 /// Runs the command and prints the fabric's report to standard error; the command's exit status.
 int run_with_report(const Settings& settings, char** command);
 
-/// Becomes the command. Returns, with the exit status to give, only when that is impossible.
-int become(char** command);
-
 }  // namespace softhca

@@ -39,7 +39,9 @@ std::optional<std::string> misfit(UcxVersion loaded, const char* loaded_text, Uc
     return std::nullopt;
 }
 
-bool ucx_fits() {
+namespace {
+
+std::optional<std::string> look_at_ucx() {
     const UcxClass classes[] = {
         {"uct_base_iface_t", uct_base_iface_t_class.size, sizeof(uct_base_iface_t)},
         {"uct_base_ep_t", uct_base_ep_t_class.size, sizeof(uct_base_ep_t)},
@@ -48,13 +50,24 @@ bool ucx_fits() {
     UcxVersion loaded;
     unsigned release;
     ucp_get_version(&loaded.major, &loaded.minor, &release);
-    const auto reason = misfit(loaded, ucp_get_version_string(), kBuilt, classes);
-    if (!reason) return true;
+    return misfit(loaded, ucp_get_version_string(), kBuilt, classes);
+}
+
+}  // namespace
+
+bool ucx_fits() {
+    const char* reason = tern_misfit();
+    if (reason == nullptr) return true;
     // Every program that a preloaded one starts comes here too, most of them without any use for
     // UCX.
-    if (std::getenv(kToldVariable) == nullptr) ucs_error("%s", reason->c_str());
+    if (std::getenv(kToldVariable) == nullptr) ucs_error("%s", reason);
     ::setenv(kToldVariable, "1", 0);
     return false;
 }
 
 }  // namespace tern
+
+const char* tern_misfit() {
+    static const std::optional<std::string> reason = tern::look_at_ucx();
+    return reason ? reason->c_str() : nullptr;
+}

@@ -30,3 +30,6 @@ std::optional<std::string> misfit(UcxVersion loaded, const char* loaded_text, Uc
 bool ucx_fits();
 
 }  // namespace tern
+
+/// For commands that look at this library before others load it: the misfit, or null.
+extern "C" __attribute__((visibility("default"))) const char* tern_misfit();

@@ -100,6 +100,20 @@ check_match() {
     result $status "$name" "$tmp/output"
 }
 
+# refuses NAME STATUS PATTERN command...: the command ends with that status and its error output matches.
+refuses() {
+    local name=$1 expected=$2 pattern=$3 status
+    shift 3
+    timeout -k 5 "$limit" "$@" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
+    status=$?
+    if [ $status = "$expected" ] && grep -Eq -- "$pattern" "$tmp/stderr"; then
+        result 0 "$name"
+    else
+        echo "status $status, expected $expected; no error matches: $pattern" >>"$tmp/stderr"
+        result 1 "$name" "$tmp/stderr"
+    fi
+}
+
 listening() { # TCP port
     local hex
     printf -v hex ':%04X' "$1"

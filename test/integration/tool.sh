@@ -6,20 +6,6 @@
 . "$(dirname "$0")/lib.sh"
 require ibv_devices ibv_rc_pingpong
 
-# refuses NAME STATUS PATTERN command...: the command ends with that status and its error output matches.
-refuses() {
-    local name=$1 expected=$2 pattern=$3 status
-    shift 3
-    timeout -k 5 "$limit" "$@" >"$tmp/stdout" 2>"$tmp/stderr" </dev/null
-    status=$?
-    if [ $status = "$expected" ] && grep -Eq -- "$pattern" "$tmp/stderr"; then
-        result 0 "$name"
-    else
-        echo "status $status, expected $expected; no error matches: $pattern" >>"$tmp/stderr"
-        result 1 "$name" "$tmp/stderr"
-    fi
-}
-
 # shows NAME PATTERN command...: the fabric comes to match within a few seconds.
 shows() {
     local name=$1 pattern=$2 _

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The `tern-run` command: what it sets, what it leaves alone, what it refuses, and that UCX then has the transport.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+require ucx_info
+tern_run=$(dirname "$SOFTHCA")/tern-run
+unset LD_PRELOAD UCX_TLS UCX_PLUGIN_PATH SOFTHCA_PROFILE MPIR_CVAR_NOLOCAL "${!OMPI_MCA_@}"
+
+# sets NAME PATTERN variable tern-run-option... [NAME=value...]: what a command sees of one variable.
+sets() {
+    local name=$1 pattern=$2 variable=$3
+    shift 3
+    # shellcheck disable=SC2016 # for the inner shell
+    check_match "$name" "^$pattern\$" "$@" sh -c 'printf "%s\n" "${'"$variable"'-unset}"'
+}
+
+environment_tests() {
+    sets 'the transport is preloaded' "$tern_library" LD_PRELOAD "$tern_run"
+    sets 'UCX_TLS' tern,self UCX_TLS "$tern_run"
+    sets 'Open MPI takes UCX' ucx OMPI_MCA_pml "$tern_run"
+    sets 'Open MPI takes UCX for one-sided' ucx OMPI_MCA_osc "$tern_run"
+    sets 'Open MPI takes any transport' any OMPI_MCA_opal_common_ucx_tls "$tern_run"
+    sets 'Open MPI takes any device' any OMPI_MCA_opal_common_ucx_devices "$tern_run"
+    sets 'MPICH keeps its shared memory' unset MPIR_CVAR_NOLOCAL "$tern_run"
+    sets 'no software HCA unasked' unset SOFTHCA_PROFILE "$tern_run"
+    sets 'LD_PRELOAD is kept' "$tern_library:libm\.so\.6" LD_PRELOAD env LD_PRELOAD=libm.so.6 "$tern_run"
+    sets 'UCX_TLS of the user stays' tern,sm,self UCX_TLS env UCX_TLS=tern,sm,self "$tern_run"
+    sets 'settings of Open MPI stay' ob1 OMPI_MCA_pml env OMPI_MCA_pml=ob1 "$tern_run"
+    sets 'within itself it preloads once' "$tern_library" LD_PRELOAD "$tern_run" "$tern_run"
+    check_match '-v says what is set' '^UCX_TLS=tern,self$' "$tern_run" -v true
+    check_match '-v says what stays' '^OMPI_MCA_osc=rdma$' env OMPI_MCA_osc=rdma "$tern_run" -v true
+}
+
+soft_hca_tests() {
+    local both="[^:]*/libuct_tern\.so\.0:[^:]*/libsofthca\.so"
+    sets 'the software HCA is preloaded too' "$both" LD_PRELOAD "$tern_run" --soft-hca
+    sets 'both once, within itself' "$both" LD_PRELOAD "$tern_run" --soft-hca "$tern_run" --soft-hca
+    sets 'both once, within softhca run' "[^:]*/libuct_tern\.so\.0:[^:]*/libsofthca\.so" LD_PRELOAD \
+        "$SOFTHCA" run -- "$tern_run" --soft-hca
+    sets 'both once, around softhca run' "$both" LD_PRELOAD "$tern_run" --soft-hca "$SOFTHCA" run --
+    sets 'a profile' hdr200 SOFTHCA_PROFILE "$tern_run" --soft-hca hdr200
+    sets 'a profile with =' infini SOFTHCA_PROFILE "$tern_run" --soft-hca=infini
+    sets 'a profile within another' infini SOFTHCA_PROFILE "$tern_run" --soft-hca hdr200 "$tern_run" --soft-hca infini
+    sets 'no profile: that of the environment' infini SOFTHCA_PROFILE env SOFTHCA_PROFILE=infini "$tern_run" --soft-hca
+    sets 'MPICH connects ranks of a machine by UCX' 1 MPIR_CVAR_NOLOCAL "$tern_run" --soft-hca
+    sets 'or as the user says' 0 MPIR_CVAR_NOLOCAL env MPIR_CVAR_NOLOCAL=0 "$tern_run" --soft-hca
+    check_match 'options behind the command are its own' '^--soft-hca hdr200$' "$tern_run" echo --soft-hca hdr200
+    refuses 'a command that is called like a profile' 127 'ideal: No such file' "$tern_run" --soft-hca -- ideal
+}
+
+refusal_tests() {
+    refuses 'wrong option' 2 "no such option '--hard-hca'; choose from --soft-hca, --verbose" "$tern_run" --hard-hca
+    refuses 'wrong profile' 2 '--soft-hca=myri: choose from ideal, graphene' "$tern_run" --soft-hca=myri true
+    refuses 'wrong variable' 2 'SOFTHCA_EXECUTOR=fast: choose from inline, thread' \
+        env SOFTHCA_EXECUTOR=fast "$tern_run" --soft-hca true
+    refuses 'nothing to run' 2 'no command' "$tern_run" --soft-hca hdr200
+    refuses 'no such command' 127 'no-such-command: No such file' "$tern_run" no-such-command
+    refuses 'not a command' 126 'Permission denied' "$tern_run" /dev/null
+    refuses 'the status of the command is passed on' 7 '^$' "$tern_run" sh -c 'echo >&2; exit 7'
+    cp "$tern_run" "$tmp/tern-run"
+    if "$tmp/tern-run" true >/dev/null 2>&1; then
+        skip 'no library' 'it is installed'
+    else
+        refuses 'no library' 1 "cannot find libuct_tern\.so\.0; looked for" "$tmp/tern-run" true
+    fi
+    check_match '--version' '^tern-run [0-9]' "$tern_run" --version
+    check_match '--help' '^Usage: tern-run ' "$tern_run" --help
+}
+
+environment_tests
+soft_hca_tests
+refusal_tests
+check_match 'UCX has the transport' 'Transport: tern$' "$tern_run" --soft-hca ucx_info -d -t tern
+finish
