@@ -23,6 +23,11 @@ bool is_unicast(const PortAddress& port) {
 
 }  // namespace
 
+size_t PortAddress::packed_size(std::byte first) {
+    const auto flags = static_cast<uint8_t>(first);
+    return 1 + ((flags & kHasLid) != 0 ? 2 : 0) + ((flags & kHasGid) != 0 ? 16 : 0);
+}
+
 void PortAddress::pack(std::byte* out) const {
     *out++ =
         std::byte((has_lid ? kHasLid : 0) | (has_gid ? kHasGid : 0) | (ethernet ? kEthernet : 0));

@@ -23,6 +23,8 @@ struct PortAddress {
 
     bool operator==(const PortAddress&) const = default;
     size_t packed_size() const { return 1 + (has_lid ? 2 : 0) + (has_gid ? 16 : 0); }
+    // Of the packed address that begins with this byte.
+    static size_t packed_size(std::byte first);
     // `out` holds packed_size() bytes.
     void pack(std::byte* out) const;
     // From bytes a peer has sent; empty if they make no sense. Reads no more than in.size().

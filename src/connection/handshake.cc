@@ -83,12 +83,11 @@ Handshake::Actions Handshake::receive_connect(const Packet& packet, uint64_t now
         start(now, times_.connect_limit);
         actions.connect_qp = true;
     }
-    const bool answer = unknown || !packet.knows_ready;
     if (state_ == State::kReady && packet.ready) {
         state_ = State::kUp;
         actions.established = true;
     }
-    if (answer) say(actions, PacketType::kConnect);
+    if (!packet.knows_ready) say(actions, PacketType::kConnect);
     return actions;
 }
 
@@ -158,8 +157,7 @@ Handshake::Actions Handshake::tick(uint64_t now) {
         actions.timed_out = !disconnecting;
         return actions;
     }
-    interval_ =
-        std::min(interval_ > UINT64_MAX / 2 ? UINT64_MAX : interval_ * 2, times_.retry_most);
+    interval_ = std::min(later(interval_, interval_), times_.retry_most);
     retry_at_ = later(now, interval_);
     say(actions, state_ == State::kClosing ? PacketType::kDisconnect : PacketType::kConnect);
     return actions;

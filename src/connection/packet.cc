@@ -27,7 +27,7 @@ enum Offset : size_t {
 };
 static_assert(kEnd <= Packet::kMaxSize);
 
-enum Flags : uint8_t { kReady = 1, kKnowsReady = 2, kKnownFlags = 3 };
+enum Flags : uint8_t { kReady = 1, kKnowsReady = 2 };
 
 constexpr uint8_t kLowestMtu = 1;
 constexpr uint8_t kHighestMtu = 5;
@@ -75,11 +75,9 @@ size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
 std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
     if (in.size() != kMaxSize) return {};
     const std::byte* wire = in.data();
-    if (get_little_endian<4>(wire + kMagicAt) != kMagic || wire[kVersionAt] != std::byte{kVersion})
-        return {};
     const auto flags = static_cast<uint8_t>(wire[kFlagsAt]);
     const auto port = PortAddress::unpack(in.subspan(kPortAt, PortAddress::kMaxPacked));
-    if ((flags & ~kKnownFlags) != 0 || !port) return {};
+    if (!port) return {};
 
     Packet packet;
     packet.type = static_cast<PacketType>(wire[kTypeAt]);
@@ -95,7 +93,7 @@ std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
     packet.qp.version = static_cast<uint8_t>(wire[kFormatAt]);
     if (!consistent(packet)) return {};
 
-    // Whatever else is set nobody has put there.
+    // Magic, version and all that is not used must be as pack() puts them.
     std::array<std::byte, kMaxSize> again;
     packet.pack(again);
     if (!std::ranges::equal(in, again)) return {};

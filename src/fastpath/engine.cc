@@ -99,11 +99,18 @@ Channel* Engine::attach(const PeerAddress& peer, void* user, std::string& why) {
     return channel;
 }
 
-void Engine::detach(Channel& channel, void* user) {
-    std::erase(channel.users, user);
-    if (!channel.users.empty() || channel.failed) return;
-    if (!channel.sends.covered()) (void)nop(channel, false);
-    connector_->disconnect(channel);
+void Engine::leave(Channel* channel, void* user) {
+    connector_->forget_probe(user);
+    if (channel == nullptr) return;
+    std::erase(channel->users, user);
+    if (!channel->users.empty() || channel->failed) return;
+    if (!channel->sends.covered()) (void)nop(*channel, false);
+    connector_->disconnect(*channel);
+}
+
+void Engine::cancel(Channel& channel, const void* user) {
+    if (channel.users.size() != 1 || channel.users.front() != user) return;
+    connector_->fail(channel, Status::kCanceled, "the endpoint is flushed by force");
 }
 
 uint64_t Engine::registered_bytes() const {

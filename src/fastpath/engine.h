@@ -56,6 +56,8 @@ class EngineOwner {
 //     returns void completed(void* cookie, Status status);
 class Engine final : private ConnectorOwner {
   public:
+    static constexpr uint32_t kPieces = 8;  // scatter/gather entries of a send
+
     // Null on failure; `why` says why.
     static std::unique_ptr<Engine> create(const verbs::Device& device, const verbs::Port& port,
                                           const EngineSettings& settings, EngineOwner& owner,
@@ -66,20 +68,28 @@ class Engine final : private ConnectorOwner {
     const PeerAddress& address() const { return self_; }
     uint32_t max_short() const { return max_inline_ - BlockWriter::kOverhead - sizeof(uint64_t); }
     uint32_t max_inline() const { return max_inline_; }
+    uint32_t max_header() const { return settings_.segment_size / 2; }
     uint32_t max_pieces() const { return kPieces - 2; }
     const EngineSettings& settings() const { return settings_; }
 
     // The channel to `peer` for an endpoint; begins to connect if there is none. Null if the device
     // refuses.
     Channel* attach(const PeerAddress& peer, void* user, std::string& why);
-    // The endpoint has no more use for it, and nothing queued. A channel that nobody uses is
+    // The endpoint has no more use for its channel, which may be null. One that nobody uses is
     // disconnected.
-    void detach(Channel& channel, void* user);
+    void leave(Channel* channel, void* user);
+    // Ends the channel at once if nobody else uses it: what is outstanding is canceled.
+    void cancel(Channel& channel, const void* user);
+    // A send that was refused would, for all that is known, be taken now.
+    bool has_room(const Channel& channel) const {
+        return channel.sends.room() > channel.reserve && !channel.stalled && pool_.available();
+    }
 
     // Data path: engine_send.h. All return kNoResource if the caller is to try again after some
     // progress.
-    Status am_short(Channel& channel, uint32_t id, uint64_t header, const void* payload,
-                    uint32_t length);
+    // `fill(std::byte* to)` writes the payload of `length` bytes, at most max_short() + 8.
+    template <class Fill>
+    Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& fill);
     // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length,
     // which comes back.
     template <class Pack>
@@ -117,7 +127,6 @@ class Engine final : private ConnectorOwner {
 
   private:
     static constexpr uint32_t kReserve = 8;         // send queue places for control frames
-    static constexpr uint32_t kPieces = 8;          // scatter/gather entries of a send
     static constexpr uint32_t kInlineLimit = 1024;  // what a frame on the stack may measure
     static constexpr unsigned kBurst =
         16;  // frames taken from one block, and completions from the queue, at a time

@@ -64,27 +64,25 @@ inline Status Engine::frame(Channel& channel, const SendPath::Choice& choice, ui
     return Status::kOk;
 }
 
-inline Status Engine::am_short(Channel& channel, uint32_t id, uint64_t header, const void* payload,
-                               uint32_t length) {
+template <class Fill>
+Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& fill) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
         return no_room(channel);
-    const uint32_t size = sizeof(header) + length;
-    const SendPath::Choice choice = channel.tx.choose(size);
+    const SendPath::Choice choice = channel.tx.choose(length);
     if (choice.route == SendPath::Route::kStall) [[unlikely]]
         return stalled(channel);
     alignas(64) std::byte bytes[kInlineLimit];
-    memset(bytes + padded(size), 0, sizeof(Word));  // the padding, if any, is in there
-    memcpy(bytes + sizeof(Word), &header, sizeof(header));
-    memcpy(bytes + sizeof(Word) + sizeof(header), payload, length);
+    memset(bytes + padded(length), 0, sizeof(Word));  // the padding, if any, is in there
+    fill(bytes + sizeof(Word));
     const bool hot = choice.route == SendPath::Route::kBlock;
     ibv_sge piece{
         .addr = address_of(bytes),
-        .length = hot ? padded(size) + BlockWriter::kOverhead : size + uint32_t{sizeof(Word)},
+        .length = hot ? padded(length) + BlockWriter::kOverhead : length + uint32_t{sizeof(Word)},
         .lkey = 0};
     const Status status =
-        frame(channel, choice, id, size, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
+        frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
     ++counters_.shorts;
-    if (!hot && channel.tx.misfitted(size)) owe(channel, Channel::kReleaseDue);
+    if (!hot && channel.tx.misfitted(length)) owe(channel, Channel::kReleaseDue);
     return status;
 }
 

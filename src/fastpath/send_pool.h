@@ -34,6 +34,7 @@ class SendPool {
         free_ = buffer;
     }
 
+    bool available() const { return free_ != nullptr || count_ < most_; }
     size_t registered_bytes() const { return registered_; }
 
   private:

@@ -2,24 +2,23 @@
 // The UCT component `tern`: what UCX finds when this library is loaded, by LD_PRELOAD or as a
 // plug-in.
 #include "uct/abi_check.h"
+#include "uct/config.h"
+#include "uct/iface.h"
+#include "uct/md.h"
 #include "uct/stub.h"
 #include "uct/ucx_headers.h"
 
 namespace tern {
 namespace {
 
-ucs_status_t query_devices(uct_component_t*, uct_md_resource_desc_t** resources, unsigned* count) {
-    return uct_md_query_empty_md_resource(resources, count);
-}
-
 extern uct_component_t component;
 
 constinit uct_component_t component = {
     .name = "tern",
-    .query_md_resources = query_devices,
-    .md_open = stub<UCS_ERR_UNSUPPORTED>,
+    .query_md_resources = query_md_resources,
+    .md_open = md_open,
     .cm_open = stub<UCS_ERR_UNSUPPORTED>,
-    .rkey_unpack = stub<UCS_ERR_UNSUPPORTED>,
+    .rkey_unpack = rkey_unpack,
     .rkey_ptr = stub<UCS_ERR_UNSUPPORTED>,
     .rkey_release = stub<UCS_OK>,
     .md_config = {.name = "Tern memory domain",
@@ -32,6 +31,16 @@ constinit uct_component_t component = {
     .md_vfs_init = void_stub,
 };
 
+uct_tl_t transport = {
+    .name = "tern",
+    .query_devices = query_ports,
+    .iface_open = UCS_CLASS_NEW_FUNC_NAME(TernIface),
+    .config = {.name = "tern transport",
+               .prefix = "TERN_",
+               .table = config_table,
+               .size = sizeof(TernConfig)},
+};
+
 /// Somebody may both preload this library and have UCX load a copy of it.
 bool is_registered() {
     const uct_component_t* other;
@@ -42,7 +51,9 @@ bool is_registered() {
 }
 
 __attribute__((constructor)) void load() {
-    if (ucx_fits() && !is_registered()) uct_component_register(&component);
+    if (!ucx_fits() || is_registered()) return;
+    uct_component_register(&component);
+    uct_tl_register(&component, &transport);
 }
 
 }  // namespace

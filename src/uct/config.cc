@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "uct/config.h"
+
+#include <algorithm>
+
+namespace tern {
+
+namespace {
+
+const char* poll_names[] = {"auto", "memory", "cq", nullptr};
+const char* mtu_names[] = {"default", "256", "512", "1024", "2048", "4096", nullptr};
+
+// The most that keeps 16-bit counts of frames apart.
+constexpr unsigned kMostReceives = 16384;
+constexpr unsigned kLeastSends = 32;
+constexpr unsigned kMostSends = 16384;
+constexpr size_t kLeastSegment = 1024;
+constexpr size_t kMostSegment = Word::kMaxLength & ~7u;
+constexpr unsigned kLeastInline = 64;  // control frames are sent inline
+
+struct Range {
+    const char* name;
+    double value;
+    double least;
+    double most;
+};
+
+bool check(std::initializer_list<Range> ranges, std::string& why) {
+    for (const Range& range : ranges) {
+        if (range.value >= range.least && range.value <= range.most) continue;
+        char text[160];
+        snprintf(text, sizeof(text), "UCX_TERN_%s is %g and must be between %g and %g", range.name,
+                 range.value, range.least, range.most);
+        why = text;
+        return false;
+    }
+    return true;
+}
+
+uint64_t nanoseconds(double seconds) {
+    return static_cast<uint64_t>(seconds * 1e9);
+}
+
+}  // namespace
+
+#define TERN_FIELD(_name, _default, _help, _member, _type) \
+    { _name, _default, _help, offsetof(TernConfig, _member), _type }
+
+ucs_config_field_t config_table[] = {
+    TERN_FIELD("", "ALLOC=huge,thp,mmap,heap", nullptr, super,
+               UCS_CONFIG_TYPE_TABLE(uct_iface_config_table)),
+
+    TERN_FIELD("SEG_SIZE", "8k",
+               "Largest active message, and size of a buffer of the shared receive queue and of "
+               "the send pool.",
+               segment_size, UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD("TX_QUEUE_LEN", "256", "Work requests that a connection's send queue holds.",
+               send_queue, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TX_BUFFERS", "1024",
+               "Most buffers of the send pool, which all connections of an interface share. It "
+               "starts empty.",
+               send_buffers, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TX_MIN_INLINE", "128",
+               "Bytes that a work request carries inline, at least; what a device gives beyond "
+               "that is used.",
+               inline_bytes, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RX_QUEUE_LEN", "512",
+               "Buffers of the receive queue that all connections of an interface share.",
+               receive_queue, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD(
+        "POLL", "auto",
+        "How a receiver notices a frame in a block:\n"
+        " memory - polls the block; right only if the device writes in ascending order of address\n"
+        " cq     - by a write with immediate and the completion queue\n"
+        " auto   - memory if the device promises the order and nobody waits for events, else cq",
+        poll, UCS_CONFIG_TYPE_ENUM(poll_names)),
+    TERN_FIELD("HOT_AFTER", "16",
+               "Messages, within a window, after which a sender gets a block (becomes hot).",
+               hot_after, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("HOT_MAX", "32",
+               "Most senders that have a block at a time. 0 turns the fast path off.", hot_most,
+               UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("HOT_WINDOW", "4096",
+               "Length of a window, in messages received by the interface. Hot senders that sent "
+               "little in it lose\n"
+               "their block.",
+               hot_window, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("HOT_KEEP", "16",
+               "Messages that a hot sender must send in a window to keep its block.", hot_keep,
+               UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("BLOCK_MIN", "4k", "Size of a sender's first block.", block_first,
+               UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD("BLOCK_MAX", "32k",
+               "Largest size that a block grows to when it is full too often or too small for the "
+               "messages.",
+               block_most, UCS_CONFIG_TYPE_MEMUNITS),
+
+    TERN_FIELD(
+        "GID_INDEX", "auto",
+        "Entry of the port's GID table to use. auto takes, on Ethernet, the first RoCE v2 entry.",
+        gid_index, UCS_CONFIG_TYPE_ULUNITS),
+    TERN_FIELD("IS_GLOBAL", "try",
+               "Whether packets carry a global routing header: yes, no, or try, which is yes on "
+               "Ethernet, without a\n"
+               "LID, and if GID_INDEX is set.",
+               global, UCS_CONFIG_TYPE_TERNARY),
+    TERN_FIELD("PKEY", "0x0", "Partition to use. 0 takes the first with full membership.", pkey,
+               UCS_CONFIG_TYPE_HEX),
+    TERN_FIELD("TRAFFIC_CLASS", "0", "Traffic class of packets with a global routing header.",
+               traffic_class, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("SL", "0", "Service level; on Ethernet the priority.", service_level,
+               UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("PATH_MTU", "default", "Largest packet. default takes the port's active MTU.",
+               path_mtu, UCS_CONFIG_TYPE_ENUM(mtu_names)),
+    TERN_FIELD("TIMEOUT", "0.5s", "Time until a packet that was not acknowledged is sent again.",
+               timeout, UCS_CONFIG_TYPE_TIME),
+    TERN_FIELD("RETRY_COUNT", "6",
+               "How often a packet is sent again before the peer counts as dead. Some devices take "
+               "7 for infinite.",
+               retries, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RNR_TIMEOUT", "1ms",
+               "Time until a message is sent again that found no receive buffer.", rnr_timeout,
+               UCS_CONFIG_TYPE_TIME),
+    TERN_FIELD("RNR_RETRY_COUNT", "7", "How often that is done; 7 is infinite.", rnr_retries,
+               UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("CONNECT_TIMEOUT", "5m",
+               "How long a peer may take to answer a connection request or a sign of life. Peers "
+               "answer from within\n"
+               "progress, so this must be longer than they compute without communicating.",
+               connect_timeout, UCS_CONFIG_TYPE_TIME),
+    TERN_FIELD("CONNECT_RETRY", "20ms",
+               "Time until a connection request is repeated first; it then doubles up to 1s.",
+               connect_retry, UCS_CONFIG_TYPE_TIME),
+    TERN_FIELD("COUNTERS", "",
+               "File to which each interface appends a line of JSON with its counters when it is "
+               "closed. \"-\" is\n"
+               "standard error; %p is replaced by the process id.",
+               counters, UCS_CONFIG_TYPE_STRING),
+    {nullptr, nullptr, nullptr, 0, {}},
+};
+
+bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
+                 verbs::PortSettings& port, std::string& why) {
+    if (!check({{"SEG_SIZE", static_cast<double>(config.segment_size), kLeastSegment, kMostSegment},
+                {"TX_QUEUE_LEN", double(config.send_queue), kLeastSends,
+                 double(std::min(kMostSends, static_cast<unsigned>(device.max_qp_wr)))},
+                {"TX_BUFFERS", double(config.send_buffers), 1, 1 << 20},
+                {"RX_QUEUE_LEN", double(config.receive_queue), 16,
+                 double(std::min(kMostReceives, static_cast<unsigned>(device.max_srq_wr)))},
+                {"HOT_AFTER", double(config.hot_after), 1, UINT32_MAX},
+                {"HOT_WINDOW", double(config.hot_window), 1, UINT32_MAX},
+                {"BLOCK_MIN", double(config.block_first), BlockWriter::kMinBlock,
+                 BlockWriter::kMaxBlock},
+                {"BLOCK_MAX", double(config.block_most), double(config.block_first),
+                 BlockWriter::kMaxBlock},
+                {"TRAFFIC_CLASS", double(config.traffic_class), 0, 255},
+                {"SL", double(config.service_level), 0, 15},
+                {"RETRY_COUNT", double(config.retries), 0, 7},
+                {"RNR_RETRY_COUNT", double(config.rnr_retries), 0, 7}},
+               why))
+        return false;
+    engine.segment_size = static_cast<uint32_t>(config.segment_size) & ~(Word::kUnit - 1);
+    engine.send_queue = config.send_queue;
+    engine.send_buffers = config.send_buffers;
+    engine.receive_queue = config.receive_queue;
+    engine.inline_bytes = std::max(config.inline_bytes, kLeastInline);
+    engine.block_first = static_cast<uint32_t>(config.block_first) & ~(Word::kUnit - 1);
+    engine.block_most = static_cast<uint32_t>(config.block_most) & ~(Word::kUnit - 1);
+    engine.poll = static_cast<PollMode>(config.poll);
+    engine.promotion = {.after = config.hot_after,
+                        .most = config.hot_most,
+                        .window = config.hot_window,
+                        .keep = config.hot_keep};
+    engine.retry = {.timeout = verbs::timeout_code(config.timeout),
+                    .retries = static_cast<uint8_t>(config.retries),
+                    .rnr_timer = verbs::rnr_timer_code(config.rnr_timeout),
+                    .rnr_retries = static_cast<uint8_t>(config.rnr_retries)};
+    engine.handshake = {
+        .retry_first = nanoseconds(config.connect_retry),
+        .retry_most = std::max(nanoseconds(config.connect_retry), nanoseconds(1)),
+        .connect_limit = nanoseconds(config.connect_timeout),
+        .disconnect_limit = std::min(nanoseconds(config.connect_timeout), nanoseconds(10))};
+    port.gid_index = config.gid_index == UCS_ULUNITS_AUTO
+                         ? -1
+                         : static_cast<int>(std::min(config.gid_index, 65535ul));
+    port.global = config.global == UCS_TRY ? -1 : config.global == UCS_YES ? 1 : 0;
+    port.pkey = config.pkey == 0 ? -1 : static_cast<int>(config.pkey & 0x7fff);
+    port.traffic_class = static_cast<uint8_t>(config.traffic_class);
+    port.service_level = static_cast<uint8_t>(config.service_level);
+    port.path_mtu = static_cast<ibv_mtu>(config.path_mtu);
+    return true;
+}
+
+}  // namespace tern

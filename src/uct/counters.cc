@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <string>
+
+#include "uct/iface.h"
+
+namespace tern {
+
+void write_counters(const Engine& engine, const char* device, const char* path) {
+    std::string name = path;
+    if (const size_t at = name.find("%p"); at != std::string::npos)
+        name.replace(at, 2, std::to_string(getpid()));
+    const Counters& counters = engine.counters();
+    const struct {
+        const char* name;
+        uint64_t value;
+    } rows[] = {
+        {"queue_pairs", engine.connections()},
+        {"queue_pairs_most", engine.connections_most()},
+        {"hot_peers", engine.hot_peers()},
+        {"hot_peers_most", counters.hot_peers_most},
+        {"registered_bytes", engine.registered_bytes()},
+        {"receive_queue_bytes", engine.receive_queue_bytes()},
+        {"send_pool_bytes", engine.send_pool_bytes()},
+        {"block_bytes", counters.block_bytes},
+        {"block_bytes_most", counters.block_bytes_most},
+        {"sent_hot", counters.sent_hot},
+        {"sent_cold", counters.sent_cold},
+        {"received_hot", counters.received_hot},
+        {"received_cold", counters.received_cold},
+        {"short", counters.shorts},
+        {"bcopy", counters.bcopies},
+        {"zcopy", counters.zcopies},
+        {"put", counters.puts},
+        {"promotions", counters.promotions},
+        {"demotions", counters.demotions},
+        {"credit_stalls", counters.credit_stalls},
+        {"queue_stalls", counters.queue_stalls},
+        {"polls", counters.polls},
+    };
+    std::string line = "{\"pid\":" + std::to_string(getpid()) + ",\"device\":\"" + device + "\"";
+    for (const auto& row : rows)
+        line += std::string(",\"") + row.name + "\":" + std::to_string(row.value);
+    line += "}\n";
+    FILE* file = name == "-" ? stderr : fopen(name.c_str(), "a");
+    if (file == nullptr) {
+        ucs_warn("tern: cannot write counters to %s: %s", name.c_str(), strerror(errno));
+        return;
+    }
+    // One write, so that lines of several processes do not mix.
+    (void)setvbuf(file, nullptr, _IOFBF, line.size() + 1);
+    (void)fputs(line.c_str(), file);
+    if (file == stderr)
+        (void)fflush(file);
+    else
+        (void)fclose(file);
+}
+
+}  // namespace tern

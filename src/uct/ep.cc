@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The control path of endpoints: creation, pending requests, flush, life and death of the peer.
+
+#include "uct/iface.h"
+
+UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
+    UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
+    TernIface& iface = tern::iface_of(params->iface);
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_ep_t, &iface.super)
+    const auto* device = reinterpret_cast<const std::byte*>(params->dev_addr);
+    const auto port = tern::PortAddress::unpack({device, tern::PortAddress::packed_size(*device)});
+    if (!port) {
+        ucs_error("tern: the peer's device address makes no sense");
+        return UCS_ERR_INVALID_ADDR;
+    }
+    self->peer = {*port, tern::InterfaceAddress::unpack(
+                             reinterpret_cast<const std::byte*>(params->iface_addr))};
+    self->ready = nullptr;
+    self->channel = nullptr;
+    self->failed = UCS_OK;
+    ucs_arbiter_group_init(&self->pending);
+    return UCS_OK;
+}
+
+static UCS_CLASS_CLEANUP_FUNC(TernEp) {
+    TernIface& iface = tern::iface_of(&self->super.super);
+    tern::ep_pending_purge(
+        &self->super.super, [](uct_pending_req_t*, void*) {}, nullptr);
+    ucs_arbiter_group_cleanup(&self->pending);
+    iface.engine->leave(self->channel, self);
+}
+
+UCS_CLASS_DEFINE(TernEp, uct_base_ep_t);
+UCS_CLASS_DEFINE_NEW_FUNC(TernEp, uct_ep_t, const uct_ep_params_t*);
+UCS_CLASS_DEFINE_DELETE_FUNC(TernEp, uct_ep_t);
+
+namespace tern {
+
+Channel* find_channel(TernEp& ep, ucs_status_t& status) {
+    if (ep.failed != UCS_OK) {
+        status = ep.failed;
+        return nullptr;
+    }
+    status = UCS_ERR_NO_RESOURCE;
+    if (!ucs_arbiter_group_is_empty(&ep.pending)) return nullptr;
+    if (ep.channel == nullptr) {
+        std::string why;
+        ep.channel = iface_of(&ep.super.super).engine->attach(ep.peer, &ep, why);
+        if (ep.channel == nullptr) {
+            ucs_error("tern: cannot connect to %s: %s", ep.peer.to_string().c_str(), why.c_str());
+            status = UCS_ERR_IO_ERROR;
+            return nullptr;
+        }
+    }
+    ep.ready = ep.channel;
+    return ep.ready;
+}
+
+void pending_changed(TernEp& ep) {
+    ep.ready = ucs_arbiter_group_is_empty(&ep.pending) ? ep.channel : nullptr;
+}
+
+ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigned) {
+    TernEp& ep = ep_of(uct_ep);
+    TernIface& iface = iface_of(uct_ep);
+    // A failed endpoint answers sends with its error.
+    if (ep.failed != UCS_OK) return UCS_ERR_BUSY;
+    if (ucs_arbiter_group_is_empty(&ep.pending) && ep.channel != nullptr &&
+        iface.engine->has_room(*ep.channel))
+        return UCS_ERR_BUSY;
+    uct_pending_req_arb_group_push(&ep.pending, request);
+    ucs_arbiter_group_schedule(&iface.arbiter, &ep.pending);
+    pending_changed(ep);
+    return UCS_OK;
+}
+
+static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t* group,
+                                            ucs_arbiter_elem_t* element, void*) {
+    TernEp& ep = *ucs_container_of(group, TernEp, pending);
+    uct_pending_req_t* request = ucs_container_of(element, uct_pending_req_t, priv);
+    // While it is this endpoint's turn its requests, and nothing else, may send.
+    if (ep.failed == UCS_OK && ep.channel == nullptr) {
+        std::string why;
+        ep.channel = iface_of(&ep.super.super).engine->attach(ep.peer, &ep, why);
+        if (ep.channel == nullptr) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+    }
+    ep.ready = ep.channel;
+    const ucs_status_t status = request->func(request);
+    ep.ready = nullptr;
+    if (status == UCS_OK) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+    if (status == UCS_INPROGRESS) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
+    // What waits at a failed endpoint waits to be purged.
+    return ep.failed != UCS_OK ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP
+                               : UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+}
+
+void dispatch_pending(TernIface& iface) {
+    ucs_arbiter_dispatch(&iface.arbiter, 1, dispatch_one, nullptr);
+}
+
+void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, void* argument) {
+    TernEp& ep = ep_of(uct_ep);
+    struct Purge {
+        uct_pending_purge_callback_t callback;
+        void* argument;
+    } purge{callback, argument};
+    ucs_arbiter_group_purge(
+        &iface_of(uct_ep).arbiter, &ep.pending,
+        [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t* element, void* what) {
+            const auto& each = *static_cast<Purge*>(what);
+            each.callback(ucs_container_of(element, uct_pending_req_t, priv), each.argument);
+            return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+        },
+        &purge);
+    pending_changed(ep);
+}
+
+ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {
+    TernEp& ep = ep_of(uct_ep);
+    Engine& engine = *iface_of(uct_ep).engine;
+    if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) {
+        if (ep.failed == UCS_OK) return UCS_ERR_NO_RESOURCE;
+    }
+    if (ep.channel == nullptr) return UCS_OK;
+    const Status status = engine.flush(*ep.channel, completion);
+    if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)
+        engine.cancel(*ep.channel, &ep);
+    return to_ucs(status);
+}
+
+ucs_status_t ep_fence(uct_ep_h, unsigned) {
+    return UCS_OK;
+}
+
+ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {
+    TernEp& ep = ep_of(uct_ep);
+    UCT_EP_KEEPALIVE_CHECK_PARAM(flags, completion);
+    if (ep.failed == UCS_OK) iface_of(uct_ep).engine->check(ep.channel, ep.peer, &ep);
+    return UCS_OK;
+}
+
+void ep_closed(TernEp& ep, ucs_status_t status) {
+    ep.channel = nullptr;
+    ep.ready = nullptr;
+    if (status == UCS_OK) return;
+    ep.failed = status;
+    if (status != UCS_ERR_CANCELED)
+        (void)uct_iface_handle_ep_err(ep.super.super.iface, &ep.super.super, status);
+}
+
+}  // namespace tern

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Life, progress and events of an interface.
+
+#include "uct/iface.h"
+
+#include <memory>
+#include <new>
+
+#include "fastpath/engine_poll.h"
+#include "uct/config.h"
+#include "uct/md.h"
+#include "uct/stub.h"
+
+using tern::Engine;
+
+/// What of an interface has constructors.
+struct TernIface::State final : tern::EngineOwner {
+    explicit State(TernIface& owner) : iface(owner) {}
+
+    void closed(std::span<void* const> users, const tern::PeerAddress& peer, tern::Status status,
+                const std::string& why) override {
+        const ucs_status_t code = tern::to_ucs(status);
+        if (status != tern::Status::kOk && status != tern::Status::kCanceled)
+            ucs_log(failure_level(), "tern: %s: connection to %s: %s (%s)", device.c_str(),
+                    peer.to_string().c_str(), why.c_str(), ucs_status_string(code));
+        for (void* user : users) tern::ep_closed(*static_cast<TernEp*>(user), code);
+    }
+    void silent(void* user) override {
+        auto& ep = *static_cast<TernEp*>(user);
+        ucs_log(failure_level(), "tern: %s: %s gives no sign of life", device.c_str(),
+                ep.peer.to_string().c_str());
+        iface.engine->leave(ep.channel, &ep);
+        tern::ep_closed(ep, UCS_ERR_ENDPOINT_TIMEOUT);
+    }
+    void warn(const std::string& text) override {
+        ucs_warn("tern: %s: %s", device.c_str(), text.c_str());
+    }
+
+    // A failure that somebody handles is not one to shout about.
+    ucs_log_level_t failure_level() const {
+        return iface.super.err_handler != nullptr ? UCS_LOG_LEVEL_DIAG
+                                                  : iface.super.config.failure_level;
+    }
+
+    // From the data path.
+    void message(uint32_t id, const void* data, uint32_t length) {
+        (void)uct_iface_invoke_am(&iface.super, static_cast<uint8_t>(id), const_cast<void*>(data),
+                                  length, 0);
+    }
+    void completed(void* cookie, tern::Status status) {
+        uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
+    }
+
+    TernIface& iface;
+    tern::verbs::Port port;
+    std::string device;  // name and port
+    std::string counters;
+    std::unique_ptr<Engine> engine;
+};
+
+namespace {
+
+unsigned iface_progress(uct_iface_h uct_iface) {
+    TernIface& iface = tern::iface_of(uct_iface);
+    const unsigned count = iface.engine->poll(*iface.state);
+    if (!ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
+        tern::dispatch_pending(iface);
+    return count;
+}
+
+ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion) {
+    if (completion != nullptr) return UCS_ERR_UNSUPPORTED;
+    return tern::to_ucs(tern::iface_of(iface).engine->flush_all());
+}
+
+ucs_status_t iface_fence(uct_iface_h, unsigned) {
+    return UCS_OK;
+}
+
+ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
+    std::string why;
+    *fd = tern::iface_of(iface).engine->event_fd(why);
+    if (*fd >= 0) return UCS_OK;
+    ucs_error("tern: %s", why.c_str());
+    return UCS_ERR_IO_ERROR;
+}
+
+ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
+    const tern::Status status = tern::iface_of(iface).engine->arm();
+    return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
+}
+
+}  // namespace
+
+static UCS_CLASS_DECLARE_DELETE_FUNC(TernIface, uct_iface_t);
+
+static uct_iface_ops_t iface_ops = {
+    .ep_put_short = tern::ep_put_short,
+    .ep_put_bcopy = tern::ep_put_bcopy,
+    .ep_am_short = tern::ep_am_short,
+    .ep_am_short_iov = tern::ep_am_short_iov,
+    .ep_am_bcopy = tern::ep_am_bcopy,
+    .ep_am_zcopy = tern::ep_am_zcopy,
+    .ep_pending_add = tern::ep_pending_add,
+    .ep_pending_purge = tern::ep_pending_purge,
+    .ep_flush = tern::ep_flush,
+    .ep_fence = tern::ep_fence,
+    .ep_check = tern::ep_check,
+    .ep_create = UCS_CLASS_NEW_FUNC_NAME(TernEp),
+    .ep_destroy = UCS_CLASS_DELETE_FUNC_NAME(TernEp),
+    .iface_flush = iface_flush,
+    .iface_fence = iface_fence,
+    .iface_progress_enable = uct_base_iface_progress_enable,
+    .iface_progress_disable = uct_base_iface_progress_disable,
+    .iface_progress = iface_progress,
+    .iface_event_fd_get = iface_event_fd_get,
+    .iface_event_arm = iface_event_arm,
+    .iface_close = UCS_CLASS_DELETE_FUNC_NAME(TernIface),
+    .iface_query = tern::iface_query,
+    .iface_get_device_address = tern::iface_get_device_address,
+    .iface_get_address = tern::iface_get_address,
+    .iface_is_reachable = tern::iface_is_reachable,
+};
+
+UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker,
+                           const uct_iface_params_t* params, const uct_iface_config_t* uct_config) {
+    const auto& config = *reinterpret_cast<const tern::TernConfig*>(uct_config);
+    const tern::verbs::Device& device = tern::memory_domain(md).device;
+    UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE,
+                    "UCT_IFACE_PARAM_FIELD_OPEN_MODE is not set");
+    UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_DEVICE,
+                    "UCT_IFACE_PARAM_FIELD_DEVICE is not set");
+    if ((params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0) return UCS_ERR_UNSUPPORTED;
+    if (reinterpret_cast<uct_priv_worker_t*>(worker)->thread_mode == UCS_THREAD_MODE_MULTI) {
+        ucs_error(
+            "tern: a worker that several threads use at once is not supported; serialize them");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &iface_ops, &uct_base_iface_internal_ops, md,
+                              worker, params,
+                              uct_config UCS_STATS_ARG(nullptr) UCS_STATS_ARG("tern"));
+
+    auto state = std::unique_ptr<TernIface::State>(new (std::nothrow) TernIface::State(*self));
+    if (!state) return UCS_ERR_NO_MEMORY;
+    state->device = params->mode.device.dev_name;
+    state->counters = config.counters;
+    std::string why;
+    tern::EngineSettings settings;
+    tern::verbs::PortSettings port_settings;
+    const size_t colon = state->device.rfind(':');
+    const int number = colon == std::string::npos ? 1 : atoi(state->device.c_str() + colon + 1);
+    if (tern::read_config(config, device.attributes, settings, port_settings, why)) {
+        const auto port =
+            tern::verbs::open_port(device, static_cast<uint8_t>(number), port_settings, why);
+        if (port) {
+            state->port = *port;
+            state->engine = Engine::create(device, *port, settings, *state, why);
+        }
+    }
+    if (!state->engine) {
+        ucs_error("tern: cannot use %s: %s", state->device.c_str(), why.c_str());
+        return UCS_ERR_NO_DEVICE;
+    }
+    ucs_arbiter_init(&self->arbiter);
+    self->engine = state->engine.get();
+    self->state = state.release();
+    return UCS_OK;
+}
+
+static UCS_CLASS_CLEANUP_FUNC(TernIface) {
+    uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    if (!self->state->counters.empty())
+        tern::write_counters(*self->engine, self->state->device.c_str(),
+                             self->state->counters.c_str());
+    ucs_arbiter_cleanup(&self->arbiter);
+    delete self->state;
+}
+
+UCS_CLASS_DEFINE(TernIface, uct_base_iface_t);
+UCS_CLASS_DEFINE_NEW_FUNC(TernIface, uct_iface_t, uct_md_h, uct_worker_h, const uct_iface_params_t*,
+                          const uct_iface_config_t*);
+static UCS_CLASS_DEFINE_DELETE_FUNC(TernIface, uct_iface_t);
+
+namespace tern {
+
+const verbs::Port& port_of(const TernIface& iface) {
+    return iface.state->port;
+}
+
+}  // namespace tern

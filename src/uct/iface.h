@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// UCT's interface and endpoint over the engine. They translate and decide nothing.
+#pragma once
+
+#include "fastpath/engine.h"
+#include "uct/status.h"
+#include "uct/ucx_headers.h"
+
+struct TernEp;
+
+/// uct_iface_t. UCX runs no constructors: all with one of its own is behind a pointer.
+struct TernIface {
+    struct State;
+
+    uct_base_iface_t super;
+    tern::Engine* engine;
+    ucs_arbiter_t arbiter;  // endpoints with pending requests
+    State* state;
+};
+
+/// uct_ep_t.
+struct TernEp {
+    uct_base_ep_t super;
+    /// Where to send; null if a send must look closer: not attached, failed, or requests are
+    /// pending.
+    tern::Channel* ready;
+    tern::Channel* channel;
+    tern::PeerAddress peer;
+    ucs_arbiter_group_t pending;
+    ucs_status_t failed;  // UCS_OK, or why it has failed
+};
+
+UCS_CLASS_DECLARE(TernIface, uct_md_h, uct_worker_h, const uct_iface_params_t*,
+                  const uct_iface_config_t*);
+UCS_CLASS_DECLARE_NEW_FUNC(TernIface, uct_iface_t, uct_md_h, uct_worker_h,
+                           const uct_iface_params_t*, const uct_iface_config_t*);
+UCS_CLASS_DECLARE_NEW_FUNC(TernEp, uct_ep_t, const uct_ep_params_t*);
+UCS_CLASS_DECLARE_DELETE_FUNC(TernEp, uct_ep_t);
+
+namespace tern {
+
+inline TernIface& iface_of(uct_iface_h iface) {
+    return *reinterpret_cast<TernIface*>(iface);
+}
+inline TernIface& iface_of(uct_ep_h ep) {
+    return iface_of(ep->iface);
+}
+inline TernEp& ep_of(uct_ep_h ep) {
+    return *reinterpret_cast<TernEp*>(ep);
+}
+
+/// The channel of an endpoint whose `ready` is null, if it can send after all; otherwise why not.
+Channel* find_channel(TernEp& ep, ucs_status_t& status);
+/// Requests wait, or none does any more.
+void pending_changed(TernEp& ep);
+/// Gives pending requests another try.
+void dispatch_pending(TernIface& iface);
+/// The connection under an endpoint is over; UCS_OK: nothing was lost.
+void ep_closed(TernEp& ep, ucs_status_t status);
+
+// ep.cc: control path of endpoints.
+ucs_status_t ep_pending_add(uct_ep_h ep, uct_pending_req_t* request, unsigned flags);
+void ep_pending_purge(uct_ep_h ep, uct_pending_purge_callback_t callback, void* argument);
+ucs_status_t ep_flush(uct_ep_h ep, unsigned flags, uct_completion_t* completion);
+ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
+ucs_status_t ep_check(uct_ep_h ep, unsigned flags, uct_completion_t* completion);
+
+// ep_send.cc: data path of endpoints.
+ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
+                         unsigned length);
+ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t count);
+ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* argument,
+                    unsigned flags);
+ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
+                         const uct_iov_t* iov, size_t count, unsigned flags,
+                         uct_completion_t* completion);
+ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64_t to,
+                          uct_rkey_t rkey);
+ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,
+                     uct_rkey_t rkey);
+
+// iface_query.cc: what the interface is and where.
+ucs_status_t iface_query(uct_iface_h iface, uct_iface_attr_t* attributes);
+ucs_status_t iface_get_device_address(uct_iface_h iface, uct_device_addr_t* address);
+ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address);
+int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
+                       const uct_iface_addr_t* address);
+const verbs::Port& port_of(const TernIface& iface);
+
+// counters.cc
+/// Appends the counters to the file that `path` names, as a line of JSON.
+void write_counters(const Engine& engine, const char* device, const char* path);
+
+}  // namespace tern

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What the interface is able to, how fast it is, and where it is.
+
+#include <algorithm>
+
+#include "uct/iface.h"
+
+namespace tern {
+
+namespace {
+
+// Of one message, through an HCA and a switch: seconds.
+constexpr double kLatency = 0.7e-6;
+constexpr double kLatencyPerEndpoint = 1e-9;
+constexpr double kOverhead = 50e-9;
+
+}  // namespace
+
+ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
+    TernIface& iface = iface_of(uct_iface);
+    const Engine& engine = *iface.engine;
+    const verbs::Port& port = port_of(iface);
+    const uint32_t mtu = 128u << port.mtu;
+    uct_base_iface_query(&iface.super, attributes);
+
+    attributes->cap.flags = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY |
+                            UCT_IFACE_FLAG_AM_ZCOPY | UCT_IFACE_FLAG_PUT_SHORT |
+                            UCT_IFACE_FLAG_PUT_BCOPY | UCT_IFACE_FLAG_PENDING |
+                            UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_CB_SYNC |
+                            UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE | UCT_IFACE_FLAG_EP_CHECK;
+#ifdef UCT_IFACE_FLAG_INTER_NODE
+    attributes->cap.flags |= UCT_IFACE_FLAG_INTER_NODE;
+#endif
+    attributes->cap.event_flags =
+        UCT_IFACE_FLAG_EVENT_SEND_COMP | UCT_IFACE_FLAG_EVENT_RECV | UCT_IFACE_FLAG_EVENT_FD;
+
+    attributes->cap.am.max_short = engine.max_short() + sizeof(uint64_t);
+    attributes->cap.am.max_bcopy = engine.settings().segment_size;
+    attributes->cap.am.max_zcopy = engine.settings().segment_size;
+    attributes->cap.am.max_hdr = engine.max_header();
+    attributes->cap.am.max_iov = engine.max_pieces();
+    attributes->cap.am.opt_zcopy_align = UCS_SYS_PCI_MAX_PAYLOAD;
+    attributes->cap.am.align_mtu = mtu;
+    attributes->cap.put.max_short = engine.max_inline();
+    attributes->cap.put.max_bcopy = engine.settings().segment_size;
+    attributes->cap.put.opt_zcopy_align = UCS_SYS_PCI_MAX_PAYLOAD;
+    attributes->cap.put.align_mtu = mtu;
+
+    attributes->device_addr_len = engine.address().port.packed_size();
+    attributes->iface_addr_len = InterfaceAddress::kPacked;
+    // Headers of the link, the transport and an RDMA write go with every packet.
+    const double headers = (port.global ? 40 : 0) + 8 + 12 + 16 + 4 + 2;
+    attributes->bandwidth.dedicated = 0;
+    attributes->bandwidth.shared = port.bandwidth() * mtu / (mtu + headers);
+    attributes->latency = ucs_linear_func_make(kLatency, kLatencyPerEndpoint);
+    attributes->overhead = kOverhead;
+    return UCS_OK;
+}
+
+ucs_status_t iface_get_device_address(uct_iface_h iface, uct_device_addr_t* address) {
+    iface_of(iface).engine->address().port.pack(reinterpret_cast<std::byte*>(address));
+    return UCS_OK;
+}
+
+ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address) {
+    iface_of(iface).engine->address().interface.pack(reinterpret_cast<std::byte*>(address));
+    return UCS_OK;
+}
+
+int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
+                       const uct_iface_addr_t*) {
+    const PortAddress& own = iface_of(iface).engine->address().port;
+    if (device == nullptr) return 0;
+    const auto* bytes = reinterpret_cast<const std::byte*>(device);
+    const auto peer = PortAddress::unpack({bytes, PortAddress::packed_size(*bytes)});
+    if (!peer || peer->ethernet != own.ethernet || peer->has_gid != own.has_gid) return 0;
+    // Ports that address each other by LID alone must be on one subnet.
+    if (own.ethernet || !own.has_gid || !own.has_lid) return 1;
+    return std::equal(own.gid.begin(), own.gid.begin() + 8, peer->gid.begin()) ? 1 : 0;
+}
+
+}  // namespace tern

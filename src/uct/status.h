@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "connection/connection.h"
+#include "uct/ucx_headers.h"
+
+namespace tern {
+
+inline ucs_status_t to_ucs(Status status) {
+    switch (status) {
+        case Status::kOk:
+            return UCS_OK;
+        case Status::kInProgress:
+            return UCS_INPROGRESS;
+        case Status::kNoResource:
+            return UCS_ERR_NO_RESOURCE;
+        case Status::kTimedOut:
+            return UCS_ERR_ENDPOINT_TIMEOUT;
+        case Status::kConnectionReset:
+            return UCS_ERR_CONNECTION_RESET;
+        case Status::kRemoteAccess:
+        case Status::kProtocol:
+        case Status::kDevice:
+            return UCS_ERR_IO_ERROR;
+        case Status::kCanceled:
+            return UCS_ERR_CANCELED;
+    }
+    return UCS_ERR_IO_ERROR;
+}
+
+}  // namespace tern
