@@ -129,8 +129,6 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker,
     const tern::verbs::Device& device = tern::memory_domain(md).device;
     UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE,
                     "UCT_IFACE_PARAM_FIELD_OPEN_MODE is not set");
-    UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_DEVICE,
-                    "UCT_IFACE_PARAM_FIELD_DEVICE is not set");
     if ((params->open_mode & UCT_IFACE_OPEN_MODE_DEVICE) == 0) return UCS_ERR_UNSUPPORTED;
     if (reinterpret_cast<uct_priv_worker_t*>(worker)->thread_mode == UCS_THREAD_MODE_MULTI) {
         ucs_error(
