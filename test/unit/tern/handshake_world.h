@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Interfaces that talk to each other by Handshake, the queue pairs they own, and the network
+// between them: what a peer table does with one peer, as a model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "connection/handshake.h"
+#include "schedules.h"
+
+namespace tern {
+
+// Datagrams may be lost, doubled, and overtaken; data on a queue pair is not, but fails if the
+// other end does not exist or is connected to somebody else.
+class HandshakeWorld {
+  public:
+    // With `alone` one interface talks to itself, otherwise two to each other.
+    HandshakeWorld(Random random, bool alone);
+
+    // Everything happens: losses, duplicates, reordering, disconnects, failing queue pairs,
+    // silence.
+    void chaos(unsigned steps);
+    // Nothing more goes wrong: runs until nothing moves by itself.
+    void settle();
+    // With a network that works each side's sends get through, in the end.
+    void expect_traffic();
+    // One or both sides end it: nothing is left.
+    void expect_end();
+
+    // The first rule that was broken; empty if none.
+    const std::string& wrong() const { return wrong_; }
+
+  private:
+    struct Qp {
+        int side = 0;
+        uint32_t connected_to = 0;  // stays when it is destroyed
+        bool alive = true;
+        bool aborted = false;  // destroyed while operations might have been outstanding
+        unsigned posted = 0;   // messages, in all
+        unsigned on_wire = 0;  // of these, not yet at the other end
+        unsigned acked = 0;    // of these, known here to have arrived
+        unsigned arrived = 0;  // from the other end
+        unsigned read = 0;     // of these, used
+    };
+    struct Connection {
+        Connection(uint32_t token, const PeerAddress& self, const PeerAddress& peer,
+                   uint32_t qp_num, uint32_t psn, const HandshakeTimes& times)
+            : handshake(token, self, peer, {qp_num, psn, 3, 1}, times), qp(qp_num) {}
+        Handshake handshake;
+        uint32_t qp;
+        bool established = false;
+        bool draining = false;
+        unsigned ticks = 0;
+    };
+    struct Side {
+        PeerAddress address;
+        std::unique_ptr<Connection> connection;
+        uint32_t last_token = 0;
+        unsigned waiting = 0;    // messages that wait for a connection
+        unsigned delivered = 0;  // messages of this side used by the other
+    };
+    struct Datagram {
+        int to;
+        std::array<std::byte, Packet::kMaxSize> bytes;
+    };
+
+    int other(int side) const { return sides_.size() == 1 ? 0 : 1 - side; }
+    Qp& qp(uint32_t number) { return qps_[number - 1]; }
+    void broken(const std::string& rule);
+
+    void chaos_step();
+    void owner_step(int side);
+    void send(int side);
+    void open(int side, const Packet* packet);
+    void receive(const Datagram& datagram);
+    void stray(int side, const Packet& packet);
+    void act(int side, const Handshake::Actions& actions, bool gave_up = false);
+    void closed(int side, const Handshake::Actions& actions, bool gave_up);
+    void start_anew(int side);
+    void put_on_wire(int side, const Packet& packet);
+    void post_waiting(int side);
+    void read_arrived(int side);
+    void tick(int side);
+    void deliver_data(uint32_t number);
+    void abandon(int side);
+    void disconnect(int side);
+    void drain(int side);
+    unsigned most_ticks() const;
+    bool progress();
+
+    Random random_;
+    HandshakeTimes times_;
+    uint64_t now_ = 0;
+    std::vector<Side> sides_;
+    std::vector<Qp> qps_;
+    std::vector<Datagram> network_;
+    unsigned loss_ = 0;       // percent
+    unsigned duplicate_ = 0;  // percent
+    bool prompt_ = false;     // messages that wait are seen to at once
+    std::string wrong_;
+};
+
+}  // namespace tern

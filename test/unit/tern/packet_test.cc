@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Handshake packets on the wire.
+#include "connection/packet.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "schedules.h"
+
+namespace tern {
+namespace {
+
+using Wire = std::array<std::byte, Packet::kMaxSize>;
+
+Wire packed(const Packet& packet) {
+    Wire wire;
+    wire.fill(std::byte{0xee});
+    EXPECT_EQ(packet.pack(wire), Packet::kMaxSize);
+    return wire;
+}
+
+bool same(const Packet& a, const Packet& b) {
+    return a.type == b.type && a.ready == b.ready && a.knows_ready == b.knows_ready &&
+           a.token == b.token && a.peer_token == b.peer_token && a.from == b.from && a.to == b.to &&
+           a.qp == b.qp;
+}
+
+uint32_t not_zero(Random& random) {
+    return static_cast<uint32_t>(random()) | 1;
+}
+uint32_t bits24(Random& random) {
+    return static_cast<uint32_t>(random.below(1 << 24));
+}
+
+Packet random_packet(Random& random) {
+    Packet packet;
+    packet.type = static_cast<PacketType>(random.between(1, 5));
+    packet.token = not_zero(random);
+    packet.peer_token = not_zero(random);
+    packet.from.port.has_lid = true;
+    packet.from.port.lid = static_cast<uint16_t>(random.between(1, 0xbfff));
+    packet.from.port.has_gid = random.chance(50);
+    if (packet.from.port.has_gid) packet.from.port.gid = {0xfe, 0x80, 1, 2, 3, 4, 5, 6, 7};
+    packet.from.interface = {bits24(random), random.below(uint64_t{1} << 40)};
+    packet.to = {bits24(random), random.below(uint64_t{1} << 40)};
+    if (packet.type != PacketType::kConnect) return packet;
+    packet.ready = random.chance(50);
+    packet.knows_ready = packet.ready && random.chance(50);
+    if (!packet.ready && random.chance(50)) packet.peer_token = 0;
+    packet.qp = {bits24(random), bits24(random), static_cast<uint8_t>(random.between(1, 5)),
+                 static_cast<uint8_t>(random())};
+    return packet;
+}
+
+// Empty if `wire` is refused, or is a packet of which all can be believed.
+std::string check(std::span<const std::byte> wire) {
+    const auto packet = Packet::unpack(wire);
+    if (!packet) return {};
+    const auto type = static_cast<unsigned>(packet->type);
+    if (type < 1 || type > 5) return "an unknown type";
+    if (packet->from.interface.qp_num >> 24 != 0 || packet->to.qp_num >> 24 != 0 ||
+        packet->qp.qp_num >> 24 != 0 || packet->qp.psn >> 24 != 0)
+        return "more than 24 bits";
+    if (packet->type == PacketType::kConnect) {
+        if (packet->qp.mtu < 1 || packet->qp.mtu > 5) return "no MTU";
+    } else if (packet->qp != QpParameters{} || packet->ready || packet->knows_ready) {
+        return "a queue pair that nobody offers";
+    }
+    const Wire again = packed(*packet);
+    return std::ranges::equal(again, wire) ? "" : "a packet that would be sent differently";
+}
+
+TEST(Packet, HasTheDocumentedLayout) {
+    Packet packet;
+    packet.ready = true;
+    packet.token = 0x01020304;
+    packet.peer_token = 0x05060708;
+    packet.to = {0x0a0b0c, 0x1112131415};
+    packet.from.interface = {0x0d0e0f, 0x2122232425};
+    packet.from.port.has_lid = true;
+    packet.from.port.lid = 0x3132;
+    packet.qp = {0x414243, 0x515253, 5, 0x61};
+    const uint8_t expected[Packet::kMaxSize] = {
+        'T',  'E',  'R',  'N',  1,    1,    1,    0,     // magic, version, type, flags
+        4,    3,    2,    1,    8,    7,    6,    5,     // tokens
+        0x0c, 0x0b, 0x0a, 0x15, 0x14, 0x13, 0x12, 0x11,  // to
+        0x0f, 0x0e, 0x0d, 0x25, 0x24, 0x23, 0x22, 0x21,  // from
+        0x43, 0x42, 0x41, 5,    0x53, 0x52, 0x51, 0x61,  // queue pair
+        1,    0x32, 0x31};
+    const Wire wire = packed(packet);
+    for (size_t i = 0; i < wire.size(); ++i)
+        EXPECT_EQ(std::to_integer<int>(wire[i]), expected[i]) << "byte " << i;
+}
+
+TEST(Packet, ComesBackAsItWas) {
+    each_schedule(50'000, [](Random random) -> std::string {
+        const Packet packet = random_packet(random);
+        const auto back = Packet::unpack(packed(packet));
+        return back && same(*back, packet) ? "" : "not the same";
+    });
+}
+
+TEST(Packet, RefusesEveryOtherLength) {
+    Random random(1);
+    const Wire wire = packed(random_packet(random));
+    std::vector<std::byte> longer(wire.begin(), wire.end());
+    longer.push_back({});
+    EXPECT_FALSE(Packet::unpack(longer));
+    for (size_t size = 0; size < wire.size(); ++size)
+        EXPECT_FALSE(Packet::unpack(std::vector(wire.begin(), wire.begin() + size)));
+}
+
+TEST(Packet, RefusesWhatNobodySends) {
+    Packet good;
+    good.token = 1;
+    good.peer_token = 2;
+    good.from.port.has_lid = true;
+    good.from.port.lid = 1;
+    good.qp.mtu = 3;
+    ASSERT_TRUE(Packet::unpack(packed(good)));
+
+    const auto refuses = [&](auto change) {
+        Packet packet = good;
+        change(packet);
+        return !Packet::unpack(packed(packet));
+    };
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.token = 0; }));
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.knows_ready = true; })) << "and is not ready";
+    EXPECT_TRUE(refuses([](Packet& packet) {
+        packet.ready = true;
+        packet.peer_token = 0;
+    })) << "ready for whom?";
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.mtu = 0; }));
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.qp.mtu = 6; }));
+    EXPECT_TRUE(refuses([](Packet& packet) { packet.from.port.lid = 0; }));
+    for (const auto type : {PacketType::kDisconnect, PacketType::kGone}) {
+        EXPECT_FALSE(refuses([&](Packet& packet) { packet.type = type; }));
+        EXPECT_TRUE(refuses([&](Packet& packet) {
+            packet.type = type;
+            packet.token = 0;
+        }));
+        EXPECT_TRUE(refuses([&](Packet& packet) {
+            packet.type = type;
+            packet.peer_token = 0;
+        }));
+    }
+
+    const auto refuses_byte = [&](size_t at, int value) {
+        Wire wire = packed(good);
+        wire[at] = static_cast<std::byte>(value);
+        return !Packet::unpack(wire);
+    };
+    EXPECT_TRUE(refuses_byte(0, 't')) << "magic";
+    EXPECT_TRUE(refuses_byte(4, 2)) << "version";
+    EXPECT_TRUE(refuses_byte(5, 0)) << "type";
+    EXPECT_TRUE(refuses_byte(5, 6)) << "type";
+    EXPECT_TRUE(refuses_byte(6, 4)) << "flags";
+    EXPECT_TRUE(refuses_byte(7, 1)) << "padding";
+    EXPECT_TRUE(refuses_byte(43, 1)) << "behind the port";
+    EXPECT_TRUE(refuses_byte(63, 1)) << "the end";
+}
+
+TEST(Packet, BitFlipsAreRefusedOrSayWhatTheySay) {
+    each_schedule(2'000, [](Random random) -> std::string {
+        const Wire good = packed(random_packet(random));
+        for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+            Wire wire = good;
+            wire[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+            const std::string wrong = check(wire);
+            if (!wrong.empty()) return wrong + ", bit " + std::to_string(bit);
+        }
+        return {};
+    });
+}
+
+TEST(Packet, RandomBytesAreRefusedOrSayWhatTheySay) {
+    unsigned taken = 0;
+    each_schedule(200'000, [&](Random random) -> std::string {
+        // Some of a good packet, or nothing is ever taken.
+        Wire wire = packed(random_packet(random));
+        for (unsigned count = static_cast<unsigned>(random.below(12)); count > 0; --count)
+            wire[random.below(wire.size())] = static_cast<std::byte>(random());
+        if (random.chance(10))
+            for (std::byte& byte : wire) byte = static_cast<std::byte>(random());
+        if (Packet::unpack(wire)) ++taken;
+        return check(wire);
+    });
+    if (number_from_environment("TERN_SCHEDULES", 0) == 0) {
+        EXPECT_GT(taken, 10'000u);
+    }
+}
+
+}  // namespace
+}  // namespace tern

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Random schedules that can be had again: a failed one says how.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+namespace tern {
+
+// Small and fast to seed (splitmix64).
+class Random {
+  public:
+    explicit Random(uint64_t seed) : state_(seed) {}
+
+    uint64_t operator()() {
+        uint64_t x = state_ += 0x9e3779b97f4a7c15u;
+        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+        x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+        return x ^ x >> 31;
+    }
+    uint64_t below(uint64_t limit) { return (*this)() % limit; }
+    uint64_t between(uint64_t low, uint64_t high) { return low + below(high - low + 1); }
+    bool chance(unsigned percent) { return below(100) < percent; }
+
+  private:
+    uint64_t state_;
+};
+
+inline uint64_t number_from_environment(const char* name, uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+// Calls `run` with a Random per schedule; it returns what went wrong, or nothing. The environment
+// variables TERN_SEED and TERN_SCHEDULES choose the seed of the first schedule and how many there
+// are.
+template <typename Run>
+void each_schedule(uint64_t schedules, Run run) {
+    const uint64_t seed = number_from_environment("TERN_SEED", std::random_device{}());
+    schedules = number_from_environment("TERN_SCHEDULES", schedules);
+    for (uint64_t i = 0; i < schedules; ++i) {
+        const std::string wrong = run(Random(seed + i));
+        if (wrong.empty()) continue;
+        ADD_FAILURE() << wrong << "\nagain: TERN_SEED=" << seed + i << " TERN_SCHEDULES=1";
+        return;
+    }
+}
+
+}  // namespace tern
