@@ -1,42 +1,84 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What openmpi.sh and mpich.sh share. They define and export a function: launch RANKS command...
-export UCX_TLS=rc_v,self UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
-limit=300
+# What the tests of MPIs share. Sourced after lib.sh by a test that has set `mpi` to openmpi or mpich.
+require "mpirun.$mpi" "mpicc.$mpi"
+export UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
+limit=150
 
-compile() { # compiler
-    if ! "$1" -std=gnu11 -O2 -o "$tmp/verify" "$srcdir"/mpi/verify*.c >"$tmp/compiler" 2>&1; then
+# launch RANKS command...
+launch_openmpi() {
+    local ranks=$1 root=()
+    shift
+    [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
+    # Debian switches pml ucx off and lists the transports it is meant for; "any" lifts that. No btl but self, and
+    # one-sided by UCX, so that nothing goes past the device.
+    # shellcheck disable=SC2086 # no or several options
+    mpirun.openmpi "${root[@]}" --oversubscribe -np "$ranks" --mca pml ucx --mca osc ucx --mca btl self \
+        --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any ${mpirun_options-} "$@"
+}
+
+launch_mpich() {
+    local ranks=$1 preload=${LD_PRELOAD-}
+    shift
+    # Open MPI gives its core to others while it waits, MPICH must be made to. Two ranks have a core each.
+    [ "$ranks" -le 2 ] || preload=$tmp/yield.so${preload:+:$preload}
+    # Nor has MPICH to know that the ranks share a node and memory.
+    MPIR_CVAR_NOLOCAL=1 mpirun.mpich -np "$ranks" env LD_PRELOAD="$preload" "$@"
+}
+export -f launch_openmpi launch_mpich
+export tmp
+
+must_compile() { # command...
+    if ! "$@" >"$tmp/compiler" 2>&1; then
         sed 's/^/# /' "$tmp/compiler"
-        echo "Bail out! $1 cannot compile test/mpi/verify*.c"
+        echo "Bail out! this fails: $*"
         exit 1
     fi
 }
 
-verify() { # label ranks
-    check_match "$1: $2 ranks, every byte right" '^verify: ok$' \
-        bash -c 'launch "$@"' _ "$2" "${hca[@]}" "$tmp/verify"
+# Makes $tmp/verify and $tmp/killed.
+compile() {
+    must_compile "mpicc.$mpi" -std=gnu11 -O2 -pthread -o "$tmp/verify" "$srcdir"/mpi/verify*.c
+    must_compile "mpicc.$mpi" -std=gnu11 -O2 -o "$tmp/killed" "$srcdir/mpi/killed.c"
+    must_compile cc -O2 -shared -fPIC -o "$tmp/yield.so" "$srcdir/mpi/yield.c" -ldl
 }
 
-# The data went through the device: UCX names the lanes of every endpoint.
-lanes() { # label
+verify() { # label ranks [option or section...]
+    local label=$1 ranks=$2
+    shift 2
+    check_match "$label: $ranks ranks, every byte right${*:+: $*}" '^verify: ok$' \
+        bash -c 'launch_"$@"' _ "$mpi" "$ranks" "${hca[@]}" "$tmp/verify" "$@"
+}
+
+# The data goes by one transport: UCX names the lanes of every endpoint. lanes LABEL LANE ALLOWED: it must be
+# among them; the transports of all others match the pattern.
+lanes() {
     local seen
-    UCX_LOG_LEVEL=info timeout -k 5 "$limit" bash -c 'launch "$@"' _ 2 "${hca[@]}" "$tmp/verify" \
+    UCX_LOG_LEVEL=info timeout -k 5 "$limit" bash -c 'launch_"$@"' _ "$mpi" 2 "${hca[@]}" "$tmp/verify" non-blocking \
         >"$tmp/output" 2>&1 </dev/null
     seen=$(grep -o 'ep_cfg\[[0-9]*\]:.*' "$tmp/output" | grep -o '[a-z0-9_]*/[a-z0-9_:]*' | sort -u)
     echo "lanes: $seen" >>"$tmp/output"
-    grep -q '^rc_verbs/softhca0:1$' <<<"$seen" && ! grep -Evq '^(rc_verbs|ud_verbs|self)/' <<<"$seen"
-    result $? "$1: UCX carries the data by rc_verbs alone" "$tmp/output"
+    grep -q "^$2/softhca0:1\$" <<<"$seen" && ! grep -Evq "^($3)/" <<<"$seen"
+    result $? "$1: UCX carries the data by $2 alone" "$tmp/output"
 }
 
-every_verify() {
-    local ranks
-    for ranks in 2 4; do
-        verify inline $ranks
+# killed LABEL BYTES PATTERN COUNT [mpirun's option]: the last of four ranks is killed while the others send to it.
+# The job ends, has at least COUNT lines that match, and leaves nobody and nothing behind.
+killed() {
+    local label=$1 bytes=$2 pattern=$3 wanted=$4 status=0 _
+    mpirun_options=${5-} UCX_HANDLE_ERRORS=none timeout -k 5 "$limit" bash -c 'launch_"$@"' _ "$mpi" 4 \
+        "${hca[@]}" "$tmp/killed" "$bytes" >"$tmp/output" 2>&1 </dev/null
+    [ $? != 124 ] || { status=1; echo 'the job did not end' >>"$tmp/output"; }
+    grep -q '^rank 3: killed' "$tmp/output" || status=1
+    ! grep -q '^hung' "$tmp/output" || status=1
+    [ "$(grep -Ec -- "$pattern" "$tmp/output")" -ge "$wanted" ] || status=1
+    for _ in {1..50}; do
+        pgrep -f "^$tmp/killed" >"$tmp/left" || break
+        sleep 0.1
     done
-    lanes inline
-    use_hca --executor thread
-    verify thread 2
-    use_hca --link-layer ethernet
-    UCX_IB_GID_INDEX=0 verify ethernet 2
+    [ ! -s "$tmp/left" ] || { status=1; echo 'processes are left behind' >>"$tmp/output"; }
+    "$SOFTHCA" clean >/dev/null 2>&1
+    ! ls /dev/shm/softhca-*-"$SOFTHCA_FABRIC" >>"$tmp/output" 2>/dev/null || status=1
+    result $status "$label: a rank is killed under messages of $bytes bytes" "$tmp/output"
 }

@@ -4,10 +4,6 @@
 
 #include <stdlib.h>
 
-static unsigned seed_of(int from, int to, int k) {
-    return (unsigned)((from * 64 + to) * 1024 + k);
-}
-
 /* Around the ring, one message of each size; rank 0 sends first, so that blocking sends cannot lock
  * up. */
 void point_to_point_blocking(void) {
@@ -158,33 +154,4 @@ void wildcards(void) {
         }
     }
     free(next_tag);
-}
-
-/* Every other block of a buffer goes into every third block of the peer's. */
-void strided(void) {
-    enum { BLOCKS = 5000, BLOCK = 24 };
-    const int peer = rank ^ 1;
-    unsigned char *out = make_buffer(2 * BLOCKS * BLOCK), *in = make_buffer(3 * BLOCKS * BLOCK);
-    unsigned char* packed = make_buffer(BLOCKS * BLOCK);
-    MPI_Datatype every_second, every_third;
-
-    MPI_Type_vector(BLOCKS, BLOCK, 2 * BLOCK, MPI_BYTE, &every_second);
-    MPI_Type_vector(BLOCKS, BLOCK, 3 * BLOCK, MPI_BYTE, &every_third);
-    MPI_Type_commit(&every_second);
-    MPI_Type_commit(&every_third);
-    fill(packed, BLOCKS * BLOCK, seed_of(rank, peer, 0));
-    for (int i = 0; i < BLOCKS * BLOCK; i++) {
-        out[i / BLOCK * 2 * BLOCK + i % BLOCK] = packed[i];
-    }
-    MPI_Sendrecv(out, 1, every_second, peer, 0, in, 1, every_third, peer, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
-    for (int i = 0; i < BLOCKS * BLOCK; i++) {
-        packed[i] = in[i / BLOCK * 3 * BLOCK + i % BLOCK];
-    }
-    expect("strided receive", packed, BLOCKS * BLOCK, seed_of(peer, rank, 0));
-    MPI_Type_free(&every_second);
-    MPI_Type_free(&every_third);
-    free(out);
-    free(in);
-    free(packed);
 }
