@@ -21,11 +21,20 @@ ibv_device* find(const DeviceList& list, const std::string& name) {
 
 }  // namespace
 
+std::vector<std::string> device_names() {
+    const DeviceList list(ibv_get_device_list(nullptr));
+    std::vector<std::string> names;
+    for (ibv_device** device = list.get(); device != nullptr && *device != nullptr; ++device) {
+        names.emplace_back(ibv_get_device_name(*device));
+    }
+    return names;
+}
+
 bool has_device(const std::string& name) {
     return find(DeviceList(ibv_get_device_list(nullptr)), name) != nullptr;
 }
 
-Device::Device(const std::string& name) {
+Device::Device(const std::string& name, uint8_t port_number) : port_number_(port_number) {
     const DeviceList list(ibv_get_device_list(nullptr));
     ibv_device* device = find(list, name);
     if (device == nullptr) throw Failure(name.empty() ? "no device" : "no device '" + name + "'");
@@ -33,7 +42,8 @@ Device::Device(const std::string& name) {
     if (!context_) throw call_failed("ibv_open_device");
     pd_.reset(ibv_alloc_pd(context_.get()));
     if (!pd_) throw call_failed("ibv_alloc_pd");
-    if (ibv_query_port(context_.get(), kPort, &port_) != 0) throw call_failed("ibv_query_port");
+    if (ibv_query_port(context_.get(), port_number_, &port_) != 0)
+        throw call_failed("ibv_query_port");
     if (port_.state != IBV_PORT_ACTIVE) throw Failure("the port is not active");
 }
 

@@ -75,23 +75,23 @@ Samples write_latency(Peer& peer, Link& link, const Trips& trips, Waiting waitin
     return samples;
 }
 
-Samples send_latency(Peer& peer, Link& link, uint64_t round_trips) {
-    Receives receives(link, kWord, round_trips);
+Samples send_latency(Peer& peer, Link& link, const Trips& trips) {
+    Receives receives(link, trips.size, trips.count);
     peer.meet();
     const auto send = [&] {
-        link.post(IBV_WR_SEND, 0, kWord);
+        link.post(IBV_WR_SEND, 0, trips.size);
         receives.refill();
         link.reap();
     };
     Samples samples;
     if (peer.measures()) {
         uint64_t taken = 0;
-        samples = time_trips(round_trips, [&] {
+        samples = time_trips(trips, [&] {
             send();
             receives.wait_for(++taken);
         });
     } else {
-        for (uint64_t i = 0; i < round_trips; ++i) {
+        for (uint64_t i = 0; i < trips.count; ++i) {
             receives.wait_for(i + 1);
             send();
         }

@@ -18,7 +18,7 @@ enum class Waiting {
 /// RDMA writes, of a multiple of 8 bytes; the last 8 tell that they are there.
 Samples write_latency(Peer& peer, Link& link, const Trips& trips, Waiting waiting);
 /// Sends, found by polling the completion queue.
-Samples send_latency(Peer& peer, Link& link, uint64_t round_trips);
+Samples send_latency(Peer& peer, Link& link, const Trips& trips);
 /// process_vm_writev in place of the HCA.
 Samples copy_latency(Peer& peer, Link& link, uint64_t round_trips);
 /// A store to the other process's memory in place of the HCA; the link's memory is shared, and at

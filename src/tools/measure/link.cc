@@ -40,7 +40,7 @@ Link::Link(Device& device, Peer& peer, int gid_index, char* memory, size_t size)
     make_qp(device);
     Address mine = {};
     mine.lid = device.port().lid;
-    if (ibv_query_gid(device.context(), Device::kPort, gid_index, &mine.gid) != 0) {
+    if (ibv_query_gid(device.context(), device.port_number(), gid_index, &mine.gid) != 0) {
         throw call_failed("ibv_query_gid");
     }
     mine.qp_number = qp_->qp_num;
@@ -73,7 +73,7 @@ void Link::make_qp(Device& device) {
 void Link::connect(Device& device, int gid_index) {
     ibv_qp_attr attributes = {};
     attributes.qp_state = IBV_QPS_INIT;
-    attributes.port_num = Device::kPort;
+    attributes.port_num = device.port_number();
     attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     modify(qp_.get(), &attributes,
            IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
@@ -84,7 +84,7 @@ void Link::connect(Device& device, int gid_index) {
     attributes.max_dest_rd_atomic = 4;
     attributes.min_rnr_timer = 1;
     attributes.ah_attr.dlid = remote_.lid;
-    attributes.ah_attr.port_num = Device::kPort;
+    attributes.ah_attr.port_num = device.port_number();
     if (device.port().link_layer == IBV_LINK_LAYER_ETHERNET) {
         attributes.ah_attr.is_global = 1;
         attributes.ah_attr.grh.dgid = remote_.gid;

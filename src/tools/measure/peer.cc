@@ -114,4 +114,9 @@ void Peer::receive(void* bytes, size_t size) {
     }
 }
 
+bool Peer::has_message() const {
+    pollfd ready{fd_, POLLIN, 0};
+    return ::poll(&ready, 1, 0) > 0;
+}
+
 }  // namespace measure

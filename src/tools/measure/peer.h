@@ -37,6 +37,8 @@ class Peer {
 
     void send(const void* bytes, size_t size);
     void receive(void* bytes, size_t size);
+    /// Whether receive() need not wait.
+    bool has_message() const;
 
   private:
     const int fd_;

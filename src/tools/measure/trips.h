@@ -10,7 +10,9 @@ namespace measure {
 struct Trips {
     Trips(uint64_t round_trips) : count(round_trips) {}
     Trips(uint64_t round_trips, uint32_t bytes, uint64_t trips_per_sample)
-        : count(round_trips), size(bytes), per_sample(trips_per_sample) {}
+        : count(round_trips / trips_per_sample * trips_per_sample),
+          size(bytes),
+          per_sample(trips_per_sample) {}
 
     uint64_t count;
     uint32_t size = 8;  ///< of a message, in bytes

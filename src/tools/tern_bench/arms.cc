@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/tern_bench/arms.h"
+
+#include <cstdlib>
+#include <string_view>
+
+namespace tern::bench {
+
+bool shared_memory_differs(const Setup& setup) {
+    const char* value = std::getenv("SOFTHCA_SHARED");
+    return setup.device.starts_with("softhca") &&
+           (value == nullptr || std::string_view(value) != "off");
+}
+
+Arm raw_arm(const char* memory) {
+    return {memory, Layer::kRaw, memory, false};
+}
+
+Arm uct_arm(const std::string& transport) {
+    return {transport, Layer::kUct, transport, transport == "tern"};
+}
+
+Arm ucp_arm(const std::string& transport, const std::string& tls) {
+    return {transport, Layer::kUcp, tls, transport == "tern"};
+}
+
+Arm in_private_memory(Arm arm) {
+    arm.name += ", private";
+    arm.environment.emplace_back("SOFTHCA_SHARED", "off");
+    return arm;
+}
+
+}  // namespace tern::bench

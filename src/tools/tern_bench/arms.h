@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <vector>
+
+#include "tools/tern_bench/arm.h"
+#include "tools/tern_bench/options.h"
+#include "tools/tern_bench/pair.h"
+
+namespace tern::bench {
+
+// Whether the device is a software HCA that reaches shared memory in another way than private
+// memory, so that transports whose buffers are shared and those whose are not cannot be compared as
+// they are.
+bool shared_memory_differs(const Setup& setup);
+constexpr const char* kSharedMemoryNote =
+    "The software HCA copies into shared memory directly and into private memory by a system call. "
+    "Tern's buffers are\n"
+    "shared memory, rc_verbs's are private, and so are perftest's. \"private\" rows of Tern are "
+    "measured with\n"
+    "SOFTHCA_SHARED=off, which makes all memory private memory to the device: compare like with "
+    "like.\n";
+
+Arm raw_arm(const char* memory);
+Arm uct_arm(const std::string& transport);
+// `tls`: value of UCX_TLS.
+Arm ucp_arm(const std::string& transport, const std::string& tls);
+// The same where all memory is private memory to the device.
+Arm in_private_memory(Arm arm);
+
+}  // namespace tern::bench

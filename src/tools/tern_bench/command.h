@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/tern_bench/figure.h"
+#include "tools/tern_bench/options.h"
+#include "tools/tern_bench/pair.h"
+
+namespace tern::bench {
+
+struct Result {
+    std::vector<Figure> figures;
+    std::string x_label;  // of a plot
+    std::string notes;    // what a reader must know besides
+};
+
+// The commands. They throw measure::Failure.
+Result run_latency(const Options& options, const Setup& setup);
+Result run_rate(const Options& options, const Setup& setup);
+Result run_memory(const Options& options, const Setup& setup);
+Result run_fastpath(const Options& options);
+
+}  // namespace tern::bench

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+
+namespace tern::bench {
+
+// Where there is no HCA: runs this command line again on a software HCA that nobody else is on.
+// Returns its exit status. Throws measure::Failure if a certain device was asked for, or there is
+// no `softhca` command.
+int run_on_own_device(const std::string& asked_for, char** argv);
+
+}  // namespace tern::bench

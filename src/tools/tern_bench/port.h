@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tools/measure/device.h"
+#include "tools/measure/peer.h"
+#include "tools/measure/statistics.h"
+#include "tools/tern_bench/arm.h"
+
+namespace tern::bench {
+
+// One end of the connection that a worker measures over. Both workers of a pair make one at the
+// same time, and call the same of it.
+class Port {
+  public:
+    virtual ~Port() = default;
+
+    // Carries out an order. Latency: half round trips in us. Streams: us from message to message,
+    // one sample a burst. Empty in the worker that answers, and in both if it cannot be done with
+    // messages of that size.
+    virtual measure::Samples run(const Order& order) = 0;
+};
+
+// Throw measure::Failure. `device` is a UCX name: device:port.
+std::unique_ptr<Port> open_raw_port(measure::Peer& peer, const std::string& memory,
+                                    const std::string& device, int gid_index);
+std::unique_ptr<Port> open_uct_port(measure::Peer& peer, const std::string& transport,
+                                    const std::string& device);
+std::unique_ptr<Port> open_ucp_port(measure::Peer& peer);
+
+}  // namespace tern::bench

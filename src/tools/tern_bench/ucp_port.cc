@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tagged messages over UCP with the transports that the environment names.
+#include <ucp/api/ucp.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "tools/tern_bench/exchange.h"
+#include "tools/tern_bench/port.h"
+
+namespace tern::bench {
+namespace {
+
+using measure::Failure;
+using measure::Samples;
+
+constexpr ucp_tag_t kTag = 0x5e1f;
+constexpr uint32_t kMaxSize = 64 << 10;
+
+Failure ucp_failure(const std::string& what, ucs_status_t status) {
+    return Failure(what + ": " + ucs_status_string(status));
+}
+
+void check(const std::string& what, ucs_status_t status) {
+    if (status != UCS_OK) throw ucp_failure(what, status);
+}
+
+struct WorkerAddress {
+    size_t size;
+    std::array<unsigned char, 2048> bytes;
+};
+
+// Closes in the order in which UCP wants it.
+struct UcpHandles {
+    ucp_context_h context = nullptr;
+    ucp_worker_h worker = nullptr;
+    ucp_ep_h endpoint = nullptr;
+
+    UcpHandles() = default;
+    UcpHandles(const UcpHandles&) = delete;
+    UcpHandles& operator=(const UcpHandles&) = delete;
+    ~UcpHandles() {
+        if (endpoint != nullptr) close_endpoint();
+        if (worker != nullptr) ucp_worker_destroy(worker);
+        if (context != nullptr) ucp_cleanup(context);
+    }
+
+  private:
+    void close_endpoint() {
+        const ucp_request_param_t parameters = {};
+        void* const request = ucp_ep_close_nbx(endpoint, &parameters);
+        if (!UCS_PTR_IS_PTR(request)) return;
+        for (int i = 0; i < 1'000'000 && ucp_request_check_status(request) == UCS_INPROGRESS; ++i) {
+            ucp_worker_progress(worker);
+        }
+        ucp_request_free(request);
+    }
+};
+
+class UcpPort : public Port {
+  public:
+    explicit UcpPort(measure::Peer& peer) : peer_(peer), buffer_(kMaxSize) {
+        open();
+        connect(peer.exchange(address()));
+        meet_in_progress(peer_, *this);
+    }
+    ~UcpPort() override {
+        const ucp_request_param_t parameters = {};
+        try {
+            finish(ucp_worker_flush_nbx(ucp_.worker, &parameters), "ucp_worker_flush_nbx");
+            meet_in_progress(peer_, *this);
+        } catch (const Failure&) {
+            // The peer has gone before.
+        }
+    }
+
+    Samples run(const Order& order) override {
+        const measure::Trips trips(order.count, order.size, order.per_sample);
+        const Samples samples = order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
+                                                                   : ping_pong(peer_, *this, trips);
+        if (out_of_order_ != 0) throw Failure("messages came out of order or were damaged");
+        return samples;
+    }
+
+    void progress() { ucp_worker_progress(ucp_.worker); }
+
+    void send(uint32_t size) {
+        std::memcpy(buffer_.data(), &sent_, sizeof sent_);
+        ++sent_;
+        const ucp_request_param_t parameters = {};
+        finish(ucp_tag_send_nbx(ucp_.endpoint, buffer_.data(), size, kTag, &parameters),
+               "ucp_tag_send_nbx");
+    }
+
+    void receive(uint32_t size) {
+        const ucp_request_param_t parameters = {};
+        finish(ucp_tag_recv_nbx(ucp_.worker, into_.data(), size, kTag, ~ucp_tag_t{0}, &parameters),
+               "ucp_tag_recv_nbx");
+        uint64_t number;
+        std::memcpy(&number, into_.data(), sizeof number);
+        if (number != received_) ++out_of_order_;
+        ++received_;
+    }
+
+  private:
+    void open();
+    WorkerAddress address();
+    void connect(const WorkerAddress& theirs);
+    // Waits for the end of an operation, given what the call that began it has returned.
+    void finish(void* request, const char* what) {
+        if (request == nullptr) return;
+        if (UCS_PTR_IS_ERR(request)) throw ucp_failure(what, UCS_PTR_STATUS(request));
+        measure::Patience patience(what);
+        ucs_status_t status;
+        while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
+            progress();
+            patience.spend();
+        }
+        ucp_request_free(request);
+        check(what, status);
+    }
+
+    measure::Peer& peer_;
+    UcpHandles ucp_;
+    std::vector<char> buffer_;
+    std::vector<char> into_ = std::vector<char>(kMaxSize);
+    uint64_t sent_ = 0;
+    uint64_t received_ = 0;
+    uint64_t out_of_order_ = 0;
+};
+
+void UcpPort::open() {
+    ucp_config_t* config = nullptr;
+    check("ucp_config_read", ucp_config_read(nullptr, nullptr, &config));
+    ucp_params_t parameters = {};
+    parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
+    parameters.features = UCP_FEATURE_TAG;
+    const ucs_status_t status = ucp_init(&parameters, config, &ucp_.context);
+    ucp_config_release(config);
+    check("ucp_init", status);
+    ucp_worker_params_t worker = {};
+    worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    worker.thread_mode = UCS_THREAD_MODE_SINGLE;
+    check("ucp_worker_create", ucp_worker_create(ucp_.context, &worker, &ucp_.worker));
+}
+
+WorkerAddress UcpPort::address() {
+    ucp_address_t* mine = nullptr;
+    WorkerAddress address = {};
+    check("ucp_worker_get_address", ucp_worker_get_address(ucp_.worker, &mine, &address.size));
+    const bool fits = address.size <= address.bytes.size();
+    if (fits) std::memcpy(address.bytes.data(), mine, address.size);
+    ucp_worker_release_address(ucp_.worker, mine);
+    if (!fits) throw Failure("the address of the UCP worker is too long");
+    return address;
+}
+
+void UcpPort::connect(const WorkerAddress& theirs) {
+    ucp_ep_params_t parameters = {};
+    parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+    parameters.address = reinterpret_cast<const ucp_address_t*>(theirs.bytes.data());
+    check("ucp_ep_create", ucp_ep_create(ucp_.worker, &parameters, &ucp_.endpoint));
+}
+
+}  // namespace
+
+std::unique_ptr<Port> open_ucp_port(measure::Peer& peer) {
+    return std::make_unique<UcpPort>(peer);
+}
+
+}  // namespace tern::bench
