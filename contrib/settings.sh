@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Usage: contrib/settings.sh [path/to/tern-run] >docs/settings.md
+#
+# The settings of the transport, as UCX tells of them, in Markdown. The table in docs/ is that of UCX 1.13.
+set -euo pipefail
+tern_run=${1:-tern-run}
+
+unset "${!UCX_@}"
+cat <<'EOT'
+# Settings of the transport
+
+Variables of the environment. `contrib/settings.sh` makes this table of what `tern-run ucx_info -cf` prints; a test
+holds it to that. Each transport of UCX has `UCX_TERN_ALLOC`, `UCX_TERN_FAILURE` and `UCX_TERN_MAX_NUM_EPS` besides, and
+UCX's own settings apply as they do to others: `UCX_TLS` and `UCX_NET_DEVICES` choose transports and devices.
+
+| Variable | Default | Values | Meaning |
+|---|---|---|---|
+EOT
+"$tern_run" ucx_info -cf | awk '
+    function cell(text) {
+        gsub(/\|/, "\\|", text)
+        gsub(/  +/, " ", text)
+        return text
+    }
+    function nice(value,  number) { # UCX prints times in microseconds
+        if (value !~ /^[0-9.]+us$/) return value
+        number = value + 0
+        if (number >= 1000000) return number / 1000000 "s"
+        return number >= 1000 ? number / 1000 "ms" : number "us"
+    }
+    /^#/ {
+        line = $0
+        sub(/^# ?/, "", line)
+        if (line ~ /^syntax:/) {
+            sub(/^syntax: */, "", line)
+            syntax = line
+        } else if (line ~ /^inherits:/) {
+            inherited = 1
+        } else if (line != "") {
+            help = help (help == "" ? "" : line ~ /^ / ? "<br>" : " ") line
+        }
+        next
+    }
+    /^UCX_TERN_/ && !inherited {
+        split($0, part, "=")
+        value = nice(substr($0, length(part[1]) + 2))
+        printf "| `%s` | %s | `%s` | %s |\n", part[1], value == "" ? "" : "`" value "`", cell(syntax), cell(help)
+    }
+    { help = syntax = ""; inherited = 0 }
+'
