@@ -41,11 +41,30 @@ std::optional<std::string> misfit(UcxVersion loaded, const char* loaded_text, Uc
 
 namespace {
 
+// A UCX with assertions has larger structures in places that no class tells of. This is one that it
+// initialises itself: the number of bytes that it then has touched, here and as it was when this
+// library was built.
+size_t initialised_bytes() {
+    alignas(ucs_arbiter_group_t) unsigned char room[64];
+    std::memset(room, 0xff, sizeof room);
+    ucs_arbiter_group_init(reinterpret_cast<ucs_arbiter_group_t*>(room));
+    size_t count = sizeof room;
+    while (count > 0 && room[count - 1] == 0xff) --count;
+    return count;
+}
+
+#if UCS_ENABLE_ASSERT
+constexpr size_t kInitialisedBytes = offsetof(ucs_arbiter_group_t, guard) + sizeof(int);
+#else
+constexpr size_t kInitialisedBytes = sizeof(ucs_arbiter_group_t);
+#endif
+
 std::optional<std::string> look_at_ucx() {
     const UcxClass classes[] = {
         {"uct_base_iface_t", uct_base_iface_t_class.size, sizeof(uct_base_iface_t)},
         {"uct_base_ep_t", uct_base_ep_t_class.size, sizeof(uct_base_ep_t)},
         {"uct_priv_worker_t", uct_priv_worker_t_class.size, sizeof(uct_priv_worker_t)},
+        {"ucs_arbiter_group_t", initialised_bytes(), kInitialisedBytes},
     };
     UcxVersion loaded;
     unsigned release;

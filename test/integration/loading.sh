@@ -39,6 +39,10 @@ __attribute__((constructor)) static void grow(void) {
 }
 END
 
+stub assertions <<'END'
+void ucs_arbiter_group_init(void** tail) { *tail = 0; }
+END
+
 # refused NAME stub pattern: UCX logs one line, which matches; there is no component; UCX goes on.
 refused() {
     local status=0
@@ -54,6 +58,12 @@ refused 'another version is refused, with one line' version \
     'tern is not available: it was built for UCX [0-9.]+ and this is UCX 1\.12\.7; build it for this one'
 refused 'another layout is refused, with one line' layout \
     'tern is not available: uct_base_iface_t has [0-9]+ bytes in this UCX [0-9.]+ and [0-9]+ in the one'
+if ucx_info -b | grep -q 'define ENABLE_ASSERT *1'; then
+    refused 'a UCX without assertions is refused, with one line' assertions \
+        'tern is not available: ucs_arbiter_group_t has 8 bytes in this UCX [0-9.]+ and 12 in the one'
+else
+    skip 'a UCX without assertions is refused' 'this one has none'
+fi
 check 'a program without UCX does not mind' env LD_PRELOAD="$tern_library" true
 
 finish
