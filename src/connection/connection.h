@@ -37,6 +37,9 @@ struct Connection {
     PeerAddress peer;
     verbs::QueuePair qp;
     SendQueue sends;
+    // Data is refused while no more than this many places are left in the send queue: they are for
+    // control frames. All places while the connection is not up.
+    uint32_t reserve = UINT32_MAX;
     Handshake handshake;
     bool failed = false;          // out of the peer table; waits for its last completions
     Status status = Status::kOk;  // why it has failed, with the text for the log

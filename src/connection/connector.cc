@@ -140,6 +140,7 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
         finish_if_idle(connection);
     }
     if (actions.drain) {
+        connection.reserve = UINT32_MAX;
         owner_.drain(connection);
         finish_if_idle(connection);
     }
@@ -198,6 +199,7 @@ void Connector::finish_if_idle(Connection& connection) {
         act(connection, connection.handshake.drained());
     } else if (connection.closing && connection.up()) {
         connection.closing = false;
+        connection.reserve = UINT32_MAX;
         act(connection, connection.handshake.disconnect(owner_.now()));
     }
 }
@@ -214,6 +216,7 @@ void Connector::fail(Connection& connection, Status status, const std::string& w
 // last work request marks the end, since those that are complete but were not signaled say nothing.
 void Connector::close(Connection& connection, Status status, const std::string& why) {
     connection.failed = true;
+    connection.reserve = UINT32_MAX;
     connection.status = status;
     connection.why = why;
     peers_.erase(connection.peer);

@@ -19,10 +19,6 @@ struct Channel final : Connection {
     // Control frames that are to be sent as soon as there is room.
     enum Due : uint8_t { kCreditDue = 1, kGrantDue = 2, kRevokeDue = 4, kReleaseDue = 8 };
 
-    // Data is refused while no more than this many places are left in the send queue: they are for
-    // control frames. All places while the connection is not up.
-    uint32_t reserve = UINT32_MAX;
-
     SendPath tx;
     uint64_t block_address = 0;  // of the peer's block
     uint32_t block_rkey = 0;

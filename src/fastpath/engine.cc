@@ -198,12 +198,11 @@ bool Engine::reserve_completions(uint32_t sends) {
 }
 
 void Engine::established(Connection& connection) {
-    static_cast<Channel&>(connection).reserve = kReserve;
+    connection.reserve = kReserve;
 }
 
 void Engine::drain(Connection& connection) {
     auto& channel = static_cast<Channel&>(connection);
-    channel.reserve = UINT32_MAX;
     if (!channel.sends.covered()) (void)nop(channel, false);
 }
 
@@ -222,9 +221,14 @@ void Engine::closed(Connection& connection, Status status, const std::string& wh
     if (channel.rx.block() != ReceivePath::Block::kNone) drop_block(channel);
     if (channel.activity.hot) promotion_.demoted(channel.activity);
     std::erase(owing_, &channel);
-    const std::vector<void*> users = std::move(channel.users);
-    channel.users.clear();
-    if (!users.empty()) owner_.closed(users, channel.peer, status, why);
+    if (channel.users.empty()) return;
+    if (status != Status::kOk) owner_.lost(channel.peer, status, why);
+    // What one endpoint's owner does about it may take others out of the list.
+    while (!channel.users.empty()) {
+        void* user = channel.users.back();
+        channel.users.pop_back();
+        owner_.closed(user, status);
+    }
 }
 
 uint64_t Engine::now() {

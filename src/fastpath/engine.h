@@ -35,10 +35,11 @@ struct EngineSettings {
 // What the owner of an engine hears. Control path.
 class EngineOwner {
   public:
-    // The connection of these endpoints is over; the channel goes as soon as this returns. kOk:
-    // nothing was lost, and the next send may connect again.
-    virtual void closed(std::span<void* const> users, const PeerAddress& peer, Status status,
-                        const std::string& why) = 0;
+    // A connection has failed, for the log.
+    virtual void lost(const PeerAddress& peer, Status status, const std::string& why) = 0;
+    // The connection of this endpoint is over. kOk: nothing was lost, and the next send connects
+    // again.
+    virtual void closed(void* user, Status status) = 0;
     // An interface that was asked for a sign of life gives none.
     virtual void silent(void* user) = 0;
     // A warning for the log.

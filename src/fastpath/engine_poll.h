@@ -30,11 +30,12 @@ unsigned Engine::poll_seldom(Sink& sink) {
     pay();
     if (connector_->datagrams_waiting()) {
         // A packet may end a connection whose last frames are here already: they come first.
-        while (poll_cq(sink) != 0) {
+        for (unsigned most = static_cast<unsigned>(cq_->cqe) / kBurst;
+             most != 0 && poll_cq(sink) != 0; --most) {
         }
         for (size_t i = 0; i < polled_.size(); ++i)
-            while (poll_block(*polled_[i].channel, sink, kBurst) != 0) {
-            }
+            (void)poll_block(*polled_[i].channel, sink,
+                             BlockWriter::kMaxBlock / BlockWriter::kOverhead);
     }
     const unsigned count = connector_->progress();
     connector_->reap();

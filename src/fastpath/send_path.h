@@ -29,12 +29,15 @@ class SendPath {
     };
 
     // How a payload of `length` goes now. kStall: it would fit the block, but the receiver has not
-    // freed enough.
+    // freed enough. A block that holds but a few such payloads is too narrow a window to wait for:
+    // those go cold instead.
     Choice choose(uint32_t length) const {
         Choice choice;
         if (!hot_ || length > largest_) return choice;
         choice.plan = writer_.plan(length);
-        choice.route = choice.plan.fits ? Route::kBlock : Route::kStall;
+        choice.route = choice.plan.fits                    ? Route::kBlock
+                       : length > writer_.size() / kWindow ? Route::kCold
+                                                           : Route::kStall;
         return choice;
     }
 
@@ -69,11 +72,13 @@ class SendPath {
     void revoked() { release_due_ = hot_; }
     bool credited(uint16_t units) { return !hot_ || writer_.credit(units); }
 
-    // The block was full, or the frame too long for it: reasons for a larger one. True if one is
-    // due now.
-    bool stalled() { return outgrown(++stalls_ >= kStallsToGrow, writer_.size() * 2); }
-    bool misfitted(uint32_t length) {
-        return hot_ && outgrown(++misfits_ >= kMisfitsToGrow, size_for(length));
+    // The block was full: a reason for a larger one. True if that is due now.
+    bool stalled() { return hot_ && outgrown(++stalls_ >= kStallsToGrow, writer_.size() * 2); }
+    // A payload went cold: another reason, if it is because the block is too small for it.
+    bool detoured(uint32_t length) {
+        if (!hot_) return false;
+        if (length <= largest_) return stalled();
+        return outgrown(++misfits_ >= kMisfitsToGrow, size_for(length));
     }
 
     // A release must be sent: the block is given back, with the size wished for the next.
@@ -89,6 +94,7 @@ class SendPath {
     uint32_t block_size() const { return writer_.size(); }
 
   private:
+    static constexpr uint32_t kWindow = 16;  // payloads
     static constexpr uint32_t kStallsToGrow = 8;
     static constexpr uint32_t kMisfitsToGrow = 4;
 

@@ -18,13 +18,13 @@ using tern::Engine;
 struct TernIface::State final : tern::EngineOwner {
     explicit State(TernIface& owner) : iface(owner) {}
 
-    void closed(std::span<void* const> users, const tern::PeerAddress& peer, tern::Status status,
-                const std::string& why) override {
-        const ucs_status_t code = tern::to_ucs(status);
-        if (status != tern::Status::kOk && status != tern::Status::kCanceled)
-            ucs_log(failure_level(), "tern: %s: connection to %s: %s (%s)", device.c_str(),
-                    peer.to_string().c_str(), why.c_str(), ucs_status_string(code));
-        for (void* user : users) tern::ep_closed(*static_cast<TernEp*>(user), code);
+    void lost(const tern::PeerAddress& peer, tern::Status status, const std::string& why) override {
+        if (status == tern::Status::kCanceled) return;
+        ucs_log(failure_level(), "tern: %s: connection to %s: %s (%s)", device.c_str(),
+                peer.to_string().c_str(), why.c_str(), ucs_status_string(tern::to_ucs(status)));
+    }
+    void closed(void* user, tern::Status status) override {
+        tern::ep_closed(*static_cast<TernEp*>(user), tern::to_ucs(status));
     }
     void silent(void* user) override {
         auto& ep = *static_cast<TernEp*>(user);
@@ -123,8 +123,8 @@ static uct_iface_ops_t iface_ops = {
     .iface_is_reachable = tern::iface_is_reachable,
 };
 
-UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker,
-                           const uct_iface_params_t* params, const uct_iface_config_t* uct_config) {
+UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
+                    const uct_iface_config_t* uct_config) {
     const auto& config = *reinterpret_cast<const tern::TernConfig*>(uct_config);
     const tern::verbs::Device& device = tern::memory_domain(md).device;
     UCT_CHECK_PARAM(params->field_mask & UCT_IFACE_PARAM_FIELD_OPEN_MODE,
