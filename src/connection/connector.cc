@@ -100,6 +100,7 @@ void Connector::handle(const Packet& packet) {
         case PacketType::kPing: {
             Packet alive;
             alive.type = PacketType::kAlive;
+            alive.peer_token = packet.token;
             alive.from = self_;
             alive.to = packet.from.interface;
             datagrams_->send(alive, packet.from.port, packet.from.interface.qp_num);
@@ -107,7 +108,7 @@ void Connector::handle(const Packet& packet) {
         }
         case PacketType::kAlive:
             std::erase_if(probes_, [&](const Probe& probe) { return probe.peer == packet.from; });
-            return;
+            break;
         default:
             break;
     }

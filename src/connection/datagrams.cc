@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "connection/datagrams.h"
 
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -17,19 +21,29 @@ constexpr uint64_t kSendTag = uint64_t{1} << 32;
 }  // namespace
 
 std::unique_ptr<Datagrams> Datagrams::create(const verbs::Device& device, const verbs::Port& port,
-                                             ibv_comp_channel* channel, std::string& why) {
+                                             std::string& why) {
     std::unique_ptr<Datagrams> datagrams(new Datagrams(port));
-    if (datagrams->open(device, channel)) return datagrams;
+    if (datagrams->open(device)) return datagrams;
     why = std::string("cannot set up the datagram queue pair: ") + strerror(errno);
     return nullptr;
 }
 
-bool Datagrams::open(const verbs::Device& device, ibv_comp_channel* channel) {
+Datagrams::~Datagrams() {
+    if (aside_fd_ >= 0) close(aside_fd_);
+}
+
+bool Datagrams::open(const verbs::Device& device) {
     memory_ = verbs::RegisteredMemory(
         device.pd.get(), size_t{kReceives} * kReceiveSize + size_t{kSends} * Packet::kMaxSize,
         IBV_ACCESS_LOCAL_WRITE);
     if (!memory_) return false;
-    cq_.reset(ibv_create_cq(port_.context, kReceives + kSends, nullptr, channel, 0));
+    aside_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (aside_fd_ < 0) return false;
+    events_.reset(ibv_create_comp_channel(port_.context));
+    if (!events_) return false;
+    const int flags = fcntl(events_->fd, F_GETFL);
+    if (flags < 0 || fcntl(events_->fd, F_SETFL, flags | O_NONBLOCK) != 0) return false;
+    cq_.reset(ibv_create_cq(port_.context, kReceives + kSends, nullptr, events_.get(), 0));
     if (!cq_) return false;
     ibv_qp_cap capacity{};
     qp_ = verbs::create_queue_pair(device.pd.get(), IBV_QPT_UD, cq_.get(), nullptr,
@@ -58,6 +72,11 @@ bool Datagrams::post_receive(uint32_t slot) {
 }
 
 void Datagrams::send(const Packet& packet, const PortAddress& to, uint32_t to_qp_num) {
+    const std::lock_guard lock(mutex_);
+    send_locked(packet, to, to_qp_num);
+}
+
+void Datagrams::send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num) {
     const auto free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
     if (free_handle == handles_.end()) return;
     const auto slot = static_cast<uint32_t>(free_handle - handles_.begin());
@@ -91,11 +110,62 @@ void Datagrams::complete_sends() {
                            [](const auto& handle) { return handle != nullptr; });
     };
     const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+    const std::lock_guard lock(mutex_);
     Packet dropped;
-    while (under_way() && std::chrono::steady_clock::now() < limit) (void)receive(dropped);
+    while (under_way() && std::chrono::steady_clock::now() < limit) (void)poll(dropped);
 }
 
 bool Datagrams::receive(Packet& packet) {
+    const std::lock_guard lock(mutex_);
+    if (aside_.empty()) return poll(packet);
+    packet = aside_.front();
+    aside_.pop_front();
+    uint64_t count = 0;
+    if (aside_.empty()) (void)!read(aside_fd_, &count, sizeof(count));
+    return true;
+}
+
+bool Datagrams::arm() {
+    const std::lock_guard lock(mutex_);
+    take_events();
+    if (!aside_.empty() || ibv_req_notify_cq(cq_.get(), 0) != 0) return false;
+    Packet packet;
+    if (!poll(packet)) return true;
+    aside_.push_back(packet);
+    return false;
+}
+
+void Datagrams::take_events() {
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    while (ibv_get_cq_event(events_.get(), &cq, &context) == 0) ibv_ack_cq_events(cq, 1);
+}
+
+void Datagrams::answer() {
+    const std::lock_guard lock(mutex_);
+    take_events();
+    (void)ibv_req_notify_cq(cq_.get(), 0);
+    Packet packet;
+    while (poll(packet)) {
+        if (packet.to != self_.interface) continue;
+        if (packet.type == PacketType::kPing || packet.type == PacketType::kConnect) {
+            Packet alive;
+            alive.type = PacketType::kAlive;
+            alive.peer_token = packet.token;
+            alive.from = self_;
+            alive.to = packet.from.interface;
+            send_locked(alive, packet.from.port, packet.from.interface.qp_num);
+        }
+        // Pings are answered; the rest is the other thread's. What does not fit is repeated by its
+        // sender.
+        if (packet.type != PacketType::kPing && aside_.size() < kMostAside)
+            aside_.push_back(packet);
+    }
+    const uint64_t one = 1;
+    if (!aside_.empty()) (void)!write(aside_fd_, &one, sizeof(one));
+}
+
+bool Datagrams::poll(Packet& packet) {
     ibv_wc completion{};
     while (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
         const auto slot = static_cast<uint32_t>(completion.wr_id);
@@ -111,7 +181,6 @@ bool Datagrams::receive(Packet& packet) {
             packet = *unpacked;
             return true;
         }
-        ++malformed_;
     }
     return false;
 }

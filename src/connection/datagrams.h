@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "connection/packet.h"
@@ -15,26 +17,38 @@
 namespace tern {
 
 // The unreliable datagram queue pair that an interface makes its connections through. Control path.
+//
+// Two threads may use it: the interface's own, and one that runs in the background and answers for
+// it while it computes. All members below the mutex are used under it.
 class Datagrams {
   public:
-    // Completions go to a queue of its own, on `channel` if one is given. Null on failure, `why`
-    // says why.
+    // Null on failure, `why` says why.
     static std::unique_ptr<Datagrams> create(const verbs::Device& device, const verbs::Port& port,
-                                             ibv_comp_channel* channel, std::string& why);
+                                             std::string& why);
+    ~Datagrams();
 
     uint32_t qp_num() const { return qp_->qp_num; }
-    ibv_cq* cq() const { return cq_.get(); }
     size_t registered_bytes() const { return memory_.size(); }
+    // Own address, put into what answer() sends.
+    void set_self(const PeerAddress& self) { self_ = self; }
 
     // Sends a packet, or drops it if there is no room: whoever needs an answer repeats it.
     void send(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
     // Waits, for a few milliseconds at most, until what was sent has left. Drops what comes in
     // meanwhile.
     void complete_sends();
-    // Takes the next packet that has come. False if there is none. Malformed ones are counted and
-    // skipped.
+    // Takes the next packet that has come. False if there is none. Malformed ones are skipped.
     bool receive(Packet& packet);
-    uint64_t malformed() const { return malformed_; }
+
+    // Readable when something has come since arm(), or since answer() was called last.
+    int event_fd() const { return events_->fd; }
+    // Readable when answer() has put something aside.
+    int aside_fd() const { return aside_fd_; }
+    // Asks for an event. False if something is there already.
+    bool arm();
+    // For the background thread: tells askers that this process is alive, and puts their packets
+    // aside for receive().
+    void answer();
 
   private:
     static constexpr uint32_t kReceives = 128;
@@ -46,19 +60,29 @@ class Datagrams {
     static_assert(kReceiveSize >= kGrh + Packet::kMaxSize);
 
     explicit Datagrams(const verbs::Port& port) : port_(port) {}
-    bool open(const verbs::Device& device, ibv_comp_channel* channel);
+    bool open(const verbs::Device& device);
+    void take_events();
+    void send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
+    bool poll(Packet& packet);
     bool post_receive(uint32_t slot);
     std::byte* receive_slot(uint32_t slot) { return memory_.data() + size_t{slot} * kReceiveSize; }
     std::byte* send_slot(uint32_t slot) {
         return memory_.data() + size_t{kReceives} * kReceiveSize + size_t{slot} * Packet::kMaxSize;
     }
 
+    static constexpr size_t kMostAside = 1024;
+
     verbs::Port port_;
+    PeerAddress self_;
     verbs::RegisteredMemory memory_;
+    verbs::CompletionChannel events_;
     verbs::CompletionQueue cq_;
+    int aside_fd_ = -1;
+
+    std::mutex mutex_;
+    std::deque<Packet> aside_;
     std::array<verbs::AddressHandle, kSends> handles_;  // of sends under way
     verbs::QueuePair qp_;
-    uint64_t malformed_ = 0;
 };
 
 }  // namespace tern

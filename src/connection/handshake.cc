@@ -58,6 +58,11 @@ Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
             return receive_disconnect(packet);
         case PacketType::kGone:
             return receive_gone(packet);
+        case PacketType::kAlive:
+            // It has heard, and will answer when it has time.
+            if (packet.peer_token == token_ && state_ <= State::kReady && deadline() != UINT64_MAX)
+                limit_at_ = later(now, times_.connect_limit);
+            return {};
         default:
             return {};
     }

@@ -55,7 +55,8 @@ class Handshake {
 
     // First use by this side.
     Actions connect(uint64_t now);
-    // A packet from this peer, of type kConnect, kDisconnect or kGone, meant for this interface.
+    // A packet from this peer, of type kConnect, kDisconnect, kGone or kAlive, meant for this
+    // interface.
     // One that belongs to an older connection is answered with kGone if it asks for something, and
     // otherwise dropped. A kConnect with a newer token of the peer ends this connection: closed,
     // and lost if this side was not ending it; the caller treats that packet as one that belongs to

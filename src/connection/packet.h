@@ -15,7 +15,7 @@ enum class PacketType : uint8_t {
     kDisconnect = 2,  // I have nothing more to send on this connection and want to end it
     kGone = 3,        // I have no such connection (any more)
     kPing = 4,        // are you there? Opens no connection
-    kAlive = 5,       // I am
+    kAlive = 5,       // I am; and I have heard your kConnect, if peer_token is its token
 };
 
 // The reliable connection that a kConnect offers.

@@ -59,7 +59,7 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
     receives_ = ReceiveQueue::create(pd_, settings_.receive_queue,
                                      static_cast<uint32_t>(sizeof(Word)) + settings_.segment_size);
     if (!receives_) return refuse("cannot set up the shared receive queue");
-    auto datagrams = Datagrams::create(device, port_, events_.get(), why);
+    auto datagrams = Datagrams::create(device, port_, why);
     if (!datagrams) return false;
 
     self_.port.lid = port_.attributes.lid;
@@ -68,6 +68,8 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
     std::copy(std::begin(port_.gid.raw), std::end(port_.gid.raw), self_.port.gid.begin());
     self_.port.has_gid = port_.global;
     self_.interface = {.qp_num = datagrams->qp_num(), .instance = random_instance()};
+
+    datagrams->set_self(self_);
 
     const ConnectorSettings connector{
         .queues = {.sends = settings_.send_queue,

@@ -118,6 +118,11 @@ class Engine final : private ConnectorOwner {
     int event_fd(std::string& why);
     Status arm();
 
+    // For a thread in the background: when the descriptor is readable, answer() tells peers that
+    // ask that this process is alive, however long it does not poll. Call answer() once to begin.
+    int background_fd() { return connector_->datagrams().event_fd(); }
+    void answer() { connector_->datagrams().answer(); }
+
     const Counters& counters() const { return counters_; }
     uint32_t connections() const { return connector_->connections(); }
     uint32_t connections_most() const { return connector_->most_connections(); }

@@ -23,8 +23,11 @@ int Engine::event_fd(std::string& why) {
     const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     epoll_event event{};
     event.events = EPOLLIN;
-    if (epoll < 0 || timer < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event) != 0 ||
-        epoll_ctl(epoll, EPOLL_CTL_ADD, events_->fd, &event) != 0) {
+    bool good = epoll >= 0 && timer >= 0;
+    for (const int fd : {timer, events_->fd, connector_->datagrams().event_fd(),
+                         connector_->datagrams().aside_fd()})
+        good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+    if (!good) {
         why = std::string("cannot make an event descriptor: ") + strerror(errno);
         if (epoll >= 0) close(epoll);
         if (timer >= 0) close(timer);
@@ -44,18 +47,17 @@ Status Engine::arm() {
         pay();
         return Status::kInProgress;
     }
-    if (!owing_.empty() || connector_->reapable() || !stashed_.empty() || drain_events())
+    if (!owing_.empty() || connector_->reapable() || !stashed_.empty() ||
+        connector_->datagrams_waiting() || drain_events())
         return Status::kInProgress;
-    if (ibv_req_notify_cq(cq_.get(), 0) != 0 ||
-        ibv_req_notify_cq(connector_->datagrams().cq(), 0) != 0)
-        return Status::kDevice;
+    if (ibv_req_notify_cq(cq_.get(), 0) != 0) return Status::kDevice;
+    if (!connector_->datagrams().arm()) return Status::kInProgress;
     // What came between the last poll and the request wakes nobody.
     ibv_wc completion{};
     if (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
         stashed_.push_back(completion);
         return Status::kInProgress;
     }
-    if (connector_->datagrams_waiting()) return Status::kInProgress;
     set_timer();
     return Status::kOk;
 }

@@ -162,11 +162,13 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     }
     ucs_arbiter_init(&self->arbiter);
     self->engine = state->engine.get();
+    tern::start_background(*self);
     self->state = state.release();
     return UCS_OK;
 }
 
 static UCS_CLASS_CLEANUP_FUNC(TernIface) {
+    tern::stop_background(*self);
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     if (!self->state->counters.empty())
         tern::write_counters(*self->engine, self->state->device.c_str(),

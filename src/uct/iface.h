@@ -14,6 +14,7 @@ struct TernIface {
 
     uct_base_iface_t super;
     tern::Engine* engine;
+    int background_fd;      // -1: nobody
     ucs_arbiter_t arbiter;  // endpoints with pending requests
     State* state;
 };
@@ -86,6 +87,12 @@ ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address);
 int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t* address);
 const verbs::Port& port_of(const TernIface& iface);
+
+// background.cc
+/// Has UCX's asynchronous thread answer peers while the program computes. Without such a thread
+/// nobody does.
+void start_background(TernIface& iface);
+void stop_background(TernIface& iface);
 
 // counters.cc
 /// Appends the counters to the file that `path` names, as a line of JSON.
