@@ -136,7 +136,8 @@ ucs_status_t ep_fence(uct_ep_h, unsigned) {
 ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {
     TernEp& ep = ep_of(uct_ep);
     UCT_EP_KEEPALIVE_CHECK_PARAM(flags, completion);
-    if (ep.failed == UCS_OK) iface_of(uct_ep).engine->check(ep.channel, ep.peer, &ep);
+    if (ep.failed != UCS_OK) return ep.failed;
+    iface_of(uct_ep).engine->check(ep.channel, ep.peer, &ep);
     return UCS_OK;
 }
 
