@@ -2,29 +2,79 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
-# Installs what is missing, builds, and runs Open MPI over stock UCX rc_verbs on the software HCA: latency and
-# bandwidth between two ranks by message size. Arguments go to `softhca run`, for example --profile hdr200.
+# Installs what is missing, builds, and runs Open MPI and MPICH over Tern on the software HCA, in turns with stock UCX
+# rc_verbs on the same device: latency and bandwidth between two ranks by message size. A word as argument is a profile
+# of the software HCA, for example hdr200.
 . "$(dirname "$0")/common.sh"
 
+rounds=3
 folder=build/quickstart
 log=$folder/build.log
+tern_run=("$source_dir/$folder/src/tools/tern-run" --soft-hca "$@")
 
 install_packages
 mkdir -p $folder
 say "building in $folder (log in $log)"
 build $folder >"$log" 2>&1 || { tail -n 30 "$log"; die "the build failed"; }
 
-say "compiling test/mpi/pingpong.c"
-mpicc.openmpi -O2 -o $folder/pingpong test/mpi/pingpong.c
+options_openmpi=(--oversubscribe)
+[ "$(id -u)" != 0 ] || options_openmpi+=(--allow-run-as-root)
+export SOFTHCA_FABRIC=quickstart-$$ UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
 
-softhca=$source_dir/$folder/src/tools/softhca
-mpi=(mpirun.openmpi --oversubscribe -np 2 --mca pml ucx --mca btl self
-    --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any)
-[ "$(id -u)" != 0 ] || mpi+=(--allow-run-as-root)
-export UCX_TLS=rc_v,self UCX_NET_DEVICES=softhca0:1 SOFTHCA_FABRIC=quickstart-$$
+# run NAME TRANSPORT: one ping-pong; its lines go to the file NAME-TRANSPORT.
+run() {
+    local name=$1 transport=$2 options=()
+    [ "$name" != openmpi ] || options=("${options_openmpi[@]}")
+    UCX_TLS=$transport,self timeout -k 5 120 "${tern_run[@]}" "mpirun.$name" "${options[@]}" -np 2 \
+        "$folder/pingpong-$name" >"$folder/out" 2>&1 ||
+        { cat "$folder/out"; die "the ping-pong of $name over $transport failed"; }
+    grep '^ *[0-9]' "$folder/out" >>"$folder/$name-$transport"
+}
 
-say "two ranks of Open MPI, UCX transport rc_verbs, device softhca0"
-timeout -k 5 300 "${mpi[@]}" "$softhca" run "$@" -- $folder/pingpong || die "the ping-pong failed"
-"$softhca" clean >/dev/null
+# table NAME: medians over the rounds, Tern beside rc_verbs.
+table() {
+    awk '
+        function median(key,  n, value, i, j, swap) {
+            n = split(seen[key], value, " ")
+            for (i = 2; i <= n; i++)
+                for (j = i; j > 1 && value[j] + 0 < value[j - 1] + 0; j--) {
+                    swap = value[j]; value[j] = value[j - 1]; value[j - 1] = swap
+                }
+            return value[int((n + 1) / 2)]
+        }
+        { which = FILENAME ~ /-tern$/ ? "tern" : "rc_v" }
+        which == "tern" && !($1 in known) { known[$1] = 1; sizes[++count] = $1 }
+        {
+            seen[which "latency" $1] = seen[which "latency" $1] " " $2
+            seen[which "bandwidth" $1] = seen[which "bandwidth" $1] " " $3
+        }
+        END {
+            printf "%10s %10s %10s %8s   %10s %10s %8s\n", "", "latency", "(us)", "", "bandwidth", "(MB/s)", ""
+            printf "%10s %10s %10s %8s   %10s %10s %8s\n", "bytes", "tern", "rc_v", "ratio", "tern", "rc_v", "ratio"
+            for (i = 1; i <= count; i++) {
+                size = sizes[i]
+                a = median("ternlatency" size); b = median("rc_vlatency" size)
+                c = median("ternbandwidth" size); d = median("rc_vbandwidth" size)
+                printf "%10d %10.2f %10.2f %8.2f", size, a, b, a / b
+                if (size > 0) printf "   %10.1f %10.1f %8.2f", c, d, c / d
+                printf "\n"
+            }
+        }' "$folder/$1-tern" "$folder/$1-rc_v"
+}
 
-say "done. Your own verbs program: $folder/src/tools/softhca run -- command..."
+for name in openmpi mpich; do
+    "mpicc.$name" -O2 -o $folder/pingpong-$name test/mpi/pingpong.c
+    rm -f $folder/$name-*
+    for ((round = 1; round <= rounds; round++)); do
+        say "$name: round $round of $rounds, tern and rc_v"
+        run $name tern
+        run $name rc_v
+    done
+done
+for name in openmpi mpich; do
+    say "$name, two ranks on the software HCA${*:+, profile $*}: medians of $rounds rounds"
+    table $name
+done
+"$folder/src/tools/softhca" clean >/dev/null
+
+say "done. Your own program: $folder/src/tools/tern-run --soft-hca mpirun -np 2 ./program"
