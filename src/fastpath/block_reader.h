@@ -14,9 +14,8 @@ namespace tern {
 // word of the next frame is what both meet at:
 //
 //   tail word   written by the device once the reader has freed its place; read with acquire, so
-//   that
-//               what lies below it is seen too. Devices write in ascending order: payload before
-//               tail.
+//               that what lies below it is seen too. Devices write in ascending order: payload
+//               before tail, and the tail's last byte, which makes it present, last.
 //   top word    zeroed by the reader (the only word it ever writes), before it frees that place.
 //
 // Everything read is checked against the block before it is used.
@@ -41,8 +40,7 @@ class BlockReader {
         for (;;) {
             word = Word(__atomic_load_n(next(), __ATOMIC_ACQUIRE));
             if (!word.present()) return Look::kNothing;
-            if (!word.well_formed() || padded(word.length()) + Word::kUnit > size_ - Word::kUnit)
-                return Look::kMalformed;
+            if (!word.well_formed()) return Look::kMalformed;
             if (word.kind() != FrameKind::kWrap)
                 return padded(word.length()) + Word::kUnit > tail_ ? Look::kMalformed
                                                                    : Look::kFrame;
