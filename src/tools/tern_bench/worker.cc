@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/tern_bench/worker.h"
 
-#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -48,13 +48,9 @@ std::unique_ptr<Port> open_port(measure::Peer& peer, const WorkerJob& job) {
 }
 
 uint64_t cpu_time_ns() {
-    rusage usage;
-    ::getrusage(RUSAGE_THREAD, &usage);
-    const auto ns = [](const timeval& time) {
-        return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 +
-               static_cast<uint64_t>(time.tv_usec) * 1000;
-    };
-    return ns(usage.ru_utime) + ns(usage.ru_stime);
+    timespec time;
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
 // The way to the process that gives the orders. When that is gone, so is the reason to go on.

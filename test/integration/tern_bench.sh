@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The `tern-bench` command: that every measurement runs and says what it should, what it refuses, and that nothing
+# stays behind. How fast anything is is no concern of this test.
+# shellcheck disable=SC2016 # conditions for awk, commands for an inner shell
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+tern_bench=$(dirname "$SOFTHCA")/tern-bench
+limit=120
+unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
+
+# value FILE TITLE NAME: the figure of a line of a table, below the title of its group.
+value() {
+    awk -v title="$2" -v name="  $3  " '/^[^ ]/ { group = $0 } group == title && index($0, name) == 1 {
+        print $(split(substr(name, 3), words, " ") + 1); exit }' "$1"
+}
+
+# compares NAME AWK-CONDITION value...: true of the values, which are $1, $2, ...
+compares() {
+    local name=$1 condition=$2
+    shift 2
+    echo "values: $*" >"$tmp/values"
+    echo "$*" | awk "{ exit !(NF == $# && $condition) }"
+    result $? "$name: $condition" "$tmp/values"
+}
+
+is_json() { # NAME FILE
+    if command -v python3 >/dev/null; then
+        check "$1" python3 -m json.tool "$2"
+    else
+        skip "$1" 'python3 is not installed'
+    fi
+}
+
+refusal_tests() {
+    check_match 'help' '^  fastpath ' "$tern_bench" --help
+    refuses 'no command' 2 'choose from latency, rate, memory, fastpath' "$tern_bench"
+    refuses 'wrong command' 2 "no command 'speed'" "$tern_bench" speed
+    refuses 'wrong option' 2 "no such option '--fast'" "$tern_bench" latency --fast
+    refuses 'option without its value' 2 "'--json' needs a value" "$tern_bench" latency --json
+    refuses 'wrong number' 2 '1 to 10000' "$tern_bench" latency --rounds 0
+    refuses 'wrong list' 2 "'x' is not a number" "$tern_bench" memory --peers 1,x
+    refuses 'wrong picture' 2 'neither in .svg nor in .png' "$tern_bench" fastpath --plot "$tmp/plot.pdf"
+    refuses 'no gnuplot' 2 'gnuplot is not installed' env PATH="$tmp" "$tern_bench" fastpath --plot "$tmp/plot.svg"
+    refuses 'no such device' 1 'no such device: nosuch:1' "${hca[@]}" "$tern_bench" latency --device nosuch:1
+    refuses 'a transport that UCX does not have' 1 'no transport nosuch on softhca0:1' \
+        "${hca[@]}" "$tern_bench" latency --quick --transport nosuch
+    refuses 'a transport that does not open' 1 'tern: .*uct_iface_open' \
+        env UCX_TERN_SEG_SIZE=1 "${hca[@]}" "$tern_bench" latency --quick
+    refuses 'a file that cannot be written' 1 'No such file' "$tern_bench" fastpath --quick --json "$tmp/none/x"
+}
+
+fastpath_tests() {
+    local title='messages on the fast path, bursts of 1 to 12'
+    check 'fastpath' "$tern_bench" fastpath --quick --json "$tmp/fastpath.json"
+    cp "$tmp/output" "$tmp/fastpath"
+    compares 'fastpath: as in the paper' '$1 > 85 && $2 < 60 && $3 > 85' \
+        "$(value "$tmp/fastpath" "$title" '32 slots of 8 KiB, 512 KiB in all')" \
+        "$(value "$tmp/fastpath" "$title" '4 slots of 8 KiB, 64 KiB in all')" \
+        "$(value "$tmp/fastpath" "$title" 'Veloblock, 32 KiB in all')"
+    check 'fastpath: the same every time' sh -c '"$0" fastpath --quick | cmp - "$1"' "$tern_bench" "$tmp/fastpath"
+    check 'fastpath: another load, another result' sh -c '! "$0" fastpath --quick --seed 2 | cmp -s - "$1"' \
+        "$tern_bench" "$tmp/fastpath"
+    is_json 'fastpath: the json is json' "$tmp/fastpath.json"
+    if command -v gnuplot >/dev/null; then
+        check 'fastpath: plot' "$tern_bench" fastpath --quick --plot "$tmp/plot.svg"
+        check_match 'fastpath: the plot is a picture' '<svg' cat "$tmp/plot.svg"
+    else
+        skip 'fastpath: plot' 'gnuplot is not installed'
+    fi
+}
+
+latency_tests() {
+    local layer
+    check 'latency' "${hca[@]}" "$tern_bench" latency --quick --json "$tmp/latency.json"
+    cp "$tmp/output" "$tmp/latency"
+    is_json 'latency: the json is json' "$tmp/latency.json"
+    for layer in UCT:rc_verbs UCP:rc_v; do
+        check_match "latency: ${layer%:*}, tern against rc_verbs, and its target" \
+            "^  tern / ${layer#*:} .* x .* <= 0\\.[0-9]+: (met|missed)" cat "$tmp/latency"
+    done
+    check_match 'latency: against RDMA writes' '^  tern / RDMA write, shared .* <= 1\.25: ' cat "$tmp/latency"
+    check_match 'latency: like with like' '^  tern, private / RDMA write, private ' cat "$tmp/latency"
+    check_match 'latency: few rounds are doubted' '\? few rounds' cat "$tmp/latency"
+}
+
+rate_tests() {
+    check 'rate' "${hca[@]}" "$tern_bench" rate --quick --json "$tmp/rate.json"
+    cp "$tmp/output" "$tmp/rate"
+    check_match 'rate: the target' '^  tern / rc_verbs .* >= 1\.30: (met|missed)' cat "$tmp/rate"
+    is_json 'rate: the json is json' "$tmp/rate.json"
+}
+
+memory_tests() {
+    local bytes='registered memory of a process, 3 peers' pairs='queue pairs of a process, 3 peers' stage
+    check 'memory' "${hca[@]}" "$tern_bench" memory --peers 3
+    cp "$tmp/output" "$tmp/memory"
+    # Handshakes take a queue pair of their own.
+    compares 'memory: idle endpoints have no queue pair' '$1 == 1' \
+        "$(value "$tmp/memory" "$pairs" 'tern: endpoints made, nothing sent')"
+    compares 'memory: those that talk have one' '$1 == 4' \
+        "$(value "$tmp/memory" "$pairs" 'tern: a message with each peer')"
+    stage='many messages of up to 8 KiB with each'
+    compares 'memory: less than rc_verbs' '$1 > 0 && $1 < $2' \
+        "$(value "$tmp/memory" "$bytes" "tern: $stage")" "$(value "$tmp/memory" "$bytes" "rc_verbs: $stage")"
+    compares 'memory: hot peers have blocks' '$1 > $2' \
+        "$(value "$tmp/memory" "$bytes" 'tern: many small messages with each')" \
+        "$(value "$tmp/memory" "$bytes" 'tern: a message with each peer')"
+}
+
+refusal_tests
+fastpath_tests
+latency_tests
+rate_tests
+memory_tests
+# Without a device it makes its own, on a fabric of its own.
+check 'on a device of its own' "$tern_bench" memory --quick --peers 1
+check 'which is gone afterwards' sh -c '! ls /dev/shm/softhca-*-tern-bench-* 2>/dev/null'
+finish
