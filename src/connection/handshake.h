@@ -35,8 +35,7 @@ class Handshake {
 
     // What the owner must do after an input, in this order.
     struct Actions {
-        bool connect_qp = false;   // connect the own queue pair to peer(); if it is connected
-                                   // already (to an attempt the peer has given up), reset it first
+        bool connect_qp = false;   // connect the own queue pair to peer(); once at most
         bool send = false;         // send `packet`
         bool established = false;  // kUp reached: start what waits
         bool drain = false;   // kDraining reached: let what is outstanding finish, then drained()
@@ -56,11 +55,11 @@ class Handshake {
     // First use by this side.
     Actions connect(uint64_t now);
     // A packet from this peer, of type kConnect, kDisconnect, kGone or kAlive, meant for this
-    // interface.
-    // One that belongs to an older connection is answered with kGone if it asks for something, and
-    // otherwise dropped. A kConnect with a newer token of the peer ends this connection: closed,
-    // and lost if this side was not ending it; the caller treats that packet as one that belongs to
-    // no connection.
+    // interface. One that belongs to an older connection is answered with kGone if it asks for
+    // something, and otherwise dropped. A kConnect with a newer token of the peer ends this
+    // connection: closed, and lost if this side was not ending it. The caller then treats that
+    // packet as one that belongs to no connection, and does so before it starts anew itself: two
+    // sides that each answered an attempt with one of their own could go on like that for ever.
     Actions receive(const Packet& packet, uint64_t now);
     // Data has come over the queue pair: the peer's side is up.
     Actions data_arrived(uint64_t now);

@@ -148,6 +148,26 @@ TEST(Handshake, AnswerGivesThePeerItsFullTime) {
     EXPECT_EQ(sent(end).type, PacketType::kGone) << "the peer may have come up";
 }
 
+TEST(Handshake, ASignOfLifeGivesThePeerMoreTime) {
+    Packet alive = stale(PacketType::kAlive, 0, 100);
+    Handshake a = side_a();
+    EXPECT_TRUE(silent(a.receive(alive, 0)));
+    EXPECT_EQ(a.deadline(), UINT64_MAX) << "it was not even asked";
+    a.connect(0);
+    EXPECT_TRUE(silent(a.receive(alive, 900)));
+    alive.peer_token = 99;
+    a.receive(alive, 950);
+    uint64_t now = 0;
+    while (!a.tick(now = a.deadline()).closed) EXPECT_LE(now, 1900u);
+    EXPECT_EQ(now, 1900u) << "an older attempt's does not count";
+
+    Pair pair = up();
+    pair.a.disconnect(0);
+    alive.peer_token = 100;
+    pair.a.receive(alive, 400);
+    EXPECT_TRUE(pair.a.tick(500).closed);
+}
+
 TEST(Handshake, DataSaysThatThePeerIsUp) {
     Pair pair = up(true);
     EXPECT_TRUE(pair.b.data_arrived(0).established);

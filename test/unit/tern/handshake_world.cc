@@ -45,6 +45,10 @@ void HandshakeWorld::chaos_step() {
             // Any of them: they overtake each other. One that stays comes again.
             const size_t index = random_.below(network_.size());
             const Datagram datagram = network_[index];
+            if (random_.chance(10)) {
+                answer_aside(datagram);
+                break;
+            }
             if (!random_.chance(duplicate_)) {
                 network_[index] = network_.back();
                 network_.pop_back();
@@ -123,6 +127,7 @@ void HandshakeWorld::receive(const Datagram& datagram) {
     if (packet->to != self.address.interface || packet->from != sides_[other(datagram.to)].address)
         return broken("a packet is addressed wrongly");
     const size_t before = network_.size();
+    if (packet->type == PacketType::kAlive && self.connection) ++self.connection->alive;
     if (!self.connection) {
         stray(datagram.to, *packet);
     } else {
@@ -132,6 +137,18 @@ void HandshakeWorld::receive(const Datagram& datagram) {
     }
     if (prompt_) start_anew(datagram.to);
     if (network_.size() > before + 2) broken("a packet makes more than two");
+}
+
+// The interface computes; something else says that it lives, and keeps the packet for it.
+void HandshakeWorld::answer_aside(const Datagram& datagram) {
+    const auto packet = Packet::unpack(datagram.bytes);
+    if (!packet || packet->type != PacketType::kConnect) return;
+    Packet alive;
+    alive.type = PacketType::kAlive;
+    alive.peer_token = packet->token;
+    alive.from = sides_[datagram.to].address;
+    alive.to = packet->from.interface;
+    put_on_wire(datagram.to, alive);
 }
 
 // A packet for which there is no connection (any more).
@@ -176,7 +193,8 @@ void HandshakeWorld::closed(int side, const Handshake::Actions& actions, bool ga
     Qp& own = qp(connection->qp);
     own.alive = false;
     own.aborted = gave_up || actions.lost || actions.timed_out;
-    if (connection->ticks > most_ticks()) broken("more retransmissions than there is time for");
+    if (connection->ticks > most_ticks(connection->alive))
+        broken("more retransmissions than there is time for");
     if (const uint32_t peer = own.connected_to) {
         // The peer's end of the same connection, unless it never heard of this one.
         const Qp& end = qp(peer);
@@ -257,10 +275,10 @@ void HandshakeWorld::drain(int side) {
     if (prompt_) start_anew(side);
 }
 
-unsigned HandshakeWorld::most_ticks() const {
+unsigned HandshakeWorld::most_ticks(unsigned alive) const {
     const uint64_t longest = std::max(times_.connect_limit, times_.disconnect_limit);
-    // In kConnecting, kReady and kClosing, and the last call of each.
-    return static_cast<unsigned>(3 * (longest / times_.retry_first + 2));
+    // In kConnecting, kReady and kClosing, and the last call of each; and for every sign of life.
+    return static_cast<unsigned>((3 + alive) * (longest / times_.retry_first + 2));
 }
 
 bool HandshakeWorld::progress() {

@@ -55,6 +55,7 @@ class HandshakeWorld {
         bool established = false;
         bool draining = false;
         unsigned ticks = 0;
+        unsigned alive = 0;  // signs of life from the peer
     };
     struct Side {
         PeerAddress address;
@@ -77,6 +78,7 @@ class HandshakeWorld {
     void send(int side);
     void open(int side, const Packet* packet);
     void receive(const Datagram& datagram);
+    void answer_aside(const Datagram& datagram);
     void stray(int side, const Packet& packet);
     void act(int side, const Handshake::Actions& actions, bool gave_up = false);
     void closed(int side, const Handshake::Actions& actions, bool gave_up);
@@ -89,7 +91,7 @@ class HandshakeWorld {
     void abandon(int side);
     void disconnect(int side);
     void drain(int side);
-    unsigned most_ticks() const;
+    unsigned most_ticks(unsigned alive) const;
     bool progress();
 
     Random random_;
