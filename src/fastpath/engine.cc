@@ -63,10 +63,11 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
     if (!datagrams) return false;
 
     self_.port.lid = port_.attributes.lid;
-    self_.port.has_lid = !port_.ethernet;
+    self_.port.has_lid = !port_.ethernet && port_.attributes.lid != 0;
     self_.port.ethernet = port_.ethernet;
-    std::copy(std::begin(port_.gid.raw), std::end(port_.gid.raw), self_.port.gid.begin());
     self_.port.has_gid = port_.global;
+    if (port_.global)
+        std::copy(std::begin(port_.gid.raw), std::end(port_.gid.raw), self_.port.gid.begin());
     self_.interface = {.qp_num = datagrams->qp_num(), .instance = random_instance()};
 
     datagrams->set_self(self_);
@@ -223,8 +224,9 @@ void Engine::closed(Connection& connection, Status status, const std::string& wh
     if (channel.rx.block() != ReceivePath::Block::kNone) drop_block(channel);
     if (channel.activity.hot) promotion_.demoted(channel.activity);
     std::erase(owing_, &channel);
-    if (channel.users.empty()) return;
-    if (status != Status::kOk) owner_.lost(channel.peer, status, why);
+    // Nobody misses a peer that nobody has addressed; but that it misbehaves is worth a word.
+    if (status != Status::kOk && (!channel.users.empty() || status != Status::kTimedOut))
+        owner_.lost(channel.peer, status, why);
     // What one endpoint's owner does about it may take others out of the list.
     while (!channel.users.empty()) {
         void* user = channel.users.back();

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "node.h"
+
+namespace tern::test {
+
+const verbs::Device& device() {
+    static const auto opened = [] {
+        for (const std::string& name : verbs::device_names())
+            if (auto found = verbs::open_device(name); found && !found->active_ports().empty())
+                return found;
+        ADD_FAILURE() << "there is no device: run this by softhca run";
+        exit(1);
+    }();
+    return *opened;
+}
+
+const verbs::Port& port() {
+    static const auto opened = [] {
+        std::string why;
+        auto found = verbs::open_port(device(), device().active_ports().front(), {}, why);
+        if (!found) {
+            ADD_FAILURE() << why;
+            exit(1);
+        }
+        return found;
+    }();
+    return *opened;
+}
+
+EngineSettings quick_settings() {
+    EngineSettings settings;
+    settings.retry = {.timeout = 12, .retries = 3, .rnr_timer = 1, .rnr_retries = 7};
+    settings.handshake = {.retry_first = 2'000'000,
+                          .retry_most = 20'000'000,
+                          .connect_limit = 2'000'000'000,
+                          .disconnect_limit = 500'000'000};
+    return settings;
+}
+
+bool Node::send(Channel& channel, uint32_t id, const std::string& text, Node& other) {
+    uint32_t length = 0;
+    Status status = Status::kNoResource;
+    const auto attempt = [&] {
+        status = engine->am_bcopy(
+            channel, id,
+            [&](void* to) {
+                memcpy(to, text.data(), text.size());
+                return static_cast<uint32_t>(text.size());
+            },
+            length);
+        poll();
+        other.poll();
+    };
+    return until(attempt, [&] { return status != Status::kNoResource; }) && status == Status::kOk;
+}
+
+}  // namespace tern::test

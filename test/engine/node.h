@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fastpath/engine_poll.h"
+#include "fastpath/engine_send.h"
+
+namespace tern::test {
+
+// The first device that can be used, and its first port.
+const verbs::Device& device();
+const verbs::Port& port();
+
+EngineSettings quick_settings();
+
+// An engine and all that its owner hears.
+struct Node final : EngineOwner {
+    struct Message {
+        uint32_t id;
+        std::string data;
+    };
+
+    explicit Node(const EngineSettings& settings = quick_settings()) {
+        std::string why;
+        engine = Engine::create(device(), port(), settings, *this, why);
+        EXPECT_TRUE(engine) << why;
+    }
+
+    void lost(const PeerAddress&, Status status, const std::string& why) override {
+        losses.push_back(status);
+        reason = why;
+    }
+    void closed(void* user, Status status) override { closures.push_back({user, status}); }
+    void silent(void*) override {}
+    void warn(const std::string& text) override { warnings.push_back(text); }
+
+    void message(uint32_t id, const void* data, uint32_t length) {
+        messages.push_back({id, std::string(static_cast<const char*>(data), length)});
+    }
+    void completed(void*, Status status) { completions.push_back(status); }
+
+    unsigned poll() { return engine->poll(*this); }
+
+    // Sends `text`, however often it has to be tried; both ends are polled. False: it took too
+    // long.
+    bool send(Channel& channel, uint32_t id, const std::string& text, Node& other);
+
+    std::unique_ptr<Engine> engine;
+    std::deque<Message> messages;
+    std::vector<Status> completions;
+    std::vector<Status> losses;
+    std::vector<std::pair<void*, Status>> closures;
+    std::vector<std::string> warnings;
+    std::string reason;
+};
+
+// Repeats `step` until `done`, for some seconds at most.
+template <class Step, class Done>
+bool until(Step&& step, Done&& done) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!done()) {
+        if (std::chrono::steady_clock::now() > limit) return false;
+        step();
+    }
+    return true;
+}
+
+}  // namespace tern::test

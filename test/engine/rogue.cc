@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rogue.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <ctime>
+
+#include "node.h"
+
+namespace tern::test {
+
+Rogue::Rogue() {
+    const EngineSettings settings = quick_settings();
+    cq_.reset(ibv_create_cq(port().context, 1024, nullptr, nullptr, 0));
+    receives_ = ReceiveQueue::create(device().pd.get(), 128, 8200);
+    memory_ = verbs::RegisteredMemory(device().pd.get(), 65536, IBV_ACCESS_LOCAL_WRITE);
+    std::string why;
+    auto datagrams = Datagrams::create(device(), port(), why);
+    PeerAddress self;
+    self.port.lid = port().attributes.lid;
+    self.port.has_lid = !port().ethernet;
+    self.port.ethernet = port().ethernet;
+    self.port.has_gid = port().global;
+    if (port().global) memcpy(self.port.gid.data(), port().gid.raw, sizeof(port().gid.raw));
+    self.interface = {.qp_num = datagrams->qp_num(), .instance = 7};
+    datagrams->set_self(self);
+    connector_.reset(new Connector(device(), port(),
+                                   {.queues = {.sends = 256, .inline_bytes = 64, .pieces = 1},
+                                    .retry = settings.retry,
+                                    .times = settings.handshake},
+                                   std::move(datagrams), cq_.get(), receives_->srq(), self, *this));
+}
+
+bool Rogue::begin(const PeerAddress& peer) {
+    std::string why;
+    connection_ = connector_->connect(peer, why);
+    return connection_ != nullptr;
+}
+
+void Rogue::poll() {
+    connector_->progress();
+    ibv_wc completion{};
+    while (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
+        if (!work_request_id::is_receive(completion.wr_id)) {
+            Connection* connection = connector_->find_send(completion.wr_id);
+            if (connection != nullptr)
+                connection->sends.complete(work_request_id::number(completion.wr_id));
+            continue;
+        }
+        const uint32_t index = work_request_id::number(completion.wr_id);
+        Word word;
+        memcpy(&word, receives_->buffer(index), sizeof(word));
+        if (word.kind() == FrameKind::kControl &&
+            word.id() == static_cast<uint32_t>(ControlId::kGrant)) {
+            grant_.emplace();
+            memcpy(&*grant_, receives_->buffer(index) + sizeof(word), sizeof(*grant_));
+        }
+        receives_->release(index);
+    }
+    connector_->reap();
+}
+
+void Rogue::send(const void* data, size_t size) {
+    post(IBV_WR_SEND, data, size, 0, 0);
+}
+
+void Rogue::write(const void* data, size_t size, uint32_t at) {
+    post(IBV_WR_RDMA_WRITE, data, size, grant_->address + at, grant_->rkey);
+}
+
+void Rogue::send_frame(FrameKind kind, uint32_t id, const std::string& payload, uint16_t sequence,
+                       uint16_t credit) {
+    const Word word(kind, id, static_cast<uint32_t>(payload.size()), credit, sequence);
+    std::string frame(reinterpret_cast<const char*>(&word), sizeof(word));
+    frame += payload;
+    send(frame.data(), frame.size());
+    ++cold_;
+}
+
+void Rogue::post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t to, uint32_t rkey) {
+    if (over_ || connection_->failed) return;
+    memcpy(memory_.data(), data, size);
+    ibv_sge piece{.addr = address_of(memory_.data()),
+                  .length = static_cast<uint32_t>(size),
+                  .lkey = memory_.lkey()};
+    ibv_send_wr request{};
+    request.wr_id = connection_->tag | connection_->sends.next();
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.opcode = opcode;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr.rdma.remote_addr = to;
+    request.wr.rdma.rkey = rkey;
+    ibv_send_wr* refused = nullptr;
+    if (ibv_post_send(connection_->qp.get(), &request, &refused) == 0)
+        connection_->sends.posted(true, false);
+    // The bytes are the next one's too.
+    (void)until([this] { poll(); }, [this] { return over_ || connection_->sends.idle(); });
+}
+
+void Rogue::post_marker(Connection& connection) {
+    ibv_send_wr request{};
+    request.wr_id = connection.tag | connection.sends.next();
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* refused = nullptr;
+    if (ibv_post_send(connection.qp.get(), &request, &refused) == 0)
+        connection.sends.posted(true, false);
+}
+
+uint64_t Rogue::now() {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+}  // namespace tern::test

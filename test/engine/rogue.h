@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "connection/connector.h"
+#include "fastpath/control.h"
+#include "fastpath/receive_queue.h"
+
+namespace tern::test {
+
+// A peer that connects as it should and then says what it likes.
+class Rogue final : private ConnectorOwner {
+  public:
+    Rogue();
+
+    // Begins to connect; it is up when up().
+    bool begin(const PeerAddress& peer);
+    bool up() const { return up_; }
+
+    // Sends these bytes as a cold frame, as they are.
+    void send(const void* data, size_t size);
+    // Writes these bytes at an offset of the block it was granted.
+    void write(const void* data, size_t size, uint32_t at);
+    // A cold frame with a word as it should be. `sequence`: frames of the block before it.
+    void send_frame(FrameKind kind, uint32_t id, const std::string& payload, uint16_t sequence = 0,
+                    uint16_t credit = 0);
+
+    void poll();
+    const std::optional<Grant>& grant() const { return grant_; }
+    // Cold frames it has sent.
+    uint16_t cold() const { return cold_; }
+    bool over() const { return over_; }
+
+  private:
+    std::unique_ptr<Connection> make_connection(uint32_t index, const PeerAddress& peer,
+                                                const Handshake& handshake) override {
+        return std::make_unique<Connection>(index, peer, handshake);
+    }
+    bool reserve_completions(uint32_t) override { return true; }
+    void established(Connection&) override { up_ = true; }
+    void drain(Connection&) override {}
+    void post_marker(Connection& connection) override;
+    void closed(Connection&, Status, const std::string&) override { over_ = true; }
+    uint64_t now() override;
+    void post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t to, uint32_t rkey);
+
+    verbs::CompletionQueue cq_;
+    std::unique_ptr<ReceiveQueue> receives_;
+    verbs::RegisteredMemory memory_;
+    std::unique_ptr<Connector> connector_;
+    Connection* connection_ = nullptr;
+    std::optional<Grant> grant_;
+    uint16_t cold_ = 0;
+    bool up_ = false;
+    bool over_ = false;
+};
+
+}  // namespace tern::test

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// A peer that does not keep to the protocol loses its connection, and nobody else loses anything.
+
+#include "rogue.h"
+
+#include <functional>
+#include <random>
+
+#include "node.h"
+
+namespace tern::test {
+namespace {
+
+class RogueTest : public testing::Test {
+  protected:
+    RogueTest() {
+        EXPECT_TRUE(rogue.begin(victim.engine->address()));
+        EXPECT_TRUE(turn([this] { return rogue.up(); }));
+    }
+
+    bool turn(const std::function<bool()>& done) {
+        return until(
+            [this] {
+                victim.poll();
+                rogue.poll();
+            },
+            done);
+    }
+    // Talks until it has a block.
+    void get_block() {
+        ASSERT_TRUE(until(
+            [this] {
+                rogue.send_frame(FrameKind::kActiveMessage, 1, "hello");
+                victim.poll();
+                rogue.poll();
+            },
+            [this] { return rogue.grant().has_value(); }));
+        ASSERT_EQ(victim.engine->hot_peers(), 1u);
+    }
+    void write_tail(Word word) { rogue.write(&word, sizeof(word), rogue.grant()->size - 8); }
+    // The victim drops the connection, says so to nobody who uses it not, and still serves an
+    // honest peer.
+    void expect_dropped() {
+        EXPECT_TRUE(turn([this] { return victim.engine->connections() == 0; }));
+        EXPECT_TRUE(turn([this] { return rogue.over(); })) << "the peer is not told";
+        expect_alive();
+    }
+    void expect_alive() {
+        Node honest;
+        std::string why;
+        Channel* channel = honest.engine->attach(victim.engine->address(), this, why);
+        ASSERT_TRUE(channel) << why;
+        victim.messages.clear();
+        for (int i = 0; i < 40; ++i)
+            ASSERT_TRUE(honest.send(*channel, 5, std::to_string(i), victim));
+        ASSERT_TRUE(until([&] { victim.poll(); }, [&] { return victim.messages.size() == 40; }));
+        for (int i = 0; i < 40; ++i)
+            EXPECT_EQ(victim.messages[static_cast<size_t>(i)].data, std::to_string(i));
+    }
+
+    Node victim;
+    Rogue rogue;
+};
+
+TEST_F(RogueTest, SpeaksProperlyAndIsHeard) {
+    rogue.send_frame(FrameKind::kActiveMessage, 3, "good");
+    ASSERT_TRUE(turn([this] { return victim.messages.size() == 1; }));
+    EXPECT_EQ(victim.messages[0].id, 3u);
+    EXPECT_EQ(victim.messages[0].data, "good");
+}
+
+TEST_F(RogueTest, EmptyFrame) {
+    rogue.send("", 0);
+    expect_dropped();
+}
+
+TEST_F(RogueTest, FrameShorterThanAWord) {
+    rogue.send("1234567", 7);
+    expect_dropped();
+}
+
+TEST_F(RogueTest, WordOfZeros) {
+    rogue.send("\0\0\0\0\0\0\0", 8);
+    expect_dropped();
+}
+
+TEST_F(RogueTest, LengthThatIsNotTheFrames) {
+    const Word word(FrameKind::kActiveMessage, 1, 9, 0, 0);
+    rogue.send(&word, sizeof(word));
+    expect_dropped();
+}
+
+TEST_F(RogueTest, FrameLongerThanTheBuffers) {
+    rogue.send(std::string(60000, 'x').data(), 60000);
+    expect_dropped();
+}
+
+TEST_F(RogueTest, WrapOutsideABlock) {
+    rogue.send_frame(FrameKind::kWrap, 0, "");
+    expect_dropped();
+}
+
+TEST_F(RogueTest, ClaimsFramesInABlockItHasNot) {
+    rogue.send_frame(FrameKind::kActiveMessage, 1, "after", 1);
+    expect_dropped();
+    EXPECT_TRUE(victim.messages.size() == 40);
+}
+
+TEST_F(RogueTest, UnknownControl) {
+    rogue.send_frame(FrameKind::kControl, 9, "");
+    expect_dropped();
+}
+
+TEST_F(RogueTest, CreditWithAPayload) {
+    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kCredit), "surprise");
+    expect_dropped();
+}
+
+TEST_F(RogueTest, ReleaseOfNothing) {
+    const Release release;
+    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kRelease),
+                     std::string(reinterpret_cast<const char*>(&release), sizeof(release)));
+    expect_dropped();
+}
+
+TEST_F(RogueTest, RevokeOfNothingIsLate) {
+    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kRevoke), "");
+    rogue.send_frame(FrameKind::kActiveMessage, 1, "still here");
+    EXPECT_TRUE(turn([this] { return victim.messages.size() == 1; }));
+}
+
+std::string packed(const Grant& grant) {
+    return {reinterpret_cast<const char*>(&grant), sizeof(grant)};
+}
+
+TEST_F(RogueTest, GrantsThatMakeNoSense) {
+    const Grant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
+    Grant bad[6] = {good, good, good, good, good, good};
+    bad[0].address = 0;
+    bad[1].address = 4097;
+    bad[2].size = 0;
+    bad[3].size = 4092 + 1;
+    bad[4].size = UINT32_MAX & ~7u;
+    bad[5].flags = 2;
+    for (const Grant& grant : bad) {
+        Rogue other;
+        ASSERT_TRUE(other.begin(victim.engine->address()));
+        const auto step = [&] {
+            victim.poll();
+            other.poll();
+        };
+        ASSERT_TRUE(until(step, [&] { return other.up(); }));
+        other.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant),
+                         packed(grant));
+        EXPECT_TRUE(until(step, [&] { return other.over(); }));
+    }
+}
+
+TEST_F(RogueTest, SecondGrant) {
+    const Grant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
+    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant), packed(good));
+    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant), packed(good));
+    expect_dropped();
+}
+
+TEST_F(RogueTest, MoreCreditThanWasUsed) {
+    const Grant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
+    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant), packed(good));
+    rogue.send_frame(FrameKind::kActiveMessage, 1, "", 0, 5);
+    expect_dropped();
+}
+
+TEST_F(RogueTest, TailLongerThanTheBlock) {
+    get_block();
+    write_tail(Word(FrameKind::kActiveMessage, 1, 60000, 0, rogue.cold()));
+    expect_dropped();
+}
+
+TEST_F(RogueTest, TailOfAnUnknownKind) {
+    get_block();
+    write_tail(Word(static_cast<FrameKind>(5), 1, 8, 0, rogue.cold()));
+    expect_dropped();
+}
+
+TEST_F(RogueTest, ControlInABlock) {
+    get_block();
+    write_tail(
+        Word(FrameKind::kControl, static_cast<uint32_t>(ControlId::kRevoke), 0, 0, rogue.cold()));
+    expect_dropped();
+}
+
+TEST_F(RogueTest, WrapAtTheTop) {
+    get_block();
+    write_tail(Word(FrameKind::kWrap, 0, 0, 0, rogue.cold()));
+    expect_dropped();
+}
+
+TEST_F(RogueTest, FrameOfThePast) {
+    get_block();
+    write_tail(Word(FrameKind::kActiveMessage, 1, 0, 0, static_cast<uint16_t>(rogue.cold() - 1)));
+    expect_dropped();
+}
+
+// A frame that claims to come after cold ones that never come only waits.
+TEST_F(RogueTest, FrameOfTheFutureWaits) {
+    get_block();
+    victim.messages.clear();
+    write_tail(Word(FrameKind::kActiveMessage, 1, 0, 0, static_cast<uint16_t>(rogue.cold() + 1)));
+    for (int i = 0; i < 1000; ++i) victim.poll();
+    EXPECT_TRUE(victim.messages.empty());
+    rogue.send_frame(FrameKind::kActiveMessage, 2, "first");
+    ASSERT_TRUE(turn([this] { return victim.messages.size() == 2; }));
+    EXPECT_EQ(victim.messages[0].id, 2u);
+    EXPECT_EQ(victim.messages[1].id, 1u);
+}
+
+TEST_F(RogueTest, RandomBytes) {
+    const unsigned seed = std::random_device{}();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    for (int round = 0; round < 60; ++round) {
+        Rogue other;
+        ASSERT_TRUE(other.begin(victim.engine->address()));
+        const auto step = [&] {
+            victim.poll();
+            other.poll();
+        };
+        ASSERT_TRUE(until(step, [&] { return other.up(); }));
+        const auto ask_for_block = [&] {
+            other.send_frame(FrameKind::kActiveMessage, 1, "hello");
+            step();
+        };
+        if (round % 2 == 0) {
+            ASSERT_TRUE(until(ask_for_block, [&] { return other.grant().has_value(); }));
+        }
+        for (int i = 0; i < 30 && !other.over(); ++i) {
+            uint64_t words[8];
+            for (uint64_t& word : words) {
+                word = uint64_t{random()} << 32 | random();
+                // Half of them look right at first sight.
+                if (random() % 2 == 0)
+                    word = (word & ~(uint64_t{0xff} << 56)) | uint64_t{0x80} << 56;
+                if (random() % 2 == 0) word &= ~uint64_t{0xe0fff0};
+            }
+            if (other.grant() && random() % 2 == 0)
+                other.write(words, sizeof(words), other.grant()->size - uint32_t{sizeof(words)});
+            else
+                other.send(words, 8 * (1 + random() % 8));
+            step();
+        }
+    }
+    expect_alive();
+}
+
+}  // namespace
+}  // namespace tern::test
