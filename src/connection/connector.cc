@@ -30,6 +30,9 @@ Connector::~Connector() {
         datagrams_->send(actions.packet, connection->peer.port, connection->peer.interface.qp_num);
         datagrams_->complete_sends();
     }
+    // Before what they use, which the connections own.
+    for (const auto& connection : table_)
+        if (connection) connection->qp.reset();
 }
 
 Connection* Connector::connect(const PeerAddress& peer, std::string& why) {

@@ -126,6 +126,17 @@ Status Engine::no_room(Channel& channel) {
     return Status::kNoResource;
 }
 
+// All buffers are in work requests, and those that were posted last on their connections are not
+// signaled: nothing but another one would bring them back.
+Status Engine::no_buffer() {
+    ++counters_.queue_stalls;
+    connector_->for_each([this](Connection& connection) {
+        auto& channel = static_cast<Channel&>(connection);
+        if (channel.up() && !channel.sends.covered()) (void)nop(channel, false);
+    });
+    return Status::kNoResource;
+}
+
 Status Engine::stalled(Channel& channel) {
     if (!channel.stalled) {
         channel.stalled = true;

@@ -160,6 +160,7 @@ class Engine final : private ConnectorOwner {
 
     // Sending: engine_send.h
     Status no_room(Channel& channel);
+    Status no_buffer();
     Status stalled(Channel& channel);
     Status frame(Channel& channel, const SendPath::Choice& choice, uint32_t id, uint32_t length,
                  ibv_sge* pieces, int count, unsigned flags, void* buffer, void* cookie);

@@ -17,17 +17,17 @@ unsigned Engine::poll(Sink& sink) {
     // Blocks that are never empty must not keep the completion queue waiting for ever.
     if (count != 0 && (++busy_ & 7) != 0) return count;
     count += poll_cq(sink);
-    if (++idle_ >= kSeldom || connector_->urgent() || !owing_.empty()) [[unlikely]]
+    if (!owing_.empty()) [[unlikely]]
+        pay();
+    if (++idle_ >= kSeldom || connector_->urgent()) [[unlikely]]
         count += poll_seldom(sink);
     return count;
 }
 
-// What need not be done at every poll: connections, control frames that found no room, what is
-// over.
+// What need not be done at every poll: connections, and what is over.
 template <class Sink>
 unsigned Engine::poll_seldom(Sink& sink) {
     idle_ = 0;
-    pay();
     if (connector_->datagrams_waiting()) {
         // A packet may end a connection whose last frames are here already: they come first.
         for (unsigned most = static_cast<unsigned>(cq_->cqe) / kBurst;
@@ -176,8 +176,10 @@ void Engine::settle(Channel& channel, Status status, Sink& sink) {
         if (record.buffer != nullptr) pool_.give(static_cast<SendPool::Buffer*>(record.buffer));
         if (record.cookie != nullptr) sink.completed(record.cookie, status);
     }
+    // Who waits for all to have arrived has lost nothing by what was not the user's.
+    const Status flushed = channel.sends.users_lost() ? status : Status::kOk;
     void* cookie = nullptr;
-    while (channel.sends.take_waiter(cookie)) sink.completed(cookie, status);
+    while (channel.sends.take_waiter(cookie)) sink.completed(cookie, flushed);
 }
 
 }  // namespace tern

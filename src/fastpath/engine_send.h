@@ -96,8 +96,7 @@ Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& le
         return stalled(channel);
     SendPool::Buffer* buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]] {
-        ++counters_.queue_stalls;
-        return Status::kNoResource;
+        return no_buffer();
     }
     length = pack(static_cast<void*>(buffer->data + sizeof(Word)));
     channel.last_bcopy = length;
@@ -136,8 +135,7 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
         return stalled(channel);
     SendPool::Buffer* buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]] {
-        ++counters_.queue_stalls;
-        return Status::kNoResource;
+        return no_buffer();
     }
     const bool hot = choice.route == SendPath::Route::kBlock;
     // [head, header] and [padding, tail] are ours, the rest is gathered from the user's memory.
@@ -190,8 +188,7 @@ Status Engine::put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64
         return no_room(channel);
     SendPool::Buffer* buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]] {
-        ++counters_.queue_stalls;
-        return Status::kNoResource;
+        return no_buffer();
     }
     length = pack(static_cast<void*>(buffer->data));
     const bool at_once = length <= max_inline_;

@@ -78,6 +78,7 @@ class SendPath {
     bool detoured(uint32_t length) {
         if (!hot_) return false;
         if (length <= largest_) return stalled();
+        if (length > BlockWriter::max_payload(most_)) return false;  // no block would take it
         return outgrown(++misfits_ >= kMisfitsToGrow, size_for(length));
     }
 
