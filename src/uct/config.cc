@@ -175,9 +175,11 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
                     .retries = static_cast<uint8_t>(config.retries),
                     .rnr_timer = verbs::rnr_timer_code(config.rnr_timeout),
                     .rnr_retries = static_cast<uint8_t>(config.rnr_retries)};
+    // A peer must be asked several times within the limit: that it lives is known from its answers.
+    const double retry_most = std::min(1.0, config.connect_timeout / 4);
     engine.handshake = {
         .retry_first = nanoseconds(config.connect_retry),
-        .retry_most = std::max(nanoseconds(config.connect_retry), nanoseconds(1)),
+        .retry_most = nanoseconds(std::max(config.connect_retry, retry_most)),
         .connect_limit = nanoseconds(config.connect_timeout),
         .disconnect_limit = std::min(nanoseconds(config.connect_timeout), nanoseconds(10))};
     port.gid_index = config.gid_index == UCS_ULUNITS_AUTO
