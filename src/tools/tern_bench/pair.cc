@@ -20,18 +20,18 @@ using measure::Failure;
 
 constexpr uint64_t kPatienceNs = 60'000'000'000;
 
-void receive(int fd, void* bytes, size_t size) {
+void receive(const std::string& name, int fd, void* bytes, size_t size) {
     const uint64_t end = measure::now_ns() + kPatienceNs;
     for (;;) {
         const uint64_t now = measure::now_ns();
-        if (now >= end) throw Failure("a worker process does not answer");
+        if (now >= end) throw Failure(name + ": a worker process does not answer");
         pollfd ready{fd, POLLIN, 0};
         const int got = ::poll(&ready, 1, static_cast<int>((end - now) / 1'000'000) + 1);
         if (got > 0) break;
         if (got < 0 && errno != EINTR) throw measure::call_failed("poll");
     }
     if (::recv(fd, bytes, size, 0) != static_cast<ssize_t>(size)) {
-        throw Failure("a worker process has died");
+        throw Failure(name + ": a worker process has died");
     }
 }
 
@@ -40,9 +40,9 @@ bool answers_with_device_alone(Layer layer, const Order& order) {
     return layer == Layer::kRaw && order.kind == Order::Kind::kStream;
 }
 
-void send_order(int fd, const Order& order) {
+void send_order(const std::string& name, int fd, const Order& order) {
     if (::send(fd, &order, sizeof order, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof order)) {
-        throw Failure("a worker process is gone");
+        throw Failure(name + ": a worker process is gone");
     }
 }
 
@@ -84,7 +84,8 @@ Pair::~Pair() {
     Order quit;
     quit.kind = Order::Kind::kQuit;
     try {
-        for (Worker* worker : {&measuring_, &answering_}) send_order(worker->control.get(), quit);
+        for (Worker* worker : {&measuring_, &answering_})
+            send_order(name_, worker->control.get(), quit);
         for (Worker* worker : {&measuring_, &answering_}) worker->process.finish();
     } catch (const Failure&) {
         // They are killed by their destructors.
@@ -109,25 +110,30 @@ Pair::Worker Pair::start(const Arm& arm, const Setup& setup, bool measures, int 
 
 measure::Samples Pair::read_reply(Worker& worker, double* cpu_share) {
     Reply reply;
-    receive(worker.control.get(), &reply, sizeof reply);
+    receive(name_, worker.control.get(), &reply, sizeof reply);
     if (!reply.ok) throw Failure(name_ + ": " + reply.text);
     *cpu_share = reply.cpu_share;
     measure::Samples samples(reply.samples);
     for (size_t done = 0; done < samples.size();) {
         const size_t count = std::min<size_t>(Reply::kChunk, samples.size() - done);
-        receive(worker.control.get(), samples.data() + done, count * sizeof(double));
+        receive(name_, worker.control.get(), samples.data() + done, count * sizeof(double));
         done += count;
     }
     return samples;
 }
 
 Outcome Pair::run(const Order& order) {
-    send_order(answering_.control.get(), order);
-    send_order(measuring_.control.get(), order);
+    send_order(name_, answering_.control.get(), order);
+    send_order(name_, measuring_.control.get(), order);
     Outcome outcome;
     double theirs;
-    outcome.samples = read_reply(measuring_, &outcome.cpu_share);
-    read_reply(answering_, &theirs);
+    try {
+        outcome.samples = read_reply(measuring_, &outcome.cpu_share);
+        read_reply(answering_, &theirs);
+    } catch (const Failure& failure) {
+        throw Failure(std::string(failure.what()) + ", with messages of " +
+                      std::to_string(order.size) + " bytes");
+    }
     if (!answers_with_device_alone(layer_, order))
         outcome.cpu_share = std::min(outcome.cpu_share, theirs);
     return outcome;

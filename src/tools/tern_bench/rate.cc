@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Streams of active messages, beside streams of RDMA writes.
-#include <algorithm>
-
 #include "tools/tern_bench/arms.h"
 #include "tools/tern_bench/command.h"
 #include "tools/tern_bench/series.h"
@@ -40,7 +38,7 @@ class RateSeries {
             item.unit = unit;
             item.rate = true;
             // As many as take a few milliseconds.
-            const uint64_t burst = std::max<uint64_t>(500, 2000 - size / 4);
+            const uint64_t burst = size < 4096 ? 2000 : 500;
             item.order = {Order::Kind::kStream, size, burst * (options_.quick ? 3 : 10), burst};
             return series_.add(std::move(item));
         };
