@@ -2,18 +2,17 @@
 // The UCT component `tern`: what UCX finds when this library is loaded, by LD_PRELOAD or as a
 // plug-in.
 #include "uct/abi_check.h"
+#include "uct/compat.h"
 #include "uct/config.h"
 #include "uct/iface.h"
 #include "uct/md.h"
-#include "uct/stub.h"
-#include "uct/ucx_headers.h"
 
 namespace tern {
 namespace {
 
 extern uct_component_t component;
 
-constinit uct_component_t component = {
+constinit uct_component_t component = compat::with_new_members({
     .name = "tern",
     .query_md_resources = query_md_resources,
     .md_open = md_open,
@@ -29,7 +28,7 @@ constinit uct_component_t component = {
     .tl_list = UCT_COMPONENT_TL_LIST_INITIALIZER(&component),
     .flags = 0,
     .md_vfs_init = void_stub,
-};
+});
 
 uct_tl_t transport = {
     .name = "tern",

@@ -135,10 +135,20 @@ ucs_status_t ep_fence(uct_ep_h, unsigned) {
 
 ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {
     TernEp& ep = ep_of(uct_ep);
-    UCT_EP_KEEPALIVE_CHECK_PARAM(flags, completion);
+    UCT_CHECK_PARAM(flags == 0, "Unsupported flags: %x", flags);
+    if (completion != nullptr) return UCS_ERR_UNSUPPORTED;
     if (ep.failed != UCS_OK) return ep.failed;
     iface_of(uct_ep).engine->check(ep.channel, ep.peer, &ep);
     return UCS_OK;
+}
+
+int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,
+                    const uct_iface_addr_t* address) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(device);
+    const auto port = PortAddress::unpack({bytes, PortAddress::packed_size(*bytes)});
+    const PeerAddress& peer = ep_of(uct_ep).peer;
+    return port && *port == peer.port &&
+           InterfaceAddress::unpack(reinterpret_cast<const std::byte*>(address)) == peer.interface;
 }
 
 void ep_closed(TernEp& ep, ucs_status_t status) {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "fastpath/engine_poll.h"
+#include "uct/compat.h"
 #include "uct/config.h"
 #include "uct/md.h"
 #include "uct/stub.h"
@@ -126,6 +127,9 @@ static uct_iface_ops_t iface_ops = {
     .iface_is_reachable = tern::iface_is_reachable,
 };
 
+static constinit uct_iface_internal_ops_t iface_internal_ops =
+    tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
+
 UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                     const uct_iface_config_t* uct_config) {
     const auto& config = *reinterpret_cast<const tern::TernConfig*>(uct_config);
@@ -138,8 +142,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
             "tern: a worker that several threads use at once is not supported; serialize them");
         return UCS_ERR_INVALID_PARAM;
     }
-    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &iface_ops, &uct_base_iface_internal_ops, md,
-                              worker, params,
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &iface_ops, &iface_internal_ops, md, worker, params,
                               uct_config UCS_STATS_ARG(nullptr) UCS_STATS_ARG("tern"));
 
     auto state = std::unique_ptr<TernIface::State>(new (std::nothrow) TernIface::State(*self));

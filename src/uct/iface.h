@@ -66,6 +66,8 @@ ucs_status_t ep_flush(uct_ep_h ep, unsigned flags, uct_completion_t* completion)
 ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
 ucs_status_t ep_check(uct_ep_h ep, unsigned flags, uct_completion_t* completion);
 
+int ep_is_connected(uct_ep_h ep, const uct_device_addr_t* device, const uct_iface_addr_t* address);
+
 // ep_send.cc: data path of endpoints.
 ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
                          unsigned length);

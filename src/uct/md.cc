@@ -5,7 +5,7 @@
 #include <new>
 #include <vector>
 
-#include "uct/stub.h"
+#include "uct/compat.h"
 
 namespace tern {
 
@@ -19,25 +19,30 @@ void md_close(uct_md_h md) {
     delete &memory_domain(md);
 }
 
-ucs_status_t md_query(uct_md_h, uct_md_attr_t* attributes) {
-    *attributes = {};
-    attributes->cap.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
-    attributes->cap.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-    attributes->cap.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
-    attributes->cap.max_reg = ULONG_MAX;
+template <typename Attributes>
+ucs_status_t md_query(uct_md_h, Attributes* attributes) {
+    compat::clear(attributes);
+    auto& capabilities = compat::capabilities(attributes);
+    capabilities.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
+    capabilities.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    capabilities.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+    TERN_SET_IF_PRESENT(capabilities, cache_mem_types, UCS_BIT(UCS_MEMORY_TYPE_HOST));
+    capabilities.max_reg = ULONG_MAX;
     attributes->rkey_packed_size = sizeof(uint32_t);
     attributes->reg_cost = ucs_linear_func_make(kRegisterCost, kRegisterCostPerByte);
-    memset(&attributes->local_cpus, 0xff, sizeof(attributes->local_cpus));
     return UCS_OK;
 }
 
-ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, unsigned flags, uct_mem_h* memh) {
+template <typename Flags>
+ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct_mem_h* memh) {
     ibv_mr* region =
         ibv_reg_mr(memory_domain(md).device.pd.get(), address, length,
                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
     if (region == nullptr) {
         const ucs_log_level_t level =
-            (flags & UCT_MD_MEM_FLAG_HIDE_ERRORS) ? UCS_LOG_LEVEL_DEBUG : UCS_LOG_LEVEL_ERROR;
+            (compat::registration_flags(flags) & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0
+                ? UCS_LOG_LEVEL_DEBUG
+                : UCS_LOG_LEVEL_ERROR;
         ucs_log(level, "tern: %s cannot register %zu bytes at %p: %s%s",
                 memory_domain(md).device.name().c_str(), length, address, strerror(errno),
                 errno == ENOMEM ? "; raise the limit of locked memory (ulimit -l)" : "");
@@ -55,12 +60,14 @@ ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t* params) {
     return UCS_ERR_IO_ERROR;
 }
 
-ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, const uct_md_mkey_pack_params_t*, void* buffer) {
+template <typename... More>
+ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, More... more) {
+    void* buffer = compat::from_end<0>(more...);
     memcpy(buffer, &static_cast<ibv_mr*>(memh)->rkey, sizeof(uint32_t));
     return UCS_OK;
 }
 
-uct_md_ops_t md_ops = {
+constinit uct_md_ops_t md_ops = compat::with_new_members({
     .close = md_close,
     .query = md_query,
     .mem_alloc = stub<UCS_ERR_UNSUPPORTED>,
@@ -70,10 +77,8 @@ uct_md_ops_t md_ops = {
     .mem_dereg = mem_dereg,
     .mem_query = stub<UCS_ERR_UNSUPPORTED>,
     .mkey_pack = mkey_pack,
-    .is_sockaddr_accessible = [](uct_md_h, const ucs_sock_addr_t*,
-                                 uct_sockaddr_accessibility_t) { return 0; },
     .detect_memory_type = stub<UCS_ERR_UNSUPPORTED>,
-};
+});
 
 }  // namespace
 
@@ -114,14 +119,6 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
     domain->super.ops = &md_ops;
     domain->super.component = component;
     *md = &domain->super;
-    return UCS_OK;
-}
-
-ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, uct_rkey_t* rkey, void** handle) {
-    uint32_t value = 0;
-    memcpy(&value, buffer, sizeof(value));
-    *rkey = value;
-    *handle = nullptr;
     return UCS_OK;
 }
 

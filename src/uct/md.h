@@ -2,7 +2,7 @@
 // The memory domain: one for each verbs device with a usable port.
 #pragma once
 
-#include "uct/ucx_headers.h"
+#include "uct/compat.h"
 #include "verbs/port.h"
 
 namespace tern {
@@ -21,8 +21,16 @@ ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc
                                 unsigned* count);
 ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t* config,
                      uct_md_h* md);
-ucs_status_t rkey_unpack(uct_component_t* component, const void* buffer, uct_rkey_t* rkey,
-                         void** handle);
+template <typename... More>  // parameters in newer versions, the key, and a handle that is not
+                             // needed
+                             ucs_status_t rkey_unpack(uct_component_t*, const void* buffer,
+                                                      More... more) {
+    uint32_t value = 0;
+    memcpy(&value, buffer, sizeof(value));
+    *compat::from_end<1>(more...) = value;
+    *compat::from_end<0>(more...) = nullptr;
+    return UCS_OK;
+}
 
 // Of the transport.
 ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned* count);
