@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Asking whether a peer lives.
+#include "message.h"
+
+namespace uct_test {
+namespace {
+
+constexpr milliseconds kLimit{5000};
+
+class EpCheckTest : public TernTest {
+  protected:
+    // A process with an interface that takes messages until it is told to be silent; it is silent
+    // then, until it is killed.
+    static int spawn_peer(Team& team) {
+        return team.spawn([](Link& link) {
+            Entity self(impatient());
+            std::size_t received = 0;
+            self.handle(0, [&](Bytes) { ++received; });
+            link.send(self.address());
+            const auto messages = link.receive<std::size_t>();
+            EXPECT_TRUE(eventually({&self}, [&] { return received >= messages; }));
+            linger({&self}, milliseconds(200));
+            link.send();
+            link.receive();
+        });
+    }
+    static ucs_status_t check_it(const Endpoint& ep) { return uct_ep_check(ep.get(), 0, nullptr); }
+    // Asks again and again, as UCP's keepalive does.
+    static void ask(Entity& self, const Endpoint& ep) {
+        const ucs_status_t status = check_it(ep);
+        EXPECT_TRUE(status == UCS_OK || status == UCS_INPROGRESS || status == UCS_ERR_NO_RESOURCE)
+            << Status{status};
+        linger({&self}, milliseconds(5));
+    }
+    static void connected(std::size_t messages);
+    static void dies_of_it(Entity& self, const Endpoint& ep) {
+        ASSERT_TRUE(eventually(
+            {&self},
+            [&] {
+                if (self.failures(ep) == 0) check_it(ep);
+                return self.failures(ep) > 0;
+            },
+            kLimit));
+        linger({&self});
+        EXPECT_EQ(self.failures().size(), 1u);
+        EXPECT_NE(check_it(ep), UCS_OK);
+    }
+};
+
+// Of a peer that has been sent some messages.
+void EpCheckTest::connected(std::size_t messages) {
+    Team team;
+    spawn_peer(team);
+    Entity self(impatient());
+    const Endpoint ep = self.connect(team[0].receive<Address>());
+    team[0].send(messages);
+    for (std::size_t i = 0; i < messages; ++i) {
+        ASSERT_TRUE(accepted({&self}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
+    }
+    ASSERT_TRUE(eventually(
+        {&self}, [&] { return uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, nullptr) == UCS_OK; }));
+    linger({&self}, milliseconds(250));
+    team[0].receive();
+    // It lives, if silently.
+    for (int i = 0; i < 60; ++i) ask(self, ep);
+    EXPECT_TRUE(self.failures().empty());
+    team.kill(0);
+    dies_of_it(self, ep);
+}
+
+TEST_F(EpCheckTest, ColdPeer) {
+    connected(1);
+}
+
+TEST_F(EpCheckTest, HotPeer) {
+    connected(1000);
+}
+
+TEST_F(EpCheckTest, PeerNeverTalkedTo) {
+    Entity self(impatient()), other;
+    const uint64_t queue_pairs = objects("queue_pairs");
+    const Endpoint ep = self.connect(other);
+    const auto end = Clock::now() + milliseconds(600);
+    while (Clock::now() < end) {
+        const ucs_status_t status = check_it(ep);
+        EXPECT_TRUE(status == UCS_OK || status == UCS_INPROGRESS || status == UCS_ERR_NO_RESOURCE)
+            << Status{status};
+        linger({&self, &other}, milliseconds(5));
+    }
+    EXPECT_TRUE(self.failures().empty());
+    // Asking opens no connection.
+    EXPECT_EQ(objects("queue_pairs"), queue_pairs);
+    other.close();
+    dies_of_it(self, ep);
+}
+
+TEST_F(EpCheckTest, KilledPeerNeverTalkedTo) {
+    Team team;
+    spawn_peer(team);
+    Entity self(impatient());
+    const Endpoint ep = self.connect(team[0].receive<Address>());
+    team.kill(0);
+    dies_of_it(self, ep);
+}
+
+TEST_F(EpCheckTest, DestroyedWhileAsking) {
+    Entity self(impatient()), other;
+    for (int i = 0; i < 20; ++i) {
+        Endpoint ep = self.connect(other);
+        check_it(ep);
+        if (i % 2) linger({&self, &other}, milliseconds(1));
+        check_it(ep);
+        ep.reset();
+    }
+    linger({&self, &other}, milliseconds(500));
+    EXPECT_TRUE(self.failures().empty());
+}
+
+TEST_F(EpCheckTest, Oneself) {
+    Entity self(impatient());
+    const Endpoint ep = self.connect(self);
+    for (int i = 0; i < 100; ++i) ask(self, ep);
+    EXPECT_TRUE(self.failures().empty());
+}
+
+}  // namespace
+}  // namespace uct_test

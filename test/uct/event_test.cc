@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sleeping until something happens.
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "../device/fabric.h"
+#include "traffic.h"
+
+namespace uct_test {
+namespace {
+
+namespace softhca = conformance::softhca;
+
+constexpr unsigned kBoth = UCT_EVENT_RECV | UCT_EVENT_SEND_COMP;
+
+int event_fd(Entity& entity) {
+    int fd = -1;
+    check(uct_iface_event_fd_get(entity.iface(), &fd), "uct_iface_event_fd_get");
+    return fd;
+}
+
+bool wakes(int fd, milliseconds limit) {
+    pollfd it{fd, POLLIN, 0};
+    return ::poll(&it, 1, static_cast<int>(limit.count())) == 1;
+}
+
+// Progresses, arms and sleeps, as applications do, until a condition holds. False if nothing wakes
+// it in time.
+bool sleep_until(Entity& entity, int fd, const std::function<bool()>& condition,
+                 unsigned events = kBoth, milliseconds limit = milliseconds(3000)) {
+    const auto end = Clock::now() + 3 * limit;
+    while (true) {
+        while (entity.progress() != 0) {
+        }
+        if (condition()) return true;
+        if (Clock::now() > end) return false;
+        const ucs_status_t status = uct_iface_event_arm(entity.iface(), events);
+        if (status == UCS_ERR_BUSY) {
+            sched_yield();
+            continue;
+        }
+        check(status, "uct_iface_event_arm");
+        if (!wakes(fd, limit)) return false;
+    }
+}
+
+// A thread with an interface of its own that does something again and again until it is told to
+// stop.
+class Background {
+  public:
+    explicit Background(const std::function<void(Entity&, const std::atomic<bool>&)>& body)
+        : thread_([this, body] {
+              Entity entity;
+              address_ = entity.address();
+              ready_ = true;
+              body(entity, stop_);
+          }) {
+        while (!ready_) sched_yield();
+    }
+    ~Background() { finish(); }
+
+    const Address& address() const { return address_; }
+    void finish() {
+        stop_ = true;
+        if (thread_.joinable()) thread_.join();
+    }
+
+  private:
+    std::atomic<bool> stop_ = false, ready_ = false;
+    Address address_;
+    std::thread thread_;
+};
+
+class EventTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        Entity entity;
+        if (!(entity.attr().cap.event_flags & UCT_IFACE_FLAG_EVENT_FD)) GTEST_SKIP() << "no events";
+    }
+};
+class TernEventTest : public TernTest {
+  protected:
+    void TearDown() override {
+        if (!IsSkipped()) softhca::command("inject none || :");
+    }
+};
+
+TEST_F(EventTest, DescriptorIsOneAndStays) {
+    Entity entity;
+    const int fd = event_fd(entity);
+    EXPECT_GE(fd, 0);
+    EXPECT_EQ(event_fd(entity), fd);
+    EXPECT_FALSE(wakes(fd, milliseconds(0)));
+}
+
+TEST_F(EventTest, NothingHappens) {
+    Entity entity;
+    const int fd = event_fd(entity);
+    ASSERT_TRUE(eventually({&entity},
+                           [&] { return uct_iface_event_arm(entity.iface(), kBoth) == UCS_OK; }));
+    EXPECT_FALSE(wakes(fd, milliseconds(50)));
+}
+
+TEST_F(EventTest, BusyUntilWhatCameIsHandled) {
+    Entity a, b;
+    std::size_t received = 0;
+    b.handle(0, [&](Bytes) { ++received; });
+    event_fd(b);
+    const Endpoint ep = a.connect(b);
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 0, pattern(0, 8)); }));
+    ASSERT_TRUE(eventually({&a, &b}, [&] {
+        return received == 1 && uct_iface_event_arm(b.iface(), UCT_EVENT_RECV) == UCS_OK;
+    }));
+    for (std::size_t i = 1; i < 50; ++i) {
+        // One comes before the sleeper arms: armed or not, it must not sleep over it.
+        ASSERT_TRUE(accepted({&a}, [&] { return am_bcopy(ep, 0, pattern(0, 8)); }));
+        linger({&a}, milliseconds(1));
+        const ucs_status_t status = uct_iface_event_arm(b.iface(), UCT_EVENT_RECV);
+        if (status == UCS_OK) {
+            EXPECT_TRUE(wakes(event_fd(b), milliseconds(1000)));
+        } else {
+            EXPECT_STATUS(UCS_ERR_BUSY, status);
+        }
+        ASSERT_TRUE(eventually({&a, &b}, [&] {
+            return received == i + 1 && uct_iface_event_arm(b.iface(), UCT_EVENT_RECV) == UCS_OK;
+        })) << i;
+        EXPECT_FALSE(wakes(event_fd(b), milliseconds(0)));
+    }
+}
+
+TEST_F(EventTest, MessageWakes) {
+    for (const int before : {0, 3, 500}) {  // unconnected, cold and hot
+        Entity b;
+        const int fd = event_fd(b);
+        std::atomic<int> received = 0, wanted = before;
+        b.handle(0, [&](Bytes) { ++received; });
+        const Address address = b.address();
+        Background sender([&](Entity& a, const std::atomic<bool>& stop) {
+            const Endpoint ep = a.connect(address);
+            int sent = 0;
+            while (!stop) {
+                if (sent < wanted && am_bcopy(ep, 0, pattern(0, 50)) == UCS_OK) ++sent;
+                a.progress();
+                if (sent == wanted) sched_yield();
+            }
+        });
+        ASSERT_TRUE(eventually({&b}, [&] { return received == before; }));
+        for (int i = 1; i <= 20; ++i) {
+            // The next message leaves when the receiver is likely asleep.
+            std::thread later([&] {
+                std::this_thread::sleep_for(milliseconds(2));
+                ++wanted;
+            });
+            EXPECT_TRUE(sleep_until(b, fd, [&] { return received == before + i; })) << i;
+            later.join();
+        }
+        linger({&b}, milliseconds(5));
+        sender.finish();
+    }
+}
+
+TEST_F(EventTest, SendCompletionWakes) {
+    Entity a;
+    const int fd = event_fd(a);
+    Background receiver([&](Entity& b, const std::atomic<bool>& stop) {
+        b.handle(0, [](Bytes) {});
+        while (!stop) b.progress();
+    });
+    const Endpoint ep = a.connect(receiver.address());
+    Memory memory(a.host(), 8192);
+    for (int i = 0; i < 200; ++i) {
+        Completion completion;
+        const uct_iov_t iov = memory.iov(0, 4000);
+        ucs_status_t status = UCS_OK;
+        ASSERT_TRUE(accepted({&a}, [&] {
+            return status = am_zcopy(ep, 0, {}, {&iov, 1}, &completion);
+        }));
+        if (status == UCS_INPROGRESS) {
+            ASSERT_TRUE(sleep_until(
+                a, fd, [&] { return completion.calls == 1; }, UCT_EVENT_SEND_COMP))
+                << i;
+        }
+        ASSERT_TRUE(accepted({&a}, [&] { return am_bcopy(ep, 0, pattern(0, 2000)); }));
+        Completion flush;
+        ASSERT_TRUE(accepted(
+            {&a}, [&] { return status = uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, &flush); }));
+        if (status == UCS_INPROGRESS) {
+            ASSERT_TRUE(sleep_until(
+                a, fd, [&] { return flush.calls == 1; }, UCT_EVENT_SEND_COMP))
+                << i;
+        }
+    }
+}
+
+// Nobody polls: the connection is made by two that sleep.
+TEST_F(EventTest, SleepersConnect) {
+    for (int round = 0; round < 10; ++round) {
+        Entity a;
+        const int fd = event_fd(a);
+        int received = 0;
+        a.handle(1, [&](Bytes) { ++received; });
+        const Address address = a.address();
+        Background other([&](Entity& b, const std::atomic<bool>& stop) {
+            const int other_fd = event_fd(b);
+            int arrived = 0, answered = 0;
+            b.handle(0, [&](Bytes) { ++arrived; });
+            const Endpoint back = b.connect(address);
+            while (!stop) {
+                sleep_until(
+                    b, other_fd,
+                    [&] {
+                        if (arrived > answered && am_bcopy(back, 1, pattern(0, 8)) == UCS_OK)
+                            ++answered;
+                        return stop.load();
+                    },
+                    kBoth, milliseconds(50));
+            }
+        });
+        const Endpoint ep = a.connect(other.address());
+        bool sent = false;
+        EXPECT_TRUE(sleep_until(a, fd, [&] {
+            if (!sent) sent = am_bcopy(ep, 0, pattern(0, 8)) == UCS_OK;
+            return received > 0;
+        })) << round;
+    }
+}
+
+// Packets of the handshake are lost: the sleeper wakes to repeat them.
+TEST_F(TernEventTest, SleeperRepeatsLostPackets) {
+    Entity a;
+    const int fd = event_fd(a);
+    Background receiver([&](Entity& b, const std::atomic<bool>& stop) {
+        b.handle(0, [](Bytes) {});
+        while (!stop) b.progress();
+    });
+    softhca::inject("drop-qp=any");
+    const Endpoint ep = a.connect(receiver.address());
+    bool sent = am_bcopy(ep, 0, pattern(0, 8)) == UCS_OK;
+    EXPECT_FALSE(sent);
+    linger({&a}, milliseconds(5));
+    softhca::inject("none");
+    EXPECT_TRUE(sleep_until(
+        a, fd, [&] { return sent = sent || am_bcopy(ep, 0, pattern(0, 8)) == UCS_OK; }));
+}
+
+// A connection that cannot be made ends for a sleeper too.
+TEST_F(TernEventTest, SleeperLearnsThatThereIsNobody) {
+    Entity a(impatient());
+    const int fd = event_fd(a);
+    const Endpoint ep = a.connect(Entity().address());
+    EXPECT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    EXPECT_TRUE(sleep_until(a, fd, [&] { return !a.failures().empty(); }));
+}
+
+// Ping-pong of two that sleep at random moments, over a peer that is hot at times: no wake-up is
+// lost.
+TEST_F(EventTest, ThousandSleeps) {
+    const uint64_t seed = any_seed();
+    constexpr uint64_t kRounds = 1000;
+    Entity a;
+    const int fd = event_fd(a);
+    std::atomic<uint64_t> pings = 0, pongs = 0;
+    a.handle(1, [&](Bytes) { ++pongs; });
+    const Address address = a.address();
+    Background other([&](Entity& b, const std::atomic<bool>& stop) {
+        std::minstd_rand random(static_cast<unsigned>(seed) + 1);
+        const int other_fd = event_fd(b);
+        uint64_t answered = 0;
+        b.handle(0, [&](Bytes) { ++pings; });
+        const Endpoint back = b.connect(address);
+        while (!stop) {
+            const auto next = [&] { return stop || pings > answered; };
+            if (random() % 3) {
+                sleep_until(b, other_fd, next, kBoth, milliseconds(100));
+            } else {
+                b.progress();
+            }
+            if (random() % 4 == 0)
+                std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
+            while (pings > answered && am_bcopy(back, 1, pattern(0, random() % 300)) == UCS_OK)
+                ++answered;
+        }
+    });
+    std::minstd_rand random(static_cast<unsigned>(seed));
+    const Endpoint ep = a.connect(other.address());
+    uint64_t sent = 0;
+    while (sent < kRounds) {
+        // In bursts, so that it gets hot.
+        const uint64_t burst =
+            std::min<uint64_t>(kRounds - sent, random() % 8 ? 1 : 1 + random() % 60);
+        for (uint64_t i = 0; i < burst; ++i) {
+            ASSERT_TRUE(
+                accepted({&a}, [&] { return am_bcopy(ep, 0, pattern(0, random() % 300)); }));
+        }
+        sent += burst;
+        if (random() % 4 == 0)
+            std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+        ASSERT_TRUE(sleep_until(a, fd, [&] { return pongs == sent; }))
+            << "sent " << sent << ", pings " << pings << ", pongs " << pongs;
+    }
+}
+
+// A sleeper with a sender that never rests, and never sleeps itself.
+TEST_F(EventTest, SenderThatNeverSleeps) {
+    Entity b;
+    const int fd = event_fd(b);
+    uint64_t received = 0;
+    b.handle(0, [&](Bytes) { ++received; });
+    const Address address = b.address();
+    Background sender([&](Entity& a, const std::atomic<bool>& stop) {
+        const Endpoint ep = a.connect(address);
+        while (!stop) {
+            am_bcopy(ep, 0, pattern(0, 100));
+            a.progress();
+        }
+    });
+    const auto end = Clock::now() + milliseconds(300);
+    uint64_t sleeps = 0;
+    while (Clock::now() < end) {
+        const uint64_t before = received;
+        ASSERT_TRUE(sleep_until(b, fd, [&] { return received > before; }));
+        ++sleeps;
+    }
+    EXPECT_GT(sleeps, 10u);
+}
+
+}  // namespace
+}  // namespace uct_test

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the counters say of the fast path: who is hot, how much memory that takes, and that the
+// traffic is right under every setting of it.
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "traffic.h"
+
+namespace uct_test {
+namespace {
+
+class HotPathTest : public TernTest {
+  protected:
+    Stream stream(uint64_t count, uint8_t id = 0) {
+        Stream it;
+        it.seed = seed_ + id;
+        it.count = count;
+        it.id = id;
+        return it;
+    }
+
+    uint64_t seed_ = any_seed();
+};
+
+TEST_F(HotPathTest, WhoTalksGetsHot) {
+    Entity a, b;
+    Stream small = stream(20000);
+    small.most = 1000;
+    {
+        Flow flow(a, b, small);
+        ASSERT_TRUE(run({&flow}));
+    }
+    const Counters sender = a.close_and_count(), receiver = b.close_and_count();
+    EXPECT_EQ(sender["sent_hot"] + sender["sent_cold"] >= 20000, true) << sender.json();
+    EXPECT_GT(sender["sent_hot"], 19000u) << sender.json();
+    EXPECT_GE(receiver["received_hot"] + receiver["received_cold"], 20000u) << receiver.json();
+    EXPECT_GT(receiver["received_hot"], 19000u) << receiver.json();
+    EXPECT_GT(sender["promotions"] + receiver["promotions"], 0u);
+    EXPECT_EQ(receiver["hot_peers_most"], 1u) << receiver.json();
+    EXPECT_EQ(sender["short"] + sender["bcopy"] + sender["zcopy"], 20000u) << sender.json();
+    EXPECT_EQ(sender["put"], 0u);
+}
+
+TEST_F(HotPathTest, WhoSaysLittleStaysCold) {
+    Entity a(Settings{{"HOT_AFTER", "64"}}), b(Settings{{"HOT_AFTER", "64"}});
+    {
+        Flow flow(a, b, stream(30));
+        ASSERT_TRUE(run({&flow}));
+    }
+    const Counters receiver = b.close_and_count();
+    EXPECT_EQ(receiver["received_hot"], 0u) << receiver.json();
+    EXPECT_EQ(receiver["block_bytes_most"], 0u) << receiver.json();
+    EXPECT_EQ(a.close_and_count()["sent_hot"], 0u);
+}
+
+TEST_F(HotPathTest, NobodyIsHotIfNobodyMayBe) {
+    const Settings cold{{"HOT_MAX", "0"}};
+    Entity a(cold), b(cold);
+    {
+        Flow there(a, b, stream(5000)), back(b, a, stream(5000, 2));
+        ASSERT_TRUE(run({&there, &back}));
+    }
+    for (Entity* entity : {&a, &b}) {
+        const Counters counters = entity->close_and_count();
+        EXPECT_EQ(counters["received_hot"], 0u) << counters.json();
+        EXPECT_EQ(counters["block_bytes_most"], 0u) << counters.json();
+    }
+}
+
+// Three peers take turns where one may be hot: each gets its time, and nothing gets lost in
+// between.
+TEST_F(HotPathTest, OnePlaceForThree) {
+    constexpr std::size_t kPeers = 3;
+    Entity center(Settings{{"HOT_MAX", "1"}, {"HOT_WINDOW", "256"}});
+    std::vector<std::unique_ptr<Entity>> peers;
+    std::vector<std::unique_ptr<Flow>> flows;
+    for (std::size_t i = 0; i < kPeers; ++i) {
+        peers.push_back(std::make_unique<Entity>());
+        flows.push_back(
+            std::make_unique<Flow>(*peers[i], center, stream(30000, static_cast<uint8_t>(2 * i))));
+    }
+    const Group all{&center, peers[0].get(), peers[1].get(), peers[2].get()};
+    for (int turn = 0; turn < 30; ++turn) {
+        Flow& flow = *flows[static_cast<std::size_t>(turn) % kPeers];
+        const uint64_t target = flow.sender.sent() + 1000;
+        ASSERT_TRUE(eventually(all, [&] {
+            if (flow.sender.sent() < target) flow.sender.step(16);
+            return flow.sender.sent() >= target;
+        })) << turn;
+    }
+    std::vector<Flow*> rest;
+    for (const auto& flow : flows) rest.push_back(flow.get());
+    ASSERT_TRUE(run(rest, milliseconds(20000)));
+    flows.clear();
+    for (auto& peer : peers) {
+        const Counters counters = peer->close_and_count();
+        EXPECT_GT(counters["sent_hot"], 0u) << counters.json();
+    }
+    const Counters counters = center.close_and_count();
+    EXPECT_EQ(counters["hot_peers_most"], 1u) << counters.json();
+    EXPECT_GT(counters["demotions"], 1u) << counters.json();
+    EXPECT_GT(counters["promotions"], 2u) << counters.json();
+    EXPECT_LE(counters["block_bytes_most"], 2u * 32768) << counters.json();
+}
+
+// A peer that falls silent gives its place up to those that talk.
+TEST_F(HotPathTest, SilentPeersAreDemoted) {
+    Entity center(Settings{{"HOT_WINDOW", "256"}}), once, steady;
+    {
+        Flow first(once, center, stream(2000, 0));
+        ASSERT_TRUE(run({&first}));
+        Flow second(steady, center, stream(20000, 2));
+        const Group all{&center, &once, &steady};
+        ASSERT_TRUE(eventually(all, [&] {
+            second.sender.step(16);
+            return second.done();
+        }));
+        EXPECT_EQ(second.receiver.wrong(), "");
+    }
+    const Counters counters = center.close_and_count();
+    EXPECT_GE(counters["demotions"], 1u) << counters.json();
+    EXPECT_EQ(counters["hot_peers_most"], 2u) << counters.json();
+}
+
+TEST_F(HotPathTest, BlocksGrowWithUseAndNoMore) {
+    Entity a, b(Settings{{"BLOCK_MIN", "4k"}, {"BLOCK_MAX", "32k"}});
+    {
+        Stream large = stream(20000);
+        large.typical = 2000;
+        large.most = 2500;
+        Flow flow(a, b, large);
+        ASSERT_TRUE(run({&flow}));
+    }
+    const Counters counters = b.close_and_count();
+    EXPECT_GT(counters["block_bytes_most"], 4096u) << counters.json();
+    EXPECT_LE(counters["block_bytes_most"], 32768u) << counters.json();
+}
+
+TEST_F(HotPathTest, SmallTrafficNeedsNoLargeBlock) {
+    Entity a, b(Settings{{"BLOCK_MIN", "4k"}, {"BLOCK_MAX", "32k"}});
+    const Endpoint ep = a.connect(b);
+    std::size_t received = 0;
+    b.handle(0, [&](Bytes) { ++received; });
+    for (std::size_t i = 0; i < 5000; ++i) {
+        ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
+        ASSERT_TRUE(eventually({&a, &b}, [&] { return received == i + 1; }));
+    }
+    const Counters counters = b.close_and_count();
+    EXPECT_EQ(counters["block_bytes_most"], 4096u) << counters.json();
+}
+
+// The cumulative counts of freed units wrap every 512 KiB.
+TEST_F(HotPathTest, CreditsWrapManyTimes) {
+    Entity a, b;
+    {
+        Stream it = stream(60000);
+        it.typical = 1500;
+        it.most = 3000;
+        Stream other = it;
+        other.id = 2;
+        other.count = 200;
+        Flow there(a, b, it), back(b, a, other);
+        ASSERT_TRUE(run({&there, &back}, milliseconds(20000)));
+    }
+    EXPECT_GT(a.close_and_count()["sent_hot"], 30000u);
+}
+
+struct Setup {
+    const char* name;
+    Settings settings;
+};
+
+void PrintTo(const Setup& setup, std::ostream* out) {
+    *out << setup.name;
+}
+
+class SetupTest : public HotPathTest, public testing::WithParamInterface<Setup> {};
+
+TEST_P(SetupTest, TrafficIsRight) {
+    Entity a(GetParam().settings), b(GetParam().settings);
+    Stream there = stream(20000), back = stream(20000, 2);
+    back.typical = 4000;
+    Flow one(a, b, there), other(b, a, back);
+    EXPECT_TRUE(run({&one, &other}, milliseconds(20000)));
+}
+
+// The two sides need not agree.
+TEST_P(SetupTest, TrafficWithADefaultPeerIsRight) {
+    Entity a(GetParam().settings), b;
+    Stream there = stream(10000), back = stream(10000, 2);
+    there.most = back.most = 1000;
+    Flow one(a, b, there), other(b, a, back);
+    EXPECT_TRUE(run({&one, &other}, milliseconds(20000)));
+}
+
+TEST_P(SetupTest, TrafficToOneselfIsRight) {
+    Entity self(GetParam().settings);
+    Flow flow(self, self, stream(5000));
+    EXPECT_TRUE(run({&flow}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Setups, SetupTest,
+    testing::Values(Setup{"PollMemory", {{"POLL", "memory"}}}, Setup{"PollCq", {{"POLL", "cq"}}},
+                    Setup{"TinyBlocks", {{"BLOCK_MIN", "512"}, {"BLOCK_MAX", "512"}}},
+                    Setup{"TinyBlocksCq",
+                          {{"BLOCK_MIN", "512"}, {"BLOCK_MAX", "512"}, {"POLL", "cq"}}},
+                    Setup{"LargeBlocks", {{"BLOCK_MIN", "262136"}, {"BLOCK_MAX", "262136"}}},
+                    Setup{"HotAtOnce", {{"HOT_AFTER", "1"}}}, Setup{"NeverHot", {{"HOT_MAX", "0"}}},
+                    Setup{"ShortQueues", {{"TX_QUEUE_LEN", "32"}, {"RX_QUEUE_LEN", "32"}}},
+                    Setup{"FewBuffers", {{"TX_BUFFERS", "8"}}},
+                    Setup{"SmallSegments", {{"SEG_SIZE", "1k"}}},
+                    Setup{"LargeSegments", {{"SEG_SIZE", "65528"}}},
+                    Setup{"LittleInline", {{"TX_MIN_INLINE", "64"}}},
+                    Setup{"FastTurns", {{"HOT_WINDOW", "32"}, {"HOT_AFTER", "2"}}}),
+    [](const testing::TestParamInfo<Setup>& setup) { return std::string(setup.param.name); });
+
+}  // namespace
+}  // namespace uct_test

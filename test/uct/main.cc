@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <gtest/gtest.h>
+
+#include "entity.h"
+
+namespace uct_test {
+namespace {
+
+// Each test leaves the device as it was.
+class Leftovers : public testing::EmptyTestEventListener {
+    void OnTestEnd(const testing::TestInfo&) override {
+        if (conformance::is_team_process()) return;
+        for (const char* kind :
+             {"queue_pairs", "shared_receive_queues", "completion_queues", "memory_regions"}) {
+            EXPECT_EQ(objects(kind), 0u) << kind << " left";
+        }
+    }
+};
+
+}  // namespace
+}  // namespace uct_test
+
+int main(int argc, char** argv) {
+    testing::InitGoogleTest(&argc, argv);
+    testing::UnitTest::GetInstance()->listeners().Append(new uct_test::Leftovers);
+    return RUN_ALL_TESTS();
+}

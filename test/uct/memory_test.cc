@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The memory domain: registration, keys, allocation, and what happens when it is refused.
+#include <algorithm>
+
+#include "../device/fabric.h"
+#include "message.h"
+
+namespace uct_test {
+namespace {
+
+namespace softhca = conformance::softhca;
+
+class MemoryTest : public testing::Test {};
+
+TEST_F(MemoryTest, DomainDescribesItself) {
+    Host host;
+    uct_md_attr_t attr;
+    std::memset(&attr, 0xff, sizeof attr);  // UCX passes it as it is
+    check(uct_md_query(host.md(), &attr), "uct_md_query");
+    EXPECT_TRUE(attr.cap.flags & UCT_MD_FLAG_REG);
+    EXPECT_TRUE(attr.cap.flags & UCT_MD_FLAG_NEED_MEMH);
+    EXPECT_TRUE(attr.cap.flags & UCT_MD_FLAG_NEED_RKEY);
+    EXPECT_EQ(attr.cap.flags & ~uint64_t{2 * UCT_MD_FLAG_INVALIDATE - 1}, 0u);
+    EXPECT_EQ(attr.cap.reg_mem_types, UCS_BIT(UCS_MEMORY_TYPE_HOST));
+    EXPECT_TRUE(attr.cap.access_mem_types & UCS_BIT(UCS_MEMORY_TYPE_HOST));
+    EXPECT_EQ(attr.cap.detect_mem_types, 0u);
+    EXPECT_GE(attr.cap.max_reg, std::size_t{1} << 30);
+    EXPECT_GT(attr.rkey_packed_size, 0u);
+    EXPECT_LE(attr.rkey_packed_size, 32u);
+    EXPECT_GE(attr.reg_cost.c, 0);
+    EXPECT_LT(attr.reg_cost.c, 1e-2);
+    EXPECT_GE(attr.reg_cost.m, 0);
+    EXPECT_LT(attr.reg_cost.m, 1e-6);
+    EXPECT_LT(strnlen(attr.component_name, UCT_COMPONENT_NAME_MAX),
+              std::size_t{UCT_COMPONENT_NAME_MAX});
+    if (is_tern()) {
+        EXPECT_STREQ(attr.component_name, "tern");
+    }
+}
+
+TEST_F(MemoryTest, AnySizeAtAnyAddress) {
+    Host host;
+    std::vector<std::byte> memory(1 << 20);
+    for (const std::size_t size :
+         {std::size_t{1}, std::size_t{7}, std::size_t{4096}, memory.size() - 3}) {
+        uct_mem_h handle = nullptr;
+        check(uct_md_mem_reg(host.md(), memory.data() + 3, size, UCT_MD_MEM_ACCESS_ALL, &handle),
+              "uct_md_mem_reg");
+        EXPECT_NE(handle, nullptr);
+        EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(host.md(), handle));
+    }
+}
+
+TEST_F(MemoryTest, OverlappingRegionsLiveOnTheirOwn) {
+    Entity a, b;
+    Memory* const whole = new Memory(a.host(), 8192);
+    uct_mem_h again;
+    check(uct_md_mem_reg(a.host().md(), whole->data() + 100, 4096, UCT_MD_MEM_ACCESS_ALL, &again),
+          "uct_md_mem_reg");
+    EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(a.host().md(), again));
+    const std::unique_ptr<Memory> owner(whole);
+    std::ranges::copy(pattern(1, 2000), whole->data());
+    std::size_t received = 0;
+    b.handle(1, [&](Bytes message) { received += same(message, pattern(1, 2000)); });
+    const Endpoint ep = a.connect(b);
+    Completion completion;
+    ucs_status_t status = UCS_OK;
+    const uct_iov_t iov = whole->iov(0, 2000);
+    ASSERT_TRUE(accepted({&a, &b}, [&] {
+        return status = am_zcopy(ep, 1, {}, {&iov, 1}, &completion);
+    }));
+    const int calls = status == UCS_INPROGRESS;
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1 && completion.calls == calls; }));
+}
+
+TEST_F(MemoryTest, KeysArePackedAndUnpackedManyTimes) {
+    Host host;
+    Memory memory(host, 4096);
+    const Remote first = describe(host, memory);
+    std::vector<std::unique_ptr<RemoteKey>> keys;
+    for (int i = 0; i < 100; ++i) {
+        const Remote again = describe(host, memory);
+        EXPECT_EQ(again.key, first.key);
+        keys.push_back(std::make_unique<RemoteKey>(host, again));
+    }
+    uct_md_attr_t attr;
+    check(uct_md_query(host.md(), &attr), "uct_md_query");
+    EXPECT_TRUE(std::all_of(first.key.begin() + static_cast<std::ptrdiff_t>(attr.rkey_packed_size),
+                            first.key.end(), [](std::byte byte) { return byte == std::byte{}; }));
+}
+
+TEST_F(MemoryTest, AllocatedMemoryIsRegistered) {
+    Entity a, b;
+    uct_allocated_memory_t memory;
+    check(uct_iface_mem_alloc(a.iface(), 10000, UCT_MD_MEM_ACCESS_ALL, "test", &memory),
+          "uct_iface_mem_alloc");
+    ASSERT_GE(memory.length, 10000u);
+    ASSERT_NE(memory.memh, nullptr);
+    const std::size_t length = std::min<std::size_t>(10000, a.attr().cap.am.max_zcopy);
+    std::ranges::copy(pattern(4, length), static_cast<std::byte*>(memory.address));
+    std::size_t received = 0;
+    b.handle(1, [&](Bytes message) { received += same(message, pattern(4, length)); });
+    Endpoint ep = a.connect(b);
+    Completion completion;
+    const uct_iov_t iov{memory.address, length, memory.memh, 0, 1};
+    ucs_status_t status = UCS_OK;
+    ASSERT_TRUE(accepted({&a, &b}, [&] {
+        return status = am_zcopy(ep, 1, {}, {&iov, 1}, &completion);
+    }));
+    const int calls = status == UCS_INPROGRESS;
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1 && completion.calls == calls; }));
+    uct_iface_mem_free(&memory);
+}
+
+TEST_F(MemoryTest, RefusedRegistrationIsSaid) {
+    Host host;
+    std::vector<std::byte> memory(4096);
+    softhca::inject("reg-fail=1");
+    uct_mem_h handle;
+    EXPECT_NE(uct_md_mem_reg(host.md(), memory.data(), memory.size(),
+                             UCT_MD_MEM_ACCESS_ALL | UCT_MD_MEM_FLAG_HIDE_ERRORS, &handle),
+              UCS_OK);
+    check(uct_md_mem_reg(host.md(), memory.data(), memory.size(), UCT_MD_MEM_ACCESS_ALL, &handle),
+          "uct_md_mem_reg");
+    EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(host.md(), handle));
+}
+
+// An interface that cannot have its memory is not opened, and leaves nothing behind.
+TEST_F(MemoryTest, InterfaceWithoutMemoryIsRefused) {
+    if (!is_tern()) GTEST_SKIP() << "others keep memory in the domain";
+    auto host = std::make_shared<Host>();
+    const uint64_t regions = objects("memory_regions");
+    int refused = 0;
+    for (bool open = false; !open; refused += !open) {
+        ASSERT_LT(refused, 20);
+        softhca::inject("reg-fail=" + std::to_string(refused + 1));
+        try {
+            Entity entity({}, host);
+            open = true;
+        } catch (const std::runtime_error&) {
+        }
+        softhca::inject("none");
+        EXPECT_EQ(objects("memory_regions"), regions) << refused;
+        EXPECT_EQ(objects("queue_pairs"), 0u) << refused;
+    }
+    EXPECT_GT(refused, 0);
+}
+
+// Once open, an interface that gets no more memory sends all the same.
+TEST_F(MemoryTest, TrafficGoesOnWithoutMoreMemory) {
+    if (!is_tern()) GTEST_SKIP() << "only Tern registers later";
+    for (int fails = 1; fails <= 4; ++fails) {
+        Entity a, b;
+        std::size_t received = 0;
+        b.handle(1, [&](Bytes message) { received += same(message, pattern(received, 300)); });
+        const Endpoint ep = a.connect(b);
+        softhca::inject("reg-fail=" + std::to_string(fails));
+        for (std::size_t i = 0; i < 3000; ++i) {
+            ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 1, pattern(i, 300)); })) << i;
+        }
+        EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 3000; })) << received;
+        softhca::inject("none");
+    }
+}
+
+}  // namespace
+}  // namespace uct_test

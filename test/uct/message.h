@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Single operations: active messages of each kind, completions, requests that wait.
+#pragma once
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "entity.h"
+
+namespace uct_test {
+
+enum class Kind : uint8_t { kShort, kBcopy, kZcopy };
+inline constexpr Kind kKinds[] = {Kind::kShort, Kind::kBcopy, Kind::kZcopy};
+const char* name(Kind kind);
+
+// `length` bytes that depend on `seed`, one after the other. Up to kLongest of them.
+inline constexpr std::size_t kLongest = 64 * 1024;
+Bytes pattern(uint64_t seed, std::size_t length);
+inline bool same(Bytes one, Bytes other) {
+    return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size()) == 0;
+}
+
+// One or more operations, counted until they are complete.
+struct Completion : uct_completion_t {
+    explicit Completion(int operations = 1);
+    Completion(const Completion&) = delete;
+    Completion& operator=(const Completion&) = delete;
+
+    int calls = 0;  // of the callback
+    std::function<void()> then;
+};
+
+// A request that waits for resources. `body` returns what UCT is to be told.
+struct Pending : uct_pending_req_t {
+    explicit Pending(std::function<ucs_status_t()> todo);
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+
+    std::function<ucs_status_t()> body;
+};
+
+// Memory that is registered while the object lives.
+class Memory {
+  public:
+    Memory(Host& host, std::size_t size);
+    ~Memory();
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+
+    std::byte* data() { return bytes_.data(); }
+    std::size_t size() const { return bytes_.size(); }
+    uct_mem_h handle() const { return handle_; }
+    uct_iov_t iov(std::size_t offset, std::size_t length) {
+        return {data() + offset, length, handle_, 0, 1};
+    }
+
+  private:
+    std::vector<std::byte> bytes_;
+    uct_md_h md_;
+    uct_mem_h handle_;
+};
+
+// Memory of a peer, as its owner describes it. Plain bytes: may be sent to a process.
+struct Remote {
+    uint64_t address = 0;
+    std::array<std::byte, 64> key{};
+};
+Remote describe(Host& host, Memory& memory);
+
+// The key to it.
+class RemoteKey {
+  public:
+    RemoteKey(Host& host, const Remote& remote);
+    ~RemoteKey();
+    RemoteKey(const RemoteKey&) = delete;
+    RemoteKey& operator=(const RemoteKey&) = delete;
+
+    uct_rkey_t get() const { return bundle_.rkey; }
+
+  private:
+    uct_component_h component_;
+    uct_rkey_bundle_t bundle_;
+};
+
+// All return what UCT does, except that a length becomes UCS_OK.
+// The first 8 bytes are the header.
+ucs_status_t am_short(const Endpoint& ep, uint8_t id, Bytes message);
+ucs_status_t am_bcopy(const Endpoint& ep, uint8_t id, Bytes message, unsigned flags = 0);
+ucs_status_t am_zcopy(const Endpoint& ep, uint8_t id, Bytes header,
+                      std::span<const uct_iov_t> payload, Completion* completion);
+
+ucs_status_t put_short(const Endpoint& ep, Bytes bytes, uint64_t to, const RemoteKey& key);
+ucs_status_t put_bcopy(const Endpoint& ep, Bytes bytes, uint64_t to, const RemoteKey& key);
+
+// A message of any kind; `memory` holds what a zcopy needs, and the message waits for its
+// completion.
+testing::AssertionResult deliver(const Group& who, const Endpoint& ep, Kind kind, uint8_t id,
+                                 Bytes message, Memory& memory);
+
+// What a kind takes, header and all, at least and at most.
+std::size_t shortest(Kind kind);
+std::size_t longest(Kind kind, const uct_iface_attr_t& attr);
+
+// Until there are no resources for more messages to this endpoint; returns how many it took.
+std::size_t fill_up(const Endpoint& ep, uint8_t id, Bytes message);
+
+}  // namespace uct_test

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Streams of random messages that both sides know beforehand: any loss, repetition, change of order
+// or of content is seen.
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "message.h"
+
+namespace uct_test {
+
+// What the messages of a stream are like. Plain bytes: may be sent to a process.
+struct Stream {
+    uint64_t seed = 1;
+    uint64_t count = 0;
+    uint8_t id = 0;  // messages have this id or the next
+    bool shorts = true;
+    bool bcopies = true;
+    bool zcopies = true;
+    // Most messages are at most so long, and the rest as long as their kind allows, or this.
+    uint32_t typical = 256;
+    uint32_t most = UINT32_MAX;
+
+    struct Message {
+        Kind kind;
+        uint8_t id;
+        std::size_t length;
+        uint64_t random;
+    };
+    Message at(uint64_t number, const uct_iface_attr_t& sender) const;
+};
+
+// A seed that is not the same in each run; TERN_TEST_SEED makes it so. It is printed.
+uint64_t any_seed();
+
+class Sender {
+  public:
+    Sender(Entity& from, const Endpoint& ep, const Stream& stream);
+    ~Sender();
+
+    // Sends what there are resources for, but no more than `most`; waits for more by polling and by
+    // pending requests in turn. False if nothing could be sent.
+    bool step(unsigned most = 8);
+    bool done() const { return next_ == stream_.count && outstanding_ == 0; }
+    // The stream has failed with this.
+    ucs_status_t status() const { return status_; }
+    uint64_t sent() const { return next_; }
+    unsigned outstanding() const { return outstanding_; }
+    bool is_pending() const { return is_pending_; }
+
+  private:
+    struct Slot {
+        Completion completion;
+        bool busy = false;
+    };
+    bool has_buffer();
+    ucs_status_t send();
+    ucs_status_t send_zcopy(const Stream::Message& message, Bytes content);
+    void wait();
+
+    Entity& from_;
+    const Endpoint& ep_;
+    Stream stream_;
+    uint64_t next_ = 0;
+    unsigned outstanding_ = 0;
+    ucs_status_t status_ = UCS_OK;
+    bool is_pending_ = false;
+    Pending pending_;
+    std::size_t slot_size_;
+    Memory memory_;
+    std::deque<Slot> slots_;
+};
+
+class Receiver {
+  public:
+    // `sender` tells the limits of the sending interface.
+    Receiver(Entity& at, const Stream& stream, const uct_iface_attr_t& sender);
+    ~Receiver();
+
+    bool done() const { return next_ == stream_.count; }
+    uint64_t received() const { return next_; }
+    // The first message that was not as it should be.
+    const std::string& wrong() const { return wrong_; }
+
+  private:
+    void take(uint8_t id, Bytes message);
+
+    Entity& at_;
+    Stream stream_;
+    uct_iface_attr_t sender_;
+    uint64_t next_ = 0;
+    std::string wrong_;
+};
+
+// One direction of traffic within a process.
+struct Flow {
+    Flow(Entity& from, Entity& to, const Stream& stream);
+    // Over an endpoint that others use too.
+    Flow(Entity& from, const Endpoint& ep, Entity& to, const Stream& stream);
+
+    bool done() const { return sender.done() && receiver.done(); }
+
+    Entity& from;
+    Entity& to;
+    Endpoint own;
+    Receiver receiver;
+    Sender sender;
+};
+
+// Lets senders and receivers do all their work, in a random order.
+testing::AssertionResult run(const std::vector<Flow*>& flows, milliseconds limit = deadline());
+// One process's part.
+testing::AssertionResult run(const Group& who, const std::vector<Sender*>& senders,
+                             const std::vector<Receiver*>& receivers,
+                             milliseconds limit = deadline());
+
+}  // namespace uct_test

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Connecting where nobody is, or where packets get lost.
+#include <deque>
+
+#include "../device/fabric.h"
+#include "traffic.h"
+
+namespace uct_test {
+namespace {
+
+namespace softhca = conformance::softhca;
+
+constexpr milliseconds kLimit{3000};  // generous beside a connect timeout of 400 ms
+
+class UnreachableTest : public TernTest {
+  protected:
+    void TearDown() override {
+        if (!IsSkipped()) softhca::command("inject none || :");
+    }
+
+    // Where an interface has been.
+    static Address nobody() { return Entity().address(); }
+
+    // All that may wait for a connection comes to an end with it.
+    static void fails(Entity& a, Endpoint& ep) {
+        const Group all{&a};
+        Entity friendly;
+        std::size_t at_friend = 0;
+        friendly.handle(0, [&](Bytes) { ++at_friend; });
+        const Endpoint to_friend = a.connect(friendly);
+        std::deque<Pending> requests;
+        std::size_t called = 0, purged = 0;
+        ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+        for (int i = 0; i < 3; ++i) {
+            Pending& request = requests.emplace_back([&] {
+                const ucs_status_t status = am_bcopy(ep, 0, pattern(0, 8));
+                if (status == UCS_ERR_NO_RESOURCE) return status;
+                EXPECT_NE(status, UCS_OK);
+                ++called;
+                return UCS_OK;
+            });
+            ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep.get(), &request, 0));
+        }
+        const auto start = Clock::now();
+        ASSERT_TRUE(eventually(
+            all, [&] { return a.failures(ep) > 0; }, kLimit));
+        EXPECT_GE(Clock::now() - start, milliseconds(100)) << "hardly tried";
+        // The rest is the user's to take back, as UCP does.
+        const auto count = [](uct_pending_req_t*, void* arg) { ++*static_cast<std::size_t*>(arg); };
+        uct_ep_pending_purge(ep.get(), count, &purged);
+        EXPECT_EQ(called + purged, 3u);
+        linger(all);
+        EXPECT_EQ(a.failures(ep), 1u);
+        EXPECT_EQ(a.failures().size(), 1u);
+        EXPECT_NE(a.failures()[0].status, UCS_OK);
+        // No operation is taken any more, and none is told to wait.
+        for (const ucs_status_t status :
+             {am_bcopy(ep, 0, pattern(0, 8)), am_short(ep, 0, pattern(0, 8))}) {
+            EXPECT_TRUE(UCS_STATUS_IS_ERR(status) && status != UCS_ERR_NO_RESOURCE)
+                << Status{status};
+        }
+        ASSERT_TRUE(
+            accepted({&a, &friendly}, [&] { return am_bcopy(to_friend, 0, pattern(0, 8)); }));
+        EXPECT_TRUE(eventually({&a, &friendly}, [&] { return at_friend == 1; }));
+        ep.reset();
+        linger(all);
+        EXPECT_EQ(a.failures().size(), 1u);
+    }
+};
+
+TEST_F(UnreachableTest, InterfaceThatIsGone) {
+    Entity a(impatient());
+    Endpoint ep = a.connect(nobody());
+    fails(a, ep);
+}
+
+// Another interface has the queue pair that the address names.
+TEST_F(UnreachableTest, SuccessorDoesNotAnswerForIt) {
+    Entity a(impatient()), b;
+    Address address = b.address();
+    // The instance is at the end of the address.
+    address.interface[b.attr().iface_addr_len - 1] ^= std::byte{0x55};
+    std::size_t received = 0;
+    b.handle(0, [&](Bytes) { ++received; });
+    Endpoint ep = a.connect(address);
+    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    ASSERT_TRUE(eventually(
+        {&a, &b}, [&] { return a.failures(ep) > 0; }, kLimit));
+    linger({&a, &b});
+    EXPECT_EQ(a.failures(ep), 1u);
+    EXPECT_EQ(received, 0u);
+}
+
+// It computes, but its process answers: that is waited for as long as it takes.
+TEST_F(UnreachableTest, PeerThatComputesIsWaitedFor) {
+    Entity a(impatient()), b;
+    std::size_t received = 0;
+    b.handle(0, [&](Bytes) { ++received; });
+    const Endpoint ep = a.connect(b);
+    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    linger({&a}, milliseconds(1500));
+    ASSERT_TRUE(a.failures().empty()) << Status{a.failures()[0].status};
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 0, pattern(0, 8)); }));
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
+}
+
+TEST_F(UnreachableTest, GaveUpWhileTheUserWaitsForAFlush) {
+    Entity a(impatient());
+    const Endpoint ep = a.connect(nobody());
+    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    Completion completion;
+    ucs_status_t status = UCS_ERR_NO_RESOURCE;
+    ASSERT_TRUE(eventually(
+        {&a},
+        [&] {
+            if (status == UCS_ERR_NO_RESOURCE)
+                status = uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, &completion);
+            return a.failures(ep) > 0;
+        },
+        kLimit));
+    if (status == UCS_INPROGRESS) {
+        ASSERT_TRUE(eventually({&a}, [&] { return completion.calls == 1; }));
+        EXPECT_NE(completion.status, UCS_OK);
+    }
+}
+
+// All endpoints to the interface are told, each once; destroying one in between is allowed.
+TEST_F(UnreachableTest, EveryEndpointIsTold) {
+    Entity a(impatient());
+    const Address there = nobody();
+    std::vector<Endpoint> eps;
+    for (int i = 0; i < 5; ++i) {
+        eps.push_back(a.connect(there));
+        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(eps.back(), 0, pattern(0, 8)));
+    }
+    eps[2].reset();
+    ASSERT_TRUE(eventually(
+        {&a}, [&] { return a.failures().size() >= 4; }, kLimit));
+    linger({&a});
+    for (const Endpoint& ep : eps) {
+        EXPECT_EQ(ep ? a.failures(ep) : 0, ep ? 1u : 0u);
+    }
+}
+
+TEST_F(UnreachableTest, DestroyedWhileConnecting) {
+    Entity a(impatient()), b;
+    for (int i = 0; i < 20; ++i) {
+        Endpoint ep = a.connect(b);
+        am_bcopy(ep, 0, pattern(0, 8));
+        for (int j = 0; j < i; ++j) a.progress();
+        if (i % 3 == 0) linger({&a, &b}, milliseconds(1));
+    }
+    linger({&a, &b}, milliseconds(100));
+    EXPECT_TRUE(a.failures().empty());
+}
+
+TEST_F(UnreachableTest, DestroyedFromTheErrorHandler) {
+    Entity a(impatient());
+    const Address there = nobody();
+    Endpoint ep = a.connect(there), other = a.connect(there);
+    a.on_failure = [&](const Failure& failure) {
+        if (failure.ep == other.get()) ep.reset();
+        if (failure.ep == ep.get()) other.reset();
+    };
+    am_bcopy(ep, 0, pattern(0, 8));
+    am_bcopy(other, 0, pattern(0, 8));
+    // Whoever is told first has destroyed the other, which is not told any more.
+    ASSERT_TRUE(eventually(
+        {&a}, [&] { return !a.failures().empty(); }, kLimit));
+    linger({&a});
+    EXPECT_EQ(a.failures().size(), 1u);
+}
+
+// The first packets are lost, in either direction or at random; the connection is made all the
+// same.
+TEST_F(UnreachableTest, LostPacketsAreRepeated) {
+    const uint64_t seed = any_seed();
+    for (unsigned round = 0; round < 12; ++round) {
+        Entity a, b;
+        Stream stream;
+        stream.seed = seed + round;
+        stream.count = 300;
+        Stream other = stream;
+        other.id = 2;
+        Flow there(a, b, stream), back(b, a, other);
+        softhca::inject("drop-qp=any");
+        there.sender.step();
+        if (round % 2) back.sender.step();
+        for (unsigned i = 0; i < round; ++i) (i % 3 ? a : b).progress();
+        linger({&a, &b}, milliseconds(5 * (round % 4)));
+        EXPECT_EQ(there.receiver.received(), 0u);
+        softhca::inject("none");
+        ASSERT_TRUE(run({&there, &back})) << "round " << round;
+    }
+}
+
+// The handshake is cut off again and again, each time at another place.
+TEST_F(UnreachableTest, LossInTheMiddle) {
+    const uint64_t seed = any_seed();
+    for (unsigned round = 0; round < 12; ++round) {
+        Entity a, b;
+        Stream stream;
+        stream.seed = seed + round;
+        stream.count = 100;
+        Stream other = stream;
+        other.id = 2;
+        Flow there(a, b, stream), back(b, a, other);
+        there.sender.step();
+        if (round % 2) back.sender.step();
+        for (unsigned i = 0; i < round / 2; ++i) {
+            a.progress();
+            if (i % 2) b.progress();
+        }
+        if (there.receiver.received() == 0 && back.receiver.received() == 0 &&
+            there.sender.sent() == 0 && back.sender.sent() == 0) {
+            softhca::inject("drop-qp=any");
+            linger({&a, &b}, milliseconds(3));
+            softhca::inject("none");
+        }
+        ASSERT_TRUE(run({&there, &back})) << "round " << round;
+    }
+}
+
+}  // namespace
+}  // namespace uct_test
