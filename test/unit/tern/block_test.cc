@@ -175,7 +175,7 @@ class Traffic {
 };
 
 TEST(Block, CarriesEveryFrameOnceInOrderWhole) {
-    each_schedule(20'000, [](Random random) {
+    each_schedule(10'000, [](Random random) {
         const auto steps = static_cast<unsigned>(random.between(10, 400));
         return Traffic(random).run(steps);
     });

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two ends of a connection with both directions' paths, and the reliable connection between them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fastpath/receive_path.h"
+#include "fastpath/send_path.h"
+#include "schedules.h"
+
+namespace tern {
+
+// Does with SendPath and ReceivePath what an engine does, at random. The connection carries the
+// sends and the writes of a side in the order in which they were posted, a few bytes at a time; a
+// receiver may look into its block, and at its completions, whenever it likes.
+class PathsWorld {
+  public:
+    struct Limits {
+        uint32_t block_first = 512;
+        uint32_t block_most = 4096;
+        uint32_t longest = 1024;  // payload
+        bool notify = false;      // writes give completions, and blocks are not polled
+    };
+
+    PathsWorld(Random random, const Limits& limits);
+
+    // Everything happens.
+    void chaos(unsigned steps);
+    // One thing.
+    void step();
+    // Nothing new is sent, asked for or given: all that is under way arrives.
+    void settle();
+    // Every block takes its longest payload again, without waiting.
+    void expect_room();
+    // All blocks are asked back, and given back.
+    void expect_no_blocks();
+
+    // By name, for tests that want one thing in particular. A send may find no room.
+    bool send(int side, uint32_t length, bool packed = false);
+    void promote(int side);
+    void revoke(int side);
+    uint32_t block_size(int side) const { return sides_[side].tx.block_size(); }
+    bool hot(int side) const { return sides_[side].tx.hot(); }
+    uint64_t sent_hot() const { return sent_hot_; }
+    uint64_t sent_cold() const { return sent_cold_; }
+    uint64_t blocks_granted() const { return blocks_granted_; }
+
+    // The first rule that was broken; empty if none.
+    const std::string& wrong() const { return wrong_; }
+
+  private:
+    enum Due : unsigned { kCreditDue = 1, kGrantDue = 2, kRevokeDue = 4, kReleaseDue = 8 };
+    using Bytes = std::vector<std::byte>;
+
+    struct Post {
+        uint64_t to = 0;  // where a write goes; 0: a send
+        bool notify = false;
+        Bytes bytes;
+        size_t done = 0;
+    };
+    struct Block {
+        std::vector<uint64_t> memory;
+        uint64_t address() const { return reinterpret_cast<uint64_t>(memory.data()); }
+    };
+    // An entry of a completion queue: a send's bytes, or none for a write that notifies.
+    struct Completion {
+        bool write = false;
+        Bytes bytes;
+    };
+    struct Side {
+        SendPath tx;
+        Grant held;  // the peer's block
+        bool stalled = false;
+        uint64_t sent = 0;
+
+        ReceivePath rx;
+        std::unique_ptr<Block> block;  // for the peer
+        bool active = false;           // has a block or is to get one
+        uint32_t wish = 0;
+        uint64_t received = 0;
+
+        unsigned due = 0;
+        std::deque<Post> wire;  // to the peer
+        std::deque<Completion> completions;
+    };
+
+    void broken(const std::string& rule);
+    Side& peer(const Side& side) { return &side == &sides_[0] ? sides_[1] : sides_[0]; }
+
+    void post_send(Side& side, Word word, const Bytes& payload);
+    void post_write(Side& side, uint32_t at, Bytes bytes, bool notify);
+    bool send_control(Side& side, ControlId id, const void* payload, uint32_t length);
+    void stall(Side& side);
+    void pay(Side& side, unsigned most);
+    void grant(Side& side);
+    // The device carries this many bytes of what `side` has posted.
+    void carry(Side& side, uint64_t bytes);
+    void arrived(Side& side, Post& post);
+    unsigned poll_block(Side& side, unsigned most);
+    bool poll_completion(Side& side);
+    void received_cold(Side& side, const Bytes& frame);
+    void control(Side& side, Word word, const std::byte* payload);
+    void message(Side& side, Word word, const std::byte* payload);
+
+    Random random_;
+    Limits limits_;
+    Side sides_[2];
+    uint64_t sent_hot_ = 0;
+    uint64_t sent_cold_ = 0;
+    uint64_t blocks_granted_ = 0;
+    std::string wrong_;
+};
+
+}  // namespace tern

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who gets a block.
+#include "fastpath/promotion.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "schedules.h"
+
+namespace tern {
+namespace {
+
+using Verdict = Promotion::Verdict;
+
+// An owner that does as it is told, at once or some time later.
+class Owner {
+  public:
+    Owner(const Promotion::Limits& limits, size_t peers) : promotion(limits), peers(peers) {}
+
+    Verdict message(Promotion::Peer& peer) {
+        if (promotion.count(peer))
+            promotion.sweep([&](Promotion::Peer& idle) { leaving.push_back(&idle); });
+        if (peer.hot) return Verdict::kStay;
+        Promotion::Peer* victim = nullptr;
+        const Verdict verdict = promotion.judge(peer, victim);
+        if (verdict == Verdict::kPromote) promotion.promoted(peer);
+        if (verdict == Verdict::kReplace) leaving.push_back(victim);
+        return verdict;
+    }
+    unsigned messages(Promotion::Peer& peer, unsigned count) {
+        unsigned promoted = 0;
+        while (count-- > 0) promoted += message(peer) == Verdict::kPromote;
+        return promoted;
+    }
+    // The blocks that were asked back are back.
+    void let_go() {
+        for (Promotion::Peer* peer : leaving)
+            if (peer->hot) promotion.demoted(*peer);
+        leaving.clear();
+    }
+    size_t hot() const { return std::ranges::count(peers, true, &Promotion::Peer::hot); }
+
+    Promotion promotion;
+    std::vector<Promotion::Peer> peers;
+    std::vector<Promotion::Peer*> leaving;
+};
+
+TEST(Promotion, IsForThoseThatTalk) {
+    Owner owner({.after = 4, .most = 2, .window = 100, .keep = 4}, 3);
+    EXPECT_EQ(owner.messages(owner.peers[0], 3), 0u);
+    EXPECT_EQ(owner.message(owner.peers[0]), Verdict::kPromote);
+    EXPECT_TRUE(owner.peers[0].hot);
+    EXPECT_EQ(owner.messages(owner.peers[1], 3), 0u) << "every peer counts for itself";
+}
+
+TEST(Promotion, ForgetsAtTheEndOfAWindow) {
+    Owner owner({.after = 4, .most = 2, .window = 10, .keep = 1}, 3);
+    for (int window = 0; window < 5; ++window) {
+        EXPECT_EQ(owner.messages(owner.peers[0], 3), 0u);
+        owner.messages(owner.peers[1], 7);
+    }
+    EXPECT_FALSE(owner.peers[0].hot);
+}
+
+TEST(Promotion, TakesAwayWhatIsNotUsed) {
+    Owner owner({.after = 2, .most = 2, .window = 20, .keep = 5}, 3);
+    owner.messages(owner.peers[0], 6);
+    owner.messages(owner.peers[1], 4);
+    EXPECT_EQ(owner.hot(), 2u);
+    owner.messages(owner.peers[2], 9);
+    EXPECT_TRUE(owner.leaving.empty());
+    owner.messages(owner.peers[0], 1);
+    ASSERT_EQ(owner.leaving, std::vector{&owner.peers[1]}) << "4 messages of 20";
+    owner.let_go();
+    EXPECT_EQ(owner.messages(owner.peers[2], 2), 1u) << "room again";
+}
+
+TEST(Promotion, WhatAPeerHasSentInAnOlderWindowIsForgotten) {
+    Owner owner({.after = 4, .most = 1, .window = 20, .keep = 5}, 3);
+    owner.messages(owner.peers[0], 20);
+    EXPECT_TRUE(owner.leaving.empty());
+    owner.messages(owner.peers[1], 3);
+    EXPECT_EQ(owner.message(owner.peers[1]), Verdict::kReplace) << "4 messages to none";
+    EXPECT_EQ(owner.leaving, std::vector{&owner.peers[0]});
+    owner.leaving.clear();
+    owner.messages(owner.peers[2], 15);
+    owner.leaving.clear();
+    owner.message(owner.peers[2]);
+    EXPECT_EQ(owner.leaving, std::vector{&owner.peers[0]}) << "silent for a window";
+}
+
+TEST(Promotion, AHotPeerNeedsNoVerdict) {
+    Owner owner({.after = 1, .most = 4, .window = 100, .keep = 0}, 1);
+    owner.messages(owner.peers[0], 3);
+    Promotion::Peer* victim = nullptr;
+    EXPECT_EQ(owner.promotion.judge(owner.peers[0], victim), Verdict::kStay);
+}
+
+TEST(Promotion, ReplacesThePeerThatTalksLeast) {
+    Owner owner({.after = 4, .most = 2, .window = 1000, .keep = 0}, 3);
+    owner.messages(owner.peers[0], 20);
+    owner.messages(owner.peers[1], 6);
+    EXPECT_EQ(owner.messages(owner.peers[2], 15), 0u);
+    EXPECT_TRUE(owner.leaving.size() == 0 || owner.leaving.back() == &owner.peers[1]);
+    EXPECT_EQ(owner.message(owner.peers[2]), Verdict::kReplace);
+    EXPECT_EQ(owner.leaving.back(), &owner.peers[1]);
+    EXPECT_EQ(owner.hot(), 2u);
+    owner.let_go();
+    EXPECT_EQ(owner.message(owner.peers[2]), Verdict::kPromote);
+}
+
+TEST(Promotion, DoesNotReplaceAmongEquals) {
+    Owner owner({.after = 4, .most = 2, .window = 100'000, .keep = 0}, 3);
+    for (int round = 0; round < 1000; ++round)
+        for (Promotion::Peer& peer : owner.peers) owner.message(peer);
+    EXPECT_TRUE(owner.leaving.empty());
+    EXPECT_FALSE(owner.peers[2].hot);
+}
+
+TEST(Promotion, MayBeTurnedOff) {
+    Owner owner({.after = 1, .most = 0, .window = 10, .keep = 0}, 1);
+    EXPECT_EQ(owner.messages(owner.peers[0], 100), 0u);
+}
+
+TEST(Promotion, HoldsUnderRandomTraffic) {
+    each_schedule(5'000, [](Random random) -> std::string {
+        Promotion::Limits limits;
+        limits.after = static_cast<uint32_t>(random.between(1, 16));
+        limits.most = static_cast<uint32_t>(random.below(8));
+        limits.window = static_cast<uint32_t>(random.between(1, 200));
+        limits.keep = static_cast<uint32_t>(random.below(32));
+        Owner owner(limits, random.between(1, 16));
+        std::vector<uint32_t> sent(owner.peers.size());
+        for (int step = 0; step < 500; ++step) {
+            const size_t talker =
+                random.below(owner.peers.size() / (step / 100 + 1) + 1) % owner.peers.size();
+            Promotion::Peer& peer = owner.peers[talker];
+            const bool was_hot = peer.hot;
+            const size_t leaving = owner.leaving.size();
+            const Verdict verdict = owner.message(peer);
+            if (owner.hot() > limits.most) return "more hot peers than there may be";
+            if (owner.hot() != owner.promotion.hot()) return "it has lost count";
+            if (was_hot && verdict != Verdict::kStay) return "a hot peer is promoted";
+            for (size_t i = leaving; i < owner.leaving.size(); ++i)
+                if (!owner.leaving[i]->hot) return "a cold peer is demoted";
+            if (verdict == Verdict::kReplace && owner.leaving.back() == &peer)
+                return "a peer replaces itself";
+            if (random.chance(20)) owner.let_go();
+        }
+        return {};
+    });
+}
+
+}  // namespace
+}  // namespace tern
