@@ -24,6 +24,7 @@ struct Channel final : Connection {
     uint32_t block_rkey = 0;
     bool notify = false;      // the peer wants a completion with each write
     bool stalled = false;     // waits for credit; counted once
+    uint16_t stalls = 0;      // sends refused since
     uint32_t last_bcopy = 0;  // length, as a guess at the next one's
 
     ReceivePath rx;

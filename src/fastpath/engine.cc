@@ -140,8 +140,13 @@ Status Engine::no_buffer() {
 Status Engine::stalled(Channel& channel) {
     if (!channel.stalled) {
         channel.stalled = true;
+        channel.stalls = 0;
         ++counters_.credit_stalls;
         if (channel.tx.stalled()) owe(channel, Channel::kReleaseDue);
+    } else if (++channel.stalls % kStallCheck == 0 &&
+               (channel.sends.idle() || !channel.sends.covered())) {
+        // Nothing else is under way that would tell of the peer's death.
+        (void)nop(channel, true);
     }
     return Status::kNoResource;
 }

@@ -136,6 +136,8 @@ class Engine final : private ConnectorOwner {
     static constexpr uint32_t kInlineLimit = 1024;  // what a frame on the stack may measure
     static constexpr unsigned kBurst =
         16;  // frames taken from one block, and completions from the queue, at a time
+    static constexpr uint16_t kStallCheck =
+        4096;  // sends refused for want of credit, from one look whether the peer lives to the next
     static constexpr unsigned kSeldom =
         64;  // polls that find nothing, from one look at the datagrams to the next
 
