@@ -39,6 +39,10 @@ extern "C" {
 #include <uct/base/uct_iov.inl>
 }
 
+// Tables of settings refer to it in newer versions. Older ones lack it, and a preloaded library
+// that lacks data ends the program before it can say that it does not fit.
+#pragma weak ucs_config_doc_nop
+
 #ifndef UCX_CONFIG_H
 #error "UCX's headers have read a config.h that is not UCX's"
 #endif
