@@ -51,6 +51,8 @@ void add(std::vector<Figure>* bytes, std::vector<Figure>* queue_pairs, const std
         const std::string text = name + ": " + kStageNames[stage];
         bytes->push_back(exact_figure(kBytesTest, peers, peers_text(peers), text, "KiB",
                                       static_cast<double>(life[stage].registered_bytes) / 1024));
+        // How much is said does not matter to these.
+        if (stage > kTalked) continue;
         queue_pairs->push_back(exact_figure(kQueuePairsTest, peers, peers_text(peers), text, "",
                                             life[stage].queue_pairs));
     }

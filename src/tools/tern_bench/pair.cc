@@ -80,15 +80,15 @@ Pair::Pair(const Arm& arm, const Setup& setup)
     read_reply(answering_, &ignored);
 }
 
-Pair::~Pair() {
+void Pair::finish() {
     Order quit;
     quit.kind = Order::Kind::kQuit;
-    try {
-        for (Worker* worker : {&measuring_, &answering_})
-            send_order(name_, worker->control.get(), quit);
-        for (Worker* worker : {&measuring_, &answering_}) worker->process.finish();
-    } catch (const Failure&) {
-        // They are killed by their destructors.
+    for (Worker* worker : {&measuring_, &answering_}) {
+        send_order(name_, worker->control.get(), quit);
+    }
+    for (Worker* worker : {&measuring_, &answering_}) {
+        if (!worker->process.finish())
+            throw Failure(name_ + ": a worker process failed at its end");
     }
 }
 

@@ -31,12 +31,13 @@ Environment environment_of(const Arm& arm, const Setup& setup);
 class Pair {
   public:
     Pair(const Arm& arm, const Setup& setup);
-    ~Pair();
     Pair(const Pair&) = delete;
     Pair& operator=(const Pair&) = delete;
 
     // Throws Failure.
     Outcome run(const Order& order);
+    // Ends both. Throws Failure. Without it they are killed.
+    void finish();
 
   private:
     struct Worker {

@@ -73,6 +73,7 @@ std::vector<Figure> Series::run() {
         for (const int end = rounds_ * (start_number + 1) / starts_; round < end; ++round) {
             run_round(round, pairs, lateness);
         }
+        for (const auto& pair : pairs) pair->finish();
     }
     std::vector<Figure> figures;
     for (auto item = items_.begin(); item != items_.end(); ++item) {
