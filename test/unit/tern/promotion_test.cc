@@ -17,7 +17,7 @@ using Verdict = Promotion::Verdict;
 // An owner that does as it is told, at once or some time later.
 class Owner {
   public:
-    Owner(const Promotion::Limits& limits, size_t peers) : promotion(limits), peers(peers) {}
+    Owner(const Promotion::Limits& limits, size_t count) : promotion(limits), peers(count) {}
 
     Verdict message(Promotion::Peer& peer) {
         if (promotion.count(peer))
