@@ -72,7 +72,7 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
     const QpParameters local{.qp_num = qp->qp_num,
                              .psn = next_token_ * 0x9e3779b1u >> 8,
                              .mtu = static_cast<uint8_t>(port_.mtu),
-                             .version = 1};
+                             .version = QpParameters::kVersion};
     table_[index] = owner_.make_connection(
         index, peer, Handshake(next_token_++, self_, peer, local, settings_.times));
     Connection& connection = *table_[index];
@@ -135,9 +135,16 @@ void Connector::handle(const Packet& packet) {
 }
 
 void Connector::act(Connection& connection, const Handshake::Actions& actions) {
-    if (actions.connect_qp && !connect_qp(connection)) return;
-    if (actions.send)
+    const auto send = [&] {
         datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
+    };
+    if (actions.connect_qp && connection.handshake.peer().version != QpParameters::kVersion) {
+        if (actions.send) send();  // the peer is to see it too
+        fail(connection, Status::kProtocol, "the peer's Tern has another version of the protocol");
+        return;
+    }
+    if (actions.connect_qp && !connect_qp(connection)) return;
+    if (actions.send) send();
     if (actions.established) {
         connection.established = true;
         owner_.established(connection);

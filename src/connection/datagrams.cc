@@ -148,7 +148,7 @@ void Datagrams::answer() {
     Packet packet;
     while (poll(packet)) {
         if (packet.to != self_.interface) continue;
-        if (packet.type == PacketType::kPing || packet.type == PacketType::kConnect) {
+        if (packet.type != PacketType::kGone && packet.type != PacketType::kAlive) {
             Packet alive;
             alive.type = PacketType::kAlive;
             alive.peer_token = packet.token;

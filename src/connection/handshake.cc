@@ -60,8 +60,9 @@ Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
             return receive_gone(packet);
         case PacketType::kAlive:
             // It has heard, and will answer when it has time.
-            if (packet.peer_token == token_ && state_ <= State::kReady && deadline() != UINT64_MAX)
-                limit_at_ = later(now, times_.connect_limit);
+            if (packet.peer_token == token_ && deadline() != UINT64_MAX)
+                limit_at_ = later(now, state_ == State::kClosing ? times_.disconnect_limit
+                                                                 : times_.connect_limit);
             return {};
         default:
             return {};

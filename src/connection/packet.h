@@ -15,11 +15,13 @@ enum class PacketType : uint8_t {
     kDisconnect = 2,  // I have nothing more to send on this connection and want to end it
     kGone = 3,        // I have no such connection (any more)
     kPing = 4,        // are you there? Opens no connection
-    kAlive = 5,       // I am; and I have heard your kConnect, if peer_token is its token
+    kAlive = 5,       // I am; and I have heard what you asked with the token in peer_token
 };
 
 // The reliable connection that a kConnect offers.
 struct QpParameters {
+    static constexpr uint8_t kVersion = 1;
+
     uint32_t qp_num = 0;  // 24 bits
     uint32_t psn = 0;     // 24 bits: of the first packet its owner will send
     uint8_t mtu = 0;      // ibv_mtu: the most its port takes

@@ -165,7 +165,8 @@ TEST(Handshake, ASignOfLifeGivesThePeerMoreTime) {
     pair.a.disconnect(0);
     alive.peer_token = 100;
     pair.a.receive(alive, 400);
-    EXPECT_TRUE(pair.a.tick(500).closed);
+    EXPECT_FALSE(pair.a.tick(899).closed);
+    EXPECT_TRUE(pair.a.tick(900).closed);
 }
 
 TEST(Handshake, DataSaysThatThePeerIsUp) {

@@ -142,7 +142,7 @@ void HandshakeWorld::receive(const Datagram& datagram) {
 // The interface computes; something else says that it lives, and keeps the packet for it.
 void HandshakeWorld::answer_aside(const Datagram& datagram) {
     const auto packet = Packet::unpack(datagram.bytes);
-    if (!packet || packet->type != PacketType::kConnect) return;
+    if (!packet || packet->type == PacketType::kGone || packet->type == PacketType::kAlive) return;
     Packet alive;
     alive.type = PacketType::kAlive;
     alive.peer_token = packet->token;
