@@ -41,6 +41,7 @@ struct Connection {
     // control frames. All places while the connection is not up.
     uint32_t reserve = UINT32_MAX;
     Handshake handshake;
+    bool ripe = false;            // has been over for one round at least
     bool failed = false;          // out of the peer table; waits for its last completions
     Status status = Status::kOk;  // why it has failed, with the text for the log
     std::string why;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <utility>
 
 namespace tern {
 
@@ -87,9 +88,10 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
 
 unsigned Connector::progress() {
     unsigned handled = 0;
-    for (; handled < 64 && datagrams_waiting(); ++handled) {
+    if (datagrams_waiting()) {
         waiting_ = false;
         handle(packet_);
+        ++handled;
     }
     const uint64_t now = owner_.now();
     if (now >= deadline_) tick(now);
@@ -132,6 +134,8 @@ void Connector::handle(const Packet& packet) {
     Connection* connection = begin(packet.from, why);
     if (connection != nullptr)
         act(*connection, connection->handshake.receive(packet, owner_.now()));
+    else if (!std::exchange(told_, true))
+        owner_.refused(packet.from, why);
 }
 
 void Connector::act(Connection& connection, const Handshake::Actions& actions) {
@@ -243,8 +247,11 @@ void Connector::reap() {
     std::vector<Connection*> over;
     over.swap(over_);
     for (Connection* connection : over) {
-        if (!connection->sends.idle()) {
-            if (!connection->sends.covered()) owner_.post_marker(*connection);
+        // Destroyed only when what has come over it has been taken off the completion queue, with
+        // its buffers.
+        if (!std::exchange(connection->ripe, true) || !connection->sends.idle()) {
+            if (!connection->sends.idle() && !connection->sends.covered())
+                owner_.post_marker(*connection);
             over_.push_back(connection);
             continue;
         }

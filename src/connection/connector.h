@@ -37,6 +37,8 @@ class ConnectorOwner {
     virtual void post_marker(Connection& connection) = 0;
     // The connection is over and will be destroyed. kOk: nothing of the user's was lost.
     virtual void closed(Connection& connection, Status status, const std::string& why) = 0;
+    // A peer cannot be connected to; told once.
+    virtual void refused(const PeerAddress& peer, const std::string& why) = 0;
     // Monotonic, in nanoseconds.
     virtual uint64_t now() = 0;
 
@@ -66,7 +68,8 @@ class Connector {
     bool take_silent(void*& cookie);
     void forget_probe(void* cookie);
 
-    // Handles what has come, and what is due. Returns how many packets were handled.
+    // Handles one packet that has come, and what is due. Returns how many packets were handled.
+    // What has come over the connections must have been taken before.
     unsigned progress();
     // When progress() is needed even if nothing comes, in nanoseconds; UINT64_MAX if not.
     uint64_t deadline() const { return deadline_; }
@@ -154,6 +157,7 @@ class Connector {
     uint64_t deadline_ = UINT64_MAX;
     Packet packet_;  // taken, but not handled yet, if waiting_
     bool waiting_ = false;
+    bool told_ = false;  // of a refusal
     std::unordered_map<PeerAddress, Connection*, PeerAddressHash> peers_;
     std::vector<std::unique_ptr<Connection>> table_;
     std::vector<uint32_t> free_;

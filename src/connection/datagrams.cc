@@ -77,7 +77,13 @@ void Datagrams::send(const Packet& packet, const PortAddress& to, uint32_t to_qp
 }
 
 void Datagrams::send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num) {
-    const auto free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
+    auto free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
+    if (free_handle == handles_.end()) {
+        // Sends that are complete give their places back; what comes to light with them waits.
+        Packet packet_of_peer;
+        while (poll(packet_of_peer)) put_aside(packet_of_peer);
+        free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
+    }
     if (free_handle == handles_.end()) return;
     const auto slot = static_cast<uint32_t>(free_handle - handles_.begin());
     ibv_gid gid{};
@@ -125,6 +131,12 @@ bool Datagrams::receive(Packet& packet) {
     return true;
 }
 
+// That a connection is gone is said once; the rest is repeated.
+void Datagrams::put_aside(const Packet& packet) {
+    const size_t most = packet.type == PacketType::kGone ? 2 * kMostAside : kMostAside;
+    if (aside_.size() < most) aside_.push_back(packet);
+}
+
 bool Datagrams::arm() {
     const std::lock_guard lock(mutex_);
     take_events();
@@ -156,10 +168,8 @@ void Datagrams::answer() {
             alive.to = packet.from.interface;
             send_locked(alive, packet.from.port, packet.from.interface.qp_num);
         }
-        // Pings are answered; the rest is the other thread's. What does not fit is repeated by its
-        // sender.
-        if (packet.type != PacketType::kPing && aside_.size() < kMostAside)
-            aside_.push_back(packet);
+        // Pings are answered; the rest is the other thread's.
+        if (packet.type != PacketType::kPing) put_aside(packet);
     }
     const uint64_t one = 1;
     if (!aside_.empty()) (void)!write(aside_fd_, &one, sizeof(one));

@@ -64,6 +64,7 @@ class Datagrams {
     void take_events();
     void send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
     bool poll(Packet& packet);
+    void put_aside(const Packet& packet);
     bool post_receive(uint32_t slot);
     std::byte* receive_slot(uint32_t slot) { return memory_.data() + size_t{slot} * kReceiveSize; }
     std::byte* send_slot(uint32_t slot) {

@@ -119,7 +119,9 @@ Handshake::Actions Handshake::receive_disconnect(const Packet& packet) {
 
 Handshake::Actions Handshake::receive_gone(const Packet& packet) {
     Actions actions;
-    if (packet.token != peer_token_ || packet.peer_token != token_) return actions;
+    // A peer that could not connect may say so before it is known.
+    if (packet.peer_token != token_ || (packet.token != peer_token_ && peer_token_ != 0))
+        return actions;
     actions.lost = state_ != State::kClosing;
     close(actions);
     return actions;

@@ -47,6 +47,7 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
         why = std::string(what) + ": " + strerror(errno);
         return false;
     };
+    max_cqe_ = static_cast<uint32_t>(device.attributes.max_cqe);
     events_.reset(ibv_create_comp_channel(port_.context));
     if (!events_) return refuse("cannot create a completion channel");
     const int flags = fcntl(events_->fd, F_GETFL);
@@ -59,6 +60,7 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
     receives_ = ReceiveQueue::create(pd_, settings_.receive_queue,
                                      static_cast<uint32_t>(sizeof(Word)) + settings_.segment_size);
     if (!receives_) return refuse("cannot set up the shared receive queue");
+    if (!pool_.open()) return refuse("cannot register the send pool");
     auto datagrams = Datagrams::create(device, port_, why);
     if (!datagrams) return false;
 
@@ -83,7 +85,8 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
     if (!verbs::create_queue_pair(pd_, IBV_QPT_RC, cq_.get(), receives_->srq(), connector.queues,
                                   capacity))
         return refuse("cannot create a reliable queue pair");
-    max_inline_ = std::min(capacity.max_inline_data, kInlineLimit);
+    // Frames in blocks are padded.
+    max_inline_ = std::min(capacity.max_inline_data, kInlineLimit) & ~(Word::kUnit - 1);
     connector_.reset(new Connector(device, port_, connector, std::move(datagrams), cq_.get(),
                                    receives_->srq(), self_, *this));
     return true;
@@ -130,6 +133,13 @@ Status Engine::no_room(Channel& channel) {
 // signaled: nothing but another one would bring them back.
 Status Engine::no_buffer() {
     ++counters_.queue_stalls;
+    if (pool_.refused() && !told_pool_) {
+        told_pool_ = true;
+        owner_.warn(
+            "cannot register more memory for the send pool: raise the limit of locked memory "
+            "(ulimit -l) or lower "
+            "UCX_TERN_TX_BUFFERS");
+    }
     connector_->for_each([this](Connection& connection) {
         auto& channel = static_cast<Channel&>(connection);
         if (channel.up() && !channel.sends.covered()) (void)nop(channel, false);
@@ -209,11 +219,19 @@ std::unique_ptr<Connection> Engine::make_connection(uint32_t index, const PeerAd
 bool Engine::reserve_completions(uint32_t sends) {
     const uint64_t needed = uint64_t{settings_.receive_queue} + sends;
     if (static_cast<uint64_t>(cq_->cqe) >= needed) return true;
+    errno = ENOMEM;
+    if (needed > max_cqe_) return false;
     const int error =
-        ibv_resize_cq(cq_.get(), static_cast<int>(std::min<uint64_t>(needed * 2, INT32_MAX)));
+        ibv_resize_cq(cq_.get(), static_cast<int>(std::min<uint64_t>(needed * 2, max_cqe_)));
     if (error == 0) return true;
     errno = error;
     return false;
+}
+
+void Engine::refused(const PeerAddress& peer, const std::string& why) {
+    owner_.warn("a connection of " + peer.to_string() + " is refused: " + why +
+                "; fewer peers, or a smaller UCX_TERN_TX_QUEUE_LEN or UCX_TERN_RX_QUEUE_LEN, need "
+                "less of the device");
 }
 
 void Engine::established(Connection& connection) {

@@ -132,6 +132,7 @@ class Engine final : private ConnectorOwner {
     uint64_t registered_bytes() const;
 
   private:
+    static constexpr unsigned kWholeBlock = BlockWriter::kMaxBlock / Word::kUnit;  // frames
     static constexpr uint32_t kReserve = 8;         // send queue places for control frames
     static constexpr uint32_t kInlineLimit = 1024;  // what a frame on the stack may measure
     static constexpr unsigned kBurst =
@@ -157,6 +158,7 @@ class Engine final : private ConnectorOwner {
     void established(Connection& connection) override;
     void drain(Connection& connection) override;
     void post_marker(Connection& connection) override;
+    void refused(const PeerAddress& peer, const std::string& why) override;
     void closed(Connection& connection, Status status, const std::string& why) override;
     uint64_t now() override;
 
@@ -176,6 +178,8 @@ class Engine final : private ConnectorOwner {
     unsigned poll_cq(Sink& sink);
     template <class Sink>
     unsigned poll_seldom(Sink& sink);
+    template <class Sink>
+    void drain(Sink& sink);
     template <class Sink>
     void received(const ibv_wc& completion, Sink& sink);
     template <class Sink>
@@ -214,6 +218,9 @@ class Engine final : private ConnectorOwner {
     ibv_pd* pd_;
     PeerAddress self_;
     uint32_t max_inline_ = 0;
+    uint32_t max_cqe_ = 0;
+    bool told_pool_ = false;   // that the send pool cannot grow
+    bool told_block_ = false;  // that a block cannot be registered
     verbs::CompletionChannel events_;
     verbs::CompletionQueue cq_;
     std::unique_ptr<ReceiveQueue> receives_;

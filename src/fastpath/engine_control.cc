@@ -161,10 +161,12 @@ bool Engine::grant_block(Channel& channel) {
     channel.block =
         verbs::RegisteredMemory(pd_, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!channel.block) {
-        owner_.warn("cannot register " + std::to_string(size) + " bytes for a block (" +
-                    strerror(errno) + "): messages from " + channel.peer.to_string() +
-                    " stay on the slower path; raise the limit of locked memory (ulimit -l) or "
-                    "lower UCX_TERN_HOT_MAX");
+        if (!told_block_)
+            owner_.warn("cannot register " + std::to_string(size) + " bytes for a block (" +
+                        strerror(errno) + "): messages from " + channel.peer.to_string() +
+                        " stay on the slower path; raise the limit of locked memory (ulimit -l) or "
+                        "lower UCX_TERN_HOT_MAX");
+        told_block_ = true;
         return false;
     }
     const bool memory =

@@ -24,20 +24,27 @@ unsigned Engine::poll(Sink& sink) {
     return count;
 }
 
-// What need not be done at every poll: connections, and what is over.
+// Takes what is there already.
+template <class Sink>
+void Engine::drain(Sink& sink) {
+    for (unsigned most = static_cast<unsigned>(cq_->cqe) / kBurst; most != 0 && poll_cq(sink) != 0;
+         --most) {
+    }
+    for (size_t i = 0; i < polled_.size(); ++i)
+        (void)poll_block(*polled_[i].channel, sink, kWholeBlock);
+}
+
+// What need not be done at every poll: connections, and what is over. A packet, or time, may end a
+// connection whose last frames are here already: they come first, before each.
 template <class Sink>
 unsigned Engine::poll_seldom(Sink& sink) {
     idle_ = 0;
-    if (connector_->datagrams_waiting()) {
-        // A packet may end a connection whose last frames are here already: they come first.
-        for (unsigned most = static_cast<unsigned>(cq_->cqe) / kBurst;
-             most != 0 && poll_cq(sink) != 0; --most) {
-        }
-        for (size_t i = 0; i < polled_.size(); ++i)
-            (void)poll_block(*polled_[i].channel, sink,
-                             BlockWriter::kMaxBlock / BlockWriter::kOverhead);
-    }
-    const unsigned count = connector_->progress();
+    unsigned count = 0;
+    do {
+        drain(sink);
+        count += connector_->progress();
+    } while (connector_->datagrams_waiting() && count < kSeldom);
+    drain(sink);
     connector_->reap();
     void* user = nullptr;
     while (connector_->take_silent(user)) owner_.silent(user);
@@ -136,7 +143,7 @@ void Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t le
             sweep();
         sink.message(word.id(), frame + sizeof(Word), word.length());
         channel.rx.received_cold();
-        if (!channel.activity.hot) judge(channel);
+        if (!channel.activity.hot && channel.up()) judge(channel);
     } else {
         channel.rx.received_cold();
         if (!control(channel, word, frame + sizeof(Word))) [[unlikely]]
@@ -157,6 +164,8 @@ void Engine::sent(const ibv_wc& completion, Sink& sink) {
         if (!channel->sends.failing()) {
             channel->sends.complete(number - 1);
             settle(*channel, Status::kOk, sink);
+            // What the peer has said before it went is not lost with what it is told.
+            if (!channel->failed && channel->polled) (void)poll_block(*channel, sink, kWholeBlock);
             failed_send(*channel, completion);
         }
         channel->sends.fail(number);
@@ -164,8 +173,12 @@ void Engine::sent(const ibv_wc& completion, Sink& sink) {
         settle(*channel, channel->status == Status::kOk ? Status::kCanceled : channel->status,
                sink);
     }
-    if (channel->closing || channel->handshake.state() == Handshake::State::kDraining) [[unlikely]]
+    if (channel->closing || channel->handshake.state() == Handshake::State::kDraining)
+        [[unlikely]] {
+        // A control frame may have followed the work request that was to be the last.
+        if (!channel->sends.idle() && !channel->sends.covered()) (void)nop(*channel, false);
         connector_->finish_if_idle(*channel);
+    }
 }
 
 // Gives back buffers and tells users of what is complete.

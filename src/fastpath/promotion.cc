@@ -20,6 +20,7 @@ Promotion::Verdict Promotion::judge(const Peer& peer, Peer*& victim) {
 
 void Promotion::demoted(Peer& peer) {
     peer.hot = false;
+    peer.messages = 0;  // it begins anew
     std::erase(hot_, &peer);
 }
 

@@ -12,7 +12,11 @@ bool SendPool::grow() {
     const size_t stride = (size_t{buffer_size_} + 63) & ~size_t{63};
     Chunk chunk{verbs::RegisteredMemory(pd_, stride * count, IBV_ACCESS_LOCAL_WRITE),
                 std::vector<Buffer>(count)};
-    if (!chunk.memory) return false;
+    if (!chunk.memory) {
+        most_ = count_;
+        refused_ = true;
+        return false;
+    }
     for (uint32_t i = 0; i < count; ++i) {
         chunk.buffers[i].data = chunk.memory.data() + stride * i;
         chunk.buffers[i].lkey = chunk.memory.lkey();

@@ -22,6 +22,8 @@ class SendPool {
     SendPool(ibv_pd* pd, uint32_t buffer_size, uint32_t most)
         : pd_(pd), buffer_size_(buffer_size), most_(most) {}
 
+    // Registers the first buffers. False if that fails; errno says why.
+    bool open() { return grow(); }
     // Null if all are in use.
     Buffer* take() {
         if (free_ == nullptr && !grow()) return nullptr;
@@ -35,6 +37,8 @@ class SendPool {
     }
 
     bool available() const { return free_ != nullptr || count_ < most_; }
+    // Memory could not be had: the pool stays as large as it is.
+    bool refused() const { return refused_; }
     size_t registered_bytes() const { return registered_; }
 
   private:
@@ -52,6 +56,7 @@ class SendPool {
     uint32_t most_;
     uint32_t count_ = 0;
     size_t registered_ = 0;
+    bool refused_ = false;
     Buffer* free_ = nullptr;
     std::vector<Chunk> chunks_;
 };

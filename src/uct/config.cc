@@ -38,6 +38,7 @@ bool check(std::initializer_list<Range> ranges, std::string& why) {
 }
 
 uint64_t nanoseconds(double seconds) {
+    if (!(seconds < 1e9)) return UINT64_MAX;
     return static_cast<uint64_t>(seconds * 1e9);
 }
 
@@ -58,7 +59,7 @@ ucs_config_field_t config_table[] = {
                send_queue, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("TX_BUFFERS", "1024",
                "Most buffers of the send pool, which all connections of an interface share. It "
-               "starts empty.",
+               "grows as it is used.",
                send_buffers, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("TX_MIN_INLINE", "128",
                "Bytes that a work request carries inline, at least; what a device gives beyond "

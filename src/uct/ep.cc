@@ -37,6 +37,17 @@ UCS_CLASS_DEFINE_DELETE_FUNC(TernEp, uct_ep_t);
 
 namespace tern {
 
+// False: the device refuses, and the endpoint has failed.
+static bool attach(TernEp& ep) {
+    if (ep.channel != nullptr) return true;
+    std::string why;
+    ep.channel = iface_of(&ep.super.super).engine->attach(ep.peer, &ep, why);
+    if (ep.channel != nullptr) return true;
+    ucs_error("tern: cannot connect to %s: %s", ep.peer.to_string().c_str(), why.c_str());
+    ep.failed = UCS_ERR_IO_ERROR;
+    return false;
+}
+
 Channel* find_channel(TernEp& ep, ucs_status_t& status) {
     if (ep.failed != UCS_OK) {
         status = ep.failed;
@@ -44,14 +55,9 @@ Channel* find_channel(TernEp& ep, ucs_status_t& status) {
     }
     status = UCS_ERR_NO_RESOURCE;
     if (!ucs_arbiter_group_is_empty(&ep.pending)) return nullptr;
-    if (ep.channel == nullptr) {
-        std::string why;
-        ep.channel = iface_of(&ep.super.super).engine->attach(ep.peer, &ep, why);
-        if (ep.channel == nullptr) {
-            ucs_error("tern: cannot connect to %s: %s", ep.peer.to_string().c_str(), why.c_str());
-            status = UCS_ERR_IO_ERROR;
-            return nullptr;
-        }
+    if (!attach(ep)) {
+        status = ep.failed;
+        return nullptr;
     }
     ep.ready = ep.channel;
     return ep.ready;
@@ -80,11 +86,7 @@ static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t*
     TernEp& ep = *ucs_container_of(group, TernEp, pending);
     uct_pending_req_t* request = ucs_container_of(element, uct_pending_req_t, priv);
     // While it is this endpoint's turn its requests, and nothing else, may send.
-    if (ep.failed == UCS_OK && ep.channel == nullptr) {
-        std::string why;
-        ep.channel = iface_of(&ep.super.super).engine->attach(ep.peer, &ep, why);
-        if (ep.channel == nullptr) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
-    }
+    if (ep.failed == UCS_OK) (void)attach(ep);
     ep.ready = ep.channel;
     const ucs_status_t status = request->func(request);
     ep.ready = nullptr;
@@ -119,9 +121,9 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
 ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {
     TernEp& ep = ep_of(uct_ep);
     Engine& engine = *iface_of(uct_ep).engine;
-    if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) {
-        if (ep.failed == UCS_OK) return UCS_ERR_NO_RESOURCE;
-    }
+    // To cancel is all that is left to do at a failed one, and it is done.
+    if (ep.failed != UCS_OK) return (flags & UCT_FLUSH_FLAG_CANCEL) != 0 ? UCS_OK : ep.failed;
+    if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) return UCS_ERR_NO_RESOURCE;
     if (ep.channel == nullptr) return UCS_OK;
     const Status status = engine.flush(*ep.channel, completion);
     if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)

@@ -42,6 +42,7 @@ class Rogue final : private ConnectorOwner {
     void established(Connection&) override { up_ = true; }
     void drain(Connection&) override {}
     void post_marker(Connection& connection) override;
+    void refused(const PeerAddress&, const std::string&) override {}
     void closed(Connection&, Status, const std::string&) override { over_ = true; }
     uint64_t now() override;
     void post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t to, uint32_t rkey);
