@@ -8,3 +8,14 @@ if [ ! -e "$tern_library" ]; then
     echo "1..0 # SKIP built without UCX"
     exit 0
 fi
+
+# Sets the options of `softhca run` for the commands that follow, which get the transport too.
+use_tern() {
+    use_hca "$@"
+    hca+=("$(dirname "$SOFTHCA")/tern-run" --)
+}
+
+# The sum of a counter over all interfaces that have written to file $1.
+counter() { # file name
+    grep -o "\"$2\":[0-9]*" "$1" | awk -F: '{ sum += $2 } END { print sum + 0 }'
+}
