@@ -3,10 +3,10 @@
 # shellcheck source-path=SCRIPTDIR
 #
 # Installs what is missing, builds with warnings as errors and runs every test; builds once more with the
-# address and undefined-behaviour sanitizers and runs the unit and conformance tests. The last line is
-# "N passed, N failed, N skipped".
+# address and undefined-behaviour sanitizers and runs the tests that need no other programs, and once with the thread
+# sanitizer for the transport. The last line is "N passed, N failed, N skipped".
 #
-#   CHECK_SANITIZERS=no   leaves the second part out
+#   CHECK_SANITIZERS=no   leaves out all but the first part
 . "$(dirname "$0")/common.sh"
 
 passed=0
@@ -46,16 +46,27 @@ run_tests() {
     say "testing in $folder"
     find "$folder/test" -name '*.trs' -delete
     # First the test programs, all processors at work; then the tests, one after the other.
-    make -C "$folder" -s -j"$(nproc)" check TESTS= && make -C "$folder" -s check "$@" || status=$?
+    make -C "$folder/test" -s -j"$(nproc)" check "$@" TESTS= && make -C "$folder/test" -s check "$@" || status=$?
     count "$folder"
     # make failed, and not because of a test.
     [ $status = 0 ] || [ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
+}
+
+# sanitize FOLDER SANITIZERS test...: builds what GoogleTest programs need, and runs those.
+sanitize() {
+    local folder=$1 sanitizers=$2
+    shift 2
+    say "building in $folder"
+    set_up "$folder" --enable-werror --enable-sanitizers="$sanitizers" CXXFLAGS='-g -O1'
+    make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la softhca/libsofthca.la tools/softhca tools/tern-run
+    run_tests "$folder" "$@"
 }
 
 install_packages
 build build/check --enable-werror
 run_tests build/check
 if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
-    build build/check-sanitize --enable-werror --enable-sanitizers CXXFLAGS='-g -O1'
-    run_tests build/check-sanitize "TESTS=unit.sh conformance_inline.sh conformance_thread.sh"
+    sanitize build/check-sanitize address \
+        TESTS='unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh conformance_thread.sh'
+    sanitize build/check-threads thread check_PROGRAMS='tern-engine tern-uct' TESTS='tern_engine.sh uct.sh'
 fi

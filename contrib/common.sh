@@ -41,14 +41,20 @@ install_packages() {
     apt-get install -q -y --no-install-recommends "${missing[@]}"
 }
 
-# build FOLDER [configure option...]: configures and builds out of the source tree.
-build() {
+# set_up FOLDER [configure option...]: configures out of the source tree.
+set_up() {
     local folder=$1
     shift
-    say "building in $folder"
     [ ! -e Makefile ] || die "the source tree itself is configured; run make distclean first"
     mkdir -p m4 "$folder"
     contrib/fetch-ucx-headers.sh
     [ configure -nt configure.ac ] || autoreconf -i
-    (cd "$folder" && "$source_dir/configure" --quiet "$@" && make -s -j"$(nproc)")
+    (cd "$folder" && "$source_dir/configure" --quiet "$@")
+}
+
+# build FOLDER [configure option...]: configures and builds.
+build() {
+    say "building in $1"
+    set_up "$@"
+    make -C "$1" -s -j"$(nproc)"
 }

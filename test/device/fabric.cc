@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "fabric.h"
 
+#include <fcntl.h>
+#include <spawn.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <vector>
 
 namespace conformance::softhca {
 namespace {
@@ -47,17 +52,39 @@ void FabricTest::alone(const std::function<void()>& body) {
 std::string command(const std::string& arguments) {
     const char* program = std::getenv("SOFTHCA");
     if (!program) fail("SOFTHCA does not name the softhca command");
-    // The command itself needs no device.
-    const std::string line = std::string("unset LD_PRELOAD; exec '") + program + "' " + arguments;
-    FILE* pipe = popen((line + " 2>&1").c_str(), "re");
-    if (!pipe) fail_errno("popen");
+    std::string line = std::string("'") + program + "' " + arguments;
+    // Neither the shell nor the command needs a device, and a shell does not survive a sanitizer's
+    // run-time library.
+    const std::array<char*, 4> argv{const_cast<char*>("sh"), const_cast<char*>("-c"), line.data(),
+                                    nullptr};
+    std::vector<char*> environment;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+        if (!std::string_view(*variable).starts_with("LD_PRELOAD="))
+            environment.push_back(*variable);
+    }
+    environment.push_back(nullptr);
+
+    std::array<int, 2> ends;
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno("pipe");
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+    pid_t pid = 0;
+    const int error =
+        posix_spawn(&pid, "/bin/sh", &actions, nullptr, argv.data(), environment.data());
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (error != 0) fail(std::string(program) + ": " + std::strerror(error));
     std::string output;
     std::array<char, 4096> some;
-    while (const std::size_t n = std::fread(some.data(), 1, some.size(), pipe)) {
-        output.append(some.data(), n);
+    for (ssize_t n; (n = read(ends[0], some.data(), some.size())) > 0;) {
+        output.append(some.data(), static_cast<std::size_t>(n));
     }
-    const int status = pclose(pipe);
-    if (status != 0) fail("softhca " + arguments + ": " + output);
+    close(ends[0]);
+    int status = 0;
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        fail("softhca " + arguments + ": " + output);
     return output;
 }
 
