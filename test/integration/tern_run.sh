@@ -10,6 +10,13 @@ require ucx_info
 tern_run=$(dirname "$SOFTHCA")/tern-run
 unset LD_PRELOAD UCX_TLS UCX_PLUGIN_PATH SOFTHCA_PROFILE MPIR_CVAR_NOLOCAL "${!OMPI_MCA_@}"
 
+# How UCX is told of the transport, and what a user may have there already.
+if ucx_info -v | grep -Eq 'ersion:* 1\.(1.|2[01])\.'; then
+    load=LD_PRELOAD way=$tern_library
+else
+    load=UCX_PLUGIN_PATH way=${tern_library%/*}
+fi
+
 # sets NAME PATTERN variable tern-run-option... [NAME=value...]: what a command sees of one variable.
 sets() {
     local name=$1 pattern=$2 variable=$3
@@ -19,7 +26,7 @@ sets() {
 }
 
 environment_tests() {
-    sets 'the transport is preloaded' "$tern_library" LD_PRELOAD "$tern_run"
+    sets 'the transport is loaded' "$way" $load "$tern_run"
     sets 'UCX_TLS' tern,self UCX_TLS "$tern_run"
     sets 'Open MPI takes UCX' ucx OMPI_MCA_pml "$tern_run"
     sets 'Open MPI takes UCX for one-sided' ucx OMPI_MCA_osc "$tern_run"
@@ -27,20 +34,20 @@ environment_tests() {
     sets 'Open MPI takes any device' any OMPI_MCA_opal_common_ucx_devices "$tern_run"
     sets 'MPICH keeps its shared memory' unset MPIR_CVAR_NOLOCAL "$tern_run"
     sets 'no software HCA unasked' unset SOFTHCA_PROFILE "$tern_run"
-    sets 'LD_PRELOAD is kept' "$tern_library:libm\.so\.6" LD_PRELOAD env LD_PRELOAD=libm.so.6 "$tern_run"
+    sets 'what is loaded already is kept' "$way:/lib/libm\.so\.6" $load env $load=/lib/libm.so.6 "$tern_run"
     sets 'UCX_TLS of the user stays' tern,sm,self UCX_TLS env UCX_TLS=tern,sm,self "$tern_run"
     sets 'settings of Open MPI stay' ob1 OMPI_MCA_pml env OMPI_MCA_pml=ob1 "$tern_run"
-    sets 'within itself it preloads once' "$tern_library" LD_PRELOAD "$tern_run" "$tern_run"
+    sets 'within itself it loads once' "$way" $load "$tern_run" "$tern_run"
     check_match '-v says what is set' '^UCX_TLS=tern,self$' "$tern_run" -v true
     check_match '-v says what stays' '^OMPI_MCA_osc=rdma$' env OMPI_MCA_osc=rdma "$tern_run" -v true
 }
 
 soft_hca_tests() {
-    local both="[^:]*/libuct_tern\.so\.0:[^:]*/libsofthca\.so"
+    local both='[^:]*/libsofthca\.so'
+    [ $load != LD_PRELOAD ] || both="$way:$both"
     sets 'the software HCA is preloaded too' "$both" LD_PRELOAD "$tern_run" --soft-hca
     sets 'both once, within itself' "$both" LD_PRELOAD "$tern_run" --soft-hca "$tern_run" --soft-hca
-    sets 'both once, within softhca run' "[^:]*/libuct_tern\.so\.0:[^:]*/libsofthca\.so" LD_PRELOAD \
-        "$SOFTHCA" run -- "$tern_run" --soft-hca
+    sets 'both once, within softhca run' "$both" LD_PRELOAD "$SOFTHCA" run -- "$tern_run" --soft-hca
     sets 'both once, around softhca run' "$both" LD_PRELOAD "$tern_run" --soft-hca "$SOFTHCA" run --
     sets 'a profile' hdr200 SOFTHCA_PROFILE "$tern_run" --soft-hca hdr200
     sets 'a profile with =' infini SOFTHCA_PROFILE "$tern_run" --soft-hca=infini
