@@ -4,6 +4,8 @@
 # Stock UCX on the software HCA: its RC and UD transports over verbs, and a peer that is killed.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=killed.sh
+. "$(dirname "$0")/killed.sh"
 require ucx_info ucx_perftest
 export UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
 
@@ -31,41 +33,6 @@ every_test() { # label
     perf "$1" tag_sync_lat -s 1024
     perf "$1" tag_lat -s 1024 -U
     perf "$1" tag_lat -s 100,3000,7 -D iov,iov
-}
-
-# killed NAME victim test: kills the server or the client in the middle of a test that would not end by
-# itself; the survivor's endpoint must fail within the limit. (It need not exit: ucx_perftest's own
-# connection may wait for ever for a peer that has gone.)
-killed() {
-    local name=$1 victim=$2 test=$3 server_pid client_pid victim_pid survivor status=1 tick
-    new_port
-    start "$tmp/server" "${hca[@]}" ucx_perftest -p "$port" -e
-    server_pid=$pid
-    wait_for_server "$server_pid"
-    start "$tmp/client" "${hca[@]}" ucx_perftest -p "$port" -e -t "$test" -s 4096 -n 2000000000 127.0.0.1
-    client_pid=$pid
-    disown "$server_pid" "$client_pid" # or bash tells of their end
-    for tick in {1..300}; do # a first report of progress: the test is under way
-        grep -q '^\[thread' "$tmp/client" && break
-        kill -0 "$client_pid" 2>/dev/null || break
-        sleep 0.1
-    done
-    if [ "$victim" = server ]; then
-        victim_pid=$server_pid survivor=client
-    else
-        victim_pid=$client_pid survivor=server
-    fi
-    kill -KILL -- "-$victim_pid" 2>/dev/null
-    for ((tick = 0; tick < limit * 10; tick++)); do
-        if grep -q 'error handler called' "$tmp/$survivor"; then
-            status=0
-            break
-        fi
-        sleep 0.1
-    done
-    kill -KILL -- "-$server_pid" "-$client_pid" 2>/dev/null
-    pids=()
-    result $status "$name" "$tmp/server" "$tmp/client"
 }
 
 for transport in rc_verbs ud_verbs; do

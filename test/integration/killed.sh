@@ -1,0 +1,39 @@
+# shellcheck shell=bash disable=SC2154,SC2034
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# A peer of ucx_perftest is killed. Sourced after lib.sh; `hca` says what the commands run on.
+
+# killed NAME victim test: kills the server or the client in the middle of a test that would not end by
+# itself; the survivor's endpoint must fail within the limit. (It need not exit: ucx_perftest's own
+# connection may wait for ever for a peer that has gone.)
+killed() {
+    local name=$1 victim=$2 test=$3 server_pid client_pid victim_pid survivor status=1 tick
+    new_port
+    start "$tmp/server" "${hca[@]}" ucx_perftest -p "$port" -e
+    server_pid=$pid
+    wait_for_server "$server_pid"
+    start "$tmp/client" "${hca[@]}" ucx_perftest -p "$port" -e -t "$test" -s 4096 -n 2000000000 127.0.0.1
+    client_pid=$pid
+    disown "$server_pid" "$client_pid" # or bash tells of their end
+    for tick in {1..300}; do # a first report of progress: the test is under way
+        grep -q '^\[thread' "$tmp/client" && break
+        kill -0 "$client_pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    if [ "$victim" = server ]; then
+        victim_pid=$server_pid survivor=client
+    else
+        victim_pid=$client_pid survivor=server
+    fi
+    kill -KILL -- "-$victim_pid" 2>/dev/null
+    for ((tick = 0; tick < limit * 10; tick++)); do
+        if grep -q 'error handler called' "$tmp/$survivor"; then
+            status=0
+            break
+        fi
+        sleep 0.1
+    done
+    kill -KILL -- "-$server_pid" "-$client_pid" 2>/dev/null
+    pids=()
+    result $status "$name" "$tmp/server" "$tmp/client"
+}

@@ -1,0 +1,86 @@
+# shellcheck shell=bash disable=SC2154,SC2034
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What tern_openmpi.sh and tern_mpich.sh share: an MPI over the transport on the software HCA. Sourced after lib.sh.
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+# shellcheck source-path=SCRIPTDIR source=mpi.sh
+. "$(dirname "$0")/mpi.sh"
+export UCX_TLS=tern,self
+
+# What is said of a peer that does not answer.
+lost='\[.*:[0-9]+:[0-9]+\].*tern|told:'
+
+# Both paths have carried messages, and blocks have been granted and taken back.
+counters() { # label ranks
+    local file=$tmp/counters status=0 name
+    rm -f "$file"
+    UCX_TERN_COUNTERS=$file verify "$1" "$2" point floods order barrier
+    for name in sent_hot sent_cold short bcopy promotions; do
+        [ "$(counter "$file" $name)" -gt 0 ] || { status=1; echo "$name is 0" >>"$file"; }
+    done
+    # What one has sent another has received.
+    for name in hot cold; do
+        [ "$(counter "$file" sent_$name)" = "$(counter "$file" received_$name)" ] ||
+            { status=1; echo "sent_$name is not received_$name" >>"$file"; }
+    done
+    result $status "$1: $2 ranks, counters" "$file"
+}
+
+every_verify() {
+    local ranks
+    use_tern
+    UCX_TLS=tern verify 'tern alone' 2
+    for ranks in 2 4 8; do
+        verify 'tern,self' $ranks
+    done
+    verify threads 2 --threads
+    verify threads 4 --threads threads
+    lanes inline tern 'tern|self'
+    counters inline 4
+}
+
+# Sections in which the transport has most to decide.
+sections=(point-to-point wildcards order floods outstanding)
+
+every_setting() {
+    use_tern
+    UCX_TERN_POLL=memory verify 'POLL=memory' 2
+    UCX_TERN_POLL=cq verify 'POLL=cq' 4
+    UCX_TERN_HOT_AFTER=1 UCX_TERN_BLOCK_MIN=4k UCX_TERN_BLOCK_MAX=4k verify 'smallest blocks, at once' 4 "${sections[@]}"
+    UCX_TERN_HOT_MAX=1 UCX_TERN_HOT_AFTER=2 verify 'one hot peer' 4 "${sections[@]}"
+    UCX_TERN_HOT_MAX=0 verify 'no hot peer' 4 "${sections[@]}"
+    UCX_TERN_TX_QUEUE_LEN=32 UCX_TERN_RX_QUEUE_LEN=32 UCX_TERN_TX_BUFFERS=8 verify 'short queues' 4 "${sections[@]}"
+    UCX_TERN_SEG_SIZE=1k verify 'small segments' 2 "${sections[@]}"
+    UCX_TERN_SEG_SIZE=16k verify 'large segments' 2 "${sections[@]}"
+    UCX_TLS=tern,self,sm verify 'beside shared memory' 4 "${sections[@]}"
+    two_devices
+
+    use_tern --executor thread
+    verify 'executor thread' 2
+    use_tern --link-layer ethernet
+    verify 'ethernet' 2 "${sections[@]}"
+    UCX_TERN_GID_INDEX=1 verify 'ethernet, GID 1' 2 "${sections[@]}"
+    use_tern --faults out-of-order
+    verify 'placed out of order' 2 "${sections[@]}"
+    use_tern --faults segment=100:1us
+    verify 'placed in pieces' 2 "${sections[@]}"
+    use_tern --profile graphene
+    verify 'modelled network' 2 "${sections[@]}"
+    use_tern
+}
+
+# Messages are spread over both.
+two_devices() {
+    local file=$tmp/counters device status=0
+    use_tern --devices 2
+    rm -f "$file"
+    UCX_MAX_EAGER_LANES=2 UCX_MAX_RNDV_LANES=2 UCX_NET_DEVICES=softhca0:1,softhca1:1 UCX_TERN_COUNTERS=$file \
+        verify 'two devices' 2 "${sections[@]}"
+    for device in softhca0:1 softhca1:1; do
+        grep "\"$device\"" "$file" >"$tmp/one"
+        [ "$(($(counter "$tmp/one" sent_hot) + $(counter "$tmp/one" sent_cold)))" -gt 1000 ] || status=1
+    done
+    result $status 'two devices: both carry messages' "$file"
+    use_tern
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Stock MPICH over the transport on the software HCA.
+mpi=mpich
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=tern_mpi.sh
+. "$(dirname "$0")/tern_mpi.sh"
+
+compile
+every_verify
+killed 'mpirun ends the job' 100 'Killed \(signal 9\)' 1
+finish
