@@ -94,7 +94,8 @@ unsigned Connector::progress() {
         ++handled;
     }
     const uint64_t now = owner_.now();
-    if (now >= deadline_) tick(now);
+    // What has come may be the answer that is waited for.
+    if (now >= deadline_ && !datagrams_waiting()) tick(now);
     return handled;
 }
 
@@ -302,6 +303,7 @@ void Connector::forget_probe(void* cookie) {
 
 void Connector::tick_probes(uint64_t now) {
     for (Probe& probe : probes_) {
+        if (now > probe.next) probe.limit += now - probe.next;  // as with connections
         if (now >= probe.limit) {
             silent_.push_back(probe.cookie);
             continue;

@@ -159,6 +159,8 @@ Handshake::Actions Handshake::abandon() {
 Handshake::Actions Handshake::tick(uint64_t now) {
     Actions actions;
     if (now < deadline()) return actions;
+    // Time in which this side was away, and asked nobody, is not the peer's.
+    if (now > retry_at_) limit_at_ = later(limit_at_, now - retry_at_);
     if (now >= limit_at_) {
         const bool disconnecting = state_ == State::kClosing;
         actions = abandon();

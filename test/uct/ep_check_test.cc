@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Asking whether a peer lives.
+#include <thread>
+
 #include "message.h"
 
 namespace uct_test {
@@ -92,6 +94,19 @@ TEST_F(EpCheckTest, PeerNeverTalkedTo) {
     EXPECT_EQ(objects("queue_pairs"), queue_pairs);
     other.close();
     dies_of_it(self, ep);
+}
+
+// The answer came while the asker was away.
+TEST_F(EpCheckTest, AskedAndLookedAwayFor) {
+    Entity self(impatient()), other;
+    const Endpoint ep = self.connect(other);
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_STATUS(UCS_OK, check_it(ep));
+        linger({&self}, milliseconds(20));
+        std::this_thread::sleep_for(milliseconds(600));
+    }
+    linger({&self}, milliseconds(100));
+    EXPECT_TRUE(self.failures().empty());
 }
 
 TEST_F(EpCheckTest, KilledPeerNeverTalkedTo) {

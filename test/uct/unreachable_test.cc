@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Connecting where nobody is, or where packets get lost.
 #include <deque>
+#include <thread>
 
 #include "../device/fabric.h"
 #include "traffic.h"
@@ -102,6 +103,22 @@ TEST_F(UnreachableTest, PeerThatComputesIsWaitedFor) {
     ASSERT_TRUE(a.failures().empty()) << Status{a.failures()[0].status};
     ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 0, pattern(0, 8)); }));
     EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
+}
+
+// Who was away could not ask: that time is not the peer's.
+TEST_F(UnreachableTest, TimeAwayDoesNotCount) {
+    Entity a(impatient()), b;
+    std::size_t received = 0;
+    b.handle(0, [&](Bytes) { ++received; });
+    const Endpoint ep = a.connect(b);
+    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    for (int i = 0; i < 2; ++i) {
+        a.progress();
+        std::this_thread::sleep_for(milliseconds(600));
+    }
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 0, pattern(0, 8)); }));
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
+    EXPECT_TRUE(a.failures().empty());
 }
 
 TEST_F(UnreachableTest, GaveUpWhileTheUserWaitsForAFlush) {
