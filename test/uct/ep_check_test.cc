@@ -102,7 +102,7 @@ TEST_F(EpCheckTest, AskedAndLookedAwayFor) {
     const Endpoint ep = self.connect(other);
     for (int i = 0; i < 2; ++i) {
         EXPECT_STATUS(UCS_OK, check_it(ep));
-        linger({&self}, milliseconds(20));
+        linger({&self}, milliseconds(150));
         std::this_thread::sleep_for(milliseconds(600));
     }
     linger({&self}, milliseconds(100));

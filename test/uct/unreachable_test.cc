@@ -113,7 +113,7 @@ TEST_F(UnreachableTest, TimeAwayDoesNotCount) {
     const Endpoint ep = a.connect(b);
     ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
     for (int i = 0; i < 2; ++i) {
-        a.progress();
+        linger({&a}, milliseconds(150));
         std::this_thread::sleep_for(milliseconds(600));
     }
     ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 0, pattern(0, 8)); }));
