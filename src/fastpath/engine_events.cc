@@ -14,10 +14,8 @@
 
 namespace tern {
 
-// One descriptor for both queues' events and for the handshake's retransmissions. From the first
-// call on, blocks are granted with notification: a block cannot wake anybody.
+// One descriptor for both queues' events and for the handshake's retransmissions.
 int Engine::event_fd(std::string& why) {
-    sleeper_ = true;
     if (epoll_fd_ >= 0) return epoll_fd_;
     const int epoll = epoll_create1(EPOLL_CLOEXEC);
     const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -39,7 +37,9 @@ int Engine::event_fd(std::string& why) {
 }
 
 Status Engine::arm() {
-    sleeper_ = true;
+    // UCP arms interfaces that it does not use yet, and never again unless its user wants to sleep.
+    // Who does sleep gets no more blocks without notification: a block cannot wake anybody.
+    if (counters_.received_cold + counters_.received_hot != 0) sleeper_ = true;
     // Blocks that are polled in memory are asked back first: their senders' releases come by the
     // queue.
     if (!polled_.empty()) {

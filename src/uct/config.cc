@@ -51,7 +51,7 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("", "ALLOC=huge,thp,mmap,heap", nullptr, super,
                UCS_CONFIG_TYPE_TABLE(uct_iface_config_table)),
 
-    TERN_FIELD("SEG_SIZE", "8k",
+    TERN_FIELD("SEG_SIZE", "8256",
                "Largest active message, and size of a buffer of the shared receive queue and of "
                "the send pool.",
                segment_size, UCS_CONFIG_TYPE_MEMUNITS),
