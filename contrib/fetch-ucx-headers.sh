@@ -15,14 +15,13 @@ die() {
 }
 
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
-folder=${1:-$source_dir/build/ucx-headers}
+folder=$(realpath -m "${1:-$source_dir/build/ucx-headers}")
 by_hand="get the source of your UCX version by hand and give configure --with-ucx-src=FOLDER"
 
 # shellcheck disable=SC2016 # for dpkg-query
-version=$(dpkg-query -W -f='${source:Version}' libucx0 2>/dev/null) ||
+installed=$(dpkg-query -W -f='${source:Package} ${source:Version}\n' libucx0 2>/dev/null) ||
     die "UCX is not installed from a Debian package; $by_hand"
-# shellcheck disable=SC2016
-package=$(dpkg-query -W -f='${source:Package}' libucx0)
+read -r package version <<<"$installed" # of one architecture, if there are several
 stamp=$folder/.version
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$version" ]; then
     exit 0
@@ -42,7 +41,8 @@ for list in /etc/apt/sources.list.d/*.sources; do
 done
 
 apt=(apt-get -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$tmp/sources"
-    -o Dir::State::lists="$tmp/lists" -o Dir::Cache="$tmp/cache" -o APT::Sandbox::User="$(id -un)")
+    -o Dir::State::lists="$tmp/lists" -o Dir::Cache="$tmp/cache" -o APT::Sandbox::User="$(id -un)"
+    -o Acquire::Retries=3)
 cd "$tmp/source"
 # A mirror without sources does not matter, as long as another has this package.
 if ! { "${apt[@]}" update || true; "${apt[@]}" --only-source source "$package=$version"; } >"$tmp/log" 2>&1; then
