@@ -142,7 +142,7 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
     ibv_sge pieces[kPieces];
     int count = 0;
     const auto front = static_cast<uint32_t>(sizeof(Word) + header.size());
-    memcpy(buffer->data + sizeof(Word), header.data(), header.size());
+    if (!header.empty()) memcpy(buffer->data + sizeof(Word), header.data(), header.size());
     pieces[count++] = {.addr = address_of(buffer->data), .length = front, .lkey = buffer->lkey};
     for (const ibv_sge& piece : user)
         if (piece.length != 0) pieces[count++] = piece;

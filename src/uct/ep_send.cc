@@ -34,7 +34,7 @@ ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* p
         return status;
     return to_ucs(engine.am_short(*channel, id, sizeof(header) + length, [&](std::byte* to) {
         memcpy(to, &header, sizeof(header));
-        memcpy(to + sizeof(header), payload, length);
+        if (length != 0) memcpy(to + sizeof(header), payload, length);
     }));
 }
 

@@ -2,6 +2,7 @@
 // Single operations: active messages of each kind, completions, requests that wait.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@ const char* name(Kind kind);
 inline constexpr std::size_t kLongest = 64 * 1024;
 Bytes pattern(uint64_t seed, std::size_t length);
 inline bool same(Bytes one, Bytes other) {
-    return one.size() == other.size() && std::memcmp(one.data(), other.data(), one.size()) == 0;
+    return std::ranges::equal(one, other);
 }
 
 // One or more operations, counted until they are complete.
