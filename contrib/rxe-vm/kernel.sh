@@ -70,6 +70,7 @@ key=$(cat "$0" "$busybox" 2>/dev/null | cksum)
 folder=$cache/${wanted#*=}-${key%% *}
 if [ ! -e "$folder/initramfs.cpio" ]; then
     need "$busybox" busybox-static
+    ! ldd "$busybox" >/dev/null 2>&1 || die "$busybox needs libraries: install busybox-static in its place"
     need /sbin/modprobe kmod
     need "$(command -v xz || echo xz)" xz-utils
     work=$(mktemp -d "$cache/work.XXXXXX")
