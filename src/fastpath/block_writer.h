@@ -13,7 +13,8 @@ namespace tern {
 //
 //     | zero word | payload, padded to 8 | tail word |
 //
-// whose zero word lies where the next frame's tail will land. All offsets are from the block's low
+// whose zero word lies where the next frame's tail will land; a wrap there sends the reader back to
+// the high end. All offsets are from the block's low
 // end.
 //
 // Credits are cumulative counts of freed units modulo 2^16, so a repeated or late one does no harm.
@@ -29,8 +30,12 @@ class BlockWriter {
         bool fits = false;
         bool wrap = false;
         uint32_t wrap_at = 0;
+        bool ends = false;      // a wrap takes the place of the zero word
         uint32_t at = 0;        // of the zero word; the write is padded payload + kOverhead long
         uint32_t consumed = 0;  // bytes of credit
+
+        // What to write at `at`.
+        Word below() const { return ends ? Word(FrameKind::kWrap, 0, 0, 0, 0) : Word(); }
     };
 
     // Starts on a new, empty block. `size` is a multiple of 8, kMinBlock .. kMaxBlock.
@@ -64,12 +69,19 @@ class BlockWriter {
         }
         // The zero word must fall on free space as well.
         plan.fits = used + plan.consumed + Word::kUnit <= size_;
+        // Where another frame of this length would not fit below, this one wraps in passing: sizes
+        // that repeat never pay for a write of its own.
+        const uint32_t rest = plan.at + Word::kUnit;
+        if (plan.at < body && used + plan.consumed + rest <= size_) {
+            plan.ends = true;
+            plan.consumed += rest;
+        }
         return plan;
     }
 
     // The frame of `plan` has been posted.
     void commit(const Plan& plan) {
-        tail_ = plan.at;
+        tail_ = plan.ends ? size_ - Word::kUnit : plan.at;
         written_ += plan.consumed;
     }
 

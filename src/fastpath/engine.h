@@ -231,9 +231,11 @@ class Engine final : private ConnectorOwner {
     std::vector<Polled> polled_;   // blocks in memory that are polled
     std::vector<Channel*> owing_;  // channels with control frames to send
     std::vector<ibv_wc> stashed_;  // taken from the completion queue by arm()
-    unsigned busy_ = 0;
-    unsigned idle_ = 0;
-    bool sleeper_ = false;  // uses events: blocks are granted with notification from then on
+    unsigned busy_ = 0;            // polls that found something in a block
+    unsigned skipped_ = 0;         // polls that might have looked into the completion queue
+    unsigned deferred_ = 0;        // polls that owed control frames, and found completions
+    unsigned idle_ = 0;            // looks into the completion queue since poll_seldom
+    bool sleeper_ = false;         // uses events: blocks are granted with notification from then on
     int epoll_fd_ = -1;
     int timer_fd_ = -1;
     Counters counters_;

@@ -16,8 +16,12 @@ unsigned Engine::poll(Sink& sink) {
             count += poll_block(*polled.channel, sink, kBurst);
     // Blocks that are never empty must not keep the completion queue waiting for ever.
     if (count != 0 && (++busy_ & 7) != 0) return count;
-    count += poll_cq(sink);
-    if (!owing_.empty()) [[unlikely]]
+    // A look into the queue costs more than one at the blocks.
+    if (!polled_.empty() && (++skipped_ & 3) != 0) return count;
+    const unsigned completed = poll_cq(sink);
+    count += completed;
+    // Who has received is likely to answer, and an answer carries credit; but not for ever.
+    if (!owing_.empty() && (completed == 0 || (++deferred_ & 7) == 0)) [[unlikely]]
         pay();
     if (++idle_ >= kSeldom || connector_->urgent()) [[unlikely]]
         count += poll_seldom(sink);

@@ -41,7 +41,7 @@ inline Status Engine::frame(Channel& channel, const SendPath::Choice& choice, ui
     auto* head = reinterpret_cast<uint64_t*>(pieces[0].addr);
     if (choice.route == SendPath::Route::kBlock) {
         const ibv_sge& last = pieces[count - 1];
-        *head = 0;
+        *head = choice.plan.below().raw();
         *reinterpret_cast<uint64_t*>(last.addr + last.length - sizeof(uint64_t)) =
             channel.tx.block_word(FrameKind::kActiveMessage, id, length, credit).raw();
         request.opcode = channel.notify ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;

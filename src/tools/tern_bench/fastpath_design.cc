@@ -52,7 +52,7 @@ class Veloblock : public Design {
         const BlockWriter::Plan plan = writer_.plan(size);
         if (!plan.fits) return false;
         if (plan.wrap) put(plan.wrap_at, Word(FrameKind::kWrap, 0, 0, 0, 0));
-        std::memset(base() + plan.at, 0, Word::kUnit);
+        put(plan.at, plan.below());
         std::memset(base() + plan.at + Word::kUnit, static_cast<int>(++sent_ & 0xff), padded(size));
         put(plan.at + Word::kUnit + padded(size), Word(FrameKind::kActiveMessage, 0, size, 0, 0));
         writer_.commit(plan);

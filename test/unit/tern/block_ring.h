@@ -34,11 +34,14 @@ class SimulatedBlock {
             take_units(plan.wrap_at / 8 + 1, true);
         }
         std::vector<std::byte> frame(8 + padded(length));
+        const auto below = word_bytes(plan.below());
+        std::copy(below.begin(), below.end(), frame.begin());
         std::copy(payload.begin(), payload.end(), frame.begin() + 8);
         const auto tail = word_bytes(Word(kind, id, length, credit, sequence));
         frame.insert(frame.end(), tail.begin(), tail.end());
         put(plan.at, std::move(frame));
         take_units(padded(length) / 8 + 1, false);
+        if (plan.ends) take_units(plan.at / 8 + 1, true);
         ends_.push_back(posted_);
         writer.commit(plan);
         return true;

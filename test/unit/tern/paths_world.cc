@@ -95,7 +95,9 @@ bool PathsWorld::send(int index, uint32_t length, bool packed) {
             post_write(side, choice.plan.wrap_at, std::move(wrap), false);
         }
         payload.resize(padded(length));
-        payload.insert(payload.begin(), sizeof(Word), std::byte{0});
+        Bytes below;
+        append(below, choice.plan.below());
+        payload.insert(payload.begin(), below.begin(), below.end());
         append(payload, side.tx.block_word(FrameKind::kActiveMessage, id, length, credit));
         post_write(side, choice.plan.at, std::move(payload),
                    (side.held.flags & Grant::kNotify) != 0);
