@@ -52,7 +52,10 @@ void FabricTest::alone(const std::function<void()>& body) {
 std::string command(const std::string& arguments) {
     const char* program = std::getenv("SOFTHCA");
     if (!program) fail("SOFTHCA does not name the softhca command");
-    std::string line = std::string("'") + program + "' " + arguments;
+    return shell(std::string("'") + program + "' " + arguments);
+}
+
+std::string shell(std::string line) {
     // Neither the shell nor the command needs a device, and a shell does not survive a sanitizer's
     // run-time library.
     const std::array<char*, 4> argv{const_cast<char*>("sh"), const_cast<char*>("-c"), line.data(),
@@ -75,7 +78,7 @@ std::string command(const std::string& arguments) {
         posix_spawn(&pid, "/bin/sh", &actions, nullptr, argv.data(), environment.data());
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
-    if (error != 0) fail(std::string(program) + ": " + std::strerror(error));
+    if (error != 0) fail("/bin/sh: " + std::string(std::strerror(error)));
     std::string output;
     std::array<char, 4096> some;
     for (ssize_t n; (n = read(ends[0], some.data(), some.size())) > 0;) {
@@ -83,8 +86,7 @@ std::string command(const std::string& arguments) {
     }
     close(ends[0]);
     int status = 0;
-    if (waitpid(pid, &status, 0) != pid || status != 0)
-        fail("softhca " + arguments + ": " + output);
+    if (waitpid(pid, &status, 0) != pid || status != 0) fail(line + ": " + output);
     return output;
 }
 

@@ -31,6 +31,9 @@ void set(const char* name, const std::string& value);
 // Runs the softhca command with these arguments on this fabric; throws unless it succeeds. Returns
 // what it prints.
 std::string command(const std::string& arguments);
+// What a line for the shell prints, run without this process's LD_PRELOAD; throws unless it
+// succeeds.
+std::string shell(std::string line);
 inline void inject(const std::string& faults) {
     command("inject " + faults);
 }

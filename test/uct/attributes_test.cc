@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What an interface says of itself.
+#include <gmock/gmock.h>
+
 #include "message.h"
 
 namespace uct_test {
@@ -71,8 +73,7 @@ TEST_F(Attributes, LimitsMakeSense) {
 
 TEST_F(TernAttributes, DeviceIsNamedAsUcxDoes) {
     Host host;
-    EXPECT_TRUE(host.device().starts_with("softhca")) << host.device();
-    EXPECT_NE(host.device().find(':'), std::string::npos) << host.device();
+    EXPECT_THAT(host.device(), testing::MatchesRegex("[a-z0-9_]+:[0-9]+"));
 }
 
 TEST_F(Attributes, AddressesAreFixedAndOfTheInterface) {

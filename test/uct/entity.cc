@@ -266,7 +266,34 @@ void linger(const Group& who, milliseconds time) {
     while (Clock::now() < end) progress(who);
 }
 
+// What the kernel says of a device: "0: rxe0: pd 1 cq 1 qp 1 ...".
+static std::string kernel_resources() {
+    return conformance::softhca::shell("rdma resource show " + resource().md) + " ";
+}
+
+static uint64_t kernel_count(const std::string& resources, const std::string& kind) {
+    static const std::map<std::string, std::string> kNames{{"queue_pairs", " qp "},
+                                                           {"shared_receive_queues", " srq "},
+                                                           {"completion_queues", " cq "},
+                                                           {"memory_regions", " mr "}};
+    const std::string& name = kNames.at(kind);
+    const std::size_t at = resources.find(name);
+    return at == std::string::npos ? 0 : std::stoull(resources.substr(at + name.size()));
+}
+
+bool on_software_hca() {
+    return resource().md.starts_with("softhca");
+}
+
+void end_faults() {
+    if (on_software_hca()) conformance::softhca::command("inject none || :");
+}
+
 uint64_t objects(const std::string& kind) {
+    if (!on_software_hca()) {
+        static const std::string before = kernel_resources();
+        return kernel_count(kernel_resources(), kind) - kernel_count(before, kind);
+    }
     std::string status;
     try {
         status = conformance::softhca::status();

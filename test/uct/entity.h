@@ -36,6 +36,13 @@ inline bool is_tern() {
     return transport() == "tern";
 }
 
+// Whether the device under test is the software HCA, which can be made to fail.
+bool on_software_hca();
+#define NEEDS_SOFTWARE_HCA() \
+    if (!on_software_hca()) GTEST_SKIP() << "only the software HCA has faults on demand"
+// Ends all faults.
+void end_faults();
+
 // Throws unless `status` is UCS_OK.
 void check(ucs_status_t status, const char* what);
 
@@ -182,7 +189,8 @@ class TernTest : public testing::Test {
     }
 };
 
-// How many objects of a kind all living processes have on the software HCA.
+// How many objects of a kind all living processes have on the device; the kernel counts those of
+// other devices than the software HCA, and what was there at the first call is not counted.
 uint64_t objects(const std::string& kind);
 
 }  // namespace uct_test

@@ -85,7 +85,7 @@ class EventTest : public testing::Test {
 class TernEventTest : public TernTest {
   protected:
     void TearDown() override {
-        if (!IsSkipped()) softhca::command("inject none || :");
+        if (!IsSkipped()) end_faults();
     }
 };
 
@@ -231,6 +231,7 @@ TEST_F(EventTest, SleepersConnect) {
 
 // Packets of the handshake are lost: the sleeper wakes to repeat them.
 TEST_F(TernEventTest, SleeperRepeatsLostPackets) {
+    NEEDS_SOFTWARE_HCA();
     Entity a;
     const int fd = event_fd(a);
     Background receiver([&](Entity& b, const std::atomic<bool>& stop) {

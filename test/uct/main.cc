@@ -8,6 +8,7 @@ namespace {
 
 // Each test leaves the device as it was.
 class Leftovers : public testing::EmptyTestEventListener {
+    void OnTestProgramStart(const testing::UnitTest&) override { objects("queue_pairs"); }
     void OnTestEnd(const testing::TestInfo&) override {
         if (conformance::is_team_process()) return;
         for (const char* kind :

@@ -113,6 +113,7 @@ TEST_F(MemoryTest, AllocatedMemoryIsRegistered) {
 }
 
 TEST_F(MemoryTest, RefusedRegistrationIsSaid) {
+    NEEDS_SOFTWARE_HCA();
     Host host;
     std::vector<std::byte> memory(4096);
     softhca::inject("reg-fail=1");
@@ -127,6 +128,7 @@ TEST_F(MemoryTest, RefusedRegistrationIsSaid) {
 
 // An interface that cannot have its memory is not opened, and leaves nothing behind.
 TEST_F(MemoryTest, InterfaceWithoutMemoryIsRefused) {
+    NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "others keep memory in the domain";
     auto host = std::make_shared<Host>();
     const uint64_t regions = objects("memory_regions");
@@ -148,6 +150,7 @@ TEST_F(MemoryTest, InterfaceWithoutMemoryIsRefused) {
 
 // Once open, an interface that gets no more memory sends all the same.
 TEST_F(MemoryTest, TrafficGoesOnWithoutMoreMemory) {
+    NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "only Tern registers later";
     for (int fails = 1; fails <= 4; ++fails) {
         Entity a, b;

@@ -24,7 +24,7 @@ void PrintTo(const Fault& fault, std::ostream* out) {
 class PlacementTest : public TernTest {
   protected:
     void TearDown() override {
-        if (!IsSkipped()) softhca::command("inject none || :");
+        if (!IsSkipped()) end_faults();
     }
 
     uint64_t seed_ = any_seed();
@@ -32,6 +32,7 @@ class PlacementTest : public TernTest {
 class FaultTest : public PlacementTest, public testing::WithParamInterface<Fault> {};
 
 TEST_P(FaultTest, TrafficIsRight) {
+    NEEDS_SOFTWARE_HCA();
     const Settings settings{{"POLL", GetParam().poll}};
     Entity a(settings), b(settings);
     softhca::inject(GetParam().fault);
@@ -51,6 +52,7 @@ TEST_P(FaultTest, TrafficIsRight) {
 
 // The receiver looks at memory while another process's device is writing to it.
 TEST_P(FaultTest, BetweenProcesses) {
+    NEEDS_SOFTWARE_HCA();
     Team team;
     Stream stream;
     stream.count = 1500;
@@ -81,6 +83,7 @@ TEST_P(FaultTest, BetweenProcesses) {
 }
 
 TEST_F(PlacementTest, ReceiverThatIsNotReadyIsTriedAgain) {
+    NEEDS_SOFTWARE_HCA();
     Entity a, b;
     Stream there, back;
     there.seed = back.seed = seed_;

@@ -16,7 +16,7 @@ constexpr milliseconds kLimit{3000};  // generous beside a connect timeout of 40
 class UnreachableTest : public TernTest {
   protected:
     void TearDown() override {
-        if (!IsSkipped()) softhca::command("inject none || :");
+        if (!IsSkipped()) end_faults();
     }
 
     // Where an interface has been.
@@ -191,6 +191,7 @@ TEST_F(UnreachableTest, DestroyedFromTheErrorHandler) {
 // The first packets are lost, in either direction or at random; the connection is made all the
 // same.
 TEST_F(UnreachableTest, LostPacketsAreRepeated) {
+    NEEDS_SOFTWARE_HCA();
     const uint64_t seed = any_seed();
     for (unsigned round = 0; round < 12; ++round) {
         Entity a, b;
@@ -213,6 +214,7 @@ TEST_F(UnreachableTest, LostPacketsAreRepeated) {
 
 // The handshake is cut off again and again, each time at another place.
 TEST_F(UnreachableTest, LossInTheMiddle) {
+    NEEDS_SOFTWARE_HCA();
     const uint64_t seed = any_seed();
     for (unsigned round = 0; round < 12; ++round) {
         Entity a, b;
