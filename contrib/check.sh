@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
-# Installs what is missing, builds with warnings as errors and runs every test; builds once more with the
-# address and undefined-behaviour sanitizers and runs the tests that need no other programs, and once with the thread
-# sanitizer for the transport. The last line is "N passed, N failed, N skipped".
+# Installs what is missing, builds with warnings as errors and runs every test, and a selection of those that run on
+# rdma_rxe in a guest; builds once more with the address and undefined-behaviour sanitizers and runs the tests that need
+# no other programs, and once with the thread sanitizer for the transport. The last line is
+# "N passed, N failed, N skipped".
 #
-#   CHECK_SANITIZERS=no   leaves out all but the first part
+#   CHECK_RXE=no          leaves out the guest
+#   CHECK_SANITIZERS=no   leaves out the sanitizers
 . "$(dirname "$0")/common.sh"
 
 passed=0
@@ -39,14 +41,14 @@ summary() {
 }
 trap summary EXIT
 
-# run_tests FOLDER [make argument...]
+# run_tests FOLDER TARGET [make argument...]
 run_tests() {
-    local folder=$1 status=0 failed_before=$failed
-    shift
-    say "testing in $folder"
+    local folder=$1 target=$2 status=0 failed_before=$failed
+    shift 2
+    say "testing in $folder: $target"
     find "$folder/test" -name '*.trs' -delete
     # First the test programs, all processors at work; then the tests, one after the other.
-    make -C "$folder/test" -s -j"$(nproc)" check "$@" TESTS= && make -C "$folder/test" -s check "$@" || status=$?
+    make -C "$folder/test" -s -j"$(nproc)" check "$@" TESTS= && make -C "$folder/test" -s "$target" "$@" || status=$?
     count "$folder"
     # make failed, and not because of a test.
     [ $status = 0 ] || [ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
@@ -59,12 +61,13 @@ sanitize() {
     say "building in $folder"
     set_up "$folder" --enable-werror --enable-sanitizers="$sanitizers" CXXFLAGS='-g -O1'
     make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la softhca/libsofthca.la tools/softhca tools/tern-run
-    run_tests "$folder" "$@"
+    run_tests "$folder" check "$@"
 }
 
 install_packages
 build build/check --enable-werror
-run_tests build/check
+run_tests build/check check
+[ "${CHECK_RXE:-yes}" = no ] || RXE_SELECTION=ci run_tests build/check check-rxe
 if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
     sanitize build/check-sanitize address \
         TESTS='unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh conformance_thread.sh'
