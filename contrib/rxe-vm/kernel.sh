@@ -77,7 +77,7 @@ if [ ! -e "$folder/initramfs.cpio" ]; then
     trap 'rm -rf "$work"' EXIT
     trap 'exit 1' HUP INT TERM
     (cd "$work" && apt-get -q -o APT::Sandbox::User=root download "$wanted") >"$work/log" 2>&1 ||
-        die "cannot download $wanted: $(tail -n 3 "$work/log")"
+        die "cannot download $wanted (is apt-get update due?): $(tail -n 3 "$work/log")"
     dpkg -x "$work"/linux-image-*.deb "$work/k"
     release=$(basename "$work"/k/lib/modules/*)
     mkdir -p "$work/folder"
