@@ -45,7 +45,6 @@ struct Connection {
     bool failed = false;          // out of the peer table; waits for its last completions
     Status status = Status::kOk;  // why it has failed, with the text for the log
     std::string why;
-    bool connected = false;    // the queue pair has been told of a peer's
     bool established = false;  // was up once
     bool closing = false;      // to be disconnected as soon as nothing is outstanding
 };

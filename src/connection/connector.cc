@@ -172,18 +172,6 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
 }
 
 bool Connector::connect_qp(Connection& connection) {
-    // The peer may have begun anew before it was up: the queue pair then points at the old
-    // attempt's.
-    if (connection.connected) {
-        int error = verbs::to_reset(connection.qp.get());
-        if (error == 0) error = verbs::init_reliable(connection.qp.get(), port_);
-        if (error != 0) {
-            fail(connection, Status::kDevice,
-                 std::string("cannot reset the queue pair: ") + strerror(error));
-            return false;
-        }
-    }
-    connection.connected = true;
     const QpParameters& peer = connection.handshake.peer();
     ibv_gid gid{};
     std::copy(connection.peer.port.gid.begin(), connection.peer.port.gid.end(), gid.raw);

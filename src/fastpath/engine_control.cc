@@ -46,6 +46,7 @@ bool Engine::released(Channel& channel, const std::byte* payload, uint32_t lengt
     if (!channel.rx.released()) return false;
     ++counters_.demotions;
     drop_block(channel);
+    channel.due &= static_cast<uint8_t>(~Channel::kRevokeDue);  // that was of the block now gone
     channel.wish = std::min(release.wish & ~(Word::kUnit - 1), settings_.block_most);
     // A wish is for a larger block at once; otherwise the peer has to earn the next one anew.
     if (channel.wish != 0 && !revoked)

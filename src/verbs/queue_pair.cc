@@ -103,12 +103,6 @@ int to_error(ibv_qp* qp) {
     return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
 }
 
-int to_reset(ibv_qp* qp) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_RESET;
-    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
-}
-
 bool writes_in_order(ibv_qp* qp) {
     // Asked by name: libraries before rdma-core 42 do not have it, and then nothing is promised.
     using Query = int (*)(ibv_qp*, ibv_wr_opcode, uint32_t);

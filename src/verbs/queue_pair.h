@@ -40,7 +40,6 @@ int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                      const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
                      uint32_t own_psn, ibv_mtu mtu);
 int to_error(ibv_qp* qp);
-int to_reset(ibv_qp* qp);
 
 // The device promises that bytes written by RDMA to this queue pair appear in ascending order of
 // address.
