@@ -180,11 +180,21 @@ TEST_P(Mw2Test, SendWithInvalidateClosesTheWindowOfTheReceiver) {
     ASSERT_EQ(send.post(pair_.a.qp), 0);
     const ibv_wc wc = poll_one(pair_.b.recv_cq);
     ASSERT_TRUE(is_done(wc, 1));
-    EXPECT_TRUE(wc.wc_flags & IBV_WC_WITH_INV);
-    EXPECT_EQ(wc.invalidated_rkey, rkey_);
     EXPECT_EQ(wc.byte_len, 32u);
     ASSERT_TRUE(next_are(pair_.a.send_cq, {2}));
     EXPECT_EQ(access(IBV_WR_RDMA_READ, 0, rkey_), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_P(Mw2Test, ReceiverLearnsWhichKeyWasInvalidated) {
+    bind(0, 4096);
+    ASSERT_EQ(RecvWr(1).post(pair_.b.qp), 0);
+    SendWr send(IBV_WR_SEND_WITH_INV, 2);
+    send.raw().invalidate_rkey = rkey_;
+    ASSERT_EQ(send.post(pair_.a.qp), 0);
+    const ibv_wc wc = poll_one(pair_.b.recv_cq);
+    ASSERT_TRUE(is_done(wc, 1));
+    EXPECT_TRUE(wc.wc_flags & IBV_WC_WITH_INV) << "flags " << wc.wc_flags;
+    EXPECT_EQ(wc.invalidated_rkey, rkey_);
 }
 
 TEST_P(Mw2Test, InvalidatingAKeyThatIsNotThereFails) {
