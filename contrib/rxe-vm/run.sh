@@ -146,7 +146,7 @@ start() { # rank command...
     # The kernel takes several archives, one behind the other.
     {
         cat "$kernel/initramfs.cpio"
-        cd "$folder" && printf '%s\n' init config command | busybox cpio -o -H newc 2>/dev/null
+        (cd "$folder" && printf '%s\n' init config command | busybox cpio -o -H newc 2>/dev/null)
     } >"$folder/initramfs"
 
     pass_on "$rank" "$folder/output"
