@@ -25,6 +25,7 @@ std::unique_ptr<Datagrams> Datagrams::create(const verbs::Device& device, const 
     std::unique_ptr<Datagrams> datagrams(new Datagrams(port));
     if (datagrams->open(device)) return datagrams;
     why = std::string("cannot set up the datagram queue pair: ") + strerror(errno);
+    if (errno == ENOMEM) why += "; raise the limit of locked memory (ulimit -l)";
     return nullptr;
 }
 

@@ -16,6 +16,8 @@ namespace tern {
 
 namespace {
 
+constexpr uint32_t kLeastReceives = 16;
+
 uint64_t random_instance() {
     std::random_device random;
     return (uint64_t{random()} << 32 | random()) & 0xffffffffff;
@@ -45,6 +47,7 @@ std::unique_ptr<Engine> Engine::create(const verbs::Device& device, const verbs:
 bool Engine::open(const verbs::Device& device, std::string& why) {
     const auto refuse = [&why](const char* what) {
         why = std::string(what) + ": " + strerror(errno);
+        if (errno == ENOMEM) why += "; raise the limit of locked memory (ulimit -l)";
         return false;
     };
     max_cqe_ = static_cast<uint32_t>(device.attributes.max_cqe);
@@ -57,12 +60,10 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
     cq_.reset(ibv_create_cq(port_.context, std::min(entries, device.attributes.max_cqe), nullptr,
                             events_.get(), 0));
     if (!cq_) return refuse("cannot create a completion queue");
-    receives_ = ReceiveQueue::create(pd_, settings_.receive_queue,
-                                     static_cast<uint32_t>(sizeof(Word)) + settings_.segment_size);
-    if (!receives_) return refuse("cannot set up the shared receive queue");
     if (!pool_.open()) return refuse("cannot register the send pool");
     auto datagrams = Datagrams::create(device, port_, why);
     if (!datagrams) return false;
+    if (!open_receives()) return refuse("cannot set up the shared receive queue");
 
     self_.port.lid = port_.attributes.lid;
     self_.port.has_lid = !port_.ethernet && port_.attributes.lid != 0;
@@ -90,6 +91,23 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
     connector_.reset(new Connector(device, port_, connector, std::move(datagrams), cq_.get(),
                                    receives_->srq(), self_, *this));
     return true;
+}
+
+// Last of the memory, as it makes do with less.
+bool Engine::open_receives() {
+    const uint32_t wanted = settings_.receive_queue;
+    const auto size = static_cast<uint32_t>(sizeof(Word)) + settings_.segment_size;
+    for (;;) {
+        receives_ = ReceiveQueue::create(pd_, settings_.receive_queue, size);
+        if (receives_ || errno != ENOMEM || settings_.receive_queue / 2 < kLeastReceives) break;
+        settings_.receive_queue /= 2;
+    }
+    if (receives_ && settings_.receive_queue < wanted)
+        owner_.warn("memory for only " + std::to_string(settings_.receive_queue) + " of " +
+                    std::to_string(wanted) +
+                    " receive buffers can be registered: raise the limit of locked memory "
+                    "(ulimit -l)");
+    return receives_ != nullptr;
 }
 
 Engine::~Engine() {

@@ -58,6 +58,8 @@ class EngineOwner {
 class Engine final : private ConnectorOwner {
   public:
     static constexpr uint32_t kPieces = 8;  // scatter/gather entries of a send
+    // What must be registered for an interface to work, with the default segment size.
+    static constexpr size_t kLeastMemory = 512 * 1024;
 
     // Null on failure; `why` says why.
     static std::unique_ptr<Engine> create(const verbs::Device& device, const verbs::Port& port,
@@ -150,6 +152,7 @@ class Engine final : private ConnectorOwner {
     Engine(const verbs::Device& device, const verbs::Port& port, const EngineSettings& settings,
            EngineOwner& owner);
     bool open(const verbs::Device& device, std::string& why);
+    bool open_receives();
 
     // ConnectorOwner
     std::unique_ptr<Connection> make_connection(uint32_t index, const PeerAddress& peer,

@@ -2,8 +2,12 @@
 
 // The data path of endpoints.
 
+#include <algorithm>
+#include <span>
+
 #include "fastpath/engine_send.h"
 #include "uct/iface.h"
+#include "uct/md.h"
 
 namespace tern {
 
@@ -19,6 +23,22 @@ size_t total(const uct_iov_t* iov, size_t count) {
     size_t length = 0;
     for (size_t i = 0; i < count; ++i) length += uct_iov_get_length(&iov[i]);
     return length;
+}
+
+ucs_status_t copied(Engine& engine, Channel& channel, uint8_t id, std::span<const std::byte> header,
+                    const uct_iov_t* iov, size_t count) {
+    uint32_t length = 0;
+    return to_ucs(engine.am_bcopy(
+        channel, id,
+        [&](void* to) {
+            if (!header.empty()) memcpy(to, header.data(), header.size());
+            ucs_iov_iter_t iterator;
+            ucs_iov_iter_init(&iterator);
+            auto* behind = static_cast<std::byte*>(to) + header.size();
+            const size_t rest = uct_iov_to_buffer(iov, count, &iterator, behind, SIZE_MAX);
+            return static_cast<uint32_t>(header.size() + rest);
+        },
+        length));
 }
 
 }  // namespace
@@ -79,6 +99,11 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
+    // Memory that could not be registered is copied.
+    if (std::any_of(iov, iov + count,
+                    [](const uct_iov_t& piece) { return piece.memh == &not_pinned; })) [[unlikely]]
+        return copied(engine, *channel, id, {static_cast<const std::byte*>(header), header_length},
+                      iov, count);
     ibv_sge pieces[Engine::kPieces];
     size_t used = 0;
     for (size_t i = 0; i < count; ++i) {

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "uct/md.h"
 
+#include <sys/resource.h>
+
 #include <cerrno>
+#include <mutex>
 #include <new>
+#include <string>
 #include <vector>
 
+#include "fastpath/engine.h"
 #include "uct/compat.h"
+#include "verbs/memory.h"
 
 namespace tern {
 
@@ -39,14 +45,25 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct
         ibv_reg_mr(memory_domain(md).device.pd.get(), address, length,
                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
     if (region == nullptr) {
-        const ucs_log_level_t level =
-            (compat::registration_flags(flags) & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0
-                ? UCS_LOG_LEVEL_DEBUG
-                : UCS_LOG_LEVEL_ERROR;
-        ucs_log(level, "tern: %s cannot register %zu bytes at %p: %s%s",
-                memory_domain(md).device.name().c_str(), length, address, strerror(errno),
-                errno == ENOMEM ? "; raise the limit of locked memory (ulimit -l)" : "");
-        return errno == ENOMEM ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
+        const int error = errno;
+        const std::string device = memory_domain(md).device.name();
+        // Who wants to know has another way. UCP's rendezvous has none, and would end the program.
+        const bool asks = (compat::registration_flags(flags) & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0;
+        if (error == ENOMEM && !asks) {
+            static std::once_flag told;
+            std::call_once(told, [&] {
+                ucs_warn(
+                    "tern: %s cannot register %zu bytes: messages are copied; raise the limit "
+                    "of locked memory (ulimit -l)",
+                    device.c_str(), length);
+            });
+            *memh = &not_pinned;
+            return UCS_OK;
+        }
+        ucs_log(asks ? UCS_LOG_LEVEL_DEBUG : UCS_LOG_LEVEL_ERROR,
+                "tern: %s cannot register %zu bytes at %p: %s", device.c_str(), length, address,
+                strerror(error));
+        return error == ENOMEM ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
     }
     *memh = region;
     return UCS_OK;
@@ -54,6 +71,7 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct
 
 ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t* params) {
     UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 0);
+    if (params->memh == &not_pinned) return UCS_OK;
     const int error = ibv_dereg_mr(static_cast<ibv_mr*>(params->memh));
     if (error == 0) return UCS_OK;
     ucs_error("tern: cannot deregister memory: %s", strerror(error));
@@ -62,6 +80,12 @@ ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t* params) {
 
 template <typename... More>
 ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, More... more) {
+    if (memh == &not_pinned) {
+        ucs_error(
+            "tern: nobody can be given access to memory that could not be registered; raise "
+            "the limit of locked memory (ulimit -l)");
+        return UCS_ERR_NO_MEMORY;
+    }
     void* buffer = compat::from_end<0>(more...);
     memcpy(buffer, &static_cast<ibv_mr*>(memh)->rkey, sizeof(uint32_t));
     return UCS_OK;
@@ -79,6 +103,23 @@ constinit uct_md_ops_t md_ops = compat::with_new_members({
     .mkey_pack = mkey_pack,
     .detect_memory_type = stub<UCS_ERR_UNSUPPORTED>,
 });
+
+// Whether the user may lock what an interface needs at least.
+bool may_lock(const verbs::Device& device) {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY) return true;
+    if (verbs::RegisteredMemory(device.pd.get(), Engine::kLeastMemory, IBV_ACCESS_LOCAL_WRITE))
+        return true;
+    if (errno != ENOMEM) return true;  // opening will tell
+    static std::once_flag told;
+    std::call_once(told, [&] {
+        ucs_warn(
+            "tern: %s is not used: not even %zu KiB can be registered; raise the limit of "
+            "locked memory (ulimit -l)",
+            device.name().c_str(), Engine::kLeastMemory / 1024);
+    });
+    return false;
+}
 
 }  // namespace
 
@@ -124,7 +165,8 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
 
 ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned* count) {
     const verbs::Device& device = memory_domain(md).device;
-    const std::vector<uint8_t> active = device.active_ports();
+    std::vector<uint8_t> active = device.active_ports();
+    if (!may_lock(device)) active.clear();
     auto* list = static_cast<uct_tl_device_resource_t*>(
         ucs_calloc(active.size(), sizeof(**ports), "tern ports"));
     if (list == nullptr && !active.empty()) return UCS_ERR_NO_MEMORY;

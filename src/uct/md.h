@@ -16,6 +16,10 @@ inline MemoryDomain& memory_domain(uct_md_h md) {
     return *reinterpret_cast<MemoryDomain*>(md);
 }
 
+// The handle of memory that may not be pinned: it is copied when it is sent, and nobody else reaches
+// it.
+inline ibv_mr not_pinned{};
+
 // Of the component.
 ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc_t** resources,
                                 unsigned* count);

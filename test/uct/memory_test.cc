@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The memory domain: registration, keys, allocation, and what happens when it is refused.
 #include <algorithm>
+#include <array>
 
 #include "../device/fabric.h"
-#include "message.h"
+#include "traffic.h"
 
 namespace uct_test {
 namespace {
@@ -124,6 +125,54 @@ TEST_F(MemoryTest, RefusedRegistrationIsSaid) {
     check(uct_md_mem_reg(host.md(), memory.data(), memory.size(), UCT_MD_MEM_ACCESS_ALL, &handle),
           "uct_md_mem_reg");
     EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(host.md(), handle));
+}
+
+// Who does not ask for errors gets a handle all the same: its memory is copied, and nobody else's.
+TEST_F(MemoryTest, MemoryThatIsNotPinnedIsCopied) {
+    NEEDS_SOFTWARE_HCA();
+    if (!is_tern()) GTEST_SKIP() << "others refuse";
+    Entity a, b;
+    const std::size_t length = a.attr().cap.am.max_zcopy - 40;
+    std::vector<std::byte> memory(length);
+    std::ranges::copy(pattern(7, length), memory.begin());
+    std::size_t received = 0;
+    b.handle(1, [&](Bytes message) {
+        received += same(message.first(40), pattern(3, 40)) &&
+                    same(message.subspan(40), pattern(7, length));
+    });
+    const Endpoint ep = a.connect(b);
+    softhca::inject("reg-fail=1");
+    uct_mem_h handle = nullptr;
+    check(uct_md_mem_reg(a.host().md(), memory.data(), length, UCT_MD_MEM_ACCESS_ALL, &handle),
+          "uct_md_mem_reg");
+    const uct_iov_t iov{memory.data(), length, handle, 0, 1};
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_TRUE(accepted({&a, &b}, [&] {
+            return am_zcopy(ep, 1, pattern(3, 40), {&iov, 1}, nullptr);
+        }));
+    }
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 100; })) << received;
+    std::array<std::byte, 64> key{};
+    EXPECT_STATUS(UCS_ERR_NO_MEMORY, uct_md_mkey_pack(a.host().md(), handle, key.data()));
+    EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(a.host().md(), handle));
+}
+
+// The receive queue makes do with less memory than it asked for.
+TEST_F(MemoryTest, InterfaceWithLessMemory) {
+    NEEDS_SOFTWARE_HCA();
+    if (!is_tern()) GTEST_SKIP() << "only Tern makes do with less";
+    const uint64_t usual = Entity().close_and_count()["receive_queue_bytes"];
+    auto host = std::make_shared<Host>();
+    Entity other;
+    softhca::inject("reg-fail=3");
+    Entity entity({}, host);
+    Stream stream;
+    stream.count = 2000;
+    {
+        Flow there(entity, other, stream), back(other, entity, stream);
+        EXPECT_TRUE(run({&there, &back}));
+    }
+    EXPECT_EQ(entity.close_and_count()["receive_queue_bytes"], usual / 2);
 }
 
 // An interface that cannot have its memory is not opened, and leaves nothing behind.
