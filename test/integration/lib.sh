@@ -13,6 +13,7 @@ max_lines=100      # of a failed command's output
 count=0
 failures=0
 port=0
+device=softhca0:1
 hca=("$SOFTHCA" run --) # in front of a command that is to run on the software HCA
 pids=()
 

@@ -3,7 +3,7 @@
 #
 # What the tests of MPIs share. Sourced after lib.sh by a test that has set `mpi` to openmpi or mpich.
 require "mpirun.$mpi" "mpicc.$mpi"
-export UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
+export UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
 limit=150
 
 # launch RANKS command...
@@ -59,7 +59,7 @@ lanes() {
         >"$tmp/output" 2>&1 </dev/null
     seen=$(grep -o 'ep_cfg\[[0-9]*\]:.*' "$tmp/output" | grep -o '[a-z0-9_]*/[a-z0-9_:]*' | sort -u)
     echo "lanes: $seen" >>"$tmp/output"
-    grep -q "^$2/softhca0:1\$" <<<"$seen" && ! grep -Evq "^($3)/" <<<"$seen"
+    grep -q "^$2/$device\$" <<<"$seen" && ! grep -Evq "^($3)/" <<<"$seen"
     result $? "$1: UCX carries the data by $2 alone" "$tmp/output"
 }
 

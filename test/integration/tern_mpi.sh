@@ -3,9 +3,9 @@
 #
 # What tern_openmpi.sh and tern_mpich.sh share: an MPI over the transport on the software HCA. Sourced after lib.sh.
 # shellcheck source-path=SCRIPTDIR source=tern.sh
-. "$(dirname "$0")/tern.sh"
+. "$srcdir/integration/tern.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi.sh
-. "$(dirname "$0")/mpi.sh"
+. "$srcdir/integration/mpi.sh"
 export UCX_TLS=tern,self
 
 # What is said of a peer that does not answer.

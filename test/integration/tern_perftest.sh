@@ -9,61 +9,8 @@
 . "$(dirname "$0")/tern.sh"
 # shellcheck source-path=SCRIPTDIR source=killed.sh
 . "$(dirname "$0")/killed.sh"
-require ucx_perftest
-export UCX_TLS=tern,self UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
-
-# perf LABEL <LIST: runs the tests of a list, the options of one a line, in one pair of processes. Each passes if the
-# client has a result for it. An option without a value must not end its line: ucx_perftest would go on reading
-# behind it.
-perf() {
-    local label=$1 name options
-    nl -w1 -s' ' | sed 's/^/t/' >"$tmp/batch"
-    new_port
-    pair "$label: server and client" "${hca[@]}" ucx_perftest -p "$port" -b "$tmp/batch" ::: \
-        "${hca[@]}" ucx_perftest -p "$port" -n 200 -w 10 -f -v -b "$tmp/batch" 127.0.0.1
-    while read -r name options; do
-        grep -Eq "^$name, +[0-9]" "$tmp/client"
-        result $? "$label: $options"
-    done <"$tmp/batch"
-}
-
-# each TEMPLATE WORD...: the template once for each word, in place of @.
-each() {
-    local template=$1 word
-    shift
-    for word in "$@"; do
-        echo "${template//@/$word}"
-    done
-}
-
-uct_tests() {
-    local test
-    for test in am_lat am_bw; do
-        each "-t $test -D short -s @" 8 50 112
-        each "-t $test -D bcopy -s @" 8 100 1000 4096 8192
-        each "-t $test -D zcopy -s @" 16 1000 4096 8192
-        each "-t $test -D zcopy -H 64 -s @" 64 8192
-    done
-    for test in put_lat put_bw; do
-        each "-t $test -D short -s @" 8 50 128
-        each "-t $test -D bcopy -s @" 8 1000 8192
-    done
-    echo "-t am_lat -D shortiov -s 64"
-    each "-t am_bw -W @ -D bcopy -s 1000" 1 16 127
-    each "-t am_lat -A @ -s 8" thread_spinlock thread_mutex signal
-    each "-t am_bw -O @ -D zcopy -s 4096" 1 16 1000
-}
-
-ucp_tests() {
-    local test
-    for test in tag_lat tag_bw tag_sync_lat tag_sync_bw stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat \
-        ucp_put_bw ucp_get; do
-        each "-t $test -s @" 1 8 1000 8192 70000
-        echo "-t $test -n 20 -s 1000000"
-    done
-    each '-t @ -s 8' ucp_add ucp_fadd ucp_swap ucp_cswap
-    each '-t @ -s 4' ucp_add ucp_fadd ucp_swap ucp_cswap
-}
+# shellcheck source-path=SCRIPTDIR source=tern_perf.sh
+. "$(dirname "$0")/tern_perf.sh"
 
 # What perftest can vary.
 ucp_options() {
@@ -85,14 +32,6 @@ ucp_options() {
     each '-D @ -t tag_lat -s 100,3000,7' iov,contig contig,iov iov,iov
     each '-D iov,iov -t @ -s 100,70000,7' tag_bw ucp_am_bw
     each '-O @ -t tag_bw -s 8' 1 64
-}
-
-# Enough to see that nothing is wrong.
-some() {
-    each '-t @ -s 8' tag_lat ucp_am_lat stream_lat ucp_put_lat ucp_fadd
-    each '-t @ -s 8192' tag_lat tag_bw ucp_am_bw ucp_get
-    each '-n 50 -t @ -s 300000' tag_bw ucp_put_bw
-    each '-E sleep -t @ -s 8' tag_lat
 }
 
 # UCX names the lanes of every endpoint; lanes NAME PATTERN: all of them match, and there is one.

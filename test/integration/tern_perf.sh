@@ -1,0 +1,69 @@
+# shellcheck shell=bash disable=SC2154
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# ucx_perftest over the transport: the tests that there are, and how they are run. Sourced after lib.sh; `hca` says
+# what the commands run on.
+require ucx_perftest
+iterations=200
+export UCX_TLS=tern,self UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
+
+# perf LABEL <LIST: runs the tests of a list, the options of one a line, in one pair of processes. Each passes if the
+# client has a result for it. An option without a value must not end its line: ucx_perftest would go on reading
+# behind it.
+perf() {
+    local label=$1 name options
+    nl -w1 -s' ' | sed 's/^/t/' >"$tmp/batch"
+    new_port
+    pair "$label: server and client" "${hca[@]}" ucx_perftest -p "$port" -b "$tmp/batch" ::: \
+        "${hca[@]}" ucx_perftest -p "$port" -n "$iterations" -w 10 -f -v -b "$tmp/batch" 127.0.0.1
+    while read -r name options; do
+        grep -Eq "^$name, +[0-9]" "$tmp/client"
+        result $? "$label: $options"
+    done <"$tmp/batch"
+}
+
+# each TEMPLATE WORD...: the template once for each word, in place of @.
+each() {
+    local template=$1 word
+    shift
+    for word in "$@"; do
+        echo "${template//@/$word}"
+    done
+}
+
+uct_tests() {
+    local test
+    for test in am_lat am_bw; do
+        each "-t $test -D short -s @" 8 50 112
+        each "-t $test -D bcopy -s @" 8 100 1000 4096 8192
+        each "-t $test -D zcopy -s @" 16 1000 4096 8192
+        each "-t $test -D zcopy -H 64 -s @" 64 8192
+    done
+    for test in put_lat put_bw; do
+        each "-t $test -D short -s @" 8 50 128
+        each "-t $test -D bcopy -s @" 8 1000 8192
+    done
+    echo "-t am_lat -D shortiov -s 64"
+    each "-t am_bw -W @ -D bcopy -s 1000" 1 16 127
+    each "-t am_lat -A @ -s 8" thread_spinlock thread_mutex signal
+    each "-t am_bw -O @ -D zcopy -s 4096" 1 16 1000
+}
+
+ucp_tests() {
+    local test
+    for test in tag_lat tag_bw tag_sync_lat tag_sync_bw stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat \
+        ucp_put_bw ucp_get; do
+        each "-t $test -s @" 1 8 1000 8192 70000
+        echo "-t $test -n 20 -s 1000000"
+    done
+    each '-t @ -s 8' ucp_add ucp_fadd ucp_swap ucp_cswap
+    each '-t @ -s 4' ucp_add ucp_fadd ucp_swap ucp_cswap
+}
+
+# Enough to see that nothing is wrong.
+some() {
+    each '-t @ -s 8' tag_lat ucp_am_lat stream_lat ucp_put_lat ucp_fadd
+    each '-t @ -s 8192' tag_lat tag_bw ucp_am_bw ucp_get
+    each '-n 50 -t @ -s 300000' tag_bw ucp_put_bw
+    each '-E sleep -t @ -s 8' tag_lat
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The transport on rxe when things go wrong: peers that are killed, and users who may lock little memory.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+in_guest --timeout 240
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+# shellcheck source=../integration/killed.sh
+. "$srcdir/integration/killed.sh"
+require ucx_perftest ucx_info setpriv
+
+limit=30
+export UCX_KEEPALIVE_INTERVAL=1s UCX_TERN_CONNECT_TIMEOUT=10s
+killed 'the receiver is killed under load' server tag_bw
+selection || {
+    killed 'the sender is killed under load' client tag_bw
+    killed 'one side of a ping-pong is killed' server tag_lat
+    killed 'the target of puts is killed' server ucp_put_bw
+}
+limit=60
+
+# As somebody without privileges who may lock so many KiB.
+as_nobody() { # KiB command...
+    ulimit -l "$1"
+    shift
+    exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
+}
+export -f as_nobody
+nobody() { # KiB transports command...: the command's output goes to $tmp/output
+    local limit_kib=$1
+    UCX_TLS=$2 timeout -k 5 "$limit" bash -c 'as_nobody "$@"' _ "$limit_kib" "${hca[@]}" "${@:3}" >"$tmp/output" 2>&1 </dev/null
+}
+said() { # how often the transport has spoken, of the limit each time
+    [ "$(grep -c 'tern: ' "$tmp/output")" = "$1" ] && [ "$(grep -c 'tern: .*ulimit -l' "$tmp/output")" = "$1" ]
+}
+
+# Too little for anything: one line says so, and UCX goes on without.
+nobody 64 tern,self ucx_info -d -t tern
+! grep -q 'Transport: tern' "$tmp/output" && said 1
+result $? '64 KiB: the device is not listed, and one line says why' "$tmp/output"
+nobody 64 tern,self,tcp env UCX_NET_DEVICES=all ucx_perftest -t tag_lat -n 100 -w 10 -f -l && said 1
+result $? '64 KiB: UCX goes on without' "$tmp/output"
+! nobody 64 tern ucx_perftest -t tag_lat -n 100 -w 10 -f -l && said 1
+result $? '64 KiB: an error where there is nothing else' "$tmp/output"
+
+# Enough for fewer buffers.
+nobody 1024 tern ucx_perftest -t tag_lat -n 100 -w 10 -f -l && said 1
+result $? '1 MiB: it works, and one line says what would be better' "$tmp/output"
+nobody 1024 tern ucx_perftest -t tag_bw -s 8192 -n 200 -w 10 -f -l
+result $? '1 MiB: many messages' "$tmp/output"
+
+# What Debian gives everybody.
+nobody 8192 tern ucx_perftest -t tag_lat -n 100 -w 10 -f -l && said 0
+result $? '8 MiB: it works' "$tmp/output"
+
+# Messages that are larger than what can be pinned, between two.
+mpi=openmpi
+if command -v mpirun.openmpi mpicc.openmpi >"$tmp/commands"; then
+    # shellcheck source=../integration/mpi.sh
+    . "$srcdir/integration/mpi.sh"
+    compile
+    chmod 755 "$tmp"
+    export -f launch_openmpi
+    for kib in 1024 8192; do
+        HOME=/tmp nobody "$kib" tern,self bash -c 'launch_openmpi 2 "$@"' _ "$tmp/verify" point-to-point outstanding &&
+            grep -q '^verify: ok' "$tmp/output"
+        result $? "$((kib / 1024)) MiB: Open MPI, messages up to 4 MiB" "$tmp/output"
+    done
+else
+    skip 'Open MPI with little memory' 'it is not installed'
+fi
+finish_tern

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The transport between two guests. Both run this: rank 0 has the servers and reports, rank 1 the clients. They meet
+# in the folder that they share.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+in_guest --vms 2 --timeout 200
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+require ucx_perftest
+limit=60
+step=0
+port=21000
+
+say() { # word [file]
+    cp "${2:-/dev/null}" "$RXE_RESULTS/new.$RXE_RANK" && mv "$RXE_RESULTS/new.$RXE_RANK" "$RXE_RESULTS/$step.$1"
+}
+await() { # word: fails if it is not said in time
+    local tick
+    for ((tick = 0; tick < limit * 10; tick++)); do
+        [ ! -e "$RXE_RESULTS/$step.$1" ] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+packets() { # Ip or Ip6: those that have come here
+    awk -v name="$1" '$1 == name "InReceives" { print $2 }
+        $1 == name ":" && $2 == "Forwarding" { for (i = 1; i <= NF; i++) if ($i == "InReceives") at = i; next }
+        $1 == name ":" { print $at }' /proc/net/snmp /proc/net/snmp6
+}
+
+# between NAME option...: one test of ucx_perftest.
+between() {
+    local name=$1 status=0
+    shift
+    step=$((step + 1))
+    new_port
+    if [ "$RXE_RANK" = 1 ]; then
+        await listens
+        timeout -k 5 "$limit" "${hca[@]}" ucx_perftest -p "$port" "$RXE_PEER" "$@" -f >"$tmp/client" 2>&1 </dev/null
+        echo "status $?" >>"$tmp/client"
+        say done "$tmp/client"
+        await reported
+        return
+    fi
+    start "$tmp/server" "${hca[@]}" ucx_perftest -p "$port"
+    wait_for_server "$pid"
+    say listens
+    await done || status=1
+    grep -q '^status 0$' "$RXE_RESULTS/$step.done" || { status=1; kill "$pid" 2>/dev/null; }
+    wait "$pid" || status=1
+    result $status "$name" "$tmp/server" "$RXE_RESULTS/$step.done"
+    say reported
+}
+
+# by_gid INDEX NAME MORE LESS: the packets are of protocol MORE, not LESS.
+by_gid() {
+    local more less
+    more=$(packets "$3") less=$(packets "$4")
+    UCX_TERN_GID_INDEX=$1 between "tag_lat by $2" -t tag_lat -s 8 -n 300 -w 10
+    more=$(($(packets "$3") - more)) less=$(($(packets "$4") - less))
+    [ "$RXE_RANK" = 0 ] || return 0
+    [ "$more" -gt 300 ] && [ "$less" -lt 200 ]
+    result $? "by $2: $more packets of $3, $less of $4"
+}
+
+# The server is killed, and the client's endpoint must fail.
+killed() {
+    local name=$1 status=0 _
+    shift
+    step=$((step + 1))
+    new_port
+    if [ "$RXE_RANK" = 1 ]; then
+        await listens
+        start "$tmp/client" "${hca[@]}" ucx_perftest -p "$port" "$RXE_PEER" -e "$@" -n 2000000000
+        disown "$pid" # or bash tells of its end
+        for _ in {1..300}; do
+            ! grep -q '^\[thread' "$tmp/client" || break
+            sleep 0.1
+        done
+        say running "$tmp/client"
+        for _ in {1..300}; do
+            ! grep -q 'error handler called' "$tmp/client" || break
+            sleep 0.1
+        done
+        kill -KILL -- "-$pid"
+        say done "$tmp/client"
+        await reported
+        return
+    fi
+    start "$tmp/server" "${hca[@]}" ucx_perftest -p "$port" -e
+    disown "$pid"
+    wait_for_server "$pid"
+    say listens
+    await running || status=1
+    grep -q '^\[thread' "$RXE_RESULTS/$step.running" || status=1
+    kill -KILL -- "-$pid"
+    await done || status=1
+    grep -q 'error handler called' "$RXE_RESULTS/$step.done" || status=1
+    result $status "$name" "$tmp/server" "$RXE_RESULTS/$step.done"
+    say reported
+}
+
+by_gid 0 'link-local address' Ip6 Ip
+by_gid 1 'IPv4 address' Ip Ip6
+between 'am_lat of UCP' -t ucp_am_lat -s 1000 -n 200 -w 10
+UCX_TERN_POLL=memory between 'tag_lat, POLL=memory' -t tag_lat -s 1000 -n 200 -w 10
+UCX_TERN_POLL=cq between 'tag_bw, POLL=cq' -t tag_bw -s 8192 -n 100 -w 10
+between 'rendezvous' -t tag_bw -s 1000000 -n 5 -w 1
+between 'am_bw of UCT' -d $device -x tern -t am_bw -D bcopy -s 4000 -n 200 -w 10
+killed 'a process dies in the other guest' -t tag_bw -s 4096
+between 'after its death' -t tag_lat -s 8 -n 100 -w 10
+[ "$RXE_RANK" = 0 ] || exit 0
+finish_tern
