@@ -16,8 +16,8 @@ inline MemoryDomain& memory_domain(uct_md_h md) {
     return *reinterpret_cast<MemoryDomain*>(md);
 }
 
-// The handle of memory that may not be pinned: it is copied when it is sent, and nobody else reaches
-// it.
+// The handle of memory that may not be pinned: it is copied when it is sent, and nobody else
+// reaches it.
 inline ibv_mr not_pinned{};
 
 // Of the component.
@@ -25,10 +25,9 @@ ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc
                                 unsigned* count);
 ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t* config,
                      uct_md_h* md);
-template <typename... More>  // parameters in newer versions, the key, and a handle that is not
-                             // needed
-                             ucs_status_t rkey_unpack(uct_component_t*, const void* buffer,
-                                                      More... more) {
+// More: parameters in newer versions, the key, and a handle that is not needed.
+template <typename... More>
+ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, More... more) {
     uint32_t value = 0;
     memcpy(&value, buffer, sizeof(value));
     *compat::from_end<1>(more...) = value;
