@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # What the tests of the transport with rdma_rxe share. Sourced after in_guest.
-# shellcheck source=../integration/tern.sh
+# shellcheck source-path=SCRIPTDIR source=../integration/tern.sh
 . "$srcdir/integration/tern.sh"
 device=rxe0:1
 use_hca() {

@@ -22,6 +22,7 @@ selection || {
 limit=60
 
 # As somebody without privileges who may lock so many KiB.
+# shellcheck disable=SC2317 # called by bash -c
 as_nobody() { # KiB command...
     ulimit -l "$1"
     shift

@@ -40,17 +40,17 @@ between() {
         await listens
         timeout -k 5 "$limit" "${hca[@]}" ucx_perftest -p "$port" "$RXE_PEER" "$@" -f >"$tmp/client" 2>&1 </dev/null
         echo "status $?" >>"$tmp/client"
-        say done "$tmp/client"
+        say ended "$tmp/client"
         await reported
         return
     fi
     start "$tmp/server" "${hca[@]}" ucx_perftest -p "$port"
     wait_for_server "$pid"
     say listens
-    await done || status=1
-    grep -q '^status 0$' "$RXE_RESULTS/$step.done" || { status=1; kill "$pid" 2>/dev/null; }
+    await ended || status=1
+    grep -q '^status 0$' "$RXE_RESULTS/$step.ended" || { status=1; kill "$pid" 2>/dev/null; }
     wait "$pid" || status=1
-    result $status "$name" "$tmp/server" "$RXE_RESULTS/$step.done"
+    result $status "$name" "$tmp/server" "$RXE_RESULTS/$step.ended"
     say reported
 }
 
@@ -85,7 +85,7 @@ killed() {
             sleep 0.1
         done
         kill -KILL -- "-$pid"
-        say done "$tmp/client"
+        say ended "$tmp/client"
         await reported
         return
     fi
@@ -96,9 +96,9 @@ killed() {
     await running || status=1
     grep -q '^\[thread' "$RXE_RESULTS/$step.running" || status=1
     kill -KILL -- "-$pid"
-    await done || status=1
-    grep -q 'error handler called' "$RXE_RESULTS/$step.done" || status=1
-    result $status "$name" "$tmp/server" "$RXE_RESULTS/$step.done"
+    await ended || status=1
+    grep -q 'error handler called' "$RXE_RESULTS/$step.ended" || status=1
+    result $status "$name" "$tmp/server" "$RXE_RESULTS/$step.ended"
     say reported
 }
 
