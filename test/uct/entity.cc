@@ -2,6 +2,7 @@
 #include "entity.h"
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -75,12 +76,15 @@ const Resource& resource() {
     return found;
 }
 
-std::string new_file() {
-    char name[] = "/tmp/tern-uct-XXXXXX";
-    const int fd = mkstemp(name);
-    if (fd < 0) conformance::fail_errno("mkstemp");
-    ::close(fd);
-    return name;
+// A file that goes with the process, however that ends.
+int new_file() {
+    const int fd = memfd_create("tern-uct", MFD_CLOEXEC);
+    if (fd < 0) conformance::fail_errno("memfd_create");
+    return fd;
+}
+
+std::string name_of(int fd) {
+    return "/proc/self/fd/" + std::to_string(fd);
 }
 
 std::string contents(const std::string& name) {
@@ -136,7 +140,7 @@ Entity::Entity(const Settings& settings, std::shared_ptr<Host> host) : host_(std
     const std::unique_ptr<uct_iface_config_t, Release<uct_config_release>> owner(config);
     if (is_tern()) {
         counters_ = new_file();
-        check(uct_config_modify(config, "COUNTERS", counters_.c_str()), "COUNTERS");
+        check(uct_config_modify(config, "COUNTERS", name_of(counters_).c_str()), "COUNTERS");
         for (const auto& [name, value] : settings) {
             check(uct_config_modify(config, name.c_str(), value.c_str()), name.c_str());
         }
@@ -166,7 +170,7 @@ Entity::Entity(const Settings& settings, std::shared_ptr<Host> host) : host_(std
 
 Entity::~Entity() {
     close();
-    if (!counters_.empty()) unlink(counters_.c_str());
+    if (counters_ >= 0) ::close(counters_);
 }
 
 Address Entity::address() const {
@@ -230,7 +234,7 @@ void Entity::close() {
 
 Counters Entity::close_and_count() {
     close();
-    return Counters(contents(counters_));
+    return Counters(contents(name_of(counters_)));
 }
 
 void progress(const Group& who) {

@@ -162,7 +162,7 @@ class Entity {
     static ucs_status_t on_error(void* entity, uct_ep_h ep, ucs_status_t status);
 
     std::shared_ptr<Host> host_;
-    std::string counters_;  // name of a file
+    int counters_ = -1;  // a file
     std::vector<Failure> failures_;
     std::array<Handler, UCT_AM_ID_MAX> handlers_;
     Interface iface_;
