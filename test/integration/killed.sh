@@ -15,7 +15,7 @@ killed() {
     start "$tmp/client" "${hca[@]}" ucx_perftest -p "$port" -e -t "$test" -s 4096 -n 2000000000 127.0.0.1
     client_pid=$pid
     disown "$server_pid" "$client_pid" # or bash tells of their end
-    for tick in {1..300}; do # a first report of progress: the test is under way
+    for ((tick = 0; tick < limit * 10; tick++)); do # a first report of progress: the test is under way
         grep -q '^\[thread' "$tmp/client" && break
         kill -0 "$client_pid" 2>/dev/null || break
         sleep 0.1

@@ -142,8 +142,8 @@ start() {
 
 # Waits until process $1 listens on the port. A server that has ended already is for the caller to report.
 wait_for_server() {
-    local _
-    for _ in {1..200}; do
+    local tick
+    for ((tick = 0; tick < limit * 20; tick++)); do
         listening "$port" && return
         kill -0 "$1" 2>/dev/null || return
         sleep 0.05

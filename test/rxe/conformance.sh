@@ -4,7 +4,7 @@
 # The verbs conformance tests on rxe. What it is known to fail is skipped, with the reason.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
-in_guest --timeout 400 --env 'CONFORMANCE_*'
+in_guest --env 'CONFORMANCE_*'
 # The processor is emulated: what has a deadline gets more of it.
 export CONFORMANCE_DEVICE=rxe0 CONFORMANCE_DEADLINE=${CONFORMANCE_DEADLINE:-30}
 exec "$srcdir/gtest_tap.sh" -t 100 "$(dirname "$SOFTHCA")/../../test/verbs-conformance"

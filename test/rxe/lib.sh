@@ -12,7 +12,7 @@ in_guest() {
     [ -z "${RXE_RANK:-}" ] || return 0
     clean_up
     trap - EXIT
-    exec "$run_sh" --env SRCDIR --env 'AM_*' "$@" -- bash "$0" 2>&1
+    exec "$run_sh" --timeout 600 --env SRCDIR --env 'AM_*' "$@" -- bash "$0" 2>&1
 }
 
 # True in the selection that CI runs.
@@ -21,6 +21,7 @@ selection() {
 }
 
 SOFTHCA=${SOFTHCA:-/bin/true}
+limit=180 # the processor is emulated, and others may be at work on the machine
 # shellcheck source=../integration/lib.sh
 . "$rxe_dir/../integration/lib.sh"
 hca=()

@@ -4,7 +4,7 @@
 # Programs that know nothing of Tern: what fails here is not Tern's doing.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
-in_guest --timeout 240
+in_guest
 require ibv_devinfo ibv_rc_pingpong ucx_perftest
 
 check_match 'ibv_devinfo' 'PORT_ACTIVE' ibv_devinfo -d rxe0

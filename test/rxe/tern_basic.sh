@@ -4,7 +4,7 @@
 # What UCX sees of the transport on rxe, and which of the port's addresses it takes.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
-in_guest --timeout 150
+in_guest
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
 require ucx_info ucx_perftest

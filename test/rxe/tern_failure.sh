@@ -4,14 +4,13 @@
 # The transport on rxe when things go wrong: peers that are killed, and users who may lock little memory.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
-in_guest --timeout 240
+in_guest
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
 # shellcheck source=../integration/killed.sh
 . "$srcdir/integration/killed.sh"
 require ucx_perftest ucx_info setpriv
 
-limit=30
 export UCX_KEEPALIVE_INTERVAL=1s UCX_TERN_CONNECT_TIMEOUT=10s
 killed 'the receiver is killed under load' server tag_bw
 selection || {
@@ -19,7 +18,6 @@ selection || {
     killed 'one side of a ping-pong is killed' server tag_lat
     killed 'the target of puts is killed' server ucp_put_bw
 }
-limit=60
 
 # As somebody without privileges who may lock so many KiB.
 # shellcheck disable=SC2317 # called by bash -c

@@ -4,13 +4,12 @@
 # ucx_perftest over the transport on rxe: UCT tests and every UCP test, both ways of looking for messages.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
-in_guest --timeout 420
+in_guest
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
 # shellcheck source=../integration/tern_perf.sh
 . "$srcdir/integration/tern_perf.sh"
 iterations=30
-limit=180
 
 # Of UCP every test, of its sizes the ends.
 ucp_short_tests() {

@@ -9,7 +9,7 @@ if [ ! -x "$program" ]; then
     echo "1..0 # SKIP built without UCX"
     exit 0
 fi
-in_guest --timeout 600
+in_guest --timeout 1200
 # The processor is emulated: what has a deadline gets more of it.
 export UCX_LOG_LEVEL=error CONFORMANCE_DEADLINE=60
 filter='*'

@@ -12,7 +12,7 @@ mkdir "$TMPDIR" "$results"
 
 # run OPTION... -- command...: sets `status`; output to files.
 run() {
-    "$run_sh" --timeout 150 --results "$results" "$@" >"$tmp/stdout" 2>"$tmp/stderr"
+    "$run_sh" --timeout 400 --results "$results" "$@" >"$tmp/stdout" 2>"$tmp/stderr"
     status=$?
 }
 
@@ -60,9 +60,9 @@ echo changed >"$HOST_FILE" && echo 'writable here'
 getent hosts "$(hostname)" >/dev/null && echo 'host name resolved'
 setpriv --reuid 65534 --regid 65534 --clear-groups bash -c 'id -u
     : >/dev/shm/file && echo "shared memory"
-    timeout 30 ibv_rc_pingpong -d rxe0 -g 1 -n 10 >/dev/null &
+    timeout 60 ibv_rc_pingpong -d rxe0 -g 1 -n 10 >/dev/null &
     for i in {1..20}; do
-        timeout 30 ibv_rc_pingpong -d rxe0 -g 1 -n 10 127.0.0.1 2>/dev/null && break
+        timeout 60 ibv_rc_pingpong -d rxe0 -g 1 -n 10 127.0.0.1 2>/dev/null && break
         sleep 0.5
     done'
 exit 7
