@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tern {
+
+// How a staged segment lies in a window: a ring of slots, each with a sub-block of data and the
+// flag that says it has come. The first sub-block of a segment is the short one; it ends where the
+// others do, right before its flag, so the flag is always in the same place.
+struct SubBlocks {
+    static constexpr uint32_t kSubBlock = 4096;
+    static constexpr uint32_t kFlag = 8;
+    static constexpr uint32_t kSlot = kSubBlock + kFlag;
+
+    static constexpr uint64_t count(uint64_t length) {
+        return length / kSubBlock + (length % kSubBlock != 0);
+    }
+    // Bytes in the first sub-block; 0 only if there is none.
+    static constexpr uint32_t first(uint64_t length) {
+        return length == 0 ? 0 : static_cast<uint32_t>((length - 1) % kSubBlock) + 1;
+    }
+    // Bytes in sub-block `index` of a segment of `length` bytes.
+    static constexpr uint32_t bytes(uint64_t length, uint64_t index) {
+        return index == 0 ? first(length) : kSubBlock;
+    }
+    // Where sub-block `index` begins in the segment; for index == count(length) it is the end.
+    static constexpr uint64_t offset(uint64_t length, uint64_t index) {
+        return index == 0 ? 0 : first(length) + (index - 1) * kSubBlock;
+    }
+    // Where the data of sub-block `index` begins in its slot.
+    static constexpr uint32_t in_slot(uint64_t length, uint64_t index) {
+        return kSubBlock - bytes(length, index);
+    }
+};
+
+// Sizes are in sub-blocks unless a name or comment says bytes.
+struct ScheduleLimits {
+    uint32_t first_bytes = 12 * 1024;  // C_0
+    double q = 1.5;                    // how much longer each chunk is than the one before
+    uint32_t most = 64;                // of one chunk
+    uint32_t least = 2;                // a last chunk shorter than this joins the one before
+
+    // For a ring of `slots` that `buffers` chunks share.
+    static constexpr uint32_t most_of(uint32_t slots, uint32_t buffers = 3) {
+        return std::max(1u, slots / std::max(1u, buffers));
+    }
+};
+
+// The chunks of a staged segment: about C_0 * q^i each (equation 5), in whole sub-blocks. Chunks
+// grow because a copy is faster than the wire: the copy of each is hidden by the sending of the one
+// before, and O(log L) gaps are left. q < 1 would not end; it is taken as 1. Data path.
+class Schedule {
+  public:
+    Schedule() = default;  // of nothing
+    Schedule(uint64_t length, const ScheduleLimits& limits)
+        : left_(SubBlocks::count(length)),
+          q_(limits.q > 1 ? limits.q : 1),
+          most_(std::max(1u, limits.most)),
+          least_(limits.least) {
+        const double first = static_cast<double>(limits.first_bytes / SubBlocks::kSubBlock);
+        size_ = std::clamp(first, 1.0, static_cast<double>(most_));
+    }
+
+    // The next chunk if room is no matter: not 0 unless all is done, never more than `most`.
+    uint32_t wanted() const {
+        const uint32_t size = static_cast<uint32_t>(size_);
+        if (left_ <= size) return static_cast<uint32_t>(left_);
+        if (left_ <= most_ && left_ - size < least_) return static_cast<uint32_t>(left_);
+        return size;
+    }
+
+    // Takes the next chunk, of at most `room`: 0 only if there is no room or nothing left. Whoever
+    // would rather wait than send a short chunk asks wanted() first; room for `most` is enough
+    // for any.
+    uint32_t next(uint32_t room) {
+        const uint32_t chunk = std::min(wanted(), room);
+        if (chunk == 0) return 0;
+        left_ -= chunk;
+        size_ = std::min(size_ * q_, static_cast<double>(most_));
+        return chunk;
+    }
+
+    uint64_t left() const { return left_; }
+    bool done() const { return left_ == 0; }
+
+  private:
+    uint64_t left_ = 0;
+    double size_ = 1;  // of the next chunk, with its fraction
+    double q_ = 1;
+    uint32_t most_ = 1;
+    uint32_t least_ = 0;
+};
+
+}  // namespace tern
