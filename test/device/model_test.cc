@@ -198,6 +198,36 @@ TEST_P(ModelTest, LongWriteArrivesAtTheBandwidth) {
     });
 }
 
+// Who follows a message in memory is never a whole half of it behind, as with packets.
+TEST_P(ModelTest, LongWriteArrivesPieceByPiece) {
+    set("MODEL", "latency=10ms,bandwidth=0.0002");
+    alone([] {
+        constexpr std::size_t kPiece = 4096;
+        constexpr std::size_t kSize = 16 * kPiece;
+        constexpr std::chrono::nanoseconds kTime{kPiece * 5000};  // of a piece: 20 ms
+        Hca hca;
+        Pd pd = hca.make_pd();
+        for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM}) {
+            Pair pair(hca, pd.get(), {}, kSize);
+            std::fill_n(&pair.a_mem.word(0), kSize / 8, 1);
+            ASSERT_EQ(RecvWr(2).post(pair.b.qp), 0);
+            SendWr wr(opcode, 1);
+            wr.sge(pair.a_mem.sge()).remote(pair.b_mem);
+            const auto start = Clock::now();
+            ASSERT_EQ(wr.post(pair.a.qp), 0);
+            for (std::size_t end = kPiece; end <= kSize; end += kPiece) {
+                const uint64_t& last = pair.b_mem.word(end / 8 - 1);
+                ASSERT_TRUE(comes([&] { return look(last) != 0; }));
+                const auto due = milliseconds(10) + kTime * (end / kPiece);
+                EXPECT_GE(Clock::now() - start, due) << end << " bytes of " << opcode;
+                if (end > kPiece) continue;
+                EXPECT_LT(Clock::now() - start, due + 6 * kTime) << opcode;
+            }
+            ASSERT_TRUE(next_are(pair.a.send_cq, {1}));
+        }
+    });
+}
+
 TEST_P(ModelTest, MessagesBehindOneAnotherAreSpaced) {
     set("MODEL", "latency=5ms,gap=5ms,bandwidth=0.1");
     alone([] {

@@ -217,24 +217,6 @@ TEST(NicModel, DescriptionReadsBack) {
     }
 }
 
-TEST(NicModel, ChunksCoverEverythingAndEndSmall) {
-    for (const uint64_t bytes : {1ul, 4095ul, 4096ul, 4097ul, 8191ul, 100'000ul, 131'072ul,
-                                 131'073ul, 1ul << 24, (1ul << 24) + 1}) {
-        uint64_t left = bytes, previous = UINT64_MAX, chunk = 0;
-        while (left > 0) {
-            chunk = next_chunk(left);
-            ASSERT_GT(chunk, 0u);
-            ASSERT_LE(chunk, std::min<uint64_t>(left, 65536));
-            ASSERT_LE(chunk, previous);
-            previous = chunk;
-            left -= chunk;
-        }
-        EXPECT_LE(chunk, 4096u) << bytes;
-    }
-    EXPECT_EQ(next_chunk(0), 0u);
-    EXPECT_EQ(next_chunk(1 << 20), 65536u);
-}
-
 TEST(Lateness, CountsLateOnesByDecade) {
     Lateness lateness{};
     EXPECT_EQ(lateness.late_share(), 0);

@@ -200,13 +200,6 @@ uint64_t arrived_by(const Booking& booking, const NicParameters& nic, uint64_t t
     return std::min(static_cast<uint64_t>(bytes), total - 1);
 }
 
-uint64_t next_chunk(uint64_t remaining) {
-    constexpr uint64_t kLargest = uint64_t{64} << 10;
-    constexpr uint64_t kSmallest = uint64_t{4} << 10;
-    if (remaining <= kSmallest) return remaining;
-    return std::clamp(remaining / 2 / kSmallest * kSmallest, kSmallest, kLargest);
-}
-
 double Lateness::late_share() const {
     const uint64_t all = count.load(std::memory_order_relaxed);
     return all == 0 ? 0

@@ -74,9 +74,9 @@ uint64_t arrival_at(const Booking& booking, const NicParameters& nic, uint64_t t
 /// How many of the first `total` bytes have arrived at `now`.
 uint64_t arrived_by(const Booking& booking, const NicParameters& nic, uint64_t total, uint64_t now);
 
-/// How many of the `remaining` bytes to place at once: large pieces first and small ones last, so
-/// that the last byte can appear close to its time. Never 0 unless `remaining` is.
-uint64_t next_chunk(uint64_t remaining);
+/// Messages appear in memory in pieces of so many bytes, each when all of it has arrived: packets
+/// of the largest MTU.
+constexpr uint64_t kPieceBytes = 4096;
 
 /// Counts how late operations were against the model. Lives in shared memory. An operation is late
 /// when it took a twentieth longer than the model says, and at least kLateNs: what a measurement of

@@ -127,7 +127,7 @@ Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const
         if (modelled) {
             // Late: everything that has arrived, at once. Early: the next piece, when it has.
             const NicParameters& nic = host.header().config.nic;
-            const uint64_t piece = next_chunk(rest);
+            const uint64_t piece = std::min(rest, kPieceBytes);
             const uint64_t due = arrival_at(wqe.booking, nic, total, wqe.progress + piece);
             if (now < due && (now = now_ns()) < due) {
                 return Outcome::again(due);

@@ -7,6 +7,7 @@
 #include "rounds.h"
 #include "session.h"
 #include "settings.h"
+#include "tools/measure/arrival.h"
 #include "tools/measure/clock.h"
 #include "tools/measure/latency.h"
 #include "tools/measure/stream.h"
@@ -24,6 +25,8 @@ constexpr int kStreams = 5;                      ///< samples of a stream in a r
 constexpr uint64_t kGapMessages = Link::kDepth;  ///< of a gap sample
 constexpr uint64_t kMaxTrips = 1000;             ///< in a round
 constexpr int kRegistrations = 5;                ///< in a round
+constexpr uint32_t kLongWrite = 64 << 10;
+constexpr uint64_t kWrites = 100;  ///< in a round
 
 NicParameters model_of_environment() {
     Settings settings;
@@ -49,6 +52,7 @@ class ModelSection {
                   kMemory),
           rounds_(session) {
         add_latencies();
+        add_pieces();
         add_bandwidths();
         add_gaps();
         add_registrations();
@@ -61,6 +65,7 @@ class ModelSection {
         if (nic_.modelled()) item.model = model;
     }
     void add_latencies();
+    void add_pieces();
     void add_bandwidths();
     void add_gaps();
     void add_registrations();
@@ -100,6 +105,22 @@ void ModelSection::add_latencies() {
     add("8 B write, shared memory, half round trip", "us", arrival, [=, this] {
         return write_latency(session_.peer, shared_, trips, Waiting::polls_completions_too);
     });
+}
+
+/// What a program sees that follows a long write in memory, piece by piece.
+void ModelSection::add_pieces() {
+    for (const auto& [link, memory] :
+         {std::pair(&link_, ""), std::pair(&shared_, ", shared memory")}) {
+        for (const auto& [bytes, part] : {std::pair(uint32_t{4} << 10, "its first 4 KiB"),
+                                          std::pair(uint32_t{32} << 10, "its first half"),
+                                          std::pair(kLongWrite, "all of it")}) {
+            const auto model = static_cast<double>(nic_.latency_ns + transmit_ns(nic_, bytes));
+            add("64 KiB write" + std::string(memory) + ", " + part, "us", model / 1000,
+                [this, link = link, bytes = bytes] {
+                    return arrival_times(session_.peer, *link, {kLongWrite, bytes, kWrites});
+                });
+        }
+    }
 }
 
 void ModelSection::add_bandwidths() {
