@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rendezvous/schedule.h"
+
+namespace tern {
+namespace {
+
+constexpr double kGB = 1e9;
+
+struct Preset {
+    std::string_view name;
+    Costs costs;
+};
+
+// Network and registration as the software HCA's profiles have them. Copies:
+// - graphene: copy and send, one after the other, reach 57 % of the network, so memory gives 2.0 *
+//   0.57 / 0.43 = 2.65 GB/s. Naive copy takes L / B_copy more than the network and the best
+//   pipeline sqrt(8 * L * g / B_copy); they meet at 16 KB, so there B_copy is L / (8 * g) = 20
+//   GB/s.
+// - infini, not in the paper: the same processor generation with three channels of memory.
+// - hdr200: what one core of a server of its time copies.
+constexpr Preset kPresets[] = {
+    {"graphene",
+     {{2.3e-6, 2.0 * kGB, 100e-9, 100e-9}, {20 * kGB, 2.65 * kGB, 256e3}, {68e-6, 20 * kGB}}},
+    {"infini",
+     {{1.6e-6, 3.2 * kGB, 50e-9, 50e-9}, {20 * kGB, 5.0 * kGB, 256e3}, {68e-6, 20 * kGB}}},
+    {"hdr200", {{1.0e-6, 24.5 * kGB, 5e-9, 5e-9}, {20 * kGB, 10.0 * kGB, 1e6}, {30e-6, 30 * kGB}}},
+};
+
+// The comparisons are false for NaN.
+double time_or_none(double seconds) {
+    return seconds > 0 ? std::min(seconds, 1e6) : 0;
+}
+double bandwidth_or_least(double bandwidth) {
+    return bandwidth >= 1 ? bandwidth : 1;
+}
+double clamp(double value, double low, double high) {
+    return value >= low ? std::min(value, high) : low;
+}
+
+uint64_t whole(double bytes, uint64_t unit) {
+    return static_cast<uint64_t>(std::ceil(bytes / static_cast<double>(unit))) * unit;
+}
+
+}  // namespace
+
+const Costs* find_costs(std::string_view name) {
+    for (const Preset& preset : kPresets)
+        if (preset.name == name) return &preset.costs;
+    return nullptr;
+}
+
+CostModel::CostModel(const Costs& costs) : costs_(costs) {
+    NetworkCosts& network = costs_.network;
+    network.latency = time_or_none(network.latency);
+    network.gap = time_or_none(network.gap);
+    network.overhead = time_or_none(network.overhead);
+    network.bandwidth = bandwidth_or_least(network.bandwidth);
+    costs_.copy.cache_bandwidth = bandwidth_or_least(costs_.copy.cache_bandwidth);
+    costs_.copy.memory_bandwidth = bandwidth_or_least(costs_.copy.memory_bandwidth);
+    if (!(costs_.copy.cache > 0)) costs_.copy.cache = 0;
+    costs_.registration.latency = time_or_none(costs_.registration.latency);
+    costs_.registration.bandwidth = bandwidth_or_least(costs_.registration.bandwidth);
+}
+
+void CostModel::set_network_bandwidth(double bandwidth) {
+    costs_.network.bandwidth = bandwidth_or_least(bandwidth);
+}
+
+double CostModel::copy_bandwidth(uint64_t length) const {
+    const CopyCosts& copy = costs_.copy;
+    const double bytes = static_cast<double>(std::max<uint64_t>(1, length));
+    const double cached = std::min(bytes, copy.cache);
+    const double time = cached / copy.cache_bandwidth + (bytes - cached) / copy.memory_bandwidth;
+    return bytes / time;
+}
+
+double CostModel::ratio(uint64_t length) const {
+    const double copy = copy_bandwidth(length);
+    const double network = costs_.network.bandwidth;
+    return std::isinf(copy) && std::isinf(network) ? 1 : copy / network;
+}
+
+double CostModel::registration(double length) const {
+    return costs_.registration.latency + length / costs_.registration.bandwidth;
+}
+
+double CostModel::raw(uint64_t length) const {
+    return costs_.network.latency + static_cast<double>(length) / costs_.network.bandwidth;
+}
+
+double CostModel::naive_copy(uint64_t length) const {
+    return static_cast<double>(length) / copy_bandwidth(length) + raw(length);
+}
+
+double CostModel::naive_registration(uint64_t length) const {
+    return registration(static_cast<double>(length)) + raw(length);
+}
+
+double CostModel::pipeline_gaps(uint64_t length, double chunk) const {
+    const double bytes = static_cast<double>(length);
+    return bytes / clamp(chunk, 1, std::max(1.0, bytes));
+}
+
+double CostModel::pipeline(uint64_t length, double chunk) const {
+    const double c = clamp(chunk, 1, std::max(1.0, static_cast<double>(length)));
+    if (length == 0) return raw(0);
+    return 2 * c / copy_bandwidth(length) + pipeline_gaps(length, c) * costs_.network.gap +
+           raw(length);
+}
+
+double CostModel::optimal_chunk(uint64_t length) const {
+    // Infinite copies or no gaps: the shortest chunks, or one, are as good as any.
+    const double gap = costs_.network.gap;
+    if (gap == 0) return 1;
+    return std::sqrt(static_cast<double>(length) * gap * copy_bandwidth(length) / 2);
+}
+
+// The chunks of a staged message, their number a real one.
+struct CostModel::Chunks {
+    double first;
+    double last;
+    double count;
+    // Until chunks are as long as they may be: how many, and their bytes; 0 if they never are, or
+    // always.
+    double growing = 0;
+    double grown = 0;
+};
+
+CostModel::Chunks CostModel::chunks(double length, const Staging& staging) {
+    const double q = clamp(staging.q, 1, 1e6);
+    const double most = std::max(1.0, staging.most);
+    const double first = std::min(clamp(staging.first, 1, length), most);
+    if (q == 1) return {first, first, length / first};
+    const double grown = (most - first) / (q - 1);
+    if (length <= grown + first) {
+        // Equation 7; the last is C_n-1 of equation 6.
+        const double count = std::log1p((q - 1) * length / first) / std::log1p(q - 1);
+        return {first, std::min(length, (first + (q - 1) * length) / q), count};
+    }
+    const double growing = std::log1p((most - first) / first) / std::log1p(q - 1);
+    return {first, std::min(most, length), growing + (length - grown) / most, growing, grown};
+}
+
+double CostModel::superpipeline_gaps(uint64_t length, const Staging& staging) {
+    return length == 0 ? 0 : chunks(static_cast<double>(length), staging).count;
+}
+
+// When a staged message has left the sender, and what comes after that at the receiver.
+struct CostModel::Sent {
+    double left;
+    double lag;  // from the arrival of the last byte until it is in place
+};
+
+// `per_byte`: seconds to copy one. The wire waits for copies where those are slower, so the time is
+// the largest over k of: chunks 1..k are copied, then chunks k and on are sent. C_0 grows to the
+// longest chunk and stays there; in both parts one of the two is slower throughout, so the largest
+// is at k = 0, at the last, or where growing ends.
+CostModel::Sent CostModel::stage(double length, double per_byte, const Staging& staging) const {
+    if (!(length > 0)) return {0, 0};
+    const NetworkCosts& network = costs_.network;
+    const double sub_block = std::max(1.0, staging.sub_block);
+    const double on_wire = (1 + std::max(0.0, staging.flag) / sub_block) / network.bandwidth;
+    const Chunks c = chunks(length, staging);
+
+    const double first = c.first * per_byte;
+    const double start = staging.early ? std::max(0.0, first - 2 * network.latency) : first;
+    double body = length * on_wire + c.count * network.gap;
+    if (c.growing > 0)
+        body = std::max(body, std::max(0.0, c.grown + c.last - c.first) * per_byte +
+                                  c.growing * network.overhead + (length - c.grown) * on_wire +
+                                  (c.count - c.growing) * network.gap);
+    body = std::max(body, (length - c.first) * per_byte + c.count * network.overhead +
+                              c.last * on_wire + network.gap);
+
+    // The receiver copies one sub-block behind the wire, or falls behind during the last chunk.
+    const double block = std::min(sub_block, c.last);
+    const double lag =
+        std::max(block * per_byte, block * on_wire + c.last * per_byte - c.last * on_wire);
+    return {start + body, lag};
+}
+
+double CostModel::superpipeline(uint64_t length, const Staging& staging) const {
+    const Sent sent = stage(static_cast<double>(length), 1 / copy_bandwidth(length), staging);
+    return sent.left + costs_.network.latency + sent.lag;
+}
+
+double CostModel::copied_once(uint64_t length, const Staging& staging) const {
+    return stage(static_cast<double>(length), 1 / copy_bandwidth(length), staging).left +
+           costs_.network.latency;
+}
+
+double CostModel::hybrid(uint64_t length, const Split& split, const Staging& staging) const {
+    if (split.head >= length) return superpipeline(length, staging);
+    const NetworkCosts& network = costs_.network;
+    const double head = static_cast<double>(split.head);
+    const double tail = static_cast<double>(length - split.head);
+    const double per_byte = 1 / copy_bandwidth(length);
+    const Sent sent = stage(head, per_byte, staging);
+
+    double piece = static_cast<double>(split.piece);
+    if (split.piece == 0 || piece > tail) piece = tail;
+    const double pieces = std::ceil(tail / piece);
+    const double last = tail - (pieces - 1) * piece;
+
+    // Pieces are pinned one after the other, at both sides; that the sender may use one travels
+    // while it waits for the wire. Again the wire is the slower one throughout, or pinning is.
+    const double before = costs_.registration.beside ? 0 : head * per_byte;
+    const double first_pinned = before + registration(piece);
+    const double all_pinned =
+        before + pieces * costs_.registration.latency + tail / costs_.registration.bandwidth;
+    const double wire = pieces * network.gap + tail / network.bandwidth;
+    const double end = std::max({sent.left + wire, first_pinned + wire,
+                                 all_pinned + network.gap + last / network.bandwidth});
+    return network.latency + std::max(end, sent.left + sent.lag);
+}
+
+double CostModel::pinned_behind_wire(uint64_t length, uint64_t piece) const {
+    return length == 0 ? raw(0) : hybrid(length, {0, piece}, {});
+}
+
+// A piece whose pinning takes as long as its sending hides all but the first; where pinning is the
+// slower one, its latencies are weighed against sending the last piece, as in equation 3.
+uint64_t CostModel::best_piece(uint64_t length) const {
+    const RegistrationCosts& pin = costs_.registration;
+    const double bytes = static_cast<double>(length);
+    const double network = costs_.network.bandwidth;
+    uint64_t best = 0;
+    double least = pinned_behind_wire(length, 0);
+    const auto consider = [&](double piece) {
+        if (!(piece < bytes)) return;
+        const uint64_t pages = whole(std::max(1.0, piece), kPage);
+        const double time = pinned_behind_wire(length, pages);
+        if (pages >= length || !(time < least)) return;
+        least = time;
+        best = pages;
+    };
+    consider(pin.latency / (1 / network - 1 / pin.bandwidth));
+    consider(std::sqrt(bytes * pin.latency * network));
+    return best;
+}
+
+// The head should keep the wire busy for as long as it takes to pin the first piece.
+CostModel::Split CostModel::best_split(uint64_t length, const Staging& staging) const {
+    constexpr uint64_t kUnit = SubBlocks::kSubBlock;
+    Split best = {length, 0};
+    if (length < 2 * kUnit) return best;
+    const RegistrationCosts& pin = costs_.registration;
+    const double bytes = static_cast<double>(length);
+    const double copy = 1 / copy_bandwidth(length);
+    const double staged = std::max(copy, 1 / costs_.network.bandwidth);
+    const double free = staged - (pin.beside ? 0 : copy);  // per byte of the head, for pinning
+
+    double least = std::numeric_limits<double>::infinity();
+    const auto consider = [&](double head, double piece) {
+        Split split;
+        split.head = whole(clamp(head, 1, bytes - static_cast<double>(kUnit)), kUnit);
+        if (split.head >= length) split.head -= kUnit;
+        const double tail = static_cast<double>(length - split.head);
+        split.piece = piece < tail ? whole(std::max(1.0, piece), kPage) : 0;
+        if (split.piece >= length - split.head) split.piece = 0;
+        const double time = hybrid(length, split, staging);
+        if (!(time < least)) return;
+        least = time;
+        best = split;
+    };
+    const double pieces[] = {
+        pin.latency / (1 / costs_.network.bandwidth - 1 / pin.bandwidth),
+        std::sqrt(bytes * pin.latency * costs_.network.bandwidth),
+        bytes / 2,
+        bytes / 4,
+    };
+    for (const double piece : pieces) {
+        if (!(piece > 0 && piece < bytes)) continue;
+        consider(registration(piece) / free, piece);
+        consider(1, piece);
+    }
+    // All at once: head / staged rate = T_reg(L - head).
+    consider(registration(bytes) / (free + 1 / pin.bandwidth), bytes);
+    consider(1, bytes);
+    return best;
+}
+
+}  // namespace tern

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "rendezvous/cost_model.h"
+#include "rendezvous/schedule.h"
+
+namespace tern {
+
+// How a message travels.
+enum class Scheme : uint8_t {
+    kSuperpipeline,  // staged through windows
+    kZeroCopy,       // straight into the receiver's pinned memory
+    kHybrid,         // the head staged while the tail is being pinned
+};
+
+// A setting: what the model says, or always one scheme.
+enum class SchemeSetting : uint8_t { kAuto, kSuperpipeline, kZeroCopy, kHybrid };
+
+std::string_view name_of(Scheme scheme);
+// By the order of SchemeSetting, ended by null: "auto", "superpipeline", "zcopy", "hybrid".
+extern const char* const kSchemeSettings[];
+
+// What is known of the user's memory on one side.
+struct BufferState {
+    bool pinned = false;    // all of it
+    bool can_pin = true;    // a registration is possible: no limit reached, none has failed lately
+    uint32_t returned = 0;  // how often it has come back lately
+};
+
+// The receiver's decision.
+struct Plan {
+    Scheme scheme = Scheme::kSuperpipeline;
+    uint64_t head = 0;   // bytes staged through windows: all, none, or whole sub-blocks
+    uint64_t piece = 0;  // bytes of the rest to be pinned at a time; 0: all at once, or pinned
+};
+
+// The sender's, for bytes that go straight into the receiver's memory.
+struct SourcePlan {
+    bool gather = false;  // from the user's memory, pinned; else copied through the staging ring
+    uint64_t piece = 0;   // as in Plan
+};
+
+// Chooses between the schemes by the cost model. The first rule that applies counts:
+//   - what cannot be pinned is staged;
+//   - a setting;
+//   - what is pinned, or comes back so often that it will be worth it, is used in place where
+//     zero-copy is not slower once all is pinned;
+//   - else the scheme that takes the least time now; what pins must be better by `margin`.
+// A decision takes some hundred nanoseconds; no allocation, no clock.
+class Policy {
+  public:
+    struct Settings {
+        SchemeSetting scheme = SchemeSetting::kAuto;
+        uint32_t worth_pinning = 2;  // a buffer that has come back this often is pinned
+        double margin = 0.03;
+        Staging staging;
+    };
+
+    Policy(const Costs& costs, const Settings& settings) : model_(costs), settings_(settings) {}
+
+    // At the receiver, of a message of `length` bytes.
+    Plan receive(uint64_t length, const BufferState& own, const BufferState& sender) const;
+    // At the sender, of a segment of `length` bytes for pinned memory.
+    SourcePlan send(uint64_t length, const BufferState& own) const;
+
+    // For a ring of `slots` sub-blocks that `buffers` chunks share: the q of the settings, or
+    // B_copy / B_net where that is less, so that copies never hold up the wire.
+    ScheduleLimits limits(uint64_t length, uint32_t slots, uint32_t buffers = 3) const;
+
+    const CostModel& model() const { return model_; }
+    // What has been learnt of the network, bytes per second.
+    void set_network_bandwidth(double bandwidth) { model_.set_network_bandwidth(bandwidth); }
+
+  private:
+    Plan staged(uint64_t length) const;
+    Plan in_place(uint64_t length, bool pinned) const;
+    bool comes_back(const BufferState& buffer) const;
+
+    CostModel model_;
+    Settings settings_;
+};
+
+}  // namespace tern
