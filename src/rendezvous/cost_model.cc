@@ -109,8 +109,9 @@ double CostModel::pipeline_gaps(uint64_t length, double chunk) const {
 double CostModel::pipeline(uint64_t length, double chunk) const {
     const double c = clamp(chunk, 1, std::max(1.0, static_cast<double>(length)));
     if (length == 0) return raw(0);
-    return 2 * c / copy_bandwidth(length) + pipeline_gaps(length, c) * costs_.network.gap +
-           raw(length);
+    const double copy = copy_bandwidth(length);
+    return 2 * c / copy + pipeline_gaps(length, c) * costs_.network.gap + costs_.network.latency +
+           static_cast<double>(length) / std::min(copy, costs_.network.bandwidth);
 }
 
 double CostModel::optimal_chunk(uint64_t length) const {
@@ -223,28 +224,48 @@ double CostModel::pinned_behind_wire(uint64_t length, uint64_t piece) const {
     return length == 0 ? raw(0) : hybrid(length, {0, piece}, {});
 }
 
-// A piece whose pinning takes as long as its sending hides all but the first; where pinning is the
-// slower one, its latencies are weighed against sending the last piece, as in equation 3.
-uint64_t CostModel::best_piece(uint64_t length) const {
+// Calls consider(n) for the numbers of pieces that may be best: one, and about m + 1 where m pieces
+// of L / m leave nothing for the last one in piece_of(). There
+//   m^2 * lambda_reg + m * L * (1 / B_reg - 1 / B_net) == L / B_reg
+template <class Consider>
+void CostModel::each_count(double bytes, Consider&& consider) const {
     const RegistrationCosts& pin = costs_.registration;
+    const double slower = bytes * (1 / costs_.network.bandwidth - 1 / pin.bandwidth);
+    const double root = std::sqrt(slower * slower + 4 * pin.latency * bytes / pin.bandwidth);
+    const double m = clamp((slower + root) / (2 * pin.latency), 1, std::max(1.0, bytes / kPage));
+    consider(1);
+    for (int i = 0; i < 3; ++i)
+        if (std::floor(m) + i > 1) consider(std::floor(m) + i);
+}
+
+// `count` pieces, the last of them short, so that the wire has as much to do after the first is
+// pinned as it takes to pin the others and send the last:
+//   piece / B_reg + L / B_net == (count - 1) * lambda_reg + L / B_reg + last / B_net
+uint64_t CostModel::piece_of(double bytes, double count) const {
+    const RegistrationCosts& pin = costs_.registration;
+    const double others = count - 1;
+    const double even = bytes / count;
+    const double piece = (others * pin.latency + bytes / pin.bandwidth) /
+                         (1 / pin.bandwidth + others / costs_.network.bandwidth);
+    return whole(others > 0 ? clamp(piece, even, bytes / others) : bytes, kPage);
+}
+
+uint64_t CostModel::best_piece(uint64_t length) const {
     const double bytes = static_cast<double>(length);
-    const double network = costs_.network.bandwidth;
     uint64_t best = 0;
-    double least = pinned_behind_wire(length, 0);
-    const auto consider = [&](double piece) {
-        if (!(piece < bytes)) return;
-        const uint64_t pages = whole(std::max(1.0, piece), kPage);
-        const double time = pinned_behind_wire(length, pages);
-        if (pages >= length || !(time < least)) return;
+    double least = std::numeric_limits<double>::infinity();
+    each_count(bytes, [&](double count) {
+        const uint64_t piece = piece_of(bytes, count);
+        const double time = pinned_behind_wire(length, piece);
+        if (!(time < least)) return;
         least = time;
-        best = pages;
-    };
-    consider(pin.latency / (1 / network - 1 / pin.bandwidth));
-    consider(std::sqrt(bytes * pin.latency * network));
+        best = piece < length ? piece : 0;
+    });
     return best;
 }
 
-// The head should keep the wire busy for as long as it takes to pin the first piece.
+// The head should keep the wire busy for as long as it takes to copy it, if a processor does both,
+// and to pin the first piece: head * staged == head * copy + T_reg(piece_of(length - head)).
 CostModel::Split CostModel::best_split(uint64_t length, const Staging& staging) const {
     constexpr uint64_t kUnit = SubBlocks::kSubBlock;
     Split best = {length, 0};
@@ -252,36 +273,31 @@ CostModel::Split CostModel::best_split(uint64_t length, const Staging& staging) 
     const RegistrationCosts& pin = costs_.registration;
     const double bytes = static_cast<double>(length);
     const double copy = 1 / copy_bandwidth(length);
-    const double staged = std::max(copy, 1 / costs_.network.bandwidth);
-    const double free = staged - (pin.beside ? 0 : copy);  // per byte of the head, for pinning
+    const double wire = 1 / costs_.network.bandwidth;
+    const double pinning = 1 / pin.bandwidth;
+    const double hidden = std::max(copy, wire) - (pin.beside ? 0 : copy);
 
     double least = std::numeric_limits<double>::infinity();
-    const auto consider = [&](double head, double piece) {
+    const auto consider = [&](double head, double count) {
         Split split;
-        split.head = whole(clamp(head, 1, bytes - static_cast<double>(kUnit)), kUnit);
+        split.head = whole(clamp(head, 1, bytes - kUnit), kUnit);
         if (split.head >= length) split.head -= kUnit;
-        const double tail = static_cast<double>(length - split.head);
-        split.piece = piece < tail ? whole(std::max(1.0, piece), kPage) : 0;
-        if (split.piece >= length - split.head) split.piece = 0;
+        const uint64_t tail = length - split.head;
+        split.piece = piece_of(static_cast<double>(tail), count);
+        if (split.piece >= tail) split.piece = 0;
         const double time = hybrid(length, split, staging);
         if (!(time < least)) return;
         least = time;
         best = split;
     };
-    const double pieces[] = {
-        pin.latency / (1 / costs_.network.bandwidth - 1 / pin.bandwidth),
-        std::sqrt(bytes * pin.latency * costs_.network.bandwidth),
-        bytes / 2,
-        bytes / 4,
-    };
-    for (const double piece : pieces) {
-        if (!(piece > 0 && piece < bytes)) continue;
-        consider(registration(piece) / free, piece);
-        consider(1, piece);
-    }
-    // All at once: head / staged rate = T_reg(L - head).
-    consider(registration(bytes) / (free + 1 / pin.bandwidth), bytes);
-    consider(1, bytes);
+    each_count(bytes, [&](double count) {
+        const double others = count - 1;
+        const double share = others > 0 ? pinning / (pinning + others * wire) : 1;
+        consider((pin.latency + share * (others * pin.latency + bytes * pinning)) /
+                     (hidden + share * pinning),
+                 count);
+        consider(1, count);
+    });
     return best;
 }
 

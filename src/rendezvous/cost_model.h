@@ -81,7 +81,8 @@ class CostModel {
     // Section 2: T_reg(L) + T_net(L). Both sides register at the same time.
     double naive_registration(uint64_t length) const;
 
-    // Equation 1: chunks of `chunk` bytes, 1 .. length.
+    // Equation 1: chunks of `chunk` bytes, 1 .. length. Beyond the paper: where copies are slower
+    // than the network they take its place.
     double pipeline(uint64_t length, double chunk) const;
     // Equation 3, bytes: sqrt(L * g * B_copy / 2). More than the message if that is short.
     double optimal_chunk(uint64_t length) const;
@@ -122,6 +123,9 @@ class CostModel {
     struct Sent;
 
     static Chunks chunks(double length, const Staging& staging);
+    template <class Consider>
+    void each_count(double bytes, Consider&& consider) const;
+    uint64_t piece_of(double bytes, double count) const;
     Sent stage(double length, double per_byte, const Staging& staging) const;
 
     Costs costs_;

@@ -2,6 +2,7 @@
 #include "rendezvous/policy.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tern {
 
@@ -15,69 +16,65 @@ bool Policy::comes_back(const BufferState& buffer) const {
     return buffer.pinned || (buffer.can_pin && buffer.returned >= settings_.worth_pinning);
 }
 
-Plan Policy::staged(uint64_t length) const {
-    return {Scheme::kSuperpipeline, length, 0};
+Staging Policy::staging(uint64_t length) const {
+    Staging staging = settings_.staging;
+    staging.q = std::min(staging.q, std::max(1.0, model_.ratio(length)));
+    return staging;
 }
 
-Plan Policy::in_place(uint64_t length, bool pinned) const {
-    return {Scheme::kZeroCopy, 0, pinned ? 0 : model_.best_piece(length)};
+ScheduleLimits Policy::limits(uint64_t length, uint32_t slots, uint32_t buffers) const {
+    const Staging shape = staging(length);
+    ScheduleLimits limits;
+    limits.first_bytes = static_cast<uint32_t>(std::clamp(shape.first, 1.0, 1e9));
+    limits.q = shape.q;
+    limits.most = ScheduleLimits::most_of(slots, buffers);
+    return limits;
 }
 
 Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender) const {
-    const Staging& staging = settings_.staging;
-    if (length == 0 || !(own.pinned || own.can_pin)) return staged(length);
+    const Plan staged = {Scheme::kSuperpipeline, length, 0};
+    if (length == 0 || !(own.pinned || own.can_pin)) return staged;
+    if (settings_.scheme == SchemeSetting::kSuperpipeline) return staged;
 
-    if (settings_.scheme == SchemeSetting::kSuperpipeline) return staged(length);
-    if (settings_.scheme == SchemeSetting::kZeroCopy) return in_place(length, own.pinned);
+    const Staging shape = staging(length);
     if (settings_.scheme == SchemeSetting::kHybrid) {
-        const CostModel::Split split = model_.best_split(length, staging);
-        if (split.head >= length) return staged(length);
+        const CostModel::Split split = model_.best_split(length, shape);
+        if (split.head >= length) return staged;
         return {Scheme::kHybrid, split.head, own.pinned ? 0 : split.piece};
     }
+    const Plan in_place = {Scheme::kZeroCopy, 0, own.pinned ? 0 : model_.best_piece(length)};
+    if (settings_.scheme == SchemeSetting::kZeroCopy) return in_place;
 
     // What the sender needs for a message that goes into pinned memory, by the best of its ways.
-    const double copied = model_.copied_once(length, staging);
-    double sending = copied;
-    if (comes_back(sender))
-        sending = model_.raw(length);
-    else if (sender.can_pin)
-        sending = std::min(copied, model_.pinned_behind_wire(length, model_.best_piece(length)));
-    const double through = model_.superpipeline(length, staging);
-    if (comes_back(own) && sending <= through) return in_place(length, own.pinned);
+    const double copied = model_.copied_once(length, shape);
+    const double pinned = model_.pinned_behind_wire(length, model_.best_piece(length));
+    const double sending = comes_back(sender) ? model_.raw(length)
+                           : sender.can_pin   ? std::min(copied, pinned)
+                                              : copied;
+    const double through = model_.superpipeline(length, shape);
+    if (comes_back(own) && sending <= through) return in_place;
 
-    // Now or never: what is not pinned will not have been worth it.
+    // A buffer that will not be seen again.
     const double enough = through / (1 + settings_.margin);
-    if (model_.raw(length) > enough) return staged(length);
-    const uint64_t piece = own.pinned ? 0 : model_.best_piece(length);
-    const double placing =
-        own.pinned ? model_.raw(length) : model_.pinned_behind_wire(length, piece);
-    const double zero_copy = std::max(placing, sending);
-    const CostModel::Split split = model_.best_split(length, staging);
-    const bool can_split = split.head < length && sender.can_pin && !own.pinned;
-    const double hybrid = can_split ? model_.hybrid(length, split, staging) : zero_copy;
-    if (std::min(zero_copy, hybrid) > enough) return staged(length);
-    if (hybrid < zero_copy) return {Scheme::kHybrid, split.head, split.piece};
-    return {Scheme::kZeroCopy, 0, piece};
+    if (model_.raw(length) > enough) return staged;
+    const double zero_copy = std::max(pinned, sending);
+    const CostModel::Split split = model_.best_split(length, shape);
+    const double hybrid = sender.pinned || sender.can_pin ? model_.hybrid(length, split, shape)
+                                                          : std::numeric_limits<double>::infinity();
+    if (std::min(zero_copy, hybrid) > enough) return staged;
+    if (zero_copy <= hybrid) return in_place;
+    return {Scheme::kHybrid, split.head, split.piece};
 }
 
 SourcePlan Policy::send(uint64_t length, const BufferState& own) const {
     if (own.pinned) return {true, 0};
-    if (length == 0 || !own.can_pin || settings_.scheme == SchemeSetting::kSuperpipeline)
-        return {false, 0};
+    if (length == 0 || !own.can_pin || settings_.scheme == SchemeSetting::kSuperpipeline) return {};
     const uint64_t piece = model_.best_piece(length);
     if (settings_.scheme != SchemeSetting::kAuto || comes_back(own)) return {true, piece};
-    const double copied = model_.copied_once(length, settings_.staging);
+    const double copied = model_.copied_once(length, staging(length));
     const double pinned = model_.pinned_behind_wire(length, piece);
-    return pinned < copied / (1 + settings_.margin) ? SourcePlan{true, piece} : SourcePlan{};
-}
-
-ScheduleLimits Policy::limits(uint64_t length, uint32_t slots, uint32_t buffers) const {
-    const Staging& staging = settings_.staging;
-    ScheduleLimits limits;
-    limits.first_bytes = static_cast<uint32_t>(std::clamp(staging.first, 1.0, 1e9));
-    limits.q = std::min(staging.q, std::max(1.0, model_.ratio(length)));
-    limits.most = ScheduleLimits::most_of(slots, buffers);
-    return limits;
+    if (pinned > copied / (1 + settings_.margin)) return {};
+    return {true, piece};
 }
 
 }  // namespace tern

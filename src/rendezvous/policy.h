@@ -56,7 +56,7 @@ class Policy {
         SchemeSetting scheme = SchemeSetting::kAuto;
         uint32_t worth_pinning = 2;  // a buffer that has come back this often is pinned
         double margin = 0.03;
-        Staging staging;
+        Staging staging = {.most = 64 * SubBlocks::kSubBlock};
     };
 
     Policy(const Costs& costs, const Settings& settings) : model_(costs), settings_(settings) {}
@@ -66,8 +66,10 @@ class Policy {
     // At the sender, of a segment of `length` bytes for pinned memory.
     SourcePlan send(uint64_t length, const BufferState& own) const;
 
-    // For a ring of `slots` sub-blocks that `buffers` chunks share: the q of the settings, or
-    // B_copy / B_net where that is less, so that copies never hold up the wire.
+    // How a message is staged: with the q of the settings, or B_copy / B_net where that is less, so
+    // that copies do not hold up the wire.
+    Staging staging(uint64_t length) const;
+    // The same for a ring of `slots` sub-blocks that `buffers` chunks share.
     ScheduleLimits limits(uint64_t length, uint32_t slots, uint32_t buffers = 3) const;
 
     const CostModel& model() const { return model_; }
@@ -75,8 +77,6 @@ class Policy {
     void set_network_bandwidth(double bandwidth) { model_.set_network_bandwidth(bandwidth); }
 
   private:
-    Plan staged(uint64_t length) const;
-    Plan in_place(uint64_t length, bool pinned) const;
     bool comes_back(const BufferState& buffer) const;
 
     CostModel model_;
