@@ -31,6 +31,10 @@ ScheduleLimits Policy::limits(uint64_t length, uint32_t slots, uint32_t buffers)
     return limits;
 }
 
+Plan Policy::in_place(uint64_t length, const BufferState& own) const {
+    return {Scheme::kZeroCopy, 0, own.pinned ? 0 : model_.best_piece(length)};
+}
+
 Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender) const {
     const Plan staged = {Scheme::kSuperpipeline, length, 0};
     if (length == 0 || !(own.pinned || own.can_pin)) return staged;
@@ -42,8 +46,12 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
         if (split.head >= length) return staged;
         return {Scheme::kHybrid, split.head, own.pinned ? 0 : split.piece};
     }
-    const Plan in_place = {Scheme::kZeroCopy, 0, own.pinned ? 0 : model_.best_piece(length)};
-    if (settings_.scheme == SchemeSetting::kZeroCopy) return in_place;
+    if (settings_.scheme == SchemeSetting::kZeroCopy) return in_place(length, own);
+
+    // The usual case, and the quickest: nothing could beat staging by as much as it must.
+    const double through = model_.superpipeline(length, shape);
+    const double enough = through / (1 + settings_.margin);
+    if (!comes_back(own) && model_.raw(length) > enough) return staged;
 
     // What the sender needs for a message that goes into pinned memory, by the best of its ways.
     const double copied = model_.copied_once(length, shape);
@@ -51,18 +59,14 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
     const double sending = comes_back(sender) ? model_.raw(length)
                            : sender.can_pin   ? std::min(copied, pinned)
                                               : copied;
-    const double through = model_.superpipeline(length, shape);
-    if (comes_back(own) && sending <= through) return in_place;
+    if (comes_back(own)) return sending <= through ? in_place(length, own) : staged;
 
-    // A buffer that will not be seen again.
-    const double enough = through / (1 + settings_.margin);
-    if (model_.raw(length) > enough) return staged;
     const double zero_copy = std::max(pinned, sending);
     const CostModel::Split split = model_.best_split(length, shape);
     const double hybrid = sender.pinned || sender.can_pin ? model_.hybrid(length, split, shape)
                                                           : std::numeric_limits<double>::infinity();
     if (std::min(zero_copy, hybrid) > enough) return staged;
-    if (zero_copy <= hybrid) return in_place;
+    if (zero_copy <= hybrid) return in_place(length, own);
     return {Scheme::kHybrid, split.head, split.piece};
 }
 
