@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pinning/fork.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+
+namespace tern {
+
+namespace {
+
+// Plain words: a child of fork() may not rely on more.
+std::atomic<unsigned> generation{0};
+std::array<std::atomic<int>, 64> descriptors{};  // plus one; 0: none
+
+void in_child() {
+    generation.fetch_add(1, std::memory_order_relaxed);
+    for (auto& slot : descriptors)
+        if (const int fd = slot.exchange(0, std::memory_order_relaxed) - 1; fd >= 0) close(fd);
+}
+
+}  // namespace
+
+ForkGuard::ForkGuard() {
+    [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, in_child);
+    forks_ = forks();
+}
+
+unsigned ForkGuard::forks() {
+    return generation.load(std::memory_order_relaxed);
+}
+
+void close_in_child(int fd) {
+    for (auto& slot : descriptors)
+        if (int none = 0; slot.compare_exchange_strong(none, fd + 1)) return;
+    // No room: the child keeps it until it ends or executes another program.
+}
+
+void keep_in_child(int fd) {
+    for (auto& slot : descriptors)
+        if (int that = fd + 1; slot.compare_exchange_strong(that, 0)) return;
+}
+
+}  // namespace tern

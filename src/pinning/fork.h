@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+namespace tern {
+
+// What a parent has declared, pinned and watched stays the parent's: in the child of a fork the
+// inherited objects do nothing, not even lock (the lock may have been another thread's), free or
+// give back. New ones work as everywhere.
+class ForkGuard {
+  public:
+    ForkGuard();
+    // Whether this object came here by fork().
+    bool inherited() const { return forks_ != forks(); }
+
+  private:
+    static unsigned forks();
+    unsigned forks_;
+};
+
+// The child of a fork closes this descriptor: what it stands for must end with the parent's.
+void close_in_child(int fd);
+void keep_in_child(int fd);
+
+}  // namespace tern

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace tern {
+
+// Memory that has lost, or is about to lose, its pages.
+struct MemoryChange {
+    uint64_t start = 0;
+    uint64_t end = 0;
+    bool unmapped = false;  // the mapping itself goes, not only its pages
+    bool early = false;     // told before it happens
+};
+
+// Changes on their way to the cache. put() may be called from anywhere, even from within malloc()
+// or munmap() by a thread that holds the cache's lock: it takes no lock, waits for nobody and
+// allocates nothing. Changes that do not fit become one change of everything.
+class Inbox {
+  public:
+    void put(const MemoryChange& change) {
+        uint64_t ticket = next_.load(std::memory_order_relaxed);
+        do {
+            // A ticket that is out of date may lie behind what was taken.
+            const uint64_t taken = taken_.load(std::memory_order_acquire);
+            if (static_cast<int64_t>(ticket - taken) >= int64_t{kSlots}) {
+                overflow_.store(true, std::memory_order_seq_cst);
+                return;
+            }
+        } while (!next_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_seq_cst));
+        Slot& slot = slots_[ticket % kSlots];
+        slot.change = change;
+        slot.full.store(ticket + 1, std::memory_order_release);
+    }
+
+    bool empty() const {
+        return taken_.load(std::memory_order_relaxed) == next_.load(std::memory_order_seq_cst) &&
+               !overflow_.load(std::memory_order_seq_cst);
+    }
+
+    // Takes out what is in, in order. One thread at a time. False if a change is just being put in.
+    template <class Handle>
+    bool drain(Handle&& handle) {
+        if (overflow_.exchange(false, std::memory_order_seq_cst))
+            handle(MemoryChange{0, UINT64_MAX, true, true});
+        for (;;) {
+            const uint64_t ticket = taken_.load(std::memory_order_relaxed);
+            Slot& slot = slots_[ticket % kSlots];
+            if (slot.full.load(std::memory_order_acquire) != ticket + 1)
+                return ticket == next_.load(std::memory_order_seq_cst);
+            const MemoryChange change = slot.change;
+            taken_.store(ticket + 1, std::memory_order_release);
+            handle(change);
+        }
+    }
+
+  private:
+    static constexpr unsigned kSlots = 256;
+    struct Slot {
+        std::atomic<uint64_t> full{0};  // its ticket + 1, once written
+        MemoryChange change;
+    };
+    std::atomic<uint64_t> next_{0};
+    std::atomic<uint64_t> taken_{0};
+    std::atomic<bool> overflow_{false};
+    std::array<Slot, kSlots> slots_;
+};
+
+}  // namespace tern

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "pinning/inbox.h"
+
+namespace tern {
+
+enum class MonitorKind : uint8_t { kAuto, kOdp, kUserfaultfd, kUcm, kNone };
+
+const char* monitor_name(MonitorKind kind);
+
+// Who tells that memory has lost its pages. Changes are put into the inbox that the monitor was
+// made with, by whatever thread; watch(), forget() and settled() are called under the lock of the
+// cache.
+class Monitor {
+  public:
+    virtual ~Monitor() = default;
+    virtual MonitorKind kind() const = 0;
+    // Whether every change of this memory will be told from now on. If not, nothing of it may be
+    // remembered beyond the transfer.
+    virtual bool watch(uint64_t start, uint64_t end) = 0;
+    // The mapping is gone: what is mapped there next has to be watched anew.
+    virtual void forget(uint64_t start, uint64_t end) = 0;
+    // Whether every change that began before this call is in the inbox.
+    virtual bool settled() = 0;
+};
+
+// No monitor: nothing is remembered.
+class NoMonitor final : public Monitor {
+  public:
+    MonitorKind kind() const override { return MonitorKind::kNone; }
+    bool watch(uint64_t, uint64_t) override { return false; }
+    void forget(uint64_t, uint64_t) override {}
+    bool settled() override { return true; }
+};
+
+// The device follows the page tables by itself.
+class OdpMonitor final : public Monitor {
+  public:
+    MonitorKind kind() const override { return MonitorKind::kOdp; }
+    bool watch(uint64_t, uint64_t) override { return true; }
+    void forget(uint64_t, uint64_t) override {}
+    bool settled() override { return true; }
+};
+
+// The owner of the cache hears of the changes, and passes them on by PinCache::unmapped(), before
+// they happen.
+class ExternalMonitor final : public Monitor {
+  public:
+    MonitorKind kind() const override { return MonitorKind::kUcm; }
+    bool watch(uint64_t, uint64_t) override { return true; }
+    void forget(uint64_t, uint64_t) override {}
+    bool settled() override { return true; }
+};
+
+}  // namespace tern

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace tern {
+
+// How often buffers came lately. A table of fixed size: what comes rarely gives way to what comes.
+class RecentBuffers {
+  public:
+    // Counts a buffer; returns how often it has come, this time included.
+    uint32_t note(uint64_t start, uint64_t end) {
+        ++now_;
+        Entry* entry = lookup(start, end);
+        if (entry == nullptr) {
+            entry = &oldest(set_of(start));
+            entry->count = 0;
+        }
+        entry->start = start;
+        entry->end = end;
+        entry->seen = now_;
+        return ++entry->count;
+    }
+    uint32_t uses(uint64_t start, uint64_t end) const {
+        const Entry* entry = const_cast<RecentBuffers*>(this)->lookup(start, end);
+        return entry == nullptr ? 0 : entry->count;
+    }
+    // What lies in this range is new when it comes again.
+    void forget(uint64_t start, uint64_t end) {
+        for (Set& set : sets_)
+            for (Entry& entry : set)
+                if (entry.start < end && start < entry.end) entry = {};
+    }
+
+  private:
+    static constexpr unsigned kWays = 4;
+    static constexpr unsigned kSets = 256;
+    static constexpr unsigned kBlock = 16;      // bits: buffers that begin in one block share a set
+    static constexpr uint64_t kLately = 16384;  // buffers
+
+    struct Entry {
+        uint64_t start = 0;
+        uint64_t end = 0;
+        uint64_t seen = 0;
+        uint32_t count = 0;
+    };
+    using Set = std::array<Entry, kWays>;
+
+    Set& set_of(uint64_t start) { return sets_[((start >> kBlock) * 0x9e3779b97f4a7c15) >> 56]; }
+    static Entry& oldest(Set& set) { return *std::ranges::min_element(set, {}, &Entry::seen); }
+
+    // The entry that overlaps almost all of a buffer.
+    Entry* lookup(uint64_t start, uint64_t end) {
+        const uint64_t block = uint64_t{1} << kBlock;
+        for (const uint64_t where : {start, start - block, start + block})
+            for (Entry& entry : set_of(where)) {
+                const uint64_t from = std::max(start, entry.start);
+                const uint64_t to = std::min(end, entry.end);
+                if (entry.count == 0 || to <= from || now_ - entry.seen > kLately) continue;
+                if (to - from >= (end - start) - (end - start) / 8) return &entry;
+            }
+        return nullptr;
+    }
+
+    uint64_t now_ = 0;
+    std::array<Set, kSets> sets_{};
+};
+
+}  // namespace tern

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is pinned, remembered and let go of; without a device.
+#include "pinning/pin_cache.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace tern {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr unsigned kPut = kLocalRead | kRemotePut;
+
+void* at(uint64_t address) {
+    return reinterpret_cast<void*>(address);
+}
+
+// A device as far as a cache sees it.
+struct Device {
+    struct Region {
+        ibv_mr mr{};
+        int access = 0;
+    };
+    std::set<Region*> regions;
+    uint64_t limit = UINT64_MAX;  // bytes
+    uint64_t read_only = 0;       // pages from here on may not be written
+    unsigned attempts = 0;
+    uint32_t keys = 0;
+    std::function<void()> meanwhile;  // something happens while memory is being registered
+
+    uint64_t bytes() const {
+        uint64_t sum = 0;
+        for (const Region* region : regions) sum += region->mr.length;
+        return sum;
+    }
+};
+
+class FakeRegistrar final : public Registrar {
+  public:
+    explicit FakeRegistrar(Device& device) : device_(device) {}
+    ibv_mr* add(void* address, size_t length, int access) override {
+        ++device_.attempts;
+        const auto end = reinterpret_cast<uintptr_t>(address) + length;
+        if (device_.bytes() + length > device_.limit) {
+            errno = ENOMEM;
+            return nullptr;
+        }
+        if (device_.read_only != 0 && end > device_.read_only &&
+            (access & IBV_ACCESS_LOCAL_WRITE) != 0) {
+            errno = EFAULT;
+            return nullptr;
+        }
+        auto* region = new Device::Region;
+        region->mr.addr = address;
+        region->mr.length = length;
+        region->access = access;
+        region->mr.lkey = region->mr.rkey = ++device_.keys;
+        device_.regions.insert(region);
+        if (device_.meanwhile) device_.meanwhile();
+        return &region->mr;
+    }
+    void remove(ibv_mr* mr) override {
+        auto* region = reinterpret_cast<Device::Region*>(mr);
+        ASSERT_EQ(device_.regions.erase(region), 1u) << "deregistered twice";
+        delete region;
+    }
+
+  private:
+    Device& device_;
+};
+
+// With a monitor that hears what the test says.
+PinSettings remembering(uint64_t most = 1u << 30) {
+    return {.monitor = MonitorKind::kUcm,
+            .owner_hears = true,
+            .most_bytes = most,
+            .refusal = std::chrono::milliseconds(50),
+            .quarantine = std::chrono::milliseconds(0)};
+}
+
+class PinCacheTest : public testing::Test {
+  protected:
+    PinCache make(const PinSettings& settings) {
+        return PinCache(std::make_unique<FakeRegistrar>(device), settings);
+    }
+    Device device;
+};
+
+TEST_F(PinCacheTest, RemembersWholePages) {
+    PinCache cache = make(remembering());
+    Pin* pin = cache.pin(at(0x10100), 0x1000, kPut);
+    ASSERT_TRUE(pin);
+    EXPECT_EQ(pin->start(), 0x10000u);
+    EXPECT_EQ(pin->end(), 0x12000u);
+    cache.release(pin);
+    EXPECT_EQ(cache.find(at(0x10000), 0x2000, kPut), pin);
+    EXPECT_EQ(cache.pin(at(0x11fff), 1, kLocalRead), pin);
+    EXPECT_EQ(cache.find(at(0x10000), 0x2001, kPut), nullptr);
+    EXPECT_EQ(cache.find(at(0xffff), 2, kPut), nullptr);
+    EXPECT_EQ(cache.find(at(0x10000), 1, kRemoteAtomic), nullptr) << "a right it does not give";
+    cache.release(pin);
+    cache.release(pin);
+    const PinCounters counters = cache.counters();
+    EXPECT_EQ(counters.registrations, 1u);
+    EXPECT_EQ(counters.hits, 2u);
+    EXPECT_EQ(counters.pins, 1u);
+    EXPECT_EQ(counters.pinned_bytes, 0x2000u);
+}
+
+TEST_F(PinCacheTest, RefusesRangesThatCannotBe) {
+    PinCache cache = make(remembering());
+    EXPECT_EQ(cache.pin(at(0x10000), 0, kPut), nullptr);
+    EXPECT_EQ(cache.pin(at(UINT64_MAX - 100), 200, kPut), nullptr);
+    EXPECT_EQ(cache.pin(at(0x10000), SIZE_MAX, kPut), nullptr);
+    EXPECT_EQ(cache.find(at(0x10000), SIZE_MAX, kPut), nullptr);
+    EXPECT_EQ(device.attempts, 0u);
+}
+
+TEST_F(PinCacheTest, WithoutAMonitorNothingIsRemembered) {
+    PinCache cache = make({.monitor = MonitorKind::kNone});
+    Pin* pin = cache.pin(at(0x10000), kPage, kPut);
+    ASSERT_TRUE(pin);
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kPut), nullptr);
+    EXPECT_EQ(device.regions.size(), 1u);
+    cache.release(pin);
+    EXPECT_TRUE(device.regions.empty());
+    EXPECT_EQ(cache.counters().pinned_bytes, 0u);
+}
+
+TEST_F(PinCacheTest, TheLeastRecentlyUsedGoesFirst) {
+    PinCache cache = make(remembering(3 * kPage));
+    for (uint64_t i : {1, 2, 3}) cache.release(cache.pin(at(i << 16), kPage, kPut));
+    cache.release(cache.find(at(1 << 16), kPage, kPut));
+    cache.release(cache.pin(at(4 << 16), kPage, kPut));
+    EXPECT_EQ(cache.find(at(2 << 16), kPage, kPut), nullptr);
+    for (uint64_t i : {1, 3, 4}) {
+        Pin* pin = cache.find(at(i << 16), kPage, kPut);
+        EXPECT_TRUE(pin) << i;
+        if (pin != nullptr) cache.release(pin);
+    }
+    EXPECT_EQ(cache.counters().evictions, 1u);
+    EXPECT_EQ(device.bytes(), 3 * kPage);
+}
+
+TEST_F(PinCacheTest, TheCapHoldsAndWhatIsUsedStays) {
+    PinCache cache = make(remembering(4 * kPage));
+    Pin* held = cache.pin(at(1 << 16), 3 * kPage, kPut);
+    errno = 0;
+    EXPECT_EQ(cache.pin(at(2 << 16), 2 * kPage, kPut), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+    EXPECT_EQ(cache.pin(at(2 << 16), 5 * kPage, kPut), nullptr);
+    Pin* small = cache.pin(at(3 << 16), kPage, kPut);
+    EXPECT_TRUE(small) << "the cap is not the device's refusal";
+    cache.release(small);
+    cache.release(held);
+    cache.release(cache.pin(at(2 << 16), 4 * kPage, kPut));
+    EXPECT_EQ(cache.counters().pinned_bytes, 4 * kPage);
+    EXPECT_EQ(cache.counters().pinned_bytes_most, 4 * kPage);
+    EXPECT_EQ(cache.counters().failures, 2u);
+}
+
+TEST_F(PinCacheTest, AfterARefusalTheDeviceIsLeftAloneForAWhile) {
+    PinCache cache = make(remembering());
+    device.limit = 0;
+    EXPECT_EQ(cache.pin(at(0x10000), kPage, kPut), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+    const unsigned attempts = device.attempts;
+    device.limit = UINT64_MAX;
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(cache.pin(at(0x10000), kPage, kPut), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+    EXPECT_EQ(device.attempts, attempts);
+    usleep(60000);
+    Pin* pin = cache.pin(at(0x10000), kPage, kPut);
+    ASSERT_TRUE(pin);
+    cache.release(pin);
+}
+
+TEST_F(PinCacheTest, TheLimitOfLockedMemoryIsSharedWithOthers) {
+    PinCache cache = make(remembering());
+    for (uint64_t i : {1, 2, 3, 4}) cache.release(cache.pin(at(i << 16), kPage, kPut));
+    device.limit = 4 * kPage;
+    Pin* pin = cache.pin(at(5 << 16), 2 * kPage, kPut);
+    ASSERT_TRUE(pin) << "what is not used makes room";
+    cache.release(pin);
+    EXPECT_EQ(device.bytes(), 4 * kPage);
+}
+
+TEST_F(PinCacheTest, ReadOnlyPagesCanBeReadOnce) {
+    PinCache cache = make(remembering());
+    device.read_only = 0x10000;
+    EXPECT_EQ(cache.pin(at(0x10000), kPage, kLocalRead | kLocalWrite), nullptr);
+    EXPECT_EQ(errno, EFAULT);
+    EXPECT_EQ(cache.pin(at(0x10000), kPage, kPut), nullptr);
+    Pin* pin = cache.pin(at(0x10000), kPage, kLocalRead);
+    ASSERT_TRUE(pin);
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kLocalRead), nullptr)
+        << "a store would take other pages";
+    cache.release(pin);
+    EXPECT_TRUE(device.regions.empty());
+}
+
+TEST_F(PinCacheTest, OnePinForAllRights) {
+    PinCache cache = make(remembering());
+    cache.release(cache.pin(at(0x10000), 4 * kPage, kRemoteGet));
+    cache.release(cache.pin(at(0x11000), kPage, kRemotePut));
+    cache.release(cache.pin(at(0x10000), 4 * kPage, kRemotePut));
+    EXPECT_EQ(cache.counters().pins, 1u);
+    const uint64_t registrations = cache.counters().registrations;
+    for (const unsigned access : {kRemoteGet, kRemotePut, kLocalWrite})
+        cache.release(cache.pin(at(0x11000), kPage, access));
+    EXPECT_EQ(cache.counters().registrations, registrations);
+}
+
+TEST_F(PinCacheTest, RightsOfReadOnlyNeighboursAreNotInsistedOn) {
+    PinCache cache = make(remembering());
+    cache.release(cache.pin(at(0x10000), 2 * kPage, kRemotePut));
+    device.read_only = 0x12000;
+    Pin* pin = cache.pin(at(0x11000), 2 * kPage, kLocalRead);
+    ASSERT_TRUE(pin);
+    cache.release(pin);
+}
+
+TEST_F(PinCacheTest, InvalidMemoryIsNotFound) {
+    PinCache cache = make(remembering());
+    for (uint64_t i = 0; i < 8; ++i) cache.release(cache.pin(at(0x10000 + i * kPage), kPage, kPut));
+    cache.invalidate(at(0x11800), at(0x13001));
+    for (uint64_t i = 0; i < 8; ++i) {
+        Pin* pin = cache.find(at(0x10000 + i * kPage), kPage, kPut);
+        EXPECT_EQ(pin == nullptr, i >= 1 && i <= 3) << i;
+        if (pin != nullptr) cache.release(pin);
+    }
+    EXPECT_EQ(cache.counters().invalidations, 3u);
+    EXPECT_EQ(device.bytes(), 5 * kPage);
+}
+
+TEST_F(PinCacheTest, InvalidMemoryInUseStaysPinnedUntilReleased) {
+    PinCache cache = make(remembering());
+    Pin* pin = cache.pin(at(0x10000), kPage, kPut);
+    cache.unmapped(at(0x10000), at(0x11000));
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kPut), nullptr);
+    EXPECT_EQ(device.regions.size(), 1u);
+    Pin* next = cache.pin(at(0x10000), kPage, kPut);
+    EXPECT_NE(next, pin);
+    EXPECT_EQ(device.regions.size(), 2u);
+    cache.release(pin);
+    EXPECT_EQ(device.regions.size(), 1u);
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kPut), next);
+    cache.release(next);
+    cache.release(next);
+}
+
+TEST_F(PinCacheTest, AChangeDuringTheRegistrationIsNotMissed) {
+    PinCache cache = make(remembering());
+    device.meanwhile = [&] { cache.unmapped(at(0x11000), at(0x12000)); };
+    Pin* pin = cache.pin(at(0x10000), 4 * kPage, kPut);
+    ASSERT_TRUE(pin);
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kPut), nullptr);
+    cache.release(pin);
+    EXPECT_TRUE(device.regions.empty());
+    device.meanwhile = [&] { cache.invalidate(at(0x11000), at(0x12000)); };
+    cache.release(cache.pin(at(0x10000), 4 * kPage, kPut));
+    EXPECT_TRUE(device.regions.empty());
+}
+
+TEST_F(PinCacheTest, MemoryAboutToGoIsNotRemembered) {
+    PinSettings settings = remembering();
+    settings.quarantine = std::chrono::milliseconds(50);
+    PinCache cache = make(settings);
+    cache.unmapped(at(0x10000), at(0x11000));
+    // The pages are not gone yet, and are registered once more.
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    EXPECT_TRUE(device.regions.empty());
+    usleep(60000);
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    EXPECT_EQ(device.regions.size(), 1u);
+    // More of them than there is room to remember.
+    for (uint64_t i = 0; i < 1000; ++i) cache.unmapped(at(i << 20), at((i << 20) + kPage));
+    cache.release(cache.pin(at(1 << 20), kPage, kPut));
+    EXPECT_EQ(cache.find(at(1 << 20), kPage, kPut), nullptr);
+}
+
+TEST_F(PinCacheTest, MoreChangesThanThereIsRoomForAreAChangeOfEverything) {
+    PinCache cache = make(remembering());
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    for (uint64_t i = 0; i < 10000; ++i) cache.unmapped(at(i << 30), at((i << 30) + kPage));
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kPut), nullptr);
+    EXPECT_TRUE(device.regions.empty());
+}
+
+TEST_F(PinCacheTest, ProgressLetsGoOfInvalidMemory) {
+    PinCache cache = make(remembering());
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    cache.unmapped(nullptr, at(0x11000));
+    EXPECT_EQ(device.regions.size(), 1u);
+    cache.progress();
+    EXPECT_TRUE(device.regions.empty());
+}
+
+TEST_F(PinCacheTest, ReuseIsCounted) {
+    PinCache cache = make(remembering());
+    EXPECT_EQ(cache.uses(at(0x10010), 10000), 0u);
+    for (uint32_t i = 1; i < 5; ++i) EXPECT_EQ(cache.note(at(0x10010), 10000), i);
+    EXPECT_EQ(cache.uses(at(0x10010), 10000), 4u);
+    EXPECT_EQ(cache.uses(at(0x10100), 10000), 4u) << "almost all of it";
+    EXPECT_EQ(cache.uses(at(0x10010), 20000), 0u);
+    EXPECT_EQ(cache.uses(at(0x20000), 10000), 0u);
+    cache.unmapped(at(0x12000), at(0x13000));
+    EXPECT_EQ(cache.uses(at(0x10010), 10000), 0u);
+    // Fresh buffers do not push out one that comes often.
+    for (uint64_t i = 0; i < 3000; ++i) {
+        if (i % 16 == 0) cache.note(at(0x10010), 10000);
+        EXPECT_EQ(cache.note(at(0x1000000 + (i << 16)), 10000), 1u);
+    }
+    EXPECT_GT(cache.uses(at(0x10010), 10000), 100u);
+}
+
+TEST_F(PinCacheTest, OfAParentIsNothingToItsChild) {
+    auto cache = std::make_unique<PinCache>(std::make_unique<FakeRegistrar>(device), remembering());
+    cache->release(cache->pin(at(0x10000), kPage, kPut));
+    const pid_t child = fork();
+    if (child == 0) {
+        bool right = cache->find(at(0x10000), kPage, kPut) == nullptr;
+        right = right && cache->pin(at(0x10000), kPage, kPut) == nullptr;
+        cache->invalidate(nullptr, at(UINT64_MAX));
+        cache.reset();
+        _exit(right && device.regions.size() == 1 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    Pin* pin = cache->find(at(0x10000), kPage, kPut);
+    ASSERT_TRUE(pin);
+    cache->release(pin);
+}
+
+// Against a list of what may be found.
+TEST_F(PinCacheTest, FindsOnlyWhatIsValidWhateverHappens) {
+    const unsigned seed = std::random_device{}();
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    constexpr unsigned kPages = 64;
+    PinCache cache = make(remembering(40 * kPage));
+    std::vector<uint64_t> changed(kPages, 0);  // when the page last became another
+    std::map<const Pin*, std::pair<uint64_t, unsigned>> held;
+    std::map<uint32_t, uint64_t> born;  // by its key
+    uint64_t now = 1;
+    uint64_t found = 0;
+    for (int step = 0; step < 100000; ++step, ++now) {
+        const unsigned first = random() % kPages;
+        const unsigned count = 1 + random() % std::min(12u, kPages - first);
+        void* address = at((first + 16) * kPage);
+        switch (random() % 8) {
+            case 0:
+                for (unsigned i = first; i < first + count; ++i) changed[i] = now;
+                if (random() % 2 == 0)
+                    cache.unmapped(address, at((first + count + 16) * kPage));
+                else
+                    cache.invalidate(address, at((first + count + 16) * kPage));
+                break;
+            case 1:
+            case 2:
+                if (!held.empty()) {
+                    const auto it = std::next(held.begin(), random() % held.size());
+                    auto* pin = const_cast<Pin*>(it->first);
+                    if (--it->second.second == 0) held.erase(it);
+                    cache.release(pin);
+                }
+                break;
+            default: {
+                const unsigned access = random() % 2 == 0 ? kRemotePut : kRemoteGet;
+                const uint64_t registered = cache.counters().registrations;
+                Pin* pin = random() % 2 == 0 ? cache.find(address, count * kPage, access)
+                                             : cache.pin(address, count * kPage, access);
+                if (pin == nullptr) break;
+                ASSERT_TRUE(
+                    pin->covers((first + 16) * kPage, (first + count + 16) * kPage, access));
+                if (cache.counters().registrations != registered) {
+                    ASSERT_FALSE(held.contains(pin));
+                    held[pin] = {now, 1};
+                    born[pin->lkey()] = now;
+                } else {
+                    ++found;
+                    for (uint64_t i = pin->start() / kPage; i < pin->end() / kPage; ++i)
+                        ASSERT_LT(changed[i - 16], born[pin->lkey()])
+                            << "page " << i << " is stale";
+                    ++held[pin].second;
+                }
+            }
+        }
+        ASSERT_LE(device.bytes(), 40 * kPage);
+        ASSERT_EQ(device.bytes(), cache.counters().pinned_bytes);
+        ASSERT_EQ(device.regions.size(), cache.counters().pins);
+    }
+    EXPECT_GT(found, 1000u);
+    for (auto& [pin, use] : held)
+        for (unsigned i = 0; i < use.second; ++i) cache.release(const_cast<Pin*>(pin));
+}
+
+}  // namespace
+}  // namespace tern
