@@ -4,7 +4,7 @@
 # What the tests of MPIs share. Sourced after lib.sh by a test that has set `mpi` to openmpi or mpich.
 require "mpirun.$mpi" "mpicc.$mpi"
 export UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
-limit=150
+limit=$((limit > 150 ? limit : 150))
 
 # launch RANKS command...
 launch_openmpi() {

@@ -21,7 +21,7 @@ selection() {
 }
 
 SOFTHCA=${SOFTHCA:-/bin/true}
-limit=180 # the processor is emulated, and others may be at work on the machine
+limit=240 # the processor is emulated, and others may be at work on the machine
 # shellcheck source=../integration/lib.sh
 . "$rxe_dir/../integration/lib.sh"
 hca=()

@@ -4,7 +4,7 @@
 # Stock Open MPI and MPICH over the transport on rxe, 0 B to 4 MiB, every byte checked.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
-in_guest
+in_guest --timeout 1200
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
 

@@ -4,7 +4,7 @@
 # ucx_perftest over the transport on rxe: UCT tests and every UCP test, both ways of looking for messages.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
-in_guest
+in_guest --timeout 1200
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
 # shellcheck source=../integration/tern_perf.sh
