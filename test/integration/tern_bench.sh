@@ -37,7 +37,7 @@ is_json() { # NAME FILE
 
 refusal_tests() {
     check_match 'help' '^  fastpath ' "$tern_bench" --help
-    refuses 'no command' 2 'choose from latency, rate, memory, fastpath' "$tern_bench"
+    refuses 'no command' 2 'choose from latency, rate, bandwidth, tune, memory, fastpath' "$tern_bench"
     refuses 'wrong command' 2 "no command 'speed'" "$tern_bench" speed
     refuses 'wrong option' 2 "no such option '--fast'" "$tern_bench" latency --fast
     refuses 'option without its value' 2 "'--json' needs a value" "$tern_bench" latency --json
@@ -45,6 +45,12 @@ refusal_tests() {
     refuses 'wrong list' 2 "'x' is not a number" "$tern_bench" memory --peers 1,x
     refuses 'wrong picture' 2 'neither in .svg nor in .png' "$tern_bench" fastpath --plot "$tmp/plot.pdf"
     refuses 'no gnuplot' 2 'gnuplot is not installed' env PATH="$tmp" "$tern_bench" fastpath --plot "$tmp/plot.svg"
+    refuses 'wrong profile' 2 'choose from ideal, graphene, infini, hdr200' "$tern_bench" tune --profile fast
+    refuses 'wrong sizes' 2 'not a number from 1 to 16384' "$tern_bench" bandwidth --sizes 1K:32768K
+    refuses 'sizes the wrong way round' 2 'the second size is the smaller one' "$tern_bench" bandwidth --sizes 2M:1M
+    refuses 'wrong step' 2 'not a step from 1.05' "$tern_bench" bandwidth --step 1
+    refuses 'a profile for a device that has one' 1 "'softhca run --profile infini' makes one" \
+        "${hca[@]}" "$tern_bench" tune --quick --profile infini
     refuses 'no such device' 1 'no such device: nosuch:1' "${hca[@]}" "$tern_bench" latency --device nosuch:1
     refuses 'a transport that UCX does not have' 1 'no transport nosuch on softhca0:1' \
         "${hca[@]}" "$tern_bench" latency --quick --transport nosuch
@@ -94,6 +100,31 @@ rate_tests() {
     is_json 'rate: the json is json' "$tmp/rate.json"
 }
 
+bandwidth_tests() {
+    local size=64 name
+    check 'bandwidth' "$tern_bench" bandwidth --quick --profile graphene --sizes 64K --json "$tmp/bandwidth.json"
+    cp "$tmp/output" "$tmp/bandwidth"
+    for name in 'fresh buffers, GB/s' 'reused buffers, GB/s' 'first message of reused buffers, GB/s'; do
+        check_match "bandwidth: $name" "^$name  *tern  *rc_v  *rc_v direct" cat "$tmp/bandwidth"
+    done
+    check_match 'bandwidth: a line for the size' "^  $size KiB( +[0-9.]+[ ?]){11}" cat "$tmp/bandwidth"
+    check_match 'bandwidth: targets' '^tern / write: target met at [01] of 1 sizes' cat "$tmp/bandwidth"
+    check_match 'bandwidth: few rounds are doubted' 'few rounds' cat "$tmp/bandwidth"
+    is_json 'bandwidth: the json is json' "$tmp/bandwidth.json"
+    check_match 'bandwidth: the model beside it' '"name": "model superpipeline"' cat "$tmp/bandwidth.json"
+}
+
+tune_tests() {
+    check 'tune' "$tern_bench" tune --quick --profile graphene --sizes 1K:1M --json "$tmp/tune.json"
+    cp "$tmp/output" "$tmp/tune"
+    # The software HCA takes at least its time for a registration: 68 us.
+    compares 'tune: registration' '$1 > 60' \
+        "$(value "$tmp/tune" 'parameters of the cost model                   fixed by' 'registration: fixed')"
+    check_match 'tune: what fixes it' '^  network: bandwidth .* GB/s +UCX_TERN_' cat "$tmp/tune"
+    check_match 'tune: which scheme' '^  32 KiB .* (superpipeline|zcopy|hybrid) +(superpipeline|zcopy|hybrid)$' cat "$tmp/tune"
+    is_json 'tune: the json is json' "$tmp/tune.json"
+}
+
 memory_tests() {
     local bytes='registered memory of a process, 3 peers' pairs='queue pairs of a process, 3 peers' stage
     check 'memory' "${hca[@]}" "$tern_bench" memory --peers 3
@@ -115,6 +146,8 @@ refusal_tests
 fastpath_tests
 latency_tests
 rate_tests
+bandwidth_tests
+tune_tests
 memory_tests
 # Without a device it makes its own, on a fabric of its own.
 check 'on a device of its own' "$tern_bench" memory --quick --peers 1

@@ -108,12 +108,26 @@ void Link::connect(Device& device, int gid_index) {
 }
 
 void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled) {
-    if (outstanding() == kDepth) reap_until(kDepth - 1);
     const bool reads = opcode == IBV_WR_RDMA_READ;
     ibv_sge piece = {};
     piece.addr = reinterpret_cast<uint64_t>(reads ? in() : out()) + offset;
     piece.length = length;
     piece.lkey = mr_->lkey;
+    post(opcode, piece, (reads ? remote_out() : remote_in()) + offset, remote_.key, signaled);
+}
+
+void Link::post_write(const void* from, uint32_t key, uint64_t to, uint32_t remote_key,
+                      uint32_t length) {
+    ibv_sge piece = {};
+    piece.addr = reinterpret_cast<uint64_t>(from);
+    piece.length = length;
+    piece.lkey = key;
+    post(IBV_WR_RDMA_WRITE, piece, to, remote_key, true);
+}
+
+void Link::post(ibv_wr_opcode opcode, ibv_sge piece, uint64_t remote, uint32_t remote_key,
+                bool signaled) {
+    if (outstanding() == kDepth) reap_until(kDepth - 1);
     ibv_send_wr request = {};
     request.sg_list = &piece;
     request.num_sge = 1;
@@ -121,9 +135,10 @@ void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool sig
     request.wr_id = posted_ + 1;
     // Some of every queue length are signaled, or it could not be known when there is room again.
     if (signaled || request.wr_id % (kDepth / 4) == 0) request.send_flags = IBV_SEND_SIGNALED;
-    if (!reads && length <= inline_limit_) request.send_flags |= IBV_SEND_INLINE;
-    request.wr.rdma.remote_addr = (reads ? remote_out() : remote_in()) + offset;
-    request.wr.rdma.rkey = remote_.key;
+    if (opcode != IBV_WR_RDMA_READ && piece.length <= inline_limit_)
+        request.send_flags |= IBV_SEND_INLINE;
+    request.wr.rdma.remote_addr = remote;
+    request.wr.rdma.rkey = remote_key;
     ibv_send_wr* bad = nullptr;
     errno = ibv_post_send(qp_.get(), &request, &bad);
     if (errno != 0) throw call_failed("ibv_post_send");

@@ -32,6 +32,9 @@ class Link {
     /// brings the peer's out() to in(). Waits for room in the send queue. One that is not signaled
     /// is done when a later one is.
     void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
+    /// The same for a write between memory that is registered elsewhere.
+    void post_write(const void* from, uint32_t key, uint64_t to, uint32_t remote_key,
+                    uint32_t length);
     /// Takes what completions there are; how many requests they mean. Throws if one failed.
     int reap();
     /// Waits until at most so many requests are under way.
@@ -54,6 +57,8 @@ class Link {
         uint32_t key;
         uint64_t in;
     };
+    void post(ibv_wr_opcode opcode, ibv_sge piece, uint64_t remote, uint32_t remote_key,
+              bool signaled);
     std::unique_ptr<ibv_cq, DestroyCq> make_cq(Device& device);
     void make_qp(Device& device);
     void connect(Device& device, int gid_index);

@@ -16,6 +16,15 @@ Arm raw_arm(const char* memory) {
     return {memory, Layer::kRaw, memory, false};
 }
 
+Arm large_arm(const char* protocol, const char* memory) {
+    const std::string both = std::string(protocol) + " " + memory;
+    return {both, Layer::kLarge, both, false};
+}
+
+Arm probe_arm(const char* memory) {
+    return {"probe", Layer::kProbe, memory, false};
+}
+
 Arm uct_arm(const std::string& transport) {
     return {transport, Layer::kUct, transport, transport == "tern"};
 }
@@ -27,6 +36,12 @@ Arm ucp_arm(const std::string& transport, const std::string& tls) {
 Arm in_private_memory(Arm arm) {
     arm.name += ", private";
     arm.environment.emplace_back("SOFTHCA_SHARED", "off");
+    return arm;
+}
+
+Arm uncached(Arm arm) {
+    arm.name += " direct";
+    arm.environment.emplace_back("UCX_IB_REG_METHODS", "direct");
     return arm;
 }
 

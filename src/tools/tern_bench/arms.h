@@ -22,10 +22,15 @@ constexpr const char* kSharedMemoryNote =
     "like.\n";
 
 Arm raw_arm(const char* memory);
+// Long messages by verbs: "write", "register" or "copy", and kind of memory.
+Arm large_arm(const char* protocol, const char* memory);
+Arm probe_arm(const char* memory);
 Arm uct_arm(const std::string& transport);
 // `tls`: value of UCX_TLS.
 Arm ucp_arm(const std::string& transport, const std::string& tls);
 // The same where all memory is private memory to the device.
 Arm in_private_memory(Arm arm);
+// The same with UCX's registration cache off.
+Arm uncached(Arm arm);
 
 }  // namespace tern::bench

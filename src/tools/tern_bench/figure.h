@@ -37,11 +37,17 @@ Figure exact_figure(std::string test, double x, std::string x_text, std::string 
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 std::string as_table(const std::vector<Figure>& figures);
+// A line for each size, a column for each name; the ratios, and whether targets are met, below.
+std::string as_matrix(const std::vector<Figure>& figures);
 std::string as_json(const Facts& facts, const std::vector<Figure>& figures);
 
 // Draws the figures that are not ratios, a panel for each test. The ending of the file's name says
 // of what kind it is: .svg or .png. Throws measure::Failure if gnuplot is missing or fails.
-void plot(const std::string& file, const std::string& x_label, const std::vector<Figure>& figures);
+struct PlotStyle {
+    std::string x_label;
+    bool linear = false;  // the y axis
+};
+void plot(const std::string& file, const PlotStyle& style, const std::vector<Figure>& figures);
 // Why a file cannot be drawn; empty if it can.
 std::string plot_obstacle(const std::string& file);
 

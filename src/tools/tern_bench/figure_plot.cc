@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <limits>
 
 #include "tools/measure/failure.h"
 #include "tools/tern_bench/figure.h"
@@ -14,6 +14,8 @@ namespace tern::bench {
 namespace {
 
 using measure::Failure;
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Panel {
     std::string test;
@@ -24,7 +26,7 @@ struct Panel {
 std::vector<Panel> panels_of(const std::vector<Figure>& figures) {
     std::vector<Panel> panels;
     for (const Figure& figure : figures) {
-        if (figure.is_ratio()) continue;
+        if (figure.is_ratio() || figure.x <= 0) continue;
         auto panel = std::ranges::find_if(panels, [&](const Panel& one) {
             return one.test == figure.test && one.unit == figure.unit;
         });
@@ -62,7 +64,19 @@ std::string data_of(const Panel& panel, const std::string& name,
     return text + "e\n";
 }
 
-std::string script(const std::string& file, const std::string& x_label,
+// What is counted or computed, and not sampled, beside what is.
+bool is_curve(const Panel& panel, const std::string& name, const std::vector<Figure>& figures) {
+    const auto in = [&](const Figure& figure) {
+        return figure.test == panel.test && figure.unit == panel.unit;
+    };
+    const bool sampled = std::ranges::any_of(
+        figures, [&](const Figure& figure) { return in(figure) && figure.value.count > 1; });
+    return sampled && std::ranges::all_of(figures, [&](const Figure& figure) {
+               return !in(figure) || figure.name != name || figure.value.count == 1;
+           });
+}
+
+std::string script(const std::string& file, const PlotStyle& style,
                    const std::vector<Figure>& figures) {
     const std::vector<Panel> panels = panels_of(figures);
     const int height = 420 * static_cast<int>(panels.size());
@@ -70,11 +84,12 @@ std::string script(const std::string& file, const std::string& x_label,
                            ? "set terminal png noenhanced size 800,"
                            : "set terminal svg noenhanced background \"white\" size 800,";
     text += std::to_string(height) + "\nset output " + quoted(file) + "\nset multiplot layout " +
-            std::to_string(panels.size()) +
-            ",1\nset logscale xy\nset grid\nset key left top\nset xlabel " + quoted(x_label) + "\n";
-    double low = figures.front().x;
-    double high = low;
+            std::to_string(panels.size()) + ",1\nset logscale " + (style.linear ? "x" : "xy") +
+            "\nset grid\nset key left top\nset xlabel " + quoted(style.x_label) + "\n";
+    double low = kInfinite;
+    double high = 0;
     for (const Figure& figure : figures) {
+        if (figure.x <= 0) continue;
         low = std::min(low, figure.x);
         high = std::max(high, figure.x);
     }
@@ -86,7 +101,9 @@ std::string script(const std::string& file, const std::string& x_label,
             "set title " + quoted(panel.test) + "\nset ylabel " + quoted(panel.unit) + "\nplot ";
         for (const std::string& name : panel.names) {
             if (name != panel.names.front()) text += ", ";
-            text += "'-' using 1:2:3:4 with yerrorlines title " + quoted(name);
+            text += is_curve(panel, name, figures) ? "'-' using 1:2 with lines dashtype 2 title "
+                                                   : "'-' using 1:2:3:4 with yerrorlines title ";
+            text += quoted(name);
         }
         text += "\n";
         for (const std::string& name : panel.names) text += data_of(panel, name, figures);
@@ -114,12 +131,12 @@ std::string plot_obstacle(const std::string& file) {
     return {};
 }
 
-void plot(const std::string& file, const std::string& x_label, const std::vector<Figure>& figures) {
+void plot(const std::string& file, const PlotStyle& style, const std::vector<Figure>& figures) {
     if (const std::string obstacle = plot_obstacle(file); !obstacle.empty())
         throw Failure(obstacle);
     FILE* const gnuplot = ::popen("gnuplot", "we");
     if (gnuplot == nullptr) throw measure::call_failed("starting gnuplot");
-    const std::string text = script(file, x_label, figures);
+    const std::string text = script(file, style, figures);
     std::fwrite(text.data(), 1, text.size(), gnuplot);
     const int status = ::pclose(gnuplot);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw Failure("gnuplot failed");

@@ -8,6 +8,10 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/nic_model.h"
+#include "core/text.h"
+#include "tools/tern_bench/walk.h"
+
 namespace tern::bench {
 namespace {
 
@@ -16,6 +20,9 @@ constexpr option kOptions[] = {{"device", required_argument, nullptr, 'd'},
                                {"rounds", required_argument, nullptr, 'r'},
                                {"quick", no_argument, nullptr, 'q'},
                                {"gid-index", required_argument, nullptr, 'g'},
+                               {"profile", required_argument, nullptr, 'f'},
+                               {"step", required_argument, nullptr, 'e'},
+                               {"sizes", required_argument, nullptr, 'z'},
                                {"json", required_argument, nullptr, 'j'},
                                {"plot", required_argument, nullptr, 'p'},
                                {"peers", required_argument, nullptr, 'n'},
@@ -50,6 +57,42 @@ std::string set_peers(std::string_view list, std::vector<uint32_t>* peers) {
     return {};
 }
 
+std::string set_profile(const std::string& name, std::string* profile) {
+    if (softhca::find_profile(name) == nullptr)
+        return "no such profile '" + name + "'; choose from " + softhca::profile_names();
+    *profile = name;
+    return {};
+}
+
+std::string set_step(const char* text, double* step) {
+    const auto value = softhca::parse_decimal(text);
+    if (!value || *value < 1.05 || *value > 1024)
+        return "'" + std::string(text) + "' is not a step from 1.05 to 1024";
+    *step = *value;
+    return {};
+}
+
+// A number of bytes, with K or M if they are KiB or MiB.
+std::string set_size(std::string_view text, uint32_t* size) {
+    uint32_t unit = 1;
+    if (text.ends_with('K')) unit = 1 << 10;
+    if (text.ends_with('M')) unit = 1 << 20;
+    if (unit != 1) text.remove_suffix(1);
+    std::string error = set_number(text, (64 + unit - 1) / unit, kLongest / unit, size);
+    *size *= unit;
+    return error;
+}
+
+std::string set_sizes(std::string_view range, Options* options) {
+    const size_t colon = std::min(range.find(':'), range.size());
+    std::string error = set_size(range.substr(0, colon), &options->low);
+    options->high = options->low;
+    if (error.empty() && colon < range.size())
+        error = set_size(range.substr(colon + 1), &options->high);
+    if (error.empty() && options->high < options->low) error = "the second size is the smaller one";
+    return error;
+}
+
 std::string set(int option, Options* options) {
     switch (option) {
         case 'd':
@@ -65,6 +108,12 @@ std::string set(int option, Options* options) {
             return {};
         case 'g':
             return set_number(optarg, 0, 255, &options->gid_index);
+        case 'f':
+            return set_profile(optarg, &options->profile);
+        case 'e':
+            return set_step(optarg, &options->step);
+        case 'z':
+            return set_sizes(optarg, options);
         case 'j':
             options->json = optarg;
             return {};
@@ -110,12 +159,22 @@ void print_usage() {
         "  latency           half round trips: UCT active messages, UCP tagged messages, RDMA "
         "writes\n"
         "  rate              streams: 8-byte active messages a second, bandwidth by size\n"
+        "  bandwidth         long tagged messages in fresh and in reused buffers, the limit, the "
+        "naive\n"
+        "                    protocols, and what the cost model says\n"
+        "  tune              what copies, registrations and the network cost here, and which "
+        "scheme the model takes\n"
         "  memory            registered bytes and queue pairs by number of peers\n"
         "  fastpath          share of messages that find room on the fast path, of three "
         "designs\n\n"
         "  --device NAME     as UCX names it: mlx5_0:1 [the first one]\n"
         "  --rounds N        how often everything is measured in turn [15]\n"
         "  --quick           few and short rounds: whether it works, not how fast\n"
+        "  --profile NAME    of the software HCA, where there is no other: ideal, graphene, "
+        "infini, "
+        "hdr200\n"
+        "  --sizes LOW:HIGH  bandwidth, tune: of messages, in bytes, or with K or M [1K:16M]\n"
+        "  --step X          bandwidth, tune: from size to size, about [1.2]\n"
         "  --json FILE       the result for programs\n"
         "  --plot FILE       the result as a picture by gnuplot, .svg or .png\n"
         "  --transport NAME  what to compare with rc_verbs [tern]\n"

@@ -15,6 +15,10 @@ struct Options {
     int gid_index = 0;
     bool quick = false;
     bool help = false;
+    std::string profile;  // of a software HCA of our own; empty: what the environment says
+    double step = 1.2;    // of `bandwidth`: from size to size
+    uint32_t low = 1 << 10;
+    uint32_t high = 16 << 20;
     std::string json;
     std::string plot;
     std::vector<uint32_t> peers;  // of `memory`; empty: its own choice

@@ -26,7 +26,7 @@ bool preloaded() {
 
 }  // namespace
 
-int run_on_own_device(const std::string& asked_for, char** argv) {
+int run_on_own_device(const std::string& asked_for, const std::string& profile, char** argv) {
     if (!asked_for.empty()) throw Failure("no such device: " + asked_for);
     if (preloaded()) throw Failure("there is no device, though the software HCA is preloaded");
     const std::string tool = measure::program_beside("softhca");
@@ -34,8 +34,9 @@ int run_on_own_device(const std::string& asked_for, char** argv) {
         throw Failure("there is no HCA, and no softhca command beside this program to make one");
     }
     const std::string fabric = "tern-bench-" + std::to_string(::getpid());
-    std::vector<std::string> words = {tool,   "run", "--fabric",
-                                      fabric, "--",  measure::program_path()};
+    std::vector<std::string> words = {tool, "run", "--fabric", fabric};
+    if (!profile.empty()) words.insert(words.end(), {"--profile", profile});
+    words.insert(words.end(), {"--", measure::program_path()});
     for (char** word = argv + 1; *word != nullptr; ++word) words.emplace_back(*word);
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());

@@ -5,9 +5,10 @@
 
 namespace tern::bench {
 
-// Where there is no HCA: runs this command line again on a software HCA that nobody else is on.
+// Where there is no HCA: runs this command line again on a software HCA that nobody else is on,
+// with a profile of its timing model if one is named.
 // Returns its exit status. Throws measure::Failure if a certain device was asked for, or there is
 // no `softhca` command.
-int run_on_own_device(const std::string& asked_for, char** argv);
+int run_on_own_device(const std::string& asked_for, const std::string& profile, char** argv);
 
 }  // namespace tern::bench

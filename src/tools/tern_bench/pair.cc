@@ -35,9 +35,10 @@ void receive(const std::string& name, int fd, void* bytes, size_t size) {
     }
 }
 
-// RDMA takes no part of the process that is written to.
+// RDMA takes no part of the process that is written to, and some orders none of it at all.
 bool answers_with_device_alone(Layer layer, const Order& order) {
-    return layer == Layer::kRaw && order.kind == Order::Kind::kStream;
+    return layer == Layer::kProbe ? order.kind != Order::Kind::kWrites
+                                  : layer == Layer::kRaw && order.kind == Order::Kind::kStream;
 }
 
 void send_order(const std::string& name, int fd, const Order& order) {

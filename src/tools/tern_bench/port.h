@@ -29,5 +29,11 @@ std::unique_ptr<Port> open_raw_port(measure::Peer& peer, const std::string& memo
 std::unique_ptr<Port> open_uct_port(measure::Peer& peer, const std::string& transport,
                                     const std::string& device);
 std::unique_ptr<Port> open_ucp_port(measure::Peer& peer);
+// Long messages by verbs; `protocol`: see arms.h.
+std::unique_ptr<Port> open_large_port(measure::Peer& peer, const std::string& protocol,
+                                      const std::string& device, int gid_index);
+// What the costs of long messages are made of.
+std::unique_ptr<Port> open_probe_port(measure::Peer& peer, const std::string& memory,
+                                      const std::string& device, int gid_index);
 
 }  // namespace tern::bench

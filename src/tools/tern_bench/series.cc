@@ -45,8 +45,15 @@ bool few(const Samples& rounds) {
 
 std::string size_text(uint32_t size) {
     char text[32];
-    std::snprintf(text, sizeof text, size < 1024 ? "%u B" : "%u KiB",
-                  size < 1024 ? size : size >> 10);
+    constexpr uint32_t kKibi = 1 << 10;
+    constexpr uint32_t kMebi = 1 << 20;
+    if (size >= kMebi && size % kMebi == 0) {
+        std::snprintf(text, sizeof text, "%u MiB", size / kMebi);
+    } else if (size >= kKibi && (size % kKibi == 0 || size > 100 * kKibi)) {
+        std::snprintf(text, sizeof text, "%u KiB", size / kKibi);
+    } else {
+        std::snprintf(text, sizeof text, "%u B", size);
+    }
     return text;
 }
 
@@ -62,8 +69,9 @@ Series::Item& Series::add(Item item) {
     return items_.back();
 }
 
-void Series::compare(const Item& item, const Item& yardstick, double target, bool at_most) {
-    comparisons_.push_back({&item, &yardstick, target, at_most});
+void Series::compare(const Item& item, const Item& yardstick, double target, bool at_most,
+                     std::string name) {
+    comparisons_.push_back({&item, &yardstick, target, at_most, std::move(name)});
 }
 
 std::vector<Figure> Series::run() {
@@ -96,7 +104,8 @@ Series::Pairs Series::start() {
         pairs.push_back(std::make_unique<Pair>(arm, setup_));
         // Connections come about and become fast with use.
         Order warm_up;
-        warm_up.kind = arm.layer == Layer::kRaw ? Order::Kind::kWrites : Order::Kind::kMessages;
+        const bool messages = arm.layer == Layer::kUct || arm.layer == Layer::kUcp;
+        warm_up.kind = messages ? Order::Kind::kMessages : Order::Kind::kWrites;
         warm_up.count = 500;
         pairs.back()->run(warm_up);
     }
@@ -122,16 +131,26 @@ void Series::run_round(int round, Pairs& pairs, measure::LatenessWatch& lateness
 }
 
 void Series::measure_item(Item& item, Pair& pair, measure::LatenessWatch& lateness) {
-    if (!item.offered) return;
+    if (!item.offered || item.follows) return;
     lateness.share();
     const Outcome outcome = pair.run(item.order);
     item.offered = !outcome.samples.empty();
+    if (item.first != nullptr) item.first->offered = item.offered;
     if (!item.offered) return;
-    const Samples samples = converted(item, outcome.samples);
+    Samples samples = converted(item, outcome.samples);
+    const double late = lateness.share();
+    if (item.first != nullptr) {
+        note(*item.first, {samples.front()}, outcome.cpu_share, late);
+        samples.erase(samples.begin());
+    }
+    note(item, samples, outcome.cpu_share, late);
+}
+
+void Series::note(Item& item, const Samples& samples, double cpu, double late) {
     measure::append(&item.all, samples);
     item.medians.push_back(measure::median(samples));
-    item.cpu.push_back(outcome.cpu_share);
-    if (const double late = lateness.share(); measure::is_set(late)) item.late.push_back(late);
+    item.cpu.push_back(cpu);
+    if (measure::is_set(late)) item.late.push_back(late);
 }
 
 std::vector<std::string> Series::doubts(const Item& item) const {
@@ -173,7 +192,7 @@ Figure Series::figure_of(const Comparison& comparison) const {
     figure.test = item.test;
     figure.x = item.size;
     figure.x_text = size_text(item.size);
-    figure.name = item.name + " / " + yardstick.name;
+    figure.name = comparison.name.empty() ? item.name + " / " + yardstick.name : comparison.name;
     figure.unit = std::string(1, kRatioUnit);
     figure.value = measure::summarize(ratios);
     figure.target = comparison.target;

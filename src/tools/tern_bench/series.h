@@ -27,6 +27,8 @@ class Series {
         Order order;
         bool rate = false;  // of a stream: messages, not time
         std::string unit;
+        Item* first = nullptr;  // what gets the first sample of each order
+        bool follows = false;   // it is such an item
 
         measure::Samples all = {};
         measure::Samples medians = {};  // of the rounds
@@ -44,7 +46,7 @@ class Series {
     Item& add(Item item);
     // Adds the ratio of two items of the same test and size.
     void compare(const Item& item, const Item& yardstick, double target = measure::kNone,
-                 bool at_most = true);
+                 bool at_most = true, std::string name = {});
 
     // Throws measure::Failure.
     std::vector<Figure> run();
@@ -55,12 +57,14 @@ class Series {
         const Item* yardstick;
         double target;
         bool at_most;
+        std::string name;  // empty: of the items
     };
     using Pairs = std::vector<std::unique_ptr<Pair>>;
 
     Pairs start();
     void run_round(int round, Pairs& pairs, measure::LatenessWatch& lateness);
     void measure_item(Item& item, Pair& pair, measure::LatenessWatch& lateness);
+    static void note(Item& item, const measure::Samples& samples, double cpu, double late);
     Figure figure_of(const Item& item) const;
     Figure figure_of(const Comparison& comparison) const;
     std::vector<std::string> doubts(const Item& item) const;

@@ -100,14 +100,24 @@ void write_file(const std::string& name, const std::string& text) {
 }
 
 void show(const Options& options, const Facts& facts, const Result& result) {
-    std::printf("%s\n%s", as_table(result.figures).c_str(), result.notes.c_str());
+    const std::string table = !result.table.empty() ? result.table
+                              : result.matrix       ? as_matrix(result.figures)
+                                                    : as_table(result.figures);
+    std::printf("%s\n%s", table.c_str(), result.notes.c_str());
     if (!options.json.empty()) write_file(options.json, as_json(facts, result.figures));
-    if (!options.plot.empty()) plot(options.plot, result.x_label, result.figures);
+    if (!options.plot.empty()) plot(options.plot, {result.x_label, result.matrix}, result.figures);
+}
+
+std::string profile_here() {
+    const char* profile = std::getenv("SOFTHCA_PROFILE");
+    return profile != nullptr ? profile : "";
 }
 
 Result run_command(const Options& options, const Setup& setup) {
     if (options.command == "latency") return run_latency(options, setup);
     if (options.command == "rate") return run_rate(options, setup);
+    if (options.command == "bandwidth") return run_bandwidth(options, setup);
+    if (options.command == "tune") return run_tune(options, setup);
     return run_memory(options, setup);
 }
 
@@ -129,13 +139,12 @@ int run(const Options& options) {
 }
 
 std::string check(const Options& options) {
-    if (options.command.empty()) return "no command; choose from latency, rate, memory, fastpath";
-    for (const char* known : {"latency", "rate", "memory", "fastpath"}) {
-        if (options.command == known) {
-            return options.plot.empty() ? std::string() : plot_obstacle(options.plot);
-        }
-    }
-    return "no command '" + options.command + "'; choose from latency, rate, memory, fastpath";
+    const std::string choices = std::string("; choose from ") + kCommands;
+    if (options.command.empty()) return "no command" + choices;
+    if ((std::string(", ") + kCommands + ",").find(", " + options.command + ",") ==
+        std::string::npos)
+        return "no command '" + options.command + "'" + choices;
+    return options.plot.empty() ? std::string() : plot_obstacle(options.plot);
 }
 
 int main_of(int argc, char** argv) {
@@ -157,7 +166,13 @@ int main_of(int argc, char** argv) {
     try {
         if (options.command != "fastpath" &&
             !measure::has_device(DeviceName(options.device).device)) {
-            return run_on_own_device(options.device, argv);
+            return run_on_own_device(options.device, options.profile, argv);
+        }
+        if (!options.profile.empty() && options.profile != profile_here()) {
+            throw Failure(
+                "--profile is for a software HCA of this program's own; there is a "
+                "device already: 'softhca run --profile " +
+                options.profile + "' makes one");
         }
         return run(options);
     } catch (const std::exception& failure) {

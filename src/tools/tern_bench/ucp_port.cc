@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <vector>
 
+#include "tools/measure/memory.h"
 #include "tools/tern_bench/exchange.h"
 #include "tools/tern_bench/port.h"
+#include "tools/tern_bench/walk.h"
 
 namespace tern::bench {
 namespace {
@@ -58,9 +61,39 @@ struct UcpHandles {
     }
 };
 
+// The buffers of the messages of one direction.
+class Ground {
+  public:
+    void begin(const Order& order) {
+        walks_ = order.buffers != Buffers::kOne;
+        if (walks_ && (walk_.begin(order) || !far_)) {
+            // What is unmapped was never used before when it comes back.
+            far_.reset();
+            far_.emplace(measure::Memory::Kind::private_, kGround);
+        }
+    }
+    char* next() { return walks_ ? far_->data() + walk_.step() : near_.data(); }
+
+  private:
+    std::vector<char> near_ = std::vector<char>(kMaxSize);
+    bool walks_ = false;
+    Walk walk_;
+    std::optional<measure::Memory> far_;
+};
+
+// A message begins and ends with its number.
+void mark(char* message, uint32_t size, uint64_t number) {
+    std::memcpy(message, &number, sizeof number);
+    std::memcpy(message + size - sizeof number, &number, sizeof number);
+}
+bool is_marked(const char* message, uint32_t size, uint64_t number) {
+    return std::memcmp(message, &number, sizeof number) == 0 &&
+           std::memcmp(message + size - sizeof number, &number, sizeof number) == 0;
+}
+
 class UcpPort : public Port {
   public:
-    explicit UcpPort(measure::Peer& peer) : peer_(peer), buffer_(kMaxSize) {
+    explicit UcpPort(measure::Peer& peer) : peer_(peer) {
         open();
         connect(peer.exchange(address()));
         meet_in_progress(peer_, *this);
@@ -77,6 +110,8 @@ class UcpPort : public Port {
 
     Samples run(const Order& order) override {
         const measure::Trips trips(order.count, order.size, order.per_sample);
+        out_.begin(order);
+        in_.begin(order);
         const Samples samples = order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
                                                                    : ping_pong(peer_, *this, trips);
         if (out_of_order_ != 0) throw Failure("messages came out of order or were damaged");
@@ -86,21 +121,18 @@ class UcpPort : public Port {
     void progress() { ucp_worker_progress(ucp_.worker); }
 
     void send(uint32_t size) {
-        std::memcpy(buffer_.data(), &sent_, sizeof sent_);
-        ++sent_;
+        char* const from = out_.next();
+        mark(from, size, sent_++);
         const ucp_request_param_t parameters = {};
-        finish(ucp_tag_send_nbx(ucp_.endpoint, buffer_.data(), size, kTag, &parameters),
-               "ucp_tag_send_nbx");
+        finish(ucp_tag_send_nbx(ucp_.endpoint, from, size, kTag, &parameters), "ucp_tag_send_nbx");
     }
 
     void receive(uint32_t size) {
+        char* const into = in_.next();
         const ucp_request_param_t parameters = {};
-        finish(ucp_tag_recv_nbx(ucp_.worker, into_.data(), size, kTag, ~ucp_tag_t{0}, &parameters),
+        finish(ucp_tag_recv_nbx(ucp_.worker, into, size, kTag, ~ucp_tag_t{0}, &parameters),
                "ucp_tag_recv_nbx");
-        uint64_t number;
-        std::memcpy(&number, into_.data(), sizeof number);
-        if (number != received_) ++out_of_order_;
-        ++received_;
+        if (!is_marked(into, size, received_++)) ++out_of_order_;
     }
 
   private:
@@ -123,8 +155,8 @@ class UcpPort : public Port {
 
     measure::Peer& peer_;
     UcpHandles ucp_;
-    std::vector<char> buffer_;
-    std::vector<char> into_ = std::vector<char>(kMaxSize);
+    Ground out_;
+    Ground in_;
     uint64_t sent_ = 0;
     uint64_t received_ = 0;
     uint64_t out_of_order_ = 0;

@@ -43,6 +43,10 @@ std::unique_ptr<Port> open_port(measure::Peer& peer, const WorkerJob& job) {
             return open_uct_port(peer, job.transport, job.device);
         case Layer::kUcp:
             return open_ucp_port(peer);
+        case Layer::kLarge:
+            return open_large_port(peer, job.transport, job.device, job.gid_index);
+        case Layer::kProbe:
+            return open_probe_port(peer, job.transport, job.device, job.gid_index);
     }
     throw Failure("no such layer");
 }

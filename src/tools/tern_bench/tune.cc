@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the cost model is given on this device, and what it makes of it.
+#include <cmath>
+#include <cstdio>
+
+#include "rendezvous/policy.h"
+#include "tools/measure/columns.h"
+#include "tools/tern_bench/command.h"
+#include "tools/tern_bench/costs.h"
+#include "tools/tern_bench/series.h"
+#include "tools/tern_bench/sizes.h"
+
+namespace tern::bench {
+namespace {
+
+constexpr const char* kCurves = "time by the cost model";
+constexpr const char* kParameters = "parameters of the cost model";
+
+constexpr double kMicro = 1e6;
+constexpr double kGiga = 1e-9;
+
+// The setting that takes the place of a measurement; its unit is that of the table.
+struct Parameter {
+    const char* setting;
+    const char* text;
+    const char* unit;
+    double (*value)(const Costs&);
+};
+constexpr Parameter kAll[] = {
+    {"UCX_TERN_RNDV_LATENCY", "network: latency", "us",
+     [](const Costs& costs) { return costs.network.latency * kMicro; }},
+    {"UCX_TERN_RNDV_BANDWIDTH", "network: bandwidth", "GB/s",
+     [](const Costs& costs) { return costs.network.bandwidth * kGiga; }},
+    {"UCX_TERN_RNDV_GAP", "network: gap between messages", "us",
+     [](const Costs& costs) { return costs.network.gap * kMicro; }},
+    {"UCX_TERN_RNDV_OVERHEAD", "network: posting", "us",
+     [](const Costs& costs) { return costs.network.overhead * kMicro; }},
+    {"UCX_TERN_RNDV_COPY_CACHE_BW", "copying: in the cache", "GB/s",
+     [](const Costs& costs) { return costs.copy.cache_bandwidth * kGiga; }},
+    {"UCX_TERN_RNDV_COPY_MEMORY_BW", "copying: beyond it", "GB/s",
+     [](const Costs& costs) { return costs.copy.memory_bandwidth * kGiga; }},
+    {"UCX_TERN_RNDV_COPY_CACHE", "copying: what fits the cache", "KiB",
+     [](const Costs& costs) { return costs.copy.cache / 1024; }},
+    {"UCX_TERN_RNDV_REG_LATENCY", "registration: fixed", "us",
+     [](const Costs& costs) { return costs.registration.latency * kMicro; }},
+    {"UCX_TERN_RNDV_REG_BW", "registration: bandwidth", "GB/s",
+     [](const Costs& costs) { return costs.registration.bandwidth * kGiga; }},
+};
+
+// What the model says of one size, in seconds.
+struct Times {
+    Times(const Policy& policy, uint64_t length)
+        : raw(policy.model().raw(length)),
+          superpipeline(policy.model().superpipeline(length, policy.staging(length))),
+          pinning(policy.model().pinned_behind_wire(length, policy.model().best_piece(length))),
+          hybrid(policy.model().hybrid(length,
+                                       policy.model().best_split(length, policy.staging(length)),
+                                       policy.staging(length))),
+          pipeline(policy.model().pipeline(length)),
+          copy(policy.model().naive_copy(length)),
+          registration(policy.model().naive_registration(length)),
+          fresh(name_of(policy.receive(length, {}, {}).scheme)) {
+        const BufferState pinned{true, true, 0};
+        reused = name_of(policy.receive(length, pinned, pinned).scheme);
+    }
+
+    double raw;
+    double superpipeline;
+    double pinning;
+    double hybrid;
+    double pipeline;
+    double copy;
+    double registration;
+    std::string_view fresh;   // the scheme that is taken for buffers that are not pinned,
+    std::string_view reused;  // and for those that are
+};
+
+struct Curve {
+    const char* name;
+    double Times::*time;
+};
+constexpr Curve kLines[] = {
+    {"RDMA write", &Times::raw},       {"superpipeline", &Times::superpipeline},
+    {"hybrid", &Times::hybrid},        {"pin behind wire", &Times::pinning},
+    {"pipeline", &Times::pipeline},    {"copy", &Times::copy},
+    {"register", &Times::registration}};
+
+std::string parameter_table(const Costs& costs) {
+    std::vector<measure::Cells> lines = {{kParameters, "", "", "fixed by"}};
+    for (const Parameter& parameter : kAll) {
+        const double value = parameter.value(costs);
+        lines.push_back({std::string("  ") + parameter.text,
+                         std::isinf(value) ? "inf" : measure::number_text(value), parameter.unit,
+                         parameter.setting});
+    }
+    return measure::in_columns(lines, "lrll");
+}
+
+std::string curve_table(const Policy& policy, const std::vector<uint32_t>& sizes) {
+    std::vector<measure::Cells> lines = {{std::string(kCurves) + ", us"}};
+    for (const Curve& curve : kLines) lines.front().emplace_back(curve.name);
+    lines.front().insert(lines.front().end(), {"fresh: taken", "pinned: taken"});
+    for (const uint32_t size : sizes) {
+        const Times times(policy, size);
+        measure::Cells cells = {"  " + size_text(size)};
+        for (const Curve& curve : kLines)
+            cells.push_back(measure::number_text(times.*curve.time * kMicro));
+        cells.insert(cells.end(), {std::string(times.fresh), std::string(times.reused)});
+        lines.push_back(std::move(cells));
+    }
+    return measure::in_columns(lines, "lrrrrrrrll");
+}
+
+}  // namespace
+
+Result run_tune(const Options& options, const Setup& setup) {
+    MeasuredCosts measured = measure_costs(options, setup);
+    const Policy policy(measured.costs, {});
+    const std::vector<uint32_t> sizes = long_sizes(options);
+    Result result;
+    result.figures = std::move(measured.figures);
+    result.table = as_matrix(result.figures) + parameter_table(measured.costs) + "\n" +
+                   curve_table(policy, sizes);
+    for (const Parameter& parameter : kAll) {
+        const double value = parameter.value(measured.costs);
+        if (std::isfinite(value)) {
+            result.figures.push_back(exact_figure(kParameters, 0, parameter.setting, parameter.text,
+                                                  parameter.unit, value));
+        }
+    }
+    for (const uint32_t size : sizes) {
+        const Times times(policy, size);
+        for (const Curve& curve : kLines) {
+            result.figures.push_back(exact_figure(kCurves, size, size_text(size), curve.name, "us",
+                                                  times.*curve.time * kMicro));
+        }
+    }
+    result.x_label = "bytes";
+    return result;
+}
+
+}  // namespace tern::bench
