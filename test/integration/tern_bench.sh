@@ -107,7 +107,7 @@ bandwidth_tests() {
     for name in 'fresh buffers, GB/s' 'reused buffers, GB/s' 'first message of reused buffers, GB/s'; do
         check_match "bandwidth: $name" "^$name  *tern  *rc_v  *rc_v direct" cat "$tmp/bandwidth"
     done
-    check_match 'bandwidth: a line for the size' "^  $size KiB( +[0-9.]+[ ?]){11}" cat "$tmp/bandwidth"
+    check_match 'bandwidth: a line for the size' "^  $size KiB( +[0-9.]+[ ?]){12}" cat "$tmp/bandwidth"
     check_match 'bandwidth: targets' '^tern / write: target met at [01] of 1 sizes' cat "$tmp/bandwidth"
     check_match 'bandwidth: few rounds are doubted' 'few rounds' cat "$tmp/bandwidth"
     is_json 'bandwidth: the json is json' "$tmp/bandwidth.json"

@@ -39,6 +39,12 @@ Arm in_private_memory(Arm arm) {
     return arm;
 }
 
+Arm rendezvous(Arm arm) {
+    arm.name += " rndv";
+    arm.environment.emplace_back("UCX_RNDV_THRESH", "16384");
+    return arm;
+}
+
 Arm uncached(Arm arm) {
     arm.name += " direct";
     arm.environment.emplace_back("UCX_IB_REG_METHODS", "direct");

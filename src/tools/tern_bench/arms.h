@@ -32,5 +32,7 @@ Arm ucp_arm(const std::string& transport, const std::string& tls);
 Arm in_private_memory(Arm arm);
 // The same with UCX's registration cache off.
 Arm uncached(Arm arm);
+// The same with UCP's rendezvous from 16 KiB on.
+Arm rendezvous(Arm arm);
 
 }  // namespace tern::bench

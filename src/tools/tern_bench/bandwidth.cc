@@ -35,7 +35,10 @@ constexpr const char* kFirst = "first message of reused buffers";
 constexpr const char* kNotes =
     "write: RDMA write between registered buffers, polled in memory. rc_v: with its registration "
     "cache, rc_v direct:\n"
-    "without (UCX_IB_REG_METHODS=direct). register: both sides register for each message, at the "
+    "without (UCX_IB_REG_METHODS=direct), rc_v rndv: with it, and never copying from 16 KiB on "
+    "(UCX_RNDV_THRESH), where\n"
+    "by itself it copies messages of some 100 KiB. register: both sides register for each message, "
+    "at the "
     "same time, then an RDMA\n"
     "write. copy: into registered memory, one RDMA write, out of it. model: what the cost model "
     "says, without the rendezvous\n"
@@ -54,6 +57,7 @@ class BandwidthSeries {
         arms_[kTern] = {tls, ucp_arm(tls, tls + ",self")};
         arms_[kCached] = {"rc_v", ucp_arm("rc_v", "rc_v,self")};
         arms_[kDirect] = {"rc_v direct", uncached(ucp_arm("rc_v", "rc_v,self"))};
+        arms_[kRendezvous] = {"rc_v rndv", rendezvous(ucp_arm("rc_v", "rc_v,self"))};
         arms_[kWrite] = {"write", large_arm("write", differs_ ? "shared" : "private")};
         arms_[kRegister] = {"register", large_arm("register", "private")};
         arms_[kCopy] = {"copy", large_arm("copy", differs_ ? "shared" : "private")};
@@ -72,13 +76,13 @@ class BandwidthSeries {
             if (last) add_model(test, size, &result.figures);
         }
         result.x_label = "message size, bytes";
-        result.notes = kNotes;
+        result.notes = kNotes + ("model: " + costs_text(costs_));
         result.matrix = true;
         return result;
     }
 
   private:
-    enum Who { kTern, kCached, kDirect, kWrite, kRegister, kCopy, kAll };
+    enum Who { kTern, kCached, kDirect, kRendezvous, kWrite, kRegister, kCopy, kAll };
     struct Contender {
         std::string name;
         Arm arm;
@@ -108,11 +112,13 @@ class BandwidthSeries {
         const double to_write = size >= kLong     ? kLongToWrite
                                 : size >= kMiddle ? kMiddleToWrite
                                                   : measure::kNone;
-        const bool doubles = size >= kLong && size < 2 * kLong;
+        // What registration costs shows where nothing is copied.
+        const double to_rendezvous =
+            size >= kLong && size < 2 * kLong ? kLongToVerbs : kFreshToVerbs;
         series_.compare(*items[kTern], *items[kWrite], to_write, false);
-        series_.compare(*items[kTern], *items[kCached], doubles ? kLongToVerbs : kFreshToVerbs,
-                        false);
+        series_.compare(*items[kTern], *items[kCached], kFreshToVerbs, false);
         series_.compare(*items[kTern], *items[kDirect], kFreshToVerbs, false);
+        series_.compare(*items[kTern], *items[kRendezvous], to_rendezvous, false);
     }
     void add_reused(uint32_t size) {
         for (int who = 0; who < kAll; ++who) {
@@ -125,12 +131,13 @@ class BandwidthSeries {
         series_.compare(*items[kTern], *items[kWrite]);
         series_.compare(*items[kTern], *items[kCached], kReusedToCached, false);
         series_.compare(*items[kTern], *items[kDirect], kReusedToDirect, false);
+        series_.compare(*items[kTern], *items[kRendezvous], kReusedToCached, false);
     }
     void add_first(uint32_t size) {
-        for (int who = 0; who <= kDirect; ++who) {
+        for (int who = 0; who <= kRendezvous; ++who) {
             Series::Item item = make(kFirst, size, arms_[who]);
             item.follows = true;
-            const size_t index = first_++ / (kDirect + 1) * kAll + static_cast<size_t>(who);
+            const size_t index = first_++ / (kRendezvous + 1) * kAll + static_cast<size_t>(who);
             Series::Item& first = series_.add(std::move(item));
             reused_[index]->first = &first;
             if (who == kTern)
@@ -140,8 +147,7 @@ class BandwidthSeries {
 
     // Of its test and size: models come behind the last contender's figure, before the ratios.
     static bool is_last(const Figure& figure) {
-        return !figure.is_ratio() &&
-               figure.name == (figure.test == kFirst ? "rc_v direct" : "copy");
+        return !figure.is_ratio() && figure.name == (figure.test == kFirst ? "rc_v rndv" : "copy");
     }
     void add_model(const std::string& test, double size, std::vector<Figure>* figures) const {
         const Policy policy(costs_, {});

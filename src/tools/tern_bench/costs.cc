@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/tern_bench/costs.h"
 
+#include <cstdio>
+
 #include "rendezvous/tuning.h"
 #include "tools/measure/failure.h"
 #include "tools/tern_bench/arms.h"
@@ -81,6 +83,18 @@ MeasuredCosts measure_costs(const Options& options, const Setup& setup) {
     costs.registration.latency = pinning.constant;
     costs.registration.bandwidth = pinning.bandwidth;
     return result;
+}
+
+std::string costs_text(const Costs& costs) {
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "latency %.2f us, bandwidth %.2f GB/s, gap %.2f us; copies %.1f GB/s in the "
+                  "cache, %.1f beyond; registration %.1f us + %.1f GB/s\n",
+                  costs.network.latency * 1e6, costs.network.bandwidth / 1e9,
+                  costs.network.gap * 1e6, costs.copy.cache_bandwidth / 1e9,
+                  costs.copy.memory_bandwidth / 1e9, costs.registration.latency * 1e6,
+                  costs.registration.bandwidth / 1e9);
+    return text;
 }
 
 }  // namespace tern::bench

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "rendezvous/cost_model.h"
@@ -18,5 +19,8 @@ struct MeasuredCosts {
 
 // Throws measure::Failure.
 MeasuredCosts measure_costs(const Options& options, const Setup& setup);
+
+// "latency 2.3 us, ...", a line.
+std::string costs_text(const Costs& costs);
 
 }  // namespace tern::bench
