@@ -81,11 +81,12 @@ std::string script(const std::string& file, const PlotStyle& style,
     const std::vector<Panel> panels = panels_of(figures);
     const int height = 420 * static_cast<int>(panels.size());
     std::string text = file.ends_with(".png")
-                           ? "set terminal png noenhanced size 800,"
-                           : "set terminal svg noenhanced background \"white\" size 800,";
+                           ? "set terminal png noenhanced size 960,"
+                           : "set terminal svg noenhanced background \"white\" size 960,";
     text += std::to_string(height) + "\nset output " + quoted(file) + "\nset multiplot layout " +
             std::to_string(panels.size()) + ",1\nset logscale " + (style.linear ? "x" : "xy") +
-            "\nset grid\nset key left top\nset xlabel " + quoted(style.x_label) + "\n";
+            "\nset grid\nset key " + (style.linear ? "outside right top" : "left top") +
+            "\nset xlabel " + quoted(style.x_label) + "\n";
     double low = kInfinite;
     double high = 0;
     for (const Figure& figure : figures) {
