@@ -13,7 +13,12 @@ namespace {
 
 // Plain words: a child of fork() may not rely on more.
 std::atomic<unsigned> generation{0};
+std::atomic<unsigned> fork_count{0};
 std::array<std::atomic<int>, 64> descriptors{};  // plus one; 0: none
+
+void in_parent() {
+    fork_count.fetch_add(1, std::memory_order_relaxed);
+}
 
 void in_child() {
     generation.fetch_add(1, std::memory_order_relaxed);
@@ -24,11 +29,15 @@ void in_child() {
 }  // namespace
 
 ForkGuard::ForkGuard() {
-    [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, in_child);
-    forks_ = forks();
+    [[maybe_unused]] static const int registered = pthread_atfork(in_parent, in_parent, in_child);
+    depth_ = depth();
 }
 
 unsigned ForkGuard::forks() {
+    return fork_count.load(std::memory_order_relaxed);
+}
+
+unsigned ForkGuard::depth() {
     return generation.load(std::memory_order_relaxed);
 }
 

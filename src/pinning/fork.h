@@ -10,11 +10,13 @@ class ForkGuard {
   public:
     ForkGuard();
     // Whether this object came here by fork().
-    bool inherited() const { return forks_ != forks(); }
+    bool inherited() const { return depth_ != depth(); }
+    // Changes when this process forks.
+    static unsigned forks();
 
   private:
-    static unsigned forks();
-    unsigned forks_;
+    static unsigned depth();
+    unsigned depth_;
 };
 
 // The child of a fork closes this descriptor: what it stands for must end with the parent's.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "pinning/inbox.h"
@@ -55,5 +56,15 @@ class ExternalMonitor final : public Monitor {
     void forget(uint64_t, uint64_t) override {}
     bool settled() override { return true; }
 };
+
+struct MonitorMeans {
+    bool on_demand = false;    // the device has on-demand paging for what is needed
+    bool owner_hears = false;  // the owner of the cache can be an ExternalMonitor's source
+};
+
+// The one that is wanted, or the best there is; one that nothing is remembered with if it cannot be
+// had. `told`: see UserfaultMonitor::create().
+std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& means, Inbox& inbox,
+                                      std::function<void()> told);
 
 }  // namespace tern

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <thread>
 
 namespace tern {
@@ -47,10 +48,9 @@ PinCache::PinCache(std::unique_ptr<Registrar> registrar, const PinSettings& sett
     : registrar_(std::move(registrar)),
       settings_(settings),
       most_bytes_(settings.most_bytes != 0 ? settings.most_bytes : default_pinned_bytes()),
-      monitor_(std::make_unique<NoMonitor>()) {
-    if (settings.monitor == MonitorKind::kUcm && settings.owner_hears)
-        monitor_ = std::make_unique<ExternalMonitor>();
-}
+      survives_fork_(registrar_->survives_fork()),
+      monitor_(make_monitor(settings.monitor, {registrar_->on_demand(), settings.owner_hears},
+                            inbox_, [this] { reaper_.wake(); })) {}
 
 PinCache::~PinCache() {
     if (guard_.inherited()) {
@@ -60,6 +60,7 @@ PinCache::~PinCache() {
         return;
     }
     monitor_.reset();
+    reaper_.stop();
     for (PinList* list : {&unused_, &used_, &dead_})
         while (Pin* pin = list->newest()) {
             list->remove(pin);
@@ -81,11 +82,13 @@ Pin* PinCache::find(const void* address, size_t length, unsigned access) {
     Range range;
     if (guard_.inherited() || !pages(address, length, range)) return nullptr;
     Pin* pin = nullptr;
+    PinList dead;
     {
         const std::lock_guard lock(mutex_);
         pin = lookup(range, access);
+        dead = take_dead();
     }
-    clean_up();
+    bury(dead);
     return pin;
 }
 
@@ -104,63 +107,6 @@ void PinCache::hold(Pin* pin) {
     used_.add(pin);
 }
 
-// Whether the index reflects every change of memory that began before this call. What is in the
-// inbox is handled in any case.
-bool PinCache::up_to_date() {
-    constexpr int kTries = 20;
-    for (int i = 0; i < kTries; ++i) {
-        // In this order: what is settled is in the inbox.
-        const bool settled = monitor_->settled();
-        if (handle_changes() && settled) return true;
-        // Somebody is being told of a change right now. He does not need our lock for it.
-        std::this_thread::yield();
-    }
-    return false;
-}
-
-bool PinCache::handle_changes() {
-    return inbox_.drain([this](const MemoryChange& happened) { change(happened); });
-}
-
-void PinCache::change(const MemoryChange& change) {
-    const Range range{change.start, change.end};
-    if (change.unmapped) monitor_->forget(range.start, range.end);
-    if (change.early) {
-        Quarantined& slot = quarantine_[quarantine_next_++ % kQuarantined];
-        quarantine_all_until_ = std::max(quarantine_all_until_, slot.until);
-        slot = {range, Clock::now() + settings_.quarantine};
-    }
-    invalidate_locked(range);
-}
-
-void PinCache::invalidate_locked(const Range& range) {
-    index_.overlapping(range.start, range.end, [this](Pin* pin) {
-        ++counters_.invalidations;
-        drop(pin);
-    });
-    for (Pin* pin = registering_.newest(); pin != nullptr; pin = PinList::next(pin))
-        if (pin->overlaps(range.start, range.end)) pin->stale_ = true;
-    recent_.forget(range.start, range.end);
-}
-
-// Out of the index. Dead, unless somebody has a reference.
-void PinCache::drop(Pin* pin) {
-    index_.remove(pin);
-    if (pin->references_ > 0) return;
-    unused_.remove(pin);
-    dead_.add(pin);
-    dying_ += pin->end_ - pin->start_;
-}
-
-// Memory whose pages go soon must not be remembered with those pages.
-bool PinCache::quarantined(const Range& range) {
-    const auto now = Clock::now();
-    if (quarantine_all_until_ > now) return true;
-    return std::ranges::any_of(quarantine_, [&](const Quarantined& one) {
-        return one.until > now && one.range.start < range.end && range.start < one.range.end;
-    });
-}
-
 // Takes `bytes` of the cap, at the expense of what was not used for the longest time.
 bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
     if (bytes > most_bytes_) return false;
@@ -170,8 +116,9 @@ bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
         }
         if (counters_.pinned_bytes - dying_ + bytes > most_bytes_) return false;
         // Enough is dying, here or in the hands of another thread.
+        const PinList dead = take_dead();
         lock.unlock();
-        clean_up();
+        bury(dead);
         std::this_thread::yield();
         lock.lock();
     }
@@ -200,8 +147,10 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
     unsigned also = 0;  // rights that are not asked for now, but were: one pin for all
     bool watched = false;
     const uint64_t bytes = range.end - range.start;
+    PinList dead;
     if (error == 0) {
         std::unique_lock lock(mutex_);
+        handle_changes();
         found = lookup(range, access);
         if (found == nullptr && Clock::now() < refused_until_) error = ENOMEM;
         if (found == nullptr && error == 0 && !reserve(bytes, lock)) {
@@ -218,9 +167,10 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             watched = monitor_->watch(range.start, range.end);
             registering_.add(fresh.get());
         }
+        dead = take_dead();
     }
+    bury(dead);
     if (found != nullptr || error != 0) {
-        clean_up();
         errno = error;
         return found;
     }
@@ -231,10 +181,11 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
         // Others may share the limit with this cache: make do with less.
         {
             const std::lock_guard lock(mutex_);
-            for (uint64_t freed = dying_; freed < bytes && evict(); freed = dying_) {
+            while (dying_ < bytes && evict()) {
             }
+            dead = take_dead();
         }
-        clean_up();
+        bury(dead);
         registered = register_memory(fresh.get(), also);
         error = errno;
     }
@@ -256,8 +207,9 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             // There may be no memory; what is mapped there one day was not watched.
             if (error != ENOMEM) monitor_->forget(range.start, range.end);
         }
+        dead = take_dead();
     }
-    clean_up();
+    bury(dead);
     errno = error;
     return found;
 }
@@ -292,10 +244,12 @@ void PinCache::publish(Pin* pin) {
         if (within || (lacks && (other->access_ & pin->access_) != pin->access_)) drop(other);
     });
     index_.add(pin);
+    if (settings_.background && monitor_->kind() != MonitorKind::kOdp) reaper_.start();
 }
 
 void PinCache::release(Pin* pin) {
     if (guard_.inherited()) return;
+    PinList dead;
     {
         const std::lock_guard lock(mutex_);
         if (--pin->references_ > 0) return;
@@ -306,8 +260,9 @@ void PinCache::release(Pin* pin) {
             dead_.add(pin);
             dying_ += pin->end_ - pin->start_;
         }
+        dead = take_dead();
     }
-    clean_up();
+    bury(dead);
 }
 
 uint32_t PinCache::note(const void* address, size_t length) {
@@ -328,33 +283,12 @@ uint32_t PinCache::uses(const void* address, size_t length) {
     return recent_.uses(to_word(address), to_word(address) + length);
 }
 
-void PinCache::invalidate(const void* start, const void* end) {
-    if (guard_.inherited()) return;
-    {
-        const std::lock_guard lock(mutex_);
-        handle_changes();
-        invalidate_locked({to_word(start), to_word(end)});
-    }
-    clean_up();
-}
-
-void PinCache::unmapped(const void* start, const void* end) {
-    if (guard_.inherited()) return;
-    inbox_.put({to_word(start), to_word(end), true, true});
-}
-
-// Deregistration calls free(), which may return memory to the kernel: not under the lock.
-void PinCache::clean_up() {
-    PinList list;
+// Outside the lock, as it may take long.
+void PinCache::bury(PinList dead) {
     uint64_t bytes = 0;
     uint64_t count = 0;
-    {
-        const std::lock_guard lock(mutex_);
-        handle_changes();
-        std::swap(list, dead_);
-    }
-    while (Pin* pin = list.newest()) {
-        list.remove(pin);
+    while (Pin* pin = dead.newest()) {
+        dead.remove(pin);
         registrar_->remove(pin->region_);
         bytes += pin->end_ - pin->start_;
         ++count;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "pinning/access.h"
 #include "pinning/fork.h"
@@ -14,6 +15,7 @@
 #include "pinning/monitor.h"
 #include "pinning/pin.h"
 #include "pinning/pin_index.h"
+#include "pinning/reaper.h"
 #include "pinning/recent_buffers.h"
 #include "pinning/registrar.h"
 
@@ -21,13 +23,15 @@ namespace tern {
 
 struct PinSettings {
     MonitorKind monitor = MonitorKind::kAuto;
-    // The owner can call unmapped(), if asked to: what monitor() says tells.
+    // The owner can call unmapped(), and will if monitor() is kUcm.
     bool owner_hears = false;
     uint64_t most_bytes = 0;  // pinned at a time; 0: see default_pinned_bytes()
     // How long nothing is tried after the device had no memory for a registration.
     std::chrono::milliseconds refusal{1000};
     // How long memory that is about to lose its pages is not remembered.
     std::chrono::milliseconds quarantine{20};
+    // A thread lets go of what changes make invalid, even if nobody calls the cache.
+    bool background = true;
 };
 
 struct PinCounters {
@@ -96,7 +100,7 @@ class PinCache {
         Range range;
         Clock::time_point until;
     };
-    static constexpr unsigned kQuarantined = 32;
+    static constexpr unsigned kQuarantined = 128;
 
     static bool pages(const void* address, size_t length, Range& range);
 
@@ -108,13 +112,16 @@ class PinCache {
     void invalidate_locked(const Range& range);
     void drop(Pin* pin);
     void hold(Pin* pin);
-    bool quarantined(const Range& range);
+    void quarantine(const Range& range);
+    bool quarantined(const Range& range) const;
+    PinList take_dead() { return std::exchange(dead_, {}); }
     bool reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock);
     bool evict();
     void publish(Pin* pin);
 
     // Not under the lock.
     void clean_up();
+    void bury(PinList dead);
     bool register_memory(Pin* pin, unsigned also);
 
     ForkGuard guard_;
@@ -136,7 +143,11 @@ class PinCache {
     Clock::time_point refused_until_{};
     PinCounters counters_;
 
+    const bool survives_fork_;
+    unsigned forks_seen_ = ForkGuard::forks();
     Inbox inbox_;
+    // What is told while nobody communicates.
+    Reaper reaper_{[this] { clean_up(); }};
     std::unique_ptr<Monitor> monitor_;
 };
 

@@ -14,6 +14,10 @@ class Registrar {
     // `access`: ibv_access_flags. Null and errno on failure.
     virtual ibv_mr* add(void* address, size_t length, int access) = 0;
     virtual void remove(ibv_mr* region) = 0;
+    // Whether it can do without pinning: IBV_ACCESS_ON_DEMAND.
+    virtual bool on_demand() const { return false; }
+    // Whether registered pages stay the parent's when a process forks.
+    virtual bool survives_fork() const { return true; }
 };
 
 class VerbsRegistrar final : public Registrar {
@@ -23,6 +27,15 @@ class VerbsRegistrar final : public Registrar {
         return ibv_reg_mr(pd_, address, length, access);
     }
     void remove(ibv_mr* region) override { ibv_dereg_mr(region); }
+    bool on_demand() const override {
+        ibv_device_attr_ex attributes{};
+        if (ibv_query_device_ex(pd_->context, nullptr, &attributes) != 0) return false;
+        constexpr uint32_t kNeeded =
+            IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+        return (attributes.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0 &&
+               (attributes.odp_caps.per_transport_caps.rc_odp_caps & kNeeded) == kNeeded;
+    }
+    bool survives_fork() const override { return ibv_is_fork_initialized() != IBV_FORK_DISABLED; }
 
   private:
     ibv_pd* pd_;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <random>
 #include <set>
 #include <utility>
@@ -37,9 +38,13 @@ struct Device {
     uint64_t read_only = 0;       // pages from here on may not be written
     unsigned attempts = 0;
     uint32_t keys = 0;
+    bool on_demand = false;
+    bool survives_fork = true;
+    std::mutex mutex;                 // the cache has a thread of its own
     std::function<void()> meanwhile;  // something happens while memory is being registered
 
-    uint64_t bytes() const {
+    uint64_t bytes() {
+        const std::lock_guard lock(mutex);
         uint64_t sum = 0;
         for (const Region* region : regions) sum += region->mr.length;
         return sum;
@@ -66,15 +71,21 @@ class FakeRegistrar final : public Registrar {
         region->mr.length = length;
         region->access = access;
         region->mr.lkey = region->mr.rkey = ++device_.keys;
-        device_.regions.insert(region);
+        {
+            const std::lock_guard lock(device_.mutex);
+            device_.regions.insert(region);
+        }
         if (device_.meanwhile) device_.meanwhile();
         return &region->mr;
     }
     void remove(ibv_mr* mr) override {
         auto* region = reinterpret_cast<Device::Region*>(mr);
+        const std::lock_guard lock(device_.mutex);
         ASSERT_EQ(device_.regions.erase(region), 1u) << "deregistered twice";
         delete region;
     }
+    bool on_demand() const override { return device_.on_demand; }
+    bool survives_fork() const override { return device_.survives_fork; }
 
   private:
     Device& device_;
@@ -86,7 +97,8 @@ PinSettings remembering(uint64_t most = 1u << 30) {
             .owner_hears = true,
             .most_bytes = most,
             .refusal = std::chrono::milliseconds(50),
-            .quarantine = std::chrono::milliseconds(0)};
+            .quarantine = std::chrono::milliseconds(0),
+            .background = false};
 }
 
 class PinCacheTest : public testing::Test {
@@ -305,6 +317,44 @@ TEST_F(PinCacheTest, ProgressLetsGoOfInvalidMemory) {
     EXPECT_EQ(device.regions.size(), 1u);
     cache.progress();
     EXPECT_TRUE(device.regions.empty());
+}
+
+TEST_F(PinCacheTest, InvalidMemoryIsLetGoOfEvenIfNobodyCommunicates) {
+    PinSettings settings = remembering();
+    settings.background = true;
+    PinCache cache = make(settings);
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    cache.unmapped(nullptr, at(0x11000));
+    for (int i = 0; i < 2000 && cache.counters().pins != 0; ++i) usleep(1000);
+    EXPECT_EQ(cache.counters().pins, 0u);
+    EXPECT_EQ(device.bytes(), 0u);
+}
+
+TEST_F(PinCacheTest, AForkTakesPagesWhereTheKernelDoesNotPreventIt) {
+    device.survives_fork = false;
+    PinCache cache = make(remembering());
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    EXPECT_EQ(waitpid(child, nullptr, 0), child);
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kPut), nullptr);
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    Pin* pin = cache.find(at(0x10000), kPage, kPut);
+    ASSERT_TRUE(pin);
+    cache.release(pin);
+}
+
+TEST_F(PinCacheTest, WithPagingOnDemandThereIsNothingToWatch) {
+    device.on_demand = true;
+    PinCache cache = make({.background = false});
+    EXPECT_EQ(cache.monitor(), MonitorKind::kOdp);
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    EXPECT_EQ((*device.regions.begin())->access & IBV_ACCESS_ON_DEMAND, IBV_ACCESS_ON_DEMAND);
+    Pin* pin = cache.find(at(0x10000), kPage, kPut);
+    ASSERT_TRUE(pin);
+    cache.release(pin);
+    EXPECT_EQ(make({.monitor = MonitorKind::kUcm}).monitor(), MonitorKind::kNone)
+        << "nobody hears of changes";
 }
 
 TEST_F(PinCacheTest, ReuseIsCounted) {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <new>
+#include <utility>
+
+namespace tern {
+
+// A set of addresses, as ranges that neither overlap nor touch.
+class WatchedRanges {
+  public:
+    bool contains(uint64_t start, uint64_t end) const {
+        const auto after = ranges_.upper_bound(start);
+        return after != ranges_.begin() && std::prev(after)->second >= end;
+    }
+    void add(uint64_t start, uint64_t end) {
+        auto at = ranges_.lower_bound(start);
+        if (at != ranges_.begin() && std::prev(at)->second >= start) --at;
+        while (at != ranges_.end() && at->first <= end) {
+            start = std::min(start, at->first);
+            end = std::max(end, at->second);
+            at = ranges_.erase(at);
+        }
+        ranges_.emplace_hint(at, start, end);
+    }
+    void remove(uint64_t start, uint64_t end) {
+        auto at = ranges_.lower_bound(start);
+        if (at != ranges_.begin() && std::prev(at)->second > start) --at;
+        while (at != ranges_.end() && at->first < end) {
+            const auto [first, last] = *at;
+            at = ranges_.erase(at);
+            if (first < start) keep(at, first, start);
+            if (last > end) keep(at, end, last);
+        }
+    }
+    // The first range that begins at or behind an address, or else the first of all. Not if there
+    // is none.
+    std::pair<uint64_t, uint64_t> after(uint64_t address) const {
+        const auto at = ranges_.lower_bound(address);
+        return at != ranges_.end() ? *at : *ranges_.begin();
+    }
+    // How many ranges, not how many bytes.
+    size_t size() const { return ranges_.size(); }
+    auto begin() const { return ranges_.begin(); }
+    auto end() const { return ranges_.end(); }
+
+  private:
+    using Ranges = std::map<uint64_t, uint64_t>;
+
+    // What is left of a range; nothing, if there is no memory for it.
+    void keep(Ranges::iterator before, uint64_t start, uint64_t end) {
+        try {
+            ranges_.emplace_hint(before, start, end);
+        } catch (const std::bad_alloc&) {
+        }
+    }
+
+    Ranges ranges_;
+};
+
+}  // namespace tern
