@@ -115,9 +115,8 @@ double CostModel::pipeline(uint64_t length, double chunk) const {
 }
 
 double CostModel::optimal_chunk(uint64_t length) const {
-    // Infinite copies or no gaps: the shortest chunks, or one, are as good as any.
     const double gap = costs_.network.gap;
-    if (gap == 0) return 1;
+    if (length == 0 || gap == 0) return 1;  // as good as any, or as short as it can be
     return std::sqrt(static_cast<double>(length) * gap * copy_bandwidth(length) / 2);
 }
 
@@ -126,6 +125,7 @@ struct CostModel::Chunks {
     double first;
     double last;
     double count;
+    double most = 0;
     // Until chunks are as long as they may be: how many, and their bytes; 0 if they never are, or
     // always.
     double growing = 0;
@@ -138,13 +138,14 @@ CostModel::Chunks CostModel::chunks(double length, const Staging& staging) {
     const double first = std::min(clamp(staging.first, 1, length), most);
     if (q == 1) return {first, first, length / first};
     const double grown = (most - first) / (q - 1);
-    if (length <= grown + first) {
+    if (length <= grown) {
         // Equation 7; the last is C_n-1 of equation 6.
         const double count = std::log1p((q - 1) * length / first) / std::log1p(q - 1);
         return {first, std::min(length, (first + (q - 1) * length) / q), count};
     }
     const double growing = std::log1p((most - first) / first) / std::log1p(q - 1);
-    return {first, std::min(most, length), growing + (length - grown) / most, growing, grown};
+    const double last = std::min(clamp(length - grown, most / q, most), length);
+    return {first, last, growing + (length - grown) / most, most, growing, grown};
 }
 
 double CostModel::superpipeline_gaps(uint64_t length, const Staging& staging) {
@@ -154,7 +155,8 @@ double CostModel::superpipeline_gaps(uint64_t length, const Staging& staging) {
 // When a staged message has left the sender, and what comes after that at the receiver.
 struct CostModel::Sent {
     double left;
-    double lag;  // from the arrival of the last byte until it is in place
+    double copied;  // the sender's processor is free
+    double lag;     // from the arrival of the last byte until it is in place
 };
 
 // `per_byte`: seconds to copy one. The wire waits for copies where those are slower, so the time is
@@ -162,27 +164,27 @@ struct CostModel::Sent {
 // longest chunk and stays there; in both parts one of the two is slower throughout, so the largest
 // is at k = 0, at the last, or where growing ends.
 CostModel::Sent CostModel::stage(double length, double per_byte, const Staging& staging) const {
-    if (!(length > 0)) return {0, 0};
+    if (!(length > 0)) return {0, 0, 0};
     const NetworkCosts& network = costs_.network;
     const double sub_block = std::max(1.0, staging.sub_block);
-    const double on_wire = (1 + std::max(0.0, staging.flag) / sub_block) / network.bandwidth;
+    const double on_wire = (1 + clamp(staging.flag, 0, 4096) / sub_block) / network.bandwidth;
     const Chunks c = chunks(length, staging);
 
     const double first = c.first * per_byte;
     const double start = staging.early ? std::max(0.0, first - 2 * network.latency) : first;
-    double body = length * on_wire + c.count * network.gap;
+    const double copies = (length - c.first) * per_byte + (c.count - 1) * network.overhead;
+    double body =
+        std::max(length * on_wire + c.count * network.gap, copies + c.last * on_wire + network.gap);
     if (c.growing > 0)
-        body = std::max(body, std::max(0.0, c.grown + c.last - c.first) * per_byte +
+        body = std::max(body, (std::min(c.grown + c.most, length) - c.first) * per_byte +
                                   c.growing * network.overhead + (length - c.grown) * on_wire +
                                   (c.count - c.growing) * network.gap);
-    body = std::max(body, (length - c.first) * per_byte + c.count * network.overhead +
-                              c.last * on_wire + network.gap);
 
     // The receiver copies one sub-block behind the wire, or falls behind during the last chunk.
     const double block = std::min(sub_block, c.last);
     const double lag =
         std::max(block * per_byte, block * on_wire + c.last * per_byte - c.last * on_wire);
-    return {start + body, lag};
+    return {start + body, start + copies, lag};
 }
 
 double CostModel::superpipeline(uint64_t length, const Staging& staging) const {
@@ -209,14 +211,17 @@ double CostModel::hybrid(uint64_t length, const Split& split, const Staging& sta
     const double last = tail - (pieces - 1) * piece;
 
     // Pieces are pinned one after the other, at both sides; that the sender may use one travels
-    // while it waits for the wire. Again the wire is the slower one throughout, or pinning is.
-    const double before = costs_.registration.beside ? 0 : head * per_byte;
+    // while it waits for the wire. As in stage(), only that the last piece may be a short one.
+    const double before = costs_.registration.beside ? 0 : sent.copied;
     const double first_pinned = before + registration(piece);
     const double all_pinned =
         before + pieces * costs_.registration.latency + tail / costs_.registration.bandwidth;
-    const double wire = pieces * network.gap + tail / network.bandwidth;
-    const double end = std::max({sent.left + wire, first_pinned + wire,
-                                 all_pinned + network.gap + last / network.bandwidth});
+    const double send_all = pieces * network.gap + tail / network.bandwidth;
+    const double send_last = network.gap + last / network.bandwidth;
+    double end = std::max({sent.left + send_all, first_pinned + send_all, all_pinned + send_last});
+    if (pieces > 1)
+        end = std::max(end, all_pinned - registration(last) + send_last + network.gap +
+                                piece / network.bandwidth);
     return network.latency + std::max(end, sent.left + sent.lag);
 }
 
@@ -224,30 +229,37 @@ double CostModel::pinned_behind_wire(uint64_t length, uint64_t piece) const {
     return length == 0 ? raw(0) : hybrid(length, {0, piece}, {});
 }
 
-// Calls consider(n) for the numbers of pieces that may be best: one, and about m + 1 where m pieces
-// of L / m leave nothing for the last one in piece_of(). There
-//   m^2 * lambda_reg + m * L * (1 / B_reg - 1 / B_net) == L / B_reg
+// Calls consider(n) for the numbers of pieces that may be best. A piece whose pinning takes as long
+// as its sending hides all but the first; where pinning is the slower one, its latencies are
+// weighed against sending the last piece, as in equation 3.
 template <class Consider>
 void CostModel::each_count(double bytes, Consider&& consider) const {
     const RegistrationCosts& pin = costs_.registration;
-    const double slower = bytes * (1 / costs_.network.bandwidth - 1 / pin.bandwidth);
-    const double root = std::sqrt(slower * slower + 4 * pin.latency * bytes / pin.bandwidth);
-    const double m = clamp((slower + root) / (2 * pin.latency), 1, std::max(1.0, bytes / kPage));
+    const double network = costs_.network.bandwidth;
     consider(1);
-    for (int i = 0; i < 3; ++i)
-        if (std::floor(m) + i > 1) consider(std::floor(m) + i);
+    for (const double piece : {pin.latency / (1 / network - 1 / pin.bandwidth),
+                               std::sqrt(bytes * pin.latency * network)}) {
+        const double count = std::floor(bytes / piece);
+        if (!(count >= 1 && count <= bytes / kPage)) continue;
+        if (count > 1) consider(count);
+        consider(count + 1);
+    }
 }
 
-// `count` pieces, the last of them short, so that the wire has as much to do after the first is
-// pinned as it takes to pin the others and send the last:
-//   piece / B_reg + L / B_net == (count - 1) * lambda_reg + L / B_reg + last / B_net
+// For `count` pieces: the last is shorter than the others where the wire would wait for it. When it
+// has been pinned, the one before should have been sent; and when all have been sent should not
+// depend on the first:
+//   lambda_reg + last / B_reg == piece / B_net
+//   lambda_reg + piece / B_reg + L / B_net == count * lambda_reg + L / B_reg + last / B_net
 uint64_t CostModel::piece_of(double bytes, double count) const {
-    const RegistrationCosts& pin = costs_.registration;
     const double others = count - 1;
-    const double even = bytes / count;
-    const double piece = (others * pin.latency + bytes / pin.bandwidth) /
-                         (1 / pin.bandwidth + others / costs_.network.bandwidth);
-    return whole(others > 0 ? clamp(piece, even, bytes / others) : bytes, kPage);
+    if (!(others > 0)) return whole(bytes, kPage);
+    const double latency = costs_.registration.latency;
+    const double pin = 1 / costs_.registration.bandwidth;
+    const double wire = 1 / costs_.network.bandwidth;
+    const double piece = std::min((latency + bytes * pin) / (wire + others * pin),
+                                  (others * latency + bytes * pin) / (pin + others * wire));
+    return whole(clamp(piece, bytes / count, bytes / others), kPage);
 }
 
 uint64_t CostModel::best_piece(uint64_t length) const {

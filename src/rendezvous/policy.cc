@@ -12,20 +12,25 @@ std::string_view name_of(Scheme scheme) {
     return kSchemeSettings[static_cast<size_t>(scheme) + 1];
 }
 
+Policy::Policy(const Costs& costs, const Settings& settings) : model_(costs), settings_(settings) {
+    if (!(settings_.margin > 0)) settings_.margin = 0;
+}
+
 bool Policy::comes_back(const BufferState& buffer) const {
     return buffer.pinned || (buffer.can_pin && buffer.returned >= settings_.worth_pinning);
 }
 
 Staging Policy::staging(uint64_t length) const {
     Staging staging = settings_.staging;
-    staging.q = std::min(staging.q, std::max(1.0, model_.ratio(length)));
+    const double q = settings_.staging.q;
+    staging.q = q > 1 ? std::min(q, std::max(1.0, model_.ratio(length))) : 1;
     return staging;
 }
 
 ScheduleLimits Policy::limits(uint64_t length, uint32_t slots, uint32_t buffers) const {
     const Staging shape = staging(length);
     ScheduleLimits limits;
-    limits.first_bytes = static_cast<uint32_t>(std::clamp(shape.first, 1.0, 1e9));
+    limits.first_bytes = shape.first > 1 ? static_cast<uint32_t>(std::min(shape.first, 1e9)) : 1;
     limits.q = shape.q;
     limits.most = ScheduleLimits::most_of(slots, buffers);
     return limits;
@@ -63,10 +68,12 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
 
     const double zero_copy = std::max(pinned, sending);
     const CostModel::Split split = model_.best_split(length, shape);
-    const double hybrid = sender.pinned || sender.can_pin ? model_.hybrid(length, split, shape)
-                                                          : std::numeric_limits<double>::infinity();
+    const bool can_split = split.head < length && (sender.pinned || sender.can_pin);
+    const double hybrid =
+        can_split ? model_.hybrid(length, split, shape) : std::numeric_limits<double>::infinity();
     if (std::min(zero_copy, hybrid) > enough) return staged;
-    if (zero_copy <= hybrid) return in_place(length, own);
+    if (zero_copy <= std::min(enough, hybrid * (1 + settings_.margin)))
+        return in_place(length, own);
     return {Scheme::kHybrid, split.head, split.piece};
 }
 

@@ -48,7 +48,8 @@ struct SourcePlan {
 //   - a setting;
 //   - what is pinned, or comes back so often that it will be worth it, is used in place where
 //     zero-copy is not slower once all is pinned;
-//   - else the scheme that takes the least time now; what pins must be better by `margin`.
+//   - else the scheme that takes the least time now: staging unless another is better by `margin`,
+//     and hybrid only where it is that much better than zero-copy.
 // A decision takes less than a microsecond; no allocation, no clock.
 class Policy {
   public:
@@ -59,7 +60,7 @@ class Policy {
         Staging staging = {.most = 64 * SubBlocks::kSubBlock};
     };
 
-    Policy(const Costs& costs, const Settings& settings) : model_(costs), settings_(settings) {}
+    Policy(const Costs& costs, const Settings& settings);
 
     // At the receiver, of a message of `length` bytes.
     Plan receive(uint64_t length, const BufferState& own, const BufferState& sender) const;

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which scheme a message gets.
+#include "rendezvous/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "pipeline_run.h"
+#include "schedules.h"
+
+namespace tern {
+namespace {
+
+constexpr uint64_t kKB = 1024;
+constexpr uint64_t kMB = 1024 * kKB;
+
+constexpr BufferState kFresh = {};
+constexpr BufferState kPinned = {.pinned = true};
+constexpr BufferState kReturned = {.returned = 2};
+constexpr BufferState kUnpinnable = {.can_pin = false};
+
+Costs costs_of(std::string_view name, bool beside = false) {
+    Costs costs = *find_costs(name);
+    costs.registration.beside = beside;
+    return costs;
+}
+
+Policy policy_of(std::string_view name, SchemeSetting scheme = SchemeSetting::kAuto) {
+    return Policy(costs_of(name), {.scheme = scheme});
+}
+
+// From 1 KB to 64 MB in steps of about 1.2, odd lengths too.
+template <class Check>
+void each_size(Check check) {
+    for (uint64_t length = kKB; length < 64 * kMB; length = length * 6 / 5 + 1) check(length);
+}
+
+// What a plan takes, both buffers being seen for the first time.
+double time_of(const Policy& policy, uint64_t length, const Plan& plan) {
+    const CostModel& model = policy.model();
+    if (plan.scheme == Scheme::kSuperpipeline)
+        return model.superpipeline(length, policy.staging(length));
+    if (plan.scheme == Scheme::kZeroCopy) return model.pinned_behind_wire(length, plan.piece);
+    return model.hybrid(length, {plan.head, plan.piece}, policy.staging(length));
+}
+
+double best_time(const Policy& policy, uint64_t length) {
+    const CostModel& model = policy.model();
+    const Staging staging = policy.staging(length);
+    double best = model.superpipeline(length, staging);
+    for (double piece = 4096; piece < 1.1 * static_cast<double>(length); piece *= 1.1) {
+        const uint64_t pinned = static_cast<uint64_t>(piece);
+        best = std::min(best, model.pinned_behind_wire(length, pinned));
+        for (double head = 4096; head < static_cast<double>(length); head *= 1.2)
+            best = std::min(best,
+                            model.hybrid(length, {static_cast<uint64_t>(head), pinned}, staging));
+    }
+    return best;
+}
+
+void expect_plan(const Plan& plan, Scheme scheme, uint64_t head) {
+    EXPECT_EQ(name_of(plan.scheme), name_of(scheme));
+    EXPECT_EQ(plan.head, head);
+}
+
+// The issue is bytes that are sent once: no registration pays for itself.
+TEST(Policy, FreshBuffersAreStagedWhereCopiesAreFaster) {
+    for (const char* name : {"graphene", "infini"}) {
+        const Policy policy = policy_of(name);
+        each_size([&](uint64_t length) {
+            expect_plan(policy.receive(length, kFresh, kFresh), Scheme::kSuperpipeline, length);
+        });
+    }
+}
+
+TEST(Policy, IsWithinATwentiethOfTheBestScheme) {
+    for (const char* name : {"graphene", "infini", "hdr200"}) {
+        for (const bool beside : {false, true}) {
+            const Policy policy(costs_of(name, beside), {});
+            each_size([&](uint64_t length) {
+                const Plan plan = policy.receive(length, kFresh, kFresh);
+                EXPECT_LT(time_of(policy, length, plan) / best_time(policy, length), 1.05)
+                    << name << " " << length << " " << name_of(plan.scheme) << " beside " << beside;
+            });
+        }
+    }
+}
+
+// Where the network outruns copies, and there is enough to send to make up for a registration.
+TEST(Policy, LargeMessagesArePinnedWhereTheNetworkIsFaster) {
+    const Policy alone = policy_of("hdr200");
+    const Policy beside(costs_of("hdr200", true), {});
+    for (uint64_t length = 3 * kMB; length <= 64 * kMB; length *= 2) {
+        ASSERT_LT(alone.model().ratio(length), 1);
+        EXPECT_NE(alone.receive(length, kFresh, kFresh).scheme, Scheme::kSuperpipeline);
+        EXPECT_EQ(beside.receive(length, kFresh, kFresh).scheme, Scheme::kHybrid);
+    }
+    EXPECT_EQ(beside.receive(kMB, kFresh, kFresh).scheme, Scheme::kHybrid);
+    EXPECT_EQ(alone.receive(64 * kKB, kFresh, kFresh).scheme, Scheme::kSuperpipeline)
+        << "30 us of registration for 4 us of copies";
+}
+
+TEST(Policy, BuffersThatComeBackReachTheSpeedOfTheNetwork) {
+    for (const char* name : {"graphene", "infini", "hdr200"}) {
+        const Policy policy = policy_of(name);
+        each_size([&](uint64_t length) {
+            for (const BufferState& own : {kPinned, kReturned}) {
+                for (const BufferState& sender : {kPinned, kReturned, kFresh, kUnpinnable})
+                    expect_plan(policy.receive(length, own, sender), Scheme::kZeroCopy, 0);
+                EXPECT_TRUE(policy.send(length, own).gather);
+            }
+            // Both pinned: nothing is left to be pinned, and the model knows no faster way.
+            EXPECT_EQ(policy.receive(length, kPinned, kPinned).piece, 0u);
+            EXPECT_EQ(policy.send(length, kPinned).piece, 0u);
+        });
+    }
+}
+
+TEST(Policy, ReuseIsASetting) {
+    BufferState buffer = {.returned = 1};
+    EXPECT_EQ(policy_of("graphene").receive(kMB, buffer, kFresh).scheme, Scheme::kSuperpipeline);
+    EXPECT_FALSE(policy_of("graphene").send(kMB, buffer).gather);
+    const Policy reluctant(costs_of("graphene"), {.worth_pinning = 10});
+    buffer.returned = 9;
+    EXPECT_EQ(reluctant.receive(kMB, buffer, kFresh).scheme, Scheme::kSuperpipeline);
+    buffer.returned = 10;
+    EXPECT_EQ(reluctant.receive(kMB, buffer, kFresh).scheme, Scheme::kZeroCopy);
+}
+
+TEST(Policy, WhatCannotBePinnedIsCopied) {
+    BufferState hopeless = {.can_pin = false, .returned = 100};
+    for (const SchemeSetting setting : {SchemeSetting::kAuto, SchemeSetting::kSuperpipeline,
+                                        SchemeSetting::kZeroCopy, SchemeSetting::kHybrid}) {
+        for (const char* name : {"graphene", "hdr200"}) {
+            const Policy policy = policy_of(name, setting);
+            each_size([&](uint64_t length) {
+                expect_plan(policy.receive(length, hopeless, kPinned), Scheme::kSuperpipeline,
+                            length);
+                EXPECT_FALSE(policy.send(length, hopeless).gather);
+            });
+        }
+    }
+    // Pinned already, although no more can be.
+    const BufferState last = {.pinned = true, .can_pin = false};
+    EXPECT_EQ(policy_of("graphene").receive(kMB, last, last).scheme, Scheme::kZeroCopy);
+    EXPECT_TRUE(policy_of("graphene").send(kMB, last).gather);
+}
+
+TEST(Policy, TheSenderGathersWhereThatIsFaster) {
+    const Policy graphene = policy_of("graphene");
+    const Policy hdr200 = policy_of("hdr200");
+    each_size([&](uint64_t length) { EXPECT_FALSE(graphene.send(length, kFresh).gather); });
+    EXPECT_FALSE(hdr200.send(64 * kKB, kFresh).gather);
+    EXPECT_TRUE(hdr200.send(16 * kMB, kFresh).gather);
+    EXPECT_GT(hdr200.send(16 * kMB, kFresh).piece, 0u) << "behind the wire";
+}
+
+// A sender that must copy is no faster for a receiver that pins.
+TEST(Policy, BothSidesCount) {
+    const Policy hdr200 = policy_of("hdr200");
+    EXPECT_EQ(hdr200.receive(16 * kMB, kFresh, kFresh).scheme, Scheme::kZeroCopy);
+    EXPECT_EQ(hdr200.receive(16 * kMB, kFresh, kUnpinnable).scheme, Scheme::kSuperpipeline);
+}
+
+TEST(Policy, ASettingForcesAScheme) {
+    for (const char* name : {"graphene", "hdr200"}) {
+        each_size([&](uint64_t length) {
+            const Policy staged = policy_of(name, SchemeSetting::kSuperpipeline);
+            expect_plan(staged.receive(length, kPinned, kPinned), Scheme::kSuperpipeline, length);
+            EXPECT_FALSE(staged.send(length, kReturned).gather);
+
+            const Policy direct = policy_of(name, SchemeSetting::kZeroCopy);
+            expect_plan(direct.receive(length, kFresh, kFresh), Scheme::kZeroCopy, 0);
+            EXPECT_TRUE(direct.send(length, kFresh).gather);
+
+            const Plan both =
+                policy_of(name, SchemeSetting::kHybrid).receive(length, kFresh, kFresh);
+            if (length < 8 * kKB) return expect_plan(both, Scheme::kSuperpipeline, length);
+            EXPECT_EQ(both.scheme, Scheme::kHybrid);
+            EXPECT_GT(both.head, 0u);
+            EXPECT_LT(both.head, length);
+        });
+    }
+    EXPECT_STREQ(kSchemeSettings[static_cast<int>(SchemeSetting::kZeroCopy)], "zcopy");
+    EXPECT_EQ(kSchemeSettings[4], nullptr);
+    EXPECT_EQ(name_of(Scheme::kHybrid), "hybrid");
+}
+
+TEST(Policy, LearnsTheNetwork) {
+    Policy policy = policy_of("graphene");
+    EXPECT_EQ(policy.receive(16 * kMB, kFresh, kFresh).scheme, Scheme::kSuperpipeline);
+    policy.set_network_bandwidth(25e9);
+    EXPECT_EQ(policy.receive(16 * kMB, kFresh, kFresh).scheme, Scheme::kZeroCopy);
+}
+
+TEST(Policy, ChunksGrowNoFasterThanCopiesAllow) {
+    const Policy graphene = policy_of("graphene");
+    EXPECT_EQ(graphene.limits(64 * kKB, 192).q, 1.5);
+    EXPECT_EQ(graphene.limits(64 * kKB, 192).first_bytes, 12 * kKB);
+    EXPECT_EQ(graphene.limits(64 * kKB, 192).most, 64u);
+    EXPECT_EQ(graphene.limits(64 * kKB, 192, 2).most, 96u);
+    EXPECT_NEAR(graphene.limits(64 * kMB, 192).q, 2.65 / 2.0, 0.01);
+    EXPECT_EQ(policy_of("hdr200").limits(64 * kMB, 192).q, 1);
+}
+
+// With the chunks that the policy sets, step by step: "overhead below 5 % from 64 KB up".
+TEST(Policy, ItsSchedulesKeepTheWireBusy) {
+    for (const char* name : {"graphene", "infini"}) {
+        const Policy policy = policy_of(name);
+        for (const uint32_t slots : {64u, 192u}) {
+            each_size([&](uint64_t length) {
+                if (length < 16 * kKB) return;
+                PipelineRun run(policy.model(), length);
+                run.stage(length, policy.limits(length, slots));
+                EXPECT_LT(run.time() / policy.model().raw(length), length < 64 * kKB ? 1.15 : 1.05)
+                    << name << " " << length;
+            });
+        }
+    }
+}
+
+TEST(Policy, PlansAreSound) {
+    const double odd[] = {0,    -1,    std::nan(""),
+                          1e-6, 68e-6, 1e9,
+                          20e9, 1e300, std::numeric_limits<double>::infinity()};
+    const auto any = [&](Random& random) { return odd[random.below(std::size(odd))]; };
+    each_schedule(20'000, [&](Random random) -> std::string {
+        Costs costs;
+        costs.network = {any(random), any(random), any(random), any(random)};
+        costs.copy = {any(random), any(random), any(random)};
+        costs.registration = {any(random), any(random), random.chance(50)};
+        Policy::Settings settings;
+        settings.scheme = static_cast<SchemeSetting>(random.below(4));
+        settings.margin = any(random);
+        settings.staging.first = any(random);
+        settings.staging.q = any(random);
+        settings.staging.most = any(random);
+        const Policy policy(costs, settings);
+        const auto buffer = [&] {
+            return BufferState{random.chance(30), random.chance(70),
+                               static_cast<uint32_t>(random.below(4))};
+        };
+        const uint64_t length = random.chance(10) ? 0 : random() >> random.between(16, 63);
+        const BufferState own = buffer();
+        const Plan plan = policy.receive(length, own, buffer());
+        switch (plan.scheme) {
+            case Scheme::kSuperpipeline:
+                if (plan.head != length || plan.piece != 0) return "not all staged";
+                break;
+            case Scheme::kZeroCopy:
+                if (plan.head != 0 || length == 0) return "not all in place";
+                break;
+            case Scheme::kHybrid:
+                if (plan.head == 0 || plan.head >= length || plan.head % 4096 != 0) return "head";
+                break;
+        }
+        if (plan.piece % 4096 != 0 || (plan.piece > 0 && plan.piece >= length - plan.head))
+            return "piece";
+        if (plan.head < length && !own.pinned && !own.can_pin) return "pins what it cannot";
+        if (own.pinned && plan.piece != 0) return "pins what is pinned";
+        const BufferState source = buffer();
+        const SourcePlan send = policy.send(length, source);
+        if (send.gather && !source.pinned && !source.can_pin) return "gathers what it cannot pin";
+        if (send.piece % 4096 != 0 || (send.piece > 0 && send.piece >= length)) return "its piece";
+        const ScheduleLimits limits = policy.limits(length, 192);
+        return limits.q >= 1 && limits.first_bytes > 0 ? "" : "limits";
+    });
+}
+
+}  // namespace
+}  // namespace tern
