@@ -47,6 +47,7 @@ struct Connection {
     std::string why;
     bool established = false;  // was up once
     bool closing = false;      // to be disconnected as soon as nothing is outstanding
+    uint32_t transfers = 0;    // of the layer above; it is not disconnected while there are any
 };
 
 }  // namespace tern

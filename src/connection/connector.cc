@@ -201,7 +201,7 @@ void Connector::finish_if_idle(Connection& connection) {
     if (connection.failed || !connection.sends.idle()) return;
     if (connection.handshake.state() == Handshake::State::kDraining) {
         act(connection, connection.handshake.drained());
-    } else if (connection.closing && connection.up()) {
+    } else if (connection.closing && connection.up() && connection.transfers == 0) {
         connection.closing = false;
         connection.reserve = UINT32_MAX;
         act(connection, connection.handshake.disconnect(owner_.now()));

@@ -8,14 +8,15 @@
 
 namespace tern {
 
-// Ids of the frames of kind kControl. They manage the block that the receiver of a direction grants
-// to its sender. `Reader` below is that receiver, `writer` that sender.
+// Ids of the frames of kind kControl. Those here manage the block that the receiver of a direction
+// grants to its sender. `Reader` below is that receiver, `writer` that sender.
 enum class ControlId : uint32_t {
     kCredit =
         0,  // either way: nothing but the credit in the word. The only one that may be in a block
-    kGrant = 1,    // reader to writer: a Grant
-    kRevoke = 2,   // reader to writer: release the block
-    kRelease = 3,  // writer to reader: a Release; nothing comes through the block any more
+    kGrant = 1,          // reader to writer: a Grant
+    kRevoke = 2,         // reader to writer: release the block
+    kRelease = 3,        // writer to reader: a Release; nothing comes through the block any more
+    kFirstTransfer = 8,  // this and all above are the rendezvous's
 };
 
 // The payloads, little endian as everything on the wire.
@@ -43,6 +44,6 @@ struct Release {
 
 static_assert(sizeof(Grant) == 24 && sizeof(Release) == 8);
 
-inline constexpr uint32_t kMaxControl = sizeof(Grant);
+inline constexpr uint32_t kMaxControl = 80;  // bytes of payload, of the longest control frame
 
 }  // namespace tern

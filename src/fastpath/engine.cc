@@ -77,7 +77,8 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
 
     const ConnectorSettings connector{
         .queues = {.sends = settings_.send_queue,
-                   .inline_bytes = std::min(settings_.inline_bytes, kInlineLimit),
+                   .inline_bytes = std::clamp(settings_.inline_bytes,
+                                              uint32_t{sizeof(Word)} + kMaxControl, kInlineLimit),
                    .pieces = kPieces},
         .retry = settings_.retry,
         .times = settings_.handshake};
@@ -202,6 +203,11 @@ bool Engine::nop(Channel& channel, bool users) {
     return post(channel, request, users);
 }
 
+void Engine::prod(Channel& channel) {
+    if (channel.up() && (channel.sends.idle() || !channel.sends.covered()))
+        (void)nop(channel, true);
+}
+
 Status Engine::flush(Channel& channel, void* cookie) {
     if (channel.sends.idle()) return Status::kOk;
     if (!channel.sends.covered() && !channel.failed && !nop(channel, false))
@@ -276,6 +282,7 @@ void Engine::closed(Connection& connection, Status status, const std::string& wh
     if (channel.rx.block() != ReceivePath::Block::kNone) drop_block(channel);
     if (channel.activity.hot) promotion_.demoted(channel.activity);
     std::erase(owing_, &channel);
+    status = owner_.ended(channel, status);
     // Nobody misses a peer that nobody has addressed; but that it misbehaves is worth a word.
     if (status != Status::kOk && (!channel.users.empty() || status != Status::kTimedOut))
         owner_.lost(channel.peer, status, why);

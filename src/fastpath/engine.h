@@ -9,6 +9,7 @@
 
 #include "connection/connector.h"
 #include "fastpath/channel.h"
+#include "fastpath/control.h"
 #include "fastpath/counters.h"
 #include "fastpath/receive_queue.h"
 #include "fastpath/send_pool.h"
@@ -37,6 +38,9 @@ class EngineOwner {
   public:
     // A connection has failed, for the log.
     virtual void lost(const PeerAddress& peer, Status status, const std::string& why) = 0;
+    // The connection is over, and will be destroyed; before any closed() of its endpoints. Returns
+    // the status for them: kOk only if nothing of theirs was lost.
+    virtual Status ended(Channel& channel, Status status) = 0;
     // The connection of this endpoint is over. kOk: nothing was lost, and the next send connects
     // again.
     virtual void closed(void* user, Status status) = 0;
@@ -54,7 +58,11 @@ class EngineOwner {
 //
 // A `sink`, the template parameter of the data path, has
 //     void message(uint32_t id, const void* data, uint32_t length);  // data is good until it
-//     returns void completed(void* cookie, Status status);
+//     void completed(void* cookie, Status status);
+//     // A control frame of the layer above; false if it is malformed.
+//     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
+//     // A write with immediate data of the layer above has come.
+//     bool notified(Channel& channel, uint32_t immediate);
 class Engine final : private ConnectorOwner {
   public:
     static constexpr uint32_t kPieces = 8;  // scatter/gather entries of a send
@@ -104,6 +112,24 @@ class Engine final : private ConnectorOwner {
                      uint32_t rkey);
     template <class Pack>
     Status put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to, uint32_t rkey);
+    // For the layer above: an RDMA write of `pieces`, with immediate data if that is not 0.
+    // `cookie`, if any, is told when the pieces may be used again.
+    Status write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
+                 uint32_t immediate, void* cookie);
+    // Sends a control frame, `length` bytes at most kMaxControl. False: no room, try again.
+    bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length);
+    // Nothing need be outstanding on this connection for its peer's death to be noticed.
+    void prod(Channel& channel);
+    // The last of a channel's transfers is over.
+    void settled(Channel& channel) { connector_->finish_if_idle(channel); }
+    // Data that comes in memory that is polled cannot wake a sleeper: from the first arm() on it
+    // should come with notification.
+    bool sleeper() const { return sleeper_; }
+    PollMode poll_mode() const { return settings_.poll; }
+    ibv_pd* pd() const { return pd_; }
+    // Whether memory may be polled for what comes over this connection.
+    bool polls_memory(const Channel& channel) const;
+
     // kOk: all sent so far has arrived. kInProgress: `cookie`, if any, is told when it has.
     Status flush(Channel& channel, void* cookie);
     // Same for all channels, without being told.
@@ -202,7 +228,6 @@ class Engine final : private ConnectorOwner {
     void owe(Channel& channel, Channel::Due what);
     void pay();
     bool pay(Channel& channel);
-    bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length);
     bool grant_block(Channel& channel);
     void drop_block(Channel& channel);
     void revoke(Channel& channel);

@@ -22,6 +22,8 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
             return word.length() == 0;
         case ControlId::kRelease:
             return released(channel, payload, word.length());
+        default:
+            return false;
     }
     return false;
 }
@@ -156,6 +158,11 @@ bool Engine::send_control(Channel& channel, ControlId id, const void* payload, u
     return true;
 }
 
+bool Engine::polls_memory(const Channel& channel) const {
+    return settings_.poll == PollMode::kMemory || (settings_.poll == PollMode::kAuto && !sleeper_ &&
+                                                   verbs::writes_in_order(channel.qp.get()));
+}
+
 bool Engine::grant_block(Channel& channel) {
     const uint32_t size = std::max(channel.wish, settings_.block_first);
     // Never relaxed ordering: the tail must come last.
@@ -170,9 +177,7 @@ bool Engine::grant_block(Channel& channel) {
         told_block_ = true;
         return false;
     }
-    const bool memory =
-        settings_.poll == PollMode::kMemory || (settings_.poll == PollMode::kAuto && !sleeper_ &&
-                                                verbs::writes_in_order(channel.qp.get()));
+    const bool memory = polls_memory(channel);
     channel.rx.grant(channel.block.data(), size);
     const Grant grant{.address = address_of(channel.block.data()),
                       .rkey = channel.block.rkey(),

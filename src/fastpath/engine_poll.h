@@ -3,6 +3,8 @@
 
 // The data path of receiving: inline parts of Engine.
 
+#include <arpa/inet.h>
+
 #include "fastpath/engine.h"
 
 namespace tern {
@@ -119,7 +121,10 @@ void Engine::received(const ibv_wc& completion, Sink& sink) {
                channel != nullptr && !channel->failed) {
         if (!channel->up()) [[unlikely]]
             connector_->data_arrived(*channel);
-        if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+        if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM && completion.imm_data != 0) {
+            if (!sink.notified(*channel, ntohl(completion.imm_data))) [[unlikely]]
+                malformed(*channel, "a write is notified of that nobody has asked for");
+        } else if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
             if (poll_block(*channel, sink, 1) == 0)
                 malformed(*channel, "a write notified of is not in its block");
         } else {
@@ -150,7 +155,10 @@ void Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t le
         if (!channel.activity.hot && channel.up()) judge(channel);
     } else {
         channel.rx.received_cold();
-        if (!control(channel, word, frame + sizeof(Word))) [[unlikely]]
+        const bool ours = word.id() < static_cast<uint32_t>(ControlId::kFirstTransfer);
+        if (!(ours ? control(channel, word, frame + sizeof(Word))
+                   : sink.control(channel, word.id(), frame + sizeof(Word), word.length())))
+            [[unlikely]]
             malformed(channel, "a control frame is malformed");
     }
 }

@@ -3,6 +3,8 @@
 
 // The data path of sending: inline parts of Engine.
 
+#include <arpa/inet.h>
+
 #include <cstring>
 
 #include "fastpath/engine.h"
@@ -163,6 +165,22 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
     if (!hot && channel.tx.detoured(size)) owe(channel, Channel::kReleaseDue);
     if (at_once || status != Status::kOk) pool_.give(buffer);
     return at_once || status != Status::kOk ? status : Status::kInProgress;
+}
+
+inline Status Engine::write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
+                            uint32_t immediate, void* cookie) {
+    if (channel.sends.room() <= channel.reserve) return no_room(channel);
+    ibv_send_wr request{};
+    request.sg_list = pieces.data();
+    request.num_sge = static_cast<int>(pieces.size());
+    request.opcode = immediate != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    request.imm_data = htonl(immediate);
+    request.send_flags = cookie != nullptr ? IBV_SEND_SIGNALED : 0;
+    request.wr.rdma.remote_addr = to;
+    request.wr.rdma.rkey = rkey;
+    if (!post(channel, request, true)) return Status::kDevice;
+    if (cookie != nullptr) channel.sends.record(nullptr, cookie);
+    return Status::kOk;
 }
 
 inline Status Engine::put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,

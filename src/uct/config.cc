@@ -16,6 +16,8 @@ constexpr unsigned kLeastSends = 32;
 constexpr unsigned kMostSends = 16384;
 constexpr size_t kLeastSegment = 1024;
 constexpr size_t kMostSegment = Word::kMaxLength & ~7u;
+constexpr double kGap = 100e-9;  // seconds; HCAs of today have less
+constexpr double kOverhead = 100e-9;
 constexpr unsigned kLeastInline = 64;  // control frames are sent inline
 
 struct Range {
@@ -132,6 +134,44 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("CONNECT_RETRY", "20ms",
                "Time until a connection request is repeated first; it then doubles up to 1s.",
                connect_retry, UCS_CONFIG_TYPE_TIME),
+    TERN_FIELD("RNDV_SCHEME", "auto",
+               "How long messages are received:\n"
+               " superpipeline - copied through windows while they are on the wire\n"
+               " zcopy         - in place, in memory that is pinned for it\n"
+               " hybrid        - the head copied while the tail is being pinned\n"
+               " auto          - as the model of their costs says",
+               scheme, UCS_CONFIG_TYPE_ENUM(kSchemeSettings)),
+    TERN_FIELD("RNDV_WINDOW", "256k",
+               "Size of a window: registered memory that a long message is received, or sent, "
+               "through.",
+               window, UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD("RNDV_WINDOWS", "16",
+               "Most windows for receiving, and as many for sending; so many long messages are "
+               "copied at a time, and others\n"
+               "wait. Made when they are needed.",
+               windows, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RNDV_BUFFERS", "3", "Longest chunks that a window holds.", window_chunks,
+               UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RNDV_CHUNK_FIRST", "12k", "Length of the first chunk of a message.", chunk_first,
+               UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD("RNDV_CHUNK_GROWTH", "1.5", "How much longer each chunk is than the one before it.",
+               chunk_growth, UCS_CONFIG_TYPE_DOUBLE),
+    TERN_FIELD("RNDV_PIN_AFTER", "2",
+               "A buffer that has come back this often is pinned, if zero-copy is faster then.",
+               pin_after, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RNDV_COPY_BW", "auto",
+               "How fast the processor copies. auto: measured. This and the following are what the "
+               "model reckons with.",
+               copy_bandwidth, UCS_CONFIG_TYPE_BW),
+    TERN_FIELD("RNDV_NET_BW", "auto", "How fast the network is. auto: what the port says.",
+               net_bandwidth, UCS_CONFIG_TYPE_BW),
+    TERN_FIELD("RNDV_NET_LATENCY", "1.5us", "Time that a message is on its way.", net_latency,
+               UCS_CONFIG_TYPE_TIME),
+    TERN_FIELD("RNDV_PIN_BW", "auto",
+               "How fast memory is pinned, once that has begun. auto: measured.", pin_bandwidth,
+               UCS_CONFIG_TYPE_BW),
+    TERN_FIELD("RNDV_PIN_LATENCY", "0us", "Time that it takes to begin. 0: measured.", pin_latency,
+               UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("COUNTERS", "",
                "File to which each interface appends a line of JSON with its counters when it is "
                "closed. \"-\" is\n"
@@ -141,7 +181,7 @@ ucs_config_field_t config_table[] = {
 };
 
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 verbs::PortSettings& port, std::string& why) {
+                 MoverSettings& mover, verbs::PortSettings& port, std::string& why) {
     if (!check({{"SEG_SIZE", static_cast<double>(config.segment_size), kLeastSegment, kMostSegment},
                 {"TX_QUEUE_LEN", double(config.send_queue), kLeastSends,
                  double(std::min(kMostSends, static_cast<unsigned>(device.max_qp_wr)))},
@@ -154,6 +194,12 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
                  BlockWriter::kMaxBlock},
                 {"BLOCK_MAX", double(config.block_most), double(config.block_first),
                  BlockWriter::kMaxBlock},
+                {"RNDV_WINDOW", double(config.window), SubBlocks::kSlot,
+                 double(WireWindow::kMostSlots) * SubBlocks::kSlot},
+                {"RNDV_WINDOWS", double(config.windows), 1, 1 << 16},
+                {"RNDV_BUFFERS", double(config.window_chunks), 1, WireWindow::kMostSlots},
+                {"RNDV_CHUNK_FIRST", double(config.chunk_first), 1, 1 << 30},
+                {"RNDV_CHUNK_GROWTH", config.chunk_growth, 1, 1000},
                 {"TRAFFIC_CLASS", double(config.traffic_class), 0, 255},
                 {"SL", double(config.service_level), 0, 15},
                 {"RETRY_COUNT", double(config.retries), 0, 7},
@@ -183,6 +229,14 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
         .retry_most = nanoseconds(std::max(config.connect_retry, retry_most)),
         .connect_limit = nanoseconds(config.connect_timeout),
         .disconnect_limit = std::min(nanoseconds(config.connect_timeout), nanoseconds(10))};
+    mover.window = static_cast<uint32_t>(config.window);
+    mover.windows = config.windows;
+    mover.buffers = config.window_chunks;
+    mover.policy.scheme = static_cast<SchemeSetting>(config.scheme);
+    mover.policy.worth_pinning = config.pin_after;
+    mover.policy.staging.first = static_cast<double>(config.chunk_first);
+    mover.policy.staging.q = config.chunk_growth;
+    mover.policy.staging.most = static_cast<double>(config.window) / config.window_chunks;
     port.gid_index = config.gid_index == UCS_ULUNITS_AUTO
                          ? -1
                          : static_cast<int>(std::min(config.gid_index, 65535ul));
@@ -192,6 +246,22 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
     port.service_level = static_cast<uint8_t>(config.service_level);
     port.path_mtu = static_cast<ibv_mtu>(config.path_mtu);
     return true;
+}
+
+Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth) {
+    Costs costs = measured;
+    costs.network = {
+        .latency = config.net_latency,
+        .bandwidth = UCS_CONFIG_BW_IS_AUTO(config.net_bandwidth) ? bandwidth : config.net_bandwidth,
+        .gap = kGap,
+        .overhead = kOverhead};
+    if (!UCS_CONFIG_BW_IS_AUTO(config.copy_bandwidth))
+        costs.copy = {.cache_bandwidth = config.copy_bandwidth,
+                      .memory_bandwidth = config.copy_bandwidth};
+    if (!UCS_CONFIG_BW_IS_AUTO(config.pin_bandwidth))
+        costs.registration.bandwidth = config.pin_bandwidth;
+    if (config.pin_latency != 0) costs.registration.latency = config.pin_latency;
+    return costs;
 }
 
 }  // namespace tern

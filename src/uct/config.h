@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fastpath/engine.h"
+#include "rendezvous/mover.h"
 #include "uct/ucx_headers.h"
 #include "verbs/port.h"
 
@@ -37,6 +38,18 @@ struct TernConfig {
     unsigned rnr_retries;
     double connect_timeout;
     double connect_retry;
+    int scheme;
+    size_t window;
+    unsigned windows;
+    unsigned window_chunks;
+    size_t chunk_first;
+    double chunk_growth;
+    unsigned pin_after;
+    double copy_bandwidth;
+    double net_bandwidth;
+    double net_latency;
+    double pin_bandwidth;
+    double pin_latency;
     char* counters;
 };
 
@@ -44,6 +57,9 @@ extern ucs_config_field_t config_table[];
 
 /// The parts of a configuration. False if a setting is out of range; `why` names it.
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 verbs::PortSettings& port, std::string& why);
+                 MoverSettings& mover, verbs::PortSettings& port, std::string& why);
+
+/// What things cost: as measured, where no setting says otherwise. `bandwidth`: of the port.
+Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth);
 
 }  // namespace tern

@@ -9,11 +9,14 @@
 
 namespace tern {
 
-void write_counters(const Engine& engine, const char* device, const char* path) {
+void write_counters(const Engine& engine, const Mover& mover, const PinCache& pins,
+                    const char* device, const char* path) {
     std::string name = path;
     if (const size_t at = name.find("%p"); at != std::string::npos)
         name.replace(at, 2, std::to_string(getpid()));
     const Counters& counters = engine.counters();
+    const MoverCounters& moved = mover.counters();
+    const PinCounters pinned = pins.counters();
     const struct {
         const char* name;
         uint64_t value;
@@ -22,7 +25,7 @@ void write_counters(const Engine& engine, const char* device, const char* path) 
         {"queue_pairs_most", engine.connections_most()},
         {"hot_peers", engine.hot_peers()},
         {"hot_peers_most", counters.hot_peers_most},
-        {"registered_bytes", engine.registered_bytes()},
+        {"registered_bytes", engine.registered_bytes() + mover.registered_bytes()},
         {"receive_queue_bytes", engine.receive_queue_bytes()},
         {"send_pool_bytes", engine.send_pool_bytes()},
         {"block_bytes", counters.block_bytes},
@@ -40,6 +43,27 @@ void write_counters(const Engine& engine, const char* device, const char* path) 
         {"credit_stalls", counters.credit_stalls},
         {"queue_stalls", counters.queue_stalls},
         {"polls", counters.polls},
+        {"rndv_gets", moved.gets},
+        {"rndv_puts", moved.puts},
+        {"rndv_served", moved.served},
+        {"rndv_refused", moved.refused},
+        {"rndv_superpipeline", moved.superpipeline},
+        {"rndv_zero_copy", moved.zero_copy},
+        {"rndv_hybrid", moved.hybrid},
+        {"rndv_staged_bytes", moved.staged_bytes},
+        {"rndv_copied_bytes", moved.copied_bytes},
+        {"rndv_gathered_bytes", moved.gathered_bytes},
+        {"rndv_chunks", moved.chunks},
+        {"rndv_window_waits", moved.window_waits},
+        {"rndv_fallbacks", moved.fallbacks},
+        {"rndv_window_bytes", mover.registered_bytes()},
+        {"pin_registrations", pinned.registrations},
+        {"pin_hits", pinned.hits},
+        {"pin_evictions", pinned.evictions},
+        {"pin_invalidations", pinned.invalidations},
+        {"pin_failures", pinned.failures},
+        {"pinned_bytes", pinned.pinned_bytes},
+        {"pinned_bytes_most", pinned.pinned_bytes_most},
     };
     std::string line = "{\"pid\":" + std::to_string(getpid()) + ",\"device\":\"" + device + "\"";
     for (const auto& row : rows)

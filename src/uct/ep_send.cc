@@ -3,6 +3,8 @@
 // The data path of endpoints.
 
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <span>
 
 #include "fastpath/engine_send.h"
@@ -28,6 +30,7 @@ size_t total(const uct_iov_t* iov, size_t count) {
 ucs_status_t copied(Engine& engine, Channel& channel, uint8_t id, std::span<const std::byte> header,
                     const uct_iov_t* iov, size_t count) {
     uint32_t length = 0;
+    channel.last_bcopy = static_cast<uint32_t>(header.size() + total(iov, count));
     return to_ucs(engine.am_bcopy(
         channel, id,
         [&](void* to) {
@@ -39,6 +42,28 @@ ucs_status_t copied(Engine& engine, Channel& channel, uint8_t id, std::span<cons
             return static_cast<uint32_t>(header.size() + rest);
         },
         length));
+}
+
+// Puts bytes that are there only now. `fill` writes them, at most `most`, and returns how many.
+template <class Fill>
+Status put_copied(Mover& mover, Channel& channel, size_t most, Fill&& fill, uint64_t to,
+                  const RemoteKey& key) {
+    if (!mover.can_begin(channel)) return Status::kNoResource;
+    std::unique_ptr<std::byte[]> data(new (std::nothrow) std::byte[most]);
+    if (!data) return Status::kNoResource;
+    const size_t length = fill(data.get());
+    if (length == 0) return Status::kOk;
+    return mover.put_owned(channel, std::move(data), length, to, key.region);
+}
+
+// The pieces of a put or get. False if there are none with bytes.
+bool gather(const uct_iov_t* iov, size_t count, Buffers::Piece* pieces) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+        pieces[i] = {static_cast<std::byte*>(iov[i].buffer), uct_iov_get_length(&iov[i])};
+        bytes += pieces[i].length;
+    }
+    return bytes != 0;
 }
 
 }  // namespace
@@ -99,9 +124,10 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    // Memory that could not be registered is copied.
-    if (std::any_of(iov, iov + count,
-                    [](const uct_iov_t& piece) { return piece.memh == &not_pinned; })) [[unlikely]]
+    // What is not registered anyway is copied: that is cheaper for so few bytes.
+    if (std::any_of(iov, iov + count, [](const uct_iov_t& piece) {
+            return !static_cast<const MemoryHandle*>(piece.memh)->open;
+        }))
         return copied(engine, *channel, id, {static_cast<const std::byte*>(header), header_length},
                       iov, count);
     ibv_sge pieces[Engine::kPieces];
@@ -111,7 +137,7 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
         if (length == 0) continue;
         pieces[used++] = {.addr = address_of(iov[i].buffer),
                           .length = static_cast<uint32_t>(length),
-                          .lkey = static_cast<ibv_mr*>(iov[i].memh)->lkey};
+                          .lkey = static_cast<const MemoryHandle*>(iov[i].memh)->open->lkey};
     }
     return to_ucs(engine.am_zcopy(*channel, id,
                                   {static_cast<const std::byte*>(header), header_length},
@@ -126,7 +152,43 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    return to_ucs(engine.put_short(*channel, data, length, to, static_cast<uint32_t>(rkey)));
+    const RemoteKey& key = remote_key(rkey);
+    if (key.rkey != 0) return to_ucs(engine.put_short(*channel, data, length, to, key.rkey));
+    if (length == 0) return UCS_OK;
+    return to_ucs(put_copied(
+        *iface_of(ep).mover, *channel, length,
+        [&](std::byte* at) {
+            memcpy(at, data, length);
+            return size_t{length};
+        },
+        to, key));
+}
+
+ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t to,
+                          uct_rkey_t rkey, uct_completion_t* completion) {
+    UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "put_zcopy");
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) [[unlikely]]
+        return status;
+    Buffers::Piece pieces[Buffers::kMost];
+    if (!gather(iov, count, pieces)) return UCS_OK;
+    const RemoteKey& key = remote_key(rkey);
+    return to_ucs(
+        iface_of(ep).mover->put(*channel, {pieces, count}, to, key.region, key.rkey, completion));
+}
+
+ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t from,
+                          uct_rkey_t rkey, uct_completion_t* completion) {
+    UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "get_zcopy");
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) [[unlikely]]
+        return status;
+    Buffers::Piece pieces[Buffers::kMost];
+    if (!gather(iov, count, pieces)) return UCS_OK;
+    return to_ucs(iface_of(ep).mover->get(*channel, {pieces, count}, from, remote_key(rkey).region,
+                                          completion));
 }
 
 ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,
@@ -135,10 +197,23 @@ ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
+    const RemoteKey& key = remote_key(rkey);
     uint32_t length = 0;
+    if (key.rkey == 0) {
+        const Engine& engine = *iface_of(ep).engine;
+        const Status put = put_copied(
+            *iface_of(ep).mover, *channel, engine.settings().segment_size,
+            [&](std::byte* at) {
+                length = static_cast<uint32_t>(pack(at, argument));
+                return size_t{length};
+            },
+            to, key);
+        return put == Status::kOk ? static_cast<ssize_t>(length)
+                                  : static_cast<ssize_t>(to_ucs(put));
+    }
     const Status sent = iface_of(ep).engine->put_bcopy(
         *channel, [&](void* at) { return static_cast<uint32_t>(pack(at, argument)); }, length, to,
-        static_cast<uint32_t>(rkey));
+        key.rkey);
     return sent == Status::kOk ? static_cast<ssize_t>(length) : static_cast<ssize_t>(to_ucs(sent));
 }
 

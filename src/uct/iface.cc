@@ -16,13 +16,16 @@
 using tern::Engine;
 
 /// What of an interface has constructors.
-struct TernIface::State final : tern::EngineOwner {
+struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     explicit State(TernIface& owner) : iface(owner) {}
 
     void lost(const tern::PeerAddress& peer, tern::Status status, const std::string& why) override {
         if (status == tern::Status::kCanceled) return;
         ucs_log(failure_level(), "tern: %s: connection to %s: %s (%s)", device.c_str(),
                 peer.to_string().c_str(), why.c_str(), ucs_status_string(tern::to_ucs(status)));
+    }
+    tern::Status ended(tern::Channel& channel, tern::Status status) override {
+        return mover ? mover->ended(channel, status) : status;
     }
     void closed(void* user, tern::Status status) override {
         tern::ep_closed(*static_cast<TernEp*>(user), tern::to_ucs(status));
@@ -49,8 +52,16 @@ struct TernIface::State final : tern::EngineOwner {
         (void)uct_iface_invoke_am(&iface.super, static_cast<uint8_t>(id), const_cast<void*>(data),
                                   length, 0);
     }
-    void completed(void* cookie, tern::Status status) {
+    void completed(void* cookie, tern::Status status) override {
+        if (tern::Mover::is_cookie(cookie)) return mover->written(cookie, status);
         uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
+    }
+
+    bool control(tern::Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        return mover->control(channel, id, data, length);
+    }
+    bool notified(tern::Channel& channel, uint32_t immediate) {
+        return mover->notified(channel, immediate);
     }
 
     TernIface& iface;
@@ -58,13 +69,15 @@ struct TernIface::State final : tern::EngineOwner {
     std::string device;  // name and port
     std::string counters;
     std::unique_ptr<Engine> engine;
+    std::unique_ptr<tern::Mover> mover;
 };
 
 namespace {
 
 unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
-    const unsigned count = iface.engine->poll(*iface.state);
+    unsigned count = iface.engine->poll(*iface.state);
+    count += iface.mover->progress();
     if (!ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
         tern::dispatch_pending(iface);
     return count;
@@ -75,6 +88,7 @@ ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completi
     TernIface& self = tern::iface_of(iface);
     // UCP counts on it: a flush of a worker covers what its endpoints have in their pending queues.
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
+    if (!self.mover->idle()) return UCS_INPROGRESS;
     return tern::to_ucs(self.engine->flush_all());
 }
 
@@ -91,7 +105,9 @@ ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
 }
 
 ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
-    const tern::Status status = tern::iface_of(iface).engine->arm();
+    const TernIface& self = tern::iface_of(iface);
+    const tern::Status status = self.engine->arm();
+    if (status == tern::Status::kOk && self.mover->polls_memory()) return UCS_ERR_BUSY;
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
 }
 
@@ -102,6 +118,8 @@ static UCS_CLASS_DECLARE_DELETE_FUNC(TernIface, uct_iface_t);
 static uct_iface_ops_t iface_ops = {
     .ep_put_short = tern::ep_put_short,
     .ep_put_bcopy = tern::ep_put_bcopy,
+    .ep_put_zcopy = tern::ep_put_zcopy,
+    .ep_get_zcopy = tern::ep_get_zcopy,
     .ep_am_short = tern::ep_am_short,
     .ep_am_short_iov = tern::ep_am_short_iov,
     .ep_am_bcopy = tern::ep_am_bcopy,
@@ -151,10 +169,12 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     state->counters = config.counters;
     std::string why;
     tern::EngineSettings settings;
+    tern::MoverSettings mover_settings;
     tern::verbs::PortSettings port_settings;
     const size_t colon = state->device.rfind(':');
     const int number = colon == std::string::npos ? 1 : atoi(state->device.c_str() + colon + 1);
-    if (tern::read_config(config, device.attributes, settings, port_settings, why)) {
+    if (tern::read_config(config, device.attributes, settings, mover_settings, port_settings,
+                          why)) {
         const auto port =
             tern::verbs::open_port(device, static_cast<uint8_t>(number), port_settings, why);
         if (port) {
@@ -166,6 +186,12 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
         ucs_error("tern: cannot use %s: %s", state->device.c_str(), why.c_str());
         return UCS_ERR_NO_DEVICE;
     }
+    tern::MemoryDomain& domain = tern::memory_domain(md);
+    const tern::Policy policy(tern::read_costs(config, domain.costs, state->port.bandwidth()),
+                              mover_settings.policy);
+    state->mover = std::make_unique<tern::Mover>(*state->engine, domain.regions, domain.pins,
+                                                 policy, mover_settings, *state);
+    self->mover = state->mover.get();
     ucs_arbiter_init(&self->arbiter);
     self->engine = state->engine.get();
     tern::start_background(*self);
@@ -177,8 +203,8 @@ static UCS_CLASS_CLEANUP_FUNC(TernIface) {
     tern::stop_background(*self);
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     if (!self->state->counters.empty())
-        tern::write_counters(*self->engine, self->state->device.c_str(),
-                             self->state->counters.c_str());
+        tern::write_counters(*self->engine, *self->mover, tern::memory_domain(self->super.md).pins,
+                             self->state->device.c_str(), self->state->counters.c_str());
     ucs_arbiter_cleanup(&self->arbiter);
     delete self->state;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "fastpath/engine.h"
+#include "rendezvous/mover.h"
 #include "uct/status.h"
 #include "uct/ucx_headers.h"
 
@@ -14,6 +15,7 @@ struct TernIface {
 
     uct_base_iface_t super;
     tern::Engine* engine;
+    tern::Mover* mover;
     int background_fd;      // -1: nobody
     ucs_arbiter_t arbiter;  // endpoints with pending requests
     State* state;
@@ -79,6 +81,10 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
                          uct_completion_t* completion);
 ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64_t to,
                           uct_rkey_t rkey);
+ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t to,
+                          uct_rkey_t rkey, uct_completion_t* completion);
+ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t from,
+                          uct_rkey_t rkey, uct_completion_t* completion);
 ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,
                      uct_rkey_t rkey);
 
@@ -98,6 +104,7 @@ void stop_background(TernIface& iface);
 
 // counters.cc
 /// Appends the counters to the file that `path` names, as a line of JSON.
-void write_counters(const Engine& engine, const char* device, const char* path);
+void write_counters(const Engine& engine, const Mover& mover, const PinCache& pins,
+                    const char* device, const char* path);
 
 }  // namespace tern

@@ -14,6 +14,7 @@ namespace {
 constexpr double kLatency = 0.7e-6;
 constexpr double kLatencyPerEndpoint = 1e-9;
 constexpr double kOverhead = 50e-9;
+constexpr size_t kMostBytes = size_t{1} << 46;  // of a put or get
 
 }  // namespace
 
@@ -24,11 +25,11 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     const uint32_t mtu = 128u << port.mtu;
     uct_base_iface_query(&iface.super, attributes);
 
-    attributes->cap.flags = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY |
-                            UCT_IFACE_FLAG_AM_ZCOPY | UCT_IFACE_FLAG_PUT_SHORT |
-                            UCT_IFACE_FLAG_PUT_BCOPY | UCT_IFACE_FLAG_PENDING |
-                            UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_CB_SYNC |
-                            UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE | UCT_IFACE_FLAG_EP_CHECK;
+    attributes->cap.flags =
+        UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY | UCT_IFACE_FLAG_AM_ZCOPY |
+        UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY | UCT_IFACE_FLAG_PUT_ZCOPY |
+        UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PENDING | UCT_IFACE_FLAG_CONNECT_TO_IFACE |
+        UCT_IFACE_FLAG_CB_SYNC | UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE | UCT_IFACE_FLAG_EP_CHECK;
 #ifdef UCT_IFACE_FLAG_INTER_NODE
     attributes->cap.flags |= UCT_IFACE_FLAG_INTER_NODE;
 #endif
@@ -44,8 +45,14 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     attributes->cap.am.align_mtu = mtu;
     attributes->cap.put.max_short = engine.max_inline();
     attributes->cap.put.max_bcopy = engine.settings().segment_size;
-    attributes->cap.put.opt_zcopy_align = UCS_SYS_PCI_MAX_PAYLOAD;
-    attributes->cap.put.align_mtu = mtu;
+    attributes->cap.put.max_zcopy = kMostBytes;
+    attributes->cap.put.max_iov = Buffers::kMost;
+    attributes->cap.put.opt_zcopy_align = 1;
+    attributes->cap.put.align_mtu = 1;
+    attributes->cap.get.max_zcopy = kMostBytes;
+    attributes->cap.get.max_iov = Buffers::kMost;
+    attributes->cap.get.opt_zcopy_align = 1;
+    attributes->cap.get.align_mtu = 1;
 
     attributes->device_addr_len = engine.address().port.packed_size();
     attributes->iface_addr_len = InterfaceAddress::kPacked;

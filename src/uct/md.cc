@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "fastpath/engine.h"
+#include "rendezvous/registration_costs.h"
+#include "rendezvous/tuning.h"
 #include "uct/compat.h"
 #include "verbs/memory.h"
 
@@ -17,9 +19,10 @@ namespace tern {
 
 namespace {
 
-// What registration takes on InfiniBand HCAs: seconds, and seconds per byte.
-constexpr double kRegisterCost = 16e-6;
-constexpr double kRegisterCostPerByte = 0.06e-9;
+// To declare memory, in seconds: whatever its size.
+constexpr double kDeclareCost = 50e-9;
+
+const char* const monitor_names[] = {"auto", "odp", "userfaultfd", "ucm", "none", nullptr};
 
 void md_close(uct_md_h md) {
     delete &memory_domain(md);
@@ -34,60 +37,66 @@ ucs_status_t md_query(uct_md_h, Attributes* attributes) {
     capabilities.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     TERN_SET_IF_PRESENT(capabilities, cache_mem_types, UCS_BIT(UCS_MEMORY_TYPE_HOST));
     capabilities.max_reg = ULONG_MAX;
-    attributes->rkey_packed_size = sizeof(uint32_t);
-    attributes->reg_cost = ucs_linear_func_make(kRegisterCost, kRegisterCostPerByte);
+    attributes->rkey_packed_size = sizeof(PackedKey);
+    attributes->reg_cost = ucs_linear_func_make(kDeclareCost, 0);
     return UCS_OK;
 }
 
+unsigned access_of(unsigned flags) {
+    const struct {
+        unsigned flag;
+        unsigned access;
+    } table[] = {{UCT_MD_MEM_ACCESS_LOCAL_READ, kLocalRead},
+                 {UCT_MD_MEM_ACCESS_LOCAL_WRITE, kLocalWrite},
+                 {UCT_MD_MEM_ACCESS_REMOTE_GET, kRemoteGet},
+                 {UCT_MD_MEM_ACCESS_REMOTE_PUT, kRemotePut},
+                 {UCT_MD_MEM_ACCESS_REMOTE_ATOMIC, kRemoteAtomic}};
+    unsigned access = 0;
+    for (const auto& row : table)
+        if ((flags & row.flag) != 0) access |= row.access;
+    return access;
+}
+
+// No system call: pinning is for when a transfer needs it.
 template <typename Flags>
 ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct_mem_h* memh) {
-    ibv_mr* region =
-        ibv_reg_mr(memory_domain(md).device.pd.get(), address, length,
-                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+    auto* handle = new (std::nothrow) MemoryHandle;
+    Region* region = handle == nullptr
+                         ? nullptr
+                         : memory_domain(md).regions.declare(
+                               address, length, access_of(compat::registration_flags(flags)));
     if (region == nullptr) {
-        const int error = errno;
-        const std::string device = memory_domain(md).device.name();
-        // Who wants to know has another way. UCP's rendezvous has none, and would end the program.
-        const bool asks = (compat::registration_flags(flags) & UCT_MD_MEM_FLAG_HIDE_ERRORS) != 0;
-        if (error == ENOMEM && !asks) {
-            static std::once_flag told;
-            std::call_once(told, [&] {
-                ucs_warn(
-                    "tern: %s cannot register %zu bytes: messages are copied; raise the limit "
-                    "of locked memory (ulimit -l)",
-                    device.c_str(), length);
-            });
-            *memh = &not_pinned;
-            return UCS_OK;
-        }
-        ucs_log(asks ? UCS_LOG_LEVEL_DEBUG : UCS_LOG_LEVEL_ERROR,
-                "tern: %s cannot register %zu bytes at %p: %s", device.c_str(), length, address,
-                strerror(error));
-        return error == ENOMEM ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
+        delete handle;
+        return UCS_ERR_NO_MEMORY;
     }
-    *memh = region;
+    handle->region = region;
+    *memh = handle;
     return UCS_OK;
 }
 
-ucs_status_t mem_dereg(uct_md_h, const uct_md_mem_dereg_params_t* params) {
+ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 0);
-    if (params->memh == &not_pinned) return UCS_OK;
-    const int error = ibv_dereg_mr(static_cast<ibv_mr*>(params->memh));
-    if (error == 0) return UCS_OK;
-    ucs_error("tern: cannot deregister memory: %s", strerror(error));
-    return UCS_ERR_IO_ERROR;
+    auto* handle = static_cast<MemoryHandle*>(params->memh);
+    MemoryDomain& domain = memory_domain(md);
+    (void)domain.regions.undeclare(handle->region);
+    delete handle;
+    return UCS_OK;
 }
 
 template <typename... More>
-ucs_status_t mkey_pack(uct_md_h, uct_mem_h memh, More... more) {
-    if (memh == &not_pinned) {
-        ucs_error(
-            "tern: nobody can be given access to memory that could not be registered; raise "
-            "the limit of locked memory (ulimit -l)");
-        return UCS_ERR_NO_MEMORY;
-    }
+ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
+    auto& handle = *static_cast<MemoryHandle*>(memh);
+    const Region& region = *handle.region;
+    // If it cannot be registered, peers ask this side to do what they want done with it.
+    if (!handle.open && (region.access() & kRemoteAtomic) != 0)
+        handle.open.reset(
+            ibv_reg_mr(memory_domain(md).device.pd.get(), reinterpret_cast<void*>(region.address()),
+                       region.length(),
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+    const PackedKey key{.region = {region.key().index, region.key().generation},
+                        .rkey = handle.open ? handle.open->rkey : 0};
     void* buffer = compat::from_end<0>(more...);
-    memcpy(buffer, &static_cast<ibv_mr*>(memh)->rkey, sizeof(uint32_t));
+    memcpy(buffer, &key, sizeof(key));
     return UCS_OK;
 }
 
@@ -148,15 +157,50 @@ ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resou
     return UCS_OK;
 }
 
-ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t*,
+ucs_config_field_t memory_config_table[] = {
+    {"", "", nullptr, offsetof(MemoryConfig, super), UCS_CONFIG_TYPE_TABLE(uct_md_config_table)},
+    {"PIN_MONITOR", "auto",
+     "How it is noticed that pinned memory has lost its pages, so that it can stay pinned from "
+     "one\n"
+     "transfer to the next:\n"
+     " odp         - the device notices\n"
+     " userfaultfd - the kernel tells\n"
+     " ucm         - UCX's memory events tell\n"
+     " none        - not at all: memory is pinned for one transfer only\n"
+     " auto        - the first of these that there is",
+     offsetof(MemoryConfig, monitor), UCS_CONFIG_TYPE_ENUM(monitor_names)},
+    {"PIN_MAX", "auto",
+     "Most bytes that are pinned at a time. auto: half of what may be locked, or a quarter of the\n"
+     "machine's memory.",
+     offsetof(MemoryConfig, pin_most), UCS_CONFIG_TYPE_MEMUNITS},
+    {nullptr, nullptr, nullptr, 0, {}},
+};
+
+ucs_status_t rkey_release(uct_component_t*, uct_rkey_t, void* handle) {
+    delete static_cast<RemoteKey*>(handle);
+    return UCS_OK;
+}
+
+ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t* md_config,
                      uct_md_h* md) {
+    const auto& config = *reinterpret_cast<const MemoryConfig*>(md_config);
     auto device = verbs::open_device(name);
     if (!device) {
         ucs_error("tern: cannot open %s: %s", name, strerror(errno));
         return UCS_ERR_NO_DEVICE;
     }
-    auto* domain = new (std::nothrow) MemoryDomain{.super = {}, .device = std::move(*device)};
+    const PinSettings pinning{
+        .monitor = static_cast<MonitorKind>(config.monitor),
+        .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most};
+    ibv_pd* pd = device->pd.get();
+    auto* domain = new (std::nothrow) MemoryDomain{.super = {},
+                                                   .device = std::move(*device),
+                                                   .regions = {},
+                                                   .pins = {pd, pinning},
+                                                   .costs = {}};
     if (domain == nullptr) return UCS_ERR_NO_MEMORY;
+    domain->costs.copy = measure_copies();
+    domain->costs.registration = measure_registration(pd);
     domain->super.ops = &md_ops;
     domain->super.component = component;
     *md = &domain->super;

@@ -2,7 +2,11 @@
 // The memory domain: one for each verbs device with a usable port.
 #pragma once
 
+#include "pinning/pin_cache.h"
+#include "pinning/regions.h"
+#include "rendezvous/cost_model.h"
 #include "uct/compat.h"
+#include "uct/memory.h"
 #include "verbs/port.h"
 
 namespace tern {
@@ -10,15 +14,24 @@ namespace tern {
 struct MemoryDomain {
     uct_md_t super;  // first: UCX casts
     verbs::Device device;
+    Regions regions;
+    PinCache pins;
+    /// Of copies and registration; what the network costs is an interface's.
+    Costs costs;
 };
+
+/// Filled in by UCX from the environment.
+struct MemoryConfig {
+    uct_md_config_t super;
+    int monitor;
+    size_t pin_most;
+};
+
+extern ucs_config_field_t memory_config_table[];
 
 inline MemoryDomain& memory_domain(uct_md_h md) {
     return *reinterpret_cast<MemoryDomain*>(md);
 }
-
-// The handle of memory that may not be pinned: it is copied when it is sent, and nobody else
-// reaches it.
-inline ibv_mr not_pinned{};
 
 // Of the component.
 ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc_t** resources,
@@ -28,12 +41,15 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
 // More: parameters in newer versions, the key, and a handle that is not needed.
 template <typename... More>
 ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, More... more) {
-    uint32_t value = 0;
-    memcpy(&value, buffer, sizeof(value));
-    *compat::from_end<1>(more...) = value;
-    *compat::from_end<0>(more...) = nullptr;
+    PackedKey packed;
+    memcpy(&packed, buffer, sizeof(packed));
+    auto* key = new (std::nothrow) RemoteKey{packed.region, packed.rkey};
+    if (key == nullptr) return UCS_ERR_NO_MEMORY;
+    *compat::from_end<1>(more...) = reinterpret_cast<uct_rkey_t>(key);
+    *compat::from_end<0>(more...) = key;
     return UCS_OK;
 }
+ucs_status_t rkey_release(uct_component_t* component, uct_rkey_t rkey, void* handle);
 
 // Of the transport.
 ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned* count);

@@ -37,6 +37,7 @@ struct Node final : EngineOwner {
         losses.push_back(status);
         reason = why;
     }
+    Status ended(Channel&, Status status) override { return status; }
     void closed(void* user, Status status) override { closures.push_back({user, status}); }
     void silent(void*) override {}
     void warn(const std::string& text) override { warnings.push_back(text); }
@@ -45,6 +46,8 @@ struct Node final : EngineOwner {
         messages.push_back({id, std::string(static_cast<const char*>(data), length)});
     }
     void completed(void*, Status status) { completions.push_back(status); }
+    bool control(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
+    bool notified(Channel&, uint32_t) { return false; }
 
     unsigned poll() { return engine->poll(*this); }
 

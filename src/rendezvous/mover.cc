@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What both halves of transfers share: their life, refusals and flushes.
+
+#include "rendezvous/mover.h"
+
+#include <algorithm>
+#include <random>
+
+namespace tern {
+
+namespace {
+
+uint32_t slots_of(uint32_t window) {
+    return std::clamp(window / SubBlocks::kSlot, 1u, WireWindow::kMostSlots);
+}
+
+}  // namespace
+
+Mover::Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
+             const MoverSettings& settings, MoverOwner& owner)
+    : engine_(engine),
+      regions_(regions),
+      pins_(pins),
+      policy_(policy),
+      settings_(settings),
+      owner_(owner),
+      windows_(engine.pd(), slots_of(settings.window), std::max(1u, settings.windows)),
+      staging_(engine.pd(), slots_of(settings.window), std::max(1u, settings.windows)),
+      generation_(std::random_device()()) {}
+
+Mover::~Mover() = default;
+
+unsigned Mover::advance() {
+    unsigned count = 0;
+    if (!refusals_.empty()) [[unlikely]]
+        count += pay_refusals();
+    while (!waiting_.empty() && start(*waiting_.front())) {
+        waiting_.pop_front();
+        ++count;
+    }
+    while (!waiting_to_send_.empty() && staging_.lend(waiting_to_send_.front()->window)) {
+        waiting_to_send_.front()->waiting = false;
+        waiting_to_send_.pop_front();
+        ++count;
+    }
+    while (!failures_.empty()) {
+        Incoming* transfer = failures_.back();
+        failures_.pop_back();
+        over(*transfer, Status::kDevice);
+    }
+    count += make_offers();
+    // What completes calls the user, who may begin further ones: lists grow at their ends.
+    for (size_t i = 0; i < sending_.size(); ++i) count += step(*sending_[i]);
+    for (size_t i = 0; i < receiving_.size();) {
+        Incoming& transfer = *receiving_[i];
+        count += step(transfer);
+        // Else another one is in its place.
+        if (i < receiving_.size() && receiving_[i] == &transfer) ++i;
+    }
+    if (!flushes_.empty()) [[unlikely]]
+        count += pay_flushes();
+    return count;
+}
+
+bool Mover::polls_memory() const {
+    return std::any_of(receiving_.begin(), receiving_.end(), [](const Incoming* transfer) {
+        return transfer->core && transfer->core->polls_memory();
+    });
+}
+
+void Mover::begin(Transfer& transfer, Channel& channel, void* cookie) {
+    transfer.channel = &channel;
+    transfer.cookie = cookie;
+    transfer.sequence = ++sequence_;
+    ++channel.transfers;
+}
+
+// The transfer is over; its place is free already.
+void Mover::end(Transfer& transfer) {
+    if (transfer.region != nullptr) regions_.release(transfer.region);
+    if (transfer.pin != nullptr) pins_.release(transfer.pin);
+    if (--transfer.channel->transfers == 0) engine_.settled(*transfer.channel);
+    if (transfer.users) --users_;
+}
+
+void Mover::refuse(Channel& channel, uint32_t what, uint32_t number) {
+    ++counters_.refused;
+    if (!told_refusal_) {
+        told_refusal_ = true;
+        owner_.warn(channel.peer.to_string() +
+                    " asks for memory that it has no key for, or not for that; refused. Its "
+                    "program uses a remote key after the memory was deregistered, or beyond its "
+                    "end");
+    }
+    refusals_.push_back({&channel, {.what = what, .number = number}});
+    (void)pay_refusals();
+}
+
+unsigned Mover::pay_refusals() {
+    unsigned count = 0;
+    while (!refusals_.empty()) {
+        const Refusal& refusal = refusals_.front();
+        if (!send(*refusal.channel, TransferId::kRefuse, refusal.frame)) break;
+        refusals_.pop_front();
+        ++count;
+    }
+    return count;
+}
+
+// An operation of the user's on this channel, begun no later than `until`, is not over.
+bool Mover::pending(const Channel& channel, uint64_t until) const {
+    const auto is_pending = [&](const auto& transfer) {
+        return transfer->users && transfer->channel == &channel && transfer->sequence <= until;
+    };
+    return std::any_of(incoming_.begin(), incoming_.end(), is_pending) ||
+           std::any_of(outgoing_.begin(), outgoing_.end(), is_pending);
+}
+
+Status Mover::flush(Channel& channel, void* cookie) {
+    if (users_ == 0 || !pending(channel, sequence_)) return engine_.flush(channel, cookie);
+    if (cookie != nullptr) flushes_.push_back({&channel, sequence_, cookie});
+    return Status::kInProgress;
+}
+
+unsigned Mover::pay_flushes() {
+    unsigned count = 0;
+    for (size_t i = 0; i < flushes_.size();) {
+        const Flush flush = flushes_[i];
+        Status status = Status::kNoResource;
+        if (!pending(*flush.channel, flush.until))
+            status = engine_.flush(*flush.channel, flush.cookie);
+        if (status == Status::kNoResource) {
+            ++i;
+            continue;
+        }
+        flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
+        ++count;
+        if (status == Status::kOk) owner_.completed(flush.cookie, Status::kOk);
+    }
+    return count;
+}
+
+Region* Mover::open(const WireKey& key, uint64_t address, uint64_t length, unsigned access) {
+    Region* region = regions_.find({key.index, key.generation});
+    if (region == nullptr) return nullptr;
+    if (length != 0 && covers(*region, address, length, access)) return region;
+    regions_.release(region);
+    return nullptr;
+}
+
+bool Mover::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+    switch (static_cast<TransferId>(id)) {
+        case TransferId::kFetch:
+            return fetch(channel, data, length);
+        case TransferId::kDeliver:
+            return delivery(channel, data, length);
+        case TransferId::kAccept:
+            return accepted(channel, data, length);
+        case TransferId::kPart:
+            return part(channel, data, length);
+        case TransferId::kAck:
+            return ack(channel, data, length);
+        case TransferId::kFinish:
+            return finish(channel, data, length);
+        case TransferId::kRefuse:
+            return refused(channel, data, length);
+    }
+    return false;
+}
+
+Status Mover::ended(Channel& channel, Status status) {
+    const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
+    const uint32_t users = users_;
+    std::erase_if(refusals_, [&](const Refusal& refusal) { return refusal.channel == &channel; });
+    // By index: who is told may begin others, on other channels.
+    for (size_t i = 0; i < incoming_.size(); ++i) {
+        Incoming& transfer = *incoming_[i];
+        if (transfer.channel == &channel) over(transfer, lost);
+    }
+    for (size_t i = 0; i < outgoing_.size(); ++i) {
+        Outgoing& transfer = *outgoing_[i];
+        if (transfer.channel == &channel) over(transfer, lost);
+    }
+    const bool any = users_ != users;
+    for (size_t i = 0; i < flushes_.size();) {
+        if (flushes_[i].channel != &channel) {
+            ++i;
+            continue;
+        }
+        void* cookie = flushes_[i].cookie;
+        flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
+        owner_.completed(cookie, any ? lost : status);
+    }
+    return any ? lost : status;
+}
+
+}  // namespace tern

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fastpath/engine.h"
+#include "rendezvous/transfer.h"
+
+namespace tern {
+
+struct MoverSettings {
+    uint32_t window = 256 * 1024;  // bytes of a window
+    uint32_t windows = 16;         // at most, for receiving; as many again for sending
+    uint32_t buffers = 3;          // chunks that share a window
+    Policy::Settings policy;
+};
+
+// What the rendezvous has done.
+struct MoverCounters {
+    uint64_t gets = 0;  // asked for by this side's user
+    uint64_t puts = 0;
+    uint64_t served = 0;  // asked for by peers
+    uint64_t refused = 0;
+    uint64_t superpipeline = 0;  // messages received, by scheme
+    uint64_t zero_copy = 0;
+    uint64_t hybrid = 0;
+    uint64_t staged_bytes = 0;  // sent
+    uint64_t copied_bytes = 0;  // sent from staging memory straight to where they belong
+    uint64_t gathered_bytes = 0;
+    uint64_t chunks = 0;
+    uint64_t window_waits = 0;
+    uint64_t fallbacks = 0;  // memory that could not be pinned when it was to be
+};
+
+// What the owner of a mover hears.
+class MoverOwner {
+  public:
+    // An operation, or a flush, is over.
+    virtual void completed(void* cookie, Status status) = 0;
+    // A warning for the log.
+    virtual void warn(const std::string& text) = 0;
+
+  protected:
+    ~MoverOwner() = default;
+};
+
+// Moves messages that are too long for a frame: the rendezvous of an interface, over its engine.
+// All bytes are written by the side that has them; who wants to read asks it to. Large transfers
+// take turns. One thread at a time.
+class Mover {
+  public:
+    Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
+          const MoverSettings& settings, MoverOwner& owner);
+    ~Mover();
+    Mover(const Mover&) = delete;
+    Mover& operator=(const Mover&) = delete;
+
+    // Reads the peer's declared memory at `from`. kInProgress: `cookie` is told, never from within
+    // this call. Pieces: at most Buffers::kMost, some bytes in all.
+    Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
+               const WireKey& key, void* cookie);
+    // Writes to it. When `cookie` is told the bytes are there. `rkey`: of memory that is open to
+    // writes without the peer, or 0.
+    Status put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
+               const WireKey& key, uint32_t rkey, void* cookie);
+    // The same, of bytes that are given away; kOk: under way, and only a flush tells of the end.
+    Status put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
+                     uint64_t to, const WireKey& key);
+    // All that was asked for on this channel so far is over: kOk. kInProgress: `cookie`, if any, is
+    // told, when all sent before has arrived as well.
+    Status flush(Channel& channel, void* cookie);
+    bool idle() const { return users_ == 0; }
+    // An operation on this channel would be begun now.
+    bool can_begin(const Channel& channel) const {
+        return channel.sends.room() > channel.reserve && has_room();
+    }
+    // One more can be begun.
+    bool has_room() const {
+        return (incoming_.size() < kMostTransfers || !free_incoming_.empty()) &&
+               (outgoing_.size() < kMostTransfers || !free_outgoing_.empty());
+    }
+
+    // Some data is being waited for in memory that is polled: nothing would wake a sleeper.
+    bool polls_memory() const;
+    unsigned progress() {
+        pins_.progress();
+        return quiet() ? 0 : advance();
+    }
+
+    // From the engine.
+    static bool is_cookie(const void* cookie) {
+        return (reinterpret_cast<uintptr_t>(cookie) & 1) != 0;
+    }
+    void written(void* cookie, Status status);
+    bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
+    bool notified(Channel& channel, uint32_t immediate);
+    // The channel is over: so are its transfers. Returns what its endpoints are to hear.
+    Status ended(Channel& channel, Status status);
+
+    const MoverCounters& counters() const { return counters_; }
+    uint64_t registered_bytes() const {
+        return windows_.registered_bytes() + staging_.registered_bytes();
+    }
+
+  private:
+    static constexpr uint32_t kBlocksAtOnce = 16;  // taken of one transfer before the next's turn
+    static constexpr uint32_t kWritesAtOnce = 2;   // the same for sending
+    static constexpr uint64_t kDirectWrite = 512 * 1024;  // bytes of one
+    static constexpr uint32_t kIdleCheck = 1 << 14;  // looks in vain, until the peer is looked at
+    static constexpr uint32_t kMostTransfers = 1 << 16;  // of each kind: ids have 16 bits for it
+
+    bool quiet() const {
+        return receiving_.empty() && sending_.empty() && offers_.empty() && waiting_.empty() &&
+               waiting_to_send_.empty() && refusals_.empty() && flushes_.empty() &&
+               failures_.empty();
+    }
+    unsigned advance();
+
+    // mover.cc
+    template <class T>
+    static T* take(std::vector<std::unique_ptr<T>>& table, std::vector<uint32_t>& free);
+    template <class Frame>
+    bool send(Channel& channel, TransferId id, const Frame& frame);
+    void begin(Transfer& transfer, Channel& channel, void* cookie);
+    void end(Transfer& transfer);
+    void refuse(Channel& channel, uint32_t what, uint32_t number);
+    unsigned pay_refusals();
+    unsigned pay_flushes();
+    bool pending(const Channel& channel, uint64_t until) const;
+    Region* open(const WireKey& key, uint64_t address, uint64_t length, unsigned access);
+
+    // mover_receive.cc
+    Incoming* take_incoming();
+    void receive(Incoming& transfer);
+    Plan plan(Incoming& transfer);
+    bool start(Incoming& transfer);
+    bool ask(Incoming& transfer);
+    unsigned step(Incoming& transfer);
+    unsigned more(Incoming& transfer);
+    unsigned complete(Incoming& transfer);
+    Part pin_next(Incoming& transfer);
+    Pin* pin(std::byte* at, uint64_t length);
+    static Part direct_part(const Pin& pin, const std::byte* at, uint64_t length);
+    bool out_of_windows(Incoming& transfer);
+    bool delivery(Channel& channel, const std::byte* data, uint32_t length);
+    bool finish(Channel& channel, const std::byte* data, uint32_t length);
+    Incoming* incoming(const Channel& channel, uint32_t number);
+    void over(Incoming& transfer, Status status);
+
+    // mover_send.cc
+    Outgoing* take_outgoing();
+    void offer(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey);
+    unsigned make_offers();
+    Outgoing* offered(const Channel& channel, uint32_t number);
+    bool fetch(Channel& channel, const std::byte* data, uint32_t length);
+    bool accepted(Channel& channel, const std::byte* data, uint32_t length);
+    bool part(Channel& channel, const std::byte* data, uint32_t length);
+    bool ack(Channel& channel, const std::byte* data, uint32_t length);
+    bool refused(Channel& channel, const std::byte* data, uint32_t length);
+    bool run(Outgoing& transfer, const WireWindow& window, const Part& first);
+    bool stage(Outgoing& transfer);
+    unsigned step(Outgoing& transfer);
+    bool post_staged(Outgoing& transfer, const Sender::Chunk& chunk);
+    bool post_direct(Outgoing& transfer, Sender::Chunk& chunk);
+    bool write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const std::byte* from,
+                      uint32_t lkey, Outgoing::Write& write);
+    void plan_source(Outgoing& transfer, const Sender::Chunk& chunk);
+    bool pin_source(Outgoing& transfer, Sender::Chunk& chunk);
+    Outgoing* outgoing(const Channel& channel, uint32_t receiver);
+    void over(Outgoing& transfer, Status status);
+
+    Engine& engine_;
+    Regions& regions_;
+    PinCache& pins_;
+    Policy policy_;
+    MoverSettings settings_;
+    MoverOwner& owner_;
+    WindowPool windows_;
+    WindowPool staging_;
+    uint64_t generation_;  // of the last window lent: of the flags in it
+    uint64_t sequence_ = 0;
+    uint32_t users_ = 0;  // operations of this side's users
+    bool told_refusal_ = false;
+    bool told_windows_ = false;
+
+    std::vector<std::unique_ptr<Incoming>> incoming_;
+    std::vector<uint32_t> free_incoming_;
+    std::vector<std::unique_ptr<Outgoing>> outgoing_;
+    std::vector<uint32_t> free_outgoing_;
+    std::vector<Incoming*> receiving_;       // from asking on
+    std::deque<Incoming*> waiting_;          // for a window
+    std::deque<Outgoing*> offers_;           // to be made
+    std::vector<Incoming*> failures_;        // to be told
+    std::deque<Outgoing*> waiting_to_send_;  // for staging memory
+    std::vector<Outgoing*> sending_;         // and waiting for the last acknowledgement
+    struct Refusal {
+        Channel* channel;
+        Refuse frame;
+    };
+    std::deque<Refusal> refusals_;
+    struct Flush {
+        Channel* channel;
+        uint64_t until;
+        void* cookie;
+    };
+    std::vector<Flush> flushes_;
+    MoverCounters counters_;
+};
+
+// Null if there are too many.
+template <class T>
+T* Mover::take(std::vector<std::unique_ptr<T>>& table, std::vector<uint32_t>& free) {
+    if (free.empty()) {
+        if (table.size() >= kMostTransfers) return nullptr;
+        free.push_back(static_cast<uint32_t>(table.size()));
+        table.push_back(std::make_unique<T>());
+        table.back()->number = free.back();
+    }
+    T* transfer = table[free.back()].get();
+    free.pop_back();
+    return transfer;
+}
+
+// False: there is no room now.
+template <class Frame>
+bool Mover::send(Channel& channel, TransferId id, const Frame& frame) {
+    return channel.up() &&
+           engine_.send_control(channel, static_cast<ControlId>(id), &frame, sizeof(frame));
+}
+
+}  // namespace tern

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The half of transfers that takes the bytes: gets, and what peers put.
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "rendezvous/mover.h"
+
+namespace tern {
+
+Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
+                  const WireKey& key, void* cookie) {
+    if (!can_begin(channel)) return Status::kNoResource;
+    Incoming* transfer = take_incoming();
+    begin(*transfer, channel, cookie);
+    transfer->memory = Buffers(to);
+    transfer->length = transfer->memory.length();
+    transfer->address = from;
+    transfer->key = key;
+    transfer->users = true;
+    ++users_;
+    ++counters_.gets;
+    receive(*transfer);
+    return Status::kInProgress;
+}
+
+// A peer wants to put.
+bool Mover::delivery(Channel& channel, const std::byte* data, uint32_t length) {
+    Deliver offer;
+    if (length != sizeof(offer)) return false;
+    memcpy(&offer, data, sizeof(offer));
+    Region* region = open(offer.key, offer.address, offer.length, kRemotePut);
+    Incoming* transfer = region != nullptr ? take_incoming() : nullptr;
+    if (transfer == nullptr) {
+        if (region != nullptr) regions_.release(region);
+        refuse(channel, Refuse::kDeliver, offer.sender);
+        return true;
+    }
+    begin(*transfer, channel, nullptr);
+    const Buffers::Piece piece{.at = reinterpret_cast<std::byte*>(offer.address),
+                               .length = static_cast<size_t>(offer.length)};
+    transfer->memory = Buffers({&piece, 1});
+    transfer->length = offer.length;
+    transfer->region = region;
+    transfer->sender = offer.sender;
+    ++counters_.served;
+    receive(*transfer);
+    return true;
+}
+
+Incoming* Mover::take_incoming() {
+    Incoming* transfer = take(incoming_, free_incoming_);
+    if (transfer != nullptr) transfer->state = Incoming::State::kWaiting;
+    return transfer;
+}
+
+void Mover::receive(Incoming& transfer) {
+    // In the order in which they came: nobody waits for ever.
+    if (waiting_.empty() && start(transfer)) return;
+    ++counters_.window_waits;
+    waiting_.push_back(&transfer);
+}
+
+// Decides how the message is to come. False if it has to wait for a window.
+bool Mover::start(Incoming& transfer) {
+    transfer.plan = plan(transfer);
+    Part first{.upto = transfer.length};
+    if (transfer.plan.head == 0 && transfer.plan.piece == 0) {
+        // All of it in place, or else through a window after all.
+        transfer.pin = pin(transfer.memory.data(), transfer.length);
+        if (transfer.pin == nullptr) transfer.plan = {.head = transfer.length};
+    }
+    if (transfer.pin == nullptr && !windows_.lend(transfer.window)) {
+        if (windows_.hopeless()) return out_of_windows(transfer);
+        return false;
+    }
+    if (transfer.pin != nullptr)
+        first = direct_part(*transfer.pin, transfer.memory.data(), transfer.length);
+    else if (transfer.plan.head != 0)
+        first.upto = transfer.plan.head;
+    ++(transfer.plan.scheme == Scheme::kSuperpipeline ? counters_.superpipeline
+       : transfer.plan.scheme == Scheme::kZeroCopy    ? counters_.zero_copy
+                                                      : counters_.hybrid);
+    transfer.generation = ++generation_ & WireWindow::kGeneration;
+    transfer.core.emplace(transfer.length, transfer.window.slots, transfer.generation,
+                          !engine_.polls_memory(*transfer.channel),
+                          transfer.window.slots / (settings_.buffers + 1));
+    if (transfer.pin == nullptr && transfer.plan.head == 0) {
+        first = pin_next(transfer);
+    }
+    transfer.core->add(first);
+    transfer.part = first;
+    transfer.state = Incoming::State::kAsking;
+    receiving_.push_back(&transfer);
+    if (ask(transfer)) transfer.state = Incoming::State::kRunning;
+    return true;
+}
+
+// Tells the sender to begin. False: there is no room now.
+bool Mover::ask(Incoming& transfer) {
+    const WireWindow window{
+        .address = reinterpret_cast<uint64_t>(transfer.window.data),
+        .rkey = transfer.window.rkey,
+        .slots = static_cast<uint16_t>(transfer.window.slots),
+        .flags = static_cast<uint16_t>(transfer.core->notified() ? WireWindow::kNotify : 0),
+        .generation = transfer.generation};
+    if (transfer.users) {
+        const Fetch frame{.receiver = transfer.number,
+                          .address = transfer.address,
+                          .length = transfer.length,
+                          .key = transfer.key,
+                          .window = window,
+                          .part = WirePart::of(transfer.part)};
+        return send(*transfer.channel, TransferId::kFetch, frame);
+    }
+    const Accept frame{.sender = transfer.sender,
+                       .receiver = transfer.number,
+                       .window = window,
+                       .part = WirePart::of(transfer.part)};
+    return send(*transfer.channel, TransferId::kAccept, frame);
+}
+
+// Takes what has come. The transfer may be over after this.
+unsigned Mover::step(Incoming& transfer) {
+    Receiver& core = *transfer.core;
+    if (transfer.channel->failed) return 0;
+    if (transfer.state == Incoming::State::kAsking) {
+        if (!ask(transfer)) return 0;
+        transfer.state = Incoming::State::kRunning;
+    }
+    unsigned count = 0;
+    Receiver::Block block;
+    while (count < kBlocksAtOnce && core.next(transfer.window.data, block)) {
+        if (block.offset > transfer.taken) transfer.memory.skip(block.offset - transfer.taken);
+        transfer.memory.write(transfer.window.data + block.at, block.bytes);
+        transfer.taken = block.offset + block.bytes;
+        core.taken();
+        ++count;
+    }
+    if (core.told() != transfer.length || transfer.part_due) count += more(transfer);
+    if (core.complete()) return count + complete(transfer);
+    if (core.ack_due()) {
+        const Ack frame{.receiver = transfer.number, .count = core.count()};
+        if (send(*transfer.channel, TransferId::kAck, frame)) core.acked();
+    }
+    transfer.idle = count != 0 ? 0 : transfer.idle + 1;
+    if (transfer.idle == kIdleCheck) {
+        transfer.idle = 0;
+        engine_.prod(*transfer.channel);
+    }
+    return count;
+}
+
+// Pins the next piece of what is to come in place, while what is before it is on the wire.
+unsigned Mover::more(Incoming& transfer) {
+    if (!transfer.part_due) {
+        transfer.part = pin_next(transfer);
+        transfer.core->add(transfer.part);
+        transfer.part_due = true;
+    }
+    const MorePart frame{.receiver = transfer.number, .part = WirePart::of(transfer.part)};
+    if (!send(*transfer.channel, TransferId::kPart, frame)) return 0;
+    transfer.part_due = false;
+    return 1;
+}
+
+// The part behind those told of: pinned, or if that cannot be, all the rest through the window.
+Part Mover::pin_next(Incoming& transfer) {
+    const uint64_t begin = transfer.core->told();
+    const uint64_t rest = transfer.length - begin;
+    const uint64_t piece = transfer.plan.piece != 0 ? std::min(transfer.plan.piece, rest) : rest;
+    Pin* pin = this->pin(transfer.memory.data() + begin, piece);
+    if (pin == nullptr) return {.upto = transfer.length};
+    transfer.pins.push_back(pin);
+    Part part = direct_part(*pin, transfer.memory.data() + begin, piece);
+    part.upto = begin + piece;
+    return part;
+}
+
+Part Mover::direct_part(const Pin& pin, const std::byte* at, uint64_t length) {
+    return {.upto = length,
+            .address = reinterpret_cast<uint64_t>(at),
+            .rkey = pin.rkey(),
+            .direct = true};
+}
+
+Pin* Mover::pin(std::byte* at, uint64_t length) {
+    Pin* pin = pins_.pin(at, static_cast<size_t>(length), kRemotePut);
+    if (pin == nullptr) ++counters_.fallbacks;
+    return pin;
+}
+
+// What of the message is to be staged, and how the rest is to be pinned.
+Plan Mover::plan(Incoming& transfer) {
+    if (!transfer.memory.contiguous()) return {.head = transfer.length};
+    const auto length = static_cast<size_t>(transfer.length);
+    BufferState own;
+    own.returned = pins_.note(transfer.memory.data(), length);
+    if (Pin* pin = pins_.find(transfer.memory.data(), length, kRemotePut)) {
+        own.pinned = true;
+        pins_.release(pin);
+    }
+    return policy_.receive(transfer.length, own, {});
+}
+
+unsigned Mover::complete(Incoming& transfer) {
+    const Ack frame{
+        .receiver = transfer.number, .count = transfer.core->count(), .flags = Ack::kEnd};
+    if (!send(*transfer.channel, TransferId::kAck, frame)) return 0;
+    over(transfer, Status::kOk);
+    return 1;
+}
+
+bool Mover::finish(Channel& channel, const std::byte* data, uint32_t length) {
+    Finish frame;
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    Incoming* transfer = incoming(channel, frame.receiver);
+    if (transfer == nullptr || !transfer->core) return false;
+    return transfer->core->finished();
+}
+
+bool Mover::notified(Channel& channel, uint32_t immediate) {
+    const uint32_t index = immediate >> 16;
+    if (index >= incoming_.size()) return false;
+    Incoming& transfer = *incoming_[index];
+    if (transfer.state == Incoming::State::kFree || transfer.channel != &channel || !transfer.core)
+        return false;
+    return transfer.core->arrived(immediate & 0xffff);
+}
+
+Incoming* Mover::incoming(const Channel& channel, uint32_t number) {
+    const uint32_t index = number & 0xffff;
+    if (index >= incoming_.size()) return nullptr;
+    Incoming& transfer = *incoming_[index];
+    const bool is = transfer.state != Incoming::State::kFree && transfer.number == number &&
+                    transfer.channel == &channel;
+    return is ? &transfer : nullptr;
+}
+
+// Not even a small window can be registered.
+bool Mover::out_of_windows(Incoming& transfer) {
+    if (!told_windows_) {
+        told_windows_ = true;
+        owner_.warn(
+            "no memory for large messages can be registered: they fail; raise the limit of locked "
+            "memory (ulimit -l)");
+    }
+    if (!transfer.users) refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
+    failures_.push_back(&transfer);
+    return true;
+}
+
+void Mover::over(Incoming& transfer, Status status) {
+    std::erase(receiving_, &transfer);
+    std::erase(waiting_, &transfer);
+    if (transfer.window.slots != 0) windows_.give_back(transfer.window);
+    for (Pin* pin : transfer.pins) pins_.release(pin);
+    const bool users = transfer.users;
+    void* cookie = transfer.cookie;
+    end(transfer);
+    const uint32_t index = transfer.number & 0xffff;
+    const uint32_t id = transfer.number + (1 << 16);
+    transfer = {};
+    transfer.number = id;
+    free_incoming_.push_back(index);
+    if (users && cookie != nullptr) owner_.completed(cookie, status);
+}
+
+}  // namespace tern

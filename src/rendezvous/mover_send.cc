@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The half of transfers that has the bytes: puts, and what peers get.
+
+#include <algorithm>
+#include <cstring>
+
+#include "fastpath/engine_send.h"
+#include "rendezvous/mover.h"
+
+namespace tern {
+
+Status Mover::put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
+                  const WireKey& key, uint32_t rkey, void* cookie) {
+    if (!can_begin(channel)) return Status::kNoResource;
+    Outgoing* transfer = take_outgoing();
+    begin(*transfer, channel, cookie);
+    transfer->memory = Buffers(from);
+    offer(*transfer, to, key, rkey);
+    return Status::kInProgress;
+}
+
+Status Mover::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
+                        uint64_t to, const WireKey& key) {
+    if (!can_begin(channel)) return Status::kNoResource;
+    Outgoing* transfer = take_outgoing();
+    begin(*transfer, channel, nullptr);
+    const Buffers::Piece piece{.at = data.get(), .length = length};
+    transfer->memory = Buffers({&piece, 1});
+    transfer->owned = std::move(data);
+    offer(*transfer, to, key, 0);
+    return Status::kOk;
+}
+
+Outgoing* Mover::take_outgoing() {
+    return take(outgoing_, free_outgoing_);
+}
+
+void Mover::offer(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey) {
+    transfer.length = transfer.memory.length();
+    transfer.address = to;
+    transfer.key = key;
+    transfer.users = true;
+    ++users_;
+    ++counters_.puts;
+    if (rkey != 0) {
+        transfer.alone = true;
+        (void)run(transfer, {},
+                  {.upto = transfer.length, .address = to, .rkey = rkey, .direct = true});
+        return;
+    }
+    transfer.state = Outgoing::State::kOffering;
+    offers_.push_back(&transfer);
+    (void)make_offers();
+}
+
+unsigned Mover::make_offers() {
+    unsigned count = 0;
+    while (!offers_.empty()) {
+        Outgoing& transfer = *offers_.front();
+        const Deliver frame{.sender = transfer.number,
+                            .address = transfer.address,
+                            .length = transfer.length,
+                            .key = transfer.key};
+        if (!send(*transfer.channel, TransferId::kDeliver, frame)) {
+            // Its connection has no room: the others' turn.
+            if (offers_.size() > 1)
+                std::rotate(offers_.begin(), offers_.begin() + 1, offers_.end());
+            break;
+        }
+        transfer.state = Outgoing::State::kOffered;
+        offers_.pop_front();
+        ++count;
+    }
+    return count;
+}
+
+// A peer wants to get.
+bool Mover::fetch(Channel& channel, const std::byte* data, uint32_t length) {
+    Fetch frame;
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    if (!frame.window.valid() || !frame.part.valid()) return false;
+    Region* region = open(frame.key, frame.address, frame.length, kRemoteGet);
+    Outgoing* transfer = region != nullptr ? take_outgoing() : nullptr;
+    if (transfer == nullptr) {
+        if (region != nullptr) regions_.release(region);
+        refuse(channel, Refuse::kFetch, frame.receiver);
+        return true;
+    }
+    begin(*transfer, channel, nullptr);
+    const Buffers::Piece piece{.at = reinterpret_cast<std::byte*>(frame.address),
+                               .length = static_cast<size_t>(frame.length)};
+    transfer->memory = Buffers({&piece, 1});
+    transfer->length = frame.length;
+    transfer->region = region;
+    transfer->receiver = frame.receiver;
+    ++counters_.served;
+    return run(*transfer, frame.window, frame.part.part());
+}
+
+bool Mover::accepted(Channel& channel, const std::byte* data, uint32_t length) {
+    Accept frame;
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    if (!frame.window.valid() || !frame.part.valid()) return false;
+    Outgoing* transfer = offered(channel, frame.sender);
+    if (transfer == nullptr) return false;
+    transfer->receiver = frame.receiver;
+    return run(*transfer, frame.window, frame.part.part());
+}
+
+// The receiver is ready. False if what it says makes no sense.
+bool Mover::run(Outgoing& transfer, const WireWindow& window, const Part& first) {
+    transfer.to = window;
+    const uint32_t slots = std::min<uint32_t>(window.slots, staging_.slots());
+    transfer.core.emplace(transfer.length, window.slots, staging_.slots(),
+                          policy_.limits(transfer.length, slots, settings_.buffers));
+    transfer.state = Outgoing::State::kRunning;
+    sending_.push_back(&transfer);
+    if ((!first.direct && window.slots == 0) || !transfer.core->add(first)) return false;
+    (void)step(transfer);
+    return true;
+}
+
+// Staging memory, if the transfer has none. In the order in which they asked for it.
+bool Mover::stage(Outgoing& transfer) {
+    if (transfer.window.slots != 0) return true;
+    if (!transfer.waiting && (!waiting_to_send_.empty() || !staging_.lend(transfer.window))) {
+        transfer.waiting = true;
+        waiting_to_send_.push_back(&transfer);
+        ++counters_.window_waits;
+    }
+    return !transfer.waiting;
+}
+
+// Posts what can be posted, for its turn.
+unsigned Mover::step(Outgoing& transfer) {
+    Channel& channel = *transfer.channel;
+    if (channel.failed || transfer.waiting) return 0;
+    Sender& core = *transfer.core;
+    unsigned count = 0;
+    Sender::Chunk chunk;
+    while (count < kWritesAtOnce && channel.sends.room() > channel.reserve &&
+           core.next(kDirectWrite, chunk)) {
+        if (!(chunk.direct ? post_direct(transfer, chunk) : post_staged(transfer, chunk))) break;
+        core.posted(chunk);
+        ++counters_.chunks;
+        ++count;
+    }
+    if (core.all_posted() && core.must_tell() && !transfer.alone && !transfer.told) {
+        const Finish frame{.receiver = transfer.receiver};
+        transfer.told = send(*transfer.channel, TransferId::kFinish, frame);
+    }
+    return count;
+}
+
+// Copies a chunk into staging memory, each sub-block with its flag, and writes it in one piece.
+bool Mover::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
+    if (!stage(transfer)) return false;
+    const uint64_t head = SubBlocks::kSubBlock - chunk.first;  // of the first slot, not used
+    const uint64_t from = chunk.index % transfer.window.slots * SubBlocks::kSlot + head;
+    const uint64_t to = chunk.index % transfer.to.slots * SubBlocks::kSlot + head;
+    std::byte* const begin = transfer.window.data + from;
+    std::byte* at = begin;
+    uint32_t bytes = chunk.first;
+    for (uint32_t i = 0; i < chunk.blocks; ++i) {
+        transfer.memory.read(at, bytes);
+        const uint64_t flag = flag_of(transfer.to.generation, chunk.index + i);
+        memcpy(at + bytes, &flag, sizeof(flag));
+        at += bytes + SubBlocks::kFlag;
+        bytes = SubBlocks::kSubBlock;
+    }
+    ibv_sge piece{.addr = address_of(begin),
+                  .length = static_cast<uint32_t>(at - begin),
+                  .lkey = transfer.window.lkey};
+    const uint32_t immediate = (transfer.to.flags & WireWindow::kNotify) != 0
+                                   ? (transfer.receiver & 0xffff) << 16 | chunk.blocks
+                                   : 0;
+    counters_.staged_bytes += chunk.bytes;
+    (void)engine_.write(*transfer.channel, {&piece, 1}, transfer.to.address + to, transfer.to.rkey,
+                        immediate, nullptr);
+    return true;
+}
+
+// Writes to where the bytes belong: from where they are, if that is pinned, else by way of staging
+// memory.
+bool Mover::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
+    if (!transfer.source_planned) plan_source(transfer, chunk);
+    if (transfer.source.gather && pin_source(transfer, chunk)) {
+        std::byte* from = transfer.memory.data() + chunk.offset;
+        transfer.memory.skip(chunk.bytes);
+        counters_.gathered_bytes += chunk.bytes;
+        return write_direct(transfer, chunk, from, transfer.pin->lkey(), transfer.gather);
+    }
+    if (!stage(transfer) || !transfer.core->all_acknowledged()) return false;
+    const uint64_t half = uint64_t{transfer.window.slots} * SubBlocks::kSlot / 2;
+    const auto free =
+        std::find_if(std::begin(transfer.halves), std::end(transfer.halves),
+                     [](const Outgoing::Write& write) { return write.under_way == 0; });
+    if (free == std::end(transfer.halves)) return false;
+    chunk.bytes = std::min(chunk.bytes, half);
+    std::byte* to = transfer.window.data + half * static_cast<uint64_t>(free - transfer.halves);
+    transfer.memory.read(to, chunk.bytes);
+    counters_.copied_bytes += chunk.bytes;
+    return write_direct(transfer, chunk, to, transfer.window.lkey, *free);
+}
+
+bool Mover::write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const std::byte* from,
+                         uint32_t lkey, Outgoing::Write& write) {
+    ibv_sge piece{
+        .addr = address_of(from), .length = static_cast<uint32_t>(chunk.bytes), .lkey = lkey};
+    write.owner = &transfer;
+    void* cookie = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&write) | 1);
+    if (engine_.write(*transfer.channel, {&piece, 1}, chunk.address, chunk.rkey, 0, cookie) ==
+        Status::kOk)
+        ++write.under_way;
+    return true;
+}
+
+void Mover::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
+    transfer.source_planned = true;
+    if (!transfer.memory.contiguous()) return;
+    std::byte* const at = transfer.memory.data();
+    const auto length = static_cast<size_t>(transfer.length);
+    BufferState own;
+    own.returned = pins_.note(at, length);
+    transfer.pin = pins_.find(at, length, kLocalRead);
+    if (transfer.pin != nullptr) {
+        own.pinned = true;
+        transfer.pin_end = transfer.length;
+    }
+    transfer.source = policy_.send(transfer.length - chunk.offset, own);
+}
+
+// The bytes of the chunk are pinned; it may get shorter. False if they cannot be.
+bool Mover::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
+    if (chunk.offset >= transfer.pin_end) {
+        const uint64_t rest = transfer.length - chunk.offset;
+        const uint64_t piece =
+            transfer.source.piece != 0 ? std::min(transfer.source.piece, rest) : rest;
+        Pin* pin = pins_.pin(transfer.memory.data() + chunk.offset, static_cast<size_t>(piece),
+                             kLocalRead);
+        if (pin == nullptr) {
+            ++counters_.fallbacks;
+            transfer.source.gather = false;
+            return false;
+        }
+        if (transfer.pin != nullptr) transfer.pins.push_back(transfer.pin);
+        transfer.pin = pin;
+        transfer.pin_end = chunk.offset + piece;
+    }
+    chunk.bytes = std::min(chunk.bytes, transfer.pin_end - chunk.offset);
+    return true;
+}
+
+void Mover::written(void* cookie, Status status) {
+    auto& write =
+        *reinterpret_cast<Outgoing::Write*>(reinterpret_cast<uintptr_t>(cookie) & ~uintptr_t{1});
+    Outgoing& transfer = *write.owner;
+    --write.under_way;
+    // What fails ends its channel, and with that all of it.
+    if (status != Status::kOk || transfer.under_way() != 0) return;
+    if (transfer.ended || (transfer.alone && transfer.core->all_posted()))
+        over(transfer, Status::kOk);
+}
+
+bool Mover::part(Channel& channel, const std::byte* data, uint32_t length) {
+    MorePart frame;
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    if (!frame.part.valid()) return false;
+    Outgoing* transfer = outgoing(channel, frame.receiver);
+    if (transfer == nullptr) return true;  // it has been refused meanwhile
+    if (!frame.part.part().direct && transfer->to.slots == 0) return false;
+    if (!transfer->core->add(frame.part.part())) return false;
+    (void)step(*transfer);
+    return true;
+}
+
+bool Mover::ack(Channel& channel, const std::byte* data, uint32_t length) {
+    Ack frame;
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    Outgoing* transfer = outgoing(channel, frame.receiver);
+    if (transfer == nullptr || !transfer->core->acknowledged(frame.count)) return false;
+    if ((frame.flags & Ack::kEnd) == 0) {
+        (void)step(*transfer);
+        return true;
+    }
+    if (!transfer->core->all_posted() || !transfer->core->all_acknowledged()) return false;
+    // Their completions are on the way: the receiver knows earlier than this side.
+    if (transfer->under_way() != 0)
+        transfer->ended = true;
+    else
+        over(*transfer, Status::kOk);
+    return true;
+}
+
+bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
+    Refuse frame;
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    if (frame.what == Refuse::kFetch) {
+        Incoming* transfer = incoming(channel, frame.number);
+        if (transfer == nullptr || !transfer->users) return false;
+        over(*transfer, Status::kRemoteAccess);
+        return true;
+    }
+    Outgoing* transfer = offered(channel, frame.number);
+    if (transfer == nullptr) return false;
+    over(*transfer, Status::kRemoteAccess);
+    return true;
+}
+
+// Of a channel, by the receiver's number.
+Outgoing* Mover::outgoing(const Channel& channel, uint32_t receiver) {
+    for (Outgoing* transfer : sending_)
+        if (transfer->channel == &channel && transfer->receiver == receiver && !transfer->alone)
+            return transfer;
+    return nullptr;
+}
+
+// Of a channel, by this side's number, as long as the peer has not answered.
+Outgoing* Mover::offered(const Channel& channel, uint32_t number) {
+    const uint32_t index = number & 0xffff;
+    if (index >= outgoing_.size()) return nullptr;
+    Outgoing& transfer = *outgoing_[index];
+    const bool is = transfer.state == Outgoing::State::kOffered && transfer.number == number &&
+                    transfer.channel == &channel;
+    return is ? &transfer : nullptr;
+}
+
+void Mover::over(Outgoing& transfer, Status status) {
+    std::erase(sending_, &transfer);
+    std::erase(offers_, &transfer);
+    std::erase(waiting_to_send_, &transfer);
+    if (transfer.window.slots != 0) staging_.give_back(transfer.window);
+    for (Pin* pin : transfer.pins) pins_.release(pin);
+    const bool users = transfer.users;
+    void* cookie = transfer.cookie;
+    end(transfer);
+    const uint32_t index = transfer.number & 0xffff;
+    const uint32_t number = transfer.number + (1 << 16);
+    transfer = {};
+    transfer.number = number;
+    free_outgoing_.push_back(index);
+    if (users && cookie != nullptr) owner_.completed(cookie, status);
+}
+
+}  // namespace tern

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "rendezvous/part.h"
+#include "rendezvous/sender.h"
+
+namespace tern {
+
+// The receiver's part of a transfer: what has come, and where it belongs. Pure but for reading the
+// flags in the window, which the device writes and nobody else.
+class Receiver {
+  public:
+    struct Block {
+        uint64_t offset = 0;  // in the message
+        uint32_t bytes = 0;
+        uint32_t at = 0;  // in the window
+    };
+
+    // `notified`: writes are told of, and flags are not looked at. `ack_after`: sub-blocks.
+    Receiver(uint64_t length, uint32_t slots, uint64_t generation, bool notified,
+             uint32_t ack_after)
+        : length_(length),
+          slots_(slots),
+          generation_(generation),
+          notified_(notified),
+          ack_after_(std::max(1u, ack_after)) {}
+
+    // This side has decided how the next part is to come.
+    void add(const Part& part) {
+        parts_.push(part);
+        if (part.direct) {
+            any_direct_ = true;
+        } else {
+            staged_ += SubBlocks::count(part.upto - told_);
+        }
+        told_ = part.upto;
+        skip_direct();
+    }
+
+    // The sub-block that is next, if it is there. Data path.
+    bool next(const std::byte* window, Block& block) const {
+        if (index_ == staged_) return false;
+        const auto slot = static_cast<uint32_t>(index_ % slots_) * SubBlocks::kSlot;
+        if (notified_) {
+            if (index_ == arrived_) return false;
+        } else {
+            // Acquire: what was written before the flag is read after it.
+            const auto* flag =
+                reinterpret_cast<const uint64_t*>(window + slot + SubBlocks::kSubBlock);
+            if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != flag_of(generation_, index_))
+                return false;
+        }
+        const uint64_t length = parts_.front().upto - begin_;
+        const uint64_t number = index_ - first_;
+        block.offset = begin_ + SubBlocks::offset(length, number);
+        block.bytes = SubBlocks::bytes(length, number);
+        block.at = slot + SubBlocks::in_slot(length, number);
+        return true;
+    }
+    // It has been taken.
+    void taken() {
+        ++index_;
+        if (index_ - first_ == SubBlocks::count(parts_.front().upto - begin_)) {
+            begin_ = parts_.front().upto;
+            first_ = index_;
+            parts_.pop();
+            skip_direct();
+        }
+    }
+
+    // A write of `blocks` sub-blocks is notified of. False if it makes no sense.
+    bool arrived(uint32_t blocks) {
+        if (!notified_ || blocks > staged_ - arrived_ || arrived_ + blocks - index_ > slots_)
+            return false;
+        arrived_ += blocks;
+        return true;
+    }
+    // The sender says that all has been written.
+    bool finished() {
+        if (!any_direct_ || done_ || told_ != length_) return false;
+        done_ = true;
+        return true;
+    }
+
+    // It is time to acknowledge what has been taken, so that the sender can go on. The end of the
+    // transfer is told anyway.
+    bool ack_due() const { return index_ - acked_ >= ack_after_ && !complete(); }
+    void acked() { acked_ = index_; }
+
+    // All of the message is where it belongs.
+    bool complete() const {
+        return told_ == length_ && index_ == staged_ && (done_ || !any_direct_);
+    }
+    uint64_t told() const { return told_; }
+    uint64_t length() const { return length_; }
+    bool notified() const { return notified_; }
+    bool polls_memory() const { return !notified_ && index_ != staged_; }
+    // Taken, modulo 2^32.
+    uint32_t count() const { return static_cast<uint32_t>(index_); }
+
+  private:
+    void skip_direct() {
+        while (!parts_.empty() && parts_.front().direct) {
+            begin_ = parts_.front().upto;
+            parts_.pop();
+        }
+    }
+
+    uint64_t length_;
+    uint32_t slots_;
+    uint64_t generation_;
+    bool notified_;
+    uint32_t ack_after_;
+    PartQueue parts_;       // not taken yet; the first is staged
+    uint64_t told_ = 0;     // where the last part ends
+    uint64_t begin_ = 0;    // where the first part begins, in the message
+    uint64_t first_ = 0;    // number of its first sub-block
+    uint64_t staged_ = 0;   // sub-blocks in all parts so far
+    uint64_t index_ = 0;    // taken
+    uint64_t arrived_ = 0;  // notified of
+    uint64_t acked_ = 0;
+    bool any_direct_ = false;
+    bool done_ = false;
+};
+
+}  // namespace tern

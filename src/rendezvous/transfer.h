@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fastpath/channel.h"
+#include "pinning/pin_cache.h"
+#include "pinning/regions.h"
+#include "rendezvous/buffers.h"
+#include "rendezvous/messages.h"
+#include "rendezvous/policy.h"
+#include "rendezvous/receiver.h"
+#include "rendezvous/sender.h"
+#include "rendezvous/window_pool.h"
+
+namespace tern {
+
+// What the two halves of a transfer have in common.
+struct Transfer {
+    uint32_t number = 0;  // index, and how often it was used
+    Channel* channel = nullptr;
+    uint64_t length = 0;
+    Buffers memory;
+    Region* region = nullptr;  // the peer asked: the declared memory, held until the end
+    bool users = false;        // this side's user asked
+    uint64_t sequence = 0;     // in what order
+    void* cookie = nullptr;    // the user's, to be told
+    uint64_t address = 0;      // this side asked: the peer's memory
+    WireKey key;
+    WindowPool::Window window;  // slots is 0 if there is none
+    Pin* pin = nullptr;         // of what is being transferred in place
+    std::vector<Pin*> pins;     // of what was before that
+};
+
+// The half that takes the bytes.
+struct Incoming : Transfer {
+    enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kEnding };
+
+    State state = State::kFree;
+    uint32_t sender = 0;  // the peer asked: its number
+    Plan plan;
+    std::optional<Receiver> core;
+    uint64_t generation = 0;
+    Part part;  // that is to be told
+    bool part_due = false;
+    uint64_t taken = 0;  // bytes the memory has been filled, or skipped, up to
+    uint32_t idle = 0;   // looks that found nothing
+};
+
+// The half that has them.
+struct Outgoing : Transfer {
+    enum class State : uint8_t { kFree, kOffering, kOffered, kRunning };
+
+    // Direct writes that are under way from the same memory, as the cookie of their work requests.
+    struct Write {
+        Outgoing* owner = nullptr;
+        uint32_t under_way = 0;
+    };
+
+    uint32_t under_way() const {
+        return gather.under_way + halves[0].under_way + halves[1].under_way;
+    }
+
+    State state = State::kFree;
+    bool alone = false;                  // the peer takes no part: its memory is open to writes
+    bool waiting = false;                // for staging memory
+    bool told = false;                   // the receiver, that all is written
+    bool ended = false;                  // the receiver has told that
+    uint32_t receiver = 0;               // the peer's number
+    std::unique_ptr<std::byte[]> owned;  // of a put whose data was copied at once
+    std::optional<Sender> core;
+    WireWindow to;
+    bool source_planned = false;
+    SourcePlan source;
+    uint64_t pin_end = 0;  // `pin` covers what is left of the message up to here
+    Write halves[2];       // of the staging memory
+    Write gather;          // from the user's memory
+};
+
+}  // namespace tern
