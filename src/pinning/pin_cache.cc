@@ -59,8 +59,8 @@ PinCache::~PinCache() {
         static_cast<void>(monitor_.release());
         return;
     }
+    reaper_.stop();  // it asks the monitor
     monitor_.reset();
-    reaper_.stop();
     for (PinList* list : {&unused_, &used_, &dead_})
         while (Pin* pin = list->newest()) {
             list->remove(pin);
