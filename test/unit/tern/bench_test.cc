@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What tern-bench measures with, as far as it can be wrong.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tools/tern_bench/fit.h"
+#include "tools/tern_bench/sizes.h"
+#include "tools/tern_bench/walk.h"
+
+namespace tern::bench {
+namespace {
+
+TEST(BenchFit, FindsTheLine) {
+    std::vector<Timing> timings;
+    for (double bytes = 4096; bytes < 1e8; bytes *= 4)
+        timings.push_back({bytes, 68e-6 + bytes / 20e9});
+    const Line line = fit_line(timings);
+    EXPECT_NEAR(line.constant, 68e-6, 1e-9);
+    EXPECT_NEAR(line.bandwidth, 20e9, 1e6);
+}
+
+TEST(BenchFit, ErrorsCountByTheirShare) {
+    // 2 % more at one end, which is far more than the constant.
+    const Line line = fit_line({{4096, 1e-6 + 4096 / 2e9},
+                                {65536, 1e-6 + 65536 / 2e9},
+                                {1 << 24, 1.02 * (1 << 24) / 2e9}});
+    EXPECT_NEAR(line.constant, 1e-6, 3e-7);
+    EXPECT_NEAR(line.bandwidth, 2e9, 5e7);
+}
+
+TEST(BenchFit, NothingIsNegative) {
+    const Line steep = fit_line({{1000, 1e-7}, {2000, 1e-6}, {3000, 2e-6}});
+    EXPECT_EQ(steep.constant, 0);
+    EXPECT_GT(steep.bandwidth, 0);
+    const Line falling = fit_line({{1000, 2e-6}, {2000, 1e-6}});
+    EXPECT_GT(falling.constant, 0);
+    EXPECT_TRUE(std::isinf(falling.bandwidth));
+    EXPECT_DOUBLE_EQ(fit_line({{8, 3e-6}}).constant, 3e-6);
+}
+
+Options options_of(uint32_t low, uint32_t high, double step) {
+    Options options;
+    options.low = low;
+    options.high = high;
+    options.step = step;
+    return options;
+}
+
+TEST(BenchSizes, StepsMeetThePowersOfTwo) {
+    for (const double step : {1.05, 1.2, 1.5, 2.0, 4.0}) {
+        const std::vector<uint32_t> sizes = long_sizes(options_of(1 << 10, 16 << 20, step));
+        EXPECT_EQ(sizes.front(), 1u << 10) << step;
+        EXPECT_EQ(sizes.back(), 16u << 20) << step;
+        EXPECT_NE(std::ranges::find(sizes, 64u << 10), sizes.end()) << step;
+        for (size_t i = 1; i < sizes.size(); ++i) {
+            const double ratio = static_cast<double>(sizes[i]) / sizes[i - 1];
+            EXPECT_GT(ratio, std::min(1.02, step)) << sizes[i];
+            EXPECT_LT(ratio, std::max(2.05, step + 0.05)) << sizes[i];
+            EXPECT_EQ(sizes[i] % 8, 0u);
+        }
+    }
+    EXPECT_EQ(long_sizes(options_of(1 << 10, 16 << 20, 1.2)).size(), 14u * 4 + 1);
+}
+
+TEST(BenchSizes, OneSizeIsLeftOfANarrowRange) {
+    EXPECT_EQ(long_sizes(options_of(64 << 10, 64 << 10, 1.2)), std::vector<uint32_t>{64 << 10});
+    EXPECT_EQ(long_sizes(options_of(70000, 70001, 2)), std::vector<uint32_t>{70000});
+}
+
+Order order_of(uint32_t size, uint64_t count, Buffers buffers) {
+    Order order;
+    order.size = size;
+    order.count = count;
+    order.buffers = buffers;
+    return order;
+}
+
+// Until the walk begins again no page is used twice, nor one beside a used one.
+TEST(BenchWalk, FreshBuffersDoNotMeet) {
+    Walk walk;
+    std::set<uint64_t> pages;
+    for (int i = 0; i < 300; ++i) {
+        const uint32_t sizes[] = {1024, 4096, 4160, 65536, 1 << 20, 16 << 20};
+        const uint32_t size = sizes[i % 6];
+        const uint64_t count = std::min<uint64_t>(5, Walk::most(size));
+        const Buffers buffers = i % 7 == 0 ? Buffers::kReused : Buffers::kFresh;
+        if (walk.begin(order_of(size, count, buffers))) pages.clear();
+        uint64_t last = ~uint64_t{0};
+        for (uint64_t j = 0; j < count; ++j) {
+            const uint64_t at = walk.step();
+            ASSERT_LE(at + size, kGround);
+            if (buffers == Buffers::kReused && j > 0) {
+                ASSERT_EQ(at, last);
+                continue;
+            }
+            last = at;
+            for (uint64_t page = at / 4096; page <= (at + size - 1) / 4096; ++page) {
+                ASSERT_TRUE(pages.insert(page).second) << "page " << page << " of buffer " << i;
+            }
+            ASSERT_FALSE(pages.contains((at + size - 1) / 4096 + 1));
+            ASSERT_TRUE(at == 0 || !pages.contains(at / 4096 - 1));
+        }
+    }
+}
+
+}  // namespace
+}  // namespace tern::bench
