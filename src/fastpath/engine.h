@@ -120,8 +120,15 @@ class Engine final : private ConnectorOwner {
     bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length);
     // Nothing need be outstanding on this connection for its peer's death to be noticed.
     void prod(Channel& channel);
-    // The last of a channel's transfers is over.
-    void settled(Channel& channel) { connector_->finish_if_idle(channel); }
+    // A transfer of the layer above begins, or is over.
+    void transfer_begins(Channel& channel) {
+        ++channel.transfers;
+        ++transfers_;
+    }
+    void transfer_over(Channel& channel) {
+        --transfers_;
+        if (--channel.transfers == 0) connector_->finish_if_idle(channel);
+    }
     // Data that comes in memory that is polled cannot wake a sleeper: from the first arm() on it
     // should come with notification.
     bool sleeper() const { return sleeper_; }
@@ -260,6 +267,7 @@ class Engine final : private ConnectorOwner {
     std::vector<Channel*> owing_;  // channels with control frames to send
     std::vector<ibv_wc> stashed_;  // taken from the completion queue by arm()
     unsigned busy_ = 0;            // polls that found something in a block
+    uint32_t transfers_ = 0;       // under way
     unsigned skipped_ = 0;         // polls that might have looked into the completion queue
     unsigned deferred_ = 0;        // polls that owed control frames, and found completions
     unsigned idle_ = 0;            // looks into the completion queue since poll_seldom

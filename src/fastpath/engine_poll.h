@@ -18,8 +18,8 @@ unsigned Engine::poll(Sink& sink) {
             count += poll_block(*polled.channel, sink, kBurst);
     // Blocks that are never empty must not keep the completion queue waiting for ever.
     if (count != 0 && (++busy_ & 7) != 0) return count;
-    // A look into the queue costs more than one at the blocks.
-    if (!polled_.empty() && (++skipped_ & 3) != 0) return count;
+    // A look into the queue costs more than one at the blocks; but it is where transfers go on.
+    if (!polled_.empty() && transfers_ == 0 && (++skipped_ & 3) != 0) return count;
     const unsigned completed = poll_cq(sink);
     count += completed;
     // Who has received is likely to answer, and an answer carries credit; but not for ever.

@@ -73,14 +73,14 @@ void Mover::begin(Transfer& transfer, Channel& channel, void* cookie) {
     transfer.channel = &channel;
     transfer.cookie = cookie;
     transfer.sequence = ++sequence_;
-    ++channel.transfers;
+    engine_.transfer_begins(channel);
 }
 
 // The transfer is over; its place is free already.
 void Mover::end(Transfer& transfer) {
     if (transfer.region != nullptr) regions_.release(transfer.region);
     if (transfer.pin != nullptr) pins_.release(transfer.pin);
-    if (--transfer.channel->transfers == 0) engine_.settled(*transfer.channel);
+    engine_.transfer_over(*transfer.channel);
     if (transfer.users) --users_;
 }
 
