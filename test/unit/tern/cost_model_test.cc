@@ -280,6 +280,16 @@ TEST(CostModel, NoSplitIsMuchBetter) {
     }
 }
 
+// A receiver whose copies are slow is still at the head when the tail has come.
+TEST(CostModel, AHybridEndsWithItsHead) {
+    Costs costs = *find_costs("hdr200");
+    costs.registration = {0, kInfinity, true};
+    const CostModel model(costs);
+    const uint64_t head = 4 * kMB;
+    EXPECT_GT(model.hybrid(head + 4096, {head, 0}, {.q = 4}),
+              model.superpipeline(head, {.q = 4}) * 0.99);
+}
+
 TEST(CostModel, AMessageOfNothing) {
     const CostModel graphene = model_of("graphene");
     for (const double time :

@@ -67,6 +67,22 @@ TEST(PipelineRun, TakesAsLongAsTheModelSays) {
     });
 }
 
+// Chunks that grow faster than copies are hold up the wire until they are as long as they may be.
+TEST(PipelineRun, GrowingTooFastCostsWhatTheModelSays) {
+    Costs costs = *find_costs("graphene");
+    costs.copy.cache = 0;
+    const CostModel model(costs);
+    // 4, 16, 64, 256, 256 ... sub-blocks
+    const Staging steep = {.first = 4 * 4096, .q = 4, .most = 256 * 4096};
+    for (const uint64_t length : {4u << 20, 8u << 20, 64u << 20}) {
+        PipelineRun run(model, length);
+        run.stage(length, {.first_bytes = 4 * 4096, .q = 4, .most = 256});
+        const double time = model.superpipeline(length, steep);
+        EXPECT_NEAR(time / run.time(), 1, 0.01) << length;
+        EXPECT_GT(time, model.superpipeline(length, {.q = 1.3, .most = 256 * 4096}) + 300e-6);
+    }
+}
+
 TEST(PipelineRun, HasAsManyGapsAsTheModelSays) {
     each_schedule(1000, [](Random random) -> std::string {
         const Case it = any_case(random);
