@@ -42,7 +42,7 @@ struct WirePart {
     bool valid() const { return (flags & ~kDirect) == 0; }
 };
 
-// Where staged parts are written to: a ring of slots.
+// Where staged parts are written to: a ring of slots; none if nothing is staged.
 struct WireWindow {
     static constexpr uint32_t kNotify = 1;  // write with immediate data
     static constexpr uint32_t kMostSlots = 4096;
@@ -55,8 +55,7 @@ struct WireWindow {
     uint64_t generation = 0;  // of the flags behind the sub-blocks; 40 bits
 
     bool valid() const {
-        return slots != 0 && slots <= kMostSlots && (flags & ~kNotify) == 0 &&
-               generation <= kGeneration;
+        return slots <= kMostSlots && (flags & ~kNotify) == 0 && generation <= kGeneration;
     }
 };
 

@@ -86,9 +86,15 @@ class Receiver {
         return true;
     }
 
-    // It is time to acknowledge what has been taken, so that the sender can go on. The end of the
-    // transfer is told anyway.
-    bool ack_due() const { return index_ - acked_ >= ack_after_ && !complete(); }
+    // It is time to acknowledge what has been taken, so that the sender can go on: at the latest
+    // when nothing staged is to come for now, since the memory that it was sent from may be needed
+    // for what goes straight to its place. The end of the transfer is told anyway.
+    bool ack_due() const {
+        return ack_owed() && (index_ - acked_ >= ack_after_ || index_ == staged_);
+    }
+    // There is something to acknowledge: if nothing comes, the sender's ring may be the smaller
+    // one, and full.
+    bool ack_owed() const { return index_ != acked_ && !complete(); }
     void acked() { acked_ = index_; }
 
     // All of the message is where it belongs.

@@ -44,6 +44,9 @@ class Sender {
           staging_slots_(std::max(1u, staging_slots)),
           limits_(limits) {}
 
+    // The staging memory that there is in the end; before anything is staged.
+    void set_staging(uint32_t slots) { staging_slots_ = std::max(1u, slots); }
+
     // The receiver tells of the part after the last one. False if that makes no sense.
     bool add(const Part& part) {
         if (part.upto <= told_ || part.upto > length_ || parts_.size() >= kMostParts) return false;
@@ -110,8 +113,8 @@ class Sender {
     uint64_t staged() const { return index_; }  // sub-blocks so far
     uint64_t sent() const { return at_; }       // bytes
     uint64_t length() const { return length_; }
-    // The part that is to be sent now comes into memory that it stays in.
-    bool direct() const { return !parts_.empty() && parts_.front().direct; }
+    // What is to be sent now goes through the window.
+    bool staging() const { return !parts_.empty() && !parts_.front().direct; }
 
   private:
     void begin() {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "rendezvous/receiver.h"
+#include "rendezvous/sender.h"
+
+namespace tern::test {
+
+// What a transfer is like.
+struct TransferCase {
+    uint64_t length = 0;
+    uint32_t slots = 1;          // of the window
+    uint32_t staging_slots = 1;  // of the sender's memory
+    uint32_t buffers = 3;
+    uint64_t most = UINT64_MAX;  // bytes of a direct write
+    bool notified = false;
+    bool copied = false;      // direct parts go through the sender's staging memory, too
+    std::vector<Part> parts;  // addresses are filled in
+
+    std::string describe() const;
+};
+
+// Lengths, rings and parts at random; now and then a message that no machine could hold.
+TransferCase any_case(std::mt19937_64& random);
+
+// A sender and a receiver with everything between them, of which each part takes as long as it
+// likes: the device reads staging memory late, sub-blocks appear one by one, control frames lie
+// around. What is written carries what it is, so nothing can be lost, come twice or be overwritten
+// without being seen.
+class TransferWorld {
+  public:
+    explicit TransferWorld(uint64_t seed) : random_(seed) {}
+
+    // One transfer, in the window that earlier ones have left. What went wrong; empty: nothing.
+    std::string run(const TransferCase& what);
+
+  private:
+    struct Write {
+        Sender::Chunk chunk;
+        uint32_t placed = 0;  // sub-blocks
+        bool finish = false;  // no write, but the frame that says that all is written
+    };
+    struct Control {
+        std::optional<Part> part;
+        uint32_t count = 0;  // an acknowledgement
+        bool end = false;
+    };
+    enum class Action : uint8_t {
+        kTellPart,  // the receiver
+        kTake,
+        kAck,
+        kPost,  // the sender
+        kFinish,
+        kPlace,    // the wire
+        kControl,  // the way back
+        kKinds,
+    };
+
+    bool can(Action action);
+    void act(Action action);
+    bool can_post(Sender::Chunk& chunk);
+    void post();
+    void place();
+    void place_block(const Write& write, uint32_t block);
+    void take();
+    void deliver();
+    void arrived(uint64_t begin, uint64_t end);
+    void wrong(const std::string& text) {
+        if (wrong_.empty()) wrong_ = text;
+    }
+
+    std::mt19937_64 random_;
+    uint64_t generation_ = 0;
+    std::vector<std::byte> window_;  // as long as the largest so far
+    TransferCase case_;
+    std::optional<Sender> sender_;
+    std::optional<Receiver> receiver_;
+    std::vector<uint64_t> staging_;  // number of the sub-block in each slot
+    std::deque<Write> wire_;
+    std::deque<Control> controls_;
+    std::map<uint64_t, uint64_t> arrived_;  // where what has come begins and ends
+    uint64_t posted_ = 0;                   // sub-blocks
+    uint64_t taken_ = 0;
+    size_t told_ = 0;       // parts
+    size_t under_way_ = 0;  // direct writes from staging memory
+    bool finished_ = false;
+    bool end_sent_ = false;
+    bool ended_ = false;
+    std::string wrong_;
+};
+
+}  // namespace tern::test
