@@ -118,6 +118,10 @@ class Engine final : private ConnectorOwner {
                  uint32_t immediate, void* cookie);
     // Sends a control frame, `length` bytes at most kMaxControl. False: no room, try again.
     bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length);
+    // Ends a channel, with an error for all who use it.
+    void fail(Channel& channel, Status status, const std::string& why) {
+        connector_->fail(channel, status, why);
+    }
     // Nothing need be outstanding on this connection for its peer's death to be noticed.
     void prod(Channel& channel);
     // A transfer of the layer above begins, or is over.

@@ -29,7 +29,15 @@ Mover::Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& pol
       staging_(engine.pd(), slots_of(settings.window), std::max(1u, settings.windows)),
       generation_(std::random_device()()) {}
 
-Mover::~Mover() = default;
+Mover::~Mover() {
+    const auto let_go = [this](Transfer& transfer) {
+        if (transfer.region != nullptr) regions_.release(transfer.region);
+        if (transfer.pin != nullptr) pins_.release(transfer.pin);
+        for (Pin* pin : transfer.pins) pins_.release(pin);
+    };
+    for (const auto& transfer : incoming_) let_go(*transfer);
+    for (const auto& transfer : outgoing_) let_go(*transfer);
+}
 
 unsigned Mover::advance() {
     unsigned count = 0;
@@ -39,11 +47,7 @@ unsigned Mover::advance() {
         waiting_.pop_front();
         ++count;
     }
-    while (!waiting_to_send_.empty() && staging_.lend(waiting_to_send_.front()->window)) {
-        waiting_to_send_.front()->waiting = false;
-        waiting_to_send_.pop_front();
-        ++count;
-    }
+    if (!waiting_to_send_.empty()) count += lend_to_waiting();
     while (!failures_.empty()) {
         Incoming* transfer = failures_.back();
         failures_.pop_back();
@@ -82,6 +86,24 @@ void Mover::end(Transfer& transfer) {
     if (transfer.pin != nullptr) pins_.release(transfer.pin);
     engine_.transfer_over(*transfer.channel);
     if (transfer.users) --users_;
+}
+
+// An operation has ended. Where nobody waits for it the endpoint fails with it, as with any write
+// that the peer's memory does not take.
+void Mover::tell(bool users, void* cookie, Channel& channel, Status status) {
+    if (!users) return;
+    if (cookie != nullptr)
+        owner_.completed(cookie, status);
+    else if (status != Status::kOk)
+        engine_.fail(channel, status, "a put without completion is refused");
+}
+
+void Mover::tell_of_limit() {
+    if (told_windows_) return;
+    told_windows_ = true;
+    owner_.warn(
+        "no memory for large messages can be registered: they fail; raise the limit of locked "
+        "memory (ulimit -l)");
 }
 
 void Mover::refuse(Channel& channel, uint32_t what, uint32_t number) {

@@ -61,9 +61,10 @@ class Mover {
     Mover& operator=(const Mover&) = delete;
 
     // Reads the peer's declared memory at `from`. kInProgress: `cookie` is told, never from within
-    // this call. Pieces: at most Buffers::kMost, some bytes in all.
+    // this call. Pieces: at most Buffers::kMost, some bytes in all. `pinned`: that memory is, for
+    // all that is known.
     Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-               const WireKey& key, void* cookie);
+               const WireKey& key, bool pinned, void* cookie);
     // Writes to it. When `cookie` is told the bytes are there. `rkey`: of memory that is open to
     // writes without the peer, or 0.
     Status put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
@@ -112,6 +113,7 @@ class Mover {
     static constexpr uint32_t kWritesAtOnce = 2;   // the same for sending
     static constexpr uint64_t kDirectWrite = 512 * 1024;  // bytes of one
     static constexpr uint32_t kIdleCheck = 1 << 14;  // looks in vain, until the peer is looked at
+    static constexpr uint32_t kIdleAck = 256;        // until what is owed is acknowledged
     static constexpr uint32_t kMostTransfers = 1 << 16;  // of each kind: ids have 16 bits for it
 
     bool quiet() const {
@@ -128,6 +130,8 @@ class Mover {
     bool send(Channel& channel, TransferId id, const Frame& frame);
     void begin(Transfer& transfer, Channel& channel, void* cookie);
     void end(Transfer& transfer);
+    void tell(bool users, void* cookie, Channel& channel, Status status);
+    void tell_of_limit();
     void refuse(Channel& channel, uint32_t what, uint32_t number);
     unsigned pay_refusals();
     unsigned pay_flushes();
@@ -164,6 +168,8 @@ class Mover {
     bool refused(Channel& channel, const std::byte* data, uint32_t length);
     bool run(Outgoing& transfer, const WireWindow& window, const Part& first);
     bool stage(Outgoing& transfer);
+    bool lend_staging(Outgoing& transfer);
+    unsigned lend_to_waiting();
     unsigned step(Outgoing& transfer);
     bool post_staged(Outgoing& transfer, const Sender::Chunk& chunk);
     bool post_direct(Outgoing& transfer, Sender::Chunk& chunk);

@@ -11,7 +11,7 @@
 namespace tern {
 
 Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-                  const WireKey& key, void* cookie) {
+                  const WireKey& key, bool pinned, void* cookie) {
     if (!can_begin(channel)) return Status::kNoResource;
     Incoming* transfer = take_incoming();
     begin(*transfer, channel, cookie);
@@ -19,6 +19,7 @@ Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t
     transfer->length = transfer->memory.length();
     transfer->address = from;
     transfer->key = key;
+    transfer->sender_pinned = pinned;
     transfer->users = true;
     ++users_;
     ++counters_.gets;
@@ -141,11 +142,13 @@ unsigned Mover::step(Incoming& transfer) {
     }
     if (core.told() != transfer.length || transfer.part_due) count += more(transfer);
     if (core.complete()) return count + complete(transfer);
-    if (core.ack_due()) {
+    transfer.idle = count != 0 ? 0 : transfer.idle + 1;
+    // Who sleeps does not look again.
+    const bool idle = core.notified() ? transfer.idle != 0 : transfer.idle % kIdleAck == 1;
+    if (core.ack_due() || (idle && core.ack_owed())) {
         const Ack frame{.receiver = transfer.number, .count = core.count()};
         if (send(*transfer.channel, TransferId::kAck, frame)) core.acked();
     }
-    transfer.idle = count != 0 ? 0 : transfer.idle + 1;
     if (transfer.idle == kIdleCheck) {
         transfer.idle = 0;
         engine_.prod(*transfer.channel);
@@ -170,7 +173,10 @@ unsigned Mover::more(Incoming& transfer) {
 Part Mover::pin_next(Incoming& transfer) {
     const uint64_t begin = transfer.core->told();
     const uint64_t rest = transfer.length - begin;
-    const uint64_t piece = transfer.plan.piece != 0 ? std::min(transfer.plan.piece, rest) : rest;
+    // The sender keeps only so many in mind.
+    const uint64_t least = transfer.length / (Sender::kMostParts / 2) + 1;
+    const uint64_t piece =
+        transfer.plan.piece != 0 ? std::min(std::max(transfer.plan.piece, least), rest) : rest;
     Pin* pin = this->pin(transfer.memory.data() + begin, piece);
     if (pin == nullptr) return {.upto = transfer.length};
     transfer.pins.push_back(pin);
@@ -202,7 +208,7 @@ Plan Mover::plan(Incoming& transfer) {
         own.pinned = true;
         pins_.release(pin);
     }
-    return policy_.receive(transfer.length, own, {});
+    return policy_.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
 }
 
 unsigned Mover::complete(Incoming& transfer) {
@@ -242,12 +248,7 @@ Incoming* Mover::incoming(const Channel& channel, uint32_t number) {
 
 // Not even a small window can be registered.
 bool Mover::out_of_windows(Incoming& transfer) {
-    if (!told_windows_) {
-        told_windows_ = true;
-        owner_.warn(
-            "no memory for large messages can be registered: they fail; raise the limit of locked "
-            "memory (ulimit -l)");
-    }
+    tell_of_limit();
     if (!transfer.users) refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
     failures_.push_back(&transfer);
     return true;
@@ -256,17 +257,19 @@ bool Mover::out_of_windows(Incoming& transfer) {
 void Mover::over(Incoming& transfer, Status status) {
     std::erase(receiving_, &transfer);
     std::erase(waiting_, &transfer);
+    std::erase(failures_, &transfer);
     if (transfer.window.slots != 0) windows_.give_back(transfer.window);
     for (Pin* pin : transfer.pins) pins_.release(pin);
     const bool users = transfer.users;
     void* cookie = transfer.cookie;
+    Channel& channel = *transfer.channel;
     end(transfer);
     const uint32_t index = transfer.number & 0xffff;
     const uint32_t id = transfer.number + (1 << 16);
     transfer = {};
     transfer.number = id;
     free_incoming_.push_back(index);
-    if (users && cookie != nullptr) owner_.completed(cookie, status);
+    tell(users, cookie, channel, status);
 }
 
 }  // namespace tern

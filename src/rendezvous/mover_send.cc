@@ -126,12 +126,36 @@ bool Mover::run(Outgoing& transfer, const WireWindow& window, const Part& first)
 // Staging memory, if the transfer has none. In the order in which they asked for it.
 bool Mover::stage(Outgoing& transfer) {
     if (transfer.window.slots != 0) return true;
-    if (!transfer.waiting && (!waiting_to_send_.empty() || !staging_.lend(transfer.window))) {
-        transfer.waiting = true;
-        waiting_to_send_.push_back(&transfer);
-        ++counters_.window_waits;
+    if (waiting_to_send_.empty() && lend_staging(transfer)) return true;
+    transfer.waiting = true;
+    waiting_to_send_.push_back(&transfer);
+    ++counters_.window_waits;
+    return false;
+}
+
+bool Mover::lend_staging(Outgoing& transfer) {
+    if (!staging_.lend(transfer.window)) return false;
+    transfer.core->set_staging(transfer.window.slots);
+    return true;
+}
+
+unsigned Mover::lend_to_waiting() {
+    unsigned count = 0;
+    while (!waiting_to_send_.empty() && lend_staging(*waiting_to_send_.front())) {
+        waiting_to_send_.front()->waiting = false;
+        waiting_to_send_.pop_front();
+        ++count;
     }
-    return !transfer.waiting;
+    // Not even a small piece can be registered, nor will be.
+    while (staging_.hopeless() && !waiting_to_send_.empty()) {
+        Outgoing& transfer = *waiting_to_send_.front();
+        if (transfer.under_way() != 0) break;
+        tell_of_limit();
+        if (!transfer.alone) refusals_.push_back({transfer.channel, {.number = transfer.receiver}});
+        over(transfer, Status::kDevice);
+        ++count;
+    }
+    return count;
 }
 
 // Posts what can be posted, for its turn.
@@ -141,8 +165,10 @@ unsigned Mover::step(Outgoing& transfer) {
     Sender& core = *transfer.core;
     unsigned count = 0;
     Sender::Chunk chunk;
-    while (count < kWritesAtOnce && channel.sends.room() > channel.reserve &&
-           core.next(kDirectWrite, chunk)) {
+    while (count < kWritesAtOnce && channel.sends.room() > channel.reserve) {
+        // First, since how much there is decides on the chunks.
+        if (core.staging() && !stage(transfer)) break;
+        if (!core.next(kDirectWrite, chunk)) break;
         if (!(chunk.direct ? post_direct(transfer, chunk) : post_staged(transfer, chunk))) break;
         core.posted(chunk);
         ++counters_.chunks;
@@ -157,7 +183,8 @@ unsigned Mover::step(Outgoing& transfer) {
 
 // Copies a chunk into staging memory, each sub-block with its flag, and writes it in one piece.
 bool Mover::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
-    if (!stage(transfer)) return false;
+    // What was copied for a direct part is still there.
+    if (transfer.halves[0].under_way + transfer.halves[1].under_way != 0) return false;
     const uint64_t head = SubBlocks::kSubBlock - chunk.first;  // of the first slot, not used
     const uint64_t from = chunk.index % transfer.window.slots * SubBlocks::kSlot + head;
     const uint64_t to = chunk.index % transfer.to.slots * SubBlocks::kSlot + head;
@@ -303,7 +330,7 @@ bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
     memcpy(&frame, data, sizeof(frame));
     if (frame.what == Refuse::kFetch) {
         Incoming* transfer = incoming(channel, frame.number);
-        if (transfer == nullptr || !transfer->users) return false;
+        if (transfer == nullptr) return false;
         over(*transfer, Status::kRemoteAccess);
         return true;
     }
@@ -339,13 +366,14 @@ void Mover::over(Outgoing& transfer, Status status) {
     for (Pin* pin : transfer.pins) pins_.release(pin);
     const bool users = transfer.users;
     void* cookie = transfer.cookie;
+    Channel& channel = *transfer.channel;
     end(transfer);
     const uint32_t index = transfer.number & 0xffff;
     const uint32_t number = transfer.number + (1 << 16);
     transfer = {};
     transfer.number = number;
     free_outgoing_.push_back(index);
-    if (users && cookie != nullptr) owner_.completed(cookie, status);
+    tell(users, cookie, channel, status);
 }
 
 }  // namespace tern

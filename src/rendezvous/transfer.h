@@ -41,6 +41,7 @@ struct Incoming : Transfer {
 
     State state = State::kFree;
     uint32_t sender = 0;  // the peer asked: its number
+    bool sender_pinned = false;
     Plan plan;
     std::optional<Receiver> core;
     uint64_t generation = 0;

@@ -187,7 +187,8 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
         return status;
     Buffers::Piece pieces[Buffers::kMost];
     if (!gather(iov, count, pieces)) return UCS_OK;
-    return to_ucs(iface_of(ep).mover->get(*channel, {pieces, count}, from, remote_key(rkey).region,
+    const RemoteKey& key = remote_key(rkey);
+    return to_ucs(iface_of(ep).mover->get(*channel, {pieces, count}, from, key.region, key.pinned,
                                           completion));
 }
 

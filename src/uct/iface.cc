@@ -189,7 +189,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     tern::MemoryDomain& domain = tern::memory_domain(md);
     const tern::Policy policy(tern::read_costs(config, domain.costs, state->port.bandwidth()),
                               mover_settings.policy);
-    state->mover = std::make_unique<tern::Mover>(*state->engine, domain.regions, domain.pins,
+    state->mover = std::make_unique<tern::Mover>(*state->engine, domain.regions, *domain.pins,
                                                  policy, mover_settings, *state);
     self->mover = state->mover.get();
     ucs_arbiter_init(&self->arbiter);
@@ -203,7 +203,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernIface) {
     tern::stop_background(*self);
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     if (!self->state->counters.empty())
-        tern::write_counters(*self->engine, *self->mover, tern::memory_domain(self->super.md).pins,
+        tern::write_counters(*self->engine, *self->mover, *tern::memory_domain(self->super.md).pins,
                              self->state->device.c_str(), self->state->counters.c_str());
     ucs_arbiter_cleanup(&self->arbiter);
     delete self->state;

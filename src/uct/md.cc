@@ -93,8 +93,13 @@ ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
             ibv_reg_mr(memory_domain(md).device.pd.get(), reinterpret_cast<void*>(region.address()),
                        region.length(),
                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+    // So that the other side knows what it can expect of this one.
+    PinCache& pins = *memory_domain(md).pins;
+    Pin* pin = pins.find(reinterpret_cast<void*>(region.address()), region.length(), kLocalRead);
+    if (pin != nullptr) pins.release(pin);
     const PackedKey key{.region = {region.key().index, region.key().generation},
-                        .rkey = handle.open ? handle.open->rkey : 0};
+                        .rkey = handle.open ? handle.open->rkey : 0,
+                        .flags = pin != nullptr ? PackedKey::kPinned : 0};
     void* buffer = compat::from_end<0>(more...);
     memcpy(buffer, &key, sizeof(key));
     return UCS_OK;
@@ -128,6 +133,29 @@ bool may_lock(const verbs::Device& device) {
             device.name().c_str(), Engine::kLeastMemory / 1024);
     });
     return false;
+}
+
+// UCX's memory events come last: they have hooks installed.
+void open_pins(MemoryDomain& domain, PinSettings settings) {
+    const MonitorKind wanted = settings.monitor;
+    const bool may_hear = wanted == MonitorKind::kAuto || wanted == MonitorKind::kUcm;
+    ibv_pd* pd = domain.device.pd.get();
+    if (wanted != MonitorKind::kUcm) domain.pins = std::make_unique<PinCache>(pd, settings);
+    if (may_hear && (!domain.pins || domain.pins->monitor() == MonitorKind::kNone)) {
+        settings.monitor = MonitorKind::kUcm;
+        settings.owner_hears = true;
+        domain.pins = std::make_unique<PinCache>(pd, settings);
+        domain.events = std::make_unique<MemoryEvents>(*domain.pins);
+        if (!*domain.events) {
+            settings.monitor = MonitorKind::kNone;
+            domain.events.reset();
+            domain.pins = std::make_unique<PinCache>(pd, settings);
+        }
+    }
+    if (domain.pins->monitor() != wanted && wanted != MonitorKind::kAuto)
+        ucs_warn("tern: %s: UCX_TERN_PIN_MONITOR=%s is not to be had here: %s is used",
+                 domain.device.name().c_str(), monitor_name(wanted),
+                 monitor_name(domain.pins->monitor()));
 }
 
 }  // namespace
@@ -189,16 +217,16 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
         ucs_error("tern: cannot open %s: %s", name, strerror(errno));
         return UCS_ERR_NO_DEVICE;
     }
-    const PinSettings pinning{
-        .monitor = static_cast<MonitorKind>(config.monitor),
-        .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most};
-    ibv_pd* pd = device->pd.get();
     auto* domain = new (std::nothrow) MemoryDomain{.super = {},
                                                    .device = std::move(*device),
                                                    .regions = {},
-                                                   .pins = {pd, pinning},
+                                                   .pins = nullptr,
+                                                   .events = nullptr,
                                                    .costs = {}};
     if (domain == nullptr) return UCS_ERR_NO_MEMORY;
+    ibv_pd* pd = domain->device.pd.get();
+    open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
+                        .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});
     domain->costs.copy = measure_copies();
     domain->costs.registration = measure_registration(pd);
     domain->super.ops = &md_ops;

@@ -2,11 +2,14 @@
 // The memory domain: one for each verbs device with a usable port.
 #pragma once
 
+#include <memory>
+
 #include "pinning/pin_cache.h"
 #include "pinning/regions.h"
 #include "rendezvous/cost_model.h"
 #include "uct/compat.h"
 #include "uct/memory.h"
+#include "uct/memory_events.h"
 #include "verbs/port.h"
 
 namespace tern {
@@ -15,7 +18,8 @@ struct MemoryDomain {
     uct_md_t super;  // first: UCX casts
     verbs::Device device;
     Regions regions;
-    PinCache pins;
+    std::unique_ptr<PinCache> pins;
+    std::unique_ptr<MemoryEvents> events;  // null: not needed, or not to be had
     /// Of copies and registration; what the network costs is an interface's.
     Costs costs;
 };
@@ -43,7 +47,8 @@ template <typename... More>
 ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, More... more) {
     PackedKey packed;
     memcpy(&packed, buffer, sizeof(packed));
-    auto* key = new (std::nothrow) RemoteKey{packed.region, packed.rkey};
+    auto* key = new (std::nothrow)
+        RemoteKey{packed.region, packed.rkey, (packed.flags & PackedKey::kPinned) != 0};
     if (key == nullptr) return UCS_ERR_NO_MEMORY;
     *compat::from_end<1>(more...) = reinterpret_cast<uct_rkey_t>(key);
     *compat::from_end<0>(more...) = key;

@@ -22,12 +22,15 @@ struct MemoryHandle {
 struct PackedKey {
     WireKey region;
     uint32_t rkey;  ///< of open memory; 0: none
+    uint32_t flags;
+    static constexpr uint32_t kPinned = 1;  ///< when the key was packed
 };
 
 /// uct_rkey_t: a peer's memory.
 struct RemoteKey {
     WireKey region;
     uint32_t rkey = 0;
+    bool pinned = false;
 };
 
 inline const RemoteKey& remote_key(uct_rkey_t rkey) {

@@ -17,6 +17,7 @@
 #include <cstring>
 
 extern "C" {
+#include <ucm/api/ucm.h>
 #include <ucs/async/async.h>
 #include <ucs/config/parser.h>
 #include <ucs/datastruct/arbiter.h>
