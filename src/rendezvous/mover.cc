@@ -64,7 +64,18 @@ unsigned Mover::advance() {
     }
     if (!flushes_.empty()) [[unlikely]]
         count += pay_flushes();
+    idle_ = count != 0 ? 0 : idle_ + 1;
+    if (idle_ == kIdleCheck) look_at_peers();
     return count;
+}
+
+// Nothing moves: perhaps because a peer is no more, which nothing under way would tell of.
+void Mover::look_at_peers() {
+    idle_ = 0;
+    for (const auto& transfer : incoming_)
+        if (transfer->channel != nullptr) engine_.prod(*transfer->channel);
+    for (const auto& transfer : outgoing_)
+        if (transfer->channel != nullptr) engine_.prod(*transfer->channel);
 }
 
 bool Mover::polls_memory() const {

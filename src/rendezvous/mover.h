@@ -112,16 +112,17 @@ class Mover {
     static constexpr uint32_t kBlocksAtOnce = 16;  // taken of one transfer before the next's turn
     static constexpr uint32_t kWritesAtOnce = 2;   // the same for sending
     static constexpr uint64_t kDirectWrite = 512 * 1024;  // bytes of one
-    static constexpr uint32_t kIdleCheck = 1 << 14;  // looks in vain, until the peer is looked at
-    static constexpr uint32_t kIdleAck = 256;        // until what is owed is acknowledged
+    static constexpr uint32_t kIdleCheck = 1 << 14;      // looks in vain, until peers are looked at
+    static constexpr uint32_t kIdleAck = 256;            // until what is owed is acknowledged
     static constexpr uint32_t kMostTransfers = 1 << 16;  // of each kind: ids have 16 bits for it
 
     bool quiet() const {
-        return receiving_.empty() && sending_.empty() && offers_.empty() && waiting_.empty() &&
-               waiting_to_send_.empty() && refusals_.empty() && flushes_.empty() &&
-               failures_.empty();
+        return users_ == 0 && receiving_.empty() && sending_.empty() && offers_.empty() &&
+               waiting_.empty() && waiting_to_send_.empty() && refusals_.empty() &&
+               flushes_.empty() && failures_.empty();
     }
     unsigned advance();
+    void look_at_peers();
 
     // mover.cc
     template <class T>
@@ -190,6 +191,7 @@ class Mover {
     WindowPool staging_;
     uint64_t generation_;  // of the last window lent: of the flags in it
     uint64_t sequence_ = 0;
+    uint32_t idle_ = 0;   // calls of advance() that found nothing
     uint32_t users_ = 0;  // operations of this side's users
     bool told_refusal_ = false;
     bool told_windows_ = false;

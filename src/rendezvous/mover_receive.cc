@@ -144,14 +144,10 @@ unsigned Mover::step(Incoming& transfer) {
     if (core.complete()) return count + complete(transfer);
     transfer.idle = count != 0 ? 0 : transfer.idle + 1;
     // Who sleeps does not look again.
-    const bool idle = core.notified() ? transfer.idle != 0 : transfer.idle % kIdleAck == 1;
+    const bool idle = transfer.idle >= (core.notified() ? 1 : kIdleAck);
     if (core.ack_due() || (idle && core.ack_owed())) {
         const Ack frame{.receiver = transfer.number, .count = core.count()};
         if (send(*transfer.channel, TransferId::kAck, frame)) core.acked();
-    }
-    if (transfer.idle == kIdleCheck) {
-        transfer.idle = 0;
-        engine_.prod(*transfer.channel);
     }
     return count;
 }

@@ -51,6 +51,9 @@ Pending::Pending(std::function<ucs_status_t()> todo)
 Memory::Memory(Host& host, std::size_t size) : bytes_(size), md_(host.md()) {
     check(uct_md_mem_reg(md_, bytes_.data(), size, UCT_MD_MEM_ACCESS_ALL, &handle_),
           "uct_md_mem_reg");
+    // Tern registers what peers may use at any time when its key is first packed.
+    std::array<std::byte, 64> key;
+    check(uct_md_mkey_pack(md_, handle_, key.data()), "uct_md_mkey_pack");
 }
 
 Memory::~Memory() {
@@ -106,6 +109,16 @@ ucs_status_t put_bcopy(const Endpoint& ep, Bytes bytes, uint64_t to, const Remot
     if (sent < 0) return static_cast<ucs_status_t>(sent);
     EXPECT_EQ(static_cast<std::size_t>(sent), bytes.size());
     return UCS_OK;
+}
+
+ucs_status_t put_zcopy(const Endpoint& ep, std::span<const uct_iov_t> from, uint64_t to,
+                       const RemoteKey& key, Completion* completion) {
+    return uct_ep_put_zcopy(ep.get(), from.data(), from.size(), to, key.get(), completion);
+}
+
+ucs_status_t get_zcopy(const Endpoint& ep, std::span<const uct_iov_t> to, uint64_t from,
+                       const RemoteKey& key, Completion* completion) {
+    return uct_ep_get_zcopy(ep.get(), to.data(), to.size(), from, key.get(), completion);
 }
 
 testing::AssertionResult deliver(const Group& who, const Endpoint& ep, Kind kind, uint8_t id,

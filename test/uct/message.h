@@ -41,7 +41,7 @@ struct Pending : uct_pending_req_t {
     std::function<ucs_status_t()> body;
 };
 
-// Memory that is registered while the object lives.
+// Memory that is registered while the object lives, for all that there is.
 class Memory {
   public:
     Memory(Host& host, std::size_t size);
@@ -93,6 +93,11 @@ ucs_status_t am_zcopy(const Endpoint& ep, uint8_t id, Bytes header,
 
 ucs_status_t put_short(const Endpoint& ep, Bytes bytes, uint64_t to, const RemoteKey& key);
 ucs_status_t put_bcopy(const Endpoint& ep, Bytes bytes, uint64_t to, const RemoteKey& key);
+
+ucs_status_t put_zcopy(const Endpoint& ep, std::span<const uct_iov_t> from, uint64_t to,
+                       const RemoteKey& key, Completion* completion);
+ucs_status_t get_zcopy(const Endpoint& ep, std::span<const uct_iov_t> to, uint64_t from,
+                       const RemoteKey& key, Completion* completion);
 
 // A message of any kind; `memory` holds what a zcopy needs, and the message waits for its
 // completion.

@@ -276,6 +276,8 @@ void PathsWorld::control(Side& side, Word word, const std::byte* payload) {
     switch (static_cast<ControlId>(word.id())) {
         case ControlId::kCredit:
             return;
+        case ControlId::kFirstTransfer:
+            return broken("a control frame that nobody sends");
         case ControlId::kGrant:
             memcpy(&side.held, payload, sizeof side.held);
             if (!side.tx.granted(side.held)) broken("a good grant is refused");

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transfer.h"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace uct_test {
+namespace {
+
+uint64_t word(uint64_t seed, uint64_t number) {
+    uint64_t value = (number + 1) * 0x9e3779b97f4a7c15u + seed * 0xd1b54a32d192ed03u;
+    value = (value ^ value >> 31) * 0xbf58476d1ce4e5b9u;
+    return value ^ value >> 29;
+}
+
+// Each word of the bytes in turn, with how much of it is there.
+template <class Each>
+void for_words(std::size_t length, uint64_t seed, uint64_t offset, Each&& each) {
+    for (std::size_t at = 0; at < length;) {
+        const uint64_t value = word(seed, (offset + at) / 8);
+        const std::size_t begin = (offset + at) % 8;
+        const std::size_t part = std::min(length - at, 8 - begin);
+        if (!each(at, reinterpret_cast<const std::byte*>(&value) + begin, part)) return;
+        at += part;
+    }
+}
+
+ucs_status_t wait_for(const Group& who, const std::function<ucs_status_t(Completion*)>& operation) {
+    Completion completion;
+    ucs_status_t status = UCS_OK;
+    const auto begun = [&] { return (status = operation(&completion)) != UCS_ERR_NO_RESOURCE; };
+    if (!eventually(who, begun)) return UCS_ERR_NO_RESOURCE;
+    if (status != UCS_INPROGRESS) return status;
+    if (!eventually(who, [&] { return completion.calls != 0; })) fail("an operation does not end");
+    return completion.status;
+}
+
+}  // namespace
+
+void fill(std::span<std::byte> bytes, uint64_t seed, uint64_t offset) {
+    for_words(bytes.size(), seed, offset,
+              [&](std::size_t at, const std::byte* value, std::size_t length) {
+                  std::memcpy(bytes.data() + at, value, length);
+                  return true;
+              });
+}
+
+std::size_t first_difference(Bytes bytes, uint64_t seed, uint64_t offset) {
+    std::size_t first = bytes.size();
+    for_words(bytes.size(), seed, offset,
+              [&](std::size_t at, const std::byte* value, std::size_t length) {
+                  if (std::memcmp(bytes.data() + at, value, length) == 0) return true;
+                  first = at;
+                  return false;
+              });
+    return first;
+}
+
+Declared::Declared(Host& host, std::size_t size, unsigned rights) : size_(size), md_(host.md()) {
+    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) conformance::fail_errno("mmap");
+    data_ = static_cast<std::byte*>(memory);
+    check(uct_md_mem_reg(md_, data_, size, rights, &handle_), "uct_md_mem_reg");
+    remote_.address = reinterpret_cast<uintptr_t>(data_);
+    check(uct_md_mkey_pack(md_, handle_, remote_.key.data()), "uct_md_mkey_pack");
+}
+
+Declared::~Declared() {
+    undeclare();
+    munmap(data_, size_);
+}
+
+void Declared::undeclare() {
+    if (handle_ == nullptr) return;
+    EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(md_, handle_));
+    handle_ = nullptr;
+}
+
+void Declared::protect(int protection) {
+    if (mprotect(data_, size_, protection) != 0) conformance::fail_errno("mprotect");
+}
+
+std::vector<uct_iov_t> pieces(const Declared& memory, std::size_t at, std::size_t bytes,
+                              std::size_t count) {
+    std::vector<uct_iov_t> list;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        // Each is longer than the one before; the second, if it is not the last, is empty.
+        const std::size_t end = i + 1 == count ? bytes
+                                : i == 1       ? begin
+                                               : bytes * (i + 1) * i / count / count;
+        list.push_back(memory.iov(at + begin, std::max(end, begin) - begin));
+        begin = std::max(end, begin);
+    }
+    return list;
+}
+
+ucs_status_t put_wait(const Group& who, const Endpoint& ep, std::span<const uct_iov_t> from,
+                      uint64_t to, const RemoteKey& key) {
+    return wait_for(
+        who, [&](Completion* completion) { return put_zcopy(ep, from, to, key, completion); });
+}
+
+ucs_status_t get_wait(const Group& who, const Endpoint& ep, std::span<const uct_iov_t> to,
+                      uint64_t from, const RemoteKey& key) {
+    return wait_for(
+        who, [&](Completion* completion) { return get_zcopy(ep, to, from, key, completion); });
+}
+
+testing::AssertionResult flush_wait(const Group& who, const Endpoint& ep, ucs_status_t* result) {
+    Completion completion;
+    ucs_status_t status = UCS_OK;
+    const auto begun = [&] {
+        status = uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, &completion);
+        return status != UCS_ERR_NO_RESOURCE;
+    };
+    testing::AssertionResult done = eventually(who, begun);
+    if (done && status == UCS_INPROGRESS) {
+        done = eventually(who, [&] { return completion.calls == 1; });
+        status = completion.status;
+    }
+    if (result != nullptr) *result = status;
+    if (done && result == nullptr && status != UCS_OK)
+        return testing::AssertionFailure() << ucs_status_string(status);
+    return done;
+}
+
+}  // namespace uct_test

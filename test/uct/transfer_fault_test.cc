@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Long messages when something is missing, or ends in the middle.
+#include <poll.h>
+
+#include <algorithm>
+#include <deque>
+#include <tuple>
+
+#include "../device/fabric.h"
+#include "traffic.h"
+#include "transfer.h"
+
+namespace uct_test {
+namespace {
+
+namespace softhca = conformance::softhca;
+
+constexpr std::size_t kSize = 2 << 20;
+constexpr const char* kSchemes[] = {"superpipeline", "zcopy", "hybrid"};
+
+Settings by(const char* scheme) {
+    return {{"RNDV_SCHEME", scheme}};
+}
+
+class TransferFaultTest : public TernTest {
+  protected:
+    void TearDown() override {
+        if (!IsSkipped()) end_faults();
+    }
+};
+
+// Puts and gets of all the memory, one after the other, that all succeed.
+void expect_good(Entity& a, Entity& b, int rounds = 3) {
+    const Group all{&a, &b};
+    Declared near(a.host(), kSize), far(b.host(), kSize);
+    const RemoteKey key(a.host(), far.remote());
+    const Endpoint ep = a.connect(b);
+    const uct_iov_t iov = near.iov(0, kSize);
+    for (int i = 0; i < rounds; ++i) {
+        const auto seed = static_cast<uint64_t>(2 * i + 1);
+        fill(near.part(0, kSize), seed);
+        ASSERT_STATUS(UCS_OK, put_wait(all, ep, {&iov, 1}, far.remote().address, key));
+        ASSERT_TRUE(filled(far.part(0, kSize), seed));
+        fill(far.part(0, kSize), seed + 1);
+        ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, far.remote().address, key));
+        ASSERT_TRUE(filled(near.part(0, kSize), seed + 1));
+    }
+}
+
+// Whatever registration fails: windows, staging memory, pins.
+TEST_F(TransferFaultTest, RegistrationFailsOnce) {
+    NEEDS_SOFTWARE_HCA();
+    for (const char* scheme : kSchemes)
+        for (int n = 1; n <= 6; ++n) {
+            SCOPED_TRACE(scheme + std::to_string(n));
+            Entity a(by(scheme)), b(by(scheme));
+            softhca::inject("reg-fail=" + std::to_string(n));
+            expect_good(a, b);
+            softhca::inject("none");
+        }
+}
+
+// Next to nothing may be pinned: all is staged.
+TEST_F(TransferFaultTest, NothingMayBePinned) {
+    ASSERT_EQ(setenv("UCX_TERN_PIN_MAX", "4k", 1), 0);
+    for (const char* scheme : kSchemes) {
+        Entity a(by(scheme)), b(by(scheme));
+        expect_good(a, b);
+        const Counters counters = b.close_and_count();
+        EXPECT_LE(counters["pinned_bytes_most"], 4096u);
+    }
+    unsetenv("UCX_TERN_PIN_MAX");
+}
+
+// The first of two connections is cut in the middle of its transfers, either way.
+TEST_F(TransferFaultTest, ConnectionIsCut) {
+    NEEDS_SOFTWARE_HCA();
+    for (const char* scheme : kSchemes)
+        for (const bool get : {false, true}) {
+            SCOPED_TRACE(std::string(scheme) + (get ? " get" : " put"));
+            const Settings settings =
+                impatient({{"RNDV_SCHEME", scheme}, {"RNDV_WINDOW", "16k"}, {"RNDV_WINDOWS", "2"}});
+            Entity a(settings), b(settings);
+            const Group all{&a, &b};
+            Declared near(a.host(), kSize), far(b.host(), kSize);
+            const RemoteKey key(a.host(), far.remote());
+            Endpoint ep = a.connect(b);
+            std::deque<Completion> completions;
+            constexpr std::size_t kCount = 6, kEach = kSize / kCount;
+            for (std::size_t i = 0; i < kCount; ++i) {
+                const uct_iov_t iov = near.iov(i * kEach, kEach);
+                Completion& completion = completions.emplace_back();
+                ASSERT_TRUE(accepted(all, [&] {
+                    const uint64_t there = far.remote().address + i * kEach;
+                    return get ? get_zcopy(ep, {&iov, 1}, there, key, &completion)
+                               : put_zcopy(ep, {&iov, 1}, there, key, &completion);
+                }));
+            }
+            Completion flush;
+            const ucs_status_t flushing = uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, &flush);
+            softhca::inject("drop-qp=any");
+            ASSERT_TRUE(eventually(all, [&] {
+                return std::ranges::all_of(completions,
+                                           [](const Completion& it) { return it.calls == 1; });
+            }));
+            EXPECT_NE(completions.back().status, UCS_OK);
+            ASSERT_TRUE(eventually(all, [&] { return a.failures(ep) == 1; }));
+            if (flushing == UCS_INPROGRESS) {
+                EXPECT_EQ(flush.calls, 1);
+                EXPECT_NE(flush.status, UCS_OK);
+            }
+            softhca::inject("none");
+            ep.reset();
+            // All windows are there again.
+            expect_good(a, b, 1);
+        }
+}
+
+struct Peer {
+    Address address;
+    Remote memory;
+};
+
+class TransferPeerTest : public TransferFaultTest,
+                         public testing::WithParamInterface<const char*> {};
+
+// The peer is killed while it serves transfers.
+TEST_P(TransferPeerTest, OwnerIsKilled) {
+    const char* const scheme = GetParam();
+    Team team;
+    const int victim = team.spawn([&](Link& link) {
+        Entity self(impatient(by(scheme)));
+        Declared memory(self.host(), kSize);
+        link.send(Peer{self.address(), memory.remote()});
+        for (;;) self.progress();
+    });
+    Entity self(impatient(by(scheme)));
+    const Peer peer = team[victim].receive<Peer>();
+    const RemoteKey key(self.host(), peer.memory);
+    Declared near(self.host(), kSize);
+    Endpoint ep = self.connect(peer.address);
+    std::deque<Completion> completions;
+    std::size_t done = 0;
+    const uct_iov_t iov = near.iov(0, kSize);
+    const auto act = [&] {
+        while (completions.size() < done + 8) {
+            Completion& completion = completions.emplace_back();
+            completion.then = [&] { ++done; };
+            const ucs_status_t status =
+                completions.size() % 2
+                    ? get_zcopy(ep, {&iov, 1}, peer.memory.address, key, &completion)
+                    : put_zcopy(ep, {&iov, 1}, peer.memory.address, key, &completion);
+            if (status == UCS_INPROGRESS) continue;
+            completions.pop_back();
+            break;
+        }
+    };
+    ASSERT_TRUE(eventually({&self}, [&] {
+        act();
+        return done > 20;
+    }));
+    team.kill(victim);
+    ASSERT_TRUE(eventually({&self}, [&] {
+        act();
+        return self.failures(ep) == 1;
+    }));
+    ASSERT_TRUE(eventually({&self}, [&] { return done == completions.size(); }));
+    for (const Completion& it : completions) EXPECT_EQ(it.calls, 1);
+    EXPECT_NE(completions.back().status, UCS_OK);
+    ep.reset();
+    Entity other(by(scheme));
+    expect_good(self, other, 1);
+}
+
+// Who has asked is killed; the owner's windows and pins are free again.
+TEST_P(TransferPeerTest, AskerIsKilled) {
+    const char* const scheme = GetParam();
+    Team team;
+    const int victim = team.spawn([&](Link& link) {
+        Entity self(impatient(by(scheme)));
+        const Peer peer = link.receive<Peer>();
+        const RemoteKey key(self.host(), peer.memory);
+        Declared near(self.host(), kSize);
+        const Endpoint ep = self.connect(peer.address);
+        const uct_iov_t iov = near.iov(0, kSize);
+        for (int i = 0;; ++i) {
+            (void)(i % 2 ? get_zcopy(ep, {&iov, 1}, peer.memory.address, key, nullptr)
+                         : put_zcopy(ep, {&iov, 1}, peer.memory.address, key, nullptr));
+            if (i == 40) link.send();
+            self.progress();
+        }
+    });
+    Entity self(impatient({{"RNDV_SCHEME", scheme}, {"RNDV_WINDOWS", "2"}}));
+    Entity other(impatient(by(scheme)));
+    Declared far(self.host(), kSize);
+    team[victim].send(Peer{self.address(), far.remote()});
+    linger({&self}, milliseconds(200));
+    team[victim].receive();
+    linger({&self}, milliseconds(20));
+    team.kill(victim);
+    expect_good(other, self, 2);
+}
+
+// An interface is closed with transfers under way, on either side.
+TEST_F(TransferFaultTest, ClosedInTheMiddle) {
+    for (const char* scheme : kSchemes)
+        for (const bool asker : {false, true}) {
+            SCOPED_TRACE(std::string(scheme) + (asker ? " asker" : " owner"));
+            auto a = std::make_unique<Entity>(impatient(by(scheme)));
+            auto b = std::make_unique<Entity>(impatient(by(scheme)));
+            {
+                Declared near(a->host(), kSize), far(b->host(), kSize);
+                const RemoteKey key(a->host(), far.remote());
+                Endpoint ep = a->connect(*b);
+                std::deque<Completion> completions;
+                const uct_iov_t iov = near.iov(0, kSize);
+                for (int i = 0; i < 6; ++i) {
+                    Completion& completion = completions.emplace_back();
+                    ASSERT_TRUE(accepted({a.get(), b.get()}, [&] {
+                        return i % 2 ? get_zcopy(ep, {&iov, 1}, far.remote().address, key,
+                                                 &completion)
+                                     : put_zcopy(ep, {&iov, 1}, far.remote().address, key,
+                                                 &completion);
+                    }));
+                }
+                for (int i = 0; i < 50; ++i) progress({a.get(), b.get()});
+                if (asker) {
+                    ep.reset();
+                    a->close();
+                    linger({b.get()}, milliseconds(20));
+                } else {
+                    b->close();
+                    EXPECT_TRUE(eventually({a.get()}, [&] {
+                        return std::ranges::all_of(
+                            completions, [](const Completion& it) { return it.calls == 1; });
+                    }));
+                    ep.reset();
+                }
+            }
+            Entity other(impatient(by(scheme)));
+            expect_good(other, asker ? *b : *a, 1);
+        }
+}
+
+// The endpoint goes first: what was begun still ends.
+TEST_F(TransferFaultTest, EndpointGoesFirst) {
+    Entity a, b;
+    Declared near(a.host(), kSize), far(b.host(), kSize);
+    const RemoteKey key(a.host(), far.remote());
+    fill(near.part(0, kSize), 5);
+    Endpoint ep = a.connect(b);
+    Completion completion;
+    const uct_iov_t iov = near.iov(0, kSize);
+    ASSERT_TRUE(accepted({&a, &b}, [&] {
+        return put_zcopy(ep, {&iov, 1}, far.remote().address, key, &completion);
+    }));
+    ep.reset();
+    ASSERT_TRUE(eventually({&a, &b}, [&] { return completion.calls == 1; }));
+    if (completion.status == UCS_OK) {
+        EXPECT_TRUE(filled(far.part(0, kSize), 5));
+    }
+    expect_good(a, b, 1);
+}
+
+int event_fd(Entity& entity) {
+    int fd = -1;
+    check(uct_iface_event_fd_get(entity.iface(), &fd), "uct_iface_event_fd_get");
+    return fd;
+}
+
+// Progresses, and sleeps whenever it may. False if it sleeps for ever.
+bool sleep_until(Entity& entity, int fd, const std::function<bool()>& condition) {
+    for (;;) {
+        while (entity.progress() != 0) {
+        }
+        if (condition()) return true;
+        const ucs_status_t status =
+            uct_iface_event_arm(entity.iface(), UCT_EVENT_RECV | UCT_EVENT_SEND_COMP);
+        if (status == UCS_ERR_BUSY) continue;
+        check(status, "uct_iface_event_arm");
+        pollfd it{fd, POLLIN, 0};
+        if (::poll(&it, 1, 5000) != 1) return false;
+    }
+}
+
+class SleepersTest : public TransferFaultTest,
+                     public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
+
+// Both sides sleep whenever they have nothing to do.
+TEST_P(SleepersTest, AllIsDone) {
+    const auto [scheme, poll] = GetParam();
+    const Settings settings{{"RNDV_SCHEME", scheme}, {"POLL", poll}};
+    Team team;
+    const int owner = team.spawn([&](Link& link) {
+        Entity self(settings);
+        Declared memory(self.host(), kSize);
+        bool done = false;
+        self.handle(1, [&](Bytes) { done = true; });
+        const int fd = event_fd(self);
+        link.send(Peer{self.address(), memory.remote()});
+        EXPECT_TRUE(sleep_until(self, fd, [&] { return done; }));
+        EXPECT_TRUE(filled(memory.part(0, kSize - 3), 9));
+        link.send();
+    });
+    Entity self(settings);
+    const Peer peer = team[owner].receive<Peer>();
+    const RemoteKey key(self.host(), peer.memory);
+    Declared near(self.host(), kSize);
+    const Endpoint ep = self.connect(peer.address);
+    const int fd = event_fd(self);
+    for (uint64_t i = 0; i < 10; ++i) {
+        const std::size_t length = kSize - 3;
+        const bool get = i % 2 != 0;
+        if (!get) fill(near.part(0, length), i == 8 ? 9 : i);
+        if (get) fill(near.part(0, length), 99);
+        const auto list = pieces(near, 0, length, 1 + i % 3);
+        Completion completion;
+        ucs_status_t status = UCS_ERR_NO_RESOURCE;
+        ASSERT_TRUE(sleep_until(self, fd, [&] {
+            if (status == UCS_ERR_NO_RESOURCE)
+                status = get ? get_zcopy(ep, list, peer.memory.address, key, &completion)
+                             : put_zcopy(ep, list, peer.memory.address, key, &completion);
+            return completion.calls == 1;
+        })) << i;
+        ASSERT_STATUS(UCS_OK, completion.status);
+        ASSERT_TRUE(filled(near.part(0, length), get ? (i == 9 ? 9 : i - 1) : (i == 8 ? 9 : i)));
+    }
+    ASSERT_TRUE(accepted({&self}, [&] { return am_bcopy(ep, 1, pattern(0, 8)); }));
+    ASSERT_TRUE(flush_wait({&self}, ep));
+    team[owner].receive();
+}
+
+// Requests that wait for room are called when there is some.
+TEST_F(TransferFaultTest, PutsByPendingRequests) {
+    Entity a({{"TX_QUEUE_LEN", "32"}, {"RNDV_WINDOWS", "1"}}), b(Settings{{"RNDV_WINDOWS", "1"}});
+    const Group all{&a, &b};
+    Declared near(a.host(), kSize), far(b.host(), kSize);
+    const RemoteKey key(a.host(), far.remote());
+    const Endpoint ep = a.connect(b);
+    constexpr std::size_t kEach = 10000, kCount = kSize / kEach;
+    fill(near.part(0, kSize), 3);
+    std::deque<Completion> completions;
+    std::deque<Pending> requests;
+    std::size_t waited = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+        Completion& completion = completions.emplace_back();
+        const auto put = [&, i] {
+            const uct_iov_t iov = near.iov(i * kEach, kEach);
+            return put_zcopy(ep, {&iov, 1}, far.remote().address + i * kEach, key, &completion);
+        };
+        ucs_status_t status = put();
+        while (status == UCS_ERR_NO_RESOURCE) {
+            Pending& request = requests.emplace_back([put] {
+                const ucs_status_t result = put();
+                return result == UCS_INPROGRESS ? UCS_OK : result;
+            });
+            if (uct_ep_pending_add(ep.get(), &request, 0) == UCS_OK) {
+                ++waited;
+                break;
+            }
+            requests.pop_back();
+            progress(all);
+            status = put();
+        }
+    }
+    EXPECT_GT(waited, 0u);
+    ASSERT_TRUE(eventually(all, [&] {
+        return std::ranges::all_of(completions, [](const Completion& it) { return it.calls == 1; });
+    }));
+    EXPECT_TRUE(filled(far.part(0, kCount * kEach), 3));
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, TransferPeerTest, testing::ValuesIn(kSchemes),
+                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Schemes, SleepersTest,
+                         testing::Combine(testing::ValuesIn(kSchemes),
+                                          testing::Values("auto", "cq", "memory")),
+                         [](const auto& test) {
+                             return std::string(std::get<0>(test.param)) + "_" +
+                                    std::get<1>(test.param);
+                         });
+
+}  // namespace
+}  // namespace uct_test
