@@ -14,7 +14,7 @@ enum class MonitorKind : uint8_t { kAuto, kOdp, kUserfaultfd, kUcm, kNone };
 const char* monitor_name(MonitorKind kind);
 
 // Who tells that memory has lost its pages. Changes are put into the inbox that the monitor was
-// made with, by whatever thread; watch(), forget() and settled() are called under the lock of the
+// made with, by whatever thread; watch(), changed() and settled() are called under the lock of the
 // cache.
 class Monitor {
   public:
@@ -23,8 +23,8 @@ class Monitor {
     // Whether every change of this memory will be told from now on. If not, nothing of it may be
     // remembered beyond the transfer.
     virtual bool watch(uint64_t start, uint64_t end) = 0;
-    // The mapping is gone: what is mapped there next has to be watched anew.
-    virtual void forget(uint64_t start, uint64_t end) = 0;
+    // Of this change the cache knows now. What is mapped there next has to be watched anew.
+    virtual void changed(const MemoryChange& change) = 0;
     // Whether every change that began before this call is in the inbox.
     virtual bool settled() = 0;
 };
@@ -34,7 +34,7 @@ class NoMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kNone; }
     bool watch(uint64_t, uint64_t) override { return false; }
-    void forget(uint64_t, uint64_t) override {}
+    void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
 };
 
@@ -43,7 +43,7 @@ class OdpMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kOdp; }
     bool watch(uint64_t, uint64_t) override { return true; }
-    void forget(uint64_t, uint64_t) override {}
+    void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
 };
 
@@ -53,7 +53,7 @@ class ExternalMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kUcm; }
     bool watch(uint64_t, uint64_t) override { return true; }
-    void forget(uint64_t, uint64_t) override {}
+    void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
 };
 

@@ -60,6 +60,7 @@ PinCache::~PinCache() {
         return;
     }
     reaper_.stop();  // it asks the monitor
+    handle_changes();
     monitor_.reset();
     for (PinList* list : {&unused_, &used_, &dead_})
         while (Pin* pin = list->newest()) {
@@ -205,7 +206,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             counters_.pinned_bytes -= bytes;
             if (error == ENOMEM) refused_until_ = Clock::now() + settings_.refusal;
             // There may be no memory; what is mapped there one day was not watched.
-            if (error != ENOMEM) monitor_->forget(range.start, range.end);
+            if (error != ENOMEM) monitor_->changed({range.start, range.end, true});
         }
         dead = take_dead();
     }
@@ -270,6 +271,8 @@ uint32_t PinCache::note(const void* address, size_t length) {
     if (guard_.inherited() || !pages(address, length, range)) return 0;
     const std::lock_guard lock(mutex_);
     handle_changes();
+    // Changes matter to what has come before only.
+    if (recent_.uses(to_word(address), to_word(address) + length) > 0) up_to_date();
     const uint32_t count = recent_.note(to_word(address), to_word(address) + length);
     if (count == 2) monitor_->watch(range.start, range.end);
     return count;
@@ -280,7 +283,8 @@ uint32_t PinCache::uses(const void* address, size_t length) {
     if (guard_.inherited() || !pages(address, length, range)) return 0;
     const std::lock_guard lock(mutex_);
     handle_changes();
-    return recent_.uses(to_word(address), to_word(address) + length);
+    const auto count = [&] { return recent_.uses(to_word(address), to_word(address) + length); };
+    return count() > 0 && up_to_date() ? count() : 0;
 }
 
 // Outside the lock, as it may take long.

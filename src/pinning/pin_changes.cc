@@ -40,7 +40,7 @@ bool PinCache::handle_changes() {
 
 void PinCache::change(const MemoryChange& change) {
     const Range range{change.start, change.end};
-    if (change.unmapped) monitor_->forget(range.start, range.end);
+    monitor_->changed(change);
     if (change.early) quarantine(range);
     invalidate_locked(range);
 }

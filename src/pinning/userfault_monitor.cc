@@ -72,7 +72,9 @@ UserfaultMonitor::~UserfaultMonitor() {
     if (running_) {
         // While the reader still reads: a process forked by other means than fork() may keep the
         // descriptor open, and nobody would read what is sent to it.
-        for (const auto& [start, end] : ranges_) unregister_range(start, end);
+        for (const auto& [start, end] : registered_) unregister_range(start, end);
+        // What is under way now is the last.
+        for (int i = 0; i < 10000 && !settled(); ++i) usleep(100);
         const uint64_t one = 1;
         while (write(stop_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
         }
@@ -125,10 +127,12 @@ bool UserfaultMonitor::watch(uint64_t start, uint64_t end) {
     if (ranges_.contains(start, end) && settled()) return true;
     // Others can take the pages of shared memory and of files, and nobody tells.
     if (!private_anonymous(start, end)) return false;
-    if (ranges_.size() >= kMostRanges) give_up_one();
+    while (ranges_.size() >= kMostRanges) give_up_one();
+    if (registered_.size() >= 2 * kMostRanges) registered_ = ranges_;
     // EBUSY: another userfaultfd has it.
     if (!register_range(start, end)) return false;
     try {
+        registered_.add(start, end);
         ranges_.add(start, end);
     } catch (const std::bad_alloc&) {
         return false;
@@ -145,8 +149,16 @@ void UserfaultMonitor::give_up_one() {
     unregister_range(start, end);
 }
 
-void UserfaultMonitor::forget(uint64_t start, uint64_t end) {
-    ranges_.remove(start, end);
+void UserfaultMonitor::changed(const MemoryChange& change) {
+    if (!change.unmapped) return;
+    ranges_.remove(change.start, change.end);
+    if (change.end == UINT64_MAX) return;  // too many changes to tell: the kernel knows better
+    registered_.remove(change.start, change.end);
+    if (change.moved_to == 0) return;
+    try {
+        registered_.add(change.moved_to, change.moved_to + (change.end - change.start));
+    } catch (const std::bad_alloc&) {
+    }
 }
 
 bool UserfaultMonitor::settled() {
@@ -187,7 +199,8 @@ bool UserfaultMonitor::read_events() {
                     inbox_.put({what.remove.start, what.remove.end, false, true});
                     break;
                 case UFFD_EVENT_REMAP:
-                    inbox_.put({what.remap.from, what.remap.from + what.remap.len, true, false});
+                    inbox_.put({what.remap.from, what.remap.from + what.remap.len, true, false,
+                                what.remap.to});
                     break;
                 default:
                     break;

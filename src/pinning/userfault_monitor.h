@@ -41,7 +41,7 @@ class UserfaultMonitor final : public Monitor {
 
     MonitorKind kind() const override { return MonitorKind::kUserfaultfd; }
     bool watch(uint64_t start, uint64_t end) override;
-    void forget(uint64_t start, uint64_t end) override;
+    void changed(const MemoryChange& change) override;
     bool settled() override;
 
   private:
@@ -63,7 +63,8 @@ class UserfaultMonitor final : public Monitor {
     ForkGuard guard_;
     Inbox& inbox_;
     const std::function<void()> told_;
-    WatchedRanges ranges_;  // registered, or about to be told to be gone
+    WatchedRanges ranges_;      // watched, or about to be told to be gone
+    WatchedRanges registered_;  // these and what else the kernel may send events of
     uint64_t given_up_ = 0;
     int fd_ = -1;
     int stop_fd_ = -1;
