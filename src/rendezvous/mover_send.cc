@@ -226,7 +226,10 @@ bool Mover::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
         std::find_if(std::begin(transfer.halves), std::end(transfer.halves),
                      [](const Outgoing::Write& write) { return write.under_way == 0; });
     if (free == std::end(transfer.halves)) return false;
-    chunk.bytes = std::min(chunk.bytes, half);
+    // Chunks grow here too: the wire waits for the first copy only.
+    if (transfer.copy_bytes == 0) transfer.copy_bytes = settings_.policy.staging.first;
+    chunk.bytes = std::min({chunk.bytes, half, static_cast<uint64_t>(transfer.copy_bytes)});
+    transfer.copy_bytes *= settings_.policy.staging.q;
     std::byte* to = transfer.window.data + half * static_cast<uint64_t>(free - transfer.halves);
     transfer.memory.read(to, chunk.bytes);
     counters_.copied_bytes += chunk.bytes;

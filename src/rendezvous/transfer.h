@@ -76,9 +76,10 @@ struct Outgoing : Transfer {
     WireWindow to;
     bool source_planned = false;
     SourcePlan source;
-    uint64_t pin_end = 0;  // `pin` covers what is left of the message up to here
-    Write halves[2];       // of the staging memory
-    Write gather;          // from the user's memory
+    double copy_bytes = 0;  // of the next direct write by way of staging memory
+    uint64_t pin_end = 0;   // `pin` covers what is left of the message up to here
+    Write halves[2];        // of the staging memory
+    Write gather;           // from the user's memory
 };
 
 }  // namespace tern
