@@ -106,7 +106,7 @@ void Mover::tell(bool users, void* cookie, Channel& channel, Status status) {
     if (cookie != nullptr)
         owner_.completed(cookie, status);
     else if (status != Status::kOk)
-        engine_.fail(channel, status, "a put without completion is refused");
+        engine_.fail(channel, status, "an operation without completion is refused");
 }
 
 void Mover::tell_of_limit() {

@@ -65,6 +65,10 @@ class Mover {
     // all that is known.
     Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
                const WireKey& key, bool pinned, void* cookie);
+    // The same, into memory of the mover's: `unpack` gets the bytes before `cookie`, if any, is
+    // told, unless it fails. kDevice: there is no memory.
+    Status get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
+                     Unpack unpack, void* argument, void* cookie);
     // Writes to it. When `cookie` is told the bytes are there. `rkey`: of memory that is open to
     // writes without the peer, or 0.
     Status put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,

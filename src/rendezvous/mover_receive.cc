@@ -27,6 +27,28 @@ Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t
     return Status::kInProgress;
 }
 
+Status Mover::get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
+                        Unpack unpack, void* argument, void* cookie) {
+    if (!can_begin(channel)) return Status::kNoResource;
+    std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[length]);
+    if (!memory) return Status::kDevice;
+    Incoming* transfer = take_incoming();
+    begin(*transfer, channel, cookie);
+    const Buffers::Piece piece{.at = memory.get(), .length = length};
+    transfer->memory = Buffers({&piece, 1});
+    transfer->length = length;
+    transfer->owned = std::move(memory);
+    transfer->unpack = unpack;
+    transfer->argument = argument;
+    transfer->address = from;
+    transfer->key = key;
+    transfer->users = true;
+    ++users_;
+    ++counters_.gets;
+    receive(*transfer);
+    return Status::kInProgress;
+}
+
 // A peer wants to put.
 bool Mover::delivery(Channel& channel, const std::byte* data, uint32_t length) {
     Deliver offer;
@@ -196,7 +218,7 @@ Pin* Mover::pin(std::byte* at, uint64_t length) {
 
 // What of the message is to be staged, and how the rest is to be pinned.
 Plan Mover::plan(Incoming& transfer) {
-    if (!transfer.memory.contiguous()) return {.head = transfer.length};
+    if (!transfer.memory.contiguous() || transfer.owned) return {.head = transfer.length};
     const auto length = static_cast<size_t>(transfer.length);
     BufferState own;
     own.returned = pins_.note(transfer.memory.data(), length);
@@ -259,12 +281,17 @@ void Mover::over(Incoming& transfer, Status status) {
     const bool users = transfer.users;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;
+    const auto owned = std::move(transfer.owned);
+    const Unpack unpack = transfer.unpack;
+    void* const argument = transfer.argument;
+    const auto length = static_cast<size_t>(transfer.length);
     end(transfer);
     const uint32_t index = transfer.number & 0xffff;
     const uint32_t id = transfer.number + (1 << 16);
     transfer = {};
     transfer.number = id;
     free_incoming_.push_back(index);
+    if (owned && status == Status::kOk) unpack(argument, owned.get(), length);
     tell(users, cookie, channel, status);
 }
 

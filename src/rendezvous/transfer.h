@@ -35,6 +35,9 @@ struct Transfer {
     std::vector<Pin*> pins;     // of what was before that
 };
 
+// Takes the bytes that a get has brought.
+using Unpack = void (*)(void* argument, const void* data, size_t length);
+
 // The half that takes the bytes.
 struct Incoming : Transfer {
     enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kEnding };
@@ -42,6 +45,9 @@ struct Incoming : Transfer {
     State state = State::kFree;
     uint32_t sender = 0;  // the peer asked: its number
     bool sender_pinned = false;
+    std::unique_ptr<std::byte[]> owned;  // of a get whose bytes are handed over in the end
+    Unpack unpack = nullptr;             // to this
+    void* argument = nullptr;
     Plan plan;
     std::optional<Receiver> core;
     uint64_t generation = 0;

@@ -192,6 +192,18 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                                           completion));
 }
 
+ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argument, size_t length,
+                          uint64_t from, uct_rkey_t rkey, uct_completion_t* completion) {
+    UCT_CHECK_LENGTH(length, 0, size_t{iface_of(ep).engine->settings().segment_size}, "get_bcopy");
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) [[unlikely]]
+        return status;
+    if (length == 0) return UCS_OK;
+    return to_ucs(iface_of(ep).mover->get_owned(*channel, length, from, remote_key(rkey).region,
+                                                unpack, argument, completion));
+}
+
 ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,
                      uct_rkey_t rkey) {
     ucs_status_t status = UCS_OK;

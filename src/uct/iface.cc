@@ -119,6 +119,7 @@ static uct_iface_ops_t iface_ops = {
     .ep_put_short = tern::ep_put_short,
     .ep_put_bcopy = tern::ep_put_bcopy,
     .ep_put_zcopy = tern::ep_put_zcopy,
+    .ep_get_bcopy = tern::ep_get_bcopy,
     .ep_get_zcopy = tern::ep_get_zcopy,
     .ep_am_short = tern::ep_am_short,
     .ep_am_short_iov = tern::ep_am_short_iov,

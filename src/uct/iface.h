@@ -85,6 +85,8 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                           uct_rkey_t rkey, uct_completion_t* completion);
 ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t from,
                           uct_rkey_t rkey, uct_completion_t* completion);
+ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argument, size_t length,
+                          uint64_t from, uct_rkey_t rkey, uct_completion_t* completion);
 ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,
                      uct_rkey_t rkey);
 

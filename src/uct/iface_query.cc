@@ -28,8 +28,9 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     attributes->cap.flags =
         UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY | UCT_IFACE_FLAG_AM_ZCOPY |
         UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY | UCT_IFACE_FLAG_PUT_ZCOPY |
-        UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PENDING | UCT_IFACE_FLAG_CONNECT_TO_IFACE |
-        UCT_IFACE_FLAG_CB_SYNC | UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE | UCT_IFACE_FLAG_EP_CHECK;
+        UCT_IFACE_FLAG_GET_BCOPY | UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PENDING |
+        UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_CB_SYNC |
+        UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE | UCT_IFACE_FLAG_EP_CHECK;
 #ifdef UCT_IFACE_FLAG_INTER_NODE
     attributes->cap.flags |= UCT_IFACE_FLAG_INTER_NODE;
 #endif
@@ -49,6 +50,7 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     attributes->cap.put.max_iov = Buffers::kMost;
     attributes->cap.put.opt_zcopy_align = 1;
     attributes->cap.put.align_mtu = 1;
+    attributes->cap.get.max_bcopy = engine.settings().segment_size;
     attributes->cap.get.max_zcopy = kMostBytes;
     attributes->cap.get.max_iov = Buffers::kMost;
     attributes->cap.get.opt_zcopy_align = 1;
