@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The timing model: nothing is seen before its time. How late it may be is for no test to say.
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <thread>
 #include <vector>
 
 #include "fabric.h"
@@ -226,6 +230,64 @@ TEST_P(ModelTest, LongWriteArrivesPieceByPiece) {
             ASSERT_TRUE(next_are(pair.a.send_cq, {1}));
         }
     });
+}
+
+// A card does not wait for the sender's processor. Who is written to places the bytes itself when
+// it polls a completion queue.
+void expect_arrival_though_stopped(std::size_t size) {
+    QpSpec spec;
+    spec.inline_data = 64;
+    Team team;
+    const int target = team.spawn([=](Link& link) {
+        Side side(link, spec, 1 << 15);
+        link.send();
+        const uint64_t& last = side.mem.word(size / 8 - 1);
+        ASSERT_TRUE(comes([&] {
+            ibv_wc wc;
+            EXPECT_EQ(ibv_poll_cq(side.end.send_cq.get(), 1, &wc), 0);
+            return look(last) != 0;
+        }));
+        link.send(Clock::now());
+        EXPECT_TRUE(side.mem.holds(7, 0, size));
+        link.receive();
+    });
+    const int actor = team.spawn([=](Link& link) {
+        Side side(link, spec, 1 << 15);
+        side.mem.fill(7, 0, size);
+        link.receive();
+        const auto start = Clock::now();
+        SendWr wr(IBV_WR_RDMA_WRITE, 1);
+        wr.sge(side.mem.sge(0, size)).remote(side.window.addr, side.window.rkey);
+        if (size <= spec.inline_data) wr.flags(IBV_SEND_SIGNALED | IBV_SEND_INLINE);
+        ASSERT_EQ(wr.post(side.end.qp), 0);
+        link.send(start);
+        link.send(::getpid());
+        std::this_thread::sleep_for(kLatency * 5);  // the device's thread may have to see it first
+        ::raise(SIGSTOP);
+        EXPECT_TRUE(next_are(side.end.send_cq, {1}));
+        link.send();
+    });
+    introduce(team, target, actor);
+    team[target].receive();
+    team[actor].send();
+    const auto posted = team[actor].receive<Clock::time_point>();
+    const auto pid = team[actor].receive<pid_t>();
+    const auto seen = team[target].receive<Clock::time_point>();
+    EXPECT_GE(seen - posted, 20 * kLatency + microseconds(size));
+    ::kill(pid, SIGCONT);
+    team[actor].receive();
+    team[target].send();
+    team.finish();
+}
+
+TEST_P(ModelTest, WriteArrivesThoughItsSenderIsStopped) {
+    set("MODEL", "latency=400ms,bandwidth=0.001");
+    expect_arrival_though_stopped(20000);
+}
+
+TEST_P(ModelTest, InlineWriteArrivesThoughItsSenderIsStopped) {
+    set("MODEL", "latency=400ms,bandwidth=0.001");
+    expect_arrival_though_stopped(8);
 }
 
 TEST_P(ModelTest, MessagesBehindOneAnotherAreSpaced) {

@@ -56,6 +56,13 @@ class OwnedLock {
         }
     }
 
+    /// Takes the lock if it is free.
+    template <typename Owner>
+    bool try_lock(Owner&& self) {
+        uint32_t free = 0;
+        return word_.compare_exchange_strong(free, self.tag(), std::memory_order_acquire);
+    }
+
     void unlock() { word_.store(0, std::memory_order_release); }
 
     /// The owner's tag, 0 when free.

@@ -23,12 +23,13 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 1;
+constexpr uint32_t kLayoutVersion = 2;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
 constexpr uint32_t kMaxGuards = 64;
 constexpr uint32_t kMaxDomains = 1024;
+constexpr uint32_t kMaxInbound = 64;
 
 enum class LinkLayer : uint32_t { infiniband = 1, ethernet = 2 };
 
@@ -151,6 +152,26 @@ struct Counters {
     std::atomic<uint64_t> registered_bytes{0};
 };
 
+/// An RDMA write under way with the timing model. Its sender has left it with the process that it
+/// is for, so that either can place what is due.
+struct alignas(64) InboundWrite {
+    static constexpr uint64_t kNotDue = ~uint64_t{0};
+
+    OwnedLock lock;
+    std::atomic<uint32_t> sender{
+        0};                        ///< the queue pair; 0: free. Under `lock`, as all that follows
+    std::atomic<uint64_t> due{0};  ///< when more can be placed; read without the lock
+    uint64_t progress = 0;
+    uint64_t length = 0;
+    uint64_t remote = 0;
+    uint64_t local = 0;
+    uint32_t rkey = 0;
+    uint32_t lkey = 0;  ///< 0: the bytes are in `bytes`
+    uint64_t posted_at = 0;
+    Booking booking = {};
+    char bytes[64];
+};
+
 struct LinkPair {
     LinkClock egress;
     LinkClock ingress;
@@ -176,6 +197,8 @@ struct alignas(4096) ProcessSlot {
 
     alignas(64) Counters counters;
     Lateness lateness;
+    std::atomic<uint64_t> inbound_used{0};  ///< a bit for each entry of `inbound`
+    InboundWrite inbound[kMaxInbound];
     LinkPair links[kMaxLinks];  ///< each process is modelled as a node with ports of its own
 };
 

@@ -8,6 +8,7 @@
 
 #include "transport/adapter.h"
 #include "transport/cq.h"
+#include "transport/inbound.h"
 #include "transport/notice.h"
 #include "transport/qp.h"
 #include "transport/srq.h"
@@ -62,12 +63,17 @@ void Engine::run() {
 }
 
 void Engine::help() {
-    const uint64_t due = next_due_.load(std::memory_order_relaxed);
-    if (due == kNever || adapter_.thread_executor()) {
+    const uint64_t due =
+        adapter_.thread_executor() ? kNever : next_due_.load(std::memory_order_relaxed);
+    const bool inbound = adapter_.host().self().inbound_used.load(std::memory_order_relaxed) != 0;
+    if (due == kNever && !inbound) {
         return;
     }
     helps_.store(helps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const uint64_t now = now_ns();
+    if (inbound) {
+        place_inbound(adapter_, now);
+    }
     if (due > now || !run_mutex_.try_lock()) {
         return;
     }

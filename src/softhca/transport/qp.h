@@ -6,6 +6,7 @@
 
 #include "core/retry.h"
 #include "fabric/host.h"
+#include "transport/inbound.h"
 #include "transport/wqe.h"
 
 namespace softhca {
@@ -90,6 +91,7 @@ class Qp {
     uint32_t send_capacity() const { return ring_.capacity(); }
     uint8_t max_rd_atomic() const { return max_rd_atomic_; }
     uint32_t mtu() const { return mtu_; }
+    InboundSlot& inbound() { return inbound_; }  ///< under the execute lock
 
     void* cookie = nullptr;
 
@@ -126,6 +128,7 @@ class Qp {
     uint64_t executed_ = 0;
     uint64_t wait_until_ = 0;
     uint64_t last_visible_ = 0;  ///< the latest time stamped on a send's completion
+    InboundSlot inbound_;        ///< what of the work request at the head the receiver may place
     bool began_ = false;         ///< the work request at the head has been tried
     std::atomic<bool> queued_{
         false};  ///< the engine has been asked to run this queue pair as soon as it can

@@ -112,7 +112,23 @@ Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right,
 }  // namespace
 
 Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
-    return one_sided(qp, wqe, 0, access_flag::kRemoteWrite, now);
+    constexpr uint64_t kPlacingNs = 300;
+    if (!qp.adapter().host().modelled()) {
+        return one_sided(qp, wqe, 0, access_flag::kRemoteWrite, now);
+    }
+    InboundHold hold(qp, wqe);
+    if (hold.busy()) {
+        return Outcome::again(now_ns() + kPlacingNs);
+    }
+    if (wqe.length != 0 && wqe.progress == wqe.length) {
+        // Placed by the receiver, which may have seen it, and deregistered the memory since.
+        return Outcome::complete();
+    }
+    const Outcome outcome = one_sided(qp, wqe, 0, access_flag::kRemoteWrite, now);
+    if (outcome.kind == Outcome::Kind::again && outcome.time != 0) {
+        hold.wait_until(outcome.time);
+    }
+    return outcome;
 }
 
 Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {

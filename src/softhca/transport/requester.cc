@@ -167,6 +167,7 @@ uint64_t Qp::send_visible_at(const Wqe& wqe, uint64_t now) {
 
 void Qp::finish(Wqe& wqe, WcStatus status, uint64_t now) {
     retry_.progress();
+    inbound_.retire(adapter_.host(), number_);
     wait_until_ = 0;
     began_ = false;
     ++executed_;
@@ -226,6 +227,7 @@ void Qp::fail(WcStatus status) {
 
 void Qp::flush_sends() {
     const uint64_t visible_at = visible_now(adapter_);
+    inbound_.retire(adapter_.host(), number_);
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const Wqe& wqe = ring_.at(executed_);
         ++executed_;

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/inbound.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/qp_state.h"
+#include "transport/adapter.h"
+#include "transport/qp.h"
+#include "transport/responder.h"
+
+namespace softhca {
+namespace {
+
+/// Faults are the sender's business.
+bool faultless(const Faults& faults) {
+    return faults.segment_bytes.load(std::memory_order_relaxed) == 0 &&
+           faults.out_of_order.load(std::memory_order_relaxed) == 0 &&
+           faults.drop_qp.load(std::memory_order_relaxed) == 0 &&
+           faults.ports_down.load(std::memory_order_relaxed) == 0;
+}
+
+/// Under the lock of `write`, which ends.
+void free_inbound(ProcessSlot& process, InboundWrite& write) {
+    write.sender.store(0, std::memory_order_relaxed);
+    write.lock.unlock();
+    const auto index = static_cast<uint32_t>(&write - process.inbound);
+    process.inbound_used.fetch_and(~(uint64_t{1} << index), std::memory_order_release);
+}
+
+/// An entry that is nobody else's, locked; nullptr if there is none.
+InboundWrite* take_inbound(Host& host, ProcessSlot& process) {
+    uint64_t used = process.inbound_used.load(std::memory_order_relaxed);
+    while (~used != 0) {
+        const auto index = static_cast<uint32_t>(__builtin_ctzll(~used));
+        if (!process.inbound_used.compare_exchange_weak(used, used | uint64_t{1} << index,
+                                                        std::memory_order_acquire)) {
+            continue;
+        }
+        process.inbound[index].lock.lock(host, [] {});
+        return &process.inbound[index];
+    }
+    return nullptr;
+}
+
+/// Only what needs no more than one entry says: one piece of memory, or few bytes that came with
+/// the request.
+bool fits(const Qp& qp, const Wqe& wqe) {
+    return qp.attributes().type == QpType::rc && wqe.opcode == WrOpcode::rdma_write &&
+           wqe.length != 0 && !wqe.backwards &&
+           (wqe.is_inline ? wqe.length <= sizeof(InboundWrite::bytes) : wqe.num_sge == 1);
+}
+
+/// The memory that a piece of the write comes from and goes to, checked as the sender would.
+struct Ends {
+    const KeyEntry* source = nullptr;  ///< nullptr: the entry itself
+    const KeyEntry* target = nullptr;
+    QpShared* responder = nullptr;
+    Pieces from;
+    Pieces to;
+};
+
+bool find_ends(Host& host, const InboundWrite& write, uint32_t number, Ends* ends) {
+    const QpShared* sender = host.qp(number);
+    if (sender == nullptr || sender->state.load(std::memory_order_acquire) != QpState::rts ||
+        ObjectNumber::process(sender->peer_number) != host.slot()) {
+        return false;
+    }
+    QpShared* mine = host.qp(sender->peer_number);
+    if (mine == nullptr || mine->peer_number != number || mine->type != sender->type ||
+        !responds(mine->state.load(std::memory_order_acquire)) ||
+        (mine->access & access_flag::kRemoteWrite) == 0 ||
+        KeyNumber::process(write.rkey) != host.slot()) {
+        return false;
+    }
+    ends->responder = mine;
+    uint64_t address;
+    ends->target = host.key(write.rkey);
+    if (ends->target == nullptr ||
+        check_key(*ends->target, write.rkey, mine->pd, sender->peer_number, write.remote,
+                  write.length, access_flag::kRemoteWrite, &address) != KeyCheck::ok) {
+        return false;
+    }
+    ends->to.add(address, write.length);
+    if (write.lkey == 0) {
+        ends->from.add(reinterpret_cast<uint64_t>(write.bytes), write.length);
+        return true;
+    }
+    ends->source = host.key(write.lkey);
+    if (ends->source == nullptr ||
+        KeyNumber::process(write.lkey) != ObjectNumber::process(number) ||
+        ends->source->kind != KeyKind::region ||
+        check_key(*ends->source, write.lkey, sender->pd, number, write.local, write.length, 0,
+                  &address) != KeyCheck::ok) {
+        return false;
+    }
+    ends->from.add(address, write.length);
+    return true;
+}
+
+/// Under the lock of `write`. What does not work is left to the sender, who knows what to say.
+void place_due(Adapter& adapter, InboundWrite& write, const Ends& ends, uint32_t sender,
+               uint64_t now) {
+    Host& host = adapter.host();
+    const NicParameters& nic = host.header().config.nic;
+    if (write.progress >= write.length) {
+        return;
+    }
+    while (write.progress < write.length) {
+        const uint64_t rest = write.length - write.progress;
+        const uint64_t piece = std::min(rest, kPieceBytes);
+        const uint64_t due = arrival_at(write.booking, nic, write.length, write.progress + piece);
+        if (now < due && (now = now_ns()) < due) {
+            write.due.store(due, std::memory_order_relaxed);
+            return;
+        }
+        const uint64_t arrived = arrived_by(write.booking, nic, write.length, now);
+        const uint64_t length = std::max(piece, arrived - std::min(arrived, write.progress));
+        const Pieces from = ends.from.slice(write.progress, length);
+        Pieces to = ends.to.slice(write.progress, length);
+        MoveResult moved;
+        if (ends.source == nullptr) {
+            moved = adapter.mover().write(host.slot(), ends.target, from, to);
+        } else {
+            to.split_tail(sizeof(uint64_t));
+            moved = adapter.mover().read(ObjectNumber::process(sender), ends.source, from, to);
+        }
+        if (moved != MoveResult::ok) {
+            return;
+        }
+        write.progress += length;
+    }
+    note_established(adapter, *ends.responder, ends.responder->number.load());
+    record(host.self().lateness, write.posted_at, write.booking.arrival_end, now_ns());
+}
+
+void help_with(Adapter& adapter, InboundWrite& write, uint64_t now) {
+    Host& host = adapter.host();
+    const uint32_t sender = write.sender.load(std::memory_order_relaxed);
+    if (sender == 0) {
+        write.lock.unlock();
+        return;
+    }
+    write.due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
+    const uint32_t process = ObjectNumber::process(sender);
+    // What is read is the sender's, what is written is ours: neither is freed meanwhile.
+    const AccessGuard theirs(host, process);
+    const AccessGuard ours(host, host.slot());
+    if (!host.alive(process)) {
+        free_inbound(host.self(), write);
+        return;
+    }
+    Ends ends;
+    if (faultless(host.header().faults) && find_ends(host, write, sender, &ends)) {
+        place_due(adapter, write, ends, sender, now);
+    }
+    write.lock.unlock();
+}
+
+}  // namespace
+
+InboundHold::InboundHold(Qp& qp, Wqe& wqe) : qp_(qp), wqe_(wqe) {
+    InboundSlot& slot = qp.inbound();
+    if (slot.write_ == nullptr) {
+        return;
+    }
+    InboundWrite& write = *slot.write_;
+    if (!write.lock.try_lock(qp.adapter().host())) {
+        busy_ = true;
+    } else if (write.sender.load(std::memory_order_relaxed) != qp.number()) {
+        write.lock.unlock();  // the receiver has died, and another process has its place
+        slot.write_ = nullptr;
+    } else {
+        wqe.progress = write.progress;
+    }
+}
+
+InboundHold::~InboundHold() {
+    InboundWrite* write = qp_.inbound().write_;
+    if (write != nullptr && !busy_) {
+        write->progress = wqe_.progress;
+        if (wqe_.backwards) {
+            write->due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
+        }
+        write->lock.unlock();
+    }
+}
+
+void InboundHold::wait_until(uint64_t due) {
+    InboundSlot& slot = qp_.inbound();
+    Host& host = qp_.adapter().host();
+    if (slot.write_ == nullptr) {
+        if (!fits(qp_, wqe_) || !faultless(host.header().faults)) {
+            return;
+        }
+        slot.process_ = ObjectNumber::process(qp_.shared().peer_number);
+        slot.write_ = take_inbound(host, host.process(slot.process_));
+        if (slot.write_ == nullptr) {
+            return;
+        }
+        InboundWrite& write = *slot.write_;
+        write.length = wqe_.length;
+        write.remote = wqe_.remote_address;
+        write.rkey = wqe_.rkey;
+        write.posted_at = wqe_.posted_at;
+        write.booking = wqe_.booking;
+        write.lkey = 0;
+        if (wqe_.is_inline) {
+            std::memcpy(write.bytes, wqe_.inline_data(), wqe_.length);
+        } else {
+            write.lkey = wqe_.sges()[0].lkey;
+            write.local = wqe_.sges()[0].addr;
+        }
+        write.sender.store(qp_.number(), std::memory_order_relaxed);
+    }
+    slot.write_->due.store(due, std::memory_order_relaxed);
+}
+
+void InboundSlot::retire(Host& host, uint32_t qp_number) {
+    if (write_ == nullptr) {
+        return;
+    }
+    const AccessGuard guard(host, process_);
+    write_->lock.lock(host, [] {});
+    if (write_->sender.load(std::memory_order_relaxed) == qp_number) {
+        free_inbound(host.process(process_), *write_);
+    } else {
+        write_->lock.unlock();
+    }
+    write_ = nullptr;
+}
+
+void place_inbound(Adapter& adapter, uint64_t now) {
+    Host& host = adapter.host();
+    ProcessSlot& self = host.self();
+    uint64_t used = self.inbound_used.load(std::memory_order_acquire);
+    while (used != 0) {
+        InboundWrite& write = self.inbound[__builtin_ctzll(used)];
+        used &= used - 1;
+        if (write.due.load(std::memory_order_relaxed) > now) {
+            continue;
+        }
+        if (write.lock.try_lock(host)) {
+            help_with(adapter, write, now);
+        } else if (const uint32_t owner = write.lock.owner();
+                   owner != 0 && host.owner_dead(owner)) {
+            write.lock.lock(host, [] {});
+            help_with(adapter, write, now);
+        }
+    }
+}
+
+}  // namespace softhca
