@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the cache says is pinned is what is there, whatever happens to memory.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "storm.h"
+
+namespace tern::test {
+namespace {
+
+struct Weather {
+    MonitorKind monitor;
+    bool physical;
+    uint64_t most_bytes;
+};
+
+class PinningStorm : public testing::TestWithParam<Weather> {
+  protected:
+    void SetUp() override { alarm(50); }
+    void TearDown() override { alarm(0); }
+};
+
+TEST_P(PinningStorm, NeverMovesStaleBytes) {
+    const std::unique_ptr<StormDevice> device =
+        GetParam().physical ? open_physical_pages() : open_loopback();
+    if (!device) GTEST_SKIP() << "io_uring is not allowed here";
+    Stamps stamps;
+    PinCache cache(std::make_unique<StampedRegistrar>(device->registrar(), stamps),
+                   {.monitor = GetParam().monitor,
+                    .owner_hears = GetParam().monitor == MonitorKind::kUcm,
+                    .most_bytes = GetParam().most_bytes,
+                    .refusal = std::chrono::milliseconds(1),
+                    .quarantine = std::chrono::milliseconds(
+                        GetParam().monitor == MonitorKind::kUcm ? 1 : 20)});
+    if (cache.monitor() != GetParam().monitor) GTEST_SKIP() << "userfaultfd is not allowed here";
+    const unsigned seed = std::random_device{}();
+    std::cout << "seed " << seed << std::endl;
+    Storm storm(*device, cache, stamps,
+                {.seed = seed, .tells = GetParam().monitor == MonitorKind::kUcm});
+    storm.run();
+    for (const std::string& error : storm.errors()) ADD_FAILURE() << error;
+    const PinCounters counters = cache.counters();
+    std::cout << storm.transfers() << " transfers, " << storm.found() << " found, " << counters.hits
+              << " hits, " << storm.changes() << " changes, " << counters.invalidations
+              << " invalidations, " << counters.evictions << " evictions, " << counters.failures
+              << " failures" << std::endl;
+    EXPECT_GT(storm.transfers(), 100u);
+    EXPECT_LE(counters.pinned_bytes_most, GetParam().most_bytes);
+    if (GetParam().monitor == MonitorKind::kNone) {
+        EXPECT_EQ(counters.hits, 0u);
+        EXPECT_EQ(counters.pins, 0u);
+        EXPECT_EQ(stamps.count(), 0u);
+    } else {
+        EXPECT_GT(storm.found(), 50u);
+        EXPECT_GT(counters.invalidations, 50u);
+    }
+}
+
+std::string name(const testing::TestParamInfo<Weather>& test) {
+    return std::string(monitor_name(test.param.monitor)) +
+           (test.param.physical ? "_physical" : "_device") +
+           (test.param.most_bytes < (1 << 20) ? "_little" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Monitors, PinningStorm,
+                         testing::Values(Weather{MonitorKind::kUserfaultfd, true, 64 << 20},
+                                         Weather{MonitorKind::kUserfaultfd, true, 256 << 10},
+                                         Weather{MonitorKind::kUserfaultfd, false, 64 << 20},
+                                         Weather{MonitorKind::kUcm, true, 64 << 20},
+                                         Weather{MonitorKind::kUcm, false, 64 << 20},
+                                         Weather{MonitorKind::kNone, true, 64 << 20},
+                                         Weather{MonitorKind::kNone, false, 64 << 20}),
+                         name);
+
+}  // namespace
+}  // namespace tern::test
