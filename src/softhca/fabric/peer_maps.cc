@@ -76,8 +76,9 @@ PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t head = key.share_offset % page;
     mapping->base_length = head + key.length;
-    mapping->base = raw_mmap(mapping->base_length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                             key.share_offset - head);
+    mapping->base = raw_mmap(mapping->base_length, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_POPULATE,  // registered: nothing faults later
+                             fd, key.share_offset - head);
     if (mapping->base != nullptr) {
         mapping->local = static_cast<char*>(mapping->base) + head;
     }
