@@ -116,6 +116,9 @@ class Engine final : private ConnectorOwner {
     // `cookie`, if any, is told when the pieces may be used again.
     Status write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
                  uint32_t immediate, void* cookie);
+    // The same, a read into `pieces`.
+    Status read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from, uint32_t rkey,
+                void* cookie);
     // Sends a control frame, `length` bytes at most kMaxControl. False: no room, try again.
     bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length);
     // Ends a channel, with an error for all who use it.

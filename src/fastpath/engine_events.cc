@@ -72,7 +72,7 @@ bool Engine::drain_events() {
         any = true;
     }
     uint64_t expirations = 0;
-    if (timer_fd_ >= 0 && read(timer_fd_, &expirations, sizeof(expirations)) > 0) any = true;
+    if (timer_fd_ >= 0 && ::read(timer_fd_, &expirations, sizeof(expirations)) > 0) any = true;
     return any;
 }
 

@@ -183,6 +183,21 @@ inline Status Engine::write(Channel& channel, std::span<ibv_sge> pieces, uint64_
     return Status::kOk;
 }
 
+inline Status Engine::read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from,
+                           uint32_t rkey, void* cookie) {
+    if (channel.sends.room() <= channel.reserve) return no_room(channel);
+    ibv_send_wr request{};
+    request.sg_list = pieces.data();
+    request.num_sge = static_cast<int>(pieces.size());
+    request.opcode = IBV_WR_RDMA_READ;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr.rdma.remote_addr = from;
+    request.wr.rdma.rkey = rkey;
+    if (!post(channel, request, true)) return Status::kDevice;
+    channel.sends.record(nullptr, cookie);
+    return Status::kOk;
+}
+
 inline Status Engine::put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
                                 uint32_t rkey) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]

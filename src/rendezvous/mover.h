@@ -62,13 +62,13 @@ class Mover {
 
     // Reads the peer's declared memory at `from`. kInProgress: `cookie` is told, never from within
     // this call. Pieces: at most Buffers::kMost, some bytes in all. `pinned`: that memory is, for
-    // all that is known.
+    // all that is known. `rkey`: of memory that is open, to be read without the peer, or 0.
     Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-               const WireKey& key, bool pinned, void* cookie);
+               const WireKey& key, uint32_t rkey, bool pinned, void* cookie);
     // The same, into memory of the mover's: `unpack` gets the bytes before `cookie`, if any, is
     // told, unless it fails. kDevice: there is no memory.
     Status get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
-                     Unpack unpack, void* argument, void* cookie);
+                     uint32_t rkey, Unpack unpack, void* argument, void* cookie);
     // Writes to it. When `cookie` is told the bytes are there. `rkey`: of memory that is open to
     // writes without the peer, or 0.
     Status put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
@@ -99,9 +99,9 @@ class Mover {
 
     // From the engine.
     static bool is_cookie(const void* cookie) {
-        return (reinterpret_cast<uintptr_t>(cookie) & 1) != 0;
+        return (reinterpret_cast<uintptr_t>(cookie) & kCookie) != 0;
     }
-    void written(void* cookie, Status status);
+    void done(void* cookie, Status status);
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     bool notified(Channel& channel, uint32_t immediate);
     // The channel is over: so are its transfers. Returns what its endpoints are to hear.
@@ -116,8 +116,12 @@ class Mover {
     static constexpr uint32_t kBlocksAtOnce = 16;  // taken of one transfer before the next's turn
     static constexpr uint32_t kWritesAtOnce = 2;   // the same for sending
     static constexpr uint64_t kDirectWrite = 512 * 1024;  // bytes of one
-    static constexpr uint32_t kIdleCheck = 1 << 14;      // looks in vain, until peers are looked at
-    static constexpr uint32_t kIdleAck = 256;            // until what is owed is acknowledged
+    static constexpr uint32_t kIdleCheck = 1 << 14;  // looks in vain, until peers are looked at
+    static constexpr uint32_t kIdleAck = 256;        // until what is owed is acknowledged
+    // Pointers that are tagged: of reads and writes of the mover's.
+    static constexpr uintptr_t kWriteCookie = 1;
+    static constexpr uintptr_t kReadCookie = 2;
+    static constexpr uintptr_t kCookie = kWriteCookie | kReadCookie;
     static constexpr uint32_t kMostTransfers = 1 << 16;  // of each kind: ids have 16 bits for it
 
     bool quiet() const {
@@ -161,6 +165,11 @@ class Mover {
     Incoming* incoming(const Channel& channel, uint32_t number);
     void over(Incoming& transfer, Status status);
 
+    // mover_read.cc
+    bool start_reading(Incoming& transfer);
+    unsigned read_more(Incoming& transfer);
+    void have_read(Incoming::Read& read, Status status);
+
     // mover_send.cc
     Outgoing* take_outgoing();
     void offer(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey);
@@ -180,6 +189,7 @@ class Mover {
     bool post_direct(Outgoing& transfer, Sender::Chunk& chunk);
     bool write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const std::byte* from,
                       uint32_t lkey, Outgoing::Write& write);
+    void written(Outgoing::Write& write, Status status);
     void plan_source(Outgoing& transfer, const Sender::Chunk& chunk);
     bool pin_source(Outgoing& transfer, Sender::Chunk& chunk);
     Outgoing* outgoing(const Channel& channel, uint32_t receiver);

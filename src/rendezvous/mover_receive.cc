@@ -11,7 +11,7 @@
 namespace tern {
 
 Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-                  const WireKey& key, bool pinned, void* cookie) {
+                  const WireKey& key, uint32_t rkey, bool pinned, void* cookie) {
     if (!can_begin(channel)) return Status::kNoResource;
     Incoming* transfer = take_incoming();
     begin(*transfer, channel, cookie);
@@ -19,6 +19,7 @@ Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t
     transfer->length = transfer->memory.length();
     transfer->address = from;
     transfer->key = key;
+    transfer->rkey = rkey;
     transfer->sender_pinned = pinned;
     transfer->users = true;
     ++users_;
@@ -28,7 +29,7 @@ Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t
 }
 
 Status Mover::get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
-                        Unpack unpack, void* argument, void* cookie) {
+                        uint32_t rkey, Unpack unpack, void* argument, void* cookie) {
     if (!can_begin(channel)) return Status::kNoResource;
     std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[length]);
     if (!memory) return Status::kDevice;
@@ -42,6 +43,7 @@ Status Mover::get_owned(Channel& channel, size_t length, uint64_t from, const Wi
     transfer->argument = argument;
     transfer->address = from;
     transfer->key = key;
+    transfer->rkey = rkey;
     transfer->users = true;
     ++users_;
     ++counters_.gets;
@@ -88,6 +90,7 @@ void Mover::receive(Incoming& transfer) {
 
 // Decides how the message is to come. False if it has to wait for a window.
 bool Mover::start(Incoming& transfer) {
+    if (transfer.rkey != 0) return start_reading(transfer);
     transfer.plan = plan(transfer);
     Part first{.upto = transfer.length};
     if (transfer.plan.head == 0 && transfer.plan.piece == 0) {
@@ -147,8 +150,9 @@ bool Mover::ask(Incoming& transfer) {
 
 // Takes what has come. The transfer may be over after this.
 unsigned Mover::step(Incoming& transfer) {
-    Receiver& core = *transfer.core;
     if (transfer.channel->failed) return 0;
+    if (transfer.state == Incoming::State::kReading) return read_more(transfer);
+    Receiver& core = *transfer.core;
     if (transfer.state == Incoming::State::kAsking) {
         if (!ask(transfer)) return 0;
         transfer.state = Incoming::State::kRunning;

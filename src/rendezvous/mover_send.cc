@@ -228,7 +228,8 @@ bool Mover::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     if (free == std::end(transfer.halves)) return false;
     // Chunks grow here too: the wire waits for the first copy only.
     if (transfer.copy_bytes == 0) transfer.copy_bytes = settings_.policy.staging.first;
-    chunk.bytes = std::min({chunk.bytes, half, static_cast<uint64_t>(transfer.copy_bytes)});
+    transfer.copy_bytes = std::min(transfer.copy_bytes, static_cast<double>(half));
+    chunk.bytes = std::min(chunk.bytes, static_cast<uint64_t>(transfer.copy_bytes));
     transfer.copy_bytes *= settings_.policy.staging.q;
     std::byte* to = transfer.window.data + half * static_cast<uint64_t>(free - transfer.halves);
     transfer.memory.read(to, chunk.bytes);
@@ -241,7 +242,7 @@ bool Mover::write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const s
     ibv_sge piece{
         .addr = address_of(from), .length = static_cast<uint32_t>(chunk.bytes), .lkey = lkey};
     write.owner = &transfer;
-    void* cookie = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&write) | 1);
+    void* cookie = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&write) | kWriteCookie);
     if (engine_.write(*transfer.channel, {&piece, 1}, chunk.address, chunk.rkey, 0, cookie) ==
         Status::kOk)
         ++write.under_way;
@@ -284,9 +285,15 @@ bool Mover::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
     return true;
 }
 
-void Mover::written(void* cookie, Status status) {
-    auto& write =
-        *reinterpret_cast<Outgoing::Write*>(reinterpret_cast<uintptr_t>(cookie) & ~uintptr_t{1});
+void Mover::done(void* cookie, Status status) {
+    const auto tagged = reinterpret_cast<uintptr_t>(cookie);
+    if ((tagged & kReadCookie) != 0)
+        have_read(*reinterpret_cast<Incoming::Read*>(tagged & ~kCookie), status);
+    else
+        written(*reinterpret_cast<Outgoing::Write*>(tagged & ~kCookie), status);
+}
+
+void Mover::written(Outgoing::Write& write, Status status) {
     Outgoing& transfer = *write.owner;
     --write.under_way;
     // What fails ends its channel, and with that all of it.

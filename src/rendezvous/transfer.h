@@ -40,11 +40,21 @@ using Unpack = void (*)(void* argument, const void* data, size_t length);
 
 // The half that takes the bytes.
 struct Incoming : Transfer {
-    enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kEnding };
+    enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kReading };
+
+    // A read that is under way, as the cookie of its work request.
+    struct Read {
+        Incoming* owner = nullptr;
+        uint64_t bytes = 0;  // 0: none
+        const std::byte* from = nullptr;
+    };
 
     State state = State::kFree;
     uint32_t sender = 0;  // the peer asked: its number
     bool sender_pinned = false;
+    uint32_t rkey = 0;   // of open memory, which is read without the peer; 0: it is not
+    uint64_t asked = 0;  // bytes for which reads have been posted
+    Read reads[2];
     std::unique_ptr<std::byte[]> owned;  // of a get whose bytes are handed over in the end
     Unpack unpack = nullptr;             // to this
     void* argument = nullptr;

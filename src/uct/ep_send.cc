@@ -188,8 +188,8 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     Buffers::Piece pieces[Buffers::kMost];
     if (!gather(iov, count, pieces)) return UCS_OK;
     const RemoteKey& key = remote_key(rkey);
-    return to_ucs(iface_of(ep).mover->get(*channel, {pieces, count}, from, key.region, key.pinned,
-                                          completion));
+    return to_ucs(iface_of(ep).mover->get(*channel, {pieces, count}, from, key.region, key.rkey,
+                                          key.pinned, completion));
 }
 
 ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argument, size_t length,
@@ -200,7 +200,8 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argum
     if (channel == nullptr) [[unlikely]]
         return status;
     if (length == 0) return UCS_OK;
-    return to_ucs(iface_of(ep).mover->get_owned(*channel, length, from, remote_key(rkey).region,
+    const RemoteKey& key = remote_key(rkey);
+    return to_ucs(iface_of(ep).mover->get_owned(*channel, length, from, key.region, key.rkey,
                                                 unpack, argument, completion));
 }
 

@@ -53,7 +53,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
                                   length, 0);
     }
     void completed(void* cookie, tern::Status status) override {
-        if (tern::Mover::is_cookie(cookie)) return mover->written(cookie, status);
+        if (tern::Mover::is_cookie(cookie)) return mover->done(cookie, status);
         uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
     }
 

@@ -8,6 +8,13 @@
 
 namespace tern::verbs {
 
+namespace {
+
+// Reads of a connection that the device has under way at a time. Every HCA has room for these.
+constexpr uint8_t kReads = 4;
+
+}  // namespace
+
 uint8_t timeout_code(double seconds) {
     const double steps = std::max(seconds, 0.) / 4.096e-6;
     return steps <= 2 ? 1 : static_cast<uint8_t>(std::min(std::ceil(std::log2(steps)), 31.));
@@ -64,7 +71,8 @@ int init_reliable(ibv_qp* qp, const Port& port) {
     attributes.qp_state = IBV_QPS_INIT;
     attributes.pkey_index = port.pkey_index;
     attributes.port_num = port.number;
-    attributes.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    attributes.qp_access_flags =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     return ibv_modify_qp(qp, &attributes,
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
@@ -78,7 +86,7 @@ int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
     attributes.path_mtu = std::min(port.mtu, mtu);
     attributes.dest_qp_num = peer_qp_num;
     attributes.rq_psn = peer_psn;
-    attributes.max_dest_rd_atomic = 1;
+    attributes.max_dest_rd_atomic = kReads;
     attributes.min_rnr_timer = retry.rnr_timer;
     const int error =
         ibv_modify_qp(qp, &attributes,
@@ -91,7 +99,7 @@ int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
     attributes.retry_cnt = retry.retries;
     attributes.rnr_retry = retry.rnr_retries;
     attributes.sq_psn = own_psn;
-    attributes.max_rd_atomic = 1;
+    attributes.max_rd_atomic = kReads;
     return ibv_modify_qp(qp, &attributes,
                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Gets from memory that is open: read by the device, without the peer.
+
+#include <algorithm>
+
+#include "fastpath/engine_send.h"
+#include "rendezvous/mover.h"
+
+namespace tern {
+
+// Into the user's memory if that is, or is worth being, pinned; else by way of a window. False if
+// it has to wait for one.
+bool Mover::start_reading(Incoming& transfer) {
+    if (transfer.memory.contiguous() && !transfer.owned) {
+        std::byte* const at = transfer.memory.data();
+        const auto length = static_cast<size_t>(transfer.length);
+        BufferState own;
+        own.returned = pins_.note(at, length);
+        transfer.pin = pins_.find(at, length, kLocalWrite);
+        own.pinned = transfer.pin != nullptr;
+        if (!own.pinned && policy_.send(transfer.length, own).gather)
+            transfer.pin = pins_.pin(at, length, kLocalWrite);
+    }
+    if (transfer.pin == nullptr && !windows_.lend(transfer.window))
+        return windows_.hopeless() && out_of_windows(transfer);
+    transfer.state = Incoming::State::kReading;
+    receiving_.push_back(&transfer);
+    (void)read_more(transfer);
+    return true;
+}
+
+unsigned Mover::read_more(Incoming& transfer) {
+    Channel& channel = *transfer.channel;
+    unsigned count = 0;
+    while (transfer.asked != transfer.length && !channel.failed &&
+           channel.sends.room() > channel.reserve) {
+        const auto free = std::find_if(std::begin(transfer.reads), std::end(transfer.reads),
+                                       [](const Incoming::Read& read) { return read.bytes == 0; });
+        if (free == std::end(transfer.reads)) break;
+        ibv_sge piece{};
+        uint64_t most = kDirectWrite;
+        if (transfer.pin != nullptr) {
+            piece.addr = address_of(transfer.memory.data()) + transfer.asked;
+            piece.lkey = transfer.pin->lkey();
+        } else {
+            most = uint64_t{transfer.window.slots} * SubBlocks::kSlot / std::size(transfer.reads);
+            piece.addr = address_of(transfer.window.data) +
+                         most * static_cast<uint64_t>(free - transfer.reads);
+            piece.lkey = transfer.window.lkey;
+        }
+        free->owner = &transfer;
+        free->bytes = std::min(transfer.length - transfer.asked, most);
+        free->from = reinterpret_cast<const std::byte*>(piece.addr);
+        piece.length = static_cast<uint32_t>(free->bytes);
+        void* cookie = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(free) | kReadCookie);
+        (void)engine_.read(channel, {&piece, 1}, transfer.address + transfer.asked, transfer.rkey,
+                           cookie);
+        transfer.asked += free->bytes;
+        ++count;
+    }
+    return count;
+}
+
+// In the order in which they were posted.
+void Mover::have_read(Incoming::Read& read, Status status) {
+    Incoming& transfer = *read.owner;
+    const uint64_t bytes = std::exchange(read.bytes, 0);
+    if (status != Status::kOk) return;  // its channel ends, and with that all of it
+    if (transfer.pin == nullptr) transfer.memory.write(read.from, static_cast<size_t>(bytes));
+    transfer.taken += bytes;
+    if (transfer.taken == transfer.length)
+        over(transfer, Status::kOk);
+    else
+        (void)read_more(transfer);
+}
+
+}  // namespace tern
