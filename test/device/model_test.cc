@@ -236,7 +236,7 @@ TEST_P(ModelTest, LongWriteArrivesPieceByPiece) {
 // it polls a completion queue.
 void expect_arrival_though_stopped(std::size_t size) {
     QpSpec spec;
-    spec.inline_data = 64;
+    spec.inline_data = 128;
     Team team;
     const int target = team.spawn([=](Link& link) {
         Side side(link, spec, 1 << 15);
@@ -287,7 +287,7 @@ TEST_P(ModelTest, WriteArrivesThoughItsSenderIsStopped) {
 
 TEST_P(ModelTest, InlineWriteArrivesThoughItsSenderIsStopped) {
     set("MODEL", "latency=400ms,bandwidth=0.001");
-    expect_arrival_though_stopped(8);
+    expect_arrival_though_stopped(128);
 }
 
 TEST_P(ModelTest, MessagesBehindOneAnotherAreSpaced) {

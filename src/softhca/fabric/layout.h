@@ -169,7 +169,7 @@ struct alignas(64) InboundWrite {
     uint32_t lkey = 0;  ///< 0: the bytes are in `bytes`
     uint64_t posted_at = 0;
     Booking booking = {};
-    char bytes[64];
+    char bytes[128];
 };
 
 struct LinkPair {
