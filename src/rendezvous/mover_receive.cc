@@ -173,6 +173,7 @@ unsigned Mover::step(Incoming& transfer) {
     const bool idle = transfer.idle >= (core.notified() ? 1 : kIdleAck);
     if (core.ack_due() || (idle && core.ack_owed())) {
         const Ack frame{.receiver = transfer.number, .count = core.count()};
+        if (idle && !core.notified()) core.waited();
         if (send(*transfer.channel, TransferId::kAck, frame)) core.acked();
     }
     return count;

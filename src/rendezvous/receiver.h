@@ -96,6 +96,11 @@ class Receiver {
     // one, and full.
     bool ack_owed() const { return index_ != acked_ && !complete(); }
     void acked() { acked_ = index_; }
+    // Nothing came until what is owed was acknowledged, and that again: the sender's ring is as
+    // small as that.
+    void waited() {
+        if (++waits_ > 1) ack_after_ = std::min(ack_after_, static_cast<uint32_t>(index_ - acked_));
+    }
 
     // All of the message is where it belongs.
     bool complete() const {
@@ -131,6 +136,7 @@ class Receiver {
     uint64_t acked_ = 0;
     bool any_direct_ = false;
     bool done_ = false;
+    uint32_t waits_ = 0;
 };
 
 }  // namespace tern
