@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rogue.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -15,21 +16,23 @@ Rogue::Rogue() {
     cq_.reset(ibv_create_cq(port().context, 1024, nullptr, nullptr, 0));
     receives_ = ReceiveQueue::create(device().pd.get(), 128, 8200);
     memory_ = verbs::RegisteredMemory(device().pd.get(), 65536, IBV_ACCESS_LOCAL_WRITE);
+    window_ = verbs::RegisteredMemory(device().pd.get(), 256 * 1024,
+                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     std::string why;
     auto datagrams = Datagrams::create(device(), port(), why);
-    PeerAddress self;
-    self.port.lid = port().attributes.lid;
-    self.port.has_lid = !port().ethernet;
-    self.port.ethernet = port().ethernet;
-    self.port.has_gid = port().global;
-    if (port().global) memcpy(self.port.gid.data(), port().gid.raw, sizeof(port().gid.raw));
-    self.interface = {.qp_num = datagrams->qp_num(), .instance = 7};
-    datagrams->set_self(self);
+    self_.port.lid = port().attributes.lid;
+    self_.port.has_lid = !port().ethernet;
+    self_.port.ethernet = port().ethernet;
+    self_.port.has_gid = port().global;
+    if (port().global) memcpy(self_.port.gid.data(), port().gid.raw, sizeof(port().gid.raw));
+    self_.interface = {.qp_num = datagrams->qp_num(), .instance = 7};
+    datagrams->set_self(self_);
     connector_.reset(new Connector(device(), port(),
                                    {.queues = {.sends = 256, .inline_bytes = 64, .pieces = 1},
                                     .retry = settings.retry,
                                     .times = settings.handshake},
-                                   std::move(datagrams), cq_.get(), receives_->srq(), self, *this));
+                                   std::move(datagrams), cq_.get(), receives_->srq(), self_,
+                                   *this));
 }
 
 bool Rogue::begin(const PeerAddress& peer) {
@@ -56,6 +59,13 @@ void Rogue::poll() {
             grant_.emplace();
             memcpy(&*grant_, receives_->buffer(index) + sizeof(word), sizeof(*grant_));
         }
+        if (completion.status == IBV_WC_SUCCESS && completion.opcode == IBV_WC_RECV &&
+            word.kind() == FrameKind::kControl &&
+            word.id() >= static_cast<uint32_t>(ControlId::kFirstTransfer))
+            controls.push_back(
+                {static_cast<TransferId>(word.id()),
+                 std::string(reinterpret_cast<const char*>(receives_->buffer(index)) + sizeof(word),
+                             word.length())});
         receives_->release(index);
     }
     connector_->reap();
@@ -69,6 +79,12 @@ void Rogue::write(const void* data, size_t size, uint32_t at) {
     post(IBV_WR_RDMA_WRITE, data, size, grant_->address + at, grant_->rkey);
 }
 
+void Rogue::write_to(const void* data, size_t size, uint64_t address, uint32_t rkey,
+                     uint32_t immediate) {
+    post(immediate != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, data, size, address, rkey,
+         immediate);
+}
+
 void Rogue::send_frame(FrameKind kind, uint32_t id, const std::string& payload, uint16_t sequence,
                        uint16_t credit) {
     const Word word(kind, id, static_cast<uint32_t>(payload.size()), credit, sequence);
@@ -78,7 +94,8 @@ void Rogue::send_frame(FrameKind kind, uint32_t id, const std::string& payload, 
     ++cold_;
 }
 
-void Rogue::post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t to, uint32_t rkey) {
+void Rogue::post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t to, uint32_t rkey,
+                 uint32_t immediate) {
     if (over_ || connection_->failed) return;
     memcpy(memory_.data(), data, size);
     ibv_sge piece{.addr = address_of(memory_.data()),
@@ -89,6 +106,7 @@ void Rogue::post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t t
     request.sg_list = &piece;
     request.num_sge = 1;
     request.opcode = opcode;
+    request.imm_data = htonl(immediate);
     request.send_flags = IBV_SEND_SIGNALED;
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;

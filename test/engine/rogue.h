@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+#include <deque>
 #include <optional>
 #include <string>
 
 #include "connection/connector.h"
 #include "fastpath/control.h"
 #include "fastpath/receive_queue.h"
+#include "rendezvous/messages.h"
 
 namespace tern::test {
 
@@ -17,6 +21,7 @@ class Rogue final : private ConnectorOwner {
 
     // Begins to connect; it is up when up().
     bool begin(const PeerAddress& peer);
+    const PeerAddress& address() const { return self_; }
     bool up() const { return up_; }
 
     // Sends these bytes as a cold frame, as they are.
@@ -26,6 +31,30 @@ class Rogue final : private ConnectorOwner {
     // A cold frame with a word as it should be. `sequence`: frames of the block before it.
     void send_frame(FrameKind kind, uint32_t id, const std::string& payload, uint16_t sequence = 0,
                     uint16_t credit = 0);
+
+    // A control frame of a transfer, and what the peer has said of transfers, the oldest first.
+    struct Control {
+        TransferId id;
+        std::string payload;
+
+        template <class Frame>
+        Frame as() const {
+            Frame frame;
+            memcpy(&frame, payload.data(), std::min(payload.size(), sizeof(frame)));
+            return frame;
+        }
+    };
+    template <class Frame>
+    void send_control(TransferId id, const Frame& frame) {
+        send_frame(FrameKind::kControl, static_cast<uint32_t>(id),
+                   std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
+    }
+    std::deque<Control> controls;
+    // Writes to where such a frame says, with immediate data if that is not 0.
+    void write_to(const void* data, size_t size, uint64_t address, uint32_t rkey,
+                  uint32_t immediate);
+    // Memory that the peer may write to.
+    const verbs::RegisteredMemory& window() const { return window_; }
 
     void poll();
     const std::optional<Grant>& grant() const { return grant_; }
@@ -45,11 +74,14 @@ class Rogue final : private ConnectorOwner {
     void refused(const PeerAddress&, const std::string&) override {}
     void closed(Connection&, Status, const std::string&) override { over_ = true; }
     uint64_t now() override;
-    void post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t to, uint32_t rkey);
+    void post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t to, uint32_t rkey,
+              uint32_t immediate = 0);
 
+    PeerAddress self_;
     verbs::CompletionQueue cq_;
     std::unique_ptr<ReceiveQueue> receives_;
     verbs::RegisteredMemory memory_;
+    verbs::RegisteredMemory window_;
     std::unique_ptr<Connector> connector_;
     Connection* connection_ = nullptr;
     std::optional<Grant> grant_;

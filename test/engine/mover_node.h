@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "node.h"
+#include "rendezvous/mover.h"
+
+namespace tern::test {
+
+// An engine with a mover, and memory that peers have keys of.
+struct MoverNode final : EngineOwner, MoverOwner {
+    static constexpr size_t kSize = 256 * 1024;
+
+    explicit MoverNode(SchemeSetting scheme = SchemeSetting::kAuto,
+                       PollMode poll = PollMode::kAuto) {
+        EngineSettings settings = quick_settings();
+        settings.poll = poll;
+        std::string why;
+        engine = Engine::create(device(), port(), settings, *this, why);
+        EXPECT_TRUE(engine) << why;
+        MoverSettings moving;
+        moving.policy.scheme = scheme;
+        mover = std::make_unique<Mover>(
+            *engine, regions, pins, Policy(*find_costs("graphene"), moving.policy), moving, *this);
+        open = regions.declare(memory.data(), memory.size(), kLocalRead | kLocalWrite | kRemoteAll);
+        secret = regions.declare(hidden.data(), hidden.size(), kLocalRead | kLocalWrite);
+    }
+    ~MoverNode() {
+        mover.reset();
+        engine.reset();
+        (void)regions.undeclare(open);
+        (void)regions.undeclare(secret);
+    }
+
+    void lost(const PeerAddress&, Status, const std::string& why) override { reason = why; }
+    Status ended(Channel& channel, Status status) override { return mover->ended(channel, status); }
+    void closed(void*, Status) override { ++closures; }
+    void silent(void*) override {}
+    void warn(const std::string&) override {}
+    void message(uint32_t, const void*, uint32_t) { ++messages; }
+    void completed(void* cookie, Status status) override {
+        if (Mover::is_cookie(cookie)) return mover->done(cookie, status);
+        completions.push_back(status);
+    }
+    bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        return mover->control(channel, id, data, length);
+    }
+    bool notified(Channel& channel, uint32_t immediate) {
+        return mover->notified(channel, immediate);
+    }
+
+    void poll() {
+        (void)engine->poll(*this);
+        (void)mover->progress();
+    }
+    WireKey key(const Region* region) const {
+        return {region->key().index, region->key().generation};
+    }
+    uint64_t address() const { return reinterpret_cast<uint64_t>(memory.data()); }
+
+    Regions regions;
+    PinCache pins{device().pd.get(), {.monitor = MonitorKind::kNone}};
+    std::vector<std::byte> memory{kSize};
+    std::vector<std::byte> hidden{kSize};
+    Region* open = nullptr;
+    Region* secret = nullptr;
+    std::unique_ptr<Engine> engine;
+    std::unique_ptr<Mover> mover;
+    std::vector<Status> completions;
+    size_t closures = 0;
+    size_t messages = 0;
+    std::string reason;
+};
+
+}  // namespace tern::test

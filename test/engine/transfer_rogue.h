@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "mover_node.h"
+#include "rogue.h"
+
+namespace tern::test {
+
+// A victim with memory to put to and get from, and a peer that may say what it likes.
+class TransferRogueTest : public testing::TestWithParam<PollMode> {
+  protected:
+    TransferRogueTest() { meet(); }
+
+    void meet() {
+        rogue = std::make_unique<Rogue>();
+        EXPECT_TRUE(rogue->begin(victim.engine->address()));
+        EXPECT_TRUE(turn([this] { return rogue->up(); }));
+    }
+    bool turn(const std::function<bool()>& done) {
+        return until(
+            [this] {
+                victim.poll();
+                rogue->poll();
+            },
+            done);
+    }
+    void expect_dropped() {
+        EXPECT_TRUE(turn([this] { return rogue->over() && victim.engine->connections() == 0; }));
+        expect_whole();
+    }
+    // Its connection is as good as before.
+    void expect_heard() {
+        const size_t before = victim.messages;
+        rogue->send_frame(FrameKind::kActiveMessage, 3, "good");
+        EXPECT_TRUE(turn([&] { return victim.messages == before + 1; }));
+        expect_whole();
+    }
+    // What the peer has no key of is as it was.
+    void expect_whole() {
+        EXPECT_TRUE(
+            std::ranges::all_of(victim.hidden, [](std::byte byte) { return byte == std::byte{}; }));
+    }
+    void expect_alive() {
+        MoverNode honest;
+        std::string why;
+        Channel* to = honest.engine->attach(victim.engine->address(), this, why);
+        ASSERT_TRUE(to) << why;
+        const auto both = [&] {
+            victim.poll();
+            honest.poll();
+        };
+        const Buffers::Piece piece{honest.hidden.data(), honest.hidden.size()};
+        Status status = Status::kNoResource;
+        for (const bool get : {false, true}) {
+            std::ranges::fill(get ? victim.memory : honest.hidden, std::byte{get});
+            honest.completions.clear();
+            status = Status::kNoResource;
+            const auto attempt = [&] {
+                status = get ? honest.mover->get(*to, {&piece, 1}, victim.address(),
+                                                 victim.key(victim.open), 0, false, this)
+                             : honest.mover->put(*to, {&piece, 1}, victim.address(),
+                                                 victim.key(victim.open), 0, this);
+                both();
+            };
+            ASSERT_TRUE(until(attempt, [&] { return status == Status::kInProgress; }));
+            ASSERT_TRUE(until(both, [&] { return honest.completions.size() == 1; }));
+            EXPECT_EQ(honest.completions[0], Status::kOk);
+            EXPECT_EQ(honest.hidden, victim.memory);
+        }
+        honest.engine->leave(to, this);
+        (void)until(both, [&] { return honest.engine->connections() == 0; });
+    }
+    // The victim puts to the rogue, or gets from it; returns once the rogue has heard of it.
+    void let_ask(bool get) {
+        std::string why;
+        channel = victim.engine->attach(rogue->address(), &victim, why);
+        ASSERT_TRUE(channel) << why;
+        const Buffers::Piece piece{victim.memory.data(), victim.memory.size()};
+        Status status = Status::kNoResource;
+        const auto attempt = [&] {
+            status = get ? victim.mover->get(*channel, {&piece, 1}, 4096, {1, 2}, 0, false, this)
+                         : victim.mover->put(*channel, {&piece, 1}, 4096, {1, 2}, 0, this);
+            victim.poll();
+            rogue->poll();
+        };
+        ASSERT_TRUE(until(attempt, [&] { return status == Status::kInProgress; }));
+        ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+    }
+    void expect_failed() {
+        expect_dropped();
+        ASSERT_EQ(victim.completions.size(), 1u);
+        EXPECT_NE(victim.completions[0], Status::kOk);
+    }
+
+    WireWindow window(uint16_t slots = 15) const {
+        return {.address = reinterpret_cast<uint64_t>(rogue->window().data()),
+                .rkey = rogue->window().rkey(),
+                .slots = slots,
+                .flags = 0,
+                .generation = 1};
+    }
+    Fetch good_fetch() const {
+        return {.receiver = 1,
+                .address = victim.address(),
+                .length = 100000,
+                .key = victim.key(victim.open),
+                .window = window(),
+                .part = {.upto = 100000}};
+    }
+
+    MoverNode victim{SchemeSetting::kSuperpipeline, GetParam()};
+    std::unique_ptr<Rogue> rogue;
+    Channel* channel = nullptr;
+};
+
+}  // namespace tern::test

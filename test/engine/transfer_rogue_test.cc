@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// A peer that talks nonsense of large messages loses its connection, and nobody else loses
+// anything.
+
+#include "transfer_rogue.h"
+
+namespace tern::test {
+namespace {
+
+TEST_P(TransferRogueTest, AsksProperlyAndIsServed) {
+    rogue->send_control(TransferId::kFetch, good_fetch());
+    const auto* flag = reinterpret_cast<const uint64_t*>(rogue->window().data() + 4096);
+    ASSERT_TRUE(turn([&] { return __atomic_load_n(flag, __ATOMIC_ACQUIRE) == flag_of(1, 0); }));
+    expect_heard();
+}
+
+TEST_P(TransferRogueTest, FramesOfOtherLengths) {
+    for (uint32_t id = 8; id <= 14; ++id)
+        for (const size_t length : {0, 1, 7, 9, 15, 17, 31, 33, 55, 57, 79, 81, 200}) {
+            rogue->send_frame(FrameKind::kControl, id, std::string(length, '\1'));
+            expect_dropped();
+            meet();
+        }
+}
+
+TEST_P(TransferRogueTest, UnknownIds) {
+    for (const uint32_t id : {4, 5, 6, 7, 15, 16, 31}) {
+        rogue->send_frame(FrameKind::kControl, id, std::string(8, '\0'));
+        expect_dropped();
+        meet();
+    }
+}
+
+TEST_P(TransferRogueTest, FetchesThatMakeNoSense) {
+    std::vector<Fetch> bad(8, good_fetch());
+    bad[0].window.slots = WireWindow::kMostSlots + 1;
+    bad[1].window.flags = 2;
+    bad[2].window.generation = UINT64_MAX;
+    bad[3].window.slots = 0;
+    bad[4].part.upto = 0;
+    bad[5].part.upto = 100001;
+    bad[6].part.flags = 2;
+    bad[7].part.upto = UINT64_MAX;
+    for (const Fetch& fetch : bad) {
+        rogue->send_control(TransferId::kFetch, fetch);
+        expect_dropped();
+        meet();
+    }
+    expect_alive();
+}
+
+TEST_P(TransferRogueTest, WhatItHasNoRightToIsRefused) {
+    std::vector<Fetch> bad(6, good_fetch());
+    bad[0].key.generation ^= 1;
+    bad[1].key.index = UINT32_MAX;
+    bad[2].key = victim.key(victim.secret);
+    bad[3].length = UINT64_MAX;
+    bad[4].address -= 1;
+    bad[5].length = 0;
+    for (const Fetch& fetch : bad) {
+        rogue->controls.clear();
+        rogue->send_control(TransferId::kFetch, fetch);
+        ASSERT_TRUE(turn([this] { return rogue->controls.size() == 1; }));
+        EXPECT_EQ(rogue->controls[0].id, TransferId::kRefuse);
+        EXPECT_EQ(rogue->controls[0].as<Refuse>().number, 1u);
+        rogue->controls.clear();
+        rogue->send_control(
+            TransferId::kDeliver,
+            Deliver{
+                .sender = 77, .address = fetch.address, .length = fetch.length, .key = fetch.key});
+        ASSERT_TRUE(turn([this] { return rogue->controls.size() == 1; }));
+        EXPECT_EQ(rogue->controls[0].id, TransferId::kRefuse);
+        EXPECT_EQ(rogue->controls[0].as<Refuse>().number, 77u);
+    }
+    expect_heard();
+}
+
+// A window that it may not be written to ends the connection that it was told over.
+TEST_P(TransferRogueTest, WindowThatIsNone) {
+    Fetch fetch = good_fetch();
+    fetch.window.rkey ^= 0x5555;
+    rogue->send_control(TransferId::kFetch, fetch);
+    expect_dropped();
+    expect_alive();
+}
+
+TEST_P(TransferRogueTest, AnswersToNothing) {
+    const Accept accept{.sender = 0, .receiver = 0, .window = window(), .part = {.upto = 1}};
+    rogue->send_control(TransferId::kAccept, accept);
+    expect_dropped();
+    meet();
+    rogue->send_control(TransferId::kAck, Ack{});
+    expect_dropped();
+    meet();
+    rogue->send_control(TransferId::kFinish, Finish{});
+    expect_dropped();
+    meet();
+    for (const uint32_t what : {Refuse::kFetch, Refuse::kDeliver}) {
+        rogue->send_control(TransferId::kRefuse, Refuse{.what = what, .number = 0});
+        expect_dropped();
+        meet();
+    }
+    rogue->write_to("", 0, 0, 0, 1);
+    expect_dropped();
+}
+
+TEST_P(TransferRogueTest, AcknowledgesWhatWasNotSent) {
+    for (const Ack bad :
+         {Ack{.receiver = 1, .count = 1000000}, Ack{.receiver = 1, .count = 0, .flags = Ack::kEnd},
+          Ack{.receiver = 2, .count = 1}}) {
+        rogue->send_control(TransferId::kFetch, good_fetch());
+        expect_heard();
+        rogue->send_control(TransferId::kAck, bad);
+        expect_dropped();
+        meet();
+    }
+    expect_alive();
+}
+
+TEST_P(TransferRogueTest, PartsOfNothing) {
+    Fetch fetch = good_fetch();
+    fetch.part.upto = 5000;
+    for (const WirePart bad : {WirePart{.upto = 5000}, WirePart{.upto = 4999}, WirePart{.upto = 0},
+                               WirePart{.upto = 100001}, WirePart{.upto = 6000, .flags = 6}}) {
+        rogue->send_control(TransferId::kFetch, fetch);
+        expect_heard();
+        rogue->send_control(TransferId::kPart, MorePart{.receiver = 1, .part = bad});
+        expect_dropped();
+        meet();
+    }
+    expect_alive();
+}
+
+TEST_P(TransferRogueTest, AcceptsNonsense) {
+    let_ask(false);
+    ASSERT_EQ(rogue->controls[0].id, TransferId::kDeliver);
+    const Deliver deliver = rogue->controls[0].as<Deliver>();
+    EXPECT_EQ(deliver.length, MoverNode::kSize);
+    rogue->send_control(TransferId::kAccept, Accept{.sender = deliver.sender,
+                                                    .receiver = 5,
+                                                    .window = window(),
+                                                    .part = {.upto = deliver.length + 1}});
+    expect_failed();
+    expect_alive();
+}
+
+TEST_P(TransferRogueTest, AcceptsTwice) {
+    let_ask(false);
+    const Deliver deliver = rogue->controls[0].as<Deliver>();
+    const Accept accept{.sender = deliver.sender,
+                        .receiver = 5,
+                        .window = window(),
+                        .part = {.upto = deliver.length}};
+    rogue->send_control(TransferId::kAccept, accept);
+    rogue->send_control(TransferId::kAccept, accept);
+    expect_failed();
+}
+
+TEST_P(TransferRogueTest, EndsWhatHasNotCome) {
+    let_ask(true);
+    ASSERT_EQ(rogue->controls[0].id, TransferId::kFetch);
+    rogue->send_control(TransferId::kFinish,
+                        Finish{.receiver = rogue->controls[0].as<Fetch>().receiver});
+    expect_failed();
+}
+
+TEST_P(TransferRogueTest, NotifiesOfTooMuch) {
+    let_ask(true);
+    const Fetch fetch = rogue->controls[0].as<Fetch>();
+    EXPECT_EQ(fetch.window.flags, GetParam() == PollMode::kCq ? WireWindow::kNotify : 0);
+    const uint32_t blocks = fetch.window.slots + 1u;
+    rogue->write_to("", 0, 0, 0, (fetch.receiver & 0xffff) << 16 | blocks);
+    expect_failed();
+    expect_alive();
+}
+
+// Flags before the data, beyond the window, of the wrong generation: garbage comes, but no further.
+TEST_P(TransferRogueTest, FillsTheWindowWithGarbage) {
+    let_ask(true);
+    const Fetch fetch = rogue->controls[0].as<Fetch>();
+    const size_t bytes = size_t{fetch.window.slots} * SubBlocks::kSlot;
+    std::vector<uint64_t> garbage(1024);
+    for (size_t at = 0; at < bytes; at += 8192) {
+        for (uint64_t& word : garbage) word = flag_of(fetch.window.generation, word + at);
+        rogue->write_to(garbage.data(), std::min<size_t>(8192, bytes - at),
+                        fetch.window.address + at, fetch.window.rkey, 0);
+    }
+    for (uint64_t index = 0; index < fetch.window.slots; ++index) {
+        const uint64_t flag = flag_of(fetch.window.generation, index);
+        rogue->write_to(&flag, sizeof(flag),
+                        fetch.window.address + index * SubBlocks::kSlot + SubBlocks::kSubBlock,
+                        fetch.window.rkey, 0);
+    }
+    expect_heard();
+    // Behind its end there is nothing to be written.
+    rogue->write_to(garbage.data(), 64, fetch.window.address + bytes + (1 << 20), fetch.window.rkey,
+                    0);
+    expect_failed();
+    expect_alive();
+}
+
+INSTANTIATE_TEST_SUITE_P(Polls, TransferRogueTest,
+                         testing::Values(PollMode::kMemory, PollMode::kCq), [](const auto& test) {
+                             return test.param == PollMode::kCq ? "cq" : "memory";
+                         });
+
+}  // namespace
+}  // namespace tern::test
