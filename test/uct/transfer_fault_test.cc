@@ -60,6 +60,37 @@ TEST_F(TransferFaultTest, RegistrationFailsOnce) {
         }
 }
 
+// Nothing to stage through at all, on either side: what needs it fails, and the endpoints go on.
+TEST_F(TransferFaultTest, NoWindows) {
+    NEEDS_SOFTWARE_HCA();
+    for (const bool get : {false, true})
+        for (const bool at_sender : {false, true}) {
+            SCOPED_TRACE(std::string(get ? "get" : "put") + (at_sender ? ", sender" : ""));
+            // One slot: if that cannot be had, nothing smaller can.
+            const Settings settings{{"RNDV_SCHEME", "superpipeline"}, {"RNDV_WINDOW", "4104"}};
+            Entity a(settings), b(settings);
+            const Group all{&a, &b};
+            Declared near(a.host(), kSize), far(b.host(), kSize);
+            const RemoteKey key(a.host(), far.remote());
+            std::size_t received = 0;
+            b.handle(1, [&](Bytes) { ++received; });
+            const Endpoint ep = a.connect(b);
+            ASSERT_TRUE(accepted(all, [&] { return am_bcopy(ep, 1, pattern(0, 8)); }));
+            ASSERT_TRUE(eventually(all, [&] { return received == 1; }));
+            fill((get ? near : far).part(0, kSize), 1);
+            softhca::inject(at_sender ? "reg-fail=2" : "reg-fail=1");
+            const uct_iov_t iov = near.iov(0, kSize);
+            const ucs_status_t status =
+                get ? get_wait(all, ep, {&iov, 1}, far.remote().address, key)
+                    : put_wait(all, ep, {&iov, 1}, far.remote().address, key);
+            EXPECT_STATUS(UCS_ERR_IO_ERROR, status);
+            EXPECT_TRUE(filled((get ? near : far).part(0, kSize), 1));
+            ASSERT_TRUE(accepted(all, [&] { return am_bcopy(ep, 1, pattern(0, 8)); }));
+            ASSERT_TRUE(eventually(all, [&] { return received == 2; }));
+            EXPECT_EQ(a.failures().size() + b.failures().size(), 0u);
+        }
+}
+
 // Next to nothing may be pinned: all is staged.
 TEST_F(TransferFaultTest, NothingMayBePinned) {
     ASSERT_EQ(setenv("UCX_TERN_PIN_MAX", "4k", 1), 0);

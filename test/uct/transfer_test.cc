@@ -65,6 +65,13 @@ class Pair {
                << " behind";
     }
 
+    // What the far interface has counted.
+    Counters close_and_count() {
+        ep_.reset();
+        linger(all_, milliseconds(5));
+        return b_.close_and_count();
+    }
+
     Entity a_, b_;
     const Group all_{&a_, &b_};
     Declared near_, far_;
@@ -104,6 +111,15 @@ TEST_P(TransferTest, Long) {
     Pair pair(GetParam().settings(), kLong);
     ASSERT_TRUE(pair.move(false, 1, 2, kLong - 5));
     ASSERT_TRUE(pair.move(true, 0, 0, kLong));
+    // From several pieces, to one that stays in place.
+    ASSERT_TRUE(pair.move(false, 0, 0, kLong, 8));
+    // What was to be done was done: the receivers have decided so.
+    const std::string scheme = GetParam().scheme;
+    if (scheme == "auto") return;
+    const Counters counters = pair.close_and_count();
+    EXPECT_EQ(counters["rndv_superpipeline"] > 0, scheme == "superpipeline") << counters.json();
+    EXPECT_EQ(counters["rndv_zero_copy"] > 0, scheme == "zcopy") << counters.json();
+    EXPECT_EQ(counters["rndv_hybrid"] > 0, scheme == "hybrid") << counters.json();
 }
 
 // To itself: one connection is both ends.
