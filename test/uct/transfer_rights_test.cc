@@ -3,7 +3,9 @@
 // is told, and all goes on.
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <random>
+#include <vector>
 
 #include "traffic.h"
 #include "transfer.h"
@@ -188,6 +190,55 @@ TEST_F(TransferRightsTest, ManyShortPutsThroughTheOwner) {
     }
     ASSERT_TRUE(flush_wait(all_, ep_));
     EXPECT_TRUE(filled(far_.part(0, 3000 * 80), kNew));
+}
+
+TEST_F(TransferRightsTest, ShortGets) {
+    Declared open(b_.host(), kSize, UCT_MD_MEM_ACCESS_ALL);
+    fill(open.part(0, kSize), kOld);
+    const RemoteKey open_key(a_.host(), open.remote());
+    const std::size_t most = a_.attr().cap.get.max_bcopy;
+    const auto unpack = [](void* to, const void* from, std::size_t length) {
+        const auto* bytes = static_cast<const std::byte*>(from);
+        static_cast<std::vector<std::byte>*>(to)->assign(bytes, bytes + length);
+    };
+    for (std::size_t length = 0; length <= most; length += length < 10 ? 1 : 511)
+        for (const bool direct : {false, true}) {
+            std::vector<std::byte> got;
+            Completion completion;
+            ucs_status_t status = UCS_OK;
+            const uint64_t from = (direct ? open : far_).remote().address + 8;
+            ASSERT_TRUE(accepted(all_, [&] {
+                return status = uct_ep_get_bcopy(ep_.get(), unpack, &got, length, from,
+                                                 (direct ? open_key : key_).get(), &completion);
+            }));
+            ASSERT_TRUE(
+                eventually(all_, [&] { return status == UCS_OK || completion.calls == 1; }));
+            EXPECT_STATUS(UCS_OK, completion.status);
+            ASSERT_EQ(got.size(), length);
+            EXPECT_TRUE(filled(got, kOld, 8));
+        }
+}
+
+// Many, of which nobody waits for each; a flush tells of all.
+TEST_F(TransferRightsTest, ManyShortGets) {
+    std::vector<std::byte> got(kSize);
+    struct Place {
+        std::byte* to;
+    };
+    std::deque<Place> places;
+    const auto unpack = [](void* place, const void* from, std::size_t length) {
+        std::memcpy(static_cast<Place*>(place)->to, from, length);
+    };
+    constexpr std::size_t kEach = 128;
+    for (std::size_t at = 0; at < kSize; at += kEach) {
+        places.push_back({got.data() + at});
+        ASSERT_TRUE(accepted(all_, [&] {
+            return uct_ep_get_bcopy(ep_.get(), unpack, &places.back(), kEach,
+                                    far_.remote().address + at, key_.get(), nullptr);
+        }));
+    }
+    ASSERT_TRUE(flush_wait(all_, ep_));
+    EXPECT_TRUE(filled(got, kOld));
 }
 
 // Nobody waits for a short put: what is refused is heard of by the endpoint's failure.

@@ -37,8 +37,9 @@ class TransferTest : public TernTest, public testing::WithParamInterface<Way> {}
 // Two interfaces with memory each, which puts and gets go between.
 class Pair {
   public:
-    Pair(const Settings& settings, std::size_t size)
-        : a_(settings), b_(settings), near_(a_.host(), size), far_(b_.host(), size) {}
+    // `rights`: to the far memory.
+    Pair(const Settings& settings, std::size_t size, unsigned rights = kRma)
+        : a_(settings), b_(settings), near_(a_.host(), size), far_(b_.host(), size, rights) {}
 
     // One operation: `at` in the near memory, `there` in the far one.
     testing::AssertionResult move(bool get, std::size_t at, std::size_t there, std::size_t length,
@@ -104,6 +105,23 @@ TEST_P(TransferTest, AnyPlaceAnyLengthAnyPieces) {
         ASSERT_TRUE(pair.move(i % 2, at, there, length, 1 + random() % 8))
             << i << ": " << at << " " << there << " " << length;
     }
+}
+
+// What is registered as a whole is written, and read, without its owner.
+TEST_P(TransferTest, OpenMemory) {
+    const uint64_t seed = any_seed();
+    std::mt19937_64 random(seed);
+    Pair pair(GetParam().settings({{"RNDV_WINDOWS", "2"}}), 4 << 20, UCT_MD_MEM_ACCESS_ALL);
+    ASSERT_TRUE(pair.move(true, 0, 0, 1));
+    for (int i = 0; i < 60; ++i) {
+        const std::size_t length = random() % (std::size_t{1} << random() % 22);
+        const std::size_t at = random() % (pair.near_.size() - length);
+        const std::size_t there = random() % (pair.far_.size() - length);
+        ASSERT_TRUE(pair.move(i % 2, at, there, length, 1 + random() % 8))
+            << i << ": " << at << " " << there << " " << length;
+    }
+    for (int again = 0; again < 4; ++again)
+        ASSERT_TRUE(pair.move(again % 2, 5, 3, pair.near_.size() - 5));
 }
 
 TEST_P(TransferTest, Long) {
@@ -195,12 +213,12 @@ class Crowd {
 };
 
 TEST_P(TransferTest, ManyInBothDirections) {
-    for (const char* windows : {"1", "3"}) {
-        const Settings settings = GetParam().settings({{"RNDV_WINDOWS", windows}});
+    for (const unsigned rights : {kRma, unsigned{UCT_MD_MEM_ACCESS_ALL}}) {
+        const Settings settings = GetParam().settings({{"RNDV_WINDOWS", "1"}});
         Entity a(settings), b(settings);
         constexpr std::size_t kSize = 4 << 20;
-        Declared near_a(a.host(), kSize), far_b(b.host(), kSize);
-        Declared near_b(b.host(), kSize), far_a(a.host(), kSize);
+        Declared near_a(a.host(), kSize), far_b(b.host(), kSize, rights);
+        Declared near_b(b.host(), kSize), far_a(a.host(), kSize, rights);
         const RemoteKey to_b(a.host(), far_b.remote()), to_a(b.host(), far_a.remote());
         const Endpoint there = a.connect(b), back = b.connect(a);
         Crowd crowd_a(a, there, near_a, far_b, to_b), crowd_b(b, back, near_b, far_a, to_a);
