@@ -16,21 +16,34 @@ std::atomic<unsigned> generation{0};
 std::atomic<unsigned> fork_count{0};
 std::array<std::atomic<int>, 64> descriptors{};  // plus one; 0: none
 
+constinit std::mutex the_lock;
+
+void before() {
+    the_lock.lock();
+    fork_count.fetch_add(1, std::memory_order_relaxed);
+}
+
 void in_parent() {
     fork_count.fetch_add(1, std::memory_order_relaxed);
+    the_lock.unlock();
 }
 
 void in_child() {
     generation.fetch_add(1, std::memory_order_relaxed);
     for (auto& slot : descriptors)
         if (const int fd = slot.exchange(0, std::memory_order_relaxed) - 1; fd >= 0) close(fd);
+    the_lock.unlock();
 }
 
 }  // namespace
 
 ForkGuard::ForkGuard() {
-    [[maybe_unused]] static const int registered = pthread_atfork(in_parent, in_parent, in_child);
+    [[maybe_unused]] static const int registered = pthread_atfork(before, in_parent, in_child);
     depth_ = depth();
+}
+
+std::mutex& process_lock() {
+    return the_lock;
 }
 
 unsigned ForkGuard::forks() {

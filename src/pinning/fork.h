@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <mutex>
+
 namespace tern {
 
 // What a parent has declared, pinned and watched stays the parent's: in the child of a fork the
@@ -18,6 +20,9 @@ class ForkGuard {
     static unsigned depth();
     unsigned depth_;
 };
+
+// Guards what there is once in a process. fork() waits for it: it is free in the child.
+std::mutex& process_lock();
 
 // The child of a fork closes this descriptor: what it stands for must end with the parent's.
 void close_in_child(int fd);

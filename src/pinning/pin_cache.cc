@@ -124,7 +124,6 @@ bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
         lock.lock();
     }
     counters_.pinned_bytes += bytes;
-    counters_.pinned_bytes_most = std::max(counters_.pinned_bytes_most, counters_.pinned_bytes);
     return true;
 }
 
@@ -197,6 +196,8 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
         if (registered) {
             ++counters_.registrations;
             ++counters_.pins;
+            counters_.pinned_bytes_most =
+                std::max(counters_.pinned_bytes_most, counters_.pinned_bytes);
             fresh->references_ = 1;
             used_.add(fresh.get());
             if (watched) publish(fresh.get());

@@ -361,6 +361,46 @@ TEST_F(UserfaultTest, TheEndOfTheCacheEndsTheWatch) {
     waitpid(child, nullptr, 0);
 }
 
+// Memory belongs to one userfaultfd, and MPI libraries open a device several times.
+TEST_F(UserfaultTest, SeveralCachesWatchTheSameMemory) {
+    std::unique_ptr<PinCache> first = std::move(cache);
+    open({});
+    char* memory = map(16);
+    const auto both = [&](bool expected) {
+        EXPECT_EQ(pinned(memory, 8 * kPage), expected);
+        std::swap(first, cache);
+        EXPECT_EQ(pinned(memory, 8 * kPage), expected);
+        std::swap(first, cache);
+    };
+    const auto pin_both = [&] {
+        pin(memory, 8 * kPage);
+        std::swap(first, cache);
+        pin(memory, 8 * kPage);
+        std::swap(first, cache);
+    };
+    pin_both();
+    both(true);
+    madvise(memory, kPage, MADV_DONTNEED);
+    both(false);
+    pin_both();
+    // One gives up what it watches; the other does not rely on it.
+    char* many = map(2 * 8200);
+    for (size_t i = 0; i < 8200; ++i) pin(many + 2 * i * kPage, kPage);
+    std::swap(first, cache);
+    for (int i = 0; i < 3; ++i) {
+        munmap(memory, 8 * kPage);
+        mmap(memory, 8 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+             0);
+        EXPECT_FALSE(pinned(memory, 8 * kPage));
+        pin(memory, 8 * kPage);
+        EXPECT_TRUE(pinned(memory, 8 * kPage));
+        // The second time one of them is gone.
+        first.reset();
+    }
+    munmap(memory, 16 * kPage);
+    munmap(many, 2 * 8200 * kPage);
+}
+
 TEST_F(UserfaultTest, ABufferThatIsFreedEveryTimeIsNotABufferThatIsReused) {
     for (int i = 0; i < 10; ++i) {
         char* memory = map(16);
