@@ -20,6 +20,7 @@ using measure::Samples;
 
 constexpr ucp_tag_t kTag = 0x5e1f;
 constexpr uint32_t kMaxSize = 64 << 10;
+constexpr uint64_t kWakeUps = 5;
 
 Failure ucp_failure(const std::string& what, ucs_status_t status) {
     return Failure(what + ": " + ucs_status_string(status));
@@ -65,13 +66,14 @@ struct UcpHandles {
 class Ground {
   public:
     void begin(const Order& order) {
-        walks_ = order.buffers != Buffers::kOne;
-        if (walks_ && (walk_.begin(order) || !far_)) {
+        walks_ = false;
+        if (order.buffers != Buffers::kOne && (walk_.begin(order) || !far_)) {
             // What is unmapped was never used before when it comes back.
             far_.reset();
             far_.emplace(measure::Memory::Kind::private_, kGround);
         }
     }
+    void walk(bool walks) { walks_ = walks; }
     char* next() { return walks_ ? far_->data() + walk_.step() : near_.data(); }
 
   private:
@@ -112,6 +114,12 @@ class UcpPort : public Port {
         const measure::Trips trips(order.count, order.size, order.per_sample);
         out_.begin(order);
         in_.begin(order);
+        if (order.buffers != Buffers::kOne) {
+            // The first message must not wait until both processes are awake.
+            ping_pong(peer_, *this, {kWakeUps, sizeof(uint64_t), 1});
+            out_.walk(true);
+            in_.walk(true);
+        }
         const Samples samples = order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
                                                                    : ping_pong(peer_, *this, trips);
         if (out_of_order_ != 0) throw Failure("messages came out of order or were damaged");
