@@ -3,6 +3,7 @@
 // Gets from memory that is open: read by the device, without the peer.
 
 #include <algorithm>
+#include <utility>
 
 #include "fastpath/engine_send.h"
 #include "rendezvous/mover.h"
@@ -17,7 +18,7 @@ bool Mover::start_reading(Incoming& transfer) {
         const auto length = static_cast<size_t>(transfer.length);
         BufferState own;
         own.returned = pins_.note(at, length);
-        transfer.pin = pins_.find(at, length, kLocalWrite);
+        if (own.returned > 1) transfer.pin = pins_.find(at, length, kLocalWrite);
         own.pinned = transfer.pin != nullptr;
         if (!own.pinned && policy_.send(transfer.length, own).gather)
             transfer.pin = pins_.pin(at, length, kLocalWrite);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "rendezvous/mover.h"
 
@@ -91,9 +92,12 @@ void Mover::receive(Incoming& transfer) {
 // Decides how the message is to come. False if it has to wait for a window.
 bool Mover::start(Incoming& transfer) {
     if (transfer.rkey != 0) return start_reading(transfer);
-    transfer.plan = plan(transfer);
+    if (!transfer.planned) {
+        transfer.planned = true;
+        transfer.plan = plan(transfer);
+    }
     Part first{.upto = transfer.length};
-    if (transfer.plan.head == 0 && transfer.plan.piece == 0) {
+    if (transfer.plan.head == 0 && transfer.plan.piece == 0 && transfer.pin == nullptr) {
         // All of it in place, or else through a window after all.
         transfer.pin = pin(transfer.memory.data(), transfer.length);
         if (transfer.pin == nullptr) transfer.plan = {.head = transfer.length};
@@ -227,11 +231,12 @@ Plan Mover::plan(Incoming& transfer) {
     const auto length = static_cast<size_t>(transfer.length);
     BufferState own;
     own.returned = pins_.note(transfer.memory.data(), length);
-    if (Pin* pin = pins_.find(transfer.memory.data(), length, kRemotePut)) {
-        own.pinned = true;
-        pins_.release(pin);
-    }
-    return policy_.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
+    // What is seen for the first time is not pinned; to ask costs more than it may bring.
+    if (own.returned > 1) transfer.pin = pins_.find(transfer.memory.data(), length, kRemotePut);
+    own.pinned = transfer.pin != nullptr;
+    const Plan plan = policy_.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
+    if (plan.head != 0 && own.pinned) pins_.release(std::exchange(transfer.pin, nullptr));
+    return plan;
 }
 
 unsigned Mover::complete(Incoming& transfer) {

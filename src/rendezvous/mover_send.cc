@@ -256,7 +256,7 @@ void Mover::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
     const auto length = static_cast<size_t>(transfer.length);
     BufferState own;
     own.returned = pins_.note(at, length);
-    transfer.pin = pins_.find(at, length, kLocalRead);
+    if (own.returned > 1) transfer.pin = pins_.find(at, length, kLocalRead);
     if (transfer.pin != nullptr) {
         own.pinned = true;
         transfer.pin_end = transfer.length;

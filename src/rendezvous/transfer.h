@@ -58,6 +58,7 @@ struct Incoming : Transfer {
     std::unique_ptr<std::byte[]> owned;  // of a get whose bytes are handed over in the end
     Unpack unpack = nullptr;             // to this
     void* argument = nullptr;
+    bool planned = false;
     Plan plan;
     std::optional<Receiver> core;
     uint64_t generation = 0;

@@ -93,13 +93,13 @@ ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
             ibv_reg_mr(memory_domain(md).device.pd.get(), reinterpret_cast<void*>(region.address()),
                        region.length(),
                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
-    // So that the other side knows what it can expect of this one.
-    PinCache& pins = *memory_domain(md).pins;
-    Pin* pin = pins.find(reinterpret_cast<void*>(region.address()), region.length(), kLocalRead);
-    if (pin != nullptr) pins.release(pin);
+    // So that the other side knows what it can expect of this one: what has come back is pinned,
+    // or soon will be.
+    const bool returns = memory_domain(md).pins->uses(reinterpret_cast<void*>(region.address()),
+                                                      region.length()) > 1;
     const PackedKey key{.region = {region.key().index, region.key().generation},
                         .rkey = handle.open ? handle.open->rkey : 0,
-                        .flags = pin != nullptr ? PackedKey::kPinned : 0};
+                        .flags = returns ? PackedKey::kPinned : 0};
     void* buffer = compat::from_end<0>(more...);
     memcpy(buffer, &key, sizeof(key));
     return UCS_OK;

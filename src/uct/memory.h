@@ -23,7 +23,7 @@ struct PackedKey {
     WireKey region;
     uint32_t rkey;  ///< of open memory; 0: none
     uint32_t flags;
-    static constexpr uint32_t kPinned = 1;  ///< when the key was packed
+    static constexpr uint32_t kPinned = 1;  ///< for all that was known when the key was packed
 };
 
 /// uct_rkey_t: a peer's memory.
