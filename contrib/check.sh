@@ -39,6 +39,7 @@ summary() {
     [ $failed = 0 ] || exit 1
 }
 trap summary EXIT
+trap 'exit 1' HUP INT TERM
 
 # run_tests FOLDER TARGET [make argument...]
 run_tests() {
