@@ -14,7 +14,7 @@ enum class MonitorKind : uint8_t { kAuto, kOdp, kUserfaultfd, kUcm, kNone };
 const char* monitor_name(MonitorKind kind);
 
 // Who tells that memory has lost its pages. Changes are put into the inbox that the monitor was
-// made with, by whatever thread; watch(), changed() and settled() are called under the lock of the
+// made with, by whatever thread; everything here is called under the lock of the
 // cache.
 class Monitor {
   public:
@@ -27,6 +27,8 @@ class Monitor {
     virtual void changed(const MemoryChange& change) = 0;
     // Whether every change that began before this call is in the inbox.
     virtual bool settled() = 0;
+    // The same of what ended before this call; cheaper.
+    virtual bool quiet() { return settled(); }
 };
 
 // No monitor: nothing is remembered.

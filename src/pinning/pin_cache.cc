@@ -94,7 +94,8 @@ Pin* PinCache::find(const void* address, size_t length, unsigned access) {
 }
 
 Pin* PinCache::lookup(const Range& range, unsigned access) {
-    if (index_.size() == 0 || !up_to_date()) return nullptr;
+    // To ask what has changed costs more than to look.
+    if (index_.find(range.start, range.end, access) == nullptr || !up_to_date()) return nullptr;
     Pin* pin = index_.find(range.start, range.end, access);
     if (pin == nullptr) return nullptr;
     hold(pin);
@@ -271,9 +272,7 @@ uint32_t PinCache::note(const void* address, size_t length) {
     Range range;
     if (guard_.inherited() || !pages(address, length, range)) return 0;
     const std::lock_guard lock(mutex_);
-    handle_changes();
-    // Changes matter to what has come before only.
-    if (recent_.uses(to_word(address), to_word(address) + length) > 0) up_to_date();
+    handle_past();
     const uint32_t count = recent_.note(to_word(address), to_word(address) + length);
     if (count == 2) monitor_->watch(range.start, range.end);
     return count;
@@ -283,9 +282,8 @@ uint32_t PinCache::uses(const void* address, size_t length) {
     Range range;
     if (guard_.inherited() || !pages(address, length, range)) return 0;
     const std::lock_guard lock(mutex_);
-    handle_changes();
-    const auto count = [&] { return recent_.uses(to_word(address), to_word(address) + length); };
-    return count() > 0 && up_to_date() ? count() : 0;
+    handle_past();
+    return recent_.uses(to_word(address), to_word(address) + length);
 }
 
 // Outside the lock, as it may take long.

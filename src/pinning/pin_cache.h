@@ -106,7 +106,10 @@ class PinCache {
 
     // Under the lock.
     Pin* lookup(const Range& range, unsigned access);
+    template <class Settled>
+    bool handle_all(Settled&& settled);
     bool up_to_date();
+    void handle_past();
     bool handle_changes();
     void change(const MemoryChange& change);
     void invalidate_locked(const Range& range);

@@ -15,6 +15,19 @@ uint64_t to_word(const void* address) {
 
 }  // namespace
 
+template <class Settled>
+bool PinCache::handle_all(Settled&& settled) {
+    constexpr int kTries = 20;
+    for (int i = 0; i < kTries; ++i) {
+        // In this order: what is settled is in the inbox.
+        const bool all = settled();
+        if (handle_changes() && all) return true;
+        // Somebody is being told of a change right now. He does not need our lock for it.
+        std::this_thread::yield();
+    }
+    return false;
+}
+
 // Whether the index reflects every change of memory that began before this call. What is in the
 // inbox is handled in any case.
 bool PinCache::up_to_date() {
@@ -23,15 +36,12 @@ bool PinCache::up_to_date() {
         forks_seen_ = ForkGuard::forks();
         invalidate_locked({0, UINT64_MAX});
     }
-    constexpr int kTries = 20;
-    for (int i = 0; i < kTries; ++i) {
-        // In this order: what is settled is in the inbox.
-        const bool settled = monitor_->settled();
-        if (handle_changes() && settled) return true;
-        // Somebody is being told of a change right now. He does not need our lock for it.
-        std::this_thread::yield();
-    }
-    return false;
+    return handle_all([this] { return monitor_->settled(); });
+}
+
+// What this thread has changed, or what others had before they told it.
+void PinCache::handle_past() {
+    (void)handle_all([this] { return monitor_->quiet(); });
 }
 
 bool PinCache::handle_changes() {

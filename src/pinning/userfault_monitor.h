@@ -36,6 +36,7 @@ class UserfaultMonitor final : public Monitor {
     bool watch(uint64_t start, uint64_t end) override;
     void changed(const MemoryChange& change) override;
     bool settled() override { return source_->settled(); }
+    bool quiet() override { return source_->quiet(); }
 
   private:
     // Every range may split a mapping in three; the kernel allows 65530 of these to a process.

@@ -171,7 +171,7 @@ void UserfaultSource::changed(const MemoryChange& change) {
 
 bool UserfaultSource::settled() const {
     // In this order: an event that is not under way any more was read while `reading_`.
-    return !under_way(fd_) && !reading_ && ending_ == 0;
+    return !under_way(fd_) && quiet();
 }
 
 void UserfaultSource::run() {

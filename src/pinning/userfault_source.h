@@ -46,8 +46,11 @@ class UserfaultSource {
     // For what is to be ended in the end.
     void changed(const MemoryChange& change);
 
-    // Whether every change of memory that began before this call is in the inboxes.
+    // Whether every change of memory that began before this call is in the inboxes. A system call.
+    // (Before Linux 5.15 the kernel did not count changes: of several at a time it could miss one.)
     bool settled() const;
+    // Whether every change that ended before this call is.
+    bool quiet() const { return !reading_ && ending_ == 0; }
 
   private:
     static constexpr size_t kMostRanges = 16384;
