@@ -57,14 +57,20 @@ unsigned access_of(unsigned flags) {
     return access;
 }
 
+// UCP's registration cache hands memory that was declared for one purpose to others, without asking
+// for their rights: rights to put and get are what a key gives, and only who is given a key has
+// one.
+constexpr unsigned kRightsOfKeys = kRemoteGet | kRemotePut;
+
 // No system call: pinning is for when a transfer needs it.
 template <typename Flags>
 ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct_mem_h* memh) {
     auto* handle = new (std::nothrow) MemoryHandle;
-    Region* region = handle == nullptr
-                         ? nullptr
-                         : memory_domain(md).regions.declare(
-                               address, length, access_of(compat::registration_flags(flags)));
+    Region* region =
+        handle == nullptr
+            ? nullptr
+            : memory_domain(md).regions.declare(
+                  address, length, access_of(compat::registration_flags(flags)) | kRightsOfKeys);
     if (region == nullptr) {
         delete handle;
         return UCS_ERR_NO_MEMORY;

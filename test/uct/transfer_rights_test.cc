@@ -78,23 +78,19 @@ TEST_F(TransferRightsTest, OutOfBounds) {
     expect_untouched(far_);
 }
 
-TEST_F(TransferRightsTest, RightsThatWereNotGiven) {
-    constexpr unsigned kLocal = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE;
-    for (const bool get_given : {false, true})
-        for (const bool put_given : {false, true}) {
-            unsigned rights = kLocal;
-            if (get_given) rights |= UCT_MD_MEM_ACCESS_REMOTE_GET;
-            if (put_given) rights |= UCT_MD_MEM_ACCESS_REMOTE_PUT;
-            Declared other(b_.host(), kSize, rights);
-            const RemoteKey key(a_.host(), other.remote());
-            const uint64_t there = other.remote().address;
-            fill(other.part(0, kSize), put_given ? kNew : kOld);
-            EXPECT_STATUS(put_given ? UCS_OK : UCS_ERR_IO_ERROR, put(kSize, there, key));
-            fill(other.part(0, kSize), get_given ? kNew : kOld);
-            EXPECT_STATUS(get_given ? UCS_OK : UCS_ERR_IO_ERROR, get(kSize, there, key));
-            fill(other.part(0, kSize), kOld);
-            expect_untouched(other);
-        }
+// UCP declares memory for one thing, and passes its key for another.
+TEST_F(TransferRightsTest, KeysGiveAllRights) {
+    for (const unsigned rights : {UCT_MD_MEM_ACCESS_LOCAL_READ, UCT_MD_MEM_ACCESS_LOCAL_WRITE,
+                                  UCT_MD_MEM_ACCESS_REMOTE_GET, UCT_MD_MEM_ACCESS_REMOTE_PUT}) {
+        Declared other(b_.host(), kSize, rights);
+        const RemoteKey key(a_.host(), other.remote());
+        fill(near_.part(0, kSize), kNew);
+        EXPECT_STATUS(UCS_OK, put(kSize, other.remote().address, key));
+        EXPECT_TRUE(filled(other.part(0, kSize), kNew));
+        fill(other.part(0, kSize), kOld);
+        EXPECT_STATUS(UCS_OK, get(kSize, other.remote().address, key));
+        EXPECT_TRUE(filled(near_.part(0, kSize), kOld));
+    }
 }
 
 TEST_F(TransferRightsTest, KeyOfWhatIsDeclaredNoMore) {
@@ -134,9 +130,10 @@ TEST_F(TransferRightsTest, KeysThatAreMadeUp) {
 
 // What is refused and what is not, all under way at once.
 TEST_F(TransferRightsTest, RefusedAmongOthers) {
-    Declared secret(b_.host(), kSize, UCT_MD_MEM_ACCESS_LOCAL_READ);
+    Declared secret(b_.host(), kSize);
     fill(secret.part(0, kSize), kOld);
     const RemoteKey wrong(a_.host(), secret.remote());
+    secret.undeclare();
     std::deque<Completion> completions;
     constexpr std::size_t kEach = 30000;
     for (std::size_t i = 0; i < 40; ++i) {
@@ -243,9 +240,10 @@ TEST_F(TransferRightsTest, ManyShortGets) {
 
 // Nobody waits for a short put: what is refused is heard of by the endpoint's failure.
 TEST_F(TransferRightsTest, RefusedShortPut) {
-    Declared secret(b_.host(), kSize, UCT_MD_MEM_ACCESS_LOCAL_READ);
+    Declared secret(b_.host(), kSize);
     fill(secret.part(0, kSize), kOld);
     const RemoteKey wrong(a_.host(), secret.remote());
+    secret.undeclare();
     ASSERT_TRUE(accepted(
         all_, [&] { return put_bcopy(ep_, near_.part(0, 100), secret.remote().address, wrong); }));
     ASSERT_TRUE(eventually(all_, [&] { return a_.failures(ep_) == 1; }));
