@@ -74,6 +74,46 @@ every_setting() {
     use_tern
 }
 
+# Large messages by every protocol of UCP's, by every scheme, and however changes of memory are noticed.
+every_large() { # [section of one-sided communication]
+    local file=$tmp/counters value
+    use_tern
+    UCX_RNDV_THRESH=0 verify 'RNDV_THRESH=0' 4 large point one-sided
+    UCX_RNDV_THRESH=1k verify 'RNDV_THRESH=1k' 2 large order one-sided
+    UCX_RNDV_THRESH=inf verify 'RNDV_THRESH=inf' 2 large point one-sided
+    UCX_PROTO_ENABLE=y verify 'PROTO_ENABLE=y' 4 large point order ${1+"$1"}
+    UCX_PROTO_ENABLE=y UCX_RNDV_THRESH=0 verify 'PROTO_ENABLE=y, RNDV_THRESH=0' 2 large point ${1+"$1"}
+    for value in put_zcopy get_zcopy; do
+        UCX_RNDV_SCHEME=$value verify "RNDV_SCHEME=$value" 2 large
+    done
+    for value in superpipeline zcopy hybrid; do
+        rm -f "$file"
+        UCX_TERN_COUNTERS=$file UCX_TERN_RNDV_SCHEME=$value UCX_RNDV_THRESH=1k verify "TERN_RNDV_SCHEME=$value" 2 large point
+        [ "$(counter "$file" "rndv_${value/zcopy/zero_copy}")" -gt 20 ]
+        result $? "TERN_RNDV_SCHEME=$value: it is what is done" "$file"
+    done
+    UCX_TERN_RNDV_WINDOWS=1 UCX_TERN_POLL=cq verify 'TERN_RNDV_WINDOWS=1' 4 large
+    UCX_MEM_EVENTS=n verify 'MEM_EVENTS=n' 2 large
+    for value in userfaultfd ucm none; do
+        UCX_TERN_PIN_MONITOR=$value verify "TERN_PIN_MONITOR=$value" 2 large
+    done
+    UCX_TERN_PIN_MAX=64k verify 'TERN_PIN_MAX=64k' 2 large
+    other_allocators
+}
+
+# Those that return memory to the system in their own ways.
+other_allocators() {
+    local name library
+    for name in jemalloc tcmalloc; do
+        library=$(ldconfig -p | awk -v name="lib$name" 'index($1, name) == 1 { print $NF; exit }')
+        if [ -z "$library" ]; then
+            skip "large messages with $name" "lib$name is not installed"
+            continue
+        fi
+        LD_PRELOAD=$library verify "$name" 2 large
+    done
+}
+
 # Messages are spread over both.
 two_devices() {
     local file=$tmp/counters device status=0
