@@ -27,6 +27,8 @@ constexpr double kFirstToBest = 0.95;
 constexpr uint64_t kBytes = 16 << 20;  // of an order, each way
 constexpr uint64_t kFewest = 4;
 constexpr uint64_t kMost = 30;
+constexpr uint64_t kSettling =
+    8;  // more of a reused buffer: what comes back may be pinned by and by
 
 constexpr const char* kFresh = "fresh buffers";
 constexpr const char* kReused = "reused buffers";
@@ -124,6 +126,7 @@ class BandwidthSeries {
         for (int who = 0; who < kAll; ++who) {
             Series::Item item = make(kReused, size, arms_[who]);
             item.order.buffers = Buffers::kReused;
+            if (!options_.quick) item.order.count += kSettling;
             ++item.order.count;
             reused_.push_back(&series_.add(std::move(item)));
         }
