@@ -63,13 +63,20 @@ void Engine::run() {
 }
 
 void Engine::help() {
-    const uint64_t due =
-        adapter_.thread_executor() ? kNever : next_due_.load(std::memory_order_relaxed);
+    const bool modelled = adapter_.host().modelled();
     const bool inbound = adapter_.host().self().inbound_used.load(std::memory_order_relaxed) != 0;
+    uint64_t due = kNever;
+    if (!adapter_.thread_executor()) {
+        due = next_due_.load(std::memory_order_relaxed);
+        // With the timing model each poll counts: the next work request is soon due, and the thread
+        // would be woken only to take the core from who polls.
+        if (modelled || due != kNever) {
+            helps_.store(helps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        }
+    }
     if (due == kNever && !inbound) {
         return;
     }
-    helps_.store(helps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const uint64_t now = now_ns();
     if (inbound) {
         place_inbound(adapter_, now);

@@ -63,7 +63,7 @@ class Engine {
     std::priority_queue<Task, std::vector<Task>, std::greater<>> tasks_;
     std::atomic<uint64_t> next_due_{kNever};
     std::atomic<uint64_t> sleeping_until_{0};
-    std::atomic<uint32_t> helps_{0};  ///< polls that found something to wait for; counted roughly
+    std::atomic<uint32_t> helps_{0};  ///< polls that did or could have done work; counted roughly
     uint32_t helps_seen_ = 0;
     uint32_t ports_seen_ = 0;
 };
