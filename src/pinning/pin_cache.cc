@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pinning/pin_cache.h"
 
+#include <linux/capability.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,11 +34,20 @@ uint64_t to_word(const void* address) {
     return reinterpret_cast<uintptr_t>(address);
 }
 
+// The limit of locked memory does not bind who has CAP_IPC_LOCK.
+bool is_above_limit() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
+    return syscall(SYS_capget, &header, data) == 0 &&
+           (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
+}
+
 }  // namespace
 
 uint64_t default_pinned_bytes() {
     rlimit limit{};
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        !is_above_limit())
         return limit.rlim_cur / 2;
     return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * page_size() / 4;
 }

@@ -45,7 +45,7 @@ struct PinCounters {
     uint64_t pinned_bytes_most = 0;
 };
 
-// Half of what may be locked; a quarter of the machine's memory where that is not limited.
+// Half of what may be locked; a quarter of the machine's memory for whom that is not limited.
 uint64_t default_pinned_bytes();
 
 // Memory that is really registered, remembered as long as its pages are those of the registration.

@@ -155,6 +155,7 @@ class Mover {
     bool ask(Incoming& transfer);
     unsigned step(Incoming& transfer);
     unsigned more(Incoming& transfer);
+    bool fits(uint64_t length) const;
     unsigned complete(Incoming& transfer);
     Part pin_next(Incoming& transfer);
     Pin* pin(std::byte* at, uint64_t length);

@@ -20,6 +20,7 @@ bool Mover::start_reading(Incoming& transfer) {
         own.returned = pins_.note(at, length);
         if (own.returned > 1) transfer.pin = pins_.find(at, length, kLocalWrite);
         own.pinned = transfer.pin != nullptr;
+        own.can_pin = fits(transfer.length);
         if (!own.pinned && policy_.send(transfer.length, own).gather)
             transfer.pin = pins_.pin(at, length, kLocalWrite);
     }

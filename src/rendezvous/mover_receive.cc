@@ -234,9 +234,17 @@ Plan Mover::plan(Incoming& transfer) {
     // What is seen for the first time is not pinned; to ask costs more than it may bring.
     if (own.returned > 1) transfer.pin = pins_.find(transfer.memory.data(), length, kRemotePut);
     own.pinned = transfer.pin != nullptr;
-    const Plan plan = policy_.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
+    own.can_pin = fits(length);
+    Plan plan = policy_.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
     if (plan.head != 0 && own.pinned) pins_.release(std::exchange(transfer.pin, nullptr));
+    // What comes back is one pin, to be found by one look.
+    if (own.returned >= settings_.policy.worth_pinning) plan.piece = 0;
     return plan;
+}
+
+// Nothing is pinned that would push out what comes back as well.
+bool Mover::fits(uint64_t length) const {
+    return length <= pins_.most_bytes() / 4;
 }
 
 unsigned Mover::complete(Incoming& transfer) {

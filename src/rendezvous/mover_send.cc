@@ -257,11 +257,13 @@ void Mover::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
     BufferState own;
     own.returned = pins_.note(at, length);
     if (own.returned > 1) transfer.pin = pins_.find(at, length, kLocalRead);
+    own.can_pin = fits(transfer.length);
     if (transfer.pin != nullptr) {
         own.pinned = true;
         transfer.pin_end = transfer.length;
     }
     transfer.source = policy_.send(transfer.length - chunk.offset, own);
+    if (own.returned >= settings_.policy.worth_pinning) transfer.source.piece = 0;
 }
 
 // The bytes of the chunk are pinned; it may get shorter. False if they cannot be.
