@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kSpinNs = 20'000;
 
 /// How long it sleeps at a time while pollers do its work: how late a task can be when they stop.
-constexpr uint64_t kNapNs = 100'000;
+constexpr uint64_t kNapNs = 1'000'000;
 
 template <typename Handle>
 void for_each_dirty(std::atomic<uint64_t>* words, Handle&& handle) {
