@@ -8,7 +8,7 @@
 # connection may wait for ever for a peer that has gone.)
 killed() {
     local name=$1 victim=$2 test=$3 server_pid client_pid victim_pid survivor status=1 tick iterations=2000000000
-    # Who is put to counts so far before it makes any progress, which emulated puts need.
+    # Who is put to counts so far before it makes any progress.
     [[ $test != ucp_put* ]] || iterations=20000000
     new_port
     start "$tmp/server" "${hca[@]}" ucx_perftest -p "$port" -e

@@ -19,7 +19,7 @@ constexpr const char* kParameters = "parameters of the cost model";
 constexpr double kMicro = 1e6;
 constexpr double kGiga = 1e-9;
 
-// The setting that takes the place of a measurement; its unit is that of the table.
+// The setting that takes the place of a measurement, in the unit of the table; "-": there is none.
 struct Parameter {
     const char* setting;
     const char* text;
@@ -27,23 +27,23 @@ struct Parameter {
     double (*value)(const Costs&);
 };
 constexpr Parameter kAll[] = {
-    {"UCX_TERN_RNDV_LATENCY", "network: latency", "us",
+    {"UCX_TERN_RNDV_NET_LATENCY", "network: latency", "us",
      [](const Costs& costs) { return costs.network.latency * kMicro; }},
-    {"UCX_TERN_RNDV_BANDWIDTH", "network: bandwidth", "GB/s",
+    {"UCX_TERN_RNDV_NET_BW", "network: bandwidth", "GB/s",
      [](const Costs& costs) { return costs.network.bandwidth * kGiga; }},
-    {"UCX_TERN_RNDV_GAP", "network: gap between messages", "us",
+    {"-", "network: gap between messages", "us",
      [](const Costs& costs) { return costs.network.gap * kMicro; }},
-    {"UCX_TERN_RNDV_OVERHEAD", "network: posting", "us",
+    {"-", "network: posting", "us",
      [](const Costs& costs) { return costs.network.overhead * kMicro; }},
-    {"UCX_TERN_RNDV_COPY_CACHE_BW", "copying: in the cache", "GB/s",
+    {"UCX_TERN_RNDV_COPY_BW", "copying: in the cache", "GB/s",
      [](const Costs& costs) { return costs.copy.cache_bandwidth * kGiga; }},
-    {"UCX_TERN_RNDV_COPY_MEMORY_BW", "copying: beyond it", "GB/s",
+    {"-", "copying: beyond it", "GB/s",
      [](const Costs& costs) { return costs.copy.memory_bandwidth * kGiga; }},
-    {"UCX_TERN_RNDV_COPY_CACHE", "copying: what fits the cache", "KiB",
+    {"-", "copying: what fits the cache", "KiB",
      [](const Costs& costs) { return costs.copy.cache / 1024; }},
-    {"UCX_TERN_RNDV_REG_LATENCY", "registration: fixed", "us",
+    {"UCX_TERN_RNDV_PIN_LATENCY", "registration: fixed", "us",
      [](const Costs& costs) { return costs.registration.latency * kMicro; }},
-    {"UCX_TERN_RNDV_REG_BW", "registration: bandwidth", "GB/s",
+    {"UCX_TERN_RNDV_PIN_BW", "registration: bandwidth", "GB/s",
      [](const Costs& costs) { return costs.registration.bandwidth * kGiga; }},
 };
 
