@@ -10,8 +10,12 @@ namespace tern {
 
 namespace {
 
-// Of one message, through an HCA and a switch: seconds.
-constexpr double kLatency = 0.7e-6;
+// Of one message, through an HCA and a switch: seconds. Slow ports are those of old HCAs, which
+// take longer to begin as well (DDR, QDR, and what came after).
+double latency_of(double bandwidth) {
+    if (bandwidth < 2.5e9) return 2.3e-6;
+    return bandwidth < 5e9 ? 1.5e-6 : 0.7e-6;
+}
 constexpr double kLatencyPerEndpoint = 1e-9;
 constexpr double kOverhead = 50e-9;
 constexpr size_t kMostBytes = size_t{1} << 46;  // of a put or get
@@ -62,7 +66,7 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     const double headers = (port.global ? 40 : 0) + 8 + 12 + 16 + 4 + 2;
     attributes->bandwidth.dedicated = 0;
     attributes->bandwidth.shared = port.bandwidth() * mtu / (mtu + headers);
-    attributes->latency = ucs_linear_func_make(kLatency, kLatencyPerEndpoint);
+    attributes->latency = ucs_linear_func_make(latency_of(port.bandwidth()), kLatencyPerEndpoint);
     attributes->overhead = kOverhead;
     return UCS_OK;
 }
