@@ -136,10 +136,6 @@ class Engine final : private ConnectorOwner {
         --transfers_;
         if (--channel.transfers == 0) connector_->finish_if_idle(channel);
     }
-    // Data that comes in memory that is polled cannot wake a sleeper: from the first arm() on it
-    // should come with notification.
-    bool sleeper() const { return sleeper_; }
-    PollMode poll_mode() const { return settings_.poll; }
     ibv_pd* pd() const { return pd_; }
     // Whether memory may be polled for what comes over this connection.
     bool polls_memory(const Channel& channel) const;

@@ -30,11 +30,6 @@ Mover::Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& pol
       generation_(std::random_device()()) {}
 
 Mover::~Mover() {
-    const auto let_go = [this](Transfer& transfer) {
-        if (transfer.region != nullptr) regions_.release(transfer.region);
-        if (transfer.pin != nullptr) pins_.release(transfer.pin);
-        for (Pin* pin : transfer.pins) pins_.release(pin);
-    };
     for (const auto& transfer : incoming_) let_go(*transfer);
     for (const auto& transfer : outgoing_) let_go(*transfer);
 }
@@ -91,10 +86,53 @@ void Mover::begin(Transfer& transfer, Channel& channel, void* cookie) {
     engine_.transfer_begins(channel);
 }
 
-// The transfer is over; its place is free already.
-void Mover::end(Transfer& transfer) {
+// This side's user asks for something of the peer's memory.
+void Mover::ask_for(Transfer& transfer, uint64_t address, const WireKey& key) {
+    transfer.length = transfer.memory.length();
+    transfer.address = address;
+    transfer.key = key;
+    transfer.users = true;
+    ++users_;
+}
+
+// The peer asks for something of this memory, which has been checked.
+void Mover::serve(Transfer& transfer, Region* region, uint64_t address, uint64_t length) {
+    const Buffers::Piece piece{.at = reinterpret_cast<std::byte*>(address),
+                               .length = static_cast<size_t>(length)};
+    transfer.memory = Buffers({&piece, 1});
+    transfer.length = length;
+    transfer.region = region;
+    ++counters_.served;
+}
+
+// What is known of contiguous memory; counts its use. If it is pinned for this, the transfer holds
+// that.
+BufferState Mover::look_up(Transfer& transfer, unsigned access) {
+    std::byte* const at = transfer.memory.data();
+    const auto length = static_cast<size_t>(transfer.length);
+    BufferState state;
+    state.returned = pins_.note(at, length);
+    // What is seen for the first time is not pinned; to ask costs more than it may bring.
+    if (state.returned > 1) transfer.pin = pins_.find(at, length, access);
+    state.pinned = transfer.pin != nullptr;
+    state.can_pin = fits(length);
+    return state;
+}
+
+// Nothing is pinned that would push out what comes back as well.
+bool Mover::fits(uint64_t length) const {
+    return length <= pins_.most_bytes() / 4;
+}
+
+void Mover::let_go(Transfer& transfer) {
     if (transfer.region != nullptr) regions_.release(transfer.region);
     if (transfer.pin != nullptr) pins_.release(transfer.pin);
+    for (Pin* pin : transfer.pins) pins_.release(pin);
+}
+
+// The transfer is over; its place is free already.
+void Mover::end(Transfer& transfer) {
+    let_go(transfer);
     engine_.transfer_over(*transfer.channel);
     if (transfer.users) --users_;
 }

@@ -138,6 +138,11 @@ class Mover {
     template <class Frame>
     bool send(Channel& channel, TransferId id, const Frame& frame);
     void begin(Transfer& transfer, Channel& channel, void* cookie);
+    void ask_for(Transfer& transfer, uint64_t address, const WireKey& key);
+    void serve(Transfer& transfer, Region* region, uint64_t address, uint64_t length);
+    BufferState look_up(Transfer& transfer, unsigned access);
+    bool fits(uint64_t length) const;
+    void let_go(Transfer& transfer);
     void end(Transfer& transfer);
     void tell(bool users, void* cookie, Channel& channel, Status status);
     void tell_of_limit();
@@ -155,7 +160,6 @@ class Mover {
     bool ask(Incoming& transfer);
     unsigned step(Incoming& transfer);
     unsigned more(Incoming& transfer);
-    bool fits(uint64_t length) const;
     unsigned complete(Incoming& transfer);
     Part pin_next(Incoming& transfer);
     Pin* pin(std::byte* at, uint64_t length);

@@ -13,17 +13,14 @@ namespace tern {
 // Into the user's memory if that is, or is worth being, pinned; else by way of a window. False if
 // it has to wait for one.
 bool Mover::start_reading(Incoming& transfer) {
-    if (transfer.memory.contiguous() && !transfer.owned) {
-        std::byte* const at = transfer.memory.data();
-        const auto length = static_cast<size_t>(transfer.length);
-        BufferState own;
-        own.returned = pins_.note(at, length);
-        if (own.returned > 1) transfer.pin = pins_.find(at, length, kLocalWrite);
-        own.pinned = transfer.pin != nullptr;
-        own.can_pin = fits(transfer.length);
+    // Once, however often it is tried: a look counts as a use.
+    if (!transfer.planned && transfer.memory.contiguous() && !transfer.owned) {
+        const BufferState own = look_up(transfer, kLocalWrite);
         if (!own.pinned && policy_.send(transfer.length, own).gather)
-            transfer.pin = pins_.pin(at, length, kLocalWrite);
+            transfer.pin = pins_.pin(transfer.memory.data(), static_cast<size_t>(transfer.length),
+                                     kLocalWrite);
     }
+    transfer.planned = true;
     if (transfer.pin == nullptr && !windows_.lend(transfer.window))
         return windows_.hopeless() && out_of_windows(transfer);
     transfer.state = Incoming::State::kReading;

@@ -17,13 +17,9 @@ Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t
     Incoming* transfer = take_incoming();
     begin(*transfer, channel, cookie);
     transfer->memory = Buffers(to);
-    transfer->length = transfer->memory.length();
-    transfer->address = from;
-    transfer->key = key;
+    ask_for(*transfer, from, key);
     transfer->rkey = rkey;
     transfer->sender_pinned = pinned;
-    transfer->users = true;
-    ++users_;
     ++counters_.gets;
     receive(*transfer);
     return Status::kInProgress;
@@ -38,15 +34,11 @@ Status Mover::get_owned(Channel& channel, size_t length, uint64_t from, const Wi
     begin(*transfer, channel, cookie);
     const Buffers::Piece piece{.at = memory.get(), .length = length};
     transfer->memory = Buffers({&piece, 1});
-    transfer->length = length;
     transfer->owned = std::move(memory);
     transfer->unpack = unpack;
     transfer->argument = argument;
-    transfer->address = from;
-    transfer->key = key;
+    ask_for(*transfer, from, key);
     transfer->rkey = rkey;
-    transfer->users = true;
-    ++users_;
     ++counters_.gets;
     receive(*transfer);
     return Status::kInProgress;
@@ -65,13 +57,8 @@ bool Mover::delivery(Channel& channel, const std::byte* data, uint32_t length) {
         return true;
     }
     begin(*transfer, channel, nullptr);
-    const Buffers::Piece piece{.at = reinterpret_cast<std::byte*>(offer.address),
-                               .length = static_cast<size_t>(offer.length)};
-    transfer->memory = Buffers({&piece, 1});
-    transfer->length = offer.length;
-    transfer->region = region;
+    serve(*transfer, region, offer.address, offer.length);
     transfer->sender = offer.sender;
-    ++counters_.served;
     receive(*transfer);
     return true;
 }
@@ -228,23 +215,12 @@ Pin* Mover::pin(std::byte* at, uint64_t length) {
 // What of the message is to be staged, and how the rest is to be pinned.
 Plan Mover::plan(Incoming& transfer) {
     if (!transfer.memory.contiguous() || transfer.owned) return {.head = transfer.length};
-    const auto length = static_cast<size_t>(transfer.length);
-    BufferState own;
-    own.returned = pins_.note(transfer.memory.data(), length);
-    // What is seen for the first time is not pinned; to ask costs more than it may bring.
-    if (own.returned > 1) transfer.pin = pins_.find(transfer.memory.data(), length, kRemotePut);
-    own.pinned = transfer.pin != nullptr;
-    own.can_pin = fits(length);
+    const BufferState own = look_up(transfer, kRemotePut);
     Plan plan = policy_.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
     if (plan.head != 0 && own.pinned) pins_.release(std::exchange(transfer.pin, nullptr));
     // What comes back is one pin, to be found by one look.
     if (own.returned >= settings_.policy.worth_pinning) plan.piece = 0;
     return plan;
-}
-
-// Nothing is pinned that would push out what comes back as well.
-bool Mover::fits(uint64_t length) const {
-    return length <= pins_.most_bytes() / 4;
 }
 
 unsigned Mover::complete(Incoming& transfer) {
@@ -295,7 +271,6 @@ void Mover::over(Incoming& transfer, Status status) {
     std::erase(waiting_, &transfer);
     std::erase(failures_, &transfer);
     if (transfer.window.slots != 0) windows_.give_back(transfer.window);
-    for (Pin* pin : transfer.pins) pins_.release(pin);
     const bool users = transfer.users;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;

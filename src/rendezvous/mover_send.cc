@@ -37,11 +37,7 @@ Outgoing* Mover::take_outgoing() {
 }
 
 void Mover::offer(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey) {
-    transfer.length = transfer.memory.length();
-    transfer.address = to;
-    transfer.key = key;
-    transfer.users = true;
-    ++users_;
+    ask_for(transfer, to, key);
     ++counters_.puts;
     if (rkey != 0) {
         transfer.alone = true;
@@ -89,13 +85,8 @@ bool Mover::fetch(Channel& channel, const std::byte* data, uint32_t length) {
         return true;
     }
     begin(*transfer, channel, nullptr);
-    const Buffers::Piece piece{.at = reinterpret_cast<std::byte*>(frame.address),
-                               .length = static_cast<size_t>(frame.length)};
-    transfer->memory = Buffers({&piece, 1});
-    transfer->length = frame.length;
-    transfer->region = region;
+    serve(*transfer, region, frame.address, frame.length);
     transfer->receiver = frame.receiver;
-    ++counters_.served;
     return run(*transfer, frame.window, frame.part.part());
 }
 
@@ -252,16 +243,8 @@ bool Mover::write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const s
 void Mover::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
     transfer.source_planned = true;
     if (!transfer.memory.contiguous()) return;
-    std::byte* const at = transfer.memory.data();
-    const auto length = static_cast<size_t>(transfer.length);
-    BufferState own;
-    own.returned = pins_.note(at, length);
-    if (own.returned > 1) transfer.pin = pins_.find(at, length, kLocalRead);
-    own.can_pin = fits(transfer.length);
-    if (transfer.pin != nullptr) {
-        own.pinned = true;
-        transfer.pin_end = transfer.length;
-    }
+    const BufferState own = look_up(transfer, kLocalRead);
+    if (own.pinned) transfer.pin_end = transfer.length;
     transfer.source = policy_.send(transfer.length - chunk.offset, own);
     if (own.returned >= settings_.policy.worth_pinning) transfer.source.piece = 0;
 }
@@ -375,7 +358,6 @@ void Mover::over(Outgoing& transfer, Status status) {
     std::erase(offers_, &transfer);
     std::erase(waiting_to_send_, &transfer);
     if (transfer.window.slots != 0) staging_.give_back(transfer.window);
-    for (Pin* pin : transfer.pins) pins_.release(pin);
     const bool users = transfer.users;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;
