@@ -56,14 +56,20 @@ Status put_copied(Mover& mover, Channel& channel, size_t most, Fill&& fill, uint
     return mover.put_owned(channel, std::move(data), length, to, key.region);
 }
 
-// The pieces of a put or get. False if there are none with bytes.
-bool gather(const uct_iov_t* iov, size_t count, Buffers::Piece* pieces) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; ++i) {
+// Has the mover do something with the user's memory, at most Buffers::kMost pieces of it:
+// `move(mover, channel, pieces)`.
+template <class Move>
+ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move) {
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) [[unlikely]]
+        return status;
+    if (total(iov, count) == 0) return UCS_OK;
+    Buffers::Piece pieces[Buffers::kMost];
+    for (size_t i = 0; i < count; ++i)
         pieces[i] = {static_cast<std::byte*>(iov[i].buffer), uct_iov_get_length(&iov[i])};
-        bytes += pieces[i].length;
-    }
-    return bytes != 0;
+    return to_ucs(
+        move(*iface_of(ep).mover, *channel, std::span<const Buffers::Piece>(pieces, count)));
 }
 
 }  // namespace
@@ -167,29 +173,19 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t to,
                           uct_rkey_t rkey, uct_completion_t* completion) {
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "put_zcopy");
-    ucs_status_t status = UCS_OK;
-    Channel* channel = channel_for(ep_of(ep), status);
-    if (channel == nullptr) [[unlikely]]
-        return status;
-    Buffers::Piece pieces[Buffers::kMost];
-    if (!gather(iov, count, pieces)) return UCS_OK;
     const RemoteKey& key = remote_key(rkey);
-    return to_ucs(
-        iface_of(ep).mover->put(*channel, {pieces, count}, to, key.region, key.rkey, completion));
+    return moved(ep, iov, count, [&](Mover& mover, Channel& channel, auto pieces) {
+        return mover.put(channel, pieces, to, key.region, key.rkey, completion);
+    });
 }
 
 ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t from,
                           uct_rkey_t rkey, uct_completion_t* completion) {
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "get_zcopy");
-    ucs_status_t status = UCS_OK;
-    Channel* channel = channel_for(ep_of(ep), status);
-    if (channel == nullptr) [[unlikely]]
-        return status;
-    Buffers::Piece pieces[Buffers::kMost];
-    if (!gather(iov, count, pieces)) return UCS_OK;
     const RemoteKey& key = remote_key(rkey);
-    return to_ucs(iface_of(ep).mover->get(*channel, {pieces, count}, from, key.region, key.rkey,
-                                          key.pinned, completion));
+    return moved(ep, iov, count, [&](Mover& mover, Channel& channel, auto pieces) {
+        return mover.get(channel, pieces, from, key.region, key.rkey, key.pinned, completion);
+    });
 }
 
 ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argument, size_t length,
