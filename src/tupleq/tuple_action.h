@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tupleq/grant.h"
+#include "tupleq/tuple_messages.h"
+#include "tupleq/tuple_receiver.h"
+
+namespace tern {
+
+// What TupleReceivers wants done, in order. What cannot be done now may wait; then those behind it
+// of the same peer wait too.
+struct TupleAction {
+    enum class Kind : uint8_t {
+        kBind,       // send `bind` to `peer`, with what it takes to reach the queue
+        kClose,      // send `close` to `peer`
+        kGrant,      // put `receive` into the queue, as `place`; then write `grant` to `slot`
+        kDrain,      // send `count` empty messages to the queue from this process
+        kCancelled,  // `receive` is cancelled, and no longer posted; tell the user
+        kFailed,     // the message for `receive` is lost with `peer`; it is no longer posted
+        kRetry,      // offer the messages of `peer` that are held again
+        kDiscard,    // destroy the queue with all in it, make a new one, then call replaced()
+    };
+
+    Kind kind = Kind::kBind;
+    uint16_t tuple = 0;  // number of the queue
+    uint32_t peer = 0;
+    uint32_t place = 0;  // of the receive in the queue: a number below its depth
+    uint32_t count = 0;
+    uint32_t slot = 0;  // counted in the sender's memory, as in TupleBound
+    Grant grant;
+    ReceiveHandle receive = 0;
+    TupleBind bind;
+    TupleClose close;
+};
+
+// First in, first out. Allocates only to grow.
+class TupleActions {
+  public:
+    TupleActions() { actions_.reserve(64); }
+
+    TupleAction& push() { return actions_.emplace_back(); }
+    bool empty() const { return first_ == actions_.size(); }
+    const TupleAction& front() const { return actions_[first_]; }
+    void pop() {
+        ++first_;
+        if (first_ < kCompact && first_ != actions_.size()) return;
+        actions_.erase(actions_.begin(), actions_.begin() + static_cast<ptrdiff_t>(first_));
+        first_ = 0;
+    }
+
+  private:
+    static constexpr size_t kCompact = 64;
+
+    std::vector<TupleAction> actions_;
+    size_t first_ = 0;
+};
+
+}  // namespace tern

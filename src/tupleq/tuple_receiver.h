@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tupleq/grant.h"
+
+namespace tern {
+
+// A receive of the caller's; 0 is none.
+using ReceiveHandle = uint64_t;
+
+// A tuple as its receiver sees it: the receives in its queue and whose they are. One object belongs
+// to one queue, which is bound to one tuple after the other. TupleReceivers drives it; a binding
+// drives TupleReceivers.
+//
+// The entries of the queue, oldest first, are of three kinds:
+//   granted   the sender may use them, or has; not known yet
+//   claimed   a message for them has been sent and is on its way
+//   void      no message will come; they have to be drained
+// There are never granted ones beside the others: an event that ends the epoch tells how many
+// messages were sent directly in it, so that granted receives become claimed or void.
+class TupleReceiver {
+  public:
+    enum class State : uint8_t {
+        kFree,       // bound to nothing
+        kBinding,    // Bind has been sent
+        kOpen,       // receives may be granted
+        kClosing,    // Close has been sent
+        kUnbinding,  // Close has been sent, and is the last
+        kUnbound,    // the sender has forgotten the tuple; the queue empties
+        kBroken,     // the queue has to be thrown away
+    };
+    struct Entry {
+        ReceiveHandle receive = 0;
+        bool cancel = false;  // wanted, if no message was sent for it
+    };
+
+    // `depth`: of the queue, a power of two.
+    explicit TupleReceiver(uint32_t depth) : entries_(depth) {}
+
+    // Control frames: what was sent, what came.
+    void bind(uint16_t sequence = 0, uint16_t epoch = 0) {
+        state_ = State::kBinding;
+        known_ = sequence;
+        epoch_ = epoch;
+    }
+    void bound() { state_ = State::kOpen; }
+    void close(bool unbind) { state_ = unbind ? State::kUnbinding : State::kClosing; }
+    void closed() { state_ = state_ == State::kUnbinding ? State::kUnbound : State::kOpen; }
+    void broken() { state_ = State::kBroken; }
+    // The queue is empty, by itself or because it is a new one.
+    void reset() {
+        state_ = State::kFree;
+        granted_ = claimed_ = void_ = draining_ = 0;
+    }
+
+    // There is room for a receive, and it would be the next message's.
+    bool may_grant() const {
+        return state_ == State::kOpen && claimed_ == 0 && void_ == 0 && granted_ < entries_.size();
+    }
+    // The receive goes into the queue behind the others. Returns what to tell the sender.
+    Grant grant(ReceiveHandle receive, uint64_t capacity) {
+        entries_[index(granted_)] = {receive, false};
+        ++granted_;
+        return {epoch_, static_cast<uint16_t>(known_ + granted_), capacity};
+    }
+
+    // A message has come into the first entry. False if there can be none.
+    bool arrive(Entry& entry, uint32_t& place, bool& claimed) {
+        if (granted_ + claimed_ == 0) return false;
+        claimed = claimed_ != 0;
+        place = head_;
+        entry = entries_[head_];
+        head_ = index(1);
+        if (claimed) {
+            --claimed_;
+        } else {
+            --granted_;
+            ++known_;
+        }
+        return true;
+    }
+
+    // The epoch has ended: the last message sent before had this number. The first `claimed` of
+    // `ended` granted receives belong to messages; see ended(). False if it cannot be.
+    bool end_epoch(uint16_t sequence) {
+        const auto sent = static_cast<uint16_t>(sequence - known_);
+        if (sent > granted_) return false;
+        ended_ = granted_;
+        if (granted_ != 0) {
+            claimed_ = sent;
+            void_ = granted_ - sent;
+            granted_ = 0;
+        }
+        known_ = sequence;
+        epoch_ = (epoch_ + 1) & Grant::kEpochMask;
+        return true;
+    }
+    // The message that ended it was an ordinary one and is the next.
+    void count_ordinary() { ++known_; }
+    // The receives that were granted when end_epoch() was called last, before anything else: the
+    // first claimed() of them are claimed, the others void.
+    uint32_t ended() const { return ended_; }
+
+    // How many entries are to be drained now: all void ones, once the messages on their way are in.
+    uint32_t drain() {
+        if (claimed_ != 0 || draining_ == void_) return 0;
+        return draining_ = void_;
+    }
+    // The first entry has been drained. False if none was to be.
+    bool drained(uint32_t& place) {
+        if (draining_ == 0) return false;
+        place = head_;
+        head_ = index(1);
+        --void_;
+        --draining_;
+        return true;
+    }
+
+    State state() const { return state_; }
+    // The sender's messages are numbered.
+    bool numbered() const { return state_ >= State::kOpen && state_ <= State::kUnbinding; }
+    uint32_t depth() const { return static_cast<uint32_t>(entries_.size()); }
+    uint32_t granted() const { return granted_; }
+    uint32_t claimed() const { return claimed_; }
+    uint32_t voids() const { return void_; }
+    bool empty() const { return granted_ + claimed_ + void_ == 0; }
+    // The n-th entry of those not gone.
+    Entry& entry(uint32_t n) { return entries_[index(n)]; }
+    uint32_t place(uint32_t n) const { return index(n); }
+
+    template <class Sink>
+    void save(Sink&& sink) const {
+        sink(state_), sink(known_), sink(epoch_), sink(granted_), sink(claimed_), sink(void_);
+        sink(draining_);
+        for (uint32_t i = 0; i < granted_ + claimed_; ++i) {
+            sink(entries_[index(i)].receive), sink(entries_[index(i)].cancel);
+        }
+    }
+
+  private:
+    uint32_t index(uint32_t n) const {
+        return (head_ + n) & static_cast<uint32_t>(entries_.size() - 1);
+    }
+
+    std::vector<Entry> entries_;
+    State state_ = State::kFree;
+    uint16_t known_ = 0;  // number of the last message that is known to have been sent
+    uint16_t epoch_ = 0;  // events that have ended one, as the sender counts them
+    uint32_t head_ = 0;
+    uint32_t granted_ = 0;
+    uint32_t claimed_ = 0;
+    uint32_t void_ = 0;
+    uint32_t draining_ = 0;
+    uint32_t ended_ = 0;
+};
+
+}  // namespace tern

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The receiving side of TupleQ (docs/tupleq.md), without a device. A binding drives it so:
+//
+//   a receive is posted              put it into Posted; posted(tag) if its mask is full
+//   a receive is to be cancelled     cancel()
+//   a tagged message has come        ordinary(): it has matched it, or the message is to be held,
+//   in
+//                                    order, with all further ones of this peer until kRetry
+//   kRetry for a peer                retry() for the held ones, the oldest first, until one says
+//                                    kHold again
+//   a queue's receive has completed  direct(): which receive that is
+//   a drain has completed            drained(): which entry is free, and its memory
+//   Bound, Closed have come          bound(), closed()
+//   a channel has failed             first all its completions, then peer_died()
+//   a tuple is hot, or not any more  bind(), unbind(); see TuplePolicy
+//
+// and after each of these does what actions() says. Frames of a channel are handed over in the
+// order in which they came. A false result, or kBroken: the peer breaks the rules; fail its
+// channel.
+//
+// Grants may be written by any queue pair that writes them in order, with two conditions: those
+// written before a Close with `unbind` are placed before that arrives, and no queue pair gets them
+// placed 2^15 messages of the tuple late. The queue pair that carries the channel does both.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <vector>
+
+#include "tupleq/tuple_action.h"
+#include "tupleq/tuple_index.h"
+#include "tupleq/tuple_messages.h"
+#include "tupleq/tuple_receiver.h"
+
+namespace tern {
+
+// The receive that a message has taken.
+struct TakenReceive {
+    ReceiveHandle receive = 0;  // 0: none was posted
+    bool wildcard = false;
+};
+
+// Receives that are posted, granted ones included, in the order in which they were posted.
+template <class T>
+concept PostedTable = requires(T table, uint64_t tag, ReceiveHandle receive) {
+    // The first with this tag and a full mask; 0 if there is none.
+    { table.first(tag) } -> std::same_as<ReceiveHandle>;
+    // The one with the same tag and a full mask behind it.
+    { table.next(receive) } -> std::same_as<ReceiveHandle>;
+    // A wildcard that could match the same messages was posted before it.
+    { table.behind_wildcard(receive) } -> std::same_as<bool>;
+    { table.capacity(receive) } -> std::same_as<uint64_t>;
+    // It is about to be granted: see that the device can write to its memory. If it cannot, the
+    // receive is not granted, nor those behind it.
+    { table.prepare(receive) } -> std::same_as<bool>;
+    // Removes the first that matches.
+    { table.take(tag) } -> std::same_as<TakenReceive>;
+    {table.remove(receive)};
+};
+
+template <PostedTable Posted>
+class TupleReceivers {
+  public:
+    // An ordinary message.
+    struct Arrival {
+        enum class Verdict : uint8_t {
+            kMatched,  // with `receive`; unexpected if that is none
+            kHold,     // not known yet: keep it
+            kBroken,
+        };
+        Verdict verdict = Verdict::kMatched;
+        ReceiveHandle receive = 0;
+    };
+    // A message that the device has placed.
+    struct Direct {
+        ReceiveHandle receive = 0;  // 0: the queue has none; the peer breaks the rules
+        uint32_t place = 0;
+    };
+    enum class Cancel : uint8_t {
+        kDone,   // it is no longer posted
+        kLater,  // kCancelled follows, or a message for it comes
+        kNever,  // its message is on the way
+    };
+    struct Counters {
+        uint64_t direct = 0;    // messages that the device placed
+        uint64_t ordinary = 0;  // messages of bound tuples that came the ordinary way
+        uint64_t grants = 0;    // written
+        uint64_t voids = 0;     // of those, never used
+        uint64_t drains = 0;    // entries drained
+        uint64_t epochs = 0;    // that ended with grants not used
+        uint64_t binds = 0;     // queues bound, refused ones included
+        uint64_t unbinds = 0;
+        uint64_t holds = 0;     // messages held because another peer had been granted their receive
+        uint64_t discards = 0;  // queues thrown away
+    };
+
+    // `queues`: how many there are, numbered from 0, `depth` entries each, a power of two.
+    TupleReceivers(Posted& posted, uint32_t queues, uint32_t depth)
+        : posted_(&posted), index_(queues), tuples_(queues, Tuple(depth)) {}
+
+    // Receives. Data path.
+    void posted(uint64_t tag) {
+        if (Tuple* tuple = find(tag)) refill(*tuple);
+    }
+    // `full`: its mask.
+    Cancel cancel(ReceiveHandle receive, uint64_t tag, bool full);
+
+    // Messages. Data path.
+    Arrival ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark);
+    Arrival retry(uint32_t peer, uint64_t tag);
+    Direct direct(uint16_t number);
+    // False if nothing was to be drained, or is not any more since the queue is to be discarded.
+    bool drained(uint16_t number, uint32_t& place);
+
+    // Control path.
+    bool bound(uint32_t peer, const TupleBound& answer);
+    bool closed(uint32_t peer, const TupleClosed& answer);
+    // False if no queue is free or the tag has one already.
+    bool bind(uint32_t peer, uint64_t tag);
+    void unbind(uint16_t number);
+    // Its held messages stay, and its number too until they are gone.
+    void peer_died(uint32_t peer);
+    // After kDiscard.
+    void replaced(uint16_t number) { tuples_[number].queue.reset(); }
+
+    TupleActions& actions() { return actions_; }
+    const Counters& counters() const { return counters_; }
+    // The tuple of a tag; TupleIndex::kNone if there is none.
+    uint16_t lookup(uint64_t tag) const { return index_.find(0, tag); }
+    const TupleReceiver& queue(uint16_t number) const { return tuples_[number].queue; }
+    uint32_t peer(uint16_t number) const { return tuples_[number].peer; }
+    uint64_t tag(uint16_t number) const { return tuples_[number].tag; }
+    uint32_t queues() const { return static_cast<uint32_t>(tuples_.size()); }
+
+    // For tests: the first message of a tuple has number `sequence` + 1 in epoch `epoch`.
+    void start_at(uint16_t sequence, uint16_t epoch) { sequence_ = sequence, epoch_ = epoch; }
+    void rebase(Posted& posted) { posted_ = &posted; }
+    template <class Sink>
+    void save(Sink&& sink) const;
+
+  private:
+    using State = TupleReceiver::State;
+    using Verdict = Arrival::Verdict;
+
+    struct Tuple {
+        explicit Tuple(uint32_t depth) : queue(depth) {}
+
+        TupleReceiver queue;
+        uint64_t tag = 0;
+        uint32_t peer = 0;
+        uint32_t slot = 0;     // the first of its grants, in the sender's memory
+        uint16_t sender = 0;   // the sender's number of it
+        bool blocked = false;  // the next receive is behind a wildcard
+        bool awaited = false;  // messages of other peers are held until its grants are decided
+        bool leave = false;    // unbind as soon as that can be said
+    };
+    // Messages of a peer that wait; nothing of it is granted meanwhile, for they come first.
+    struct Held {
+        uint32_t peer = 0;
+        uint32_t messages = 0;
+    };
+
+    Tuple* find(uint64_t tag) {
+        const uint16_t number = index_.find(0, tag);
+        return number == TupleIndex::kNone ? nullptr : &tuples_[number];
+    }
+    uint16_t number(const Tuple& tuple) const {
+        return static_cast<uint16_t>(&tuple - tuples_.data());
+    }
+    Tuple* checked(uint32_t peer, uint16_t number) {
+        return number < tuples_.size() && tuples_[number].peer == peer ? &tuples_[number] : nullptr;
+    }
+    Held* held(uint32_t peer) {
+        for (Held& held : held_)
+            if (held.peer == peer) return &held;
+        return nullptr;
+    }
+    TupleAction& act(TupleAction::Kind kind, const Tuple& tuple) {
+        TupleAction& action = actions_.push();
+        action.kind = kind;
+        action.tuple = number(tuple);
+        action.peer = tuple.peer;
+        return action;
+    }
+
+    void refill(Tuple& tuple);
+    void refill_blocked();
+    Arrival match(uint32_t peer, uint64_t tag);
+    bool end_epoch(Tuple& tuple, uint16_t sequence);
+    void close(Tuple& tuple, bool unbind);
+    void leave(Tuple& tuple);
+    void settle(Tuple& tuple);
+    void release_held(Tuple& tuple);
+    void bury(Tuple& tuple);
+
+    Posted* posted_;
+    TupleIndex index_;
+    std::vector<Tuple> tuples_;
+    std::vector<Held> held_;
+    TupleActions actions_;
+    Counters counters_;
+    bool any_blocked_ = false;
+    uint16_t sequence_ = 0;
+    uint16_t epoch_ = 0;
+};
+
+}  // namespace tern
+
+#include "tupleq/tuple_receivers_inline.h"

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "tupleq/grant.h"
+
+namespace tern {
+
+// A tuple as its sender sees it: which message is next, and whether it may go straight into the
+// receive that is posted for it. Data path.
+//
+// The epoch is the number of events that have ended one: ordinary messages sent, and answers to
+// Close. The receiver counts the same events when they arrive. A grant bears the receiver's count;
+// if it is the sender's too, then nothing has gone the ordinary way that the receiver did not know
+// of when it put the receive into the queue, so the receive is for this message.
+class TupleSender {
+  public:
+    TupleSender() = default;
+    // `slots`: `depth` words that the receiver writes grants to, all zero; the caller's. The first
+    // message has number `sequence` + 1.
+    TupleSender(uint64_t* slots, uint32_t depth, uint16_t sequence = 0, uint16_t epoch = 0)
+        : slots_(slots), mask_(depth - 1), sequence_(sequence), epoch_(epoch) {}
+
+    // The next message may be sent to the queue. `sync`: it needs an answer or an immediate value,
+    // which a direct message does not have.
+    bool may_send_direct(uint64_t length, bool sync) const {
+        const uint16_t next = sequence_ + 1;
+        return !sync && Grant::read(slot(next)).permits(epoch_, next, length);
+    }
+
+    // The next message goes to the queue; it may. To be called before the device is told of it.
+    // Returns its number.
+    uint16_t sent_direct() {
+        Grant::clear(slot(++sequence_));
+        return sequence_;
+    }
+    // The next message goes the ordinary way. Returns its number, for its TupleMark.
+    uint16_t sent_ordinary() {
+        end_epoch();
+        return sent_direct();
+    }
+    // Close has come. Returns the number of the last message, for TupleClosed.
+    uint16_t close() {
+        end_epoch();
+        return sequence_;
+    }
+
+    uint32_t depth() const { return mask_ + 1; }
+    // The grants now lie here; for copies in tests.
+    void rebase(uint64_t* slots) { slots_ = slots; }
+    template <class Sink>
+    void save(Sink&& sink) const {
+        sink(mask_), sink(sequence_), sink(epoch_);
+    }
+
+  private:
+    uint64_t* slot(uint16_t sequence) const { return slots_ + (sequence & mask_); }
+    void end_epoch() { epoch_ = (epoch_ + 1) & Grant::kEpochMask; }
+
+    uint64_t* slots_ = nullptr;
+    uint32_t mask_ = 0;
+    uint16_t sequence_ = 0;  // of the last message sent
+    uint16_t epoch_ = 0;
+};
+
+}  // namespace tern
