@@ -48,6 +48,9 @@ struct Connection {
     bool established = false;  // was up once
     bool closing = false;      // to be disconnected as soon as nothing is outstanding
     uint32_t transfers = 0;    // of the layer above; it is not disconnected while there are any
+    // What goes to the peer by other queue pairs and ends by itself. The connection, however it
+    // ends, lasts until then.
+    uint32_t holds = 0;
 };
 
 }  // namespace tern

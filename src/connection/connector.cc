@@ -198,7 +198,7 @@ void Connector::disconnect(Connection& connection) {
 }
 
 void Connector::finish_if_idle(Connection& connection) {
-    if (connection.failed || !connection.sends.idle()) return;
+    if (connection.failed || !connection.sends.idle() || connection.holds != 0) return;
     if (connection.handshake.state() == Handshake::State::kDraining) {
         act(connection, connection.handshake.drained());
     } else if (connection.closing && connection.up() && connection.transfers == 0) {
@@ -238,7 +238,8 @@ void Connector::reap() {
     for (Connection* connection : over) {
         // Destroyed only when what has come over it has been taken off the completion queue, with
         // its buffers.
-        if (!std::exchange(connection->ripe, true) || !connection->sends.idle()) {
+        if (!std::exchange(connection->ripe, true) || !connection->sends.idle() ||
+            connection->holds != 0) {
             if (!connection->sends.idle() && !connection->sends.covered())
                 owner_.post_marker(*connection);
             over_.push_back(connection);

@@ -13,14 +13,14 @@ namespace tern {
 enum class ControlId : uint32_t {
     kCredit =
         0,  // either way: nothing but the credit in the word. The only one that may be in a block
-    kGrant = 1,          // reader to writer: a Grant
+    kGrant = 1,          // reader to writer: a BlockGrant
     kRevoke = 2,         // reader to writer: release the block
     kRelease = 3,        // writer to reader: a Release; nothing comes through the block any more
     kFirstTransfer = 8,  // this and all above are the rendezvous's
 };
 
 // The payloads, little endian as everything on the wire.
-struct Grant {
+struct BlockGrant {
     static constexpr uint32_t kNotify =
         1;  // write with immediate: the reader does not poll its memory
 
@@ -42,7 +42,7 @@ struct Release {
     uint32_t reserved = 0;
 };
 
-static_assert(sizeof(Grant) == 24 && sizeof(Release) == 8);
+static_assert(sizeof(BlockGrant) == 24 && sizeof(Release) == 8);
 
 inline constexpr uint32_t kMaxControl = 80;  // bytes of payload, of the longest control frame
 

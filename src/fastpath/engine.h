@@ -136,6 +136,14 @@ class Engine final : private ConnectorOwner {
         --transfers_;
         if (--channel.transfers == 0) connector_->finish_if_idle(channel);
     }
+    // Something is under way to the peer by another queue pair, or is over.
+    static void hold(Channel& channel) { ++channel.holds; }
+    void let_go(Channel& channel) {
+        if (--channel.holds == 0) [[unlikely]]
+            connector_->finish_if_idle(channel);
+    }
+    // For completion queues of the layer above: what wakes this engine's sleepers.
+    ibv_comp_channel* events() const { return events_.get(); }
     ibv_pd* pd() const { return pd_; }
     // Whether memory may be polled for what comes over this connection.
     bool polls_memory(const Channel& channel) const;

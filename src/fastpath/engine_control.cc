@@ -29,13 +29,13 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
 }
 
 bool Engine::granted(Channel& channel, const std::byte* payload, uint32_t length) {
-    Grant grant;
+    BlockGrant grant;
     if (length != sizeof(grant)) return false;
     memcpy(&grant, payload, sizeof(grant));
     if (!channel.tx.granted(grant)) return false;
     channel.block_address = grant.address;
     channel.block_rkey = grant.rkey;
-    channel.notify = (grant.flags & Grant::kNotify) != 0;
+    channel.notify = (grant.flags & BlockGrant::kNotify) != 0;
     channel.stalled = false;
     return true;
 }
@@ -179,11 +179,11 @@ bool Engine::grant_block(Channel& channel) {
     }
     const bool memory = polls_memory(channel);
     channel.rx.grant(channel.block.data(), size);
-    const Grant grant{.address = address_of(channel.block.data()),
+    const BlockGrant grant{.address = address_of(channel.block.data()),
                       .rkey = channel.block.rkey(),
                       .size = size,
                       .most = settings_.block_most,
-                      .flags = memory ? 0 : Grant::kNotify};
+                      .flags = memory ? 0 : BlockGrant::kNotify};
     (void)send_control(channel, ControlId::kGrant, &grant, sizeof(grant));
     if (memory) {
         channel.polled = true;

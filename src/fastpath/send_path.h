@@ -56,7 +56,7 @@ class SendPath {
     void sent_cold() { ++cold_; }
 
     // From the receiver, in order. False: the peer breaks the protocol.
-    bool granted(const Grant& grant) {
+    bool granted(const BlockGrant& grant) {
         if (hot_ || !grant.valid()) return false;
         hot_ = true;
         release_due_ = false;

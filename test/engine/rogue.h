@@ -57,7 +57,7 @@ class Rogue final : private ConnectorOwner {
     const verbs::RegisteredMemory& window() const { return window_; }
 
     void poll();
-    const std::optional<Grant>& grant() const { return grant_; }
+    const std::optional<BlockGrant>& grant() const { return grant_; }
     // Cold frames it has sent.
     uint16_t cold() const { return cold_; }
     bool over() const { return over_; }
@@ -84,7 +84,7 @@ class Rogue final : private ConnectorOwner {
     verbs::RegisteredMemory window_;
     std::unique_ptr<Connector> connector_;
     Connection* connection_ = nullptr;
-    std::optional<Grant> grant_;
+    std::optional<BlockGrant> grant_;
     uint16_t cold_ = 0;
     bool up_ = false;
     bool over_ = false;

@@ -130,20 +130,20 @@ TEST_F(RogueTest, RevokeOfNothingIsLate) {
     EXPECT_TRUE(turn([this] { return victim.messages.size() == 1; }));
 }
 
-std::string packed(const Grant& grant) {
+std::string packed(const BlockGrant& grant) {
     return {reinterpret_cast<const char*>(&grant), sizeof(grant)};
 }
 
 TEST_F(RogueTest, GrantsThatMakeNoSense) {
-    const Grant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
-    Grant bad[6] = {good, good, good, good, good, good};
+    const BlockGrant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
+    BlockGrant bad[6] = {good, good, good, good, good, good};
     bad[0].address = 0;
     bad[1].address = 4097;
     bad[2].size = 0;
     bad[3].size = 4092 + 1;
     bad[4].size = UINT32_MAX & ~7u;
     bad[5].flags = 2;
-    for (const Grant& grant : bad) {
+    for (const BlockGrant& grant : bad) {
         Rogue other;
         ASSERT_TRUE(other.begin(victim.engine->address()));
         const auto step = [&] {
@@ -158,14 +158,14 @@ TEST_F(RogueTest, GrantsThatMakeNoSense) {
 }
 
 TEST_F(RogueTest, SecondGrant) {
-    const Grant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
+    const BlockGrant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
     rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant), packed(good));
     rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant), packed(good));
     expect_dropped();
 }
 
 TEST_F(RogueTest, MoreCreditThanWasUsed) {
-    const Grant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
+    const BlockGrant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
     rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant), packed(good));
     rogue.send_frame(FrameKind::kActiveMessage, 1, "", 0, 5);
     expect_dropped();

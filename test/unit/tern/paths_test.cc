@@ -162,21 +162,21 @@ TEST(SendPath, ABlockThatIsAskedBackDoesNotGrow) {
 }
 
 TEST(SendPath, RefusesAGrantThatMakesNoSense) {
-    const Grant good{.address = 4096, .rkey = 1, .size = 4096, .most = 8192, .flags = 0};
+    const BlockGrant good{.address = 4096, .rkey = 1, .size = 4096, .most = 8192, .flags = 0};
     const auto takes = [&](auto change) {
-        Grant grant = good;
+        BlockGrant grant = good;
         change(grant);
         SendPath path;
         return path.granted(grant);
     };
-    EXPECT_TRUE(takes([](Grant&) {}));
-    EXPECT_FALSE(takes([](Grant& grant) { grant.address = 0; }));
-    EXPECT_FALSE(takes([](Grant& grant) { grant.address = 4100; }));
-    EXPECT_FALSE(takes([](Grant& grant) { grant.size = 504; }));
-    EXPECT_FALSE(takes([](Grant& grant) { grant.size = 4092; }));
-    EXPECT_FALSE(takes([](Grant& grant) { grant.size = BlockWriter::kMaxBlock + 8; }));
-    EXPECT_FALSE(takes([](Grant& grant) { grant.size = 0xfffffff8; }));
-    EXPECT_FALSE(takes([](Grant& grant) { grant.flags = 2; }));
+    EXPECT_TRUE(takes([](BlockGrant&) {}));
+    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.address = 0; }));
+    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.address = 4100; }));
+    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = 504; }));
+    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = 4092; }));
+    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = BlockWriter::kMaxBlock + 8; }));
+    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = 0xfffffff8; }));
+    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.flags = 2; }));
     SendPath twice;
     EXPECT_TRUE(twice.granted(good));
     EXPECT_FALSE(twice.granted(good)) << "it has one";

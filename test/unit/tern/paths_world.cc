@@ -100,7 +100,7 @@ bool PathsWorld::send(int index, uint32_t length, bool packed) {
         payload.insert(payload.begin(), below.begin(), below.end());
         append(payload, side.tx.block_word(FrameKind::kActiveMessage, id, length, credit));
         post_write(side, choice.plan.at, std::move(payload),
-                   (side.held.flags & Grant::kNotify) != 0);
+                   (side.held.flags & BlockGrant::kNotify) != 0);
         side.tx.sent_block(choice.plan);
         side.stalled = false;
         ++sent_hot_;
@@ -185,11 +185,11 @@ void PathsWorld::grant(Side& side) {
     side.block = std::make_unique<Block>();
     side.block->memory.resize(size / 8);
     side.rx.grant(reinterpret_cast<std::byte*>(side.block->memory.data()), size);
-    const Grant grant{.address = side.block->address(),
+    const BlockGrant grant{.address = side.block->address(),
                       .rkey = 1,
                       .size = size,
                       .most = limits_.block_most,
-                      .flags = limits_.notify ? Grant::kNotify : 0};
+                      .flags = limits_.notify ? BlockGrant::kNotify : 0};
     send_control(side, ControlId::kGrant, &grant, sizeof grant);
     ++blocks_granted_;
 }
@@ -276,8 +276,6 @@ void PathsWorld::control(Side& side, Word word, const std::byte* payload) {
     switch (static_cast<ControlId>(word.id())) {
         case ControlId::kCredit:
             return;
-        case ControlId::kFirstTransfer:
-            return broken("a control frame that nobody sends");
         case ControlId::kGrant:
             memcpy(&side.held, payload, sizeof side.held);
             if (!side.tx.granted(side.held)) broken("a good grant is refused");
@@ -303,8 +301,9 @@ void PathsWorld::control(Side& side, Word word, const std::byte* payload) {
                 side.active = false;
             return;
         }
+        default:
+            broken("a control frame that nobody sends");
     }
-    broken("not a control frame");
 }
 
 void PathsWorld::message(Side& side, Word word, const std::byte* payload) {

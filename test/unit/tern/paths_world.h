@@ -73,7 +73,7 @@ class PathsWorld {
     };
     struct Side {
         SendPath tx;
-        Grant held;  // the peer's block
+        BlockGrant held;  // the peer's block
         bool stalled = false;
         uint64_t sent = 0;
 
