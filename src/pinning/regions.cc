@@ -6,6 +6,9 @@
 #include <bit>
 #include <chrono>
 #include <new>
+#include <thread>
+
+#include "verbs/queue_pair.h"
 
 namespace tern {
 
@@ -78,31 +81,51 @@ bool Regions::undeclare(Region* region) {
     const std::lock_guard lock(mutex_);
     region->declared_ = false;
     --declared_;
-    if (region->holders_ > 0) return true;
-    reuse(region);
-    return false;
+    if (region->uses_ == nullptr) {
+        reuse(region);
+        return false;
+    }
+    for (RegionUse* use = region->uses_; use != nullptr; use = use->next_) {
+        use->state_.fetch_or(RegionUse::kRevoked, std::memory_order_acquire);
+        // For the time of some copies.
+        while ((use->state_.load(std::memory_order_acquire) & RegionUse::kInside) != 0)
+            std::this_thread::yield();
+        // Its queue pair outlives the use.
+        if (use->device_ != nullptr) (void)verbs::to_error(use->device_);
+    }
+    return true;
 }
 
-Region* Regions::find(RegionKey key) {
+RegionUse* Regions::find(RegionKey key) {
     if (guard_.inherited()) return nullptr;
     const std::lock_guard lock(mutex_);
     if (key.index >= slots_) return nullptr;
     Region* region = slot(key.index);
     if (!region->declared_ || region->key_.generation != key.generation) return nullptr;
-    ++region->holders_;
-    return region;
+    RegionUse* use = free_uses_;
+    if (use != nullptr)
+        free_uses_ = use->next_;
+    else
+        use = &uses_.emplace_back();
+    use->region_ = region;
+    use->state_.store(0, std::memory_order_relaxed);
+    use->device_ = nullptr;
+    use->previous_ = nullptr;
+    use->next_ = region->uses_;
+    if (use->next_ != nullptr) use->next_->previous_ = use;
+    region->uses_ = use;
+    return use;
 }
 
-void Regions::retain(Region* region) {
+void Regions::release(RegionUse* use) {
     if (guard_.inherited()) return;
     const std::lock_guard lock(mutex_);
-    ++region->holders_;
-}
-
-void Regions::release(Region* region) {
-    if (guard_.inherited()) return;
-    const std::lock_guard lock(mutex_);
-    if (--region->holders_ == 0 && !region->declared_) reuse(region);
+    Region* region = use->region_;
+    (use->previous_ != nullptr ? use->previous_->next_ : region->uses_) = use->next_;
+    if (use->next_ != nullptr) use->next_->previous_ = use->previous_;
+    use->next_ = free_uses_;
+    free_uses_ = use;
+    if (region->uses_ == nullptr && !region->declared_) reuse(region);
 }
 
 void Regions::reuse(Region* region) {

@@ -4,11 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 
 #include "pinning/access.h"
 #include "pinning/fork.h"
+#include "pinning/region_use.h"
 
 namespace tern {
 
@@ -36,7 +38,7 @@ class Region {
     unsigned access_ = 0;
     RegionKey key_;
     bool declared_ = false;
-    uint32_t holders_ = 0;
+    RegionUse* uses_ = nullptr;
     uint32_t born_ = 0;  // how often the slot was used
     Region* next_free_ = nullptr;
 };
@@ -57,14 +59,13 @@ class Regions {
 
     // Constant cost, no system call but for more slots. Null only if there is no memory for them.
     Region* declare(const void* address, size_t length, unsigned access);
-    // From now on find() does not find it; the object itself lasts until the last holder releases
-    // it. Returns whether somebody still holds it, that is, a transfer is under way.
+    // From now on find() does not find it, and its uses are over: see RegionUse. Constant cost if
+    // there are none. Returns whether there were some, that is, transfers under way.
     bool undeclare(Region* region);
 
-    // The region of this key, held for the caller, who releases it; null if there is none.
-    Region* find(RegionKey key);
-    void retain(Region* region);
-    void release(Region* region);
+    // A use of the region of this key, which the caller releases; null if there is no such region.
+    RegionUse* find(RegionKey key);
+    void release(RegionUse* use);
 
     size_t declared() const;
     // Slots that exist, in use or not.
@@ -86,6 +87,8 @@ class Regions {
     uint32_t chunk_count_ = 0;
     Region* free_ = nullptr;
     std::array<std::unique_ptr<Region[]>, 26> chunks_;
+    std::deque<RegionUse> uses_;  // free or not
+    RegionUse* free_uses_ = nullptr;
 };
 
 }  // namespace tern

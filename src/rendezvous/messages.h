@@ -18,7 +18,7 @@ enum class TransferId : uint32_t {
     kPart = 11,    // receiver to sender: how the next part is to come; a MorePart
     kAck = 12,     // receiver to sender: sub-blocks taken; an Ack
     kFinish = 13,  // sender to receiver: all is written, direct parts too; a Finish
-    kRefuse = 14,  // either: no; a Refuse
+    kRefuse = 14,  // either: no, or no more; a Refuse
 };
 
 // A declared region, as a key names it.
@@ -91,7 +91,8 @@ struct MorePart {
 };
 
 struct Ack {
-    static constexpr uint32_t kEnd = 1;  // the message is complete, and the transfer over
+    static constexpr uint32_t kEnd = 1;     // all has been taken, and the transfer is over
+    static constexpr uint32_t kFailed = 2;  // and not all of it is where it belongs
 
     uint32_t receiver = 0;
     uint32_t count = 0;  // sub-blocks taken since the transfer began, modulo 2^32
@@ -107,6 +108,7 @@ struct Finish {
 struct Refuse {
     static constexpr uint32_t kFetch = 0;  // what is refused
     static constexpr uint32_t kDeliver = 1;
+    static constexpr uint32_t kRest = 2;  // of what was fetched; an Ack confirms that
 
     uint32_t what = 0;
     uint32_t number = 0;  // as in the refused frame

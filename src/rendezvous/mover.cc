@@ -96,13 +96,30 @@ void Mover::ask_for(Transfer& transfer, uint64_t address, const WireKey& key) {
 }
 
 // The peer asks for something of this memory, which has been checked.
-void Mover::serve(Transfer& transfer, Region* region, uint64_t address, uint64_t length) {
+void Mover::serve(Transfer& transfer, RegionUse* use, uint64_t address, uint64_t length) {
     const Buffers::Piece piece{.at = reinterpret_cast<std::byte*>(address),
                                .length = static_cast<size_t>(length)};
     transfer.memory = Buffers({&piece, 1});
     transfer.length = length;
-    transfer.region = region;
+    transfer.use = use;
     ++counters_.served;
+}
+
+// From now on the device touches the memory. False: it is declared no more.
+bool Mover::lend(Transfer& transfer) {
+    if (transfer.use == nullptr) return true;
+    const Touch memory(transfer);
+    if (memory) transfer.use->lend(transfer.channel->qp.get());
+    return static_cast<bool>(memory);
+}
+
+// Whether the memory was undeclared while the device had it: the queue pair is in error since.
+bool Mover::cut(Transfer& transfer) {
+    if (!transfer.use->revoked() || !transfer.use->lent()) return false;
+    ++counters_.refused;
+    engine_.fail(*transfer.channel, Status::kConnectionReset,
+                 "memory was deregistered while the peer accessed it");
+    return true;
 }
 
 // What is known of contiguous memory; counts its use. If it is pinned for this, the transfer holds
@@ -125,7 +142,7 @@ bool Mover::fits(uint64_t length) const {
 }
 
 void Mover::let_go(Transfer& transfer) {
-    if (transfer.region != nullptr) regions_.release(transfer.region);
+    if (transfer.use != nullptr) regions_.release(transfer.use);
     if (transfer.pin != nullptr) pins_.release(transfer.pin);
     for (Pin* pin : transfer.pins) pins_.release(pin);
 }
@@ -166,6 +183,28 @@ void Mover::refuse(Channel& channel, uint32_t what, uint32_t number) {
     }
     refusals_.push_back({&channel, {.what = what, .number = number}});
     (void)pay_refusals();
+}
+
+bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
+    Refuse frame;
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    if (frame.what == Refuse::kFetch || frame.what == Refuse::kRest) {
+        Incoming* transfer = incoming(channel, frame.number);
+        if (transfer == nullptr) return false;
+        if (frame.what == Refuse::kFetch) {
+            over(*transfer, Status::kRemoteAccess);
+            return true;
+        }
+        // All that was sent before has come: its memory may be somebody else's.
+        transfer->failed = true;
+        return transfer->users && transfer->state == Incoming::State::kRunning;
+    }
+    if (frame.what != Refuse::kDeliver) return false;
+    Outgoing* transfer = offered(channel, frame.number);
+    if (transfer == nullptr) return false;
+    over(*transfer, Status::kRemoteAccess);
+    return true;
 }
 
 unsigned Mover::pay_refusals() {
@@ -212,12 +251,20 @@ unsigned Mover::pay_flushes() {
     return count;
 }
 
-Region* Mover::open(const WireKey& key, uint64_t address, uint64_t length, unsigned access) {
-    Region* region = regions_.find({key.index, key.generation});
-    if (region == nullptr) return nullptr;
-    if (length != 0 && covers(*region, address, length, access)) return region;
-    regions_.release(region);
+RegionUse* Mover::open(const WireKey& key, uint64_t address, uint64_t length, unsigned access) {
+    RegionUse* use = regions_.find({key.index, key.generation});
+    if (use == nullptr) return nullptr;
+    if (length != 0 && covers(use->region(), address, length, access)) return use;
+    regions_.release(use);
     return nullptr;
+}
+
+void Mover::done(void* cookie, Status status) {
+    const auto tagged = reinterpret_cast<uintptr_t>(cookie);
+    if ((tagged & kReadCookie) != 0)
+        have_read(*reinterpret_cast<Incoming::Read*>(tagged & ~kCookie), status);
+    else
+        written(*reinterpret_cast<Outgoing::Write*>(tagged & ~kCookie), status);
 }
 
 bool Mover::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {

@@ -139,7 +139,9 @@ class Mover {
     bool send(Channel& channel, TransferId id, const Frame& frame);
     void begin(Transfer& transfer, Channel& channel, void* cookie);
     void ask_for(Transfer& transfer, uint64_t address, const WireKey& key);
-    void serve(Transfer& transfer, Region* region, uint64_t address, uint64_t length);
+    void serve(Transfer& transfer, RegionUse* use, uint64_t address, uint64_t length);
+    static bool lend(Transfer& transfer);
+    bool cut(Transfer& transfer);
     BufferState look_up(Transfer& transfer, unsigned access);
     bool fits(uint64_t length) const;
     void let_go(Transfer& transfer);
@@ -147,10 +149,11 @@ class Mover {
     void tell(bool users, void* cookie, Channel& channel, Status status);
     void tell_of_limit();
     void refuse(Channel& channel, uint32_t what, uint32_t number);
+    bool refused(Channel& channel, const std::byte* data, uint32_t length);
     unsigned pay_refusals();
     unsigned pay_flushes();
     bool pending(const Channel& channel, uint64_t until) const;
-    Region* open(const WireKey& key, uint64_t address, uint64_t length, unsigned access);
+    RegionUse* open(const WireKey& key, uint64_t address, uint64_t length, unsigned access);
 
     // mover_receive.cc
     Incoming* take_incoming();
@@ -159,12 +162,14 @@ class Mover {
     bool start(Incoming& transfer);
     bool ask(Incoming& transfer);
     unsigned step(Incoming& transfer);
+    unsigned take_blocks(Incoming& transfer);
     unsigned more(Incoming& transfer);
     unsigned complete(Incoming& transfer);
     Part pin_next(Incoming& transfer);
     Pin* pin(std::byte* at, uint64_t length);
     static Part direct_part(const Pin& pin, const std::byte* at, uint64_t length);
     bool out_of_windows(Incoming& transfer);
+    bool give_up(Incoming& transfer);
     bool delivery(Channel& channel, const std::byte* data, uint32_t length);
     bool finish(Channel& channel, const std::byte* data, uint32_t length);
     Incoming* incoming(const Channel& channel, uint32_t number);
@@ -184,12 +189,12 @@ class Mover {
     bool accepted(Channel& channel, const std::byte* data, uint32_t length);
     bool part(Channel& channel, const std::byte* data, uint32_t length);
     bool ack(Channel& channel, const std::byte* data, uint32_t length);
-    bool refused(Channel& channel, const std::byte* data, uint32_t length);
     bool run(Outgoing& transfer, const WireWindow& window, const Part& first);
     bool stage(Outgoing& transfer);
     bool lend_staging(Outgoing& transfer);
     unsigned lend_to_waiting();
     unsigned step(Outgoing& transfer);
+    bool withdraw(Outgoing& transfer);
     bool post_staged(Outgoing& transfer, const Sender::Chunk& chunk);
     bool post_direct(Outgoing& transfer, Sender::Chunk& chunk);
     bool write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const std::byte* from,

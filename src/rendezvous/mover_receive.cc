@@ -49,15 +49,15 @@ bool Mover::delivery(Channel& channel, const std::byte* data, uint32_t length) {
     Deliver offer;
     if (length != sizeof(offer)) return false;
     memcpy(&offer, data, sizeof(offer));
-    Region* region = open(offer.key, offer.address, offer.length, kRemotePut);
-    Incoming* transfer = region != nullptr ? take_incoming() : nullptr;
+    RegionUse* use = open(offer.key, offer.address, offer.length, kRemotePut);
+    Incoming* transfer = use != nullptr ? take_incoming() : nullptr;
     if (transfer == nullptr) {
-        if (region != nullptr) regions_.release(region);
+        if (use != nullptr) regions_.release(use);
         refuse(channel, Refuse::kDeliver, offer.sender);
         return true;
     }
     begin(*transfer, channel, nullptr);
-    serve(*transfer, region, offer.address, offer.length);
+    serve(*transfer, use, offer.address, offer.length);
     transfer->sender = offer.sender;
     receive(*transfer);
     return true;
@@ -79,6 +79,7 @@ void Mover::receive(Incoming& transfer) {
 // Decides how the message is to come. False if it has to wait for a window.
 bool Mover::start(Incoming& transfer) {
     if (transfer.rkey != 0) return start_reading(transfer);
+    if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
     if (!transfer.planned) {
         transfer.planned = true;
         transfer.plan = plan(transfer);
@@ -93,6 +94,7 @@ bool Mover::start(Incoming& transfer) {
         if (windows_.hopeless()) return out_of_windows(transfer);
         return false;
     }
+    if (transfer.pin != nullptr && !lend(transfer)) return give_up(transfer);
     if (transfer.pin != nullptr)
         first = direct_part(*transfer.pin, transfer.memory.data(), transfer.length);
     else if (transfer.plan.head != 0)
@@ -143,20 +145,14 @@ bool Mover::ask(Incoming& transfer) {
 unsigned Mover::step(Incoming& transfer) {
     if (transfer.channel->failed) return 0;
     if (transfer.state == Incoming::State::kReading) return read_more(transfer);
+    if (transfer.use != nullptr && cut(transfer)) return 0;
     Receiver& core = *transfer.core;
     if (transfer.state == Incoming::State::kAsking) {
         if (!ask(transfer)) return 0;
         transfer.state = Incoming::State::kRunning;
     }
-    unsigned count = 0;
-    Receiver::Block block;
-    while (count < kBlocksAtOnce && core.next(transfer.window.data, block)) {
-        if (block.offset > transfer.taken) transfer.memory.skip(block.offset - transfer.taken);
-        transfer.memory.write(transfer.window.data + block.at, block.bytes);
-        transfer.taken = block.offset + block.bytes;
-        core.taken();
-        ++count;
-    }
+    if (transfer.failed && transfer.users) return complete(transfer);
+    unsigned count = take_blocks(transfer);
     if (core.told() != transfer.length || transfer.part_due) count += more(transfer);
     if (core.complete()) return count + complete(transfer);
     transfer.idle = count != 0 ? 0 : transfer.idle + 1;
@@ -166,6 +162,25 @@ unsigned Mover::step(Incoming& transfer) {
         const Ack frame{.receiver = transfer.number, .count = core.count()};
         if (idle && !core.notified()) core.waited();
         if (send(*transfer.channel, TransferId::kAck, frame)) core.acked();
+    }
+    return count;
+}
+
+// What has come is copied to where it belongs. Once that is declared no more the sender's writes
+// have to come to their end all the same, for the window to be somebody else's.
+unsigned Mover::take_blocks(Incoming& transfer) {
+    Receiver& core = *transfer.core;
+    const Touch memory(transfer);
+    if (!memory) transfer.failed = true;
+    unsigned count = 0;
+    Receiver::Block block;
+    for (; count < kBlocksAtOnce && core.next(transfer.window.data, block); ++count) {
+        if (memory) {
+            if (block.offset > transfer.taken) transfer.memory.skip(block.offset - transfer.taken);
+            transfer.memory.write(transfer.window.data + block.at, block.bytes);
+            transfer.taken = block.offset + block.bytes;
+        }
+        core.taken();
     }
     return count;
 }
@@ -194,6 +209,7 @@ Part Mover::pin_next(Incoming& transfer) {
     Pin* pin = this->pin(transfer.memory.data() + begin, piece);
     if (pin == nullptr) return {.upto = transfer.length};
     transfer.pins.push_back(pin);
+    if (!lend(transfer)) return {.upto = transfer.length};
     Part part = direct_part(*pin, transfer.memory.data() + begin, piece);
     part.upto = begin + piece;
     return part;
@@ -224,10 +240,12 @@ Plan Mover::plan(Incoming& transfer) {
 }
 
 unsigned Mover::complete(Incoming& transfer) {
-    const Ack frame{
-        .receiver = transfer.number, .count = transfer.core->count(), .flags = Ack::kEnd};
+    const Ack frame{.receiver = transfer.number,
+                    .count = transfer.core->count(),
+                    .flags = Ack::kEnd | (transfer.failed ? Ack::kFailed : 0)};
     if (!send(*transfer.channel, TransferId::kAck, frame)) return 0;
-    over(transfer, Status::kOk);
+    if (transfer.failed && !transfer.users) ++counters_.refused;
+    over(transfer, transfer.failed ? Status::kRemoteAccess : Status::kOk);
     return 1;
 }
 
@@ -262,6 +280,14 @@ Incoming* Mover::incoming(const Channel& channel, uint32_t number) {
 bool Mover::out_of_windows(Incoming& transfer) {
     tell_of_limit();
     if (!transfer.users) refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
+    failures_.push_back(&transfer);
+    return true;
+}
+
+// The memory is declared no more, and nothing has been written to it.
+bool Mover::give_up(Incoming& transfer) {
+    ++counters_.refused;
+    refusals_.push_back({transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender}});
     failures_.push_back(&transfer);
     return true;
 }

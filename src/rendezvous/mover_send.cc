@@ -77,15 +77,15 @@ bool Mover::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     if (length != sizeof(frame)) return false;
     memcpy(&frame, data, sizeof(frame));
     if (!frame.window.valid() || !frame.part.valid()) return false;
-    Region* region = open(frame.key, frame.address, frame.length, kRemoteGet);
-    Outgoing* transfer = region != nullptr ? take_outgoing() : nullptr;
+    RegionUse* use = open(frame.key, frame.address, frame.length, kRemoteGet);
+    Outgoing* transfer = use != nullptr ? take_outgoing() : nullptr;
     if (transfer == nullptr) {
-        if (region != nullptr) regions_.release(region);
+        if (use != nullptr) regions_.release(use);
         refuse(channel, Refuse::kFetch, frame.receiver);
         return true;
     }
     begin(*transfer, channel, nullptr);
-    serve(*transfer, region, frame.address, frame.length);
+    serve(*transfer, use, frame.address, frame.length);
     transfer->receiver = frame.receiver;
     return run(*transfer, frame.window, frame.part.part());
 }
@@ -152,7 +152,9 @@ unsigned Mover::lend_to_waiting() {
 // Posts what can be posted, for its turn.
 unsigned Mover::step(Outgoing& transfer) {
     Channel& channel = *transfer.channel;
-    if (channel.failed || transfer.waiting) return 0;
+    if (channel.failed) return 0;
+    if (transfer.use != nullptr && transfer.use->revoked() && withdraw(transfer)) return 0;
+    if (transfer.waiting) return 0;
     Sender& core = *transfer.core;
     unsigned count = 0;
     Sender::Chunk chunk;
@@ -172,10 +174,24 @@ unsigned Mover::step(Outgoing& transfer) {
     return count;
 }
 
+// The memory is declared no more. False if all of it that is sent has been taken from there.
+bool Mover::withdraw(Outgoing& transfer) {
+    if (transfer.withdrawn || cut(transfer)) return true;
+    if (transfer.core->all_posted()) return false;
+    std::erase(waiting_to_send_, &transfer);
+    transfer.waiting = false;
+    const Refuse frame{.what = Refuse::kRest, .number = transfer.receiver};
+    transfer.withdrawn = send(*transfer.channel, TransferId::kRefuse, frame);
+    if (transfer.withdrawn) ++counters_.refused;
+    return true;
+}
+
 // Copies a chunk into staging memory, each sub-block with its flag, and writes it in one piece.
 bool Mover::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
     // What was copied for a direct part is still there.
     if (transfer.halves[0].under_way + transfer.halves[1].under_way != 0) return false;
+    const Touch memory(transfer);
+    if (!memory) return false;
     const uint64_t head = SubBlocks::kSubBlock - chunk.first;  // of the first slot, not used
     const uint64_t from = chunk.index % transfer.window.slots * SubBlocks::kSlot + head;
     const uint64_t to = chunk.index % transfer.to.slots * SubBlocks::kSlot + head;
@@ -206,6 +222,7 @@ bool Mover::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
 bool Mover::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     if (!transfer.source_planned) plan_source(transfer, chunk);
     if (transfer.source.gather && pin_source(transfer, chunk)) {
+        if (!lend(transfer)) return false;
         std::byte* from = transfer.memory.data() + chunk.offset;
         transfer.memory.skip(chunk.bytes);
         counters_.gathered_bytes += chunk.bytes;
@@ -216,7 +233,8 @@ bool Mover::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     const auto free =
         std::find_if(std::begin(transfer.halves), std::end(transfer.halves),
                      [](const Outgoing::Write& write) { return write.under_way == 0; });
-    if (free == std::end(transfer.halves)) return false;
+    const Touch memory(transfer);
+    if (free == std::end(transfer.halves) || !memory) return false;
     // Chunks grow here too: the wire waits for the first copy only.
     if (transfer.copy_bytes == 0) transfer.copy_bytes = settings_.policy.staging.first;
     transfer.copy_bytes = std::min(transfer.copy_bytes, static_cast<double>(half));
@@ -270,21 +288,18 @@ bool Mover::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
     return true;
 }
 
-void Mover::done(void* cookie, Status status) {
-    const auto tagged = reinterpret_cast<uintptr_t>(cookie);
-    if ((tagged & kReadCookie) != 0)
-        have_read(*reinterpret_cast<Incoming::Read*>(tagged & ~kCookie), status);
-    else
-        written(*reinterpret_cast<Outgoing::Write*>(tagged & ~kCookie), status);
-}
-
 void Mover::written(Outgoing::Write& write, Status status) {
     Outgoing& transfer = *write.owner;
     --write.under_way;
     // What fails ends its channel, and with that all of it.
-    if (status != Status::kOk || transfer.under_way() != 0) return;
+    if (status != Status::kOk) return;
+    if (transfer.use != nullptr && transfer.gather.under_way == 0) {
+        const Touch memory(transfer);
+        if (memory) transfer.use->lend(nullptr);
+    }
+    if (transfer.under_way() != 0) return;
     if (transfer.ended || (transfer.alone && transfer.core->all_posted()))
-        over(transfer, Status::kOk);
+        over(transfer, transfer.status);
 }
 
 bool Mover::part(Channel& channel, const std::byte* data, uint32_t length) {
@@ -310,28 +325,15 @@ bool Mover::ack(Channel& channel, const std::byte* data, uint32_t length) {
         (void)step(*transfer);
         return true;
     }
-    if (!transfer->core->all_posted() || !transfer->core->all_acknowledged()) return false;
+    if (!transfer->withdrawn &&
+        (!transfer->core->all_posted() || !transfer->core->all_acknowledged()))
+        return false;
+    if ((frame.flags & Ack::kFailed) != 0) transfer->status = Status::kRemoteAccess;
     // Their completions are on the way: the receiver knows earlier than this side.
     if (transfer->under_way() != 0)
         transfer->ended = true;
     else
-        over(*transfer, Status::kOk);
-    return true;
-}
-
-bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
-    Refuse frame;
-    if (length != sizeof(frame)) return false;
-    memcpy(&frame, data, sizeof(frame));
-    if (frame.what == Refuse::kFetch) {
-        Incoming* transfer = incoming(channel, frame.number);
-        if (transfer == nullptr) return false;
-        over(*transfer, Status::kRemoteAccess);
-        return true;
-    }
-    Outgoing* transfer = offered(channel, frame.number);
-    if (transfer == nullptr) return false;
-    over(*transfer, Status::kRemoteAccess);
+        over(*transfer, transfer->status);
     return true;
 }
 

@@ -24,7 +24,7 @@ struct Transfer {
     Channel* channel = nullptr;
     uint64_t length = 0;
     Buffers memory;
-    Region* region = nullptr;  // the peer asked: the declared memory, held until the end
+    RegionUse* use = nullptr;  // the peer asked: of the declared memory
     bool users = false;        // this side's user asked
     uint64_t sequence = 0;     // in what order
     void* cookie = nullptr;    // the user's, to be told
@@ -33,6 +33,24 @@ struct Transfer {
     WindowPool::Window window;  // slots is 0 if there is none
     Pin* pin = nullptr;         // of what is being transferred in place
     std::vector<Pin*> pins;     // of what was before that
+};
+
+// While it lives, and is true, a transfer's memory may be touched. False: it is declared no more.
+class Touch {
+  public:
+    explicit Touch(const Transfer& transfer)
+        : use_(transfer.use), may_(use_ == nullptr || use_->enter()) {}
+    ~Touch() {
+        if (use_ != nullptr && may_) use_->leave();
+    }
+    Touch(const Touch&) = delete;
+    Touch& operator=(const Touch&) = delete;
+
+    explicit operator bool() const { return may_; }
+
+  private:
+    RegionUse* use_;
+    bool may_;
 };
 
 // Takes the bytes that a get has brought.
@@ -64,8 +82,9 @@ struct Incoming : Transfer {
     uint64_t generation = 0;
     Part part;  // that is to be told
     bool part_due = false;
-    uint64_t taken = 0;  // bytes the memory has been filled, or skipped, up to
-    uint32_t idle = 0;   // looks that found nothing
+    bool failed = false;  // the peer's memory, or this, is declared no more: the rest is dropped
+    uint64_t taken = 0;   // bytes the memory has been filled, or skipped, up to
+    uint32_t idle = 0;    // looks that found nothing
 };
 
 // The half that has them.
@@ -86,7 +105,9 @@ struct Outgoing : Transfer {
     bool alone = false;                  // the peer takes no part: its memory is open to writes
     bool waiting = false;                // for staging memory
     bool told = false;                   // the receiver, that all is written
+    bool withdrawn = false;              // the receiver, that no more comes
     bool ended = false;                  // the receiver has told that
+    Status status = Status::kOk;         // at the end
     uint32_t receiver = 0;               // the peer's number
     std::unique_ptr<std::byte[]> owned;  // of a put whose data was copied at once
     std::optional<Sender> core;

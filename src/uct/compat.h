@@ -64,6 +64,14 @@ auto& capabilities(Attributes* attributes) {
         return *attributes;
 }
 
+/// That registrations can be invalidated: from 1.15 on a flag for each kind of access.
+template <typename Attributes>
+constexpr uint64_t invalidation_flags(const Attributes*) {
+    if constexpr (requires(Attributes attributes) { attributes.field_mask; })
+        return UCT_MD_FLAG_INVALIDATE | UCS_BIT(11) | UCS_BIT(12);
+    return UCT_MD_FLAG_INVALIDATE;
+}
+
 /// Flags of a registration: an argument by themselves before 1.14.
 inline unsigned registration_flags(unsigned flags) {
     return flags;

@@ -32,7 +32,8 @@ template <typename Attributes>
 ucs_status_t md_query(uct_md_h, Attributes* attributes) {
     compat::clear(attributes);
     auto& capabilities = compat::capabilities(attributes);
-    capabilities.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY;
+    capabilities.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY |
+                         compat::invalidation_flags(attributes);
     capabilities.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     capabilities.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     TERN_SET_IF_PRESENT(capabilities, cache_mem_types, UCS_BIT(UCS_MEMORY_TYPE_HOST));
@@ -80,12 +81,23 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct
     return UCS_OK;
 }
 
+// What is in progress with it has ended when this returns, and keys of it are worth nothing: so
+// memory is invalid at once if that is asked for. Then nothing stays pinned of it either, not even
+// for peers that do not keep to the protocol.
 ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
-    UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 0);
-    auto* handle = static_cast<MemoryHandle*>(params->memh);
+    UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 1);
+    const std::unique_ptr<MemoryHandle> handle(static_cast<MemoryHandle*>(params->memh));
     MemoryDomain& domain = memory_domain(md);
+    const Region& region = *handle->region;
+    const auto* start = reinterpret_cast<const std::byte*>(region.address());
+    const std::byte* end = start + region.length();
     (void)domain.regions.undeclare(handle->region);
-    delete handle;
+    if ((UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
+         UCT_MD_MEM_DEREG_FLAG_INVALIDATE) == 0)
+        return UCS_OK;
+    domain.pins->invalidate(start, end);
+    handle->open.reset();
+    uct_invoke_completion(params->comp, UCS_OK);
     return UCS_OK;
 }
 

@@ -3,10 +3,14 @@
 #include "pinning/regions.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
 #include <random>
 #include <set>
 #include <thread>
@@ -25,8 +29,10 @@ TEST(Regions, AreFoundByTheirKeyUntilUndeclared) {
     ASSERT_TRUE(region);
     const RegionKey key = region->key();
     EXPECT_NE(key.generation, 0u);
-    EXPECT_EQ(regions.find(key), region);
-    regions.release(region);
+    RegionUse* use = regions.find(key);
+    ASSERT_TRUE(use);
+    EXPECT_EQ(&use->region(), region);
+    regions.release(use);
     EXPECT_FALSE(regions.undeclare(region));
     EXPECT_EQ(regions.find(key), nullptr);
     EXPECT_EQ(regions.declared(), 0u);
@@ -63,19 +69,75 @@ TEST(Regions, KeysCannotBeGuessedByLuck) {
     EXPECT_LT(same, 2u);
 }
 
-TEST(Regions, OneThatIsHeldOutlivesItsDeclaration) {
+TEST(Regions, OneThatIsUsedOutlivesItsDeclaration) {
     Regions regions;
     Region* region = regions.declare(at(0x1000), 100, kRemotePut);
     const RegionKey key = region->key();
-    regions.retain(region);
-    EXPECT_TRUE(regions.undeclare(region)) << "a transfer is under way";
+    RegionUse* first = regions.find(key);
+    RegionUse* second = regions.find(key);
+    EXPECT_NE(first, second);
+    EXPECT_TRUE(first->enter());
+    first->leave();
+    EXPECT_TRUE(regions.undeclare(region)) << "transfers are under way";
     EXPECT_EQ(regions.find(key), nullptr);
+    for (RegionUse* use : {first, second}) {
+        EXPECT_TRUE(use->revoked());
+        EXPECT_FALSE(use->enter());
+    }
     Region* next = regions.declare(at(0x2000), 1, kRemoteGet);
     EXPECT_NE(next, region);
-    EXPECT_EQ(region->address(), 0x1000u);
-    regions.release(region);
+    EXPECT_EQ(first->region().address(), 0x1000u);
+    regions.release(first);
+    EXPECT_NE(regions.declare(at(0x3000), 1, kRemoteGet), region);
+    regions.release(second);
     EXPECT_EQ(regions.declare(at(0x3000), 1, kRemoteGet), region) << "the slot is not reused";
     EXPECT_EQ(regions.find(key), nullptr);
+    RegionUse* fresh = regions.find(region->key());
+    EXPECT_TRUE(fresh->enter()) << "a use is good as new";
+    fresh->leave();
+    regions.release(fresh);
+}
+
+// One thread uses what another declares, undeclares and unmaps: touching what is gone would be
+// fatal.
+TEST(Regions, AreTouchedNoMoreOnceUndeclared) {
+    constexpr size_t kSize = 64 * 1024;
+    Regions regions;
+    std::atomic<uint64_t> published{0};
+    std::atomic<bool> over{false};
+    std::atomic<unsigned> touched{0};
+    std::vector<std::thread> users;
+    for (int i = 0; i < 2; ++i)
+        users.emplace_back([&] {
+            std::vector<char> copy(kSize);
+            while (!over) {
+                const uint64_t word = published;
+                RegionUse* use =
+                    regions.find({static_cast<uint32_t>(word >> 32), static_cast<uint32_t>(word)});
+                if (use == nullptr) continue;
+                for (int k = 0; k < 5 && use->enter(); ++k) {
+                    memcpy(copy.data(), reinterpret_cast<void*>(use->region().address()), kSize);
+                    use->leave();
+                    ++touched;
+                }
+                regions.release(use);
+            }
+        });
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (int i = 0; i < 2000 || (touched < 100 && std::chrono::steady_clock::now() < end); ++i) {
+        void* memory =
+            mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ASSERT_NE(memory, MAP_FAILED);
+        Region* region = regions.declare(memory, kSize, kRemoteGet);
+        published = uint64_t{region->key().index} << 32 | region->key().generation;
+        if (i % 4 == 0) std::this_thread::yield();
+        (void)regions.undeclare(region);
+        munmap(memory, kSize);
+    }
+    over = true;
+    for (std::thread& user : users) user.join();
+    EXPECT_GE(touched, 100u);
+    EXPECT_EQ(regions.declared(), 0u);
 }
 
 TEST(Regions, CoverTheirRangeAndRightsOnly) {
@@ -119,7 +181,7 @@ TEST(Regions, MemoryFollowsTheMostDeclaredAtOnce) {
         }
     }
     EXPECT_LE(regions.slots(), 2 * most + 64);
-    for (Region* region : live) EXPECT_EQ(regions.find(region->key()), region);
+    for (Region* region : live) EXPECT_EQ(&regions.find(region->key())->region(), region);
 }
 
 TEST(Regions, AreForSeveralThreads) {
@@ -135,10 +197,11 @@ TEST(Regions, AreForSeveralThreads) {
                 const uint64_t word = published;
                 const RegionKey other{static_cast<uint32_t>(word >> 32),
                                       static_cast<uint32_t>(word)};
-                if (Region* found = regions.find(other)) {
-                    EXPECT_EQ(found->key(), other);
-                    EXPECT_EQ(found->length(), found->address() & UINT32_MAX);
-                    regions.release(found);
+                if (RegionUse* use = regions.find(other)) {
+                    const Region& found = use->region();
+                    EXPECT_EQ(found.key(), other);
+                    EXPECT_EQ(found.length(), found.address() & UINT32_MAX);
+                    regions.release(use);
                 }
                 regions.undeclare(region);
             }
@@ -157,13 +220,13 @@ TEST(Regions, OfAParentAreNothingToItsChild) {
         regions.undeclare(region);
         Regions own;
         Region* another = own.declare(at(0x1000), 1, kRemotePut);
-        right = right && own.find(another->key()) == another;
+        right = right && &own.find(another->key())->region() == another;
         _exit(right ? 0 : 1);
     }
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
-    EXPECT_EQ(regions.find(region->key()), region);
+    EXPECT_EQ(&regions.find(region->key())->region(), region);
 }
 
 }  // namespace
