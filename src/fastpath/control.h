@@ -16,7 +16,8 @@ enum class ControlId : uint32_t {
     kGrant = 1,          // reader to writer: a BlockGrant
     kRevoke = 2,         // reader to writer: release the block
     kRelease = 3,        // writer to reader: a Release; nothing comes through the block any more
-    kFirstTransfer = 8,  // this and all above are the rendezvous's
+    kFirstTransfer = 8,  // this and those above are the rendezvous's
+    kFirstTag = 16,      // this and all above are of tagged messages
 };
 
 // The payloads, little endian as everything on the wire.

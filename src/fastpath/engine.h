@@ -58,6 +58,8 @@ class EngineOwner {
 //
 // A `sink`, the template parameter of the data path, has
 //     void message(uint32_t id, const void* data, uint32_t length);  // data is good until it
+//     // A frame of kind kTag; false if it is malformed.
+//     bool tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
 //     void completed(void* cookie, Status status);
 //     // A control frame of the layer above; false if it is malformed.
 //     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
@@ -97,7 +99,7 @@ class Engine final : private ConnectorOwner {
     }
 
     // Data path: engine_send.h. All return kNoResource if the caller is to try again after some
-    // progress.
+    // progress. `id`: of an active message, or what tag_message() makes of a tagged one's.
     // `fill(std::byte* to)` writes the payload of `length` bytes, at most max_short() + 8.
     template <class Fill>
     Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& fill);
@@ -221,6 +223,8 @@ class Engine final : private ConnectorOwner {
     // Receiving: engine_poll.h
     template <class Sink>
     unsigned poll_block(Channel& channel, Sink& sink, unsigned most);
+    template <class Sink>
+    bool tagged(Channel& channel, Word word, const std::byte* payload, Sink& sink);
     template <class Sink>
     unsigned poll_cq(Sink& sink);
     template <class Sink>

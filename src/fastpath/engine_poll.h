@@ -76,6 +76,9 @@ unsigned Engine::poll_block(Channel& channel, Sink& sink, unsigned most) {
             if (promotion_.count(channel.activity)) [[unlikely]]
                 sweep();
             sink.message(word.id(), channel.rx.payload(word), word.length());
+        } else if (word.kind() == FrameKind::kTag) {
+            if (!tagged(channel, word, channel.rx.payload(word), sink)) [[unlikely]]
+                break;
         } else if (word.length() != 0 || word.id() != static_cast<uint32_t>(ControlId::kCredit))
             [[unlikely]] {
             malformed(channel, "a control frame is in its block");
@@ -86,6 +89,16 @@ unsigned Engine::poll_block(Channel& channel, Sink& sink, unsigned most) {
     update_polled(channel);
     if (channel.rx.credit_due()) owe(channel, Channel::kCreditDue);
     return count;
+}
+
+// False: it makes no sense, and the channel has failed.
+template <class Sink>
+bool Engine::tagged(Channel& channel, Word word, const std::byte* payload, Sink& sink) {
+    if (promotion_.count(channel.activity)) [[unlikely]]
+        sweep();
+    if (sink.tagged(channel, word.id(), payload, word.length())) return true;
+    malformed(channel, "a tagged message is malformed");
+    return false;
 }
 
 inline void Engine::update_polled(Channel& channel) {
@@ -151,6 +164,10 @@ void Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t le
         if (promotion_.count(channel.activity)) [[unlikely]]
             sweep();
         sink.message(word.id(), frame + sizeof(Word), word.length());
+        channel.rx.received_cold();
+        if (!channel.activity.hot && channel.up()) judge(channel);
+    } else if (word.kind() == FrameKind::kTag) {
+        if (!tagged(channel, word, frame + sizeof(Word), sink)) return;
         channel.rx.received_cold();
         if (!channel.activity.hot && channel.up()) judge(channel);
     } else {

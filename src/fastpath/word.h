@@ -10,7 +10,13 @@ enum class FrameKind : uint8_t {
     kActiveMessage = 0,  // payload for the active message handler `id`
     kWrap = 1,           // no payload: the next frame is at the block's high end
     kControl = 2,        // a ControlMessage; never in a block
+    kTag = 3,            // payload for the layer that matches tags; `id` says of what kind
 };
+
+// What sends take for an active message's id, of a frame of kind kTag.
+constexpr uint32_t tag_message(uint32_t id) {
+    return static_cast<uint32_t>(FrameKind::kTag) << 5 | id;
+}
 
 // The 8-byte word that describes a frame: its tail in a block, its head in a shared receive buffer
 // (Veloblock, section 5.2). Its last byte is never 0, so a reader can wait for it, and does not
@@ -45,7 +51,7 @@ class Word {
 
     constexpr bool present() const { return raw_ >> 63 != 0; }
     // The bits that are fixed are as they must be. Says nothing of the length.
-    constexpr bool well_formed() const { return raw_ >> 56 == 0x80 && (raw_ >> 21 & 7) <= 2; }
+    constexpr bool well_formed() const { return raw_ >> 56 == 0x80 && (raw_ >> 21 & 7) <= 3; }
 
   private:
     uint64_t raw_ = 0;

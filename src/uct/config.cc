@@ -172,6 +172,14 @@ ucs_config_field_t config_table[] = {
                UCS_CONFIG_TYPE_BW),
     TERN_FIELD("RNDV_PIN_LATENCY", "0us", "Time that it takes to begin. 0: measured.", pin_latency,
                UCS_CONFIG_TYPE_TIME),
+    TERN_FIELD("TM_ENABLE", "n",
+               "Whether UCX may leave it to the transport to match tagged messages with receives. "
+               "try is yes.",
+               tag_matching, UCS_CONFIG_TYPE_TERNARY),
+    TERN_FIELD("TM_LIST_SIZE", "1024",
+               "Most receives that UCX may leave to the transport at a time; it keeps further ones "
+               "to itself.",
+               tag_receives, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("COUNTERS", "",
                "File to which each interface appends a line of JSON with its counters when it is "
                "closed. \"-\" is\n"
@@ -200,6 +208,7 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
                 {"RNDV_BUFFERS", double(config.window_chunks), 1, WireWindow::kMostSlots},
                 {"RNDV_CHUNK_FIRST", double(config.chunk_first), 1, 1 << 30},
                 {"RNDV_CHUNK_GROWTH", config.chunk_growth, 1, 1000},
+                {"TM_LIST_SIZE", double(config.tag_receives), 1, 1 << 20},
                 {"TRAFFIC_CLASS", double(config.traffic_class), 0, 255},
                 {"SL", double(config.service_level), 0, 15},
                 {"RETRY_COUNT", double(config.retries), 0, 7},

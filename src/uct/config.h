@@ -50,6 +50,8 @@ struct TernConfig {
     double net_latency;
     double pin_bandwidth;
     double pin_latency;
+    int tag_matching;
+    unsigned tag_receives;
     char* counters;
 };
 

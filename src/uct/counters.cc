@@ -6,11 +6,12 @@
 #include <string>
 
 #include "uct/iface.h"
+#include "uct/tag_counters.h"
 
 namespace tern {
 
 void write_counters(const Engine& engine, const Mover& mover, const PinCache& pins,
-                    const char* device, const char* path) {
+                    const TagCounters& tags, const char* device, const char* path) {
     std::string name = path;
     if (const size_t at = name.find("%p"); at != std::string::npos)
         name.replace(at, 2, std::to_string(getpid()));
@@ -64,6 +65,20 @@ void write_counters(const Engine& engine, const Mover& mover, const PinCache& pi
         {"pin_failures", pinned.failures},
         {"pinned_bytes", pinned.pinned_bytes},
         {"pinned_bytes_most", pinned.pinned_bytes_most},
+        {"tag_posted", tags.posted},
+        {"tag_refused", tags.refused},
+        {"tag_canceled", tags.canceled},
+        {"tag_matched", tags.matched},
+        {"tag_unexpected", tags.unexpected},
+        {"tag_truncated", tags.truncated},
+        {"tag_rndv_matched", tags.rndv_matched},
+        {"tag_rndv_unexpected", tags.rndv_unexpected},
+        {"tag_software_matched", tags.software_matched},
+        {"tag_software_unexpected", tags.software_unexpected},
+        {"tag_eager_sent", tags.eager_sent},
+        {"tag_rndv_sent", tags.rndv_sent},
+        {"tag_rndv_canceled", tags.rndv_canceled},
+        {"tag_software_sent", tags.software_sent},
     };
     std::string line = "{\"pid\":" + std::to_string(getpid()) + ",\"device\":\"" + device + "\"";
     for (const auto& row : rows)

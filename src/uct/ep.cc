@@ -2,7 +2,7 @@
 
 // The control path of endpoints: creation, pending requests, flush, life and death of the peer.
 
-#include "uct/iface.h"
+#include "uct/tag.h"
 
 UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
@@ -28,6 +28,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     tern::ep_pending_purge(
         &self->super.super, [](uct_pending_req_t*, void*) {}, nullptr);
     ucs_arbiter_group_cleanup(&self->pending);
+    if (iface.tags != nullptr) iface.tags->sends.left(*self);
     iface.engine->leave(self->channel, self);
 }
 

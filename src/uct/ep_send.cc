@@ -7,28 +7,15 @@
 #include <new>
 #include <span>
 
-#include "fastpath/engine_send.h"
-#include "uct/iface.h"
 #include "uct/md.h"
+#include "uct/send.h"
 
 namespace tern {
 
 namespace {
 
-// The channel to send on. Null: `status` says why not.
-inline Channel* channel_for(TernEp& ep, ucs_status_t& status) {
-    Channel* channel = ep.ready;
-    return channel != nullptr ? channel : find_channel(ep, status);
-}
-
-size_t total(const uct_iov_t* iov, size_t count) {
-    size_t length = 0;
-    for (size_t i = 0; i < count; ++i) length += uct_iov_get_length(&iov[i]);
-    return length;
-}
-
-ucs_status_t copied(Engine& engine, Channel& channel, uint8_t id, std::span<const std::byte> header,
-                    const uct_iov_t* iov, size_t count) {
+ucs_status_t copied(Engine& engine, Channel& channel, uint32_t id,
+                    std::span<const std::byte> header, const uct_iov_t* iov, size_t count) {
     uint32_t length = 0;
     channel.last_bcopy = static_cast<uint32_t>(header.size() + total(iov, count));
     return to_ucs(engine.am_bcopy(
@@ -73,6 +60,26 @@ ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move)
 }
 
 }  // namespace
+
+ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
+                        std::span<const std::byte> header, const uct_iov_t* iov, size_t count,
+                        uct_completion_t* completion) {
+    // What is not registered anyway is copied: that is cheaper for so few bytes.
+    if (std::any_of(iov, iov + count, [](const uct_iov_t& piece) {
+            return !static_cast<const MemoryHandle*>(piece.memh)->open;
+        }))
+        return copied(engine, channel, id, header, iov, count);
+    ibv_sge pieces[Engine::kPieces];
+    size_t used = 0;
+    for (size_t i = 0; i < count; ++i) {
+        const size_t length = uct_iov_get_length(&iov[i]);
+        if (length == 0) continue;
+        pieces[used++] = {.addr = address_of(iov[i].buffer),
+                          .length = static_cast<uint32_t>(length),
+                          .lkey = static_cast<const MemoryHandle*>(iov[i].memh)->open->lkey};
+    }
+    return to_ucs(engine.am_zcopy(channel, id, header, {pieces, used}, completion));
+}
 
 ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
                          unsigned length) {
@@ -130,24 +137,8 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    // What is not registered anyway is copied: that is cheaper for so few bytes.
-    if (std::any_of(iov, iov + count, [](const uct_iov_t& piece) {
-            return !static_cast<const MemoryHandle*>(piece.memh)->open;
-        }))
-        return copied(engine, *channel, id, {static_cast<const std::byte*>(header), header_length},
-                      iov, count);
-    ibv_sge pieces[Engine::kPieces];
-    size_t used = 0;
-    for (size_t i = 0; i < count; ++i) {
-        const size_t length = uct_iov_get_length(&iov[i]);
-        if (length == 0) continue;
-        pieces[used++] = {.addr = address_of(iov[i].buffer),
-                          .length = static_cast<uint32_t>(length),
-                          .lkey = static_cast<const MemoryHandle*>(iov[i].memh)->open->lkey};
-    }
-    return to_ucs(engine.am_zcopy(*channel, id,
-                                  {static_cast<const std::byte*>(header), header_length},
-                                  {pieces, used}, completion));
+    return send_zcopy(engine, *channel, id, {static_cast<const std::byte*>(header), header_length},
+                      iov, count, completion);
 }
 
 ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64_t to,

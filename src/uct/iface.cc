@@ -12,6 +12,7 @@
 #include "uct/config.h"
 #include "uct/md.h"
 #include "uct/stub.h"
+#include "uct/tag.h"
 
 using tern::Engine;
 
@@ -25,7 +26,8 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
                 peer.to_string().c_str(), why.c_str(), ucs_status_string(tern::to_ucs(status)));
     }
     tern::Status ended(tern::Channel& channel, tern::Status status) override {
-        return mover ? mover->ended(channel, status) : status;
+        if (mover) status = mover->ended(channel, status);
+        return tags ? tags->ended(channel, status) : status;
     }
     void closed(void* user, tern::Status status) override {
         tern::ep_closed(*static_cast<TernEp*>(user), tern::to_ucs(status));
@@ -57,7 +59,12 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
         uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
     }
 
+    bool tagged(tern::Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        return tags && tags->receives.arrived(channel, id, data, length);
+    }
     bool control(tern::Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        if (id >= static_cast<uint32_t>(tern::ControlId::kFirstTag))
+            return tags && tags->control(channel, id, data, length);
         return mover->control(channel, id, data, length);
     }
     bool notified(tern::Channel& channel, uint32_t immediate) {
@@ -70,6 +77,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     std::string counters;
     std::unique_ptr<Engine> engine;
     std::unique_ptr<tern::Mover> mover;
+    std::unique_ptr<tern::TagInterface> tags;
 };
 
 namespace {
@@ -80,6 +88,8 @@ unsigned iface_progress(uct_iface_h uct_iface) {
     count += iface.mover->progress();
     if (!ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
         tern::dispatch_pending(iface);
+    if (iface.chores != 0) [[unlikely]]
+        count += iface.tags->receives.progress();
     return count;
 }
 
@@ -88,7 +98,7 @@ ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completi
     TernIface& self = tern::iface_of(iface);
     // UCP counts on it: a flush of a worker covers what its endpoints have in their pending queues.
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
-    if (!self.mover->idle()) return UCS_INPROGRESS;
+    if (!self.mover->idle() || self.chores != 0) return UCS_INPROGRESS;
     return tern::to_ucs(self.engine->flush_all());
 }
 
@@ -106,6 +116,7 @@ ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
 
 ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     const TernIface& self = tern::iface_of(iface);
+    if (self.chores != 0) return UCS_ERR_BUSY;
     const tern::Status status = self.engine->arm();
     if (status == tern::Status::kOk && self.mover->polls_memory()) return UCS_ERR_BUSY;
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
@@ -125,6 +136,14 @@ static uct_iface_ops_t iface_ops = {
     .ep_am_short_iov = tern::ep_am_short_iov,
     .ep_am_bcopy = tern::ep_am_bcopy,
     .ep_am_zcopy = tern::ep_am_zcopy,
+    .ep_tag_eager_short = tern::ep_tag_eager_short,
+    .ep_tag_eager_bcopy = tern::ep_tag_eager_bcopy,
+    .ep_tag_eager_zcopy = tern::ep_tag_eager_zcopy,
+    .ep_tag_rndv_zcopy = tern::ep_tag_rndv_zcopy,
+    .ep_tag_rndv_cancel = tern::ep_tag_rndv_cancel,
+    .ep_tag_rndv_request = tern::ep_tag_rndv_request,
+    .iface_tag_recv_zcopy = tern::iface_tag_recv_zcopy,
+    .iface_tag_recv_cancel = tern::iface_tag_recv_cancel,
     .ep_pending_add = tern::ep_pending_add,
     .ep_pending_purge = tern::ep_pending_purge,
     .ep_flush = tern::ep_flush,
@@ -193,6 +212,12 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     state->mover = std::make_unique<tern::Mover>(*state->engine, domain.regions, *domain.pins,
                                                  policy, mover_settings, *state);
     self->mover = state->mover.get();
+    self->chores = 0;
+    if (config.tag_matching != UCS_NO)
+        state->tags =
+            std::make_unique<tern::TagInterface>(*state->engine, *state->mover, config.tag_receives,
+                                                 tern::tag_callbacks(*params), self->chores);
+    self->tags = state->tags.get();
     ucs_arbiter_init(&self->arbiter);
     self->engine = state->engine.get();
     tern::start_background(*self);
@@ -205,6 +230,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernIface) {
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     if (!self->state->counters.empty())
         tern::write_counters(*self->engine, *self->mover, *tern::memory_domain(self->super.md).pins,
+                             self->tags != nullptr ? self->tags->counters : tern::TagCounters{},
                              self->state->device.c_str(), self->state->counters.c_str());
     ucs_arbiter_cleanup(&self->arbiter);
     delete self->state;

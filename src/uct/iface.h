@@ -8,6 +8,10 @@
 #include "uct/ucx_headers.h"
 
 struct TernEp;
+namespace tern {
+struct TagCounters;
+struct TagInterface;
+}  // namespace tern
 
 /// uct_iface_t. UCX runs no constructors: all with one of its own is behind a pointer.
 struct TernIface {
@@ -16,7 +20,9 @@ struct TernIface {
     uct_base_iface_t super;
     tern::Engine* engine;
     tern::Mover* mover;
-    int background_fd;      // -1: nobody
+    tern::TagInterface* tags;  // null: not offered
+    unsigned chores;           // of that, for progress
+    int background_fd;         // -1: nobody
     ucs_arbiter_t arbiter;  // endpoints with pending requests
     State* state;
 };
@@ -107,6 +113,6 @@ void stop_background(TernIface& iface);
 // counters.cc
 /// Appends the counters to the file that `path` names, as a line of JSON.
 void write_counters(const Engine& engine, const Mover& mover, const PinCache& pins,
-                    const char* device, const char* path);
+                    const TagCounters& tags, const char* device, const char* path);
 
 }  // namespace tern

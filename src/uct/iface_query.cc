@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "uct/iface.h"
+#include "uct/tag.h"
 
 namespace tern {
 
@@ -59,6 +59,8 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     attributes->cap.get.max_iov = Buffers::kMost;
     attributes->cap.get.opt_zcopy_align = 1;
     attributes->cap.get.align_mtu = 1;
+
+    if (iface.tags != nullptr) query_tags(iface, *attributes);
 
     attributes->device_addr_len = engine.address().port.packed_size();
     attributes->iface_addr_len = InterfaceAddress::kPacked;

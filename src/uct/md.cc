@@ -103,21 +103,7 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
 
 template <typename... More>
 ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
-    auto& handle = *static_cast<MemoryHandle*>(memh);
-    const Region& region = *handle.region;
-    // If it cannot be registered, peers ask this side to do what they want done with it.
-    if (!handle.open && (region.access() & kRemoteAtomic) != 0)
-        handle.open.reset(
-            ibv_reg_mr(memory_domain(md).device.pd.get(), reinterpret_cast<void*>(region.address()),
-                       region.length(),
-                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
-    // So that the other side knows what it can expect of this one: what has come back is pinned,
-    // or soon will be.
-    const bool returns = memory_domain(md).pins->uses(reinterpret_cast<void*>(region.address()),
-                                                      region.length()) > 1;
-    const PackedKey key{.region = {region.key().index, region.key().generation},
-                        .rkey = handle.open ? handle.open->rkey : 0,
-                        .flags = returns ? PackedKey::kPinned : 0};
+    const PackedKey key = packed_key(memory_domain(md), *static_cast<MemoryHandle*>(memh));
     void* buffer = compat::from_end<0>(more...);
     memcpy(buffer, &key, sizeof(key));
     return UCS_OK;
@@ -177,6 +163,22 @@ void open_pins(MemoryDomain& domain, PinSettings settings) {
 }
 
 }  // namespace
+
+PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle) {
+    const Region& region = *handle.region;
+    auto* const at = reinterpret_cast<void*>(region.address());
+    // If it cannot be registered, peers ask this side to do what they want done with it.
+    if (!handle.open && (region.access() & kRemoteAtomic) != 0)
+        handle.open.reset(
+            ibv_reg_mr(domain.device.pd.get(), at, region.length(),
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+    // So that the other side knows what it can expect of this one: what has come back is pinned,
+    // or soon will be.
+    const bool returns = domain.pins->uses(at, region.length()) > 1;
+    return {.region = {region.key().index, region.key().generation},
+            .rkey = handle.open ? handle.open->rkey : 0,
+            .flags = returns ? PackedKey::kPinned : 0};
+}
 
 ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resources,
                                 unsigned* count) {

@@ -37,6 +37,9 @@ inline MemoryDomain& memory_domain(uct_md_h md) {
     return *reinterpret_cast<MemoryDomain*>(md);
 }
 
+/// The key to declared memory, as peers get it.
+PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle);
+
 // Of the component.
 ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc_t** resources,
                                 unsigned* count);

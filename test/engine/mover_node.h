@@ -42,6 +42,7 @@ struct MoverNode final : EngineOwner, MoverOwner {
     void silent(void*) override {}
     void warn(const std::string&) override {}
     void message(uint32_t, const void*, uint32_t) { ++messages; }
+    bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     void completed(void* cookie, Status status) override {
         if (Mover::is_cookie(cookie)) return mover->done(cookie, status);
         completions.push_back(status);

@@ -45,6 +45,7 @@ struct Node final : EngineOwner {
     void message(uint32_t id, const void* data, uint32_t length) {
         messages.push_back({id, std::string(static_cast<const char*>(data), length)});
     }
+    bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     void completed(void*, Status status) { completions.push_back(status); }
     bool control(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     bool notified(Channel&, uint32_t) { return false; }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// UCT's tag-matching interface: both halves of it, and the functions in UCT's tables.
+#pragma once
+
+#include "uct/tag_direct.h"
+#include "uct/tag_receives.h"
+#include "uct/tag_sends.h"
+
+namespace tern {
+
+/// Of an interface, if it offers to match tags.
+struct TagInterface {
+    TagInterface(Engine& engine, Mover& mover, uint32_t most, const TagCallbacks& callbacks,
+                 unsigned& chores)
+        : receives(engine, mover, direct, most, callbacks, counters, chores) {}
+
+    /// A control frame. False: it is malformed.
+    bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        return id == static_cast<uint32_t>(TagControlId::kFinish) &&
+               sends.finished(channel, data, length);
+    }
+    /// The channel is over. Returns what its endpoints are to hear.
+    Status ended(Channel& channel, Status status);
+
+    TagCounters counters;
+    DirectPath direct;
+    TagSends sends;
+    TagReceives receives;
+};
+
+/// Those of `params`, or some that drop what comes.
+TagCallbacks tag_callbacks(const uct_iface_params_t& params);
+/// What a tag interface adds to that.
+void query_tags(const TernIface& iface, uct_iface_attr_t& attributes);
+
+ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, size_t length);
+ssize_t ep_tag_eager_bcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate, uct_pack_callback_t pack,
+                           void* argument, unsigned flags);
+ucs_status_t ep_tag_eager_zcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate,
+                                const uct_iov_t* iov, size_t count, unsigned flags,
+                                uct_completion_t* completion);
+ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* header,
+                                   unsigned header_length, const uct_iov_t* iov, size_t count,
+                                   unsigned flags, uct_completion_t* completion);
+ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation);
+ucs_status_t ep_tag_rndv_request(uct_ep_h ep, uct_tag_t tag, const void* header,
+                                 unsigned header_length, unsigned flags);
+ucs_status_t iface_tag_recv_zcopy(uct_iface_h iface, uct_tag_t tag, uct_tag_t mask,
+                                  const uct_iov_t* iov, size_t count, uct_tag_context_t* context);
+ucs_status_t iface_tag_recv_cancel(uct_iface_h iface, uct_tag_context_t* context, int force);
+
+}  // namespace tern

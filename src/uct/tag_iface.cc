@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The tag interface as UCT sees it: what it is able to, and receives.
+
+#include "uct/tag.h"
+
+namespace tern {
+
+namespace {
+
+ucs_status_t drop_eager(void*, void*, size_t, unsigned, uct_tag_t, uint64_t, void**) {
+    return UCS_OK;
+}
+
+ucs_status_t drop_rndv(void*, unsigned, uint64_t, const void*, unsigned, uint64_t, size_t,
+                       const void*) {
+    return UCS_OK;
+}
+
+}  // namespace
+
+TagCallbacks tag_callbacks(const uct_iface_params_t& params) {
+    TagCallbacks callbacks{drop_eager, nullptr, drop_rndv, nullptr, 0};
+    const auto has = [&](uint64_t field) { return (params.field_mask & field) != 0; };
+    if (has(UCT_IFACE_PARAM_FIELD_HW_TM_EAGER_CB)) callbacks.eager = params.eager_cb;
+    if (has(UCT_IFACE_PARAM_FIELD_HW_TM_EAGER_ARG)) callbacks.eager_argument = params.eager_arg;
+    if (has(UCT_IFACE_PARAM_FIELD_HW_TM_RNDV_CB)) callbacks.rndv = params.rndv_cb;
+    if (has(UCT_IFACE_PARAM_FIELD_HW_TM_RNDV_ARG)) callbacks.rndv_argument = params.rndv_arg;
+    if (has(UCT_IFACE_PARAM_FIELD_RX_HEADROOM)) callbacks.headroom = params.rx_headroom;
+    return callbacks;
+}
+
+void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
+    const Engine& engine = *iface.engine;
+    attributes.cap.flags |= UCT_IFACE_FLAG_TAG_EAGER_SHORT | UCT_IFACE_FLAG_TAG_EAGER_BCOPY |
+                            UCT_IFACE_FLAG_TAG_EAGER_ZCOPY | UCT_IFACE_FLAG_TAG_RNDV_ZCOPY;
+    const size_t longest = engine.settings().segment_size - sizeof(ImmediateHeader);
+    auto& tag = attributes.cap.tag;
+    tag.eager.max_short = engine.max_short();
+    tag.eager.max_bcopy = longest;
+    tag.eager.max_zcopy = longest;
+    tag.eager.max_iov = engine.max_pieces();
+    tag.rndv.max_zcopy = attributes.cap.get.max_zcopy;
+    tag.rndv.max_hdr = engine.settings().segment_size - sizeof(RequestHeader);
+    tag.rndv.max_iov = 1;
+    tag.recv.min_recv = 0;
+    tag.recv.max_zcopy = attributes.cap.get.max_zcopy;
+    tag.recv.max_iov = 1;
+    tag.recv.max_outstanding = iface.tags->receives.most();
+}
+
+Status TagInterface::ended(Channel& channel, Status status) {
+    const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
+    const bool received = receives.ended(channel, lost);
+    const bool sent = sends.ended(channel, lost);
+    return received || sent ? lost : status;
+}
+
+ucs_status_t iface_tag_recv_zcopy(uct_iface_h iface, uct_tag_t tag, uct_tag_t mask,
+                                  const uct_iov_t* iov, size_t count, uct_tag_context_t* context) {
+    return iface_of(iface).tags->receives.post(tag, mask, iov, count, context);
+}
+
+ucs_status_t iface_tag_recv_cancel(uct_iface_h iface, uct_tag_context_t* context, int force) {
+    return iface_of(iface).tags->receives.cancel(context, force != 0);
+}
+
+}  // namespace tern

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "uct/tag_receives.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "uct/memory.h"
+
+namespace tern {
+
+namespace {
+
+TagReceive*& receive_of(uct_tag_context_t* context) {
+    static_assert(sizeof(TagReceive*) <= sizeof(context->priv));
+    return *reinterpret_cast<TagReceive**>(context->priv);
+}
+
+void* mutable_data(const std::byte* data) {
+    return const_cast<std::byte*>(data);
+}
+
+// A copy of a message that the user may keep, with room in front of it: a pointer to who releases
+// it, and the user's.
+class Descriptor {
+  public:
+    Descriptor(const std::byte* data, uint32_t length, size_t headroom)
+        : headroom_(headroom),
+          memory_(static_cast<std::byte*>(malloc(sizeof(&release) + headroom + length))) {
+        if (memory_ == nullptr) return;
+        *reinterpret_cast<uct_recv_desc_t**>(memory_) = &release;
+        memcpy(this->data(), data, length);
+    }
+    ~Descriptor() { free(memory_); }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+
+    explicit operator bool() const { return memory_ != nullptr; }
+    std::byte* data() const { return memory_ + sizeof(&release) + headroom_; }
+    // It is the user's now.
+    void keep() { memory_ = nullptr; }
+
+  private:
+    static uct_recv_desc_t release;
+
+    size_t headroom_;
+    std::byte* memory_;
+};
+
+uct_recv_desc_t Descriptor::release = {.cb = [](uct_recv_desc_t*, void* descriptor) {
+    free(static_cast<std::byte*>(descriptor) - sizeof(&release));
+}};
+
+}  // namespace
+
+TagReceives::TagReceives(Engine& engine, Mover& mover, DirectPath& direct, uint32_t most,
+                         const TagCallbacks& callbacks, TagCounters& counters, unsigned& chores)
+    : engine_(engine),
+      mover_(mover),
+      direct_(direct),
+      callbacks_(callbacks),
+      counters_(counters),
+      chores_(chores),
+      posted_(most),
+      receives_(most) {}
+
+ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
+                               uct_tag_context_t* context) {
+    UCT_CHECK_IOV_SIZE(count, 1ul, "iface_tag_recv_zcopy");
+    TagReceive* receive = receives_.take();
+    if (receive == nullptr) [[unlikely]] {
+        ++counters_.refused;
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
+    receive->owner = this;
+    receive->context = context;
+    receive->buffer = count != 0 ? static_cast<std::byte*>(iov->buffer) : nullptr;
+    receive->room = count != 0 ? uct_iov_get_length(iov) : 0;
+    receive->canceled = false;
+    receive_of(context) = receive;
+    posted_.post(*receive, tag, mask);
+    direct_.posted(*receive);
+    ++counters_.posted;
+    return UCS_OK;
+}
+
+ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
+    TagReceive* receive = receive_of(context);
+    if (receive->posted) {
+        posted_.remove(*receive);
+        direct_.removed(*receive);
+        ++counters_.canceled;
+    } else if (!receive->canceled) {
+        return force ? UCS_ERR_BUSY : UCS_OK;  // its message has come
+    }
+    if (force) {
+        std::erase(canceled_, receive);
+        receives_.give(receive);
+    } else if (!receive->canceled) {
+        receive->canceled = true;
+        canceled_.push_back(receive);
+    }
+    count_chores();
+    return UCS_OK;
+}
+
+bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+    const auto take = [&](auto& header) {
+        if (length < sizeof(header)) return false;
+        memcpy(&header, data, sizeof(header));
+        data += sizeof(header);
+        length -= static_cast<uint32_t>(sizeof(header));
+        return true;
+    };
+    switch (static_cast<TagFrameId>(id)) {
+        case TagFrameId::kEager: {
+            EagerHeader header;
+            if (!take(header)) return false;
+            eager(header.tag, 0, data, length);
+            return true;
+        }
+        case TagFrameId::kEagerImmediate: {
+            ImmediateHeader header;
+            if (!take(header) || header.immediate == 0) return false;
+            eager(header.tag, header.immediate, data, length);
+            return true;
+        }
+        case TagFrameId::kRequest: {
+            RequestHeader header;
+            if (!take(header)) return false;
+            request(channel, header, data, length);
+            return true;
+        }
+        case TagFrameId::kSoftwareRequest: {
+            EagerHeader header;
+            if (!take(header)) return false;
+            software_request(header.tag, data, length);
+            return true;
+        }
+    }
+    return false;
+}
+
+// The receive of a message; the user is told that it is not to be looked for elsewhere.
+TagReceive* TagReceives::match(uint64_t tag) {
+    auto* receive = static_cast<TagReceive*>(posted_.match(tag));
+    if (receive == nullptr) return nullptr;
+    direct_.removed(*receive);
+    receive->context->tag_consumed_cb(receive->context);
+    return receive;
+}
+
+// The user copies what it wants to keep. Only with immediate data UCP cannot: it counts on room for
+// a header of its own in front of the message.
+void TagReceives::unexpected(uint64_t tag, uint64_t immediate, const std::byte* data,
+                             uint32_t length) {
+    void* context = nullptr;
+    unsigned flags = UCT_CB_PARAM_FLAG_FIRST;
+    const auto call = [&](const std::byte* at) {
+        return callbacks_.eager(callbacks_.eager_argument, mutable_data(at), length, flags, tag,
+                                immediate, &context);
+    };
+    if (immediate != 0) {
+        if (Descriptor descriptor(data, length, callbacks_.headroom); descriptor) {
+            flags |= UCT_CB_PARAM_FLAG_DESC;
+            if (call(descriptor.data()) == UCS_INPROGRESS) descriptor.keep();
+            return;
+        }
+    }
+    (void)call(data);
+}
+
+// The bytes are left where they are for the user to take: that is one copy, bounce buffer or not.
+void TagReceives::eager(uint64_t tag, uint64_t immediate, const std::byte* data, uint32_t length) {
+    TagReceive* receive = match(tag);
+    if (receive == nullptr) {
+        ++counters_.unexpected;
+        return unexpected(tag, immediate, data, length);
+    }
+    ++counters_.matched;
+    ucs_status_t status = UCS_OK;
+    if (length > receive->room) [[unlikely]] {
+        ++counters_.truncated;
+        // A sender that waits for an answer gets none if this is an error. The user can see itself
+        // that the message is too long: nothing has been written.
+        if (immediate == 0) status = UCS_ERR_MESSAGE_TRUNCATED;
+    }
+    uct_tag_context_t* context = receive->context;
+    receives_.give(receive);
+    context->completed_cb(context, tag, immediate, length, mutable_data(data), status);
+}
+
+void TagReceives::software_request(uint64_t tag, const std::byte* users, uint32_t length) {
+    TagReceive* receive = match(tag);
+    if (receive == nullptr) {
+        ++counters_.software_unexpected;
+        (void)callbacks_.rndv(callbacks_.rndv_argument, 0, tag, users, length, 0, 0, nullptr);
+        return;
+    }
+    ++counters_.software_matched;
+    uct_tag_context_t* context = receive->context;
+    receives_.give(receive);
+    context->rndv_cb(context, tag, users, length, UCS_OK, UCT_TAG_RECV_CB_INLINE_DATA);
+}
+
+void TagReceives::request(Channel& channel, const RequestHeader& header, const std::byte* users,
+                          uint32_t length) {
+    TagReceive* receive = match(header.tag);
+    if (receive == nullptr) {
+        ++counters_.rndv_unexpected;
+        // To the user, no address says that nothing is to be fetched; an empty message has none.
+        const uint64_t address = header.address != 0 ? header.address : 1;
+        (void)callbacks_.rndv(callbacks_.rndv_argument, 0, header.tag, users, length, address,
+                              header.length, header.key);
+        return;
+    }
+    ++counters_.rndv_matched;
+    receive->channel = &channel;
+    receive->request = header;
+    engine_.transfer_begins(channel);
+    if (header.length == 0) return over(*receive, UCS_OK);
+    if (header.length > receive->room) {
+        ++counters_.truncated;
+        return over(*receive, UCS_ERR_MESSAGE_TRUNCATED);
+    }
+    if (waiting_.empty() && begin(*receive)) return;
+    waiting_.push_back(receive);
+    count_chores();
+}
+
+// Has the message fetched. False: there is no room now.
+bool TagReceives::begin(TagReceive& receive) {
+    PackedKey key;
+    static_assert(sizeof(key) == sizeof(receive.request.key));
+    memcpy(&key, receive.request.key, sizeof(key));
+    const Buffers::Piece piece{receive.buffer, static_cast<size_t>(receive.request.length)};
+    receive.completion.func = moved;
+    receive.completion.count = 1;
+    receive.completion.status = UCS_OK;
+    return mover_.get(*receive.channel, {&piece, 1}, receive.request.address, key.region, key.rkey,
+                      (key.flags & PackedKey::kPinned) != 0,
+                      &receive.completion) == Status::kInProgress;
+}
+
+void TagReceives::moved(uct_completion_t* completion) {
+    TagReceive& receive = *ucs_container_of(completion, TagReceive, completion);
+    receive.owner->over(receive, completion->status);
+}
+
+// The message of a request is there, or will never be. What is too long for the receive was taken
+// as far as the sender is concerned.
+void TagReceives::over(TagReceive& receive, ucs_status_t status) {
+    const RequestHeader request = receive.request;
+    uct_tag_context_t* context = receive.context;
+    Channel& channel = *receive.channel;
+    receives_.give(&receive);
+    finish(channel, request.operation, status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED);
+    context->completed_cb(context, request.tag, 0, static_cast<size_t>(request.length), nullptr,
+                          status);
+}
+
+void TagReceives::finish(Channel& channel, uint64_t operation, bool taken) {
+    const Owed owed{
+        &channel,
+        {.operation = operation, .result = taken ? TagFinish::kTaken : TagFinish::kFailed}};
+    if (owed_.empty() && send(owed)) return;
+    owed_.push_back(owed);
+    count_chores();
+}
+
+// False: there is no room now. The channel of a message stays until its sender has heard of it.
+bool TagReceives::send(const Owed& owed) {
+    Channel& channel = *owed.channel;
+    if (!channel.failed &&
+        (!channel.up() ||
+         !engine_.send_control(channel, static_cast<ControlId>(TagControlId::kFinish), &owed.frame,
+                               sizeof(owed.frame))))
+        return false;
+    engine_.transfer_over(channel);
+    return true;
+}
+
+// One at a time: whatever is called may change the lists.
+unsigned TagReceives::progress() {
+    unsigned count = 0;
+    for (size_t left = canceled_.size(); left != 0 && !canceled_.empty(); --left) {
+        TagReceive* receive = canceled_.front();
+        canceled_.pop_front();
+        uct_tag_context_t* context = receive->context;
+        const uint64_t tag = receive->tag;
+        receives_.give(receive);
+        context->completed_cb(context, tag, 0, 0, nullptr, UCS_ERR_CANCELED);
+        ++count;
+    }
+    // What finds no room goes to the end: its channel may be the only one without.
+    for (size_t left = waiting_.size(); left != 0 && !waiting_.empty(); --left) {
+        TagReceive* receive = waiting_.front();
+        waiting_.pop_front();
+        if (begin(*receive))
+            ++count;
+        else
+            waiting_.push_back(receive);
+    }
+    for (size_t left = owed_.size(); left != 0 && !owed_.empty(); --left) {
+        const Owed owed = owed_.front();
+        owed_.pop_front();
+        if (send(owed))
+            ++count;
+        else
+            owed_.push_back(owed);
+    }
+    count_chores();
+    return count;
+}
+
+bool TagReceives::ended(Channel& channel, Status status) {
+    bool any = false;
+    for (size_t left = waiting_.size(); left != 0 && !waiting_.empty(); --left) {
+        TagReceive* receive = waiting_.front();
+        waiting_.pop_front();
+        if (receive->channel != &channel) {
+            waiting_.push_back(receive);
+            continue;
+        }
+        over(*receive, to_ucs(status));
+        any = true;
+    }
+    std::erase_if(owed_, [&](const Owed& owed) {
+        if (owed.channel != &channel) return false;
+        engine_.transfer_over(channel);
+        return true;
+    });
+    count_chores();
+    return any;
+}
+
+}  // namespace tern

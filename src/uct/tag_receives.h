@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The receiving half of the tag interface.
+#pragma once
+
+#include <deque>
+
+#include "matching/messages.h"
+#include "matching/posted_receives.h"
+#include "matching/slab.h"
+#include "uct/iface.h"
+#include "uct/tag_counters.h"
+#include "uct/tag_direct.h"
+
+namespace tern {
+
+class TagReceives;
+
+/// A receive from its posting to the last that the user hears of it.
+struct TagReceive : PostedReceive {
+    TagReceive* next_free = nullptr;
+    TagReceives* owner = nullptr;
+    uct_tag_context_t* context = nullptr;
+    std::byte* buffer = nullptr;
+    size_t room = 0;
+    bool canceled = false;  // and the user is to hear of it
+    // Matched by a request to send:
+    Channel* channel = nullptr;
+    RequestHeader request;
+    uct_completion_t completion{};
+};
+
+/// Whom messages without a receive go to.
+struct TagCallbacks {
+    uct_tag_unexp_eager_cb_t eager;
+    void* eager_argument;
+    uct_tag_unexp_rndv_cb_t rndv;
+    void* rndv_argument;
+    size_t headroom;  // bytes that they want in front of a message that they may keep
+};
+
+/// Receives that are posted, and what comes for them. What finds no receive is the user's at once:
+/// nothing unexpected is kept.
+class TagReceives {
+  public:
+    /// `most`: receives that are posted, or being filled, at a time. `chores`: how many things
+    /// progress() has to do is kept there.
+    TagReceives(Engine& engine, Mover& mover, DirectPath& direct, uint32_t most,
+                const TagCallbacks& callbacks, TagCounters& counters, unsigned& chores);
+
+    ucs_status_t post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
+                      uct_tag_context_t* context);
+    /// Not by force: the user hears of it from progress(). UCS_ERR_BUSY: by force, but its message
+    /// is being written.
+    ucs_status_t cancel(uct_tag_context_t* context, bool force);
+    uint32_t most() const { return receives_.count(); }
+
+    /// A frame of kind kTag. False: it is malformed.
+    bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
+    /// Tells of what was canceled, begins and ends transfers for which there was no room.
+    unsigned progress();
+    /// The channel is over. Returns whether that has ended anything early.
+    bool ended(Channel& channel, Status status);
+
+  private:
+    struct Owed {
+        Channel* channel;
+        TagFinish frame;
+    };
+
+    TagReceive* match(uint64_t tag);
+    void eager(uint64_t tag, uint64_t immediate, const std::byte* data, uint32_t length);
+    void unexpected(uint64_t tag, uint64_t immediate, const std::byte* data, uint32_t length);
+    void request(Channel& channel, const RequestHeader& header, const std::byte* users,
+                 uint32_t length);
+    void software_request(uint64_t tag, const std::byte* users, uint32_t length);
+    bool begin(TagReceive& receive);
+    static void moved(uct_completion_t* completion);
+    void over(TagReceive& receive, ucs_status_t status);
+    void finish(Channel& channel, uint64_t operation, bool taken);
+    bool send(const Owed& owed);
+    void count_chores() {
+        chores_ = static_cast<unsigned>(canceled_.size() + waiting_.size() + owed_.size());
+    }
+
+    Engine& engine_;
+    Mover& mover_;
+    DirectPath& direct_;
+    TagCallbacks callbacks_;
+    TagCounters& counters_;
+    unsigned& chores_;
+    PostedReceives posted_;
+    Slab<TagReceive> receives_;
+    std::deque<TagReceive*> canceled_;
+    std::deque<TagReceive*> waiting_;  // for their transfer to begin
+    std::deque<Owed> owed_;            // to senders
+};
+
+}  // namespace tern

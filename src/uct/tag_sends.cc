@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "uct/tag_sends.h"
+
+namespace tern {
+
+TagSend& TagSends::take() {
+    if (free_.empty()) {
+        sends_.push_back(std::make_unique<TagSend>());
+        sends_.back()->number = sends_.size() - 1;
+        free_.push_back(sends_.back().get());
+    }
+    TagSend* send = free_.back();
+    free_.pop_back();
+    return *send;
+}
+
+void TagSends::give(TagSend& send) {
+    send = {.number = send.number + (uint64_t{1} << 32)};
+    free_.push_back(&send);
+}
+
+bool TagSends::finished(const Channel& channel, const std::byte* data, uint32_t length) {
+    TagFinish frame;
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    const uint64_t index = frame.operation & UINT32_MAX;
+    if (frame.result > TagFinish::kFailed || index >= sends_.size()) return false;
+    TagSend& send = *sends_[index];
+    if (send.under_way && send.number == frame.operation && send.channel == &channel)
+        over(send, frame.result == TagFinish::kTaken ? UCS_OK : UCS_ERR_IO_ERROR);
+    return true;
+}
+
+void TagSends::over(TagSend& send, ucs_status_t status) {
+    uct_completion_t* completion = send.completion;
+    give(send);
+    if (completion != nullptr) uct_invoke_completion(completion, status);
+}
+
+// By index: who is told may begin others.
+template <class Which>
+bool TagSends::end_all(Which&& which, ucs_status_t status) {
+    bool any = false;
+    for (size_t i = 0; i < sends_.size(); ++i) {
+        if (!sends_[i]->under_way || !which(*sends_[i])) continue;
+        over(*sends_[i], status);
+        any = true;
+    }
+    return any;
+}
+
+bool TagSends::ended(const Channel& channel, Status status) {
+    return end_all([&](const TagSend& send) { return send.channel == &channel; }, to_ucs(status));
+}
+
+void TagSends::left(const TernEp& ep) {
+    (void)end_all([&](const TagSend& send) { return send.ep == &ep; }, UCS_ERR_CANCELED);
+}
+
+}  // namespace tern

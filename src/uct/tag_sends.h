@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages that were announced and not yet taken by their receivers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "matching/messages.h"
+#include "uct/iface.h"
+
+namespace tern {
+
+struct TagSend {
+    uint64_t number = 0;  // index, and how often it was used
+    bool under_way = false;
+    Channel* channel = nullptr;
+    const TernEp* ep = nullptr;
+    uct_completion_t* completion = nullptr;
+};
+
+/// As many as there are: a limit would have those that wait for each other's messages wait for
+/// ever.
+class TagSends {
+  public:
+    TagSend& take();
+    void give(TagSend& send);
+    /// The request has been sent.
+    static void begun(TagSend& send, Channel& channel, const TernEp& ep,
+                      uct_completion_t* completion) {
+        send.channel = &channel;
+        send.ep = &ep;
+        send.completion = completion;
+        send.under_way = true;
+    }
+
+    /// A control frame of kind kFinish. False: it is malformed. One of a send that was canceled
+    /// says nothing.
+    bool finished(const Channel& channel, const std::byte* data, uint32_t length);
+    /// The channel is over. Returns whether that has ended anything early.
+    bool ended(const Channel& channel, Status status);
+    /// So is the endpoint.
+    void left(const TernEp& ep);
+
+  private:
+    template <class Which>
+    bool end_all(Which&& which, ucs_status_t status);
+    void over(TagSend& send, ucs_status_t status);
+
+    std::vector<std::unique_ptr<TagSend>> sends_;
+    std::vector<TagSend*> free_;
+};
+
+}  // namespace tern

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Matching of posted receives, against a model that looks through all of them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <list>
+#include <string>
+#include <vector>
+
+#include "matching/posted_receives.h"
+#include "matching/slab.h"
+#include "schedules.h"
+
+namespace tern {
+namespace {
+
+constexpr uint64_t kFull = PostedReceive::kFullMask;
+
+TEST(MatchingTest, InOrderOfPosting) {
+    PostedReceives table(8);
+    PostedReceive a, b, c;
+    table.post(a, 7, kFull);
+    table.post(b, 8, kFull);
+    table.post(c, 7, kFull);
+    EXPECT_EQ(table.size(), 3u);
+    EXPECT_EQ(table.match(7), &a);
+    EXPECT_EQ(table.match(7), &c);
+    EXPECT_EQ(table.match(7), nullptr);
+    EXPECT_EQ(table.match(8), &b);
+    EXPECT_EQ(table.size(), 0u);
+}
+
+TEST(MatchingTest, AWildcardTakesItsTurn) {
+    PostedReceives table(8);
+    PostedReceive before, any, after, other;
+    table.post(before, 0x17, kFull);
+    table.post(other, 0x20, 0xf0);
+    table.post(any, 0x10, 0xf0);
+    table.post(after, 0x17, kFull);
+    EXPECT_EQ(table.wildcard(0x17), &any);
+    EXPECT_EQ(table.wildcard(0x37), nullptr);
+    EXPECT_EQ(table.match(0x17), &before);
+    EXPECT_EQ(table.match(0x17), &any);
+    EXPECT_EQ(table.match(0x17), &after);
+    EXPECT_EQ(table.match(0x2f), &other);
+}
+
+TEST(MatchingTest, AnythingMatchesTheEmptyMask) {
+    PostedReceives table(8);
+    PostedReceive any;
+    table.post(any, 0x1234, 0);
+    EXPECT_EQ(table.match(~uint64_t{0}), &any);
+}
+
+TEST(MatchingTest, RemovedIsForgotten) {
+    PostedReceives table(8);
+    PostedReceive a, b, c;
+    for (PostedReceive* gone : {&a, &b, &c}) {
+        for (PostedReceive* each : {&a, &b, &c}) table.post(*each, 1, kFull);
+        table.remove(*gone);
+        EXPECT_FALSE(gone->posted);
+        for (PostedReceive* each : {&a, &b, &c})
+            if (each != gone) EXPECT_EQ(table.match(1), each);
+        EXPECT_EQ(table.match(1), nullptr);
+    }
+}
+
+// Tags, masks, messages and cancels at random: with few tags, so that receives meet in rings, and
+// with many, so that tags meet in buckets. Says what the first difference from the model is.
+std::string run(Random random, uint64_t tags, unsigned steps) {
+    constexpr uint64_t kMasks[] = {kFull, 0, 0xffff, ~uint64_t{0xff}, 0xff00ff00ff00ff00};
+    constexpr size_t kMost = 200;
+    struct Model {
+        uint64_t tag, mask;
+        PostedReceive* receive;
+        bool takes(uint64_t message) const { return (tag & mask) == (message & mask); }
+    };
+    PostedReceives table(16);
+    std::vector<PostedReceive> receives(kMost);
+    std::vector<PostedReceive*> free;
+    for (PostedReceive& receive : receives) free.push_back(&receive);
+    std::list<Model> model;
+    const auto taken_out = [&](std::list<Model>::iterator at) {
+        free.push_back(at->receive);
+        model.erase(at);
+    };
+    // Like those of MPIs: a few bits here and there.
+    const auto tag = [&] {
+        const uint64_t n = random.below(tags);
+        return (n & 3) << 40 | (n >> 2 & 7) << 20 | n >> 5;
+    };
+    const auto wild = random.chance(30) ? 0u : static_cast<unsigned>(random.below(60));
+    for (unsigned i = 0; i < steps; ++i) {
+        const uint64_t what = random.below(10);
+        if (what < 5 && !free.empty()) {
+            const Model each{tag(), random.chance(wild) ? kMasks[random.below(5)] : kFull,
+                             free.back()};
+            free.pop_back();
+            table.post(*each.receive, each.tag, each.mask);
+            model.push_back(each);
+        } else if (what < 9) {
+            const uint64_t message = tag();
+            const auto found =
+                std::ranges::find_if(model, [&](const Model& each) { return each.takes(message); });
+            const auto wildcard = std::ranges::find_if(model, [&](const Model& each) {
+                return each.mask != kFull && each.takes(message);
+            });
+            if (table.wildcard(message) != (wildcard == model.end() ? nullptr : wildcard->receive))
+                return "another wildcard at step " + std::to_string(i);
+            if (table.match(message) != (found == model.end() ? nullptr : found->receive))
+                return "another match at step " + std::to_string(i);
+            if (found != model.end()) taken_out(found);
+        } else if (!model.empty()) {
+            const auto gone =
+                std::next(model.begin(), static_cast<std::ptrdiff_t>(random.below(model.size())));
+            table.remove(*gone->receive);
+            taken_out(gone);
+        }
+        if (table.size() != model.size()) return "another size at step " + std::to_string(i);
+    }
+    return {};
+}
+
+TEST(MatchingSchedules, OneTag) {
+    each_schedule(100, [](Random random) { return run(random, 1, 2000); });
+}
+
+TEST(MatchingSchedules, FewTags) {
+    each_schedule(200, [](Random random) { return run(random, 6, 2000); });
+}
+
+TEST(MatchingSchedules, ManyTags) {
+    each_schedule(200, [](Random random) { return run(random, 100, 2000); });
+}
+
+TEST(MatchingSchedules, MoreTagsThanReceives) {
+    each_schedule(50, [](Random random) { return run(random, 5000, 5000); });
+}
+
+TEST(SlabTest, TakesAndGivesAFixedNumber) {
+    struct Object {
+        Object* next_free = nullptr;
+    };
+    Slab<Object> slab(3);
+    Object* const taken[] = {slab.take(), slab.take(), slab.take()};
+    EXPECT_NE(taken[0], taken[1]);
+    EXPECT_NE(taken[1], taken[2]);
+    EXPECT_EQ(slab.take(), nullptr);
+    slab.give(taken[1]);
+    EXPECT_EQ(slab.take(), taken[1]);
+    EXPECT_EQ(slab.take(), nullptr);
+    unsigned count = 0;
+    slab.for_each([&](Object&) { ++count; });
+    EXPECT_EQ(count, slab.count());
+}
+
+}  // namespace
+}  // namespace tern
