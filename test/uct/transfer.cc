@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transfer.h"
 
+#include <uct/api/v2/uct_v2.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -67,13 +69,27 @@ Declared::Declared(Host& host, std::size_t size, unsigned rights) : size_(size),
 
 Declared::~Declared() {
     undeclare();
-    munmap(data_, size_);
+    unmap();
 }
 
 void Declared::undeclare() {
     if (handle_ == nullptr) return;
     EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(md_, handle_));
     handle_ = nullptr;
+}
+
+void Declared::invalidate(Completion& completion) {
+    uct_md_mem_dereg_params_t params{};
+    params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH | UCT_MD_MEM_DEREG_FIELD_FLAGS |
+                        UCT_MD_MEM_DEREG_FIELD_COMPLETION;
+    params.flags = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
+    params.memh = std::exchange(handle_, nullptr);
+    params.comp = &completion;
+    EXPECT_STATUS(UCS_OK, uct_md_mem_dereg_v2(md_, &params));
+}
+
+void Declared::unmap() {
+    if (data_ != nullptr) munmap(std::exchange(data_, nullptr), size_);
 }
 
 void Declared::protect(int protection) {

@@ -45,6 +45,10 @@ class Declared {
     void protect(int protection);
     // Ends the declaration before its time.
     void undeclare();
+    // The same, and has the completion told when nobody will touch the memory any more.
+    void invalidate(Completion& completion);
+    // The memory goes before its time.
+    void unmap();
 
   private:
     std::byte* data_ = nullptr;
