@@ -19,8 +19,9 @@ using ReceiveHandle = uint64_t;
 //   granted   the sender may use them, or has; not known yet
 //   claimed   a message for them has been sent and is on its way
 //   void      no message will come; they have to be drained
-// There are never granted ones beside the others: an event that ends the epoch tells how many
-// messages were sent directly in it, so that granted receives become claimed or void.
+// They come in this order, and there are never granted ones beside void ones: an event that ends
+// the epoch tells how many messages were sent directly in it, so that all granted receives become
+// claimed or void, and nothing is granted until the void ones are drained.
 class TupleReceiver {
   public:
     enum class State : uint8_t {
@@ -58,11 +59,11 @@ class TupleReceiver {
 
     // There is room for a receive, and it would be the next message's.
     bool may_grant() const {
-        return state_ == State::kOpen && claimed_ == 0 && void_ == 0 && granted_ < entries_.size();
+        return state_ == State::kOpen && void_ == 0 && claimed_ + granted_ < entries_.size();
     }
     // The receive goes into the queue behind the others. Returns what to tell the sender.
     Grant grant(ReceiveHandle receive, uint64_t capacity) {
-        entries_[index(granted_)] = {receive, false};
+        entries_[index(claimed_ + granted_)] = {receive, false};
         ++granted_;
         return {epoch_, static_cast<uint16_t>(known_ + granted_), capacity};
     }
@@ -83,26 +84,23 @@ class TupleReceiver {
         return true;
     }
 
-    // The epoch has ended: the last message sent before had this number. The first `claimed` of
-    // `ended` granted receives belong to messages; see ended(). False if it cannot be.
-    bool end_epoch(uint16_t sequence) {
+    // The epoch has ended: the last message sent before had this number. The granted receives, if
+    // there are any, are entries begin ... end - 1; from `voids` on they are void, the others
+    // claimed. False if it cannot be.
+    bool end_epoch(uint16_t sequence, uint32_t& begin, uint32_t& voids, uint32_t& end) {
         const auto sent = static_cast<uint16_t>(sequence - known_);
         if (sent > granted_) return false;
-        ended_ = granted_;
-        if (granted_ != 0) {
-            claimed_ = sent;
-            void_ = granted_ - sent;
-            granted_ = 0;
-        }
+        begin = claimed_;
+        voids = claimed_ += sent;
+        end = begin + granted_;
+        if (granted_ != 0) void_ = granted_ - sent;
+        granted_ = 0;
         known_ = sequence;
         epoch_ = (epoch_ + 1) & Grant::kEpochMask;
         return true;
     }
     // The message that ended it was an ordinary one and is the next.
     void count_ordinary() { ++known_; }
-    // The receives that were granted when end_epoch() was called last, before anything else: the
-    // first claimed() of them are claimed, the others void.
-    uint32_t ended() const { return ended_; }
 
     // How many entries are to be drained now: all void ones, once the messages on their way are in.
     uint32_t drain() {
@@ -154,7 +152,6 @@ class TupleReceiver {
     uint32_t claimed_ = 0;
     uint32_t void_ = 0;
     uint32_t draining_ = 0;
-    uint32_t ended_ = 0;
 };
 
 }  // namespace tern

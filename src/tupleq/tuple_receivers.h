@@ -140,6 +140,7 @@ class TupleReceivers {
     void save(Sink&& sink) const;
 
   private:
+    friend struct TupleSabotage;  // tests that leave out a rule
     using State = TupleReceiver::State;
     using Verdict = Arrival::Verdict;
 

@@ -22,7 +22,7 @@ void TupleReceivers<Posted>::refill(Tuple& tuple) {
         }
         if (!posted_->prepare(receive)) return;
         TupleAction& action = act(TupleAction::Kind::kGrant, tuple);
-        action.place = queue.place(queue.granted());
+        action.place = queue.place(queue.claimed() + queue.granted());
         action.receive = receive;
         action.grant = queue.grant(receive, posted_->capacity(receive));
         action.slot = tuple.slot + (action.grant.sequence() & (queue.depth() - 1));
@@ -50,7 +50,7 @@ auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool fu
         TupleReceiver& queue = tuple->queue;
         for (uint32_t i = 0; i < queue.granted() + queue.claimed(); ++i) {
             if (queue.entry(i).receive != receive) continue;
-            if (queue.claimed() != 0) return Cancel::kNever;
+            if (i < queue.claimed()) return Cancel::kNever;
             queue.entry(i).cancel = true;
             if (queue.state() == State::kOpen) close(*tuple, false);
             return Cancel::kLater;
@@ -214,18 +214,18 @@ void TupleReceivers<Posted>::close(Tuple& tuple, bool unbind) {
 template <PostedTable Posted>
 bool TupleReceivers<Posted>::end_epoch(Tuple& tuple, uint16_t sequence) {
     TupleReceiver& queue = tuple.queue;
-    if (!queue.end_epoch(sequence)) return false;
-    for (uint32_t i = 0; i < queue.ended(); ++i) {
+    uint32_t begin = 0;
+    uint32_t voids = 0;
+    uint32_t end = 0;
+    if (!queue.end_epoch(sequence, begin, voids, end)) return false;
+    for (uint32_t i = begin; i < end; ++i) {
         const TupleReceiver::Entry entry = queue.entry(i);
-        if (i < queue.claimed()) {
-            posted_->remove(entry.receive);
-        } else if (entry.cancel) {
-            posted_->remove(entry.receive);
+        if (i < voids || entry.cancel) posted_->remove(entry.receive);
+        if (i >= voids && entry.cancel)
             act(TupleAction::Kind::kCancelled, tuple).receive = entry.receive;
-        }
     }
-    counters_.epochs += queue.voids() != 0 && queue.ended() != 0;
-    if (queue.ended() != 0) counters_.voids += queue.voids();
+    counters_.epochs += end != voids;
+    counters_.voids += end - voids;
     if (tuple.awaited) release_held(tuple);
     settle(tuple);
     return true;
@@ -260,7 +260,7 @@ void TupleReceivers<Posted>::peer_died(uint32_t peer) {
             continue;
         for (uint32_t i = 0; i < queue.granted() + queue.claimed(); ++i) {
             const TupleReceiver::Entry entry = queue.entry(i);
-            const bool lost = queue.claimed() != 0;
+            const bool lost = i < queue.claimed();
             if (!lost && !entry.cancel) continue;
             if (!lost) posted_->remove(entry.receive);
             act(lost ? TupleAction::Kind::kFailed : TupleAction::Kind::kCancelled, tuple).receive =

@@ -46,6 +46,8 @@ class TupleSender {
         return sequence_;
     }
 
+    uint16_t sequence() const { return sequence_; }
+    uint16_t epoch() const { return epoch_; }
     uint32_t depth() const { return mask_ + 1; }
     // The grants now lie here; for copies in tests.
     void rebase(uint64_t* slots) { slots_ = slots; }

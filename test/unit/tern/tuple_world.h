@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One process that receives and some that send to it, around the real TupleReceivers and
+// TupleSenders, with everything between them that can be late: frames in both directions, grants,
+// direct messages, drains. A reference model of MPI matching says for each message whose receive is
+// its own. The world can be copied, and two that will behave alike have the same digest.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tupleq/tuple_receivers.h"
+#include "tupleq/tuple_senders.h"
+
+namespace tern {
+
+// A rule of the protocol that is left out, to see that this is noticed.
+enum class Sabotage : uint8_t {
+    kNone,
+    kEpochIgnored,      // the sender uses a grant of any epoch
+    kSequenceIgnored,   // the sender uses a grant for any message
+    kCapacityIgnored,   // the sender uses a grant that is too small
+    kGrantsStay,        // the sender does not clear old grants before it announces the slots
+    kPostAfterGrant,    // the grant is written before the receive is in the queue
+    kWildcardsIgnored,  // receives behind a wildcard are granted
+    kMarksIgnored,      // an ordinary message is matched without looking at its number
+    kClaimsIgnored,     // a receive whose direct message is on its way may be matched
+    kVoidsNotDrained,   // the next epoch begins with void receives in the queue
+    kDrainsEarly,       // void receives are drained while direct messages are on the way
+    kCloseNotAnswered,  // an epoch is closed without waiting for the sender
+    kCancelAtOnce,      // a granted receive is cancelled without asking the sender
+    kAnswerOvertakes,   // answers of the sender are not in order with its messages
+    kUnbindOvertakes,   // Unbind may arrive before grants that were written earlier
+    kConflictIgnored,   // a message is matched although its receive is granted to another peer
+    kHeldIgnored,       // a peer's receives are granted while messages of it are held
+    kMarksHeld,         // numbers of held messages are heeded only when they are matched
+    kCount
+};
+const char* name_of(Sabotage sabotage);
+
+struct TupleScenario {
+    const char* name = "";
+    uint8_t peers = 1;
+    uint8_t tags = 1;
+    uint8_t queues = 1;
+    uint8_t depth = 2;
+    uint8_t tuples = 2;              // that each sender has room for
+    std::array<uint8_t, 3> sends{};  // per peer
+    uint8_t posts = 0;               // receives
+    uint8_t wildcards = 0;           // of these, at most
+    uint8_t cancels = 0;
+    uint8_t binds = 0;  // besides those of the beginning
+    uint8_t unbinds = 0;
+    uint8_t deaths = 0;
+    uint8_t longest = 1;    // messages are 1 ... longest long
+    uint8_t capacity = 1;   // receives are 1 ... capacity long
+    bool any_bind = false;  // any peer and tag; else only those that are not bound yet
+    std::vector<std::array<uint8_t, 2>> bound;  // peer, tag: at the beginning
+    // One peer sends only these tags, if not 0.
+    std::array<uint8_t, 3> only_tag{};
+    uint16_t sequence = 0;
+    uint16_t epoch = 0;
+};
+
+struct TupleMove {
+    enum class Kind : uint8_t {
+        kSend,      // peer a, tag b, length c
+        kPost,      // tag b (0: wildcard), capacity c
+        kCancel,    // receive a
+        kFrame,     // peer a's next frame arrives at the receiver
+        kAnswer,    // the next frame to peer a arrives
+        kGrant,     // the next grant to peer a arrives
+        kDirect,    // peer a's next direct message arrives
+        kDrain,     // of queue a
+        kBind,      // peer a, tag b
+        kUnbind,    // queue a
+        kDeath,     // of peer a
+        kPostLate,  // sabotage only
+        kOvertake,  // sabotage only
+    };
+    Kind kind = Kind::kSend;
+    uint8_t a = 0;
+    uint8_t b = 0;
+    uint8_t c = 0;
+
+    std::string text() const;
+};
+
+// A vector of few; copied at the cost of what is in it.
+template <class T, unsigned kMost>
+class Few {
+  public:
+    Few() = default;
+    Few(const Few& other) : size_(other.size_) { copy(other); }
+    Few& operator=(const Few& other) {
+        size_ = other.size_;
+        copy(other);
+        return *this;
+    }
+
+    T* begin() { return items_; }
+    T* end() { return items_ + size_; }
+    const T* begin() const { return items_; }
+    const T* end() const { return items_ + size_; }
+    uint32_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    bool full() const { return size_ == kMost; }
+    T& operator[](uint32_t i) { return items_[i]; }
+    T& front() { return items_[0]; }
+    T& back() { return items_[size_ - 1]; }
+    T& push(const T& item) { return items_[size_++] = item; }
+    void erase(uint32_t i) {
+        for (--size_; i < size_; ++i) items_[i] = items_[i + 1];
+    }
+    T pop() {
+        const T item = items_[0];
+        erase(0);
+        return item;
+    }
+    void clear() { size_ = 0; }
+
+  private:
+    void copy(const Few& other) {
+        for (uint32_t i = 0; i < size_; ++i) items_[i] = other.items_[i];
+    }
+
+    uint32_t size_ = 0;
+    T items_[kMost];
+};
+
+class TupleWorld {
+  public:
+    static constexpr unsigned kMost = 32;
+    using Moves = Few<TupleMove, 96>;
+
+    TupleWorld(const TupleScenario& scenario, Sabotage sabotage);
+    TupleWorld(const TupleWorld& other);
+    TupleWorld& operator=(const TupleWorld&) = delete;
+
+    void moves(Moves& moves);
+    // Messages are delivered, but nothing new begins.
+    void deliveries(Moves& moves);
+    void apply(const TupleMove& move);
+    // No move is left: all that has begun must have ended.
+    void expect_end();
+    // What went wrong; empty if nothing did.
+    const std::string& wrong() const { return wrong_; }
+    // Two words that are the same for worlds that behave alike.
+    std::array<uint64_t, 2> digest() const;
+
+    const auto& counters() const { return receivers_.counters(); }
+    uint32_t direct_sends() const { return direct_sends_; }
+
+  private:
+    struct Message {
+        uint8_t peer = 0;
+        uint8_t number = 0;  // of the peer's
+        uint8_t tag = 0;
+        uint8_t length = 0;
+    };
+    struct Receive {
+        uint8_t id = 0;
+        uint8_t tag = 0;  // 0: wildcard
+        uint8_t capacity = 0;
+        bool cancel = false;
+    };
+    // The table of posted receives that the core sees.
+    struct Posted {
+        Few<Receive, kMost> receives;
+        Sabotage sabotage = Sabotage::kNone;
+        bool keep = false;  // sabotage: what is removed stays
+        bool lost = false;  // what was to be removed was not there
+
+        uint32_t find(ReceiveHandle receive) const;
+        ReceiveHandle first(uint64_t tag) const;
+        ReceiveHandle next(ReceiveHandle receive) const;
+        bool behind_wildcard(ReceiveHandle receive) const;
+        uint64_t capacity(ReceiveHandle receive) const;
+        bool prepare(ReceiveHandle) const { return true; }
+        TakenReceive take(uint64_t tag);
+        void remove(ReceiveHandle receive);
+    };
+    struct Frame {  // to the receiver
+        enum class Kind : uint8_t { kMessage, kBound, kClosed } kind = Kind::kMessage;
+        bool marked = false;
+        Message message;
+        TupleMark mark;
+        TupleBound bound;
+        TupleClosed closed;
+        uint8_t sent = 0;  // messages that the peer has sent before this frame
+    };
+    struct Answer {  // to a sender
+        bool is_bind = false;
+        TupleBind bind;
+        TupleClose close;
+        uint32_t grants_before = 0;
+    };
+    struct Write {
+        uint32_t slot = 0;
+        Grant grant;
+    };
+    struct DirectMessage {
+        Message message;
+        uint8_t tuple = 0;
+        bool matched = false;  // by the reference
+        uint8_t receive = 0;
+    };
+    struct HeldMessage {
+        Message message;
+        bool marked = false;
+        TupleMark mark;
+    };
+    struct Peer {
+        explicit Peer(const TupleScenario& scenario);
+        Peer(const Peer& other);
+
+        std::vector<uint64_t> grants;
+        TupleSenders senders;
+        Few<Frame, kMost> frames;
+        Few<Answer, kMost> answers;
+        Few<Write, kMost> writes;
+        Few<DirectMessage, kMost> direct;
+        Few<HeldMessage, kMost> held;
+        uint8_t sent = 0;
+        bool dead = false;
+    };
+    struct InQueue {
+        uint32_t place = 0;
+        uint8_t receive = 0;
+        uint8_t capacity = 0;
+    };
+    struct Queue {
+        Few<InQueue, kMost> entries;
+        Few<InQueue, kMost> late;  // sabotage
+        uint32_t drains = 0;
+    };
+
+    using Core = TupleReceivers<Posted>;
+
+    void fail(const std::string& what);
+    // The core's books are wrong. With a rule left out that is no surprise; what counts is what
+    // comes of it.
+    void fail_books(const std::string& what) {
+        if (is(Sabotage::kNone)) fail(what);
+    }
+    bool is(Sabotage sabotage) const { return sabotage_ == sabotage; }
+
+    void send(uint8_t peer, uint8_t tag, uint8_t length);
+    void post(uint8_t tag, uint8_t capacity);
+    void cancel(uint8_t receive);
+    void frame(uint8_t peer);
+    void answer(uint8_t peer);
+    void grant(uint8_t peer);
+    void direct(uint8_t peer);
+    void drain(uint8_t queue);
+    void death(uint8_t peer);
+    void message(const Frame& frame);
+    void retry(uint8_t peer);
+    void act();
+    void act_one(const TupleAction& action);
+
+    // The reference.
+    uint8_t match(const Message& message);
+    void match_direct(uint8_t peer, uint8_t sent);
+    void matched(const Message& message, ReceiveHandle receive);
+    void cancelled(ReceiveHandle receive);
+    void act_cancelled();
+
+    TupleScenario const* scenario_;
+    Sabotage sabotage_;
+    Posted posted_;
+    Core receivers_;
+    std::vector<Peer> peers_;
+    std::vector<Queue> queues_;
+    Few<Receive, kMost> waiting_;     // the reference's receives
+    Few<Message, kMost> unexpected_;  // messages that found none
+    Few<uint8_t, kMost> lost_;        // receives whose direct messages died with the peer
+    uint8_t posts_ = 0;
+    uint8_t wildcards_ = 0;
+    uint8_t cancels_ = 0;
+    uint8_t binds_ = 0;
+    uint8_t unbinds_ = 0;
+    uint8_t deaths_ = 0;
+    uint32_t direct_sends_ = 0;
+    std::string wrong_;
+};
+
+}  // namespace tern
