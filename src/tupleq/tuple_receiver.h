@@ -59,18 +59,18 @@ class TupleReceiver {
 
     // There is room for a receive, and it would be the next message's.
     bool may_grant() const {
-        return state_ == State::kOpen && void_ == 0 && claimed_ + granted_ < entries_.size();
+        return state_ == State::kOpen && void_ == 0 && live() < entries_.size();
     }
     // The receive goes into the queue behind the others. Returns what to tell the sender.
     Grant grant(ReceiveHandle receive, uint64_t capacity) {
-        entries_[index(claimed_ + granted_)] = {receive, false};
+        entries_[index(live())] = {receive, false};
         ++granted_;
         return {epoch_, static_cast<uint16_t>(known_ + granted_), capacity};
     }
 
     // A message has come into the first entry. False if there can be none.
     bool arrive(Entry& entry, uint32_t& place, bool& claimed) {
-        if (granted_ + claimed_ == 0) return false;
+        if (live() == 0) return false;
         claimed = claimed_ != 0;
         place = head_;
         entry = entries_[head_];
@@ -124,7 +124,9 @@ class TupleReceiver {
     uint32_t granted() const { return granted_; }
     uint32_t claimed() const { return claimed_; }
     uint32_t voids() const { return void_; }
-    bool empty() const { return granted_ + claimed_ + void_ == 0; }
+    // Entries that have a receive: the first ones.
+    uint32_t live() const { return claimed_ + granted_; }
+    bool empty() const { return live() + void_ == 0; }
     // The n-th entry of those not gone.
     Entry& entry(uint32_t n) { return entries_[index(n)]; }
     uint32_t place(uint32_t n) const { return index(n); }
@@ -133,7 +135,7 @@ class TupleReceiver {
     void save(Sink&& sink) const {
         sink(state_), sink(known_), sink(epoch_), sink(granted_), sink(claimed_), sink(void_);
         sink(draining_);
-        for (uint32_t i = 0; i < granted_ + claimed_; ++i) {
+        for (uint32_t i = 0; i < live(); ++i) {
             sink(entries_[index(i)].receive), sink(entries_[index(i)].cancel);
         }
     }

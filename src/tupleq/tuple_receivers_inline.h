@@ -14,7 +14,7 @@ void TupleReceivers<Posted>::refill(Tuple& tuple) {
     if (!queue.may_grant() || (!held_.empty() && held(tuple.peer) != nullptr)) return;
     ReceiveHandle receive = queue.granted() == 0
                                 ? posted_->first(tuple.tag)
-                                : posted_->next(queue.entry(queue.granted() - 1).receive);
+                                : posted_->next(queue.entry(queue.live() - 1).receive);
     while (receive != 0 && queue.may_grant()) {
         if (posted_->behind_wildcard(receive)) {
             any_blocked_ = tuple.blocked = true;
@@ -22,7 +22,7 @@ void TupleReceivers<Posted>::refill(Tuple& tuple) {
         }
         if (!posted_->prepare(receive)) return;
         TupleAction& action = act(TupleAction::Kind::kGrant, tuple);
-        action.place = queue.place(queue.claimed() + queue.granted());
+        action.place = queue.place(queue.live());
         action.receive = receive;
         action.grant = queue.grant(receive, posted_->capacity(receive));
         action.slot = tuple.slot + (action.grant.sequence() & (queue.depth() - 1));
@@ -48,7 +48,7 @@ auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool fu
     Tuple* tuple = full ? find(tag) : nullptr;
     if (tuple != nullptr) {
         TupleReceiver& queue = tuple->queue;
-        for (uint32_t i = 0; i < queue.granted() + queue.claimed(); ++i) {
+        for (uint32_t i = 0; i < queue.live(); ++i) {
             if (queue.entry(i).receive != receive) continue;
             if (i < queue.claimed()) return Cancel::kNever;
             queue.entry(i).cancel = true;
@@ -258,7 +258,7 @@ void TupleReceivers<Posted>::peer_died(uint32_t peer) {
         TupleReceiver& queue = tuple.queue;
         if (tuple.peer != peer || queue.state() == State::kFree || queue.state() == State::kBroken)
             continue;
-        for (uint32_t i = 0; i < queue.granted() + queue.claimed(); ++i) {
+        for (uint32_t i = 0; i < queue.live(); ++i) {
             const TupleReceiver::Entry entry = queue.entry(i);
             const bool lost = i < queue.claimed();
             if (!lost && !entry.cancel) continue;

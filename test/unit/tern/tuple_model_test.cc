@@ -126,6 +126,12 @@ std::vector<TupleScenario> scenarios() {
                    .wildcards = 1,
                    .cancels = 1,
                    .bound = {{0, 1}, {0, 2}}});
+    all.push_back({.name = "one tuple, a wildcard",
+                   .depth = 4,
+                   .sends = {4},
+                   .posts = 5,
+                   .wildcards = 1,
+                   .bound = {{0, 1}}});
     all.push_back({.name = "re-binding one queue",
                    .tags = 2,
                    .tuples = 1,

@@ -32,6 +32,20 @@ const char* name_of(Sabotage sabotage) {
     return kNames[static_cast<size_t>(sabotage)];
 }
 
+std::string TupleScenario::text() const {
+    std::string text;
+    auto add = [&text](const char* what, unsigned value) {
+        text += std::string(text.empty() ? "" : ", ") + what + " " + std::to_string(value);
+    };
+    add("peers", peers), add("tags", tags), add("queues", queues), add("depth", depth);
+    add("tuples", tuples);
+    for (unsigned p = 0; p < peers; ++p) add("sends", sends[p]), add("only tag", only_tag[p]);
+    add("posts", posts), add("wildcards", wildcards), add("cancels", cancels), add("binds", binds);
+    add("unbinds", unbinds), add("deaths", deaths), add("longest", longest);
+    add("capacity", capacity), add("sequence", sequence), add("epoch", epoch);
+    return text;
+}
+
 std::string TupleMove::text() const {
     static constexpr const char* kNames[] = {
         "send peer,tag,length", "post -,tag,capacity", "cancel receive", "frame of peer",
@@ -267,7 +281,7 @@ void TupleWorld::send(uint8_t p, uint8_t tag, uint8_t length) {
         const uint64_t word = slot;
         sender.sent_direct();
         if (is(Sabotage::kSequenceIgnored)) slot = word;
-        peer.direct.push({message, static_cast<uint8_t>(tuple->receiver), false, 0});
+        peer.direct.push({message, static_cast<uint8_t>(tuple->receiver), false, {}});
         ++direct_sends_;
     } else {
         const TupleMark mark = TupleSenders::mark(*tuple);
@@ -343,6 +357,7 @@ void TupleWorld::message(const Frame& frame) {
         peer.held.push({message, frame.marked, frame.mark});
         return;
     }
+    match_direct(message.peer, static_cast<uint8_t>(message.number - 1));
     posted_.keep = is(Sabotage::kClaimsIgnored);
     const Core::Arrival arrival =
         receivers_.ordinary(message.peer, message.tag, frame.marked ? &frame.mark : nullptr);
@@ -422,7 +437,7 @@ void TupleWorld::direct(uint8_t p) {
     }
     const InQueue entry = queue.entries.pop();
     if (entry.capacity < direct.message.length) fail("a direct message is longer than its receive");
-    const uint8_t receive = direct.matched ? direct.receive : match(direct.message);
+    const uint8_t receive = direct.matched ? direct.receive.id : match(direct.message).id;
     if (receive != entry.receive) fail("a direct message is in the wrong receive");
     const Core::Direct told = receivers_.direct(direct.tuple);
     if (told.receive != receive) fail_books("the core takes a direct message for another");
@@ -448,8 +463,14 @@ void TupleWorld::death(uint8_t p) {
     ++deaths_;
     Peer& peer = peers_[p];
     peer.dead = true;
-    for (const DirectMessage& direct : peer.direct)
-        if (direct.matched) lost_.push(direct.receive);
+    for (const DirectMessage& direct : peer.direct) {
+        if (!direct.matched) continue;
+        // Only the reference knows of the message, or the core too.
+        if (posted_.find(direct.receive.id) != posted_.receives.size())
+            unmatch(direct.receive);
+        else
+            lost_.push(direct.receive.id);
+    }
     peer.frames.clear();
     peer.answers.clear();
     peer.writes.clear();
@@ -549,14 +570,21 @@ void TupleWorld::act_one(const TupleAction& action) {
 }
 
 // The reference: a message takes the first receive that waits and matches.
-uint8_t TupleWorld::match(const Message& message) {
+TupleWorld::Receive TupleWorld::match(const Message& message) {
     for (uint32_t i = 0; i < waiting_.size(); ++i) {
         const Receive receive = waiting_[i];
         if (receive.tag != 0 && receive.tag != message.tag) continue;
         waiting_.erase(i);
-        return receive.id;
+        return receive;
     }
-    return 0;
+    return {};
+}
+
+// It waits again, where it was.
+void TupleWorld::unmatch(const Receive& receive) {
+    waiting_.push(receive);
+    for (uint32_t i = waiting_.size() - 1; i != 0 && waiting_[i - 1].id > receive.id; --i)
+        std::swap(waiting_[i - 1], waiting_[i]);
 }
 
 // What a peer has sent directly before something that has come, comes before it.
@@ -571,7 +599,7 @@ void TupleWorld::match_direct(uint8_t peer, uint8_t sent) {
 // The core has matched an ordinary message. What the peer sent before it comes before it.
 void TupleWorld::matched(const Message& message, ReceiveHandle receive) {
     match_direct(message.peer, static_cast<uint8_t>(message.number - 1));
-    if (match(message) != receive) fail("an ordinary message is in the wrong receive");
+    if (match(message).id != receive) fail("an ordinary message is in the wrong receive");
     if (receive == 0) unexpected_.push(message);
 }
 
@@ -666,7 +694,8 @@ std::array<uint64_t, 2> TupleWorld::digest() const {
         for (const Write& write : peer.writes) add(write.slot), add(write.grant.raw());
         for (const DirectMessage& direct : peer.direct) {
             add_message(direct.message);
-            add(direct.tuple | direct.matched << 8 | direct.receive << 16);
+            add(direct.tuple | direct.matched << 8 | direct.receive.id << 16 |
+                direct.receive.cancel << 24);
         }
         for (const HeldMessage& held : peer.held) {
             add_message(held.message);

@@ -62,6 +62,8 @@ struct TupleScenario {
     std::array<uint8_t, 3> only_tag{};
     uint16_t sequence = 0;
     uint16_t epoch = 0;
+
+    std::string text() const;
 };
 
 struct TupleMove {
@@ -110,7 +112,10 @@ class Few {
     T& operator[](uint32_t i) { return items_[i]; }
     T& front() { return items_[0]; }
     T& back() { return items_[size_ - 1]; }
-    T& push(const T& item) { return items_[size_++] = item; }
+    T& push(const T& item) {
+        if (full()) __builtin_trap();
+        return items_[size_++] = item;
+    }
     void erase(uint32_t i) {
         for (--size_; i < size_; ++i) items_[i] = items_[i + 1];
     }
@@ -205,7 +210,7 @@ class TupleWorld {
         Message message;
         uint8_t tuple = 0;
         bool matched = false;  // by the reference
-        uint8_t receive = 0;
+        Receive receive;
     };
     struct HeldMessage {
         Message message;
@@ -220,7 +225,7 @@ class TupleWorld {
         TupleSenders senders;
         Few<Frame, kMost> frames;
         Few<Answer, kMost> answers;
-        Few<Write, kMost> writes;
+        Few<Write, 96> writes;
         Few<DirectMessage, kMost> direct;
         Few<HeldMessage, kMost> held;
         uint8_t sent = 0;
@@ -262,7 +267,8 @@ class TupleWorld {
     void act_one(const TupleAction& action);
 
     // The reference.
-    uint8_t match(const Message& message);
+    Receive match(const Message& message);
+    void unmatch(const Receive& receive);
     void match_direct(uint8_t peer, uint8_t sent);
     void matched(const Message& message, ReceiveHandle receive);
     void cancelled(ReceiveHandle receive);
