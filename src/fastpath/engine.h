@@ -114,6 +114,8 @@ class Engine final : private ConnectorOwner {
                      uint32_t rkey);
     template <class Pack>
     Status put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to, uint32_t rkey);
+    // For the layer above: writes a word, and it is nobody's loss if that does not arrive.
+    Status write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey);
     // For the layer above: an RDMA write of `pieces`, with immediate data if that is not 0.
     // `cookie`, if any, is told when the pieces may be used again.
     Status write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,

@@ -167,6 +167,19 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
     return at_once || status != Status::kOk ? status : Status::kInProgress;
 }
 
+inline Status Engine::write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey) {
+    if (channel.sends.room() <= channel.reserve) return no_room(channel);
+    ibv_sge piece{.addr = address_of(&word), .length = sizeof(word), .lkey = 0};
+    ibv_send_wr request{};
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.send_flags = IBV_SEND_INLINE;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.wr.rdma.remote_addr = to;
+    request.wr.rdma.rkey = rkey;
+    return post(channel, request, false) ? Status::kOk : Status::kDevice;
+}
+
 inline Status Engine::write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
                             uint32_t immediate, void* cookie) {
     if (channel.sends.room() <= channel.reserve) return no_room(channel);

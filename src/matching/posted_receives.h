@@ -42,6 +42,11 @@ class PostedReceives {
 
     // The first wildcard that a message of this tag could match; null if there is none.
     const PostedReceive* wildcard(uint64_t tag) const;
+    // The first with this full tag, and the one behind it; null if there is none.
+    PostedReceive* first(uint64_t tag) const { return find(tag); }
+    static PostedReceive* next(const PostedReceive& receive) {
+        return receive.next->first ? nullptr : receive.next;
+    }
     uint32_t size() const { return size_; }
 
   private:

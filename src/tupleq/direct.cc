@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Life, completions, flushes, and what comes from peers.
+
+#include "tupleq/direct.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "fastpath/engine_send.h"
+
+namespace tern {
+
+Direct::Direct(const verbs::Port& port, Engine& engine, Mover& mover, PinCache& pins,
+               PostedReceives& posted, const DirectSettings& settings, DirectOwner& owner)
+    : port_(port),
+      engine_(engine),
+      mover_(mover),
+      pins_(pins),
+      settings_(settings),
+      owner_(owner),
+      grants_(engine.pd(), size_t{settings.tuples} * settings.depth * sizeof(uint64_t),
+              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
+      pool_(engine.pd(), settings.copy_most, settings.sends),
+      senders_(reinterpret_cast<uint64_t*>(grants_.data()), settings.tuples, settings.depth),
+      routes_(settings.tuples),
+      table_(posted, *this),
+      receivers_(table_, settings.tuples, settings.depth),
+      places_(size_t{settings.tuples} * settings.depth) {}
+
+std::unique_ptr<Direct> Direct::create(const verbs::Device& device, const verbs::Port& port,
+                                       Engine& engine, Mover& mover, PinCache& pins,
+                                       PostedReceives& posted, const DirectSettings& settings,
+                                       DirectOwner& owner, std::string& why) {
+    std::unique_ptr<Direct> direct(new Direct(port, engine, mover, pins, posted, settings, owner));
+    if (!direct->open(device, why)) return nullptr;
+    return direct;
+}
+
+bool Direct::open(const verbs::Device& device, std::string& why) {
+    const auto refuse = [&](const char* what) {
+        why = std::string(what) + ": " + strerror(errno);
+        return false;
+    };
+    max_cqe_ = static_cast<uint32_t>(device.attributes.max_cqe);
+    if (!grants_) return refuse("cannot register memory for grants");
+    domain_ = verbs::XrcDomain::open(device, why);
+    if (!domain_) return false;
+    const uint64_t entries =
+        uint64_t{settings_.tuples} * settings_.depth + 2 * uint64_t{settings_.sends};
+    cq_.reset(ibv_create_cq(port_.context, static_cast<int>(std::min<uint64_t>(entries, max_cqe_)),
+                            nullptr, engine_.events(), 0));
+    if (!cq_) return refuse("cannot create a completion queue");
+    queues_ = std::make_unique<XrcQueues>(engine_.pd(), *domain_, cq_.get(), settings_.depth,
+                                          settings_.tuples);
+    return true;
+}
+
+// What is under way is given up: the queue pairs go before the memory.
+Direct::~Direct() {
+    loopback_end_.reset();
+    for (const auto& link : links_) {
+        if (!link) continue;
+        link->close();
+        while (!link->idle()) {
+            const DirectSend send = link->take();
+            if (send.pin != nullptr) pins_.release(send.pin);
+        }
+    }
+    queues_.reset();
+    for (Pin* pin : places_)
+        if (pin != nullptr) pins_.release(pin);
+    for (const Prepared& prepared : prepared_)
+        if (prepared.pin != nullptr) pins_.release(prepared.pin);
+}
+
+Direct::Peer& Direct::peer_of(Channel& channel) {
+    if (peers_.size() <= channel.index) peers_.resize(channel.index + 1);
+    auto& peer = peers_[channel.index];
+    if (!peer) {
+        peer = std::make_unique<Peer>();
+        peer->channel = &channel;
+    }
+    return *peer;
+}
+
+Direct::Peer* Direct::find_peer(uint32_t number) {
+    const uint32_t index = work_request_id::index(uint64_t{number} << 32);
+    Peer* peer = index < peers_.size() ? peers_[index].get() : nullptr;
+    return peer != nullptr && number_of(*peer->channel) == number ? peer : nullptr;
+}
+
+void Direct::malformed(Channel& channel) {
+    engine_.fail(channel, Status::kProtocol, "what it says of direct messages makes no sense");
+}
+
+unsigned Direct::advance() {
+    unsigned count = active_ != 0 ? poll() : 0;
+    if (!receivers_.actions().empty()) act();
+    if (!requests_.empty()) [[unlikely]]
+        count += answer_requests();
+    if (!flushes_.empty()) [[unlikely]]
+        count += pay_flushes();
+    return count;
+}
+
+unsigned Direct::poll() {
+    ibv_wc completions[kBurst];
+    int count = 0;
+    if (!stashed_.empty()) [[unlikely]] {
+        count = static_cast<int>(stashed_.size());
+        std::copy(stashed_.begin(), stashed_.end(), completions);
+        stashed_.clear();
+    } else {
+        count = ibv_poll_cq(cq_.get(), kBurst, completions);
+    }
+    for (int i = 0; i < count; ++i) handle(completions[i]);
+    return count > 0 ? static_cast<unsigned>(count) : 0;
+}
+
+void Direct::handle(const ibv_wc& completion) {
+    if (XrcQueues::is_receive(completion.wr_id))
+        arrived(completion);
+    else
+        sent(completion);
+}
+
+Status Direct::arm() {
+    if (!stashed_.empty() || !receivers_.actions().empty() || !requests_.empty())
+        return Status::kInProgress;
+    if (active_ == 0) return Status::kOk;
+    if (ibv_req_notify_cq(cq_.get(), 0) != 0) return Status::kDevice;
+    ibv_wc completion{};
+    if (ibv_poll_cq(cq_.get(), 1, &completion) <= 0) return Status::kOk;
+    stashed_.push_back(completion);
+    return Status::kInProgress;
+}
+
+Status Direct::flush(Channel& channel, void* cookie) {
+    Peer* peer = find_peer(number_of(channel));
+    if (peer == nullptr || (peer->completed == peer->posted && !peer->lost))
+        return mover_.flush(channel, cookie);
+    if (cookie != nullptr) flushes_.push_back({&channel, peer->posted, cookie});
+    return Status::kInProgress;
+}
+
+unsigned Direct::pay_flushes() {
+    unsigned count = 0;
+    for (size_t i = 0; i < flushes_.size();) {
+        const Flush flush = flushes_[i];
+        const Peer* peer = find_peer(number_of(*flush.channel));
+        const bool done =
+            peer == nullptr || (peer->completed >= flush.until && !peer->lost);  // else see ended()
+        const Status status =
+            done ? mover_.flush(*flush.channel, flush.cookie) : Status::kNoResource;
+        if (status == Status::kNoResource) {
+            ++i;
+            continue;
+        }
+        flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
+        ++count;
+        if (status == Status::kOk) owner_.completed(flush.cookie, Status::kOk);
+    }
+    return count;
+}
+
+namespace {
+
+template <class Frame>
+bool unpack(Frame& frame, const std::byte* data, uint32_t length) {
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    return true;
+}
+
+}  // namespace
+
+bool Direct::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+    Request request;
+    DirectBound bound_frame;
+    DirectClosed closed;
+    DirectConnect wanted;
+    DirectConnected answer;
+    switch (static_cast<DirectId>(id)) {
+        case DirectId::kBind:
+            return unpack(request.bind, data, length) && request.bind.node != 0 &&
+                   request.bind.queue != 0 && requested(channel, request);
+        case DirectId::kClose:
+            request.close = true;
+            return unpack(request.unbind, data, length) &&
+                   (request.unbind.flags & ~DirectClose::kUnbind) == 0 &&
+                   requested(channel, request);
+        case DirectId::kBound:
+            return unpack(bound_frame, data, length) && bound(channel, bound_frame);
+        case DirectId::kClosed: {
+            if (!unpack(closed, data, length) || (closed.flags & ~DirectClose::kUnbind) != 0)
+                return false;
+            const bool good = receivers_.closed(
+                number_of(channel),
+                {closed.tuple, closed.sequence, (closed.flags & DirectClose::kUnbind) != 0});
+            act();
+            return good;
+        }
+        case DirectId::kConnect:
+            return unpack(wanted, data, length) && connect_wanted(channel, wanted);
+        case DirectId::kConnected:
+            return unpack(answer, data, length) && connected(channel, answer);
+    }
+    return false;
+}
+
+// All that was sent to the peer by links is complete: the channel has been held until then.
+Status Direct::ended(Channel& channel, Status status) {
+    const uint32_t number = number_of(channel);
+    for (const auto& link : links_)
+        if (link && link->host == &channel) over(*link);
+    Peer* peer = find_peer(number);
+    if (peer == nullptr) return status;
+    // What it has sent before it went is not lost with it.
+    while (active_ != 0 && poll() != 0) {
+    }
+    const bool lost = peer->lost;
+    std::erase(requests_, &channel);
+    senders_.peer_died(number);
+    receivers_.peer_died(number);
+    peers_[channel.index].reset();
+    act();
+    if (lost && status == Status::kOk) status = Status::kConnectionReset;
+    for (size_t i = 0; i < flushes_.size();) {
+        if (flushes_[i].channel != &channel) {
+            ++i;
+            continue;
+        }
+        void* cookie = flushes_[i].cookie;
+        flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
+        owner_.completed(cookie, status);
+    }
+    return status;
+}
+
+uint32_t Direct::queues_in_use() const {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < settings_.tuples; ++i)
+        count += receivers_.queue(static_cast<uint16_t>(i)).state() != TupleReceiver::State::kFree;
+    return count;
+}
+
+}  // namespace tern

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pinning/pin_cache.h"
+#include "rendezvous/mover.h"
+#include "tupleq/direct_messages.h"
+#include "tupleq/direct_table.h"
+#include "tupleq/tuple_senders.h"
+#include "tupleq/xrc_link.h"
+#include "tupleq/xrc_queues.h"
+
+namespace tern {
+
+struct DirectSettings {
+    uint32_t tuples = 0;   // bound at a time, at most, in each direction; 0: none ever
+    uint32_t depth = 16;   // receives granted at a time for each, a power of two
+    uint32_t sends = 256;  // under way to a node at a time
+    uint32_t inline_bytes = 128;
+    uint32_t copy_most = 8192;  // bytes of a message that is copied to be sent
+    verbs::RetrySettings retry;
+};
+
+struct DirectCounters {
+    uint64_t sent = 0;  // messages
+    uint64_t sent_copied = 0;
+    uint64_t sent_bytes = 0;
+    uint64_t received_bytes = 0;
+    uint64_t links = 0;  // XRC connections made, to nodes
+    uint64_t ends = 0;   // made for peers
+    uint64_t links_lost = 0;
+    uint64_t not_ready = 0;  // messages that found no receive: never
+    uint64_t unpinned = 0;   // memory that could not be registered
+};
+
+// What the owner of the direct path hears.
+class DirectOwner {
+  public:
+    // A send, or a flush, is over.
+    virtual void completed(void* cookie, Status status) = 0;
+    // A message is in the receive's memory, or, with another status than kOk, lost. It is no longer
+    // posted.
+    virtual void received(DirectReceive& receive, uint32_t length, Status status) = 0;
+    // A receive whose cancellation was to be heard of later.
+    virtual void cancelled(DirectReceive& receive) = 0;
+    // Messages of this channel that are held can be offered again.
+    virtual void retry(Channel& channel) = 0;
+    // A warning for the log.
+    virtual void warn(const std::string& text) = 0;
+
+  protected:
+    ~DirectOwner() = default;
+};
+
+// Messages that the device places into the receives posted for them: the binding of TupleQ to XRC.
+// Each tuple has a shared receive queue of its own at the receiver, and words in the sender's
+// memory that the receiver writes grants to. One thread at a time.
+class Direct {
+  public:
+    using Tuple = TupleSenders::Tuple;
+
+    // Null if the device cannot; `why` says why. `posted`: of DirectReceive.
+    static std::unique_ptr<Direct> create(const verbs::Device& device, const verbs::Port& port,
+                                          Engine& engine, Mover& mover, PinCache& pins,
+                                          PostedReceives& posted, const DirectSettings& settings,
+                                          DirectOwner& owner, std::string& why);
+    ~Direct();
+    Direct(const Direct&) = delete;
+    Direct& operator=(const Direct&) = delete;
+
+    // Sending, the data path: direct_send.h. The tuple of a message; null if it is an ordinary one.
+    Tuple* find(const Channel& channel, uint64_t tag) {
+        return senders_.bound() == 0 ? nullptr : senders_.find(number_of(channel), tag);
+    }
+    // The tuple's next message may be sent by one of the functions below; an ordinary one bears
+    // mark(), which is to be asked for once, when it is certain to go.
+    bool may_send(const Tuple& tuple, uint64_t length) const;
+    static TupleMark mark(Tuple& tuple) { return TupleSenders::mark(tuple); }
+    // At most copy_most bytes. kNoResource: there is no memory; send it the ordinary way.
+    Status send(Channel& channel, Tuple& tuple, const void* data, uint32_t length);
+    // A buffer for copy_most bytes; null if there is none. To be sent or given back.
+    SendPool::Buffer* take_buffer() { return pool_.take(); }
+    void give_buffer(SendPool::Buffer* buffer) { pool_.give(buffer); }
+    Status send(Channel& channel, Tuple& tuple, SendPool::Buffer* buffer, uint32_t length);
+    // From the user's memory. kInProgress: `cookie`, if any, is told when it may be used again.
+    // kNoResource: it cannot be registered; send it the ordinary way.
+    Status send_zcopy(Channel& channel, Tuple& tuple, const void* data, uint32_t length,
+                      void* cookie);
+
+    // Receiving: direct_receive.cc. A receive has been posted.
+    void posted(const DirectReceive& receive) {
+        if (receive.mask != PostedReceive::kFullMask || active_ == 0) return;
+        receivers_.posted(receive.tag);
+        act();
+    }
+    // A posted receive is to be cancelled.
+    using Cancel = TupleReceivers<DirectTable>::Cancel;
+    Cancel cancel(DirectReceive& receive);
+    // A message has come the ordinary way: it has the receive, if any, and that is no longer
+    // posted; or it is to be held. `mark`: null if it bears none.
+    using Arrival = TupleReceivers<DirectTable>::Arrival;
+    Arrival ordinary(Channel& channel, uint64_t tag, const TupleMark* mark);
+    Arrival retry(Channel& channel, uint64_t tag);
+    // Messages of this tag and channel are to be direct from now on, or not any more. False if
+    // there is no queue for them.
+    bool bind(Channel& channel, uint64_t tag);
+    void unbind(uint64_t tag);
+
+    // All sent so far on this channel has arrived: kOk. kInProgress: `cookie`, if any, is told.
+    Status flush(Channel& channel, void* cookie);
+    bool idle() const { return under_way_ == 0; }
+
+    unsigned progress() {
+        if (active_ == 0 && requests_.empty()) return 0;
+        return advance();
+    }
+    // As Engine::arm().
+    Status arm();
+
+    // From the engine.
+    bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
+    Status ended(Channel& channel, Status status);
+
+    const DirectCounters& counters() const { return counters_; }
+    const auto& matching() const { return receivers_.counters(); }
+    uint32_t queues_in_use() const;
+    uint32_t tuples_sent() const { return senders_.bound(); }
+    const verbs::XrcDomain& domain() const { return *domain_; }
+
+  private:
+    friend class DirectTable;
+
+    static constexpr int kBurst = 16;               // completions at a time
+    static constexpr size_t kMostRequests = 4096;   // of a peer, not answered yet
+    static constexpr uint32_t kDrain = 0xffffffff;  // immediate data
+
+    // What a peer asks of this side as the sender, to be answered in order.
+    struct Request {
+        bool close = false;
+        DirectBind bind;
+        DirectClose unbind;
+    };
+    struct Peer {
+        Channel* channel = nullptr;
+        std::deque<Request> requests;
+        verbs::QueuePair end;  // of its link to this node
+        DirectConnected answer;
+        bool answer_due = false;
+        uint64_t grants = 0;  // its memory for grants
+        uint32_t grants_rkey = 0;
+        uint64_t posted = 0;  // messages, ever
+        uint64_t completed = 0;
+        bool lost = false;  // one of them
+    };
+    // Of a tuple that is sent.
+    struct Route {
+        XrcLink* link = nullptr;
+        uint32_t queue = 0;
+    };
+    struct Prepared {
+        Pin* pin = nullptr;
+        ibv_sge piece{};
+    };
+    struct Flush {
+        Channel* channel;
+        uint64_t until;
+        void* cookie;
+    };
+
+    Direct(const verbs::Port& port, Engine& engine, Mover& mover, PinCache& pins,
+           PostedReceives& posted, const DirectSettings& settings, DirectOwner& owner);
+    bool open(const verbs::Device& device, std::string& why);
+
+    static uint32_t number_of(const Channel& channel) {
+        return static_cast<uint32_t>(channel.tag >> 32);
+    }
+    Peer& peer_of(Channel& channel);
+    Peer* find_peer(uint32_t number);
+    template <class Frame>
+    bool say(Channel& channel, DirectId id, const Frame& frame);
+    void malformed(Channel& channel);
+
+    // direct.cc
+    unsigned advance();
+    unsigned poll();
+    void handle(const ibv_wc& completion);
+    unsigned pay_flushes();
+
+    // direct_links.cc
+    bool grow_queue(uint32_t links);
+    XrcLink* make_link();
+    XrcLink* link_to(Channel& channel, uint64_t node);
+    bool ask(XrcLink& link);
+    bool open_loopback();
+    bool connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu);
+    bool connect_wanted(Channel& channel, const DirectConnect& frame);
+    bool connected(Channel& channel, const DirectConnected& frame);
+    void over(XrcLink& link);
+    void sent(const ibv_wc& completion);
+    bool requested(Channel& channel, const Request& request);
+    void remember(Channel& channel);
+    unsigned answer_requests();
+    bool answer(Peer& peer, const Request& request);
+    bool answer_bind(Peer& peer, const DirectBind& bind);
+
+    // direct_send.h
+    Status post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
+                SendPool::Buffer* buffer, Pin* pin, void* cookie);
+
+    // direct_receive.cc
+    bool prepare(const DirectReceive& receive);
+    void act();
+    bool perform(const TupleAction& action);
+    bool put_and_grant(const TupleAction& action);
+    bool announce(const TupleAction& action);
+    bool drain(const TupleAction& action);
+    void discard(uint16_t number);
+    void arrived(const ibv_wc& completion);
+    bool bound(Channel& channel, const DirectBound& frame);
+    void free_place(uint16_t number, uint32_t place);
+    void fail_tuple(uint16_t number, const char* why);
+
+    verbs::Port port_;
+    Engine& engine_;
+    Mover& mover_;
+    PinCache& pins_;
+    DirectSettings settings_;
+    DirectOwner& owner_;
+
+    std::unique_ptr<verbs::XrcDomain> domain_;
+    uint32_t max_cqe_ = 0;
+    verbs::CompletionQueue cq_;
+    verbs::RegisteredMemory grants_;
+    SendPool pool_;
+    uint32_t active_ = 0;  // queues and links there have been: completions may come
+    bool acting_ = false;
+    uint64_t under_way_ = 0;  // messages
+    std::vector<ibv_wc> stashed_;
+
+    std::vector<std::unique_ptr<Peer>> peers_;  // by the channel's index
+    std::vector<std::unique_ptr<XrcLink>> links_;
+    XrcLink* loopback_ = nullptr;
+    verbs::QueuePair loopback_end_;
+    uint32_t attempts_ = 0;
+    std::vector<Channel*> requests_;  // whose peer has requests, or an answer is due
+    std::vector<Flush> flushes_;
+
+    TupleSenders senders_;
+    std::vector<Route> routes_;  // by the sender's number of a tuple
+
+    DirectTable table_;
+    TupleReceivers<DirectTable> receivers_;
+    std::unique_ptr<XrcQueues> queues_;
+    std::vector<Pin*> places_;       // of the entries of queue after queue
+    std::deque<Prepared> prepared_;  // for the grants among the actions, in order
+    uint32_t drains_left_ = 0;       // of the action that is under way
+    bool draining_ = false;
+    DirectCounters counters_;
+};
+
+template <class Frame>
+bool Direct::say(Channel& channel, DirectId id, const Frame& frame) {
+    return channel.up() &&
+           engine_.send_control(channel, static_cast<ControlId>(id), &frame, sizeof(frame));
+}
+
+}  // namespace tern

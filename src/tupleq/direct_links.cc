@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// XRC connections, and what this side does for peers as the sender of tuples. Control path.
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "fastpath/engine_send.h"
+#include "tupleq/direct.h"
+
+namespace tern {
+
+namespace {
+
+constexpr uint32_t kMostNumber = 0xffffff;  // of queue pairs and packets
+
+}  // namespace
+
+// The completion queue holds what so many links may send. False if it cannot.
+bool Direct::grow_queue(uint32_t links) {
+    const uint64_t needed = uint64_t{settings_.tuples} * settings_.depth * 2 +
+                            uint64_t{links} * std::bit_ceil(settings_.sends);
+    if (static_cast<uint64_t>(cq_->cqe) >= needed) return true;
+    errno = ENOMEM;
+    if (needed > max_cqe_) return false;
+    const int error =
+        ibv_resize_cq(cq_.get(), static_cast<int>(std::min<uint64_t>(needed * 2, max_cqe_)));
+    errno = error;
+    return error == 0;
+}
+
+XrcLink* Direct::make_link() {
+    uint32_t index = 0;
+    while (index < links_.size() && links_[index]) ++index;
+    if (!grow_queue(index + 1)) return nullptr;
+    auto link =
+        XrcLink::create(engine_.pd(), cq_.get(), index, settings_.sends, settings_.inline_bytes);
+    if (!link) return nullptr;
+    if (index == links_.size()) links_.emplace_back();
+    links_[index] = std::move(link);
+    ++active_;
+    return links_[index].get();
+}
+
+// The link to a node that the peer belongs to; a new one begins to ask the peer for its other end.
+// Null if the device refuses.
+XrcLink* Direct::link_to(Channel& channel, uint64_t node) {
+    for (const auto& link : links_)
+        if (link && link->node == node && link->port == channel.peer.port &&
+            link->state != XrcLink::State::kOver && link->host != nullptr && link->host->up() &&
+            !link->host->closing)
+            return link.get();
+    XrcLink* link = make_link();
+    if (link == nullptr) return nullptr;
+    link->host = &channel;
+    link->node = node;
+    link->port = channel.peer.port;
+    return link;
+}
+
+// False: there is no room now.
+bool Direct::ask(XrcLink& link) {
+    if (link.number != 0) return true;
+    const DirectConnect frame{.number = attempts_ + 1,
+                              .qp_num = link.qp()->qp_num,
+                              .psn = link.psn(),
+                              .mtu = static_cast<uint32_t>(port_.mtu)};
+    if (!say(*link.host, DirectId::kConnect, frame)) return false;
+    link.number = ++attempts_;
+    return true;
+}
+
+bool Direct::connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu) {
+    ibv_gid gid{};
+    std::copy(to.gid.begin(), to.gid.end(), gid.raw);
+    return verbs::connect_xrc_sender(link.qp(), port_, settings_.retry,
+                                     port_.address_vector(to.lid, gid, to.has_gid), qp_num, 0,
+                                     link.psn(), static_cast<ibv_mtu>(mtu)) == 0;
+}
+
+// A peer wants an end for its messages to this node. It belongs to the channel; a newer one takes
+// its place.
+bool Direct::connect_wanted(Channel& channel, const DirectConnect& frame) {
+    if (frame.number == 0 || frame.qp_num == 0 || frame.qp_num > kMostNumber ||
+        frame.psn > kMostNumber || frame.mtu < IBV_MTU_256 || frame.mtu > IBV_MTU_4096)
+        return false;
+    Peer& peer = peer_of(channel);
+    ibv_gid gid{};
+    std::copy(channel.peer.port.gid.begin(), channel.peer.port.gid.end(), gid.raw);
+    const ibv_ah_attr to =
+        port_.address_vector(channel.peer.port.lid, gid, channel.peer.port.has_gid);
+    peer.end = verbs::create_xrc_receiver(port_.context, *domain_);
+    if (peer.end && verbs::connect_xrc_receiver(peer.end.get(), port_, to, frame.qp_num, frame.psn,
+                                                static_cast<ibv_mtu>(frame.mtu)) != 0)
+        peer.end.reset();
+    counters_.ends += peer.end != nullptr;
+    peer.answer = {.number = frame.number,
+                   .qp_num = peer.end ? peer.end->qp_num : 0,
+                   .mtu = static_cast<uint32_t>(port_.mtu)};
+    peer.answer_due = true;
+    remember(channel);
+    (void)answer_requests();
+    return true;
+}
+
+bool Direct::connected(Channel& channel, const DirectConnected& frame) {
+    if (frame.number == 0 || frame.qp_num > kMostNumber || frame.mtu < IBV_MTU_256 ||
+        frame.mtu > IBV_MTU_4096)
+        return false;
+    const auto asking = [&](const auto& link) {
+        return link && link->host == &channel && link->state == XrcLink::State::kAsking &&
+               link->number == frame.number;
+    };
+    const auto found = std::find_if(links_.begin(), links_.end(), asking);
+    if (found == links_.end()) return false;
+    XrcLink& link = **found;
+    if (frame.qp_num != 0 && connect(link, channel.peer.port, frame.qp_num, frame.mtu)) {
+        link.state = XrcLink::State::kUp;
+        ++counters_.links;
+    } else {
+        over(link);
+    }
+    (void)answer_requests();
+    return true;
+}
+
+// To queues of this process; made when the first one is.
+bool Direct::open_loopback() {
+    if (loopback_ != nullptr) return true;
+    XrcLink* link = make_link();
+    if (link == nullptr) return false;
+    link->node = 0;
+    auto end = verbs::create_xrc_receiver(port_.context, *domain_);
+    const PortAddress& here = engine_.address().port;
+    ibv_gid gid{};
+    std::copy(here.gid.begin(), here.gid.end(), gid.raw);
+    if (!end ||
+        verbs::connect_xrc_receiver(end.get(), port_,
+                                    port_.address_vector(here.lid, gid, here.has_gid),
+                                    link->qp()->qp_num, link->psn(), port_.mtu) != 0 ||
+        !connect(*link, here, end->qp_num, port_.mtu)) {
+        links_[link->index()].reset();
+        return false;
+    }
+    link->state = XrcLink::State::kUp;
+    loopback_end_ = std::move(end);
+    loopback_ = link;
+    return true;
+}
+
+// Nothing more is sent by this link; the tuples that were are sent the ordinary way.
+void Direct::over(XrcLink& link) {
+    if (link.state != XrcLink::State::kOver) {
+        link.state = XrcLink::State::kOver;
+        for (Route& route : routes_)
+            if (route.link == &link) route.link = nullptr;
+        if (&link == loopback_) {
+            loopback_ = nullptr;
+            loopback_end_.reset();
+        }
+        (void)verbs::to_error(link.qp());
+    }
+    if (link.idle()) links_[link.index()].reset();
+}
+
+// A direct message is sent, or a drain. The first failure is the end of the link: what is behind it
+// fails too. Nothing is sent twice, so a message that may not have arrived ends its channel.
+void Direct::sent(const ibv_wc& completion) {
+    XrcLink& link = *links_[XrcLink::index_of(completion.wr_id)];
+    const DirectSend send = link.take();
+    const bool good = completion.status == IBV_WC_SUCCESS;
+    if (!good && link.state != XrcLink::State::kOver) [[unlikely]] {
+        ++counters_.links_lost;
+        counters_.not_ready += completion.status == IBV_WC_RNR_RETRY_EXC_ERR;
+        owner_.warn(std::string("a direct message has failed: ") +
+                    ibv_wc_status_str(completion.status));
+    }
+    if (send.channel == nullptr) {
+        if (!good)
+            fail_tuple(static_cast<uint16_t>(reinterpret_cast<uintptr_t>(send.cookie)),
+                       "a queue cannot be drained");
+    } else {
+        Peer& peer = *peers_[send.channel->index];
+        ++peer.completed;
+        --under_way_;
+        if (send.buffer != nullptr) pool_.give(send.buffer);
+        if (send.pin != nullptr) pins_.release(send.pin);
+        const Status status = good ? Status::kOk : Status::kTimedOut;
+        if (!good) {
+            peer.lost = true;
+            engine_.fail(*send.channel, status, "a direct message may not have arrived");
+        }
+        if (link.idle()) engine_.let_go(*link.host);
+        engine_.let_go(*send.channel);
+        if (!good) over(link);
+        if (send.cookie != nullptr) owner_.completed(send.cookie, status);
+        return;
+    }
+    if (!good || (link.state == XrcLink::State::kOver && link.idle())) over(link);
+}
+
+// The peer wants something of this side as a sender.
+bool Direct::requested(Channel& channel, const Request& request) {
+    Peer& peer = peer_of(channel);
+    if (peer.requests.size() >= kMostRequests) return false;
+    peer.requests.push_back(request);
+    remember(channel);
+    (void)answer_requests();
+    return !channel.failed;
+}
+
+void Direct::remember(Channel& channel) {
+    if (std::find(requests_.begin(), requests_.end(), &channel) == requests_.end())
+        requests_.push_back(&channel);
+}
+
+// In order for each peer: answers separate what was sent before from what comes after.
+unsigned Direct::answer_requests() {
+    unsigned count = 0;
+    for (size_t i = 0; i < requests_.size();) {
+        Channel& channel = *requests_[i];
+        Peer& peer = *peers_[channel.index];
+        if (peer.answer_due && say(channel, DirectId::kConnected, peer.answer)) {
+            peer.answer_due = false;
+            ++count;
+        }
+        while (!channel.failed && !peer.requests.empty()) {
+            const Request request = peer.requests.front();
+            if (!answer(peer, request)) break;
+            peer.requests.pop_front();
+            ++count;
+        }
+        if (channel.failed || (peer.requests.empty() && !peer.answer_due))
+            requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(i));
+        else
+            ++i;
+    }
+    return count;
+}
+
+// False: not now.
+bool Direct::answer(Peer& peer, const Request& request) {
+    Channel& channel = *peer.channel;
+    if (!channel.up() || channel.sends.room() == 0) return false;
+    if (!request.close) return answer_bind(peer, request.bind);
+    TupleClosed answer;
+    const bool unbind = (request.unbind.flags & DirectClose::kUnbind) != 0;
+    if (!senders_.close(number_of(channel), {request.unbind.sender, unbind}, answer)) {
+        malformed(channel);
+        return true;
+    }
+    if (unbind) routes_[request.unbind.sender] = {};
+    return say(
+        channel, DirectId::kClosed,
+        DirectClosed{
+            .tuple = answer.tuple, .sequence = answer.sequence, .flags = request.unbind.flags});
+}
+
+bool Direct::answer_bind(Peer& peer, const DirectBind& bind) {
+    Channel& channel = *peer.channel;
+    TupleBound answer{bind.tuple, TupleBound::kRefused, 0};
+    XrcLink* link = link_to(channel, bind.node);
+    if (link != nullptr && link->state == XrcLink::State::kAsking) {
+        (void)ask(*link);
+        return false;
+    }
+    if (link != nullptr) {
+        if (!senders_.bind(number_of(channel), {bind.tag, bind.tuple, bind.depth}, answer)) {
+            malformed(channel);
+            return true;
+        }
+        if (answer.sender != TupleBound::kRefused) routes_[answer.sender] = {link, bind.queue};
+    }
+    return say(channel, DirectId::kBound,
+               DirectBound{.tuple = answer.tuple,
+                           .sender = answer.sender,
+                           .slot = answer.slot,
+                           .address = address_of(grants_.data()),
+                           .rkey = grants_.rkey()});
+}
+
+}  // namespace tern

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "fastpath/control.h"
+
+namespace tern {
+
+// The control frames by which tuples are bound to queues and XRC connections are made, little
+// endian as everything on the wire. R is the receiver of the tuple's messages, P their sender.
+enum class DirectId : uint32_t {
+    kBind = 24,       // R to P: a DirectBind
+    kBound = 25,      // P to R: the answer, a DirectBound
+    kClose = 26,      // R to P: a DirectClose
+    kClosed = 27,     // P to R: the answer, a DirectClosed
+    kConnect = 28,    // P to R: a DirectConnect
+    kConnected = 29,  // R to P: the answer, a DirectConnected
+};
+
+// Messages of this tag may go straight to this queue, when granted.
+struct DirectBind {
+    uint64_t tag = 0;
+    uint64_t node = 0;   // XRC domain that the queue is in
+    uint32_t queue = 0;  // number of the XRC shared receive queue
+    uint16_t tuple = 0;  // R's name
+    uint16_t depth = 0;  // grants at a time, a power of two
+};
+
+// From here on P numbers the messages of the tag.
+struct DirectBound {
+    static constexpr uint16_t kRefused = 0xffff;
+
+    uint16_t tuple = 0;
+    uint16_t sender = kRefused;  // P's name
+    uint32_t slot = 0;           // the first word of the tuple
+    uint64_t address = 0;        // of P's words for grants, the same for all tuples
+    uint32_t rkey = 0;
+    uint32_t reserved = 0;
+};
+
+// Use no grant of those written so far.
+struct DirectClose {
+    static constexpr uint16_t kUnbind = 1;  // and forget the tuple
+
+    uint16_t sender = 0;
+    uint16_t flags = 0;
+    uint32_t reserved = 0;
+};
+
+// Nothing that comes after this uses them, or is numbered if it is forgotten.
+struct DirectClosed {
+    uint16_t tuple = 0;
+    uint16_t sequence = 0;  // of the last message sent, on either path
+    uint16_t flags = 0;     // as in the close
+    uint16_t reserved = 0;
+};
+
+// P's queue pair wants an end for its messages in the domain of R's node.
+struct DirectConnect {
+    uint32_t number = 0;  // P's name of the attempt
+    uint32_t qp_num = 0;
+    uint32_t psn = 0;  // of its first packet
+    uint32_t mtu = 0;  // as the handshake tells it
+};
+
+struct DirectConnected {
+    uint32_t number = 0;
+    uint32_t qp_num = 0;  // 0: refused
+    uint32_t mtu = 0;
+    uint32_t reserved = 0;
+};
+
+static_assert(sizeof(DirectBind) == 24 && sizeof(DirectBound) == 24 && sizeof(DirectClose) == 8);
+static_assert(sizeof(DirectClosed) == 8 && sizeof(DirectConnect) == 16);
+static_assert(sizeof(DirectConnected) == 16 && sizeof(DirectBind) <= kMaxControl);
+
+}  // namespace tern

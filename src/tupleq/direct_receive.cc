@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The receiving side: receives go into queues, grants to senders.
+
+#include <arpa/inet.h>
+
+#include "fastpath/engine_send.h"
+#include "tupleq/direct.h"
+
+namespace tern {
+
+bool DirectTable::prepare(ReceiveHandle of) {
+    return direct_.prepare(receive(of));
+}
+
+// A receive is about to be granted: its memory stays registered until the entry has gone.
+bool Direct::prepare(const DirectReceive& receive) {
+    Prepared prepared;
+    if (receive.room != 0) {
+        if (receive.room > UINT32_MAX) return false;
+        prepared.pin = pins_.pin(receive.buffer, receive.room, kLocalWrite);
+        if (prepared.pin == nullptr) {
+            ++counters_.unpinned;
+            return false;
+        }
+        prepared.piece = {.addr = address_of(receive.buffer),
+                          .length = static_cast<uint32_t>(receive.room),
+                          .lkey = prepared.pin->lkey()};
+    }
+    prepared_.push_back(prepared);
+    return true;
+}
+
+// Does what the core wants done, in order, as far as there is room. What is called may come here
+// again.
+void Direct::act() {
+    if (acting_) return;
+    acting_ = true;
+    TupleActions& actions = receivers_.actions();
+    while (!actions.empty()) {
+        const TupleAction action = actions.front();
+        if (!perform(action)) break;
+        actions.pop();
+    }
+    acting_ = false;
+}
+
+// False: there is no room now.
+bool Direct::perform(const TupleAction& action) {
+    Peer* peer = find_peer(action.peer);
+    switch (action.kind) {
+        case TupleAction::Kind::kBind:
+            return announce(action);
+        case TupleAction::Kind::kClose:
+            return peer == nullptr || !peer->channel->up() ||
+                   say(*peer->channel, DirectId::kClose,
+                       DirectClose{
+                           .sender = action.close.sender,
+                           .flags = action.close.unbind ? DirectClose::kUnbind : uint16_t{0}});
+        case TupleAction::Kind::kGrant:
+            return put_and_grant(action);
+        case TupleAction::Kind::kDrain:
+            return drain(action);
+        case TupleAction::Kind::kCancelled:
+            owner_.cancelled(DirectTable::receive(action.receive));
+            return true;
+        case TupleAction::Kind::kFailed:
+            owner_.received(DirectTable::receive(action.receive), 0, Status::kConnectionReset);
+            return true;
+        case TupleAction::Kind::kRetry:
+            if (peer != nullptr) owner_.retry(*peer->channel);
+            return true;
+        case TupleAction::Kind::kDiscard:
+            discard(action.tuple);
+            return true;
+    }
+    return true;
+}
+
+bool Direct::announce(const TupleAction& action) {
+    Peer* peer = find_peer(action.peer);
+    if (peer == nullptr || !peer->channel->up()) return true;
+    const bool was_open = queues_->is_open(action.tuple);
+    if (!open_loopback() || !queues_->open(action.tuple)) {
+        (void)receivers_.bound(action.peer, {action.tuple, TupleBound::kRefused, 0});
+        return true;
+    }
+    active_ += !was_open;
+    return say(*peer->channel, DirectId::kBind,
+               DirectBind{.tag = action.bind.tag,
+                          .node = domain_->id(),
+                          .queue = queues_->number(action.tuple),
+                          .tuple = action.bind.tuple,
+                          .depth = action.bind.depth});
+}
+
+bool Direct::put_and_grant(const TupleAction& action) {
+    Peer* peer = find_peer(action.peer);
+    const bool told = peer != nullptr && peer->channel->up();
+    if (told && peer->channel->sends.room() <= peer->channel->reserve) return false;
+    const Prepared prepared = prepared_.front();
+    prepared_.pop_front();
+    ibv_sge piece = prepared.piece;
+    places_[action.tuple * settings_.depth + action.place] = prepared.pin;
+    if (!queues_->post(action.tuple, piece)) [[unlikely]] {
+        fail_tuple(action.tuple, "the device refuses a receive");
+        return true;
+    }
+    if (told)
+        (void)engine_.write_word(*peer->channel, action.grant.raw(),
+                                 peer->grants + uint64_t{action.slot} * sizeof(uint64_t),
+                                 peer->grants_rkey);
+    return true;
+}
+
+// An entry cannot be taken out of a queue: a message of this process's own goes into it.
+bool Direct::drain(const TupleAction& action) {
+    if (!draining_) drains_left_ = action.count;
+    draining_ = true;
+    for (; drains_left_ != 0; --drains_left_) {
+        if (!open_loopback()) {
+            fail_tuple(action.tuple, "a queue cannot be drained");
+            break;
+        }
+        if (loopback_->room() == 0) return false;
+        ibv_send_wr request{};
+        request.imm_data = htonl(kDrain);
+        auto* const cookie = reinterpret_cast<void*>(uintptr_t{action.tuple});
+        if (loopback_->post(request, queues_->number(action.tuple), {.cookie = cookie}) != 0) {
+            fail_tuple(action.tuple, "a queue cannot be drained");
+            break;
+        }
+    }
+    draining_ = false;
+    return true;
+}
+
+// With all that is in it: what comes too late finds no queue.
+void Direct::discard(uint16_t number) {
+    queues_->destroy(number);
+    for (uint32_t place = 0; place < settings_.depth; ++place) free_place(number, place);
+    receivers_.replaced(number);
+}
+
+void Direct::free_place(uint16_t number, uint32_t place) {
+    Pin*& pin = places_[number * settings_.depth + place];
+    if (pin != nullptr) pins_.release(pin);
+    pin = nullptr;
+}
+
+void Direct::fail_tuple(uint16_t number, const char* why) {
+    if (receivers_.queue(number).state() == TupleReceiver::State::kFree) return;
+    Peer* peer = find_peer(receivers_.peer(number));
+    if (peer != nullptr) engine_.fail(*peer->channel, Status::kDevice, why);
+}
+
+// A queue's receive is complete: by a message, or by a drain.
+void Direct::arrived(const ibv_wc& completion) {
+    const auto number = static_cast<uint16_t>(XrcQueues::index_of(completion.wr_id));
+    if (XrcQueues::generation_of(completion.wr_id) != queues_->generation(number)) return;
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
+        return fail_tuple(number, "a direct message is longer than its receive");
+    if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0 && ntohl(completion.imm_data) == kDrain) {
+        uint32_t place = 0;
+        if (receivers_.drained(number, place))
+            free_place(number, place);
+        else
+            fail_tuple(number, "it drains queues that are not its own");
+    } else {
+        const auto message = receivers_.direct(number);
+        if (message.receive == 0) [[unlikely]]
+            return fail_tuple(number, "a direct message has no receive");
+        free_place(number, message.place);
+        counters_.received_bytes += completion.byte_len;
+        owner_.received(DirectTable::receive(message.receive), completion.byte_len, Status::kOk);
+    }
+    act();
+}
+
+bool Direct::bound(Channel& channel, const DirectBound& frame) {
+    Peer& peer = peer_of(channel);
+    if (frame.sender != DirectBound::kRefused) {
+        if (frame.address == 0 || frame.address % sizeof(uint64_t) != 0) return false;
+        if (peer.grants != 0 && (peer.grants != frame.address || peer.grants_rkey != frame.rkey))
+            return false;
+        peer.grants = frame.address;
+        peer.grants_rkey = frame.rkey;
+    }
+    const bool good = receivers_.bound(number_of(channel), {frame.tuple, frame.sender, frame.slot});
+    act();
+    return good;
+}
+
+Direct::Cancel Direct::cancel(DirectReceive& receive) {
+    const Cancel result = receivers_.cancel(DirectTable::handle(&receive), receive.tag,
+                                            receive.mask == PostedReceive::kFullMask);
+    act();
+    return result;
+}
+
+Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark) {
+    const Arrival arrival = receivers_.ordinary(number_of(channel), tag, mark);
+    act();
+    return arrival;
+}
+
+Direct::Arrival Direct::retry(Channel& channel, uint64_t tag) {
+    const Arrival arrival = receivers_.retry(number_of(channel), tag);
+    act();
+    return arrival;
+}
+
+bool Direct::bind(Channel& channel, uint64_t tag) {
+    (void)peer_of(channel);
+    const bool begun = receivers_.bind(number_of(channel), tag);
+    act();
+    return begun;
+}
+
+void Direct::unbind(uint64_t tag) {
+    const uint16_t number = receivers_.lookup(tag);
+    if (number != TupleIndex::kNone) receivers_.unbind(number);
+    act();
+}
+
+}  // namespace tern

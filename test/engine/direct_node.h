@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "node.h"
+#include "tupleq/direct_send.h"
+
+namespace tern::test {
+
+inline DirectSettings few_tuples() {
+    return {.tuples = 4,
+            .depth = 4,
+            .sends = 16,
+            .copy_most = 4096,
+            .retry = {.timeout = 10, .retries = 2}};
+}
+
+// An interface with direct messages, and the least that matches the ordinary ones.
+struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
+    struct Receive : DirectReceive {
+        std::vector<char> memory;
+        bool done = false;
+        bool direct = false;
+        bool cancelled = false;
+        Status status = Status::kOk;
+        std::string text;
+    };
+    struct Header {
+        uint64_t tag;
+        uint32_t marked;
+        TupleMark mark;
+    };
+    struct Message {
+        uint64_t tag;
+        std::string text;
+    };
+
+    explicit DirectNode(const DirectSettings& direct_settings = few_tuples()) {
+        std::string why;
+        EngineSettings settings = quick_settings();
+        settings.retry.timeout = 10;
+        engine = Engine::create(device(), port(), settings, *this, why);
+        EXPECT_TRUE(engine) << why;
+        mover = std::make_unique<Mover>(*engine, regions, pins, Policy(*find_costs("graphene"), {}),
+                                        MoverSettings{}, *this);
+        direct = Direct::create(device(), port(), *engine, *mover, pins, posted, direct_settings,
+                                *this, why);
+        EXPECT_TRUE(direct) << why;
+    }
+    ~DirectNode() {
+        direct.reset();
+        mover.reset();
+        engine.reset();
+    }
+
+    void lost(const PeerAddress&, Status, const std::string& text) override { reason = text; }
+    Status ended(Channel& channel, Status status) override {
+        status = mover->ended(channel, status);
+        held.erase(&channel);
+        ++ends;
+        return direct->ended(channel, status);
+    }
+    void closed(void*, Status status) override { closures.push_back(status); }
+    void silent(void*) override {}
+    void warn(const std::string& text) override { warnings.push_back(text); }
+    void message(uint32_t, const void*, uint32_t) { ADD_FAILURE() << "an active message"; }
+    void completed(void* cookie, Status status) override {
+        if (Mover::is_cookie(cookie)) return mover->done(cookie, status);
+        completions.push_back(status);
+    }
+    bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+        return id < static_cast<uint32_t>(DirectId::kBind)
+                   ? mover->control(channel, id, data, length)
+                   : direct->control(channel, id, data, length);
+    }
+    bool notified(Channel&, uint32_t) { return false; }
+
+    // An ordinary tagged message.
+    bool tagged(Channel& channel, uint32_t, const std::byte* data, uint32_t length) {
+        Header header;
+        memcpy(&header, data, sizeof(header));
+        const std::string text(reinterpret_cast<const char*>(data) + sizeof(header),
+                               length - sizeof(header));
+        ++ordinary;
+        const auto arrival =
+            direct->ordinary(channel, header.tag, header.marked != 0 ? &header.mark : nullptr);
+        return take(channel, arrival, {header.tag, text});
+    }
+    bool take(Channel& channel, const Direct::Arrival& arrival, const Message& message) {
+        using Verdict = Direct::Arrival::Verdict;
+        if (arrival.verdict == Verdict::kBroken) return false;
+        if (arrival.verdict == Verdict::kHold) {
+            held[&channel].push_back(message);
+        } else if (arrival.receive == 0) {
+            unexpected.push_back(message);
+        } else {
+            auto& receive = static_cast<Receive&>(DirectTable::receive(arrival.receive));
+            fill(receive, message.text);
+        }
+        return true;
+    }
+    static void fill(Receive& receive, const std::string& text) {
+        EXPECT_FALSE(receive.done) << "it has had a message";
+        receive.done = true;
+        receive.text = text;
+    }
+
+    void received(DirectReceive& direct_receive, uint32_t length, Status status) override {
+        auto& receive = static_cast<Receive&>(direct_receive);
+        EXPECT_FALSE(receive.posted);
+        receive.direct = true;
+        receive.status = status;
+        fill(receive, {receive.memory.data(), length});
+    }
+    void cancelled(DirectReceive& receive) override {
+        static_cast<Receive&>(receive).cancelled = true;
+    }
+    void retry(Channel& channel) override {
+        auto& messages = held[&channel];
+        while (!messages.empty()) {
+            const Message message = messages.front();
+            const auto arrival = direct->retry(channel, message.tag);
+            if (arrival.verdict != Direct::Arrival::Verdict::kMatched) {
+                EXPECT_EQ(arrival.verdict, Direct::Arrival::Verdict::kHold);
+                return;
+            }
+            messages.pop_front();
+            (void)take(channel, arrival, message);
+        }
+    }
+
+    Channel* attach(const DirectNode& other) {
+        std::string why;
+        Channel* channel = engine->attach(other.engine->address(), this, why);
+        EXPECT_NE(channel, nullptr) << why;
+        return channel;
+    }
+    Receive& post(uint64_t tag, size_t room = 64, uint64_t mask = PostedReceive::kFullMask) {
+        Receive& receive = receives.emplace_back();
+        receive.memory.resize(room);
+        receive.buffer = reinterpret_cast<std::byte*>(receive.memory.data());
+        receive.room = room;
+        for (auto it = unexpected.begin(); it != unexpected.end(); ++it) {
+            if (((it->tag ^ tag) & mask) != 0) continue;
+            fill(receive, it->text);
+            unexpected.erase(it);
+            return receive;
+        }
+        posted.post(receive, tag, mask);
+        direct->posted(receive);
+        return receive;
+    }
+    // Sends a message, direct if it may be. False: not now.
+    bool send(Channel& channel, uint64_t tag, const std::string& text, bool zcopy = false) {
+        Direct::Tuple* tuple = direct->find(channel, tag);
+        const auto length = static_cast<uint32_t>(text.size());
+        if (tuple != nullptr && channel.up() && direct->may_send(*tuple, length)) {
+            const Status status =
+                zcopy && length != 0
+                    ? direct->send_zcopy(channel, *tuple, text.data(), length, &completions)
+                    : direct->send(channel, *tuple, text.data(), length);
+            if (status != Status::kNoResource) return true;
+        }
+        uint32_t size = 0;
+        const Status status = engine->am_bcopy(
+            channel, tag_message(0),
+            [&](void* to) {
+                Header header{tag, tuple != nullptr, {}};
+                if (tuple != nullptr) header.mark = Direct::mark(*tuple);
+                memcpy(to, &header, sizeof(header));
+                memcpy(static_cast<char*>(to) + sizeof(header), text.data(), text.size());
+                return static_cast<uint32_t>(sizeof(header) + text.size());
+            },
+            size);
+        return status == Status::kOk;
+    }
+    void poll() {
+        (void)engine->poll(*this);
+        (void)mover->progress();
+        (void)direct->progress();
+    }
+
+    Regions regions;
+    PinCache pins{device().pd.get(), {.monitor = MonitorKind::kUserfaultfd}};
+    PostedReceives posted{64};
+    std::list<Receive> receives;
+    std::deque<Message> unexpected;
+    std::map<Channel*, std::deque<Message>> held;
+    std::unique_ptr<Engine> engine;
+    std::unique_ptr<Mover> mover;
+    std::unique_ptr<Direct> direct;
+    std::vector<Status> completions;
+    std::vector<Status> closures;
+    std::vector<std::string> warnings;
+    std::string reason;
+    unsigned ordinary = 0;
+    unsigned ends = 0;
+};
+
+}  // namespace tern::test
