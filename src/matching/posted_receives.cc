@@ -18,7 +18,6 @@ PostedReceive*& PostedReceives::bucket(uint64_t tag) const {
     return buckets_[((tag ^ tag >> 32) * kGolden) >> shift_];
 }
 
-// The first with this full tag.
 PostedReceive* PostedReceives::find(uint64_t tag) const {
     PostedReceive* receive = bucket(tag);
     while (receive != nullptr && receive->tag != tag) receive = receive->chain;
