@@ -59,16 +59,14 @@ CostModel::CostModel(const Costs& costs) : costs_(costs) {
     network.latency = time_or_none(network.latency);
     network.gap = time_or_none(network.gap);
     network.overhead = time_or_none(network.overhead);
+    network.notice = time_or_none(network.notice);
     network.bandwidth = bandwidth_or_least(network.bandwidth);
     costs_.copy.cache_bandwidth = bandwidth_or_least(costs_.copy.cache_bandwidth);
     costs_.copy.memory_bandwidth = bandwidth_or_least(costs_.copy.memory_bandwidth);
     if (!(costs_.copy.cache > 0)) costs_.copy.cache = 0;
     costs_.registration.latency = time_or_none(costs_.registration.latency);
     costs_.registration.bandwidth = bandwidth_or_least(costs_.registration.bandwidth);
-}
-
-void CostModel::set_network_bandwidth(double bandwidth) {
-    costs_.network.bandwidth = bandwidth_or_least(bandwidth);
+    costs_.registration.look = time_or_none(costs_.registration.look);
 }
 
 double CostModel::copy_bandwidth(uint64_t length) const {
@@ -91,6 +89,10 @@ double CostModel::registration(double length) const {
 
 double CostModel::raw(uint64_t length) const {
     return costs_.network.latency + static_cast<double>(length) / costs_.network.bandwidth;
+}
+
+double CostModel::in_place(uint64_t length) const {
+    return raw(length) + 2 * costs_.registration.look + costs_.network.notice;
 }
 
 double CostModel::naive_copy(uint64_t length) const {

@@ -14,6 +14,7 @@ struct NetworkCosts {
     double bandwidth = std::numeric_limits<double>::infinity();  // B_net
     double gap = 0;       // g: between two messages on the wire
     double overhead = 0;  // o: processor time to send a message
+    double notice = 0;    // until a receiver that has been told that all is in place knows it
 };
 
 // A message has its first `cache` bytes in the cache and the others in memory. (The paper has four
@@ -27,6 +28,7 @@ struct CopyCosts {
 struct RegistrationCosts {
     double latency = 0;                                          // lambda_reg
     double bandwidth = std::numeric_limits<double>::infinity();  // B_reg
+    double look = 0;                                             // whether memory is pinned
     bool beside = false;  // pinning has a thread of its own: it goes on while bytes are copied
 };
 
@@ -64,7 +66,6 @@ class CostModel {
     static constexpr uint64_t kPage = 4096;
 
     const Costs& costs() const { return costs_; }
-    void set_network_bandwidth(double bandwidth);
 
     // B_copy(L), section 3, bytes per second: of a message of `length` bytes as a whole.
     double copy_bandwidth(uint64_t length) const;
@@ -76,6 +77,9 @@ class CostModel {
     // T_net(L), section 3: lambda_net + L / B_net. The limit; also zero-copy when both sides are
     // pinned.
     double raw(uint64_t length) const;
+    // The same, with what it takes to find out that they are, one after the other, and to tell the
+    // receiver of the end.
+    double in_place(uint64_t length) const;
     // Section 2: L / B_copy + T_net(L). As the paper counts, one copy.
     double naive_copy(uint64_t length) const;
     // Section 2: T_reg(L) + T_net(L). Both sides register at the same time.

@@ -29,6 +29,8 @@ struct WireKey {
 
 struct WirePart {
     static constexpr uint32_t kDirect = 1;
+    // Of fetch and accept, a direct part: its memory is being pinned; it follows in a MorePart.
+    static constexpr uint32_t kAnnounced = 2;
 
     uint64_t upto = 0;
     uint64_t address = 0;
@@ -38,8 +40,10 @@ struct WirePart {
     static WirePart of(const Part& part) {
         return {part.upto, part.address, part.rkey, part.direct ? kDirect : 0};
     }
+    static WirePart announce(uint64_t upto) { return {upto, 0, 0, kDirect | kAnnounced}; }
     Part part() const { return {upto, address, rkey, (flags & kDirect) != 0}; }
-    bool valid() const { return (flags & ~kDirect) == 0; }
+    bool announced() const { return flags == (kDirect | kAnnounced); }
+    bool valid() const { return (flags & ~kDirect) == 0 || announced(); }
 };
 
 // Where staged parts are written to: a ring of slots; none if nothing is staged.

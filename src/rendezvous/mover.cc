@@ -144,6 +144,7 @@ bool Mover::fits(uint64_t length) const {
 void Mover::let_go(Transfer& transfer) {
     if (transfer.use != nullptr) regions_.release(transfer.use);
     if (transfer.pin != nullptr) pins_.release(transfer.pin);
+    if (transfer.ahead != nullptr) pins_.release(transfer.ahead);
     for (Pin* pin : transfer.pins) pins_.release(pin);
 }
 

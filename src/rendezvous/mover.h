@@ -189,7 +189,8 @@ class Mover {
     bool accepted(Channel& channel, const std::byte* data, uint32_t length);
     bool part(Channel& channel, const std::byte* data, uint32_t length);
     bool ack(Channel& channel, const std::byte* data, uint32_t length);
-    bool run(Outgoing& transfer, const WireWindow& window, const Part& first);
+    bool run(Outgoing& transfer, const WireWindow& window, const WirePart& first);
+    bool prepare(Outgoing& transfer, uint64_t upto);
     bool stage(Outgoing& transfer);
     bool lend_staging(Outgoing& transfer);
     unsigned lend_to_waiting();
@@ -202,6 +203,8 @@ class Mover {
     void written(Outgoing::Write& write, Status status);
     void plan_source(Outgoing& transfer, const Sender::Chunk& chunk);
     bool pin_source(Outgoing& transfer, Sender::Chunk& chunk);
+    void pin_behind(Outgoing& transfer, uint64_t offset);
+    unsigned pin_ahead(Outgoing& transfer);
     Outgoing* outgoing(const Channel& channel, uint32_t receiver);
     void over(Outgoing& transfer, Status status);
 

@@ -84,6 +84,8 @@ bool Mover::start(Incoming& transfer) {
         transfer.planned = true;
         transfer.plan = plan(transfer);
     }
+    // In pieces: the sender pins its first one meanwhile.
+    const bool in_pieces = transfer.plan.head == 0 && transfer.plan.piece != 0;
     Part first{.upto = transfer.length};
     if (transfer.plan.head == 0 && transfer.plan.piece == 0 && transfer.pin == nullptr) {
         // All of it in place, or else through a window after all.
@@ -106,11 +108,12 @@ bool Mover::start(Incoming& transfer) {
     transfer.core.emplace(transfer.length, transfer.window.slots, transfer.generation,
                           !engine_.polls_memory(*transfer.channel),
                           transfer.window.slots / (settings_.buffers + 1));
-    if (transfer.pin == nullptr && transfer.plan.head == 0) {
-        first = pin_next(transfer);
+    if (in_pieces && transfer.pin == nullptr) {
+        transfer.first = WirePart::announce(std::min(transfer.plan.piece, transfer.length));
+    } else {
+        transfer.first = WirePart::of(first);
+        transfer.core->add(first);
     }
-    transfer.core->add(first);
-    transfer.part = first;
     transfer.state = Incoming::State::kAsking;
     receiving_.push_back(&transfer);
     if (ask(transfer)) transfer.state = Incoming::State::kRunning;
@@ -131,13 +134,13 @@ bool Mover::ask(Incoming& transfer) {
                           .length = transfer.length,
                           .key = transfer.key,
                           .window = window,
-                          .part = WirePart::of(transfer.part)};
+                          .part = transfer.first};
         return send(*transfer.channel, TransferId::kFetch, frame);
     }
     const Accept frame{.sender = transfer.sender,
                        .receiver = transfer.number,
                        .window = window,
-                       .part = WirePart::of(transfer.part)};
+                       .part = transfer.first};
     return send(*transfer.channel, TransferId::kAccept, frame);
 }
 
@@ -210,6 +213,7 @@ Part Mover::pin_next(Incoming& transfer) {
     if (pin == nullptr) return {.upto = transfer.length};
     transfer.pins.push_back(pin);
     if (!lend(transfer)) return {.upto = transfer.length};
+    transfer.plan.piece = policy_.next_piece(transfer.plan.piece);
     Part part = direct_part(*pin, transfer.memory.data() + begin, piece);
     part.upto = begin + piece;
     return part;

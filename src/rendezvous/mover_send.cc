@@ -41,8 +41,9 @@ void Mover::offer(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t 
     ++counters_.puts;
     if (rkey != 0) {
         transfer.alone = true;
-        (void)run(transfer, {},
-                  {.upto = transfer.length, .address = to, .rkey = rkey, .direct = true});
+        (void)run(
+            transfer, {},
+            WirePart::of({.upto = transfer.length, .address = to, .rkey = rkey, .direct = true}));
         return;
     }
     transfer.state = Outgoing::State::kOffering;
@@ -87,7 +88,7 @@ bool Mover::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     begin(*transfer, channel, nullptr);
     serve(*transfer, use, frame.address, frame.length);
     transfer->receiver = frame.receiver;
-    return run(*transfer, frame.window, frame.part.part());
+    return run(*transfer, frame.window, frame.part);
 }
 
 bool Mover::accepted(Channel& channel, const std::byte* data, uint32_t length) {
@@ -98,19 +99,31 @@ bool Mover::accepted(Channel& channel, const std::byte* data, uint32_t length) {
     Outgoing* transfer = offered(channel, frame.sender);
     if (transfer == nullptr) return false;
     transfer->receiver = frame.receiver;
-    return run(*transfer, frame.window, frame.part.part());
+    return run(*transfer, frame.window, frame.part);
 }
 
 // The receiver is ready. False if what it says makes no sense.
-bool Mover::run(Outgoing& transfer, const WireWindow& window, const Part& first) {
+bool Mover::run(Outgoing& transfer, const WireWindow& window, const WirePart& first) {
     transfer.to = window;
     const uint32_t slots = std::min<uint32_t>(window.slots, staging_.slots());
     transfer.core.emplace(transfer.length, window.slots, staging_.slots(),
                           policy_.limits(transfer.length, slots, settings_.buffers));
     transfer.state = Outgoing::State::kRunning;
     sending_.push_back(&transfer);
-    if ((!first.direct && window.slots == 0) || !transfer.core->add(first)) return false;
+    if (first.announced()) return prepare(transfer, first.upto);
+    const Part part = first.part();
+    if ((!part.direct && window.slots == 0) || !transfer.core->add(part)) return false;
     (void)step(transfer);
+    return true;
+}
+
+// The receiver is pinning the first part: so does this side, with what goes there. False if there
+// is no such part.
+bool Mover::prepare(Outgoing& transfer, uint64_t upto) {
+    if (upto == 0 || upto > transfer.length) return false;
+    Sender::Chunk chunk{.bytes = upto};
+    plan_source(transfer, chunk);
+    if (transfer.source.gather) (void)pin_source(transfer, chunk);
     return true;
 }
 
@@ -167,6 +180,7 @@ unsigned Mover::step(Outgoing& transfer) {
         ++counters_.chunks;
         ++count;
     }
+    count += pin_ahead(transfer);
     if (core.all_posted() && core.must_tell() && !transfer.alone && !transfer.told) {
         const Finish frame{.receiver = transfer.receiver};
         transfer.told = send(*transfer.channel, TransferId::kFinish, frame);
@@ -270,22 +284,39 @@ void Mover::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
 // The bytes of the chunk are pinned; it may get shorter. False if they cannot be.
 bool Mover::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
     if (chunk.offset >= transfer.pin_end) {
-        const uint64_t rest = transfer.length - chunk.offset;
-        const uint64_t piece =
-            transfer.source.piece != 0 ? std::min(transfer.source.piece, rest) : rest;
-        Pin* pin = pins_.pin(transfer.memory.data() + chunk.offset, static_cast<size_t>(piece),
-                             kLocalRead);
-        if (pin == nullptr) {
-            ++counters_.fallbacks;
-            transfer.source.gather = false;
-            return false;
-        }
+        if (transfer.ahead == nullptr) pin_behind(transfer, chunk.offset);
+        if (transfer.ahead == nullptr) return false;
         if (transfer.pin != nullptr) transfer.pins.push_back(transfer.pin);
-        transfer.pin = pin;
-        transfer.pin_end = chunk.offset + piece;
+        transfer.pin = std::exchange(transfer.ahead, nullptr);
+        transfer.pin_end = transfer.ahead_end;
     }
     chunk.bytes = std::min(chunk.bytes, transfer.pin_end - chunk.offset);
     return true;
+}
+
+// Pins the piece that begins at `offset`, if that can be.
+void Mover::pin_behind(Outgoing& transfer, uint64_t offset) {
+    SourcePlan& source = transfer.source;
+    const uint64_t rest = transfer.length - offset;
+    const uint64_t piece = source.piece != 0 ? std::min(source.piece, rest) : rest;
+    transfer.ahead =
+        pins_.pin(transfer.memory.data() + offset, static_cast<size_t>(piece), kLocalRead);
+    if (transfer.ahead == nullptr) {
+        ++counters_.fallbacks;
+        source.gather = false;
+    }
+    transfer.ahead_end = offset + piece;
+    source.piece = policy_.next_piece(source.piece);
+}
+
+// While what is pinned is on the wire, and the receiver pins.
+unsigned Mover::pin_ahead(Outgoing& transfer) {
+    if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.gather ||
+        transfer.source.piece == 0 || transfer.pin_end == transfer.length ||
+        transfer.core->sent() != transfer.pin_end)
+        return 0;
+    pin_behind(transfer, transfer.pin_end);
+    return 1;
 }
 
 void Mover::written(Outgoing::Write& write, Status status) {
@@ -306,7 +337,7 @@ bool Mover::part(Channel& channel, const std::byte* data, uint32_t length) {
     MorePart frame;
     if (length != sizeof(frame)) return false;
     memcpy(&frame, data, sizeof(frame));
-    if (!frame.part.valid()) return false;
+    if (!frame.part.valid() || frame.part.announced()) return false;
     Outgoing* transfer = outgoing(channel, frame.receiver);
     if (transfer == nullptr) return true;  // it has been refused meanwhile
     if (!frame.part.part().direct && transfer->to.slots == 0) return false;

@@ -6,6 +6,13 @@
 
 namespace tern {
 
+namespace {
+
+constexpr double kLate = 1.1;  // registrations take longer at times
+constexpr double kLongestPiece = 2 << 20;
+
+}  // namespace
+
 const char* const kSchemeSettings[] = {"auto", "superpipeline", "zcopy", "hybrid", nullptr};
 
 std::string_view name_of(Scheme scheme) {
@@ -36,8 +43,25 @@ ScheduleLimits Policy::limits(uint64_t length, uint32_t slots, uint32_t buffers)
     return limits;
 }
 
+// The model's pieces take as long to pin as to send. Where there are many, the first is a quarter
+// longer: registrations may be late by as much, and the next piece may be longer.
+uint64_t Policy::first_piece(uint64_t length) const {
+    if (!settings_.overlap) return 0;
+    const uint64_t piece = model_.best_piece(length);
+    return piece < length / 4 ? piece + piece / 4 / CostModel::kPage * CostModel::kPage : piece;
+}
+
+uint64_t Policy::next_piece(uint64_t piece) const {
+    const Costs& costs = model_.costs();
+    const double sending = static_cast<double>(piece) / costs.network.bandwidth;
+    const double pinned =
+        (sending / kLate - costs.registration.latency) * costs.registration.bandwidth;
+    return std::max(piece, static_cast<uint64_t>(std::clamp(pinned, 0.0, kLongestPiece)) /
+                               CostModel::kPage * CostModel::kPage);
+}
+
 Plan Policy::in_place(uint64_t length, const BufferState& own) const {
-    return {Scheme::kZeroCopy, 0, own.pinned ? 0 : model_.best_piece(length)};
+    return {Scheme::kZeroCopy, 0, own.pinned ? 0 : first_piece(length)};
 }
 
 Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender) const {
@@ -61,12 +85,15 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
     // What the sender needs for a message that goes into pinned memory, by the best of its ways.
     const double copied = model_.copied_once(length, shape);
     const double pinned = model_.pinned_behind_wire(length, model_.best_piece(length));
-    const double sending = comes_back(sender) ? model_.raw(length)
-                           : sender.can_pin   ? std::min(copied, pinned)
-                                              : copied;
-    if (comes_back(own)) return sending <= through ? in_place(length, own) : staged;
+    const double beyond = model_.in_place(length) - model_.raw(length);
+    const double sending = beyond + (comes_back(sender) ? model_.raw(length)
+                                     : sender.can_pin   ? std::min(copied, pinned)
+                                                        : copied);
+    // Staging must be worth its copies: they take processors' time.
+    if (comes_back(own))
+        return sending <= through * (1 + settings_.margin) ? in_place(length, own) : staged;
 
-    const double zero_copy = std::max(pinned, sending);
+    const double zero_copy = std::max(pinned + beyond, sending);
     const CostModel::Split split = model_.best_split(length, shape);
     const bool can_split = split.head < length && (sender.pinned || sender.can_pin);
     const double hybrid =
@@ -80,7 +107,7 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
 SourcePlan Policy::send(uint64_t length, const BufferState& own) const {
     if (own.pinned) return {true, 0};
     if (length == 0 || !own.can_pin || settings_.scheme == SchemeSetting::kSuperpipeline) return {};
-    const uint64_t piece = model_.best_piece(length);
+    const uint64_t piece = first_piece(length);
     if (settings_.scheme != SchemeSetting::kAuto || comes_back(own)) return {true, piece};
     const double copied = model_.copied_once(length, staging(length));
     const double pinned = model_.pinned_behind_wire(length, piece);

@@ -34,7 +34,7 @@ struct BufferState {
 struct Plan {
     Scheme scheme = Scheme::kSuperpipeline;
     uint64_t head = 0;   // bytes staged through windows: all, none, or whole sub-blocks
-    uint64_t piece = 0;  // bytes of the rest to be pinned at a time; 0: all at once, or pinned
+    uint64_t piece = 0;  // bytes of the rest to be pinned first; 0: all at once, or pinned
 };
 
 // The sender's, for bytes that go straight into the receiver's memory.
@@ -47,7 +47,7 @@ struct SourcePlan {
 //   - what cannot be pinned is staged;
 //   - a setting;
 //   - what is pinned, or comes back so often that it will be worth it, is used in place where
-//     zero-copy is not slower once all is pinned;
+//     zero-copy is not slower by `margin` once all is pinned;
 //   - else the scheme that takes the least time now: staging unless another is better by `margin`,
 //     and hybrid only where it is that much better than zero-copy.
 // A decision takes less than a microsecond; no allocation, no clock.
@@ -57,6 +57,7 @@ class Policy {
         SchemeSetting scheme = SchemeSetting::kAuto;
         uint32_t worth_pinning = 2;  // a buffer that has come back this often is pinned
         double margin = 0.03;
+        bool overlap = true;  // what is pinned for a message is pinned while it is on the wire
         Staging staging = {.most = 64 * SubBlocks::kSubBlock};
     };
 
@@ -67,6 +68,9 @@ class Policy {
     // At the sender, of a segment of `length` bytes for pinned memory.
     SourcePlan send(uint64_t length, const BufferState& own) const;
 
+    // What is pinned behind a piece of `piece` bytes: as much as can be while that is on the wire.
+    uint64_t next_piece(uint64_t piece) const;
+
     // How a message is staged: with the q of the settings, or B_copy / B_net where that is less, so
     // that copies do not hold up the wire.
     Staging staging(uint64_t length) const;
@@ -74,11 +78,10 @@ class Policy {
     ScheduleLimits limits(uint64_t length, uint32_t slots, uint32_t buffers = 3) const;
 
     const CostModel& model() const { return model_; }
-    // What has been learnt of the network, bytes per second.
-    void set_network_bandwidth(double bandwidth) { model_.set_network_bandwidth(bandwidth); }
 
   private:
     Plan in_place(uint64_t length, const BufferState& own) const;
+    uint64_t first_piece(uint64_t length) const;
     bool comes_back(const BufferState& buffer) const;
 
     CostModel model_;

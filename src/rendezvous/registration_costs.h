@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "pinning/pin_cache.h"
 #include "rendezvous/cost_model.h"
 
 namespace tern {
@@ -11,5 +12,8 @@ namespace tern {
 // few long registrations. Well below a millisecond on hardware. What cannot be registered costs
 // infinitely much.
 RegistrationCosts measure_registration(ibv_pd* pd);
+
+// What it takes to find out that memory is pinned already, in seconds.
+double measure_look(PinCache& pins);
 
 }  // namespace tern

@@ -32,7 +32,8 @@ struct Transfer {
     WireKey key;
     WindowPool::Window window;  // slots is 0 if there is none
     Pin* pin = nullptr;         // of what is being transferred in place
-    std::vector<Pin*> pins;     // of what was before that
+    Pin* ahead = nullptr;       // of what is behind that
+    std::vector<Pin*> pins;     // of what was before
 };
 
 // While it lives, and is true, a transfer's memory may be touched. False: it is declared no more.
@@ -80,7 +81,8 @@ struct Incoming : Transfer {
     Plan plan;
     std::optional<Receiver> core;
     uint64_t generation = 0;
-    Part part;  // that is to be told
+    WirePart first;  // that is asked with
+    Part part;       // that is to be told
     bool part_due = false;
     bool failed = false;  // the peer's memory, or this, is declared no more: the rest is dropped
     uint64_t taken = 0;   // bytes the memory has been filled, or skipped, up to
@@ -114,10 +116,11 @@ struct Outgoing : Transfer {
     WireWindow to;
     bool source_planned = false;
     SourcePlan source;
-    double copy_bytes = 0;  // of the next direct write by way of staging memory
-    uint64_t pin_end = 0;   // `pin` covers what is left of the message up to here
-    Write halves[2];        // of the staging memory
-    Write gather;           // from the user's memory
+    double copy_bytes = 0;   // of the next direct write by way of staging memory
+    uint64_t pin_end = 0;    // `pin` covers what is left of the message up to here
+    uint64_t ahead_end = 0;  // the same of `ahead`
+    Write halves[2];         // of the staging memory
+    Write gather;            // from the user's memory
 };
 
 }  // namespace tern

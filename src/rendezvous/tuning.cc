@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/tuning.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 
+#include "rendezvous/pages.h"
 #include "rendezvous/schedule.h"
 
 namespace tern {
@@ -20,27 +19,6 @@ constexpr size_t kBlock = SubBlocks::kSubBlock;
 constexpr size_t kRing = 8 * kBlock;  // what bytes are staged in; stays in the cache
 constexpr size_t kUser = 512 * 1024;  // a user's buffer
 constexpr double kUsualCache = 256 * 1024;
-
-// Memory of our own, with its pages in place.
-class Pages {
-  public:
-    explicit Pages(size_t size)
-        : size_(size),
-          start_(mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)) {}
-    ~Pages() {
-        if (*this) munmap(start_, size_);
-    }
-    Pages(const Pages&) = delete;
-    Pages& operator=(const Pages&) = delete;
-
-    explicit operator bool() const { return start_ != MAP_FAILED; }
-    char* data() const { return static_cast<char*>(start_); }
-
-  private:
-    size_t size_;
-    void* start_;
-};
 
 void forget(char* start, size_t size) {
 #if defined(__x86_64__)
@@ -101,20 +79,6 @@ CopyCosts measure_copies(double seconds) {
     costs.cache_bandwidth = cached;
     costs.memory_bandwidth = std::min({from, to, cached});
     return costs;
-}
-
-bool Estimator::add(uint64_t bytes, double seconds) {
-    const double observed = static_cast<double>(bytes) / seconds;
-    if (bytes < kLeast || !(observed > 0) || std::isinf(observed)) return false;
-    rates_[next_] = observed;
-    next_ = (next_ + 1) % kMemory;
-
-    std::array<double, kMemory> sorted = rates_;
-    std::nth_element(sorted.begin(), sorted.begin() + kMemory / 2, sorted.end());
-    const double median = sorted[kMemory / 2];
-    if (std::abs(median - bandwidth_) <= bandwidth_ / 20) return false;
-    bandwidth_ = median;
-    return true;
 }
 
 }  // namespace tern

@@ -18,6 +18,7 @@ constexpr size_t kLeastSegment = 1024;
 constexpr size_t kMostSegment = Word::kMaxLength & ~7u;
 constexpr double kGap = 100e-9;  // seconds; HCAs of today have less
 constexpr double kOverhead = 100e-9;
+constexpr double kNotice = 2e-6;  // a frame through the completion queue
 constexpr unsigned kLeastInline = 64;  // control frames are sent inline
 
 struct Range {
@@ -159,6 +160,10 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("RNDV_PIN_AFTER", "2",
                "A buffer that has come back this often is pinned, if zero-copy is faster then.",
                pin_after, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RNDV_PIN_OVERLAP", "y",
+               "Memory is pinned piece by piece, while what is pinned is on the wire; otherwise all "
+               "of it before.",
+               pin_overlap, UCS_CONFIG_TYPE_BOOL),
     TERN_FIELD("RNDV_COPY_BW", "auto",
                "How fast the processor copies. auto: measured. This and the following are what the "
                "model reckons with.",
@@ -243,6 +248,7 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
     mover.buffers = config.window_chunks;
     mover.policy.scheme = static_cast<SchemeSetting>(config.scheme);
     mover.policy.worth_pinning = config.pin_after;
+    mover.policy.overlap = config.pin_overlap != 0;
     mover.policy.staging.first = static_cast<double>(config.chunk_first);
     mover.policy.staging.q = config.chunk_growth;
     mover.policy.staging.most = static_cast<double>(config.window) / config.window_chunks;
@@ -263,7 +269,8 @@ Costs read_costs(const TernConfig& config, const Costs& measured, double bandwid
         .latency = config.net_latency,
         .bandwidth = UCS_CONFIG_BW_IS_AUTO(config.net_bandwidth) ? bandwidth : config.net_bandwidth,
         .gap = kGap,
-        .overhead = kOverhead};
+        .overhead = kOverhead,
+        .notice = kNotice};
     if (!UCS_CONFIG_BW_IS_AUTO(config.copy_bandwidth))
         costs.copy = {.cache_bandwidth = config.copy_bandwidth,
                       .memory_bandwidth = config.copy_bandwidth};

@@ -45,6 +45,7 @@ struct TernConfig {
     size_t chunk_first;
     double chunk_growth;
     unsigned pin_after;
+    int pin_overlap;
     double copy_bandwidth;
     double net_bandwidth;
     double net_latency;

@@ -249,6 +249,7 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                         .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});
     domain->costs.copy = measure_copies();
     domain->costs.registration = measure_registration(pd);
+    domain->costs.registration.look = measure_look(*domain->pins);
     domain->super.ops = &md_ops;
     domain->super.component = component;
     *md = &domain->super;

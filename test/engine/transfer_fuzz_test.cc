@@ -26,7 +26,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
             .upto = any_length(),
             .address = any({window().address, 0, random()}),
             .rkey = static_cast<uint32_t>(any({window().rkey, 0, random()})),
-            .flags = static_cast<uint32_t>(random() % 8 == 0 ? random() : random() % 2)};
+            .flags = static_cast<uint32_t>(random() % 8 == 0 ? random() : random() % 4)};
     };
     const auto any_window = [&] {
         WireWindow it = window(static_cast<uint16_t>(any({1, 2, 15, 60, 0, 4096, 4097})));

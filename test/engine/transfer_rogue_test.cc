@@ -33,7 +33,7 @@ TEST_P(TransferRogueTest, UnknownIds) {
 }
 
 TEST_P(TransferRogueTest, FetchesThatMakeNoSense) {
-    std::vector<Fetch> bad(8, good_fetch());
+    std::vector<Fetch> bad(10, good_fetch());
     bad[0].window.slots = WireWindow::kMostSlots + 1;
     bad[1].window.flags = 2;
     bad[2].window.generation = UINT64_MAX;
@@ -42,6 +42,8 @@ TEST_P(TransferRogueTest, FetchesThatMakeNoSense) {
     bad[5].part.upto = 100001;
     bad[6].part.flags = 2;
     bad[7].part.upto = UINT64_MAX;
+    bad[8].part = WirePart::announce(0);
+    bad[9].part = WirePart::announce(100001);
     for (const Fetch& fetch : bad) {
         rogue->send_control(TransferId::kFetch, fetch);
         expect_dropped();
@@ -122,13 +124,27 @@ TEST_P(TransferRogueTest, PartsOfNothing) {
     Fetch fetch = good_fetch();
     fetch.part.upto = 5000;
     for (const WirePart bad : {WirePart{.upto = 5000}, WirePart{.upto = 4999}, WirePart{.upto = 0},
-                               WirePart{.upto = 100001}, WirePart{.upto = 6000, .flags = 6}}) {
+                               WirePart{.upto = 100001}, WirePart{.upto = 6000, .flags = 6},
+                               WirePart::announce(6000)}) {
         rogue->send_control(TransferId::kFetch, fetch);
         expect_heard();
         rogue->send_control(TransferId::kPart, MorePart{.receiver = 1, .part = bad});
         expect_dropped();
         meet();
     }
+    expect_alive();
+}
+
+// What is announced may turn out otherwise: pinning has failed.
+TEST_P(TransferRogueTest, AnnouncedPartsNeedNotComeThatWay) {
+    Fetch fetch = good_fetch();
+    fetch.part = WirePart::announce(fetch.length);
+    rogue->send_control(TransferId::kFetch, fetch);
+    expect_heard();
+    rogue->controls.clear();
+    rogue->send_control(TransferId::kPart, MorePart{.receiver = fetch.receiver,
+                                                    .part = {.upto = fetch.length}});
+    expect_heard();
     expect_alive();
 }
 

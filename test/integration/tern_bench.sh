@@ -37,7 +37,7 @@ is_json() { # NAME FILE
 
 refusal_tests() {
     check_match 'help' '^  fastpath ' "$tern_bench" --help
-    refuses 'no command' 2 'choose from latency, rate, bandwidth, tune, memory, fastpath' "$tern_bench"
+    refuses 'no command' 2 'choose from latency, rate, bandwidth, pinning, tune, memory, fastpath' "$tern_bench"
     refuses 'wrong command' 2 "no command 'speed'" "$tern_bench" speed
     refuses 'wrong option' 2 "no such option '--fast'" "$tern_bench" latency --fast
     refuses 'option without its value' 2 "'--json' needs a value" "$tern_bench" latency --json

@@ -22,10 +22,11 @@ struct Result {
 Result run_latency(const Options& options, const Setup& setup);
 Result run_rate(const Options& options, const Setup& setup);
 Result run_bandwidth(const Options& options, const Setup& setup);
+Result run_pinning(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
 Result run_fastpath(const Options& options);
 
-constexpr const char* kCommands = "latency, rate, bandwidth, tune, memory, fastpath";
+constexpr const char* kCommands = "latency, rate, bandwidth, pinning, tune, memory, fastpath";
 
 }  // namespace tern::bench

@@ -308,9 +308,9 @@ TEST(CostModel, NothingIsNotANumber) {
     const auto any = [&](Random& random) { return odd[random.below(std::size(odd))]; };
     each_schedule(20'000, [&](Random random) -> std::string {
         Costs costs;
-        costs.network = {any(random), any(random), any(random), any(random)};
+        costs.network = {any(random), any(random), any(random), any(random), any(random)};
         costs.copy = {any(random), any(random), any(random)};
-        costs.registration = {any(random), any(random), random.chance(50)};
+        costs.registration = {any(random), any(random), any(random), random.chance(50)};
         const CostModel model(costs);
         const Staging staging = {any(random), any(random), any(random),
                                  any(random), any(random), random.chance(50)};
@@ -321,6 +321,7 @@ TEST(CostModel, NothingIsNotANumber) {
             model.ratio(length),
             model.copy_bandwidth(length),
             model.raw(length),
+            model.in_place(length),
             model.naive_copy(length),
             model.naive_registration(length),
             model.pipeline(length, any(random)),

@@ -59,8 +59,11 @@ TEST(MatchingTest, RemovedIsForgotten) {
         for (PostedReceive* each : {&a, &b, &c}) table.post(*each, 1, kFull);
         table.remove(*gone);
         EXPECT_FALSE(gone->posted);
-        for (PostedReceive* each : {&a, &b, &c})
-            if (each != gone) EXPECT_EQ(table.match(1), each);
+        for (PostedReceive* each : {&a, &b, &c}) {
+            if (each != gone) {
+                EXPECT_EQ(table.match(1), each);
+            }
+        }
         EXPECT_EQ(table.match(1), nullptr);
     }
 }

@@ -190,11 +190,55 @@ TEST(Policy, ASettingForcesAScheme) {
     EXPECT_EQ(name_of(Scheme::kHybrid), "hybrid");
 }
 
-TEST(Policy, LearnsTheNetwork) {
-    Policy policy = policy_of("graphene");
-    EXPECT_EQ(policy.receive(16 * kMB, kFresh, kFresh).scheme, Scheme::kSuperpipeline);
-    policy.set_network_bandwidth(25e9);
-    EXPECT_EQ(policy.receive(16 * kMB, kFresh, kFresh).scheme, Scheme::kZeroCopy);
+// What zero-copy costs whatever the length weighs more, the shorter the message; where staging is
+// hardly faster its copies are not worth it.
+TEST(Policy, ShortMessagesAreStagedEvenBetweenPinnedBuffers) {
+    Costs costs = costs_of("graphene");
+    costs.registration.look = 1.2e-6;
+    costs.network.notice = 2e-6;
+    const Policy policy(costs, {});
+    expect_plan(policy.receive(64 * kKB, kPinned, kPinned), Scheme::kSuperpipeline, 64 * kKB);
+    expect_plan(policy.receive(kMB, kPinned, kPinned), Scheme::kZeroCopy, 0);
+    each_size([&](uint64_t length) {
+        const CostModel& model = policy.model();
+        const double staged = model.superpipeline(length, policy.staging(length));
+        const bool in_place = policy.receive(length, kPinned, kPinned).scheme == Scheme::kZeroCopy;
+        EXPECT_LE(
+            (in_place ? model.in_place(length) : staged) / std::min(model.in_place(length), staged),
+            1.03)
+            << length;
+    });
+}
+
+// Each piece is pinned in the time that the one before it is on the wire.
+TEST(Policy, PiecesGrowWhereRegistrationIsFasterThanTheWire) {
+    const Policy policy = policy_of("graphene", SchemeSetting::kZeroCopy);
+    const CostModel& model = policy.model();
+    uint64_t piece = policy.receive(16 * kMB, kFresh, kFresh).piece;
+    uint64_t pieces = 1;
+    for (uint64_t pinned = piece; pinned < 16 * kMB; ++pieces) {
+        const uint64_t next = policy.next_piece(piece);
+        ASSERT_GE(next, piece);
+        EXPECT_EQ(next % CostModel::kPage, 0u);
+        EXPECT_LT(model.registration(static_cast<double>(next)),
+                  static_cast<double>(piece) / model.costs().network.bandwidth);
+        piece = next;
+        pinned += piece;
+    }
+    EXPECT_GT(piece, kMB);
+    EXPECT_LT(pieces, 12u);
+
+    Costs slow = costs_of("graphene");
+    slow.registration.bandwidth = 1e9;
+    const Policy equal(slow, {.scheme = SchemeSetting::kZeroCopy});
+    EXPECT_EQ(equal.next_piece(64 * kKB), 64 * kKB) << "pinning lags behind whatever is done";
+}
+
+TEST(Policy, PinsAllBeforeIfItMustNotOverlap) {
+    const Policy policy(costs_of("graphene"),
+                        {.scheme = SchemeSetting::kZeroCopy, .overlap = false});
+    EXPECT_EQ(policy.receive(16 * kMB, kFresh, kFresh).piece, 0u);
+    EXPECT_EQ(policy.send(16 * kMB, kFresh).piece, 0u);
 }
 
 TEST(Policy, ChunksGrowNoFasterThanCopiesAllow) {
@@ -230,9 +274,9 @@ TEST(Policy, PlansAreSound) {
     const auto any = [&](Random& random) { return odd[random.below(std::size(odd))]; };
     each_schedule(20'000, [&](Random random) -> std::string {
         Costs costs;
-        costs.network = {any(random), any(random), any(random), any(random)};
+        costs.network = {any(random), any(random), any(random), any(random), any(random)};
         costs.copy = {any(random), any(random), any(random)};
-        costs.registration = {any(random), any(random), random.chance(50)};
+        costs.registration = {any(random), any(random), any(random), random.chance(50)};
         Policy::Settings settings;
         settings.scheme = static_cast<SchemeSetting>(random.below(4));
         settings.margin = any(random);
