@@ -132,8 +132,10 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
 
 ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) {
     TagInterface& tags = *iface_of(ep).tags;
+    auto& send = *static_cast<TagSend*>(operation);
+    if (!send.under_way) return UCS_OK;  // it has ended with its connection
     ++tags.counters.rndv_canceled;
-    tags.sends.give(*static_cast<TagSend*>(operation));
+    tags.sends.give(send);
     return UCS_OK;
 }
 

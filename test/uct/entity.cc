@@ -133,7 +133,9 @@ uint64_t Counters::operator[](const std::string& name) const {
     return std::strtoull(json_.c_str() + at + key.size(), nullptr, 10);
 }
 
-Entity::Entity(const Settings& settings, std::shared_ptr<Host> host) : host_(std::move(host)) {
+Entity::Entity(const Settings& settings, std::shared_ptr<Host> host,
+               const std::function<void(uct_iface_params_t&)>& more)
+    : host_(std::move(host)) {
     uct_iface_config_t* config;
     check(uct_md_iface_config_read(host_->md(), transport().c_str(), nullptr, nullptr, &config),
           "uct_md_iface_config_read");
@@ -157,6 +159,7 @@ Entity::Entity(const Settings& settings, std::shared_ptr<Host> host) : host_(std
     params.err_handler = on_error;
     params.err_handler_arg = this;
     params.features = UCT_IFACE_FEATURE_AM | UCT_IFACE_FEATURE_PUT;
+    if (more) more(params);
     uct_iface_h iface;
     check(uct_iface_open(host_->md(), host_->worker(), &params, config, &iface), "uct_iface_open");
     iface_.reset(iface);

@@ -127,8 +127,10 @@ class Entity {
   public:
     using Handler = std::function<void(Bytes)>;
 
+    // `more` may add to what the interface is opened with.
     explicit Entity(const Settings& settings = {},
-                    std::shared_ptr<Host> host = std::make_shared<Host>());
+                    std::shared_ptr<Host> host = std::make_shared<Host>(),
+                    const std::function<void(uct_iface_params_t&)>& more = {});
     ~Entity();
     Entity(const Entity&) = delete;
     Entity& operator=(const Entity&) = delete;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tagged messages: interfaces that match them, receives, and what comes without one.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transfer.h"
+
+namespace uct_test {
+
+inline constexpr uct_tag_t kFullMask = ~uct_tag_t{0};
+
+// A message, or a request to send, that no receive was posted for.
+struct Unexpected {
+    bool request = false;
+    uct_tag_t tag = 0;
+    uint64_t immediate = 0;
+    unsigned flags = 0;
+    std::string data;  // or the header
+    uint64_t address = 0;
+    std::size_t length = 0;
+    Remote remote;  // if there is an address
+};
+
+// What unexpected messages and requests go to.
+class Mailbox {
+  public:
+    static constexpr std::size_t kHeadroom = 48;
+
+    // Adds it to what an interface is opened with.
+    void add_to(uct_iface_params_t& params);
+    // Gives kept descriptors back.
+    void release();
+
+    std::deque<Unexpected> messages;
+    bool keep = false;        // descriptors
+    std::vector<Bytes> kept;  // what is in them
+    std::function<void(const Unexpected&)> on_message;
+
+  private:
+    static ucs_status_t on_eager(void* self, void* data, size_t length, unsigned flags,
+                                 uct_tag_t tag, uint64_t immediate, void** context);
+    static ucs_status_t on_rndv(void* self, unsigned flags, uint64_t tag, const void* header,
+                                unsigned header_length, uint64_t address, size_t length,
+                                const void* key);
+};
+
+// An interface that matches tags.
+struct TagEntity {
+    explicit TagEntity(Settings settings = {});
+
+    std::unique_ptr<Mailbox> mailbox = std::make_unique<Mailbox>();
+    Entity entity;
+};
+
+// A posted receive. Is filled with 0xff beyond what arrives; must outlive its posting.
+class Receive {
+  public:
+    Receive(TagEntity& at, std::size_t room);
+    Receive(const Receive&) = delete;
+    Receive& operator=(const Receive&) = delete;
+
+    // What iface_tag_recv_zcopy says.
+    ucs_status_t post(uct_tag_t tag, uct_tag_t mask = kFullMask);
+    ucs_status_t cancel(bool force);
+    bool done() const { return completed != 0 || requested != 0; }
+    // What has arrived.
+    Bytes bytes() const { return {memory_.data(), length}; }
+    // Nothing behind that was changed.
+    bool clean() const;
+
+    int consumed = 0;
+    int completed = 0;
+    int requested = 0;  // rndv_cb
+    ucs_status_t status = UCS_INPROGRESS;
+    uct_tag_t tag = 0;
+    uint64_t immediate = 0;
+    std::size_t length = 0;
+    std::string header;
+    unsigned flags = 0;
+    bool in_place = false;  // not by way of a temporary buffer
+    std::function<void()> then;
+
+  private:
+    struct Context : uct_tag_context_t {
+        Receive* owner;
+    };
+    static Receive& of(uct_tag_context_t* context) {
+        return *static_cast<Context*>(context)->owner;
+    }
+
+    uct_iface_h iface_;
+    Declared memory_;
+    std::size_t room_;
+    Context context_{};
+};
+
+// Sends; all return what UCT does, except that a length becomes UCS_OK.
+ucs_status_t tag_short(const Endpoint& ep, uct_tag_t tag, Bytes message);
+ucs_status_t tag_bcopy(const Endpoint& ep, uct_tag_t tag, Bytes message, uint64_t immediate = 0);
+ucs_status_t tag_zcopy(const Endpoint& ep, uct_tag_t tag, std::span<const uct_iov_t> message,
+                       Completion* completion, uint64_t immediate = 0);
+ucs_status_t tag_request(const Endpoint& ep, uct_tag_t tag, const std::string& header);
+
+// Two interfaces and a way from the first to the second.
+struct TagPair {
+    explicit TagPair(const Settings& settings = {}) : a(settings), b(settings) {}
+
+    // Sends by bcopy until it is taken.
+    void send(uct_tag_t tag, Bytes message, uint64_t immediate = 0);
+    // Begins a rendezvous of a part of `from`; the handle. `completion`: one operation of it.
+    void* begin(uct_tag_t tag, const Declared& from, std::size_t length, Completion& completion,
+                const std::string& header = "header");
+    testing::AssertionResult until(const std::function<bool()>& condition) {
+        return eventually(all, condition);
+    }
+    // Closes the receiving side.
+    Counters close_and_count();
+
+    TagEntity a, b;
+    const Group all{&a.entity, &b.entity};
+    Endpoint ep = a.entity.connect(b.entity);
+};
+
+class TagTest : public TernTest {};
+
+}  // namespace uct_test

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tagged messages that are announced, and fetched by their receiver.
+#include "tag.h"
+
+namespace uct_test {
+namespace {
+
+constexpr const char* kSchemes[] = {"superpipeline", "zcopy", "hybrid", "auto"};
+
+TEST_F(TagTest, RendezvousFillsThePostedReceive) {
+    for (const char* scheme : kSchemes) {
+        TagPair pair(Settings{{"RNDV_SCHEME", scheme}});
+        Declared from(pair.a.entity.host(), 3 << 20);
+        uint64_t seed = 0;
+        for (const std::size_t length : {0, 1, 100, 4096, 12345, 1 << 20, 3 << 20}) {
+            SCOPED_TRACE(scheme + std::to_string(length));
+            fill(from.part(0, length), ++seed);
+            Receive receive(pair.b, length + (seed & 1) * 500);
+            ASSERT_STATUS(UCS_OK, receive.post(seed));
+            Completion completion;
+            ASSERT_NE(pair.begin(seed, from, length, completion), nullptr);
+            ASSERT_TRUE(pair.until([&] { return receive.done() && completion.calls != 0; }));
+            EXPECT_STATUS(UCS_OK, receive.status);
+            EXPECT_STATUS(UCS_OK, completion.status);
+            EXPECT_EQ(receive.consumed, 1);
+            EXPECT_EQ(receive.completed, 1);
+            EXPECT_EQ(receive.tag, seed);
+            EXPECT_EQ(receive.immediate, 0u);
+            EXPECT_TRUE(receive.in_place);
+            ASSERT_EQ(receive.length, length);
+            EXPECT_TRUE(filled(receive.bytes(), seed));
+            EXPECT_TRUE(receive.clean());
+        }
+        EXPECT_TRUE(pair.b.mailbox->messages.empty());
+        EXPECT_EQ(pair.close_and_count()["tag_rndv_matched"], seed);
+    }
+}
+
+TEST_F(TagTest, RendezvousTooLongForTheReceive) {
+    TagPair pair;
+    Declared from(pair.a.entity.host(), 100'000);
+    Receive receive(pair.b, 99'999);
+    ASSERT_STATUS(UCS_OK, receive.post(1));
+    Completion completion;
+    (void)pair.begin(1, from, from.size(), completion);
+    ASSERT_TRUE(pair.until([&] { return receive.done() && completion.calls != 0; }));
+    EXPECT_STATUS(UCS_ERR_MESSAGE_TRUNCATED, receive.status);
+    EXPECT_EQ(receive.length, from.size());
+    EXPECT_STATUS(UCS_OK, completion.status);
+    EXPECT_TRUE(receive.clean());
+}
+
+// As UCP does it: get from where the request says, then tell the sender, who cancels.
+TEST_F(TagTest, UnexpectedRendezvousIsTheUsersToFetch) {
+    for (const std::size_t length : {10'000, 1 << 20}) {
+        TagPair pair;
+        Declared from(pair.a.entity.host(), length), to(pair.b.entity.host(), length);
+        fill(from.part(0, length), 7);
+        const Endpoint back = pair.b.entity.connect(pair.a.entity);
+        Completion fetched;
+        std::unique_ptr<RemoteKey> key;
+        pair.b.mailbox->on_message = [&](const Unexpected& request) {
+            key = std::make_unique<RemoteKey>(pair.b.entity.host(), request.remote);
+            const uct_iov_t iov = to.iov(0, request.length);
+            EXPECT_TRUE(accepted({&pair.a.entity}, [&] {
+                return get_zcopy(back, {&iov, 1}, request.address, *key, &fetched);
+            }));
+            EXPECT_EQ(fetched.calls, 0) << "from within get_zcopy";
+        };
+        Completion completion;
+        // So that there is a connection to fetch by.
+        ASSERT_TRUE(accepted(pair.all, [&] { return tag_short(back, 1, {}); }));
+        void* operation = pair.begin(99, from, length, completion, "what the user says");
+        ASSERT_TRUE(pair.until([&] { return fetched.calls != 0; }));
+        const Unexpected& request = pair.b.mailbox->messages.at(0);
+        EXPECT_TRUE(request.request);
+        EXPECT_EQ(request.tag, 99u);
+        EXPECT_EQ(request.data, "what the user says");
+        EXPECT_EQ(request.length, length);
+        EXPECT_TRUE(filled(to.part(0, length), 7));
+        EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
+        linger(pair.all, milliseconds(5));
+        EXPECT_EQ(completion.calls, 0) << "it was canceled";
+    }
+}
+
+TEST_F(TagTest, AnEmptyUnexpectedRendezvousHasAnAddress) {
+    TagPair pair;
+    Completion completion;
+    const ucs_status_ptr_t operation =
+        uct_ep_tag_rndv_zcopy(pair.ep.get(), 5, "h", 1, nullptr, 0, 0, &completion);
+    if (UCS_PTR_IS_ERR(operation)) {
+        ASSERT_STATUS(UCS_ERR_NO_RESOURCE, UCS_PTR_STATUS(operation));
+        Declared from(pair.a.entity.host(), 8);
+        (void)pair.begin(5, from, 0, completion, "h");
+    }
+    ASSERT_TRUE(pair.until([&] { return !pair.b.mailbox->messages.empty(); }));
+    EXPECT_NE(pair.b.mailbox->messages[0].address, 0u);
+    EXPECT_EQ(pair.b.mailbox->messages[0].length, 0u);
+}
+
+TEST_F(TagTest, ARequestIsTheUsersInAnyCase) {
+    TagPair pair;
+    Receive receive(pair.b, 8);
+    ASSERT_STATUS(UCS_OK, receive.post(1));
+    const std::string header(1000, 'x');
+    for (int i = 0; i < 2; ++i)
+        ASSERT_TRUE(accepted(pair.all, [&] { return tag_request(pair.ep, 1, header); }));
+    auto& box = pair.b.mailbox->messages;
+    ASSERT_TRUE(pair.until([&] { return receive.done() && !box.empty(); }));
+    EXPECT_EQ(receive.consumed, 1);
+    EXPECT_EQ(receive.requested, 1);
+    EXPECT_EQ(receive.completed, 0);
+    EXPECT_EQ(receive.header, header);
+    EXPECT_STATUS(UCS_OK, receive.status);
+    EXPECT_NE(receive.flags & UCT_TAG_RECV_CB_INLINE_DATA, 0u);
+    EXPECT_TRUE(receive.clean());
+    ASSERT_EQ(box.size(), 1u);
+    EXPECT_TRUE(box[0].request);
+    EXPECT_EQ(box[0].address, 0u);
+    EXPECT_EQ(box[0].data, header);
+}
+
+// More at a time than queues and windows have room for, in one order and in the other.
+TEST_F(TagTest, ManyAtATime) {
+    constexpr std::size_t kCount = 120;
+    constexpr std::size_t kLength = 30'000;
+    TagPair pair(Settings{{"TX_QUEUE_LEN", "32"},
+                          {"RX_QUEUE_LEN", "32"},
+                          {"TX_BUFFERS", "8"},
+                          {"RNDV_WINDOWS", "2"}});
+    Declared from(pair.a.entity.host(), kLength);
+    fill(from.part(0, kLength), 3);
+    std::deque<Receive> receives;
+    std::deque<Completion> completions(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) {
+        receives.emplace_back(pair.b, kLength);
+        ASSERT_STATUS(UCS_OK, receives.back().post(i / 2));
+    }
+    for (std::size_t i = 0; i < kCount; ++i)
+        (void)pair.begin((kCount - 1 - i) / 2, from, kLength - (i % 2), completions[i]);
+    ASSERT_TRUE(pair.until([&] {
+        return std::ranges::all_of(receives, [](const Receive& each) { return each.done(); }) &&
+               std::ranges::all_of(completions, [](const Completion& each) { return each.calls; });
+    }));
+    for (std::size_t i = 0; i < kCount; ++i) {
+        EXPECT_STATUS(UCS_OK, receives[i].status);
+        EXPECT_STATUS(UCS_OK, completions[i].status);
+        EXPECT_EQ(receives[i].length, kLength - i % 2) << "the first of a tag was sent first";
+        EXPECT_TRUE(filled(receives[i].bytes(), 3));
+    }
+}
+
+// It is the message's already: not by force either.
+TEST_F(TagTest, AMatchedReceiveIsNotCanceled) {
+    TagPair pair;
+    Declared from(pair.a.entity.host(), 1 << 20);
+    fill(from.part(0, from.size()), 3);
+    Receive receive(pair.b, 1 << 20);
+    ASSERT_STATUS(UCS_OK, receive.post(1));
+    Completion completion;
+    (void)pair.begin(1, from, from.size(), completion);
+    ASSERT_TRUE(eventually({&pair.a.entity, &pair.b.entity}, [&] { return receive.consumed; }));
+    if (!receive.done()) {
+        EXPECT_STATUS(UCS_ERR_BUSY, receive.cancel(true));
+        EXPECT_STATUS(UCS_OK, receive.cancel(false));
+    }
+    ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+    EXPECT_STATUS(UCS_OK, receive.status);
+    EXPECT_TRUE(filled(receive.bytes(), 3));
+}
+
+// The memory is gone when the receiver comes for it.
+TEST_F(TagTest, ACanceledSendIsRefused) {
+    TagPair pair;
+    Declared from(pair.a.entity.host(), 100'000);
+    Receive receive(pair.b, 100'000);
+    ASSERT_STATUS(UCS_OK, receive.post(1));
+    Completion completion;
+    void* operation = pair.begin(1, from, from.size(), completion);
+    EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
+    from.undeclare();
+    ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(receive.status));
+    EXPECT_TRUE(receive.clean());
+    linger(pair.all, milliseconds(5));
+    EXPECT_EQ(completion.calls, 0);
+    // The endpoint goes on.
+    Receive next(pair.b, 8);
+    ASSERT_STATUS(UCS_OK, next.post(2));
+    pair.send(2, pattern(1, 8));
+    ASSERT_TRUE(pair.until([&] { return next.done(); }));
+    EXPECT_STATUS(UCS_OK, next.status);
+}
+
+TEST_F(TagTest, NobodyWaitsForAPeerThatHasGone) {
+    TagPair pair;
+    Declared from(pair.a.entity.host(), 1 << 20);
+    Completion completion;
+    (void)pair.begin(1, from, from.size(), completion);
+    ASSERT_TRUE(pair.until([&] { return !pair.b.mailbox->messages.empty(); }));
+    pair.b.entity.close();
+    ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return completion.calls != 0; }));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(completion.status));
+}
+
+TEST_F(TagTest, AnEndpointTakesItsSendsAlong) {
+    TagPair pair;
+    Declared from(pair.a.entity.host(), 1 << 20);
+    const Endpoint other = pair.a.entity.connect(pair.b.entity);
+    Completion completion;
+    (void)pair.begin(1, from, from.size(), completion);
+    ASSERT_TRUE(pair.until([&] { return !pair.b.mailbox->messages.empty(); }));
+    pair.ep.reset();
+    EXPECT_EQ(completion.calls, 1);
+    EXPECT_STATUS(UCS_ERR_CANCELED, completion.status);
+    ASSERT_TRUE(accepted(pair.all, [&] { return tag_short(other, 2, {}); }));
+    ASSERT_TRUE(pair.until([&] { return pair.b.mailbox->messages.size() == 2; }));
+}
+
+// A receiver that goes while it fetches, at any point: the sender hears of it.
+TEST_F(TagTest, AReceiverGoesInTheMiddle) {
+    for (int steps = 0; steps < 40; steps += 3) {
+        SCOPED_TRACE(steps);
+        TagPair pair;
+        Declared from(pair.a.entity.host(), 1 << 20);
+        auto receive = std::make_unique<Receive>(pair.b, 1 << 20);
+        ASSERT_STATUS(UCS_OK, receive->post(1));
+        Completion completion;
+        (void)pair.begin(1, from, from.size(), completion);
+        for (int i = 0; i < steps; ++i) progress(pair.all);
+        pair.b.entity.close();
+        ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return completion.calls != 0; }));
+        EXPECT_EQ(completion.calls, 1);
+    }
+}
+
+// A sender that goes: the receive ends with an error, or with all of the message.
+TEST_F(TagTest, ASenderGoesInTheMiddle) {
+    for (int steps = 0; steps < 40; steps += 3) {
+        SCOPED_TRACE(steps);
+        TagPair pair;
+        Declared from(pair.a.entity.host(), 1 << 20);
+        fill(from.part(0, from.size()), 9);
+        Receive receive(pair.b, 1 << 20);
+        ASSERT_STATUS(UCS_OK, receive.post(1));
+        Completion completion;
+        (void)pair.begin(1, from, from.size(), completion);
+        for (int i = 0; i < steps; ++i) progress(pair.all);
+        pair.ep.reset();
+        pair.a.entity.close();
+        ASSERT_TRUE(eventually({&pair.b.entity}, [&] { return receive.done(); }));
+        EXPECT_TRUE(receive.status != UCS_OK || filled(receive.bytes(), 9));
+    }
+}
+
+// Who sleeps is woken by what comes, and is told not to sleep while it has something to do.
+TEST_F(TagTest, ACancelKeepsAwake) {
+    TagPair pair;
+    Receive receive(pair.b, 8);
+    ASSERT_STATUS(UCS_OK, receive.post(1));
+    const auto arm = [&] { return uct_iface_event_arm(pair.b.entity.iface(), UCT_EVENT_RECV); };
+    int fd;
+    ASSERT_STATUS(UCS_OK, uct_iface_event_fd_get(pair.b.entity.iface(), &fd));
+    ASSERT_TRUE(pair.until([&] { return arm() == UCS_OK; }));
+    ASSERT_STATUS(UCS_OK, receive.cancel(false));
+    EXPECT_STATUS(UCS_ERR_BUSY, arm());
+    EXPECT_STATUS(UCS_INPROGRESS, uct_iface_flush(pair.b.entity.iface(), 0, nullptr));
+    ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+    EXPECT_TRUE(pair.until([&] { return arm() == UCS_OK; }));
+}
+
+}  // namespace
+}  // namespace uct_test
