@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tern {
+
+// Decides which tuples have a queue: those whose messages are many, long enough, of one peer, and
+// find their receives posted. Time is counted in messages, so that it stands still when nothing
+// happens. A table of fixed size remembers tags that came lately; what comes rarely gives way.
+//
+// How a binding uses it, after an ordinary message has been matched:
+//     of a tuple       if (policy.missed(number)) receivers.unbind(number)
+//     of no tuple      if (policy.worth(peer, tag, length, whether its receive was posted)) {
+//                          if (receivers.bind(peer, tag))
+//                              policy.bound(receivers.lookup(tag), peer, tag);
+//                          else if (victim = policy.victim(tag); it is not kNone)
+//                              receivers.unbind(victim);
+//                      }
+// after a direct one   policy.used(number)
+// When a sender refuses, discourage(number). When a queue is free again, for whatever reason,
+// freed(number).
+class TuplePolicy {
+  public:
+    struct Limits {
+        uint32_t after = 8;     // messages until a tuple gets a queue
+        uint64_t least = 4096;  // bytes; shorter messages do not count for that
+        uint32_t idle = 1024;   // messages; so long not used, a tuple may lose its queue to another
+        uint32_t patience = 32;  // messages that did not go direct, in a row: it is given up
+    };
+    static constexpr uint16_t kNone = 0xffff;
+
+    TuplePolicy(const Limits& limits, uint32_t queues);
+
+    // A message that belongs to no tuple. True if its tuple is worth a queue. Data path.
+    bool worth(uint32_t peer, uint64_t tag, uint64_t length, bool expected);
+    // A tuple's message has come by the queue, or not. missed(): true if the tuple is to be given
+    // up. Data path.
+    void used(uint16_t number) {
+        queues_[number].last = ++now_;
+        queues_[number].misses = 0;
+    }
+    bool missed(uint16_t number);
+
+    // A tuple has a queue.
+    void bound(uint16_t number, uint32_t peer, uint64_t tag);
+    // No queue is free for a tuple that is worth one. Returns the one that has been idle for
+    // longest, if for long enough; it is not named again until it is free.
+    uint16_t victim(uint64_t tag);
+    // The sender has refused the tuple: it has to be twice as hot to get a queue again. The same
+    // goes for one that is given up.
+    void discourage(uint16_t number);
+    void freed(uint16_t number) { queues_[number] = {}; }
+
+  private:
+    static constexpr size_t kWays = 4;
+    static constexpr size_t kSets = 128;
+    static constexpr uint8_t kMostStrikes = 10;
+
+    struct Tag {
+        uint64_t tag = 0;
+        uint32_t peer = 0;
+        uint32_t count = 0;
+        uint64_t seen = 0;    // 0: none
+        uint8_t strikes = 0;  // it takes two to the power of this times as many messages
+        bool shared = false;  // several peers send it
+    };
+    struct Queue {
+        uint64_t tag = 0;
+        uint32_t peer = 0;
+        uint64_t last = 0;
+        uint32_t misses = 0;
+        bool bound = false;
+        bool leaving = false;
+    };
+
+    Tag* set(uint64_t tag) { return &tags_[(tag * 0x9e3779b97f4a7c15 >> 57) * kWays]; }
+    Tag* find(uint64_t tag);
+    Tag& find_or_replace(uint32_t peer, uint64_t tag);
+
+    Limits limits_;
+    uint64_t now_ = 0;
+    std::vector<Tag> tags_;
+    std::vector<Queue> queues_;
+};
+
+}  // namespace tern

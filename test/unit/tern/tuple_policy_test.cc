@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which tuples have a queue.
+#include <gtest/gtest.h>
+
+#include "tupleq/tuple_policy.h"
+
+namespace tern {
+namespace {
+
+constexpr uint64_t kLong = 10'000;
+
+class TuplePolicyTest : public testing::Test {
+  protected:
+    // Messages until a tuple is worth a queue; 0 if it does not get there.
+    int heat(uint32_t peer, uint64_t tag, uint64_t length = kLong, bool expected = true) {
+        for (int i = 1; i <= 1000; ++i)
+            if (policy_.worth(peer, tag, length, expected)) return i;
+        return 0;
+    }
+
+    TuplePolicy policy_{{.after = 4, .least = 4096, .idle = 100, .patience = 3}, 2};
+};
+
+TEST_F(TuplePolicyTest, ManyLongMessagesThatAreExpectedMakeATuple) {
+    EXPECT_EQ(heat(1, 10), 4);
+    EXPECT_EQ(heat(1, 11, 4096), 4);
+    EXPECT_EQ(heat(1, 12, 4095), 0);
+    EXPECT_EQ(heat(1, 13, kLong, false), 0);
+}
+
+TEST_F(TuplePolicyTest, ATagOfTwoPeersIsNone) {
+    policy_.worth(1, 10, kLong, true);
+    policy_.worth(2, 10, 0, false);
+    EXPECT_EQ(heat(1, 10), 0);
+    EXPECT_EQ(heat(2, 10), 0);
+}
+
+TEST_F(TuplePolicyTest, TheIdleGiveWayTheLeastRecentlyUsedFirst) {
+    policy_.bound(0, 1, 10);
+    policy_.bound(1, 1, 11);
+    heat(1, 12);
+    EXPECT_EQ(policy_.victim(12), TuplePolicy::kNone);  // both are in use
+    EXPECT_EQ(heat(1, 12), 4);                          // whoever is turned down begins anew
+    policy_.used(1);
+    policy_.used(0);
+    for (int i = 0; i < 100; ++i) policy_.worth(3, 99, 0, false);
+    EXPECT_EQ(policy_.victim(12), 1);
+    EXPECT_EQ(policy_.victim(12), TuplePolicy::kNone);  // it is on its way
+    policy_.freed(1);
+    policy_.bound(1, 1, 12);
+    EXPECT_EQ(policy_.victim(13), 0);
+}
+
+TEST_F(TuplePolicyTest, WhatNeverGoesDirectIsGivenUp) {
+    policy_.bound(0, 1, 10);
+    EXPECT_FALSE(policy_.missed(0));
+    EXPECT_FALSE(policy_.missed(0));
+    policy_.used(0);
+    EXPECT_FALSE(policy_.missed(0));
+    EXPECT_FALSE(policy_.missed(0));
+    EXPECT_TRUE(policy_.missed(0));
+    EXPECT_FALSE(policy_.missed(0));  // said once
+    policy_.freed(0);
+    EXPECT_EQ(heat(1, 10), 8);
+    policy_.bound(0, 1, 10);
+    policy_.discourage(0);
+    policy_.freed(0);
+    EXPECT_EQ(heat(1, 10), 16);
+}
+
+TEST_F(TuplePolicyTest, ManyTagsPushOutTheOldOnes) {
+    for (int i = 0; i < 3; ++i) policy_.worth(1, 10, kLong, true);
+    for (uint64_t tag = 1000; tag < 20'000; ++tag) policy_.worth(1, tag, kLong, true);
+    EXPECT_EQ(heat(1, 10), 4);
+}
+
+}  // namespace
+}  // namespace tern
