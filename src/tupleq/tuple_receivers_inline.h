@@ -254,6 +254,7 @@ void TupleReceivers<Posted>::bury(Tuple& tuple) {
 
 template <PostedTable Posted>
 void TupleReceivers<Posted>::peer_died(uint32_t peer) {
+    Tuple* awaited = nullptr;
     for (Tuple& tuple : tuples_) {
         TupleReceiver& queue = tuple.queue;
         if (tuple.peer != peer || queue.state() == State::kFree || queue.state() == State::kBroken)
@@ -274,8 +275,9 @@ void TupleReceivers<Posted>::peer_died(uint32_t peer) {
             act(TupleAction::Kind::kDiscard, tuple);
             ++counters_.discards;
         }
-        if (tuple.awaited) release_held(tuple);
+        if (tuple.awaited) awaited = &tuple;
     }
+    if (awaited != nullptr) release_held(*awaited);
 }
 
 template <PostedTable Posted>
