@@ -37,7 +37,7 @@ is_json() { # NAME FILE
 
 refusal_tests() {
     check_match 'help' '^  fastpath ' "$tern_bench" --help
-    refuses 'no command' 2 'choose from latency, rate, bandwidth, pinning, tune, memory, fastpath' "$tern_bench"
+    refuses 'no command' 2 'choose from latency, rate, bandwidth, pinning, overlap, tune, memory, fastpath' "$tern_bench"
     refuses 'wrong command' 2 "no command 'speed'" "$tern_bench" speed
     refuses 'wrong option' 2 "no such option '--fast'" "$tern_bench" latency --fast
     refuses 'option without its value' 2 "'--json' needs a value" "$tern_bench" latency --json
@@ -114,6 +114,29 @@ bandwidth_tests() {
     check_match 'bandwidth: the model beside it' '"name": "model superpipeline"' cat "$tmp/bandwidth.json"
 }
 
+pinning_tests() {
+    check 'pinning' "$tern_bench" pinning --quick --profile graphene --sizes 1M --json "$tmp/pinning.json"
+    cp "$tmp/output" "$tmp/pinning"
+    check_match 'pinning: a line for the size' '^  1 MiB( +[0-9.]+[ ?]){7}' cat "$tmp/pinning"
+    check_match 'pinning: the gain' '^ratios of pinned buffers +overlapped / before +cached / before' cat "$tmp/pinning"
+    is_json 'pinning: the json is json' "$tmp/pinning.json"
+}
+
+overlap_tests() {
+    check 'overlap' "$tern_bench" overlap --quick --json "$tmp/overlap.json"
+    cp "$tmp/output" "$tmp/overlap"
+    is_json 'overlap: the json is json' "$tmp/overlap.json"
+    # Whose device reads the message needs no processor to send it, but one to ask for it.
+    overlap_is 'receiver' 'rc_v get' 0
+    overlap_is 'sender' 'rc_v get' 100
+    overlap_is 'receiver' 'rc_v put' 0
+}
+
+overlap_is() { # who arm percent
+    check_match "overlap: 64 KiB, $2, while the $1 computes: $3 %" \
+        "\"arrived of the $1\", \"x\": 65536,.*\"name\": \"$2\",.*\"median\": $3," cat "$tmp/overlap.json"
+}
+
 tune_tests() {
     check 'tune' "$tern_bench" tune --quick --profile graphene --sizes 1K:1M --json "$tmp/tune.json"
     cp "$tmp/output" "$tmp/tune"
@@ -147,6 +170,8 @@ fastpath_tests
 latency_tests
 rate_tests
 bandwidth_tests
+pinning_tests
+overlap_tests
 tune_tests
 memory_tests
 # Without a device it makes its own, on a fabric of its own.

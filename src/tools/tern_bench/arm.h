@@ -38,6 +38,10 @@ struct Order {
         kSends,
         kMessages,
         kStream,
+        // Nonblocking messages with work behind each; see overlapped.h:
+        kAvailability,
+        kOverhead,
+        kArrivals,
         // Of the worker that measures alone:
         kCopies,
         kRegistrations,
@@ -51,6 +55,7 @@ struct Order {
     uint64_t count = 0;
     uint64_t per_sample = 1;  // trips, or messages of a burst, behind one sample
     Buffers buffers = Buffers::kOne;
+    bool sender = false;  // overlapped: who works is who sends
 };
 
 }  // namespace tern::bench

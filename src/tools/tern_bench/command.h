@@ -23,10 +23,12 @@ Result run_latency(const Options& options, const Setup& setup);
 Result run_rate(const Options& options, const Setup& setup);
 Result run_bandwidth(const Options& options, const Setup& setup);
 Result run_pinning(const Options& options, const Setup& setup);
+Result run_overlap(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
 Result run_fastpath(const Options& options);
 
-constexpr const char* kCommands = "latency, rate, bandwidth, pinning, tune, memory, fastpath";
+constexpr const char* kCommands =
+    "latency, rate, bandwidth, pinning, overlap, tune, memory, fastpath";
 
 }  // namespace tern::bench

@@ -40,8 +40,9 @@ std::string value_text(const Figure& figure) {
                       figure.value.p10, figure.value.p90,
                       figure.has_target() && !figure.met() ? " <" : "");
     } else {
-        std::snprintf(text, sizeof text, "%s%s", measure::number_text(figure.value.median).c_str(),
-                      figure.doubts.empty() ? " " : "?");
+        std::snprintf(
+            text, sizeof text, "%s%s%s", measure::number_text(figure.value.median).c_str(),
+            figure.has_target() && !figure.met() ? "<" : "", figure.doubts.empty() ? " " : "?");
     }
     return text;
 }
@@ -96,7 +97,9 @@ std::string part(const std::vector<Figure>& figures, const std::string& test, bo
 
 std::string targets(const std::vector<Figure>& figures, const std::string& test) {
     std::string text;
-    for (const std::string& name : names_of(figures, test, true)) {
+    std::vector<std::string> names = names_of(figures, test, false);
+    for (std::string& name : names_of(figures, test, true)) names.push_back(std::move(name));
+    for (const std::string& name : names) {
         int met = 0;
         int all = 0;
         std::string missed;

@@ -163,6 +163,7 @@ void print_usage() {
         "naive\n"
         "                    protocols, and what the cost model says\n"
         "  pinning           what it brings to pin memory while it is being sent\n"
+        "  overlap           how much of a message a processor can leave to the network\n"
         "  tune              what copies, registrations and the network cost here, and which "
         "scheme the model takes\n"
         "  memory            registered bytes and queue pairs by number of peers\n"

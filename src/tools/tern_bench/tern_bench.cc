@@ -118,6 +118,7 @@ Result run_command(const Options& options, const Setup& setup) {
     if (options.command == "rate") return run_rate(options, setup);
     if (options.command == "bandwidth") return run_bandwidth(options, setup);
     if (options.command == "pinning") return run_pinning(options, setup);
+    if (options.command == "overlap") return run_overlap(options, setup);
     if (options.command == "tune") return run_tune(options, setup);
     return run_memory(options, setup);
 }

@@ -9,6 +9,7 @@
 
 #include "tools/measure/memory.h"
 #include "tools/tern_bench/exchange.h"
+#include "tools/tern_bench/overlapped.h"
 #include "tools/tern_bench/port.h"
 #include "tools/tern_bench/walk.h"
 
@@ -19,6 +20,7 @@ using measure::Failure;
 using measure::Samples;
 
 constexpr ucp_tag_t kTag = 0x5e1f;
+constexpr ucp_tag_t kGoTag = 0x60;
 constexpr uint32_t kMaxSize = 64 << 10;
 constexpr uint64_t kWakeUps = 5;
 
@@ -120,27 +122,59 @@ class UcpPort : public Port {
             out_.walk(true);
             in_.walk(true);
         }
-        const Samples samples = order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
-                                                                   : ping_pong(peer_, *this, trips);
+        const Samples samples =
+            order.kind == Order::Kind::kMessages ? ping_pong(peer_, *this, trips)
+            : order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
+                                                 : overlapped(peer_, *this, order);
         if (out_of_order_ != 0) throw Failure("messages came out of order or were damaged");
         return samples;
     }
 
     void progress() { ucp_worker_progress(ucp_.worker); }
 
-    void send(uint32_t size) {
+    void send(uint32_t size) { complete(begin_send(size)); }
+    void receive(uint32_t size) { complete(begin_receive(size)); }
+
+    // A message under way.
+    struct Operation {
+        void* request;
+        char* memory;
+        uint32_t size;
+        bool receives;
+    };
+    Operation begin_send(uint32_t size) {
         char* const from = out_.next();
         mark(from, size, sent_++);
         const ucp_request_param_t parameters = {};
-        finish(ucp_tag_send_nbx(ucp_.endpoint, from, size, kTag, &parameters), "ucp_tag_send_nbx");
+        return {ucp_tag_send_nbx(ucp_.endpoint, from, size, kTag, &parameters), from, size, false};
     }
-
-    void receive(uint32_t size) {
+    Operation begin_receive(uint32_t size) {
         char* const into = in_.next();
         const ucp_request_param_t parameters = {};
-        finish(ucp_tag_recv_nbx(ucp_.worker, into, size, kTag, ~ucp_tag_t{0}, &parameters),
-               "ucp_tag_recv_nbx");
-        if (!is_marked(into, size, received_++)) ++out_of_order_;
+        return {ucp_tag_recv_nbx(ucp_.worker, into, size, kTag, ~ucp_tag_t{0}, &parameters), into,
+                size, true};
+    }
+    void complete(const Operation& operation) {
+        finish(operation.request, operation.receives ? "ucp_tag_recv_nbx" : "ucp_tag_send_nbx");
+        if (operation.receives && !is_marked(operation.memory, operation.size, received_++))
+            ++out_of_order_;
+    }
+    // Whether the last bytes of the message are there, without having a look at the transport.
+    bool has_arrived(const Operation& operation) const {
+        uint64_t number;
+        const volatile char* const last = operation.memory + operation.size - sizeof number;
+        for (size_t i = 0; i < sizeof number; ++i) reinterpret_cast<char*>(&number)[i] = last[i];
+        return number == received_;
+    }
+    // A word that has nothing to do with the messages.
+    void say_go() {
+        const ucp_request_param_t parameters = {};
+        finish(ucp_tag_send_nbx(ucp_.endpoint, &go_, sizeof go_, kGoTag, &parameters), "go");
+    }
+    void wait_for_go() {
+        const ucp_request_param_t parameters = {};
+        finish(ucp_tag_recv_nbx(ucp_.worker, &go_, sizeof go_, kGoTag, ~ucp_tag_t{0}, &parameters),
+               "go");
     }
 
   private:
@@ -168,6 +202,7 @@ class UcpPort : public Port {
     uint64_t sent_ = 0;
     uint64_t received_ = 0;
     uint64_t out_of_order_ = 0;
+    uint64_t go_ = 0;
 };
 
 void UcpPort::open() {
