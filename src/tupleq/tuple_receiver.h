@@ -121,6 +121,8 @@ class TupleReceiver {
     // The sender's messages are numbered.
     bool numbered() const { return state_ >= State::kOpen && state_ <= State::kUnbinding; }
     uint32_t depth() const { return static_cast<uint32_t>(entries_.size()); }
+    // Number of the last message that is known to have been sent.
+    uint16_t known() const { return known_; }
     uint32_t granted() const { return granted_; }
     uint32_t claimed() const { return claimed_; }
     uint32_t voids() const { return void_; }
@@ -147,7 +149,7 @@ class TupleReceiver {
 
     std::vector<Entry> entries_;
     State state_ = State::kFree;
-    uint16_t known_ = 0;  // number of the last message that is known to have been sent
+    uint16_t known_ = 0;
     uint16_t epoch_ = 0;  // events that have ended one, as the sender counts them
     uint32_t head_ = 0;
     uint32_t granted_ = 0;

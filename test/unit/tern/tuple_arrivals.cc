@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What arrives in a TupleWorld, and what the core wants done then.
+#include <algorithm>
+
+#include "tuple_world.h"
+
+namespace tern {
+
+// Leaves out rules that only the core itself could break.
+struct TupleSabotage {
+    // Nobody is held, for as long as this lives.
+    template <class Core>
+    struct NobodyHeld {
+        explicit NobodyHeld(Core& core) : core_(core) { held_.swap(core.held_); }
+        ~NobodyHeld() { held_.swap(core_.held_); }
+        Core& core_;
+        decltype(Core::held_) held_;
+    };
+    template <class Core>
+    static void refill(Core& core, uint64_t tag) {
+        NobodyHeld<Core> nobody(core);
+        core.posted(tag);
+    }
+};
+
+void TupleWorld::frame(uint8_t p) {
+    const Frame frame = peers_[p].frames.pop();
+    switch (frame.kind) {
+        case Frame::Kind::kMessage:
+            message(frame);
+            break;
+        case Frame::Kind::kBound:
+            if (!receivers_.bound(p, frame.bound)) fail("Bound is not accepted");
+            break;
+        case Frame::Kind::kClosed:
+            if (is(Sabotage::kCloseNotAnswered) && !frame.closed.unbind) break;
+            match_direct(p, frame.sent);
+            posted_.keep = is(Sabotage::kClaimsIgnored);
+            if (!receivers_.closed(p, frame.closed)) fail("Closed is not accepted");
+            posted_.keep = false;
+            break;
+    }
+    act();
+}
+
+void TupleWorld::message(const Frame& frame) {
+    const Message& message = frame.message;
+    Peer& peer = peers_[message.peer];
+    if (is(Sabotage::kMarksIgnored) && frame.marked) {
+        matched(message, posted_.take(message.tag).receive);
+        return;
+    }
+    if (is(Sabotage::kMarksHeld) && !peer.held.empty()) {
+        peer.held.push({message, frame.marked, frame.mark});
+        return;
+    }
+    match_direct(message.peer, static_cast<uint8_t>(message.number - 1));
+    posted_.keep = is(Sabotage::kClaimsIgnored);
+    const Core::Arrival arrival =
+        receivers_.ordinary(message.peer, message.tag, frame.marked ? &frame.mark : nullptr);
+    posted_.keep = false;
+    act_cancelled();
+    switch (arrival.verdict) {
+        case Core::Arrival::Verdict::kMatched:
+            matched(message, arrival.receive);
+            break;
+        case Core::Arrival::Verdict::kBroken:
+            fail("a message is not accepted");
+            break;
+        case Core::Arrival::Verdict::kHold:
+            if (is(Sabotage::kConflictIgnored)) {
+                matched(message, posted_.take(message.tag).receive);
+                break;
+            }
+            peer.held.push({message, frame.marked, frame.mark});
+            break;
+    }
+}
+
+void TupleWorld::retry(uint8_t p) {
+    Peer& peer = peers_[p];
+    while (!peer.held.empty()) {
+        const HeldMessage held = peer.held.front();
+        const Core::Arrival arrival = receivers_.retry(p, held.message.tag);
+        if (arrival.verdict == Core::Arrival::Verdict::kHold) return;
+        if (arrival.verdict == Core::Arrival::Verdict::kBroken) {
+            fail("a held message is not accepted");
+            return;
+        }
+        peer.held.pop();
+        matched(held.message, arrival.receive);
+        if (is(Sabotage::kMarksHeld)) {
+            // Those behind it have not been told of.
+            Few<HeldMessage, kMost> behind = peer.held;
+            peer.held.clear();
+            for (const HeldMessage& next : behind)
+                message({Frame::Kind::kMessage, next.marked, next.message, next.mark, {}, {}});
+            return;
+        }
+    }
+}
+
+void TupleWorld::answer(uint8_t p) {
+    Peer& peer = peers_[p];
+    const Answer answer = peer.answers.pop();
+    Frame frame;
+    if (answer.is_bind) {
+        frame.kind = Frame::Kind::kBound;
+        const std::vector<uint64_t> before = peer.grants;
+        if (!peer.senders.bind(0, answer.bind, frame.bound)) fail("Bind is not accepted");
+        if (is(Sabotage::kGrantsStay)) std::copy(before.begin(), before.end(), peer.grants.begin());
+    } else {
+        frame.kind = Frame::Kind::kClosed;
+        if (!peer.senders.close(0, answer.close, frame.closed)) fail("Close is not accepted");
+    }
+    frame.sent = peer.sent;
+    peer.frames.push(frame);
+}
+
+void TupleWorld::grant(uint8_t p) {
+    Peer& peer = peers_[p];
+    const Write write = peer.writes.pop();
+    peer.grants[write.slot] = write.grant.raw();
+    for (Answer& answer : peer.answers)
+        if (answer.grants_before != 0) --answer.grants_before;
+}
+
+void TupleWorld::direct(uint8_t p) {
+    const DirectMessage direct = peers_[p].direct.pop();
+    Queue& queue = queues_[direct.tuple];
+    if (queue.entries.empty()) {
+        fail("a direct message finds the queue empty");
+        return;
+    }
+    const InQueue entry = queue.entries.pop();
+    if (entry.capacity < direct.message.length) fail("a direct message is longer than its receive");
+    const uint8_t receive = direct.matched ? direct.receive.id : match(direct.message).id;
+    if (receive != entry.receive) fail("a direct message is in the wrong receive");
+    const Core::Direct told = receivers_.direct(direct.tuple);
+    if (told.receive != receive) fail_books("the core takes a direct message for another");
+    if (told.place != entry.place) fail_books("the core is wrong about a place");
+}
+
+void TupleWorld::drain(uint8_t q) {
+    Queue& queue = queues_[q];
+    --queue.drains;
+    uint32_t place = 0;
+    InQueue entry;
+    const bool gone = is(Sabotage::kDrainsEarly) || is(Sabotage::kVoidsNotDrained);
+    if (queue.entries.empty())
+        fail_books("nothing is left to drain");
+    else if (!gone)
+        entry = queue.entries.pop();
+    if (!receivers_.drained(q, place)) fail_books("the core knows of no drain");
+    if (place != entry.place) fail_books("the core is wrong about what is drained");
+}
+
+// All that is on the way from or to the peer is lost.
+void TupleWorld::death(uint8_t p) {
+    ++deaths_;
+    Peer& peer = peers_[p];
+    peer.dead = true;
+    for (const DirectMessage& direct : peer.direct) {
+        if (!direct.matched) continue;
+        // Only the reference knows of the message, or the core too.
+        if (posted_.find(direct.receive.id) != posted_.receives.size())
+            unmatch(direct.receive);
+        else
+            lost_.push(direct.receive.id);
+    }
+    peer.frames.clear();
+    peer.answers.clear();
+    peer.writes.clear();
+    peer.direct.clear();
+    receivers_.peer_died(p);
+}
+
+void TupleWorld::act() {
+    while (!receivers_.actions().empty()) {
+        const TupleAction action = receivers_.actions().front();
+        receivers_.actions().pop();
+        act_one(action);
+    }
+    if (is(Sabotage::kHeldIgnored))
+        for (uint8_t tag = 1; tag <= scenario_->tags; ++tag) TupleSabotage::refill(receivers_, tag);
+    if (is(Sabotage::kHeldIgnored) && !receivers_.actions().empty()) act();
+    if (is(Sabotage::kDrainsEarly))
+        for (uint8_t q = 0; q < queues_.size(); ++q)
+            while (queues_[q].entries.size() > receivers_.queue(q).live()) queues_[q].entries.pop();
+}
+
+// What was cancelled before a message was matched.
+void TupleWorld::act_cancelled() {
+    TupleActions& actions = receivers_.actions();
+    while (!actions.empty() && actions.front().kind == TupleAction::Kind::kCancelled) {
+        cancelled(actions.front().receive);
+        actions.pop();
+    }
+}
+
+void TupleWorld::act_one(const TupleAction& action) {
+    using Kind = TupleAction::Kind;
+    Peer& peer = peers_[action.peer];
+    Queue& queue = queues_[action.tuple];
+    switch (action.kind) {
+        case Kind::kBind:
+            if (!peer.dead) peer.answers.push({true, action.bind, {}, 0});
+            break;
+        case Kind::kClose:
+            if (is(Sabotage::kCloseNotAnswered) && !action.close.unbind) {
+                // As if the sender had answered that it has used nothing that has not come.
+                const uint16_t known = receivers_.queue(action.tuple).known();
+                receivers_.closed(action.peer, {action.tuple, known, false});
+            }
+            // The last Close does not overtake grants; the others may.
+            if (!peer.dead)
+                peer.answers.push({false,
+                                   {},
+                                   action.close,
+                                   action.close.unbind && !is(Sabotage::kUnbindOvertakes)
+                                       ? peer.writes.size()
+                                       : 0});
+            break;
+        case Kind::kGrant: {
+            const auto id = static_cast<uint8_t>(action.receive);
+            uint8_t capacity = 0;
+            for (const Receive& receive : waiting_)
+                if (receive.id == id) capacity = receive.capacity;
+            if (capacity == 0) fail_books("a receive is granted that does not wait");
+            for (const InQueue& entry : queue.entries)
+                if (entry.place == action.place) fail_books("a place is used twice");
+            if (queue.entries.size() == scenario_->depth) fail_books("the queue is too full");
+            const InQueue entry{action.place, id, capacity};
+            (is(Sabotage::kPostAfterGrant) ? queue.late : queue.entries).push(entry);
+            if (!peer.dead) peer.writes.push({action.slot, action.grant});
+            break;
+        }
+        case Kind::kDrain:
+            queue.drains += action.count;
+            if (is(Sabotage::kVoidsNotDrained))
+                while (queue.drains != 0) drain(static_cast<uint8_t>(action.tuple));
+            break;
+        case Kind::kCancelled:
+            cancelled(action.receive);
+            break;
+        case Kind::kFailed: {
+            uint32_t i = 0;
+            while (i < lost_.size() && lost_[i] != action.receive) ++i;
+            if (i == lost_.size())
+                fail_books("a receive fails whose message is not lost");
+            else
+                lost_.erase(i);
+            break;
+        }
+        case Kind::kRetry:
+            retry(static_cast<uint8_t>(action.peer));
+            break;
+        case Kind::kDiscard:
+            queue.entries.clear();
+            queue.drains = 0;
+            receivers_.replaced(action.tuple);
+            break;
+    }
+}
+
+}  // namespace tern

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What can happen in a TupleWorld, how often, and which rule is left out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tern {
+
+// A rule of the protocol that is left out, to see that this is noticed.
+enum class Sabotage : uint8_t {
+    kNone,
+    kEpochIgnored,      // the sender uses a grant of any epoch
+    kSequenceIgnored,   // the sender uses a grant for any message
+    kCapacityIgnored,   // the sender uses a grant that is too small
+    kGrantsStay,        // the sender does not clear old grants before it announces the slots
+    kPostAfterGrant,    // the grant is written before the receive is in the queue
+    kWildcardsIgnored,  // receives behind a wildcard are granted
+    kMarksIgnored,      // an ordinary message is matched without looking at its number
+    kClaimsIgnored,     // a receive whose direct message is on its way may be matched
+    kVoidsNotDrained,   // the next epoch begins with void receives in the queue
+    kDrainsEarly,       // void receives are drained while direct messages are on the way
+    kCloseNotAnswered,  // an epoch is closed without waiting for the sender
+    kCancelAtOnce,      // a granted receive is cancelled without asking the sender
+    kAnswerOvertakes,   // answers of the sender are not in order with its messages
+    kUnbindOvertakes,   // Unbind may arrive before grants that were written earlier
+    kConflictIgnored,   // a message is matched although its receive is granted to another peer
+    kHeldIgnored,       // a peer's receives are granted while messages of it are held
+    kMarksHeld,         // numbers of held messages are heeded only when they are matched
+    kCount
+};
+const char* name_of(Sabotage sabotage);
+
+struct TupleScenario {
+    const char* name = "";
+    uint8_t peers = 1;
+    uint8_t tags = 1;
+    uint8_t queues = 1;
+    uint8_t depth = 2;
+    uint8_t tuples = 2;              // that each sender has room for
+    std::array<uint8_t, 3> sends{};  // per peer
+    uint8_t posts = 0;               // receives
+    uint8_t wildcards = 0;           // of these, at most
+    uint8_t cancels = 0;
+    uint8_t binds = 0;  // besides those of the beginning
+    uint8_t unbinds = 0;
+    uint8_t deaths = 0;
+    uint8_t longest = 1;    // messages are 1 ... longest long
+    uint8_t capacity = 1;   // receives are 1 ... capacity long
+    bool any_bind = false;  // any peer and tag; else only those that are not bound yet
+    std::vector<std::array<uint8_t, 2>> bound;  // peer, tag: at the beginning
+    // One peer sends only these tags, if not 0.
+    std::array<uint8_t, 3> only_tag{};
+    uint16_t sequence = 0;
+    uint16_t epoch = 0;
+
+    std::string text() const;
+};
+
+struct TupleMove {
+    enum class Kind : uint8_t {
+        kSend,      // peer a, tag b, length c
+        kPost,      // tag b (0: wildcard), capacity c
+        kCancel,    // receive a
+        kFrame,     // peer a's next frame arrives at the receiver
+        kAnswer,    // the next frame to peer a arrives
+        kGrant,     // the next grant to peer a arrives
+        kDirect,    // peer a's next direct message arrives
+        kDrain,     // of queue a
+        kBind,      // peer a, tag b
+        kUnbind,    // queue a
+        kDeath,     // of peer a
+        kPostLate,  // sabotage only
+        kOvertake,  // sabotage only
+    };
+    Kind kind = Kind::kSend;
+    uint8_t a = 0;
+    uint8_t b = 0;
+    uint8_t c = 0;
+
+    std::string text() const;
+};
+
+}  // namespace tern
