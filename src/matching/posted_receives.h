@@ -40,11 +40,6 @@ class PostedReceives {
     // Takes out a receive that is posted.
     void remove(PostedReceive& receive);
 
-    // The first with this full tag, and the one behind it; null if there is none.
-    PostedReceive* find(uint64_t tag) const;
-    static PostedReceive* behind(const PostedReceive& receive) {
-        return receive.next->first ? nullptr : receive.next;
-    }
     // The first wildcard that a message of this tag could match; null if there is none.
     const PostedReceive* wildcard(uint64_t tag) const;
     // The first with this full tag, and the one behind it; null if there is none.
@@ -56,6 +51,7 @@ class PostedReceives {
 
   private:
     PostedReceive*& bucket(uint64_t tag) const;
+    PostedReceive* find(uint64_t tag) const;
     void remove_full(PostedReceive& receive);
     void remove_wildcard(PostedReceive& receive);
 

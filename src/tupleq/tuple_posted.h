@@ -21,12 +21,12 @@ class TuplePosted {
         return reinterpret_cast<PostedReceive*>(handle);
     }
 
-    ReceiveHandle first(uint64_t tag) const { return handle(table_.find(tag)); }
-    ReceiveHandle next(ReceiveHandle handle) const {
-        return TuplePosted::handle(PostedReceives::behind(*receive(handle)));
+    ReceiveHandle first(uint64_t tag) const { return handle(table_.first(tag)); }
+    static ReceiveHandle next(ReceiveHandle of) {
+        return handle(PostedReceives::next(*receive(of)));
     }
-    bool behind_wildcard(ReceiveHandle handle) const {
-        const PostedReceive& posted = *receive(handle);
+    bool behind_wildcard(ReceiveHandle of) const {
+        const PostedReceive& posted = *receive(of);
         const PostedReceive* wildcard = table_.wildcard(posted.tag);
         return wildcard != nullptr && wildcard->order < posted.order;
     }
@@ -35,7 +35,7 @@ class TuplePosted {
         if (posted == nullptr) return {};
         return {handle(posted), posted->mask != PostedReceive::kFullMask};
     }
-    void remove(ReceiveHandle handle) { table_.remove(*receive(handle)); }
+    void remove(ReceiveHandle of) { table_.remove(*receive(of)); }
 
   private:
     PostedReceives& table_;

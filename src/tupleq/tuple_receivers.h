@@ -15,9 +15,10 @@
 //   a channel has failed             first all its completions, then peer_died()
 //   a tuple is hot, or not any more  bind(), unbind(); see TuplePolicy
 //
-// and after each of these does what actions() says. Frames of a channel are handed over in the
-// order in which they came. A false result, or kBroken: the peer breaks the rules; fail its
-// channel.
+// After each of these it first delivers the message, to the receive or as unexpected, and then does
+// what actions() says: what the user hears of may make it post a receive, and a receive that is
+// posted must find all that is unexpected. Frames of a channel are handed over in the order in
+// which they came. A false result, or kBroken: the peer breaks the rules; fail its channel.
 //
 // Grants may be written by any queue pair that writes them in order, with two conditions: those
 // written before a Close with `unbind` are placed before that arrives, and no queue pair gets them
