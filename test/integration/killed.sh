@@ -3,18 +3,18 @@
 #
 # A peer of ucx_perftest is killed. Sourced after lib.sh; `hca` says what the commands run on.
 
-# killed NAME victim test: kills the server or the client in the middle of a test that would not end by
+# killed NAME victim test [SIZE]: kills the server or the client in the middle of a test that would not end by
 # itself; the survivor's endpoint must fail within the limit. (It need not exit: ucx_perftest's own
 # connection may wait for ever for a peer that has gone.)
 killed() {
-    local name=$1 victim=$2 test=$3 server_pid client_pid victim_pid survivor status=1 tick iterations=2000000000
+    local name=$1 victim=$2 test=$3 size=${4:-4096} server_pid client_pid victim_pid survivor status=1 tick iterations=2000000000
     # Who is put to counts so far before it makes any progress.
     [[ $test != ucp_put* ]] || iterations=20000000
     new_port
     start "$tmp/server" "${hca[@]}" ucx_perftest -p "$port" -e
     server_pid=$pid
     wait_for_server "$server_pid"
-    start "$tmp/client" "${hca[@]}" ucx_perftest -p "$port" -e -t "$test" -s 4096 -n "$iterations" 127.0.0.1
+    start "$tmp/client" "${hca[@]}" ucx_perftest -p "$port" -e -t "$test" -s "$size" -n "$iterations" 127.0.0.1
     client_pid=$pid
     disown "$server_pid" "$client_pid" # or bash tells of their end
     for ((tick = 0; tick < limit * 10; tick++)); do # a first report of progress: the test is under way
