@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Large messages from and to memory of many owners: allocators that are preloaded, one that no library can see, Python.
+# However it is noticed that pages have gone, every byte is right. (The software HCA goes by addresses, so what it moves by
+# registrations that are too old is right all the same: that there are none tern_engine.sh finds out, with pages.)
+mpi=openmpi
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=tern_mpi.sh
+. "$(dirname "$0")/tern_mpi.sh"
+
+# program NAME command...: two ranks print "NAME: ok".
+program() {
+    local name=$1
+    shift
+    rm -f "$tmp/counters"
+    UCX_TERN_COUNTERS=$tmp/counters check_match "$name, $how" "^$name: ok$" \
+        bash -c 'launch_"$@"' _ "$mpi" 2 "${hca[@]}" "$@"
+}
+
+compile
+must_compile "mpicc.$mpi" -std=gnu11 -O2 -o "$tmp/hidden" "$srcdir/mpi/hidden.c"
+python=/usr/bin/python3 # that which Debian's packages are for
+"$python" -c 'import mpi4py, numpy' 2>/dev/null || python=
+use_tern
+for monitor in userfaultfd ucm none; do
+    export UCX_TERN_PIN_MONITOR=$monitor
+    for events in y n; do
+        export UCX_MEM_EVENTS=$events
+        # Without events there is nothing to hear of.
+        [ $monitor$events != ucmn ] || continue
+        how="PIN_MONITOR=$monitor, MEM_EVENTS=$events"
+        verify "$how" 2 large
+        other_allocators
+        program hidden "$tmp/hidden"
+        if [ $monitor = userfaultfd ]; then
+            [ "$(counter "$tmp/counters" pin_invalidations)" -gt 0 ]
+            result $? 'what no library sees is heard of' "$tmp/counters"
+        fi
+        if [ -n "$python" ]; then
+            program arrays "$python" "$srcdir/mpi/arrays.py"
+        else
+            skip "arrays of NumPy, $how" 'python3-mpi4py or python3-numpy is not installed'
+        fi
+    done
+done
+finish
