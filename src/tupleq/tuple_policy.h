@@ -28,7 +28,7 @@ class TuplePolicy {
         uint32_t after = 8;     // messages until a tuple gets a queue
         uint64_t least = 4096;  // bytes; shorter messages do not count for that
         uint32_t idle = 1024;   // messages; so long not used, a tuple may lose its queue to another
-        uint32_t patience = 32;  // messages that did not go direct, in a row: it is given up
+        uint32_t patience = 32;  // so many more messages ordinary than direct: it is given up
     };
     static constexpr uint16_t kNone = 0xffff;
 
@@ -39,8 +39,9 @@ class TuplePolicy {
     // A tuple's message has come by the queue, or not. missed(): true if the tuple is to be given
     // up. Data path.
     void used(uint16_t number) {
-        queues_[number].last = ++now_;
-        queues_[number].misses = 0;
+        Queue& queue = queues_[number];
+        queue.last = ++now_;
+        if (queue.misses != 0) --queue.misses;
     }
     bool missed(uint16_t number);
 

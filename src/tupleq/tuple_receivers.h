@@ -120,8 +120,10 @@ class TupleReceivers {
     // False if no queue is free or the tag has one already.
     bool bind(uint32_t peer, uint64_t tag);
     void unbind(uint16_t number);
-    // Its held messages stay, and its number too until they are gone.
+    // Its held messages stay, and its number is not used again until they have been matched, or
+    // dropped.
     void peer_died(uint32_t peer);
+    void drop_held(uint32_t peer);
     // After kDiscard.
     void replaced(uint16_t number) { tuples_[number].queue.reset(); }
 

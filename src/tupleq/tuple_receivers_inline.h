@@ -93,13 +93,18 @@ auto TupleReceivers<Posted>::retry(uint32_t peer, uint64_t tag) -> Arrival {
     Held* const held = this->held(peer);
     if (held == nullptr) return {Verdict::kBroken};
     const Arrival arrival = match(peer, tag);
-    if (arrival.verdict == Verdict::kMatched && --held->messages == 0) {
-        *held = held_.back();
-        held_.pop_back();
-        for (Tuple& tuple : tuples_)
-            if (tuple.peer == peer) refill(tuple);
-    }
+    if (arrival.verdict == Verdict::kMatched && --held->messages == 0) drop_held(peer);
     return arrival;
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::drop_held(uint32_t peer) {
+    Held* const held = this->held(peer);
+    if (held == nullptr) return;
+    *held = held_.back();
+    held_.pop_back();
+    for (Tuple& tuple : tuples_)
+        if (tuple.peer == peer) refill(tuple);
 }
 
 // A receive that is granted to one peer is not another's, unless the first has no use for it. The

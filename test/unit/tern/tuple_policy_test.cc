@@ -51,12 +51,16 @@ TEST_F(TuplePolicyTest, TheIdleGiveWayTheLeastRecentlyUsedFirst) {
     EXPECT_EQ(policy_.victim(13), 0);
 }
 
-TEST_F(TuplePolicyTest, WhatNeverGoesDirectIsGivenUp) {
+TEST_F(TuplePolicyTest, WhatSeldomGoesDirectIsGivenUp) {
     policy_.bound(0, 1, 10);
     EXPECT_FALSE(policy_.missed(0));
     EXPECT_FALSE(policy_.missed(0));
     policy_.used(0);
+    policy_.used(0);
+    policy_.used(0);
     EXPECT_FALSE(policy_.missed(0));
+    EXPECT_FALSE(policy_.missed(0));
+    policy_.used(0);
     EXPECT_FALSE(policy_.missed(0));
     EXPECT_TRUE(policy_.missed(0));
     EXPECT_FALSE(policy_.missed(0));  // said once
