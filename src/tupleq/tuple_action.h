@@ -17,7 +17,8 @@ struct TupleAction {
     enum class Kind : uint8_t {
         kBind,       // send `bind` to `peer`, with what it takes to reach the queue
         kClose,      // send `close` to `peer`
-        kGrant,      // put `receive` into the queue, as `place`; then write `grant` to `slot`
+        kGrant,      // put `receive` into the queue, as `place`; then write `grant` to `slot`. If
+                     // this is done late, software may have matched the receive: its memory counts
         kDrain,      // send `count` empty messages to the queue from this process
         kCancelled,  // `receive` is cancelled, and no longer posted; tell the user
         kFailed,     // the message for `receive` is lost with `peer`; it is no longer posted

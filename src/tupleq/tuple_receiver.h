@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -44,6 +45,7 @@ class TupleReceiver {
     // Control frames: what was sent, what came.
     void bind(uint16_t sequence = 0, uint16_t epoch = 0) {
         state_ = State::kBinding;
+        window_ = depth();
         known_ = sequence;
         epoch_ = epoch;
     }
@@ -58,9 +60,7 @@ class TupleReceiver {
     }
 
     // There is room for a receive, and it would be the next message's.
-    bool may_grant() const {
-        return state_ == State::kOpen && void_ == 0 && live() < entries_.size();
-    }
+    bool may_grant() const { return state_ == State::kOpen && void_ == 0 && live() < window_; }
     // The receive goes into the queue behind the others. Returns what to tell the sender.
     Grant grant(ReceiveHandle receive, uint64_t capacity) {
         entries_[index(live())] = {receive, false};
@@ -75,6 +75,7 @@ class TupleReceiver {
         place = head_;
         entry = entries_[head_];
         head_ = index(1);
+        window_ = std::min(window_ + 1, depth());
         if (claimed) {
             --claimed_;
         } else {
@@ -93,7 +94,10 @@ class TupleReceiver {
         begin = claimed_;
         voids = claimed_ += sent;
         end = begin + granted_;
-        if (granted_ != 0) void_ = granted_ - sent;
+        if (granted_ != sent) {
+            void_ = granted_ - sent;
+            window_ = std::max(window_ / 2, 1u);
+        }
         granted_ = 0;
         known_ = sequence;
         epoch_ = (epoch_ + 1) & Grant::kEpochMask;
@@ -120,6 +124,9 @@ class TupleReceiver {
     State state() const { return state_; }
     // The sender's messages are numbered.
     bool numbered() const { return state_ >= State::kOpen && state_ <= State::kUnbinding; }
+    // How many receives are granted at a time, at most: half as many after some were void, one more
+    // after each that was used. A sender that is always faster than its grants costs little.
+    uint32_t window() const { return window_; }
     uint32_t depth() const { return static_cast<uint32_t>(entries_.size()); }
     // Number of the last message that is known to have been sent.
     uint16_t known() const { return known_; }
@@ -136,7 +143,7 @@ class TupleReceiver {
     template <class Sink>
     void save(Sink&& sink) const {
         sink(state_), sink(known_), sink(epoch_), sink(granted_), sink(claimed_), sink(void_);
-        sink(draining_);
+        sink(draining_), sink(window_);
         for (uint32_t i = 0; i < live(); ++i) {
             sink(entries_[index(i)].receive), sink(entries_[index(i)].cancel);
         }
@@ -151,6 +158,7 @@ class TupleReceiver {
     State state_ = State::kFree;
     uint16_t known_ = 0;
     uint16_t epoch_ = 0;  // events that have ended one, as the sender counts them
+    uint32_t window_ = 0;
     uint32_t head_ = 0;
     uint32_t granted_ = 0;
     uint32_t claimed_ = 0;

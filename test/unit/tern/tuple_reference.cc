@@ -123,7 +123,7 @@ void TupleWorld::expect_end() {
             if (receive.tag == 0) break;
             may += receive.tag == receivers_.tag(q);
         }
-        if (queue.granted() != std::min(may, queue.depth())) fail_books("a receive is not granted");
+        if (queue.granted() != std::min(may, queue.window())) fail_books("a receive is not granted");
     }
     if (waiting_.size() != posted_.receives.size())
         fail_books("the core's table is not the reference's");

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Receives, grants, cancels and peers' deaths, one step at a time, over the transport's own table.
+#include "tupleq/tuple_receivers.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tupleq/tuple_posted.h"
+
+namespace tern {
+namespace {
+
+struct Receive : PostedReceive {
+    uint64_t bytes = 100;
+    bool pinnable = true;
+};
+
+struct Table : TuplePosted {
+    using TuplePosted::TuplePosted;
+
+    uint64_t capacity(ReceiveHandle handle) const {
+        return static_cast<Receive*>(receive(handle))->bytes;
+    }
+    bool prepare(ReceiveHandle handle) const {
+        return static_cast<Receive*>(receive(handle))->pinnable;
+    }
+};
+
+class TupleReceiversTest : public testing::Test {
+  protected:
+    using Receivers = TupleReceivers<Table>;
+    using Verdict = Receivers::Arrival::Verdict;
+    using Kind = TupleAction::Kind;
+
+    static constexpr uint64_t kTag = 5;
+
+    Receive& post(uint64_t tag = kTag, uint64_t mask = PostedReceive::kFullMask,
+                  bool pinnable = true) {
+        Receive& receive = *receives_.emplace_back(std::make_unique<Receive>());
+        posted_.post(receive, tag, mask);
+        receive.pinnable = pinnable;
+        if (mask == PostedReceive::kFullMask) receivers_.posted(tag);
+        return receive;
+    }
+    std::vector<TupleAction> actions() {
+        std::vector<TupleAction> all;
+        for (; !receivers_.actions().empty(); receivers_.actions().pop())
+            all.push_back(receivers_.actions().front());
+        return all;
+    }
+    void bind(uint32_t peer = 1) {
+        ASSERT_TRUE(receivers_.bind(peer, kTag));
+        ASSERT_TRUE(receivers_.bound(peer, {0, 3, 40}));
+        actions();
+    }
+    Verdict ordinary(uint32_t peer, TupleMark mark) {
+        return receivers_.ordinary(peer, kTag, &mark).verdict;
+    }
+
+    std::vector<std::unique_ptr<Receive>> receives_;
+    PostedReceives posted_{16};
+    Table table_{posted_};
+    Receivers receivers_{table_, 2, 4};
+};
+
+TEST_F(TupleReceiversTest, GrantsWhatIsPostedBeforeAndAfterTheTupleIsBound) {
+    Receive& first = post();
+    bind();
+    EXPECT_EQ(receivers_.counters().grants, 1u);
+    Receive& second = post();
+    const auto all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].kind, Kind::kGrant);
+    EXPECT_EQ(all[0].receive, TuplePosted::handle(&second));
+    EXPECT_EQ(all[0].grant.sequence(), 2);
+    EXPECT_EQ(all[0].grant.capacity(), 100u);
+    EXPECT_EQ(all[0].slot, 42u);
+    EXPECT_EQ(receivers_.direct(0).receive, TuplePosted::handle(&first));
+    EXPECT_FALSE(first.posted);
+    EXPECT_TRUE(second.posted);
+}
+
+TEST_F(TupleReceiversTest, GrantsNoMoreThanTheQueueHolds) {
+    bind();
+    for (int i = 0; i < 6; ++i) post();
+    EXPECT_EQ(actions().size(), 4u);
+    EXPECT_NE(receivers_.direct(0).receive, 0u);
+    EXPECT_EQ(actions().size(), 1u);
+}
+
+TEST_F(TupleReceiversTest, GrantsLessWhenGrantsAreNotUsed) {
+    bind();
+    for (int i = 0; i < 9; ++i) post();
+    EXPECT_EQ(actions().size(), 4u);
+    uint32_t place = 0;
+    const auto miss = [&](uint16_t sequence) {
+        EXPECT_EQ(ordinary(1, {0, sequence}), Verdict::kMatched);
+        while (receivers_.drained(0, place)) continue;
+        return receivers_.queue(0).granted();
+    };
+    EXPECT_EQ(miss(1), 2u);
+    EXPECT_EQ(miss(2), 1u);
+    EXPECT_EQ(miss(3), 1u);
+    EXPECT_NE(receivers_.direct(0).receive, 0u);
+    EXPECT_EQ(receivers_.queue(0).granted(), 2u);
+    EXPECT_NE(receivers_.direct(0).receive, 0u);
+    EXPECT_EQ(receivers_.queue(0).granted(), 3u);
+}
+
+TEST_F(TupleReceiversTest, AReceiveThatCannotBePinnedStopsThoseBehindIt) {
+    bind();
+    post();
+    Receive& stubborn = post(kTag, PostedReceive::kFullMask, false);
+    Receive& last = post();
+    EXPECT_EQ(actions().size(), 1u);
+    EXPECT_NE(receivers_.direct(0).receive, 0u);
+    // Message 2 goes to it the ordinary way.
+    const TupleMark mark{0, 2};
+    EXPECT_EQ(receivers_.ordinary(1, kTag, &mark).receive, TuplePosted::handle(&stubborn));
+    const auto all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].receive, TuplePosted::handle(&last));
+    EXPECT_EQ(all[0].grant.epoch(), 1);
+    EXPECT_EQ(all[0].grant.sequence(), 3);
+}
+
+TEST_F(TupleReceiversTest, AWildcardOfOtherTagsIsNoObstacle) {
+    bind();
+    post(0x100, 0xff00);
+    post();
+    EXPECT_EQ(actions().size(), 1u);
+    Receive& obstacle = post(kTag, 0x0f);
+    post();
+    EXPECT_EQ(actions().size(), 0u);
+    EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&obstacle), kTag, false),
+              Receivers::Cancel::kDone);
+    EXPECT_EQ(actions().size(), 1u);
+}
+
+TEST_F(TupleReceiversTest, ACancelWaitsForTheSender) {
+    bind();
+    Receive& first = post();
+    Receive& second = post();
+    actions();
+    EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&first), kTag, true),
+              Receivers::Cancel::kLater);
+    EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&second), kTag, true),
+              Receivers::Cancel::kLater);
+    auto all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].kind, Kind::kClose);
+    EXPECT_EQ(all[0].close.sender, 3);
+    // One message has gone the direct way before Close came.
+    ASSERT_TRUE(receivers_.closed(1, {0, 1, false}));
+    all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].kind, Kind::kCancelled);
+    EXPECT_EQ(all[0].receive, TuplePosted::handle(&second));
+    EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&first), kTag, true),
+              Receivers::Cancel::kNever);
+    EXPECT_EQ(receivers_.direct(0).receive, TuplePosted::handle(&first));
+    all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].kind, Kind::kDrain);
+    EXPECT_EQ(all[0].count, 1u);
+    uint32_t place = 0;
+    EXPECT_TRUE(receivers_.drained(0, place));
+    EXPECT_EQ(place, 1u);
+    EXPECT_EQ(posted_.size(), 0u);
+}
+
+TEST_F(TupleReceiversTest, BindsNoMoreThanItHasQueues) {
+    EXPECT_TRUE(receivers_.bind(1, 10));
+    EXPECT_FALSE(receivers_.bind(2, 10));
+    EXPECT_TRUE(receivers_.bind(1, 11));
+    EXPECT_FALSE(receivers_.bind(1, 12));
+    // A refusal frees the queue.
+    ASSERT_TRUE(receivers_.bound(1, {0, TupleBound::kRefused, 0}));
+    EXPECT_TRUE(receivers_.bind(1, 12));
+}
+
+TEST_F(TupleReceiversTest, TrustsNoSender) {
+    EXPECT_FALSE(receivers_.bound(1, {0, 0, 0}));
+    EXPECT_FALSE(receivers_.bound(1, {77, 0, 0}));
+    EXPECT_EQ(ordinary(1, {0, 1}), Verdict::kBroken);
+    bind();
+    post();
+    EXPECT_FALSE(receivers_.bound(1, {0, 3, 40}));
+    EXPECT_FALSE(receivers_.closed(1, {0, 0, false}));
+    EXPECT_FALSE(receivers_.closed(1, {0, 0, true}));
+    EXPECT_FALSE(receivers_.closed(2, {0, 0, true}));
+    EXPECT_EQ(receivers_.ordinary(1, kTag, nullptr).verdict, Verdict::kBroken);  // not numbered
+    EXPECT_EQ(ordinary(2, {0, 1}), Verdict::kBroken);                            // another's
+    EXPECT_EQ(ordinary(1, {1, 1}), Verdict::kBroken);
+    EXPECT_EQ(ordinary(1, {0, 3}), Verdict::kBroken);  // two direct ones, but one is granted
+    EXPECT_EQ(ordinary(1, {0, 0}), Verdict::kBroken);
+    EXPECT_EQ(receivers_.direct(1).receive, 0u);
+    uint32_t place = 0;
+    EXPECT_FALSE(receivers_.drained(0, place));
+    EXPECT_EQ(receivers_.retry(1, kTag).verdict, Verdict::kBroken);
+    EXPECT_EQ(ordinary(1, {0, 1}), Verdict::kMatched);
+}
+
+TEST_F(TupleReceiversTest, WhenThePeerDiesWhatWasGrantedWaitsForOthers) {
+    bind();
+    Receive& lost = post();
+    Receive& free = post();
+    actions();
+    // Message 1 is on its way, and message 2 came the ordinary way.
+    const TupleMark mark{0, 2};
+    EXPECT_EQ(receivers_.ordinary(1, kTag, &mark).receive, TuplePosted::handle(&free));
+    Receive& third = post();
+    receivers_.peer_died(1);
+    const auto all = actions();
+    ASSERT_EQ(all.size(), 2u);
+    EXPECT_EQ(all[0].kind, Kind::kFailed);
+    EXPECT_EQ(all[0].receive, TuplePosted::handle(&lost));
+    EXPECT_EQ(all[1].kind, Kind::kDiscard);
+    EXPECT_EQ(receivers_.ordinary(2, kTag, nullptr).receive, TuplePosted::handle(&third));
+    // Two tags can be bound again once the queue is a new one.
+    EXPECT_TRUE(receivers_.bind(2, kTag));
+    EXPECT_FALSE(receivers_.bind(2, kTag + 1));
+    receivers_.replaced(0);
+    EXPECT_TRUE(receivers_.bind(2, kTag + 1));
+}
+
+// A message of a peer whose receive is granted to another one waits for that one's answer.
+TEST_F(TupleReceiversTest, ATagOfTwoPeersIsNoTuple) {
+    bind();
+    Receive& receive = post();
+    actions();
+    EXPECT_EQ(receivers_.ordinary(2, kTag, nullptr).verdict, Verdict::kHold);
+    EXPECT_EQ(receivers_.ordinary(2, kTag + 1, nullptr).verdict, Verdict::kHold);
+    auto all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_TRUE(all[0].close.unbind);
+    ASSERT_TRUE(receivers_.closed(1, {0, 0, true}));
+    all = actions();
+    ASSERT_EQ(all.size(), 2u);
+    EXPECT_EQ(all[0].kind, Kind::kRetry);
+    EXPECT_EQ(all[0].peer, 2u);
+    EXPECT_EQ(all[1].kind, Kind::kDrain);
+    EXPECT_EQ(receivers_.retry(2, kTag).receive, TuplePosted::handle(&receive));
+    EXPECT_EQ(receivers_.retry(2, kTag + 1).receive, 0u);
+    EXPECT_EQ(receivers_.retry(2, kTag + 1).verdict, Verdict::kBroken);
+}
+
+}  // namespace
+}  // namespace tern
