@@ -112,6 +112,11 @@ TEST_F(RogueTest, UnknownControl) {
     expect_dropped();
 }
 
+TEST_F(RogueTest, TaggedMessageForWhoMatchesNone) {
+    rogue.send_frame(FrameKind::kTag, 0, "01234567");
+    expect_dropped();
+}
+
 TEST_F(RogueTest, CreditWithAPayload) {
     rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kCredit), "surprise");
     expect_dropped();
@@ -180,6 +185,12 @@ TEST_F(RogueTest, TailLongerThanTheBlock) {
 TEST_F(RogueTest, TailOfAnUnknownKind) {
     get_block();
     write_tail(Word(static_cast<FrameKind>(5), 1, 8, 0, rogue.cold()));
+    expect_dropped();
+}
+
+TEST_F(RogueTest, TaggedMessageInABlockForWhoMatchesNone) {
+    get_block();
+    write_tail(Word(FrameKind::kTag, 0, 0, 0, rogue.cold()));
     expect_dropped();
 }
 
