@@ -98,6 +98,19 @@ class Engine final : private ConnectorOwner {
         return channel.sends.room() > channel.reserve && !channel.stalled && pool_.available();
     }
 
+    // am_bcopy would take a message now, whatever its length. If not, it is a send that was refused.
+    bool takes_copies(Channel& channel) {
+        if (channel.sends.room() <= channel.reserve)
+            (void)no_room(channel);
+        else if (channel.tx.choose(channel.last_bcopy).route == SendPath::Route::kStall)
+            (void)stalled(channel);
+        else if (!pool_.available())
+            (void)no_buffer();
+        else
+            return true;
+        return false;
+    }
+
     // Data path: engine_send.h. All return kNoResource if the caller is to try again after some
     // progress. `id`: of an active message, or what tag_message() makes of a tagged one's.
     // `fill(std::byte* to)` writes the payload of `length` bytes, at most max_short() + 8.

@@ -27,6 +27,8 @@ Direct::Direct(const verbs::Port& port, Engine& engine, Mover& mover, PinCache& 
       routes_(settings.tuples),
       table_(posted, *this),
       receivers_(table_, settings.tuples, settings.depth),
+      policy_(settings.policy, settings.tuples),
+      taken_(settings.tuples),
       places_(size_t{settings.tuples} * settings.depth) {}
 
 std::unique_ptr<Direct> Direct::create(const verbs::Device& device, const verbs::Port& port,
@@ -199,6 +201,7 @@ bool Direct::control(Channel& channel, uint32_t id, const std::byte* data, uint3
             const bool good = receivers_.closed(
                 number_of(channel),
                 {closed.tuple, closed.sequence, (closed.flags & DirectClose::kUnbind) != 0});
+            if (good) look_whether_free(closed.tuple);
             act();
             return good;
         }

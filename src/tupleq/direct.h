@@ -11,6 +11,7 @@
 #include "rendezvous/mover.h"
 #include "tupleq/direct_messages.h"
 #include "tupleq/direct_table.h"
+#include "tupleq/tuple_policy.h"
 #include "tupleq/tuple_senders.h"
 #include "tupleq/xrc_link.h"
 #include "tupleq/xrc_queues.h"
@@ -23,6 +24,7 @@ struct DirectSettings {
     uint32_t sends = 256;  // under way to a node at a time
     uint32_t inline_bytes = 128;
     uint32_t copy_most = 8192;  // bytes of a message that is copied to be sent
+    TuplePolicy::Limits policy;
     verbs::RetrySettings retry;
 };
 
@@ -34,9 +36,12 @@ struct DirectCounters {
     uint64_t links = 0;  // XRC connections made, to nodes
     uint64_t ends = 0;   // made for peers
     uint64_t links_lost = 0;
-    uint64_t not_ready = 0;  // messages that found no receive: never
-    uint64_t unpinned = 0;   // memory that could not be registered
+    uint64_t not_ready = 0;    // messages that found no receive: never
+    uint64_t queues_most = 0;  // in use at a time
+    uint64_t unpinned = 0;     // memory that could not be registered
 };
+
+using TupleCounters = TupleReceivers<DirectTable>::Counters;
 
 // What the owner of the direct path hears.
 class DirectOwner {
@@ -48,8 +53,8 @@ class DirectOwner {
     virtual void received(DirectReceive& receive, uint32_t length, Status status) = 0;
     // A receive whose cancellation was to be heard of later.
     virtual void cancelled(DirectReceive& receive) = 0;
-    // Messages of this channel that are held can be offered again.
-    virtual void retry(Channel& channel) = 0;
+    // Messages of this peer that are held can be offered again; its channel may be over.
+    virtual void retry(uint32_t peer) = 0;
     // A warning for the log.
     virtual void warn(const std::string& text) = 0;
 
@@ -102,10 +107,17 @@ class Direct {
     using Cancel = TupleReceivers<DirectTable>::Cancel;
     Cancel cancel(DirectReceive& receive);
     // A message has come the ordinary way: it has the receive, if any, and that is no longer
-    // posted; or it is to be held. `mark`: null if it bears none.
+    // posted; or it is to be held. `mark`: null if it bears none. `length`: of what could have been
+    // direct; 0 if it could not. Then it is delivered, and that is told: what it has the user do
+    // must find it.
     using Arrival = TupleReceivers<DirectTable>::Arrival;
-    Arrival ordinary(Channel& channel, uint64_t tag, const TupleMark* mark);
-    Arrival retry(Channel& channel, uint64_t tag);
+    Arrival ordinary(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length);
+    void delivered() { act(); }
+    // The same for one that was held, of the peer with this number.
+    Arrival retry(uint32_t peer, uint64_t tag);
+    static uint32_t number_of(const Channel& channel) {
+        return static_cast<uint32_t>(channel.tag >> 32);
+    }
     // Messages of this tag and channel are to be direct from now on, or not any more. False if
     // there is no queue for them.
     bool bind(Channel& channel, uint64_t tag);
@@ -127,7 +139,7 @@ class Direct {
     Status ended(Channel& channel, Status status);
 
     const DirectCounters& counters() const { return counters_; }
-    const auto& matching() const { return receivers_.counters(); }
+    const TupleCounters& matching() const { return receivers_.counters(); }
     uint32_t queues_in_use() const;
     uint32_t tuples_sent() const { return senders_.bound(); }
     const verbs::XrcDomain& domain() const { return *domain_; }
@@ -176,9 +188,6 @@ class Direct {
            PostedReceives& posted, const DirectSettings& settings, DirectOwner& owner);
     bool open(const verbs::Device& device, std::string& why);
 
-    static uint32_t number_of(const Channel& channel) {
-        return static_cast<uint32_t>(channel.tag >> 32);
-    }
     Peer& peer_of(Channel& channel);
     Peer* find_peer(uint32_t number);
     template <class Frame>
@@ -222,6 +231,10 @@ class Direct {
     void discard(uint16_t number);
     void arrived(const ibv_wc& completion);
     bool bound(Channel& channel, const DirectBound& frame);
+    void judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
+               const Arrival& arrival);
+    bool begin(Channel& channel, uint64_t tag);
+    void look_whether_free(uint16_t number);
     void free_place(uint16_t number, uint32_t place);
     void fail_tuple(uint16_t number, const char* why);
 
@@ -255,6 +268,8 @@ class Direct {
 
     DirectTable table_;
     TupleReceivers<DirectTable> receivers_;
+    TuplePolicy policy_;
+    std::vector<bool> taken_;  // queues, as far as the policy knows
     std::unique_ptr<XrcQueues> queues_;
     std::vector<Pin*> places_;       // of the entries of queue after queue
     std::deque<Prepared> prepared_;  // for the grants among the actions, in order

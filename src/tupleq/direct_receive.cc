@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
+
 #include "fastpath/engine_send.h"
 #include "tupleq/direct.h"
 
@@ -68,7 +70,7 @@ bool Direct::perform(const TupleAction& action) {
             owner_.received(DirectTable::receive(action.receive), 0, Status::kConnectionReset);
             return true;
         case TupleAction::Kind::kRetry:
-            if (peer != nullptr) owner_.retry(*peer->channel);
+            owner_.retry(action.peer);
             return true;
         case TupleAction::Kind::kDiscard:
             discard(action.tuple);
@@ -83,6 +85,8 @@ bool Direct::announce(const TupleAction& action) {
     const bool was_open = queues_->is_open(action.tuple);
     if (!open_loopback() || !queues_->open(action.tuple)) {
         (void)receivers_.bound(action.peer, {action.tuple, TupleBound::kRefused, 0});
+        policy_.discourage(action.tuple);
+        look_whether_free(action.tuple);
         return true;
     }
     active_ += !was_open;
@@ -140,6 +144,13 @@ void Direct::discard(uint16_t number) {
     queues_->destroy(number);
     for (uint32_t place = 0; place < settings_.depth; ++place) free_place(number, place);
     receivers_.replaced(number);
+    look_whether_free(number);
+}
+
+void Direct::look_whether_free(uint16_t number) {
+    if (!taken_[number] || receivers_.queue(number).state() != TupleReceiver::State::kFree) return;
+    taken_[number] = false;
+    policy_.freed(number);
 }
 
 void Direct::free_place(uint16_t number, uint32_t place) {
@@ -172,8 +183,10 @@ void Direct::arrived(const ibv_wc& completion) {
             return fail_tuple(number, "a direct message has no receive");
         free_place(number, message.place);
         counters_.received_bytes += completion.byte_len;
+        policy_.used(number);
         owner_.received(DirectTable::receive(message.receive), completion.byte_len, Status::kOk);
     }
+    look_whether_free(number);
     act();
 }
 
@@ -187,6 +200,10 @@ bool Direct::bound(Channel& channel, const DirectBound& frame) {
         peer.grants_rkey = frame.rkey;
     }
     const bool good = receivers_.bound(number_of(channel), {frame.tuple, frame.sender, frame.slot});
+    if (good && frame.sender == DirectBound::kRefused) {
+        policy_.discourage(frame.tuple);
+        look_whether_free(frame.tuple);
+    }
     act();
     return good;
 }
@@ -198,23 +215,47 @@ Direct::Cancel Direct::cancel(DirectReceive& receive) {
     return result;
 }
 
-Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark) {
+Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark,
+                                 uint64_t length) {
     const Arrival arrival = receivers_.ordinary(number_of(channel), tag, mark);
-    act();
+    judge(channel, tag, mark, length, arrival);
     return arrival;
 }
 
-Direct::Arrival Direct::retry(Channel& channel, uint64_t tag) {
-    const Arrival arrival = receivers_.retry(number_of(channel), tag);
+// Is the tag of this message to be a tuple, or not any more?
+void Direct::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
+                   const Arrival& arrival) {
+    if (arrival.verdict != Arrival::Verdict::kMatched) return;
+    if (mark != nullptr) {
+        if (policy_.missed(mark->tuple)) receivers_.unbind(mark->tuple);
+    } else if (channel.up() &&
+               policy_.worth(number_of(channel), tag, length, arrival.receive != 0) &&
+               !begin(channel, tag)) {
+        const uint16_t victim = policy_.victim(tag);
+        if (victim != TuplePolicy::kNone) receivers_.unbind(victim);
+    }
+}
+
+Direct::Arrival Direct::retry(uint32_t peer, uint64_t tag) {
+    const Arrival arrival = receivers_.retry(peer, tag);
     act();
     return arrival;
 }
 
 bool Direct::bind(Channel& channel, uint64_t tag) {
-    (void)peer_of(channel);
-    const bool begun = receivers_.bind(number_of(channel), tag);
+    if (!begin(channel, tag)) return false;
     act();
-    return begun;
+    return true;
+}
+
+bool Direct::begin(Channel& channel, uint64_t tag) {
+    (void)peer_of(channel);
+    if (!receivers_.bind(number_of(channel), tag)) return false;
+    const uint16_t number = receivers_.lookup(tag);
+    policy_.bound(number, number_of(channel), tag);
+    taken_[number] = true;
+    counters_.queues_most = std::max<uint64_t>(counters_.queues_most, queues_in_use());
+    return true;
 }
 
 void Direct::unbind(uint64_t tag) {

@@ -2,6 +2,7 @@
 #include "uct/config.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tern {
 
@@ -18,7 +19,7 @@ constexpr size_t kLeastSegment = 1024;
 constexpr size_t kMostSegment = Word::kMaxLength & ~7u;
 constexpr double kGap = 100e-9;  // seconds; HCAs of today have less
 constexpr double kOverhead = 100e-9;
-constexpr double kNotice = 2e-6;  // a frame through the completion queue
+constexpr double kNotice = 2e-6;       // a frame through the completion queue
 constexpr unsigned kLeastInline = 64;  // control frames are sent inline
 
 struct Range {
@@ -160,10 +161,11 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("RNDV_PIN_AFTER", "2",
                "A buffer that has come back this often is pinned, if zero-copy is faster then.",
                pin_after, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RNDV_PIN_OVERLAP", "y",
-               "Memory is pinned piece by piece, while what is pinned is on the wire; otherwise all "
-               "of it before.",
-               pin_overlap, UCS_CONFIG_TYPE_BOOL),
+    TERN_FIELD(
+        "RNDV_PIN_OVERLAP", "y",
+        "Memory is pinned piece by piece, while what is pinned is on the wire; otherwise all "
+        "of it before.",
+        pin_overlap, UCS_CONFIG_TYPE_BOOL),
     TERN_FIELD("RNDV_COPY_BW", "auto",
                "How fast the processor copies. auto: measured. This and the following are what the "
                "model reckons with.",
@@ -185,6 +187,22 @@ ucs_config_field_t config_table[] = {
                "Most receives that UCX may leave to the transport at a time; it keeps further ones "
                "to itself.",
                tag_receives, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TM_TUPLES", "0",
+               "Most tags, of those that come and of those that go, whose messages the device may "
+               "place by itself into the\n"
+               "receives that are posted. Each has a queue on the device. Needs XRC; 0: none.",
+               tuples, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TM_DEPTH", "16",
+               "Receives of each of these that are given to the device at a time, a power of two. "
+               "Peers that have fewer\n"
+               "refuse.",
+               tuple_depth, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TM_TUPLE_AFTER", "8",
+               "So many messages of a tag, from one peer, of receives that were posted, earn it a "
+               "queue.",
+               tuple_after, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TM_TUPLE_MIN", "4k", "Bytes; shorter messages do not count for that.", tuple_least,
+               UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("COUNTERS", "",
                "File to which each interface appends a line of JSON with its counters when it is "
                "closed. \"-\" is\n"
@@ -194,7 +212,8 @@ ucs_config_field_t config_table[] = {
 };
 
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 MoverSettings& mover, verbs::PortSettings& port, std::string& why) {
+                 MoverSettings& mover, DirectSettings& direct, verbs::PortSettings& port,
+                 std::string& why) {
     if (!check({{"SEG_SIZE", static_cast<double>(config.segment_size), kLeastSegment, kMostSegment},
                 {"TX_QUEUE_LEN", double(config.send_queue), kLeastSends,
                  double(std::min(kMostSends, static_cast<unsigned>(device.max_qp_wr)))},
@@ -214,6 +233,9 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
                 {"RNDV_CHUNK_FIRST", double(config.chunk_first), 1, 1 << 30},
                 {"RNDV_CHUNK_GROWTH", config.chunk_growth, 1, 1000},
                 {"TM_LIST_SIZE", double(config.tag_receives), 1, 1 << 20},
+                {"TM_TUPLES", double(config.tuples), 0, 1024},
+                {"TM_DEPTH", double(config.tuple_depth), 1, 1024},
+                {"TM_TUPLE_AFTER", double(config.tuple_after), 1, UINT32_MAX},
                 {"TRAFFIC_CLASS", double(config.traffic_class), 0, 255},
                 {"SL", double(config.service_level), 0, 15},
                 {"RETRY_COUNT", double(config.retries), 0, 7},
@@ -252,6 +274,14 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
     mover.policy.staging.first = static_cast<double>(config.chunk_first);
     mover.policy.staging.q = config.chunk_growth;
     mover.policy.staging.most = static_cast<double>(config.window) / config.window_chunks;
+    direct.tuples = config.tuples;
+    direct.depth = std::bit_ceil(config.tuple_depth);
+    direct.sends = std::min(config.send_queue, 1u << 12);
+    direct.inline_bytes = engine.inline_bytes;
+    direct.copy_most = engine.segment_size;
+    direct.policy.after = config.tuple_after;
+    direct.policy.least = config.tuple_least;
+    direct.retry = engine.retry;
     port.gid_index = config.gid_index == UCS_ULUNITS_AUTO
                          ? -1
                          : static_cast<int>(std::min(config.gid_index, 65535ul));

@@ -6,6 +6,7 @@
 
 #include "fastpath/engine.h"
 #include "rendezvous/mover.h"
+#include "tupleq/direct.h"
 #include "uct/ucx_headers.h"
 #include "verbs/port.h"
 
@@ -53,6 +54,10 @@ struct TernConfig {
     double pin_latency;
     int tag_matching;
     unsigned tag_receives;
+    unsigned tuples;
+    unsigned tuple_depth;
+    unsigned tuple_after;
+    size_t tuple_least;
     char* counters;
 };
 
@@ -60,7 +65,8 @@ extern ucs_config_field_t config_table[];
 
 /// The parts of a configuration. False if a setting is out of range; `why` names it.
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 MoverSettings& mover, verbs::PortSettings& port, std::string& why);
+                 MoverSettings& mover, DirectSettings& direct, verbs::PortSettings& port,
+                 std::string& why);
 
 /// What things cost: as measured, where no setting says otherwise. `bandwidth`: of the port.
 Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth);

@@ -5,18 +5,22 @@
 #include <cinttypes>
 #include <string>
 
+#include "tupleq/direct.h"
 #include "uct/iface.h"
 #include "uct/tag_counters.h"
 
 namespace tern {
 
 void write_counters(const Engine& engine, const Mover& mover, const PinCache& pins,
-                    const TagCounters& tags, const char* device, const char* path) {
+                    const TagCounters& tags, const Direct* direct, const char* device,
+                    const char* path) {
     std::string name = path;
     if (const size_t at = name.find("%p"); at != std::string::npos)
         name.replace(at, 2, std::to_string(getpid()));
     const Counters& counters = engine.counters();
     const MoverCounters& moved = mover.counters();
+    const DirectCounters placed = direct != nullptr ? direct->counters() : DirectCounters{};
+    const TupleCounters tuples = direct != nullptr ? direct->matching() : TupleCounters{};
     const PinCounters pinned = pins.counters();
     const struct {
         const char* name;
@@ -79,6 +83,24 @@ void write_counters(const Engine& engine, const Mover& mover, const PinCache& pi
         {"tag_rndv_sent", tags.rndv_sent},
         {"tag_rndv_canceled", tags.rndv_canceled},
         {"tag_software_sent", tags.software_sent},
+        {"direct_sent", placed.sent},
+        {"direct_sent_copied", placed.sent_copied},
+        {"direct_sent_bytes", placed.sent_bytes},
+        {"direct_received", tuples.direct},
+        {"direct_received_bytes", placed.received_bytes},
+        {"direct_not", tuples.ordinary},
+        {"direct_grants", tuples.grants},
+        {"direct_grants_void", tuples.voids},
+        {"direct_drains", tuples.drains},
+        {"direct_binds", tuples.binds},
+        {"direct_unbinds", tuples.unbinds},
+        {"direct_holds", tuples.holds},
+        {"direct_queues", direct != nullptr ? direct->queues_in_use() : 0},
+        {"direct_queues_most", placed.queues_most},
+        {"direct_links", placed.links},
+        {"direct_links_lost", placed.links_lost},
+        {"direct_not_ready", placed.not_ready},
+        {"direct_unpinned", placed.unpinned},
     };
     std::string line = "{\"pid\":" + std::to_string(getpid()) + ",\"device\":\"" + device + "\"";
     for (const auto& row : rows)

@@ -122,12 +122,13 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
 ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {
     TernEp& ep = ep_of(uct_ep);
     Engine& engine = *iface_of(uct_ep).engine;
-    Mover& mover = *iface_of(uct_ep).mover;
+    TernIface& iface = iface_of(uct_ep);
     // To cancel is all that is left to do at a failed one, and it is done.
     if (ep.failed != UCS_OK) return (flags & UCT_FLUSH_FLAG_CANCEL) != 0 ? UCS_OK : ep.failed;
     if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) return UCS_ERR_NO_RESOURCE;
     if (ep.channel == nullptr) return UCS_OK;
-    const Status status = mover.flush(*ep.channel, completion);
+    const Status status = iface.direct != nullptr ? iface.direct->flush(*ep.channel, completion)
+                                                  : iface.mover->flush(*ep.channel, completion);
     if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)
         engine.cancel(*ep.channel, &ep);
     return to_ucs(status);

@@ -64,7 +64,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     }
     bool control(tern::Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
         if (id >= static_cast<uint32_t>(tern::ControlId::kFirstTag))
-            return tags && tags->control(channel, id, data, length);
+            return tags && tags->control(*engine, channel, id, data, length);
         return mover->control(channel, id, data, length);
     }
     bool notified(tern::Channel& channel, uint32_t immediate) {
@@ -86,6 +86,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
     unsigned count = iface.engine->poll(*iface.state);
     count += iface.mover->progress();
+    if (iface.direct != nullptr) count += iface.direct->progress();
     if (!ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
         tern::dispatch_pending(iface);
     if (iface.chores != 0) [[unlikely]]
@@ -99,6 +100,7 @@ ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completi
     // UCP counts on it: a flush of a worker covers what its endpoints have in their pending queues.
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
     if (!self.mover->idle() || self.chores != 0) return UCS_INPROGRESS;
+    if (self.direct != nullptr && !self.direct->idle()) return UCS_INPROGRESS;
     return tern::to_ucs(self.engine->flush_all());
 }
 
@@ -117,7 +119,8 @@ ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
 ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     const TernIface& self = tern::iface_of(iface);
     if (self.chores != 0) return UCS_ERR_BUSY;
-    const tern::Status status = self.engine->arm();
+    tern::Status status = self.engine->arm();
+    if (status == tern::Status::kOk && self.direct != nullptr) status = self.direct->arm();
     if (status == tern::Status::kOk && self.mover->polls_memory()) return UCS_ERR_BUSY;
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
 }
@@ -190,11 +193,12 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     std::string why;
     tern::EngineSettings settings;
     tern::MoverSettings mover_settings;
+    tern::DirectSettings direct_settings;
     tern::verbs::PortSettings port_settings;
     const size_t colon = state->device.rfind(':');
     const int number = colon == std::string::npos ? 1 : atoi(state->device.c_str() + colon + 1);
-    if (tern::read_config(config, device.attributes, settings, mover_settings, port_settings,
-                          why)) {
+    if (tern::read_config(config, device.attributes, settings, mover_settings, direct_settings,
+                          port_settings, why)) {
         const auto port =
             tern::verbs::open_port(device, static_cast<uint8_t>(number), port_settings, why);
         if (port) {
@@ -214,10 +218,22 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->mover = state->mover.get();
     self->chores = 0;
     if (config.tag_matching != UCS_NO)
-        state->tags =
-            std::make_unique<tern::TagInterface>(*state->engine, *state->mover, config.tag_receives,
-                                                 tern::tag_callbacks(*params), self->chores);
+        state->tags = std::make_unique<tern::TagInterface>(
+            *state->engine, *state->mover, *state, config.tag_receives,
+            tern::tag_callbacks(*params), self->chores);
     self->tags = state->tags.get();
+    self->direct = nullptr;
+    if (self->tags != nullptr && direct_settings.tuples != 0) {
+        tern::TagInterface& tags = *self->tags;
+        tags.direct =
+            tern::Direct::create(device, state->port, *state->engine, *state->mover, *domain.pins,
+                                 tags.receives.table(), direct_settings, tags, why);
+        self->direct = tags.direct.get();
+        tags.receives.use(self->direct);
+        if (!tags.direct)
+            ucs_info("tern: %s: messages are matched in software only: %s", state->device.c_str(),
+                     why.c_str());
+    }
     ucs_arbiter_init(&self->arbiter);
     self->engine = state->engine.get();
     tern::start_background(*self);
@@ -231,7 +247,8 @@ static UCS_CLASS_CLEANUP_FUNC(TernIface) {
     if (!self->state->counters.empty())
         tern::write_counters(*self->engine, *self->mover, *tern::memory_domain(self->super.md).pins,
                              self->tags != nullptr ? self->tags->counters : tern::TagCounters{},
-                             self->state->device.c_str(), self->state->counters.c_str());
+                             self->direct, self->state->device.c_str(),
+                             self->state->counters.c_str());
     ucs_arbiter_cleanup(&self->arbiter);
     delete self->state;
 }

@@ -9,6 +9,7 @@
 
 struct TernEp;
 namespace tern {
+class Direct;
 struct TagCounters;
 struct TagInterface;
 }  // namespace tern
@@ -21,9 +22,10 @@ struct TernIface {
     tern::Engine* engine;
     tern::Mover* mover;
     tern::TagInterface* tags;  // null: not offered
+    tern::Direct* direct;      // of that; null: no message is direct
     unsigned chores;           // of that, for progress
     int background_fd;         // -1: nobody
-    ucs_arbiter_t arbiter;  // endpoints with pending requests
+    ucs_arbiter_t arbiter;     // endpoints with pending requests
     State* state;
 };
 
@@ -113,6 +115,7 @@ void stop_background(TernIface& iface);
 // counters.cc
 /// Appends the counters to the file that `path` names, as a line of JSON.
 void write_counters(const Engine& engine, const Mover& mover, const PinCache& pins,
-                    const TagCounters& tags, const char* device, const char* path);
+                    const TagCounters& tags, const Direct* direct, const char* device,
+                    const char* path);
 
 }  // namespace tern

@@ -2,30 +2,36 @@
 // UCT's tag-matching interface: both halves of it, and the functions in UCT's tables.
 #pragma once
 
-#include "uct/tag_direct.h"
 #include "uct/tag_receives.h"
 #include "uct/tag_sends.h"
 
 namespace tern {
 
 /// Of an interface, if it offers to match tags.
-struct TagInterface {
-    TagInterface(Engine& engine, Mover& mover, uint32_t most, const TagCallbacks& callbacks,
-                 unsigned& chores)
-        : receives(engine, mover, direct, most, callbacks, counters, chores) {}
+struct TagInterface final : DirectOwner {
+    TagInterface(Engine& engine, Mover& mover, MoverOwner& mover_owner, uint32_t most,
+                 const TagCallbacks& callbacks, unsigned& chores)
+        : owner(mover_owner), receives(engine, mover, most, callbacks, counters, chores) {}
 
     /// A control frame. False: it is malformed.
-    bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
-        return id == static_cast<uint32_t>(TagControlId::kFinish) &&
-               sends.finished(channel, data, length);
-    }
+    bool control(Engine& engine, Channel& channel, uint32_t id, const std::byte* data,
+                 uint32_t length);
     /// The channel is over. Returns what its endpoints are to hear.
     Status ended(Channel& channel, Status status);
 
+    void completed(void* cookie, Status status) override { owner.completed(cookie, status); }
+    void received(DirectReceive& receive, uint32_t length, Status status) override {
+        receives.received(receive, length, status);
+    }
+    void cancelled(DirectReceive& receive) override { receives.canceled(receive); }
+    void retry(uint32_t peer) override { receives.retry(peer); }
+    void warn(const std::string& text) override { owner.warn(text); }
+
+    MoverOwner& owner;
     TagCounters counters;
-    DirectPath direct;
     TagSends sends;
     TagReceives receives;
+    std::unique_ptr<Direct> direct;  // null: no message is direct
 };
 
 /// Those of `params`, or some that drop what comes.

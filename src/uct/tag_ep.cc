@@ -2,6 +2,7 @@
 
 // Sending tagged messages. Data path.
 
+#include "tupleq/direct_send.h"
 #include "uct/md.h"
 #include "uct/send.h"
 #include "uct/tag.h"
@@ -14,6 +15,11 @@ constexpr uint32_t type_of(TagFrameId id) {
     return tag_message(static_cast<uint32_t>(id));
 }
 
+// The tuple of a message; null: nothing is special about it.
+Direct::Tuple* tuple_of(const TernIface& iface, const Channel& channel, uint64_t tag) {
+    return iface.direct == nullptr ? nullptr : iface.direct->find(channel, tag);
+}
+
 // Sends `header` and what `fill(void* to)` puts behind it, which it returns the length of.
 template <class Header, class Fill>
 ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
@@ -21,17 +27,26 @@ ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
+    Direct::Tuple* const tuple = tuple_of(iface_of(ep), *channel, header.tag);
+    size_t filled = 0;
     uint32_t length = 0;
     const Status sent = iface_of(ep).engine->am_bcopy(
-        *channel, type_of(id),
+        *channel, tuple == nullptr ? type_of(id) : type_of(id) | kMarkedTagFrame,
         [&](void* to) {
-            memcpy(to, &header, sizeof(header));
-            return static_cast<uint32_t>(sizeof(header) +
-                                         fill(static_cast<std::byte*>(to) + sizeof(header)));
+            auto* at = static_cast<std::byte*>(to);
+            if (tuple != nullptr) [[unlikely]] {
+                const TupleMark number = Direct::mark(*tuple);
+                const TagMark mark{.tuple = number.tuple, .sequence = number.sequence};
+                memcpy(at, &mark, sizeof(mark));
+                at += sizeof(mark);
+            }
+            memcpy(at, &header, sizeof(header));
+            at += sizeof(header);
+            filled = fill(at);
+            return static_cast<uint32_t>(at - static_cast<std::byte*>(to) + filled);
         },
         length);
-    return sent == Status::kOk ? static_cast<ssize_t>(length - sizeof(header))
-                               : static_cast<ssize_t>(to_ucs(sent));
+    return sent == Status::kOk ? static_cast<ssize_t>(filled) : static_cast<ssize_t>(to_ucs(sent));
 }
 
 template <class Header>
@@ -46,16 +61,106 @@ ucs_status_t gathered(uct_ep_h ep, TagFrameId id, const Header& header, const uc
                       completion);
 }
 
-// What the user adds to a request.
-auto users_header(const void* header, unsigned length) {
+size_t longest(uct_ep_h ep, size_t header) {
+    const TernIface& iface = iface_of(ep);
+    return iface.engine->settings().segment_size - header -
+           (iface.direct != nullptr ? sizeof(TagMark) : 0);
+}
+
+auto bytes(const void* data, size_t length) {
     return [=](std::byte* to) {
-        if (length != 0) memcpy(to, header, length);
-        return size_t{length};
+        if (length != 0) memcpy(to, data, length);
+        return length;
     };
 }
 
-size_t longest(uct_ep_h ep, size_t header) {
-    return iface_of(ep).engine->settings().segment_size - header;
+ucs_status_t status_of(ssize_t length) {
+    return length >= 0 ? UCS_OK : static_cast<ucs_status_t>(length);
+}
+
+// Below: what is different if there are tuples. UCS_ERR_UNSUPPORTED: nothing is.
+ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const void* data,
+                            size_t length) {
+    Direct& direct = *iface_of(ep).direct;
+    Direct::Tuple* tuple = direct.find(channel, tag);
+    if (tuple == nullptr) return UCS_ERR_UNSUPPORTED;
+    if (direct.may_send(*tuple, length)) {
+        const Status sent = direct.send(channel, *tuple, data, static_cast<uint32_t>(length));
+        if (sent != Status::kNoResource) return to_ucs(sent);
+    }
+    return status_of(copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(data, length)));
+}
+
+// How long the message is, is known only when it is packed: it must be sure to go one way or the
+// other.
+ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, void* argument) {
+    TernIface& iface = iface_of(ep);
+    Direct& direct = *iface.direct;
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) [[unlikely]]
+        return status;
+    Direct::Tuple* tuple = direct.find(*channel, tag);
+    if (tuple == nullptr || !direct.may_send(*tuple, 0)) return UCS_ERR_UNSUPPORTED;
+    const bool fits = direct.may_send(*tuple, longest(ep, 0));
+    if (!fits && !iface.engine->takes_copies(*channel)) return UCS_ERR_NO_RESOURCE;
+    SendPool::Buffer* buffer = direct.take_buffer();
+    if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;
+    const size_t length = pack(buffer->data, argument);
+    if (direct.may_send(*tuple, length)) {
+        const Status sent = direct.send(*channel, *tuple, buffer, static_cast<uint32_t>(length));
+        return sent == Status::kOk ? static_cast<ssize_t>(length)
+                                   : static_cast<ssize_t>(to_ucs(sent));
+    }
+    const ssize_t sent =
+        copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(buffer->data, length));
+    direct.give_buffer(buffer);
+    return sent;
+}
+
+// A message that would have been announced otherwise.
+ucs_status_t direct_of_tuple(uct_ep_h ep, uint64_t tag, const uct_iov_t& iov,
+                             uct_completion_t* completion) {
+    Direct& direct = *iface_of(ep).direct;
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) [[unlikely]]
+        return status;
+    Direct::Tuple* tuple = direct.find(*channel, tag);
+    const size_t length = uct_iov_get_length(&iov);
+    if (tuple == nullptr || length == 0 || !direct.may_send(*tuple, length))
+        return UCS_ERR_UNSUPPORTED;
+    const Status sent =
+        direct.send_zcopy(*channel, *tuple, iov.buffer, static_cast<uint32_t>(length), completion);
+    return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
+}
+
+ucs_status_t pieces_of_tuple(uct_ep_h ep, uint64_t tag, uint64_t immediate, const uct_iov_t* iov,
+                             size_t count, uct_completion_t* completion) {
+    Direct& direct = *iface_of(ep).direct;
+    ucs_status_t status = UCS_OK;
+    Channel* channel = channel_for(ep_of(ep), status);
+    if (channel == nullptr) [[unlikely]]
+        return status;
+    Direct::Tuple* tuple = direct.find(*channel, tag);
+    if (tuple == nullptr) return UCS_ERR_UNSUPPORTED;
+    const size_t length = total(iov, count);
+    if (immediate == 0 && count == 1 && length != 0 && direct.may_send(*tuple, length)) {
+        const Status sent = direct.send_zcopy(*channel, *tuple, iov->buffer,
+                                              static_cast<uint32_t>(length), completion);
+        if (sent != Status::kNoResource) return to_ucs(sent);
+    }
+    const auto gather = [&](std::byte* to) {
+        for (size_t i = 0; i < count; ++i) {
+            const size_t piece = uct_iov_get_length(&iov[i]);
+            if (piece != 0) memcpy(to, iov[i].buffer, piece);
+            to += piece;
+        }
+        return length;
+    };
+    return status_of(immediate == 0 ? copied(ep, TagFrameId::kEager, EagerHeader{tag}, gather)
+                                    : copied(ep, TagFrameId::kEagerImmediate,
+                                             ImmediateHeader{tag, immediate}, gather));
 }
 
 }  // namespace
@@ -67,6 +172,13 @@ ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, si
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
+    if (iface.direct != nullptr) {
+        status = short_of_tuple(ep, *channel, tag, data, length);
+        if (status != UCS_ERR_UNSUPPORTED) {
+            if (status == UCS_OK) ++iface.tags->counters.eager_sent;
+            return status;
+        }
+    }
     const EagerHeader header{tag};
     status = to_ucs(iface.engine->am_short(*channel, type_of(TagFrameId::kEager),
                                            static_cast<uint32_t>(sizeof(header) + length),
@@ -82,9 +194,13 @@ ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, si
 ssize_t ep_tag_eager_bcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate, uct_pack_callback_t pack,
                            void* argument, unsigned) {
     const auto fill = [&](std::byte* to) { return pack(to, argument); };
-    const ssize_t length = immediate == 0 ? copied(ep, TagFrameId::kEager, EagerHeader{tag}, fill)
-                                          : copied(ep, TagFrameId::kEagerImmediate,
-                                                   ImmediateHeader{tag, immediate}, fill);
+    ssize_t length = UCS_ERR_UNSUPPORTED;
+    if (iface_of(ep).direct != nullptr && immediate == 0)
+        length = packed_of_tuple(ep, tag, pack, argument);
+    if (length == UCS_ERR_UNSUPPORTED)
+        length = immediate == 0 ? copied(ep, TagFrameId::kEager, EagerHeader{tag}, fill)
+                                : copied(ep, TagFrameId::kEagerImmediate,
+                                         ImmediateHeader{tag, immediate}, fill);
     if (length >= 0) ++iface_of(ep).tags->counters.eager_sent;
     return length;
 }
@@ -95,10 +211,14 @@ ucs_status_t ep_tag_eager_zcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate,
     TernIface& iface = iface_of(ep);
     UCT_CHECK_IOV_SIZE(count, size_t{iface.engine->max_pieces()}, "tag_eager_zcopy");
     UCT_CHECK_LENGTH(total(iov, count), 0, longest(ep, sizeof(ImmediateHeader)), "tag_eager_zcopy");
-    const ucs_status_t status =
-        immediate == 0 ? gathered(ep, TagFrameId::kEager, EagerHeader{tag}, iov, count, completion)
-                       : gathered(ep, TagFrameId::kEagerImmediate, ImmediateHeader{tag, immediate},
-                                  iov, count, completion);
+    ucs_status_t status = UCS_ERR_UNSUPPORTED;
+    if (iface.direct != nullptr)
+        status = pieces_of_tuple(ep, tag, immediate, iov, count, completion);
+    if (status == UCS_ERR_UNSUPPORTED)
+        status = immediate == 0
+                     ? gathered(ep, TagFrameId::kEager, EagerHeader{tag}, iov, count, completion)
+                     : gathered(ep, TagFrameId::kEagerImmediate, ImmediateHeader{tag, immediate},
+                                iov, count, completion);
     if (!UCS_STATUS_IS_ERR(status)) ++iface.tags->counters.eager_sent;
     return status;
 }
@@ -111,6 +231,19 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
     UCT_CHECK_PARAM_PTR(users_length <= longest(ep, sizeof(RequestHeader)), "Too long a header: %u",
                         users_length);
     TagSend& send = iface.tags->sends.take();
+    if (iface.direct != nullptr && count == 1) {
+        const ucs_status_t status =
+            direct_of_tuple(ep, tag, *iov, iface.tags->sends.direct(send, completion));
+        if (status == UCS_INPROGRESS) {
+            ++iface.tags->counters.rndv_sent;
+            return &send;
+        }
+        if (status != UCS_ERR_UNSUPPORTED) {
+            iface.tags->sends.give(send);
+            return UCS_STATUS_PTR(status);
+        }
+        send.owner = nullptr;
+    }
     RequestHeader header{.tag = tag, .operation = send.number};
     if (count != 0) {
         const PackedKey key =
@@ -119,8 +252,7 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
         header.length = uct_iov_get_length(iov);
         memcpy(header.key, &key, sizeof(header.key));
     }
-    const ssize_t sent =
-        copied(ep, TagFrameId::kRequest, header, users_header(users, users_length));
+    const ssize_t sent = copied(ep, TagFrameId::kRequest, header, bytes(users, users_length));
     if (sent < 0) {
         iface.tags->sends.give(send);
         return UCS_STATUS_PTR(static_cast<ucs_status_t>(sent));
@@ -133,7 +265,8 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
 ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) {
     TagInterface& tags = *iface_of(ep).tags;
     auto& send = *static_cast<TagSend*>(operation);
-    if (!send.under_way) return UCS_OK;  // it has ended with its connection
+    if (send.owner != nullptr) return UCS_ERR_BUSY;  // the device has it
+    if (!send.under_way) return UCS_OK;              // it has ended with its connection
     ++tags.counters.rndv_canceled;
     tags.sends.give(send);
     return UCS_OK;
@@ -142,8 +275,8 @@ ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) {
 ucs_status_t ep_tag_rndv_request(uct_ep_h ep, uct_tag_t tag, const void* users,
                                  unsigned users_length, unsigned) {
     UCT_CHECK_LENGTH(users_length, 0, longest(ep, sizeof(EagerHeader)), "tag_rndv_request");
-    const ssize_t sent = copied(ep, TagFrameId::kSoftwareRequest, EagerHeader{tag},
-                                users_header(users, users_length));
+    const ssize_t sent =
+        copied(ep, TagFrameId::kSoftwareRequest, EagerHeader{tag}, bytes(users, users_length));
     if (sent < 0) return static_cast<ucs_status_t>(sent);
     ++iface_of(ep).tags->counters.software_sent;
     return UCS_OK;

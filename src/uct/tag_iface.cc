@@ -34,14 +34,15 @@ void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
     const Engine& engine = *iface.engine;
     attributes.cap.flags |= UCT_IFACE_FLAG_TAG_EAGER_SHORT | UCT_IFACE_FLAG_TAG_EAGER_BCOPY |
                             UCT_IFACE_FLAG_TAG_EAGER_ZCOPY | UCT_IFACE_FLAG_TAG_RNDV_ZCOPY;
-    const size_t longest = engine.settings().segment_size - sizeof(ImmediateHeader);
+    size_t longest = engine.settings().segment_size - sizeof(ImmediateHeader);
+    if (iface.direct != nullptr) longest -= sizeof(TagMark);
     auto& tag = attributes.cap.tag;
     tag.eager.max_short = engine.max_short();
     tag.eager.max_bcopy = longest;
     tag.eager.max_zcopy = longest;
     tag.eager.max_iov = engine.max_pieces();
     tag.rndv.max_zcopy = attributes.cap.get.max_zcopy;
-    tag.rndv.max_hdr = engine.settings().segment_size - sizeof(RequestHeader);
+    tag.rndv.max_hdr = longest + sizeof(ImmediateHeader) - sizeof(RequestHeader);
     tag.rndv.max_iov = 1;
     tag.recv.min_recv = 0;
     tag.recv.max_zcopy = attributes.cap.get.max_zcopy;
@@ -49,7 +50,24 @@ void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
     tag.recv.max_outstanding = iface.tags->receives.most();
 }
 
+bool TagInterface::control(Engine& engine, Channel& channel, uint32_t id, const std::byte* data,
+                           uint32_t length) {
+    if (id == static_cast<uint32_t>(TagControlId::kFinish))
+        return sends.finished(channel, data, length);
+    if (direct) return direct->control(channel, id, data, length);
+    // Who wants no direct messages, or cannot have them, refuses.
+    DirectBind bind;
+    if (id != static_cast<uint32_t>(DirectId::kBind) || length != sizeof(bind)) return false;
+    memcpy(&bind, data, sizeof(bind));
+    const DirectBound answer{.tuple = bind.tuple};
+    if (channel.up())
+        (void)engine.send_control(channel, static_cast<ControlId>(DirectId::kBound), &answer,
+                                  sizeof(answer));
+    return true;
+}
+
 Status TagInterface::ended(Channel& channel, Status status) {
+    if (direct) status = direct->ended(channel, status);
     const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
     const bool received = receives.ended(channel, lost);
     const bool sent = sends.ended(channel, lost);

@@ -19,6 +19,10 @@ void* mutable_data(const std::byte* data) {
     return const_cast<std::byte*>(data);
 }
 
+TagReceive* receive_of(ReceiveHandle handle) {
+    return handle != 0 ? static_cast<TagReceive*>(&DirectTable::receive(handle)) : nullptr;
+}
+
 // A copy of a message that the user may keep, with room in front of it: a pointer to who releases
 // it, and the user's.
 class Descriptor {
@@ -52,11 +56,10 @@ uct_recv_desc_t Descriptor::release = {.cb = [](uct_recv_desc_t*, void* descript
 
 }  // namespace
 
-TagReceives::TagReceives(Engine& engine, Mover& mover, DirectPath& direct, uint32_t most,
-                         const TagCallbacks& callbacks, TagCounters& counters, unsigned& chores)
+TagReceives::TagReceives(Engine& engine, Mover& mover, uint32_t most, const TagCallbacks& callbacks,
+                         TagCounters& counters, unsigned& chores)
     : engine_(engine),
       mover_(mover),
-      direct_(direct),
       callbacks_(callbacks),
       counters_(counters),
       chores_(chores),
@@ -78,16 +81,18 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
     receive->canceled = false;
     receive_of(context) = receive;
     posted_.post(*receive, tag, mask);
-    direct_.posted(*receive);
     ++counters_.posted;
+    if (direct_ != nullptr) direct_->posted(*receive);
     return UCS_OK;
 }
 
 ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
     TagReceive* receive = receive_of(context);
     if (receive->posted) {
-        posted_.remove(*receive);
-        direct_.removed(*receive);
+        if (direct_ == nullptr)
+            posted_.remove(*receive);
+        else if (direct_->cancel(*receive) != Direct::Cancel::kDone)
+            return force ? UCS_ERR_BUSY : UCS_OK;  // the device has it: it, or its message, comes
         ++counters_.canceled;
     } else if (!receive->canceled) {
         return force ? UCS_ERR_BUSY : UCS_OK;  // its message has come
@@ -103,50 +108,132 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
     return UCS_OK;
 }
 
-bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
-    const auto take = [&](auto& header) {
-        if (length < sizeof(header)) return false;
-        memcpy(&header, data, sizeof(header));
-        data += sizeof(header);
-        length -= static_cast<uint32_t>(sizeof(header));
-        return true;
-    };
+namespace {
+
+// What a frame of this kind begins with, at least.
+uint32_t header_size(uint32_t id) {
     switch (static_cast<TagFrameId>(id)) {
-        case TagFrameId::kEager: {
-            EagerHeader header;
-            if (!take(header)) return false;
-            eager(header.tag, 0, data, length);
+        case TagFrameId::kEager:
+        case TagFrameId::kSoftwareRequest:
+            return sizeof(EagerHeader);
+        case TagFrameId::kEagerImmediate:
+            return sizeof(ImmediateHeader);
+        case TagFrameId::kRequest:
+            return sizeof(RequestHeader);
+    }
+    return UINT32_MAX;
+}
+
+template <class Header>
+Header header_of(const std::byte* data) {
+    Header header;
+    memcpy(&header, data, sizeof(header));
+    return header;
+}
+
+}  // namespace
+
+bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+    TagMark mark;
+    const bool marked = (id & kMarkedTagFrame) != 0;
+    if (marked) {
+        if (length < sizeof(mark) || direct_ == nullptr) return false;
+        mark = header_of<TagMark>(data);
+        if (mark.reserved != 0) return false;
+        data += sizeof(mark);
+        length -= static_cast<uint32_t>(sizeof(mark));
+        id &= ~kMarkedTagFrame;
+    }
+    if (length < header_size(id)) return false;
+    if (id == static_cast<uint32_t>(TagFrameId::kEagerImmediate) &&
+        header_of<ImmediateHeader>(data).immediate == 0)
+        return false;
+    if (direct_ != nullptr)
+        return arrived_with_direct(channel, id, data, length, marked ? &mark : nullptr);
+    const uint64_t tag = header_of<EagerHeader>(data).tag;
+    handle(&channel, id, data, length, static_cast<TagReceive*>(posted_.match(tag)));
+    return true;
+}
+
+bool TagReceives::arrived_with_direct(Channel& channel, uint32_t id, const std::byte* data,
+                                      uint32_t length, const TagMark* mark) {
+    const uint64_t tag = header_of<EagerHeader>(data).tag;
+    // Of what can be direct.
+    uint64_t bytes = 0;
+    if (id == static_cast<uint32_t>(TagFrameId::kEager))
+        bytes = length - sizeof(EagerHeader);
+    else if (id == static_cast<uint32_t>(TagFrameId::kRequest))
+        bytes = header_of<RequestHeader>(data).length;
+    const TupleMark number{mark != nullptr ? mark->tuple : uint16_t{0},
+                           mark != nullptr ? mark->sequence : uint16_t{0}};
+    const auto arrival =
+        direct_->ordinary(channel, tag, mark != nullptr ? &number : nullptr, bytes);
+    switch (arrival.verdict) {
+        case Direct::Arrival::Verdict::kMatched:
+            handle(&channel, id, data, length, receive_of(arrival.receive));
+            direct_->delivered();
             return true;
-        }
-        case TagFrameId::kEagerImmediate: {
-            ImmediateHeader header;
-            if (!take(header) || header.immediate == 0) return false;
-            eager(header.tag, header.immediate, data, length);
+        case Direct::Arrival::Verdict::kHold:
+            held_.push_back({Direct::number_of(channel), &channel, id, {data, data + length}});
+            direct_->delivered();
             return true;
-        }
-        case TagFrameId::kRequest: {
-            RequestHeader header;
-            if (!take(header)) return false;
-            request(channel, header, data, length);
-            return true;
-        }
-        case TagFrameId::kSoftwareRequest: {
-            EagerHeader header;
-            if (!take(header)) return false;
-            software_request(header.tag, data, length);
-            return true;
-        }
+        case Direct::Arrival::Verdict::kBroken:
+            break;
     }
     return false;
 }
 
-// The receive of a message; the user is told that it is not to be looked for elsewhere.
-TagReceive* TagReceives::match(uint64_t tag) {
-    auto* receive = static_cast<TagReceive*>(posted_.match(tag));
-    if (receive == nullptr) return nullptr;
-    direct_.removed(*receive);
-    receive->context->tag_consumed_cb(receive->context);
-    return receive;
+// In the order in which they came, until one has to wait further.
+void TagReceives::retry(uint32_t peer) {
+    for (;;) {
+        const auto first = std::find_if(held_.begin(), held_.end(),
+                                        [&](const Held& held) { return held.peer == peer; });
+        if (first == held_.end()) return;
+        const auto arrival = direct_->retry(peer, header_of<EagerHeader>(first->frame.data()).tag);
+        if (arrival.verdict != Direct::Arrival::Verdict::kMatched) return;
+        const Held held = std::move(*first);
+        held_.erase(first);
+        handle(held.channel, held.id, held.frame.data(), static_cast<uint32_t>(held.frame.size()),
+               receive_of(arrival.receive));
+    }
+}
+
+void TagReceives::received(DirectReceive& direct_receive, uint32_t length, Status status) {
+    auto& receive = static_cast<TagReceive&>(direct_receive);
+    uct_tag_context_t* context = receive.context;
+    const uint64_t tag = receive.tag;
+    context->tag_consumed_cb(context);
+    receives_.give(&receive);
+    context->completed_cb(context, tag, 0, length, nullptr, to_ucs(status));
+}
+
+void TagReceives::canceled(DirectReceive& direct_receive) {
+    auto& receive = static_cast<TagReceive&>(direct_receive);
+    ++counters_.canceled;
+    receive.canceled = true;
+    canceled_.push_back(&receive);
+    count_chores();
+}
+
+// A message and its receive, if there is one.
+void TagReceives::handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
+                         TagReceive* receive) {
+    if (receive != nullptr) receive->context->tag_consumed_cb(receive->context);
+    const uint32_t size = header_size(id);
+    const std::byte* const rest = data + size;
+    length -= size;
+    switch (static_cast<TagFrameId>(id)) {
+        case TagFrameId::kEager:
+            return eager(receive, header_of<EagerHeader>(data).tag, 0, rest, length);
+        case TagFrameId::kEagerImmediate: {
+            const auto header = header_of<ImmediateHeader>(data);
+            return eager(receive, header.tag, header.immediate, rest, length);
+        }
+        case TagFrameId::kRequest:
+            return request(receive, channel, header_of<RequestHeader>(data), rest, length);
+        case TagFrameId::kSoftwareRequest:
+            return software_request(receive, header_of<EagerHeader>(data).tag, rest, length);
+    }
 }
 
 // The user copies what it wants to keep. Only with immediate data UCP cannot: it counts on room for
@@ -170,8 +257,8 @@ void TagReceives::unexpected(uint64_t tag, uint64_t immediate, const std::byte* 
 }
 
 // The bytes are left where they are for the user to take: that is one copy, bounce buffer or not.
-void TagReceives::eager(uint64_t tag, uint64_t immediate, const std::byte* data, uint32_t length) {
-    TagReceive* receive = match(tag);
+void TagReceives::eager(TagReceive* receive, uint64_t tag, uint64_t immediate,
+                        const std::byte* data, uint32_t length) {
     if (receive == nullptr) {
         ++counters_.unexpected;
         return unexpected(tag, immediate, data, length);
@@ -189,8 +276,8 @@ void TagReceives::eager(uint64_t tag, uint64_t immediate, const std::byte* data,
     context->completed_cb(context, tag, immediate, length, mutable_data(data), status);
 }
 
-void TagReceives::software_request(uint64_t tag, const std::byte* users, uint32_t length) {
-    TagReceive* receive = match(tag);
+void TagReceives::software_request(TagReceive* receive, uint64_t tag, const std::byte* users,
+                                   uint32_t length) {
     if (receive == nullptr) {
         ++counters_.software_unexpected;
         (void)callbacks_.rndv(callbacks_.rndv_argument, 0, tag, users, length, 0, 0, nullptr);
@@ -202,9 +289,14 @@ void TagReceives::software_request(uint64_t tag, const std::byte* users, uint32_
     context->rndv_cb(context, tag, users, length, UCS_OK, UCT_TAG_RECV_CB_INLINE_DATA);
 }
 
-void TagReceives::request(Channel& channel, const RequestHeader& header, const std::byte* users,
-                          uint32_t length) {
-    TagReceive* receive = match(header.tag);
+void TagReceives::request(TagReceive* receive, Channel* channel, const RequestHeader& header,
+                          const std::byte* users, uint32_t length) {
+    if (channel == nullptr) {  // nobody has it any more
+        if (receive == nullptr) return;
+        uct_tag_context_t* context = receive->context;
+        receives_.give(receive);
+        return context->completed_cb(context, header.tag, 0, 0, nullptr, UCS_ERR_CONNECTION_RESET);
+    }
     if (receive == nullptr) {
         ++counters_.rndv_unexpected;
         // To the user, no address says that nothing is to be fetched; an empty message has none.
@@ -214,9 +306,9 @@ void TagReceives::request(Channel& channel, const RequestHeader& header, const s
         return;
     }
     ++counters_.rndv_matched;
-    receive->channel = &channel;
+    receive->channel = channel;
     receive->request = header;
-    engine_.transfer_begins(channel);
+    engine_.transfer_begins(*channel);
     if (header.length == 0) return over(*receive, UCS_OK);
     if (header.length > receive->room) {
         ++counters_.truncated;
@@ -329,6 +421,8 @@ bool TagReceives::ended(Channel& channel, Status status) {
         engine_.transfer_over(channel);
         return true;
     });
+    for (Held& held : held_)
+        if (held.channel == &channel) held.channel = nullptr;
     count_chores();
     return any;
 }

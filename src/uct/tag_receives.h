@@ -5,23 +5,20 @@
 #include <deque>
 
 #include "matching/messages.h"
-#include "matching/posted_receives.h"
 #include "matching/slab.h"
+#include "tupleq/direct.h"
 #include "uct/iface.h"
 #include "uct/tag_counters.h"
-#include "uct/tag_direct.h"
 
 namespace tern {
 
 class TagReceives;
 
 /// A receive from its posting to the last that the user hears of it.
-struct TagReceive : PostedReceive {
+struct TagReceive : DirectReceive {
     TagReceive* next_free = nullptr;
     TagReceives* owner = nullptr;
     uct_tag_context_t* context = nullptr;
-    std::byte* buffer = nullptr;
-    size_t room = 0;
     bool canceled = false;  // and the user is to hear of it
     // Matched by a request to send:
     Channel* channel = nullptr;
@@ -44,8 +41,12 @@ class TagReceives {
   public:
     /// `most`: receives that are posted, or being filled, at a time. `chores`: how many things
     /// progress() has to do is kept there.
-    TagReceives(Engine& engine, Mover& mover, DirectPath& direct, uint32_t most,
-                const TagCallbacks& callbacks, TagCounters& counters, unsigned& chores);
+    TagReceives(Engine& engine, Mover& mover, uint32_t most, const TagCallbacks& callbacks,
+                TagCounters& counters, unsigned& chores);
+
+    /// From now on the device may place messages; what is posted are TagReceive.
+    void use(Direct* direct) { direct_ = direct; }
+    PostedReceives& table() { return posted_; }
 
     ucs_status_t post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
                       uct_tag_context_t* context);
@@ -58,6 +59,12 @@ class TagReceives {
     bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     /// Tells of what was canceled, begins and ends transfers for which there was no room.
     unsigned progress();
+
+    /// From the direct path: a message is in the receive's memory, or lost; a receive is canceled;
+    /// messages that are held can be offered again.
+    void received(DirectReceive& receive, uint32_t length, Status status);
+    void canceled(DirectReceive& receive);
+    void retry(uint32_t peer);
     /// The channel is over. Returns whether that has ended anything early.
     bool ended(Channel& channel, Status status);
 
@@ -67,12 +74,25 @@ class TagReceives {
         TagFinish frame;
     };
 
-    TagReceive* match(uint64_t tag);
-    void eager(uint64_t tag, uint64_t immediate, const std::byte* data, uint32_t length);
+    /// A message of a peer whose earlier ones have to be matched first.
+    struct Held {
+        uint32_t peer;
+        Channel* channel;  // null: it is over
+        uint32_t id;
+        std::vector<std::byte> frame;
+    };
+
+    bool arrived_with_direct(Channel& channel, uint32_t id, const std::byte* data, uint32_t length,
+                             const TagMark* mark);
+    void handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
+                TagReceive* receive);
+    void eager(TagReceive* receive, uint64_t tag, uint64_t immediate, const std::byte* data,
+               uint32_t length);
     void unexpected(uint64_t tag, uint64_t immediate, const std::byte* data, uint32_t length);
-    void request(Channel& channel, const RequestHeader& header, const std::byte* users,
-                 uint32_t length);
-    void software_request(uint64_t tag, const std::byte* users, uint32_t length);
+    void request(TagReceive* receive, Channel* channel, const RequestHeader& header,
+                 const std::byte* users, uint32_t length);
+    void software_request(TagReceive* receive, uint64_t tag, const std::byte* users,
+                          uint32_t length);
     bool begin(TagReceive& receive);
     static void moved(uct_completion_t* completion);
     void over(TagReceive& receive, ucs_status_t status);
@@ -84,7 +104,7 @@ class TagReceives {
 
     Engine& engine_;
     Mover& mover_;
-    DirectPath& direct_;
+    Direct* direct_ = nullptr;  // null: no message is direct
     TagCallbacks callbacks_;
     TagCounters& counters_;
     unsigned& chores_;
@@ -93,6 +113,7 @@ class TagReceives {
     std::deque<TagReceive*> canceled_;
     std::deque<TagReceive*> waiting_;  // for their transfer to begin
     std::deque<Owed> owed_;            // to senders
+    std::deque<Held> held_;
 };
 
 }  // namespace tern

@@ -37,6 +37,11 @@ void TagSends::over(TagSend& send, ucs_status_t status) {
     if (completion != nullptr) uct_invoke_completion(completion, status);
 }
 
+void TagSends::placed(uct_completion_t* completion) {
+    TagSend& send = *ucs_container_of(completion, TagSend, placed);
+    send.owner->over(send, completion->status);
+}
+
 // By index: who is told may begin others.
 template <class Which>
 bool TagSends::end_all(Which&& which, ucs_status_t status) {

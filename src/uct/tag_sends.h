@@ -10,12 +10,17 @@
 
 namespace tern {
 
+class TagSends;
+
 struct TagSend {
     uint64_t number = 0;  // index, and how often it was used
     bool under_way = false;
     Channel* channel = nullptr;
     const TernEp* ep = nullptr;
     uct_completion_t* completion = nullptr;
+    // Of one that is direct:
+    TagSends* owner = nullptr;
+    uct_completion_t placed{};
 };
 
 /// As many as there are: a limit would have those that wait for each other's messages wait for
@@ -33,6 +38,14 @@ class TagSends {
         send.under_way = true;
     }
 
+    /// What to tell when the device has placed the message: that ends the send.
+    uct_completion_t* direct(TagSend& send, uct_completion_t* completion) {
+        send.owner = this;
+        send.completion = completion;
+        send.placed = {.func = placed, .count = 1, .status = UCS_OK};
+        return &send.placed;
+    }
+
     /// A control frame of kind kFinish. False: it is malformed. One of a send that was canceled
     /// says nothing.
     bool finished(const Channel& channel, const std::byte* data, uint32_t length);
@@ -45,6 +58,7 @@ class TagSends {
     template <class Which>
     bool end_all(Which&& which, ucs_status_t status);
     void over(TagSend& send, ucs_status_t status);
+    static void placed(uct_completion_t* completion);
 
     std::vector<std::unique_ptr<TagSend>> sends_;
     std::vector<TagSend*> free_;

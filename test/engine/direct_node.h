@@ -63,7 +63,6 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     void lost(const PeerAddress&, Status, const std::string& text) override { reason = text; }
     Status ended(Channel& channel, Status status) override {
         status = mover->ended(channel, status);
-        held.erase(&channel);
         ++ends;
         return direct->ended(channel, status);
     }
@@ -90,21 +89,25 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
                                length - sizeof(header));
         ++ordinary;
         const auto arrival =
-            direct->ordinary(channel, header.tag, header.marked != 0 ? &header.mark : nullptr);
-        return take(channel, arrival, {header.tag, text});
+            direct->ordinary(channel, header.tag, header.marked != 0 ? &header.mark : nullptr, 0);
+        const bool good = take(channel, arrival, {header.tag, text});
+        direct->delivered();
+        return good;
     }
     bool take(Channel& channel, const Direct::Arrival& arrival, const Message& message) {
         using Verdict = Direct::Arrival::Verdict;
         if (arrival.verdict == Verdict::kBroken) return false;
-        if (arrival.verdict == Verdict::kHold) {
-            held[&channel].push_back(message);
-        } else if (arrival.receive == 0) {
-            unexpected.push_back(message);
-        } else {
-            auto& receive = static_cast<Receive&>(DirectTable::receive(arrival.receive));
-            fill(receive, message.text);
-        }
+        if (arrival.verdict == Verdict::kHold)
+            held[Direct::number_of(channel)].push_back(message);
+        else
+            match(arrival, message);
         return true;
+    }
+    void match(const Direct::Arrival& arrival, const Message& message) {
+        if (arrival.receive == 0)
+            unexpected.push_back(message);
+        else
+            fill(static_cast<Receive&>(DirectTable::receive(arrival.receive)), message.text);
     }
     static void fill(Receive& receive, const std::string& text) {
         EXPECT_FALSE(receive.done) << "it has had a message";
@@ -122,17 +125,17 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     void cancelled(DirectReceive& receive) override {
         static_cast<Receive&>(receive).cancelled = true;
     }
-    void retry(Channel& channel) override {
-        auto& messages = held[&channel];
+    void retry(uint32_t peer) override {
+        auto& messages = held[peer];
         while (!messages.empty()) {
             const Message message = messages.front();
-            const auto arrival = direct->retry(channel, message.tag);
+            const auto arrival = direct->retry(peer, message.tag);
             if (arrival.verdict != Direct::Arrival::Verdict::kMatched) {
                 EXPECT_EQ(arrival.verdict, Direct::Arrival::Verdict::kHold);
                 return;
             }
             messages.pop_front();
-            (void)take(channel, arrival, message);
+            match(arrival, message);
         }
     }
 
@@ -192,7 +195,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     PostedReceives posted{64};
     std::list<Receive> receives;
     std::deque<Message> unexpected;
-    std::map<Channel*, std::deque<Message>> held;
+    std::map<uint32_t, std::deque<Message>> held;
     std::unique_ptr<Engine> engine;
     std::unique_ptr<Mover> mover;
     std::unique_ptr<Direct> direct;

@@ -69,6 +69,7 @@ class Receive {
     bool done() const { return completed != 0 || requested != 0; }
     // What has arrived.
     Bytes bytes() const { return {memory_.data(), length}; }
+    Bytes memory(std::size_t part) const { return {memory_.data(), part}; }
     // Nothing behind that was changed.
     bool clean() const;
 

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tagged messages that the device places into the receives posted for them.
+#include "tag.h"
+
+#include <algorithm>
+#include <random>
+
+namespace uct_test {
+namespace {
+
+constexpr uct_tag_t kTag = 0x0001'0000'0000'0007;
+
+Settings direct(Settings more = {}) {
+    Settings settings{
+        {"TM_TUPLES", "4"}, {"TM_DEPTH", "4"}, {"TM_TUPLE_AFTER", "2"}, {"TM_TUPLE_MIN", "0"}};
+    for (const auto& [name, value] : more) settings.insert_or_assign(name, value);
+    return settings;
+}
+
+class DirectTest : public TagTest {
+  protected:
+    void SetUp() override {
+        if (!conformance::Hca().has(IBV_DEVICE_XRC)) GTEST_SKIP() << "no XRC";
+    }
+    // Sends messages with receives posted for them until the tag has a queue, and what the sender
+    // knows is settled.
+    static void warm(TagPair& pair, uct_tag_t tag = kTag) {
+        for (uint64_t i = 0; i < 8; ++i) {
+            Receive receive(pair.b, 64);
+            ASSERT_STATUS(UCS_OK, receive.post(tag));
+            pair.send(tag, pattern(i, 33));
+            ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+            EXPECT_TRUE(same(receive.bytes(), pattern(i, 33)));
+            linger(pair.all, milliseconds(2));
+        }
+    }
+};
+
+TEST_F(DirectTest, MessagesArePlaced) {
+    TagPair pair(direct());
+    warm(pair);
+    const std::size_t longest = pair.a.entity.attr().cap.tag.eager.max_bcopy;
+    Declared memory(pair.a.entity.host(), 1 << 20);
+    uint64_t seed = 100;
+    for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{100}, longest}) {
+        Receive receive(pair.b, length);
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        const auto message = pattern(++seed, length);
+        pair.send(kTag, message);
+        ASSERT_TRUE(pair.until([&] { return receive.done(); })) << length;
+        EXPECT_STATUS(UCS_OK, receive.status);
+        EXPECT_EQ(receive.consumed, 1);
+        EXPECT_EQ(receive.tag, kTag);
+        EXPECT_EQ(receive.length, length);
+        EXPECT_TRUE(receive.in_place);
+        EXPECT_TRUE(same(receive.bytes(), message));
+        EXPECT_TRUE(receive.clean());
+    }
+    // What would be announced otherwise needs nothing of the receiver.
+    for (const std::size_t length : {std::size_t{30'000}, std::size_t{1 << 20}}) {
+        Receive receive(pair.b, length);
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        fill(memory.part(0, length), ++seed);
+        Completion completion;
+        EXPECT_NE(pair.begin(kTag, memory, length, completion), nullptr);
+        ASSERT_TRUE(pair.until([&] { return receive.done() && completion.calls != 0; }));
+        EXPECT_STATUS(UCS_OK, receive.status);
+        EXPECT_EQ(receive.length, length);
+        EXPECT_TRUE(receive.in_place);
+        EXPECT_TRUE(same(receive.bytes(), memory.part(0, length)));
+    }
+    const Counters sent = [&] {
+        pair.ep.reset();
+        linger(pair.all, milliseconds(5));
+        return pair.a.entity.close_and_count();
+    }();
+    EXPECT_GE(sent["direct_sent"], 6u);
+    EXPECT_EQ(sent["direct_not_ready"], 0u);
+    EXPECT_EQ(sent["direct_links"], 1u);
+    const Counters received = pair.b.entity.close_and_count();
+    EXPECT_EQ(received["direct_received"], sent["direct_sent"]);
+    EXPECT_EQ(received["direct_queues_most"], 1u);
+}
+
+TEST_F(DirectTest, NobodyHasToPollForAMessageToArrive) {
+    TagPair pair(direct());
+    warm(pair);
+    Receive receive(pair.b, 4096);
+    ASSERT_STATUS(UCS_OK, receive.post(kTag));
+    linger(pair.all, milliseconds(5));
+    const auto message = pattern(7, 4096);
+    Declared from(pair.a.entity.host(), 4096);
+    std::ranges::copy(message, from.part(0, 4096).begin());
+    const uct_iov_t iov = from.iov(0, 4096);
+    Completion completion;
+    const ucs_status_t status = tag_zcopy(pair.ep, kTag, {&iov, 1}, &completion);
+    ASSERT_FALSE(UCS_STATUS_IS_ERR(status));
+    // The receiver does nothing.
+    ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return same(receive.memory(4096), message); }));
+    EXPECT_FALSE(receive.done());
+    ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+}
+
+TEST_F(DirectTest, TooLongAMessageIsTruncatedAsAnyOther) {
+    TagPair pair(direct());
+    warm(pair);
+    Receive receive(pair.b, 100);
+    Receive next(pair.b, 100);
+    ASSERT_STATUS(UCS_OK, receive.post(kTag));
+    ASSERT_STATUS(UCS_OK, next.post(kTag));
+    linger(pair.all, milliseconds(2));
+    pair.send(kTag, pattern(1, 101));
+    ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+    EXPECT_STATUS(UCS_ERR_MESSAGE_TRUNCATED, receive.status);
+    EXPECT_TRUE(receive.clean());
+    pair.send(kTag, pattern(2, 100));
+    ASSERT_TRUE(pair.until([&] { return next.done(); }));
+    EXPECT_STATUS(UCS_OK, next.status);
+    EXPECT_TRUE(same(next.bytes(), pattern(2, 100)));
+}
+
+TEST_F(DirectTest, MessagesWithImmediateDataAreOrdinary) {
+    TagPair pair(direct());
+    warm(pair);
+    for (uint64_t i = 1; i <= 4; ++i) {
+        Receive receive(pair.b, 100);
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        linger(pair.all, milliseconds(2));
+        pair.send(kTag, pattern(i, 99), i);
+        ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+        EXPECT_STATUS(UCS_OK, receive.status);
+        EXPECT_EQ(receive.immediate, i);
+        EXPECT_TRUE(same(receive.bytes(), pattern(i, 99)));
+    }
+}
+
+TEST_F(DirectTest, CanceledReceivesAreHeardOf) {
+    TagPair pair(direct());
+    warm(pair);
+    Receive first(pair.b, 100);
+    Receive second(pair.b, 100);
+    ASSERT_STATUS(UCS_OK, first.post(kTag));
+    ASSERT_STATUS(UCS_OK, second.post(kTag));
+    linger(pair.all, milliseconds(2));
+    EXPECT_STATUS(UCS_ERR_BUSY, first.cancel(true)) << "the device has it";
+    ASSERT_STATUS(UCS_OK, first.cancel(false));
+    ASSERT_TRUE(pair.until([&] { return first.done(); }));
+    EXPECT_STATUS(UCS_ERR_CANCELED, first.status);
+    EXPECT_EQ(first.completed, 1);
+    pair.send(kTag, pattern(1, 100));
+    ASSERT_TRUE(pair.until([&] { return second.done(); }));
+    EXPECT_TRUE(same(second.bytes(), pattern(1, 100)));
+    EXPECT_TRUE(first.clean());
+    EXPECT_EQ(first.completed, 1);
+}
+
+TEST_F(DirectTest, WildcardsKeepTheirPlace) {
+    TagPair pair(direct());
+    warm(pair);
+    Receive exact(pair.b, 100);
+    Receive wild(pair.b, 100);
+    Receive later(pair.b, 100);
+    ASSERT_STATUS(UCS_OK, exact.post(kTag));
+    ASSERT_STATUS(UCS_OK, wild.post(0, 0));
+    ASSERT_STATUS(UCS_OK, later.post(kTag));
+    linger(pair.all, milliseconds(2));
+    uint64_t seed = 0;
+    for (Receive* receive : {&exact, &wild, &later}) {
+        pair.send(kTag, pattern(++seed, 50));
+        ASSERT_TRUE(pair.until([&] { return receive->done(); })) << seed;
+        EXPECT_TRUE(same(receive->bytes(), pattern(seed, 50))) << seed;
+    }
+}
+
+TEST_F(DirectTest, PeersThatWantNoneRefuse) {
+    TagPair pair(direct());
+    TagEntity other(Settings{{"TM_TUPLES", "0"}});
+    const Group both{&other.entity, &pair.b.entity};
+    Endpoint ep = other.entity.connect(pair.b.entity);
+    for (uint64_t i = 0; i < 40; ++i) {
+        Receive receive(pair.b, 64);
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        ASSERT_TRUE(accepted(both, [&] { return tag_bcopy(ep, kTag, pattern(i, 20)); }));
+        ASSERT_TRUE(eventually(both, [&] { return receive.done(); }));
+        EXPECT_TRUE(same(receive.bytes(), pattern(i, 20)));
+    }
+    warm(pair);
+}
+
+TEST_F(DirectTest, FlushCoversThem) {
+    TagPair pair(direct());
+    warm(pair);
+    Receive receive(pair.b, 1 << 16);
+    ASSERT_STATUS(UCS_OK, receive.post(kTag));
+    linger(pair.all, milliseconds(2));
+    Declared memory(pair.a.entity.host(), 1 << 16);
+    fill(memory.part(0, 1 << 16), 5);
+    Completion completion;
+    (void)pair.begin(kTag, memory, 1 << 16, completion);
+    ASSERT_TRUE(
+        pair.until([&] { return uct_iface_flush(pair.a.entity.iface(), 0, nullptr) == UCS_OK; }));
+    EXPECT_EQ(completion.calls, 1);
+    ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+}
+
+// More tags than queues, receives and messages in any order: each ends where it should.
+TEST_F(DirectTest, RandomTraffic) {
+    const unsigned seed = std::random_device{}();
+    std::cout << "seed " << seed << std::endl;
+    std::mt19937 random(seed);
+    TagPair pair(direct());
+    constexpr unsigned kTags = 8;
+    struct Row {
+        std::deque<Receive> receives;
+        std::size_t messages = 0;
+    };
+    std::array<Row, kTags> rows;
+    const auto length_of = [](unsigned tag, std::size_t number) {
+        return (tag * 131 + number * 977) % 3000;
+    };
+    const auto seed_of = [](unsigned tag, std::size_t number) { return tag * 100'000 + number; };
+    for (int step = 0; step < 4000; ++step) {
+        const unsigned tag = random() % kTags;
+        Row& row = rows[tag];
+        const unsigned what = random() % 6;
+        if (what < 2 && row.receives.size() < row.messages + 6) {
+            ASSERT_STATUS(UCS_OK, row.receives.emplace_back(pair.b, 3000).post(tag));
+        } else if (what < 4 && row.messages < row.receives.size()) {
+            const std::size_t length = length_of(tag, row.messages);
+            pair.send(tag, pattern(seed_of(tag, row.messages), length));
+            ++row.messages;
+        } else {
+            progress(random() % 2 == 0 ? Group{&pair.a.entity} : Group{&pair.b.entity});
+        }
+    }
+    for (unsigned tag = 0; tag < kTags; ++tag)
+        for (std::size_t i = 0; i < rows[tag].messages; ++i) {
+            Receive& receive = rows[tag].receives[i];
+            ASSERT_TRUE(pair.until([&] { return receive.done(); })) << tag << ":" << i;
+            ASSERT_STATUS(UCS_OK, receive.status);
+            ASSERT_TRUE(same(receive.bytes(), pattern(seed_of(tag, i), length_of(tag, i))));
+        }
+    EXPECT_TRUE(pair.b.mailbox->messages.empty());
+    const Counters counters = pair.close_and_count();
+    EXPECT_GT(counters["direct_received"], 50u);
+}
+
+TEST_F(DirectTest, DeathOfTheSenderLeavesReceivesPosted) {
+    TagPair pair(direct());
+    warm(pair);
+    Receive receive(pair.b, 100);
+    ASSERT_STATUS(UCS_OK, receive.post(kTag));
+    linger(pair.all, milliseconds(2));
+    pair.ep.reset();
+    pair.a.entity.close();
+    linger({&pair.b.entity}, milliseconds(20));
+    EXPECT_FALSE(receive.done());
+    TagEntity other(direct());
+    const Group both{&other.entity, &pair.b.entity};
+    Endpoint ep = other.entity.connect(pair.b.entity);
+    ASSERT_TRUE(accepted(both, [&] { return tag_bcopy(ep, kTag, pattern(3, 90)); }));
+    ASSERT_TRUE(eventually(both, [&] { return receive.done(); }));
+    EXPECT_TRUE(same(receive.bytes(), pattern(3, 90)));
+}
+
+}  // namespace
+}  // namespace uct_test
