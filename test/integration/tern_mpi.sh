@@ -101,6 +101,37 @@ every_large() { # [section of one-sided communication]
     other_allocators
 }
 
+# The transport matches messages with receives, with every threshold of UCP's at its extremes.
+every_matching() {
+    local file=$tmp/counters status=0 pair sent matched unexpected
+    use_tern
+    rm -f "$file"
+    export UCX_TERN_TM_ENABLE=y UCX_TM_THRESH=0
+    UCX_TERN_COUNTERS=$file verify 'tag matching' 2
+    for pair in eager:tag_matched:tag_unexpected rndv:tag_rndv_matched:tag_rndv_unexpected; do
+        IFS=: read -r sent matched unexpected <<<"$pair"
+        matched=$(counter "$file" "$matched") unexpected=$(counter "$file" "$unexpected")
+        [ "$matched" -gt 100 ] && [ "$unexpected" -gt 100 ] &&
+            [ "$((matched + unexpected))" = "$(counter "$file" "tag_${sent}_sent")" ] || status=1
+    done
+    result $status 'tag matching: messages are matched by the transport, and not' "$file"
+    verify 'tag matching' 8 matching
+    verify 'tag matching, threads' 2 --threads threads
+    UCX_TERN_TM_LIST_SIZE=1 verify 'tag matching, TM_LIST_SIZE=1' 4 matching point
+    UCX_RNDV_THRESH=0 verify 'tag matching, RNDV_THRESH=0' 4 matching point cancel truncated
+    UCX_RNDV_THRESH=inf UCX_TM_MAX_BB_SIZE=1 verify 'tag matching, RNDV_THRESH=inf' 2 matching large
+    UCX_TM_SW_RNDV=y UCX_RNDV_THRESH=0 verify 'tag matching, TM_SW_RNDV=y' 2 matching cancel
+    UCX_TM_THRESH=1k UCX_TM_FORCE_THRESH=0 verify 'tag matching, TM_THRESH=1k' 4 matching
+    UCX_TERN_TX_QUEUE_LEN=32 UCX_TERN_RX_QUEUE_LEN=32 UCX_TERN_TX_BUFFERS=8 verify 'tag matching, short queues' 2 matching
+    # Elsewhere UCX 1.13 may take foreign memory for bounce buffers.
+    UCX_PROTO_ENABLE=y UCX_ALLOC_PRIO=mmap verify 'tag matching, PROTO_ENABLE=y' 2 matching point
+    use_tern --devices 2
+    UCX_MAX_EAGER_LANES=2 UCX_MAX_RNDV_LANES=2 UCX_NET_DEVICES=softhca0:1,softhca1:1 verify 'tag matching, two devices' 2 \
+        matching large
+    use_tern
+    unset UCX_TERN_TM_ENABLE UCX_TM_THRESH
+}
+
 # Those that return memory to the system in their own ways.
 other_allocators() {
     local name library

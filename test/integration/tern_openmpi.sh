@@ -12,6 +12,7 @@ compile
 every_verify
 every_setting
 every_large one-sided
+every_matching
 killed 'mpirun ends the job' 100 'exited on signal 9' 1
 killed 'mpirun ends the job' 3000000 'exited on signal 9' 1
 killed 'everybody finds out alone' 100 "$lost" 3 --enable-recovery

@@ -30,6 +30,9 @@ static const struct {
     {"probe and matched probe", probes, 0},
     {"cancelled requests", cancelled, 0},
     {"truncated messages", truncated, 0},
+    {"matching at random", matching, 0},
+    {"matching, many tags", matching_many, 0},
+    {"matching, truncated synchronous", matching_truncated, 0},
     {"strided data", strided, 0},
     {"derived datatypes", datatypes, 0},
     {"to itself", self, 0},
@@ -53,6 +56,7 @@ static const struct {
     {"one-sided, groups", one_sided_groups, 0},
     {"one-sided, requests", one_sided_requests, 0},
     {"threads", threads, 1},
+    {"matching by threads", matching_threads, 1},
 };
 
 static int chosen(const char* name, char** words) {

@@ -67,5 +67,9 @@ void one_sided_lock(void);
 void one_sided_atomics(void);
 void one_sided_groups(void);
 void one_sided_requests(void);
+void matching(void);
+void matching_many(void);
+void matching_truncated(void);
 /* Only with MPI_THREAD_MULTIPLE. */
 void threads(void);
+void matching_threads(void);
