@@ -52,7 +52,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
             const WireKey key =
                 random() % 8 != 0 ? victim.key(victim.open) : WireKey{number(), number()};
             const uint64_t address = any({victim.address(), victim.address() + 1, 0, random()});
-            switch (random() % 9) {
+            switch (random() % 10) {
                 case 0:
                     rogue->send_control(TransferId::kFetch, Fetch{.receiver = number(),
                                                                   .address = address,
@@ -82,7 +82,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
                         TransferId::kAck,
                         Ack{.receiver = number(),
                             .count = static_cast<uint32_t>(any({0, 1, 3, 8, random()})),
-                            .flags = static_cast<uint32_t>(any({0, 0, 1, random()}))});
+                            .flags = static_cast<uint32_t>(any({0, 0, 1, 3, random()}))});
                     break;
                 case 5:
                     rogue->send_control(TransferId::kFinish, Finish{.receiver = number()});
@@ -90,11 +90,14 @@ TEST_P(TransferFuzzTest, RandomFrames) {
                 case 6:
                     rogue->send_control(
                         TransferId::kRefuse,
-                        Refuse{.what = static_cast<uint32_t>(random() % 3), .number = number()});
+                        Refuse{.what = static_cast<uint32_t>(random() % 4), .number = number()});
                     break;
                 case 7:
                     rogue->write_to("", 0, 0, 0,
                                     number() << 16 | static_cast<uint32_t>(random() % 20));
+                    break;
+                case 8:
+                    (void)undeclare();
                     break;
                 default:
                     rogue->send_frame(FrameKind::kActiveMessage, 1, "hello");

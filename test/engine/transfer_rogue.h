@@ -90,6 +90,14 @@ class TransferRogueTest : public testing::TestWithParam<PollMode> {
         ASSERT_TRUE(until(attempt, [&] { return status == Status::kInProgress; }));
         ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
     }
+    // What peers have keys of is taken from them, and declared anew. Whether a transfer was under
+    // way.
+    bool undeclare() {
+        const bool used = victim.regions.undeclare(victim.open);
+        victim.open = victim.regions.declare(victim.memory.data(), victim.memory.size(),
+                                             kLocalRead | kLocalWrite | kRemoteAll);
+        return used;
+    }
     void expect_failed() {
         expect_dropped();
         ASSERT_EQ(victim.completions.size(), 1u);

@@ -98,7 +98,7 @@ TEST_P(TransferRogueTest, AnswersToNothing) {
     rogue->send_control(TransferId::kFinish, Finish{});
     expect_dropped();
     meet();
-    for (const uint32_t what : {Refuse::kFetch, Refuse::kDeliver}) {
+    for (const uint32_t what : {Refuse::kFetch, Refuse::kDeliver, Refuse::kRest, 3u}) {
         rogue->send_control(TransferId::kRefuse, Refuse{.what = what, .number = 0});
         expect_dropped();
         meet();
@@ -120,12 +120,80 @@ TEST_P(TransferRogueTest, AcknowledgesWhatWasNotSent) {
     expect_alive();
 }
 
+// Memory is undeclared while it is being read. The receiver confirms, once.
+TEST_P(TransferRogueTest, RestIsRefused) {
+    for (const Ack confirmation :
+         {Ack{.receiver = 1, .count = 1, .flags = Ack::kEnd | Ack::kFailed},
+          Ack{.receiver = 1, .count = 1000, .flags = Ack::kEnd}}) {
+        rogue->send_control(TransferId::kFetch, good_fetch());
+        expect_heard();
+        EXPECT_TRUE(undeclare());
+        ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+        ASSERT_EQ(rogue->controls[0].id, TransferId::kRefuse);
+        EXPECT_EQ(rogue->controls[0].as<Refuse>().what, Refuse::kRest);
+        EXPECT_EQ(rogue->controls[0].as<Refuse>().number, 1u);
+        // It was on the way.
+        rogue->send_control(TransferId::kAck, Ack{.receiver = 1, .count = 1});
+        expect_heard();
+        rogue->send_control(TransferId::kAck, confirmation);
+        if (confirmation.count <= 1) {
+            expect_heard();
+            rogue->send_control(TransferId::kAck, confirmation);
+        }
+        expect_dropped();
+        meet();
+    }
+    expect_alive();
+}
+
+// Memory is undeclared while it is being written to: nothing more comes there, all is taken.
+TEST_P(TransferRogueTest, RestIsDropped) {
+    constexpr uint64_t kLength = 100000;
+    rogue->send_control(TransferId::kDeliver, Deliver{.sender = 7,
+                                                      .address = victim.address(),
+                                                      .length = kLength,
+                                                      .key = victim.key(victim.open)});
+    ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+    ASSERT_EQ(rogue->controls[0].id, TransferId::kAccept);
+    const Accept accept = rogue->controls[0].as<Accept>();
+    rogue->controls.clear();
+    const uint64_t blocks = SubBlocks::count(kLength);
+    ASSERT_LE(blocks, accept.window.slots);
+    const auto write = [&](uint64_t number) {
+        const uint32_t bytes = SubBlocks::bytes(kLength, number);
+        std::string block(bytes + sizeof(uint64_t), '\x55');
+        const uint64_t flag = flag_of(accept.window.generation, number);
+        memcpy(block.data() + bytes, &flag, sizeof(flag));
+        const bool notify = (accept.window.flags & WireWindow::kNotify) != 0;
+        rogue->write_to(
+            block.data(), block.size(),
+            accept.window.address + number * SubBlocks::kSlot + SubBlocks::in_slot(kLength, number),
+            accept.window.rkey, notify ? (accept.receiver & 0xffff) << 16 | 1 : 0);
+    };
+    write(0);
+    ASSERT_TRUE(turn([this] { return victim.memory[0] == std::byte{0x55}; }));
+    EXPECT_TRUE(undeclare());
+    std::ranges::fill(victim.memory, std::byte{});
+    for (uint64_t number = 1; number < blocks; ++number) write(number);
+    const auto ended = [this] {
+        for (; !rogue->controls.empty(); rogue->controls.pop_front())
+            if ((rogue->controls[0].as<Ack>().flags & Ack::kEnd) != 0) return true;
+        return false;
+    };
+    ASSERT_TRUE(turn(ended));
+    EXPECT_EQ(rogue->controls[0].as<Ack>().flags, Ack::kEnd | Ack::kFailed);
+    EXPECT_TRUE(
+        std::ranges::all_of(victim.memory, [](std::byte byte) { return byte == std::byte{}; }));
+    expect_heard();
+    expect_alive();
+}
+
 TEST_P(TransferRogueTest, PartsOfNothing) {
     Fetch fetch = good_fetch();
     fetch.part.upto = 5000;
-    for (const WirePart bad : {WirePart{.upto = 5000}, WirePart{.upto = 4999}, WirePart{.upto = 0},
-                               WirePart{.upto = 100001}, WirePart{.upto = 6000, .flags = 6},
-                               WirePart::announce(6000)}) {
+    for (const WirePart bad :
+         {WirePart{.upto = 5000}, WirePart{.upto = 4999}, WirePart{.upto = 0},
+          WirePart{.upto = 100001}, WirePart{.upto = 6000, .flags = 6}, WirePart::announce(6000)}) {
         rogue->send_control(TransferId::kFetch, fetch);
         expect_heard();
         rogue->send_control(TransferId::kPart, MorePart{.receiver = 1, .part = bad});
@@ -142,8 +210,8 @@ TEST_P(TransferRogueTest, AnnouncedPartsNeedNotComeThatWay) {
     rogue->send_control(TransferId::kFetch, fetch);
     expect_heard();
     rogue->controls.clear();
-    rogue->send_control(TransferId::kPart, MorePart{.receiver = fetch.receiver,
-                                                    .part = {.upto = fetch.length}});
+    rogue->send_control(TransferId::kPart,
+                        MorePart{.receiver = fetch.receiver, .part = {.upto = fetch.length}});
     expect_heard();
     expect_alive();
 }
