@@ -135,7 +135,6 @@ auto TupleReceivers<Posted>::direct(uint16_t number) -> Direct {
     if (!claimed) posted_->remove(entry.receive);
     ++counters_.direct;
     if (claimed) settle(tuple);
-    if (!claimed && tuple.awaited && tuple.queue.granted() == 0) release_held(tuple);
     refill(tuple);
     return direct;
 }

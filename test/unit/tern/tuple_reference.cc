@@ -123,7 +123,13 @@ void TupleWorld::expect_end() {
             if (receive.tag == 0) break;
             may += receive.tag == receivers_.tag(q);
         }
-        if (queue.granted() != std::min(may, queue.window())) fail_books("a receive is not granted");
+        if (queue.granted() != std::min(may, queue.window()))
+            fail_books("a receive is not granted");
+        // And the sender knows.
+        TupleSenders& senders = peers_[receivers_.peer(q)].senders;
+        const TupleSenders::Tuple* tuple = senders.find(0, receivers_.tag(q));
+        if (tuple == nullptr || tuple->sender.may_send_direct(0, false) != (queue.granted() != 0))
+            fail_books("a grant is of no use");
     }
     if (waiting_.size() != posted_.receives.size())
         fail_books("the core's table is not the reference's");
