@@ -48,6 +48,9 @@ class DirectOwner {
   public:
     // A send, or a flush, is over.
     virtual void completed(void* cookie, Status status) = 0;
+    // A receive is no longer posted: its message is there, or on its way and nobody else's; or it
+    // is cancelled. Nothing may be done about it but to take note.
+    virtual void taken(DirectReceive& receive) = 0;
     // A message is in the receive's memory, or, with another status than kOk, lost. It is no longer
     // posted.
     virtual void received(DirectReceive& receive, uint32_t length, Status status) = 0;

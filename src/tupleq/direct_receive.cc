@@ -15,6 +15,11 @@ bool DirectTable::prepare(ReceiveHandle of) {
     return direct_.prepare(receive(of));
 }
 
+void DirectTable::remove(ReceiveHandle of) {
+    TuplePosted::remove(of);
+    direct_.owner_.taken(receive(of));
+}
+
 // A receive is about to be granted: its memory stays registered until the entry has gone.
 bool Direct::prepare(const DirectReceive& receive) {
     Prepared prepared;

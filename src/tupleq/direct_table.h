@@ -23,6 +23,7 @@ class DirectTable : public TuplePosted {
     }
     static uint64_t capacity(ReceiveHandle of) { return receive(of).room; }
     bool prepare(ReceiveHandle of);
+    void remove(ReceiveHandle of);
 
   private:
     Direct& direct_;

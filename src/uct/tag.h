@@ -20,6 +20,7 @@ struct TagInterface final : DirectOwner {
     Status ended(Channel& channel, Status status);
 
     void completed(void* cookie, Status status) override { owner.completed(cookie, status); }
+    void taken(DirectReceive& receive) override { TagReceives::taken(receive); }
     void received(DirectReceive& receive, uint32_t length, Status status) override {
         receives.received(receive, length, status);
     }

@@ -78,7 +78,7 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
     receive->context = context;
     receive->buffer = count != 0 ? static_cast<std::byte*>(iov->buffer) : nullptr;
     receive->room = count != 0 ? uct_iov_get_length(iov) : 0;
-    receive->canceled = false;
+    receive->canceled = receive->leaving = false;
     receive_of(context) = receive;
     posted_.post(*receive, tag, mask);
     ++counters_.posted;
@@ -89,6 +89,7 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
 ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
     TagReceive* receive = receive_of(context);
     if (receive->posted) {
+        receive->leaving = true;
         if (direct_ == nullptr)
             posted_.remove(*receive);
         else if (direct_->cancel(*receive) != Direct::Cancel::kDone)
@@ -198,11 +199,16 @@ void TagReceives::retry(uint32_t peer) {
     }
 }
 
+// The user must not find it for another message. It knows of what it has canceled.
+void TagReceives::taken(DirectReceive& direct_receive) {
+    const auto& receive = static_cast<TagReceive&>(direct_receive);
+    if (!receive.leaving) receive.context->tag_consumed_cb(receive.context);
+}
+
 void TagReceives::received(DirectReceive& direct_receive, uint32_t length, Status status) {
     auto& receive = static_cast<TagReceive&>(direct_receive);
     uct_tag_context_t* context = receive.context;
     const uint64_t tag = receive.tag;
-    context->tag_consumed_cb(context);
     receives_.give(&receive);
     context->completed_cb(context, tag, 0, length, nullptr, to_ucs(status));
 }
@@ -218,7 +224,8 @@ void TagReceives::canceled(DirectReceive& direct_receive) {
 // A message and its receive, if there is one.
 void TagReceives::handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
                          TagReceive* receive) {
-    if (receive != nullptr) receive->context->tag_consumed_cb(receive->context);
+    if (receive != nullptr && !receive->leaving)
+        receive->context->tag_consumed_cb(receive->context);
     const uint32_t size = header_size(id);
     const std::byte* const rest = data + size;
     length -= size;

@@ -20,6 +20,7 @@ struct TagReceive : DirectReceive {
     TagReceives* owner = nullptr;
     uct_tag_context_t* context = nullptr;
     bool canceled = false;  // and the user is to hear of it
+    bool leaving = false;   // the user wants it canceled
     // Matched by a request to send:
     Channel* channel = nullptr;
     RequestHeader request;
@@ -60,8 +61,9 @@ class TagReceives {
     /// Tells of what was canceled, begins and ends transfers for which there was no room.
     unsigned progress();
 
-    /// From the direct path: a message is in the receive's memory, or lost; a receive is canceled;
-    /// messages that are held can be offered again.
+    /// From the direct path: a receive has its message, or will have; a message is in the receive's
+    /// memory, or lost; a receive is canceled; messages that are held can be offered again.
+    static void taken(DirectReceive& receive);
     void received(DirectReceive& receive, uint32_t length, Status status);
     void canceled(DirectReceive& receive);
     void retry(uint32_t peer);

@@ -115,6 +115,10 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
         receive.text = text;
     }
 
+    void taken(DirectReceive& receive) override {
+        EXPECT_FALSE(receive.posted);
+        ++takings;
+    }
     void received(DirectReceive& direct_receive, uint32_t length, Status status) override {
         auto& receive = static_cast<Receive&>(direct_receive);
         EXPECT_FALSE(receive.posted);
@@ -204,6 +208,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     std::vector<std::string> warnings;
     std::string reason;
     unsigned ordinary = 0;
+    unsigned takings = 0;
     unsigned ends = 0;
 };
 

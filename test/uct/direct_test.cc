@@ -203,6 +203,27 @@ TEST_F(DirectTest, FlushCoversThem) {
     ASSERT_TRUE(pair.until([&] { return receive.done(); }));
 }
 
+// A receive whose message is on its way is nobody else's: UCP would find it for the next one.
+TEST_F(DirectTest, ReceivesAreConsumedBeforeALaterMessageIsUnexpected) {
+    TagPair pair(direct());
+    warm(pair);
+    for (uint64_t i = 0; i < 20; ++i) {
+        Receive receive(pair.b, 3000);
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        linger(pair.all, milliseconds(1));
+        pair.b.mailbox->on_message = [&](const Unexpected&) { EXPECT_EQ(receive.consumed, 1); };
+        pair.send(kTag, pattern(2 * i, 3000));
+        pair.send(kTag, pattern(2 * i + 1, 10));
+        auto& box = pair.b.mailbox->messages;
+        ASSERT_TRUE(pair.until([&] { return receive.done() && !box.empty(); }));
+        EXPECT_EQ(receive.consumed, 1);
+        EXPECT_TRUE(same(receive.bytes(), pattern(2 * i, 3000)));
+        EXPECT_TRUE(same(std::as_bytes(std::span(box[0].data)), pattern(2 * i + 1, 10)));
+        box.clear();
+        pair.b.mailbox->on_message = nullptr;
+    }
+}
+
 // More tags than queues, receives and messages in any order: each ends where it should.
 TEST_F(DirectTest, RandomTraffic) {
     const unsigned seed = std::random_device{}();
