@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,7 @@ class TupleIndex {
     static constexpr uint16_t kNone = 0xffff;
 
     explicit TupleIndex(uint32_t most)
-        : shift_(64 - std::bit_width(2 * most)),
+        : shift_(64 - std::bit_width(std::max(2 * most, 2u))),
           heads_(size_t{1} << (64 - shift_), kNone),
           nodes_(most) {}
 

@@ -146,6 +146,14 @@ TEST(TupleSenders, RefuseWhatTheyHaveNoRoomFor) {
     EXPECT_EQ(answer.slot, 0u);
 }
 
+TEST(TupleSenders, MayHaveNoRoomAtAll) {
+    TupleSenders senders(nullptr, 0, 4);
+    TupleBound answer;
+    ASSERT_TRUE(senders.bind(7, {100, 0, 4}, answer));
+    EXPECT_EQ(answer.sender, TupleBound::kRefused);
+    EXPECT_EQ(senders.find(7, 100), nullptr);
+}
+
 TEST(TupleSenders, TrustNoReceiver) {
     std::vector<uint64_t> grants(2 * 4);
     TupleSenders senders(grants.data(), 2, 4);
