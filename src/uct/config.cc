@@ -193,7 +193,8 @@ ucs_config_field_t config_table[] = {
                "receives that are posted. Each has a queue on the device. Needs XRC; 0: none.",
                tuples, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("TM_DEPTH", "16",
-               "Receives of each of these that are given to the device at a time, a power of two. "
+               "Receives of each of these that are given to the device at a time; rounded up to a "
+               "power of two. "
                "Peers that have fewer\n"
                "refuse.",
                tuple_depth, UCS_CONFIG_TYPE_UINT),

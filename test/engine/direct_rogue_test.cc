@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a peer may say of direct messages, and does not get away with.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "direct_node.h"
+#include "rogue.h"
+
+namespace tern::test {
+namespace {
+
+class DirectRogue : public testing::Test {
+  protected:
+    void SetUp() override {
+        if ((device().attributes.device_cap_flags & IBV_DEVICE_XRC) == 0) GTEST_SKIP() << "no XRC";
+    }
+    void connect() {
+        rogue = std::make_unique<Rogue>();
+        ASSERT_TRUE(rogue->begin(victim.engine->address()));
+        ASSERT_TRUE(turn([this] { return rogue->up(); }));
+    }
+    bool turn(const std::function<bool()>& done) {
+        return until(
+            [this] {
+                victim.poll();
+                rogue->poll();
+            },
+            done);
+    }
+    template <class Frame>
+    void say(DirectId id, const Frame& frame) {
+        rogue->send_control(static_cast<TransferId>(id), frame);
+    }
+    bool dropped() {
+        return turn([this] { return rogue->over() && victim.engine->connections() == 0; });
+    }
+    // The next control frame of the victim's with this id.
+    template <class Frame>
+    bool hear(DirectId id, Frame& frame) {
+        const auto next = [this, id] {
+            while (!rogue->controls.empty() &&
+                   rogue->controls.front().id != static_cast<TransferId>(id))
+                rogue->controls.pop_front();
+            return !rogue->controls.empty();
+        };
+        if (!turn(next)) return false;
+        frame = rogue->controls.front().as<Frame>();
+        rogue->controls.pop_front();
+        return true;
+    }
+    // A victim that sends tag 1 to the rogue, to a queue that is not there.
+    void bind(DirectBound& bound) {
+        say(DirectId::kBind, good_bind);
+        DirectConnect wanted;
+        ASSERT_TRUE(hear(DirectId::kConnect, wanted));
+        say(DirectId::kConnected,
+            DirectConnected{.number = wanted.number, .qp_num = 0xfffffe, .mtu = IBV_MTU_1024});
+        ASSERT_TRUE(hear(DirectId::kBound, bound));
+        ASSERT_NE(bound.sender, DirectBound::kRefused);
+    }
+
+    static constexpr DirectBind good_bind{
+        .tag = 1, .node = 99, .queue = 12345, .tuple = 3, .depth = 2};
+    DirectNode victim;
+    std::unique_ptr<Rogue> rogue;
+};
+
+TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
+    const DirectConnect good_connect{.number = 1, .qp_num = 77, .psn = 5, .mtu = IBV_MTU_1024};
+    const std::vector<std::function<void()>> lies{
+        [&] { say(DirectId::kBind, uint64_t{5}); },
+        [&] { say(DirectId::kBound, uint64_t{5}); },
+        [&] { say(DirectId::kClose, uint32_t{5}); },
+        [&] { say(DirectId::kClosed, uint32_t{5}); },
+        [&] { say(DirectId::kConnect, uint32_t{5}); },
+        [&] { say(DirectId::kConnected, uint32_t{5}); },
+        [&] { say(static_cast<DirectId>(30), uint32_t{5}); },
+        [&] {
+            DirectBind bind = good_bind;
+            bind.node = 0;
+            say(DirectId::kBind, bind);
+        },
+        [&] {
+            DirectBind bind = good_bind;
+            bind.queue = 0;
+            say(DirectId::kBind, bind);
+        },
+        [&] { say(DirectId::kClose, DirectClose{.sender = 0}); },
+        [&] { say(DirectId::kClose, DirectClose{.sender = 60000}); },
+        [&] { say(DirectId::kClose, DirectClose{.sender = 0, .flags = 2}); },
+        [&] { say(DirectId::kBound, DirectBound{.tuple = 0}); },
+        [&] { say(DirectId::kBound, DirectBound{.tuple = 0, .sender = 0, .address = 4096}); },
+        [&] { say(DirectId::kBound, DirectBound{.tuple = 60000, .sender = 0, .address = 4096}); },
+        [&] { say(DirectId::kBound, DirectBound{.tuple = 0, .sender = 0, .address = 4097}); },
+        [&] { say(DirectId::kClosed, DirectClosed{.tuple = 0}); },
+        [&] { say(DirectId::kClosed, DirectClosed{.tuple = 60000}); },
+        [&] { say(DirectId::kClosed, DirectClosed{.tuple = 0, .flags = 4}); },
+        [&] {
+            DirectConnect connect = good_connect;
+            connect.qp_num = 0;
+            say(DirectId::kConnect, connect);
+        },
+        [&] {
+            DirectConnect connect = good_connect;
+            connect.qp_num = 0x1000000;
+            say(DirectId::kConnect, connect);
+        },
+        [&] {
+            DirectConnect connect = good_connect;
+            connect.psn = 0x1000000;
+            say(DirectId::kConnect, connect);
+        },
+        [&] {
+            DirectConnect connect = good_connect;
+            connect.mtu = 6;
+            say(DirectId::kConnect, connect);
+        },
+        [&] { say(DirectId::kConnected, DirectConnected{.number = 1, .qp_num = 9, .mtu = 3}); },
+    };
+    for (size_t i = 0; i < lies.size(); ++i) {
+        ASSERT_NO_FATAL_FAILURE(connect());
+        lies[i]();
+        EXPECT_TRUE(dropped()) << i;
+    }
+    EXPECT_EQ(victim.direct->queues_in_use(), 0u);
+}
+
+TEST_F(DirectRogue, ConnectingAgainTakesTheOldOnesPlace) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    for (uint32_t i = 1; i <= 100; ++i) {
+        say(DirectId::kConnect,
+            DirectConnect{.number = i, .qp_num = 77, .psn = 5, .mtu = IBV_MTU_1024});
+        DirectConnected answer;
+        ASSERT_TRUE(hear(DirectId::kConnected, answer));
+        EXPECT_EQ(answer.number, i);
+        EXPECT_NE(answer.qp_num, 0u);
+    }
+}
+
+TEST_F(DirectRogue, TheSameTupleTwice) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    DirectBound bound;
+    ASSERT_NO_FATAL_FAILURE(bind(bound));
+    say(DirectId::kBind, good_bind);
+    EXPECT_TRUE(dropped());
+    EXPECT_EQ(victim.direct->tuples_sent(), 0u);
+}
+
+TEST_F(DirectRogue, MoreTuplesThanThereIsRoomForAreRefused) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    DirectBound bound;
+    ASSERT_NO_FATAL_FAILURE(bind(bound));
+    for (uint64_t tag = 2; tag <= 6; ++tag) {
+        DirectBind more = good_bind;
+        more.tag = tag;
+        say(DirectId::kBind, more);
+        ASSERT_TRUE(hear(DirectId::kBound, bound));
+        EXPECT_EQ(bound.sender == DirectBound::kRefused, tag > 4);
+    }
+    DirectBind deep = good_bind;
+    deep.tag = 7;
+    deep.depth = 1024;
+    say(DirectId::kBind, deep);
+    ASSERT_TRUE(hear(DirectId::kBound, bound));
+    EXPECT_EQ(bound.sender, DirectBound::kRefused);
+}
+
+// What is not answered yet is bounded.
+TEST_F(DirectRogue, AFloodOfRequestsEndsTheConnection) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    for (uint64_t tag = 1; tag <= 5000 && !rogue->over(); ++tag) {
+        DirectBind bind = good_bind;
+        bind.tag = tag;
+        say(DirectId::kBind, bind);
+        if (tag % 8 != 0) continue;
+        victim.poll();
+        rogue->poll();
+    }
+    EXPECT_TRUE(dropped());
+}
+
+TEST_F(DirectRogue, GrantForAQueueThatIsNotThere) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    DirectBound bound;
+    ASSERT_NO_FATAL_FAILURE(bind(bound));
+    Channel* channel = victim.engine->attach(rogue->address(), &victim, victim.reason);
+    ASSERT_TRUE(turn([&] { return channel->up(); }));
+    const uint64_t word = Grant(0, 1, 4096).raw();
+    rogue->write_to(&word, sizeof(word), bound.address + uint64_t{bound.slot + 1} * 8, bound.rkey,
+                    0);
+    Direct::Tuple* tuple = victim.direct->find(*channel, 1);
+    ASSERT_NE(tuple, nullptr);
+    ASSERT_TRUE(turn([&] { return victim.direct->may_send(*tuple, 5); }));
+    ASSERT_EQ(victim.direct->send(*channel, *tuple, "hello", 5), Status::kOk);
+    EXPECT_TRUE(dropped());
+    EXPECT_EQ(victim.direct->counters().links_lost, 1u);
+    // The victim is as good as before.
+    ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_NO_FATAL_FAILURE(bind(bound));
+}
+
+}  // namespace
+}  // namespace tern::test
