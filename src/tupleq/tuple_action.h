@@ -53,6 +53,15 @@ class TupleActions {
         first_ = 0;
     }
 
+    template <class Sink>
+    void save(Sink&& sink) const {
+        for (size_t i = first_; i != actions_.size(); ++i) {
+            const TupleAction& each = actions_[i];
+            sink(each.kind), sink(each.tuple), sink(each.peer), sink(each.count);
+            sink(each.grant.raw()), sink(each.receive), sink(each.close.unbind);
+        }
+    }
+
   private:
     static constexpr size_t kCompact = 64;
 

@@ -294,6 +294,7 @@ void TupleReceivers<Posted>::save(Sink&& sink) const {
         sink(tuple.blocked), sink(tuple.awaited), sink(tuple.leave);
     }
     for (const Held& held : held_) sink(held.peer), sink(held.messages);
+    actions_.save(sink);
 }
 
 }  // namespace tern

@@ -40,7 +40,6 @@ void TupleWorld::frame(uint8_t p) {
             posted_.keep = false;
             break;
     }
-    act();
 }
 
 void TupleWorld::message(const Frame& frame) {
@@ -59,7 +58,7 @@ void TupleWorld::message(const Frame& frame) {
     const Core::Arrival arrival =
         receivers_.ordinary(message.peer, message.tag, frame.marked ? &frame.mark : nullptr);
     posted_.keep = false;
-    act_cancelled();
+    note_removed();
     switch (arrival.verdict) {
         case Core::Arrival::Verdict::kMatched:
             matched(message, arrival.receive);
@@ -151,8 +150,9 @@ void TupleWorld::drain(uint8_t q) {
         fail_books("nothing is left to drain");
     else if (!gone)
         entry = queue.entries.pop();
-    if (!receivers_.drained(q, place)) fail_books("the core knows of no drain");
-    if (place != entry.place) fail_books("the core is wrong about what is drained");
+    const bool broken = receivers_.queue(q).state() == TupleReceiver::State::kBroken;
+    if (receivers_.drained(q, place) == broken) fail_books("the core knows of no drain");
+    if (!broken && place != entry.place) fail_books("the core is wrong about what is drained");
 }
 
 // All that is on the way from or to the peer is lost.
@@ -175,12 +175,12 @@ void TupleWorld::death(uint8_t p) {
     receivers_.peer_died(p);
 }
 
+void TupleWorld::act_if_in_time() {
+    if (!scenario_->late) act();
+}
+
 void TupleWorld::act() {
-    while (!receivers_.actions().empty()) {
-        const TupleAction action = receivers_.actions().front();
-        receivers_.actions().pop();
-        act_one(action);
-    }
+    while (!receivers_.actions().empty()) act_next();
     if (is(Sabotage::kHeldIgnored))
         for (uint8_t tag = 1; tag <= scenario_->tags; ++tag) TupleSabotage::refill(receivers_, tag);
     if (is(Sabotage::kHeldIgnored) && !receivers_.actions().empty()) act();
@@ -189,13 +189,10 @@ void TupleWorld::act() {
             while (queues_[q].entries.size() > receivers_.queue(q).live()) queues_[q].entries.pop();
 }
 
-// What was cancelled before a message was matched.
-void TupleWorld::act_cancelled() {
-    TupleActions& actions = receivers_.actions();
-    while (!actions.empty() && actions.front().kind == TupleAction::Kind::kCancelled) {
-        cancelled(actions.front().receive);
-        actions.pop();
-    }
+void TupleWorld::act_next() {
+    const TupleAction action = receivers_.actions().front();
+    receivers_.actions().pop();
+    act_one(action);
 }
 
 void TupleWorld::act_one(const TupleAction& action) {
@@ -211,6 +208,7 @@ void TupleWorld::act_one(const TupleAction& action) {
                 // As if the sender had answered that it has used nothing that has not come.
                 const uint16_t known = receivers_.queue(action.tuple).known();
                 receivers_.closed(action.peer, {action.tuple, known, false});
+                note_removed();
             }
             // The last Close does not overtake grants; the others may.
             if (!peer.dead)
@@ -222,15 +220,12 @@ void TupleWorld::act_one(const TupleAction& action) {
                                        : 0});
             break;
         case Kind::kGrant: {
-            const auto id = static_cast<uint8_t>(action.receive);
-            uint8_t capacity = 0;
-            for (const Receive& receive : waiting_)
-                if (receive.id == id) capacity = receive.capacity;
-            if (capacity == 0) fail_books("a receive is granted that does not wait");
+            const Receive receive = posted_.prepared.pop();
+            if (receive.id != action.receive) fail_books("another receive is granted");
             for (const InQueue& entry : queue.entries)
                 if (entry.place == action.place) fail_books("a place is used twice");
             if (queue.entries.size() == scenario_->depth) fail_books("the queue is too full");
-            const InQueue entry{action.place, id, capacity};
+            const InQueue entry{action.place, receive.id, receive.capacity};
             (is(Sabotage::kPostAfterGrant) ? queue.late : queue.entries).push(entry);
             if (!peer.dead) peer.writes.push({action.slot, action.grant});
             break;

@@ -50,10 +50,12 @@ TakenReceive TupleWorld::Posted::take(uint64_t tag) {
 
 void TupleWorld::Posted::remove(ReceiveHandle receive) {
     const uint32_t i = find(receive);
-    if (i == receives.size())
+    if (i == receives.size()) {
         lost = true;
-    else if (!keep)
+    } else if (!keep) {
+        removed.push(receives[i].id);
         receives.erase(i);
+    }
 }
 
 // The reference: a message takes the first receive that waits and matches.
@@ -90,11 +92,24 @@ void TupleWorld::matched(const Message& message, ReceiveHandle receive) {
     if (receive == 0) unexpected_.push(message);
 }
 
-void TupleWorld::cancelled(ReceiveHandle id) {
-    for (uint32_t i = 0; i < waiting_.size(); ++i)
-        if (waiting_[i].id == id) {
-            if (!waiting_[i].cancel) fail_books("a receive is cancelled unasked");
+// What the core has removed, but for no message, it has cancelled: no message may have it, even if
+// the user does not hear of that before others are matched.
+void TupleWorld::note_removed() {
+    for (const uint8_t id : posted_.removed)
+        for (uint32_t i = 0; i < waiting_.size(); ++i) {
+            if (waiting_[i].id != id) continue;
+            if (!waiting_[i].cancel) fail("a receive is cancelled unasked");
+            cancelled_.push(id);
             waiting_.erase(i);
+            break;
+        }
+    posted_.removed.clear();
+}
+
+void TupleWorld::cancelled(ReceiveHandle id) {
+    for (uint32_t i = 0; i < cancelled_.size(); ++i)
+        if (cancelled_[i] == id) {
+            cancelled_.erase(i);
             return;
         }
     if (!is(Sabotage::kCancelAtOnce)) fail("a receive is cancelled that does not wait");
@@ -106,6 +121,7 @@ void TupleWorld::expect_end() {
         if (!peer.held.empty()) fail("a message is held for ever");
     for (const Receive& receive : waiting_)
         if (receive.cancel) fail("a cancel has no end");
+    if (!cancelled_.empty()) fail("a cancel is not told of");
     if (!lost_.empty()) fail("a receive whose message is lost does not fail");
     for (uint8_t q = 0; q < queues_.size(); ++q) {
         const TupleReceiver& queue = receivers_.queue(q);
@@ -147,7 +163,7 @@ std::array<uint64_t, 2> TupleWorld::digest() const {
     auto add_message = [&](const Message& m) {
         add(m.peer | m.number << 8 | m.tag << 16 | m.length << 24);
     };
-    auto add_receives = [&](const Few<Receive, kMost>& receives) {
+    auto add_receives = [&](const auto& receives) {
         add(receives.size());
         for (const Receive& r : receives)
             add(r.id | r.tag << 8 | r.capacity << 16 | r.cancel << 24);
@@ -157,6 +173,9 @@ std::array<uint64_t, 2> TupleWorld::digest() const {
     add_receives(waiting_);
     add(unexpected_.size());
     for (const Message& message : unexpected_) add_message(message);
+    add(cancelled_.size());
+    for (uint8_t id : cancelled_) add(id);
+    add_receives(posted_.prepared);
     add(lost_.size());
     for (uint8_t id : lost_) add(id);
     for (const Queue& queue : queues_) {

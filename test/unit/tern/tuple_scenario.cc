@@ -27,7 +27,7 @@ std::string TupleScenario::text() const {
     for (unsigned p = 0; p < peers; ++p) add("sends", sends[p]), add("only tag", only_tag[p]);
     add("posts", posts), add("wildcards", wildcards), add("cancels", cancels), add("binds", binds);
     add("unbinds", unbinds), add("deaths", deaths), add("longest", longest);
-    add("capacity", capacity), add("sequence", sequence), add("epoch", epoch);
+    add("capacity", capacity), add("sequence", sequence), add("epoch", epoch), add("late", late);
     return text;
 }
 
@@ -35,8 +35,8 @@ std::string TupleMove::text() const {
     static constexpr const char* kNames[] = {
         "send peer,tag,length", "post -,tag,capacity", "cancel receive", "frame of peer",
         "answer to peer",       "grant to peer",       "direct of peer", "drain of queue",
-        "bind peer,tag",        "unbind queue",        "death of peer",  "late post to queue",
-        "answer overtakes",
+        "bind peer,tag",        "unbind queue",        "death of peer",  "act",
+        "late post to queue",   "answer overtakes",
     };
     return std::string(kNames[static_cast<size_t>(kind)]) + " " + std::to_string(a) + "," +
            std::to_string(b) + "," + std::to_string(c);

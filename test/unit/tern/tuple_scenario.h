@@ -50,6 +50,7 @@ struct TupleScenario {
     uint8_t longest = 1;    // messages are 1 ... longest long
     uint8_t capacity = 1;   // receives are 1 ... capacity long
     bool any_bind = false;  // any peer and tag; else only those that are not bound yet
+    bool late = false;      // what the core wants done is done some time later
     std::vector<std::array<uint8_t, 2>> bound;  // peer, tag: at the beginning
     // One peer sends only these tags, if not 0.
     std::array<uint8_t, 3> only_tag{};
@@ -72,6 +73,7 @@ struct TupleMove {
         kBind,      // peer a, tag b
         kUnbind,    // queue a
         kDeath,     // of peer a
+        kAct,       // what the core wants done next is done
         kPostLate,  // sabotage only
         kOvertake,  // sabotage only
     };

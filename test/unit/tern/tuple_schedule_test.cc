@@ -24,6 +24,7 @@ TupleScenario any_scenario(Random& random) {
     s.binds = static_cast<uint8_t>(random.below(6));
     s.unbinds = static_cast<uint8_t>(random.below(4));
     s.deaths = random.chance(20);
+    s.late = random.chance(50);
     s.longest = static_cast<uint8_t>(random.chance(50) ? 1 : random.between(1, 3));
     s.capacity = static_cast<uint8_t>(random.between(1, 3));
     for (uint8_t tag = 1; tag <= std::min(s.tags, s.queues); ++tag)

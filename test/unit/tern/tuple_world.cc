@@ -35,6 +35,7 @@ TupleWorld::TupleWorld(const TupleWorld& other)
       queues_(other.queues_),
       waiting_(other.waiting_),
       unexpected_(other.unexpected_),
+      cancelled_(other.cancelled_),
       lost_(other.lost_),
       posts_(other.posts_),
       wildcards_(other.wildcards_),
@@ -70,6 +71,7 @@ void TupleWorld::deliveries(Moves& moves) {
         if (queues_[q].drains != 0) moves.push({Kind::kDrain, q});
         if (!queues_[q].late.empty()) moves.push({Kind::kPostLate, q});
     }
+    if (!receivers_.actions().empty()) moves.push({Kind::kAct});
 }
 
 void TupleWorld::moves(Moves& moves) {
@@ -138,6 +140,9 @@ void TupleWorld::apply(const TupleMove& move) {
         case Kind::kDeath:
             death(move.a);
             break;
+        case Kind::kAct:
+            act_next();
+            break;
         case Kind::kPostLate:
             queues_[move.a].entries.push(queues_[move.a].late.pop());
             break;
@@ -146,7 +151,8 @@ void TupleWorld::apply(const TupleMove& move) {
             frame(move.a);
             break;
     }
-    act();
+    note_removed();
+    act_if_in_time();
     if (posted_.lost) fail_books("the core removes a receive that is not posted");
 }
 
@@ -202,13 +208,14 @@ void TupleWorld::cancel(uint8_t id) {
         receive.cancel = true;
         switch (receivers_.cancel(id, tag, tag != 0)) {
             case Core::Cancel::kDone:
+                note_removed();
                 cancelled(id);
                 return;
             case Core::Cancel::kLater:
-                if (is(Sabotage::kCancelAtOnce)) {
-                    posted_.remove(id);
-                    cancelled(id);
-                }
+                if (!is(Sabotage::kCancelAtOnce)) return;
+                posted_.remove(id);
+                note_removed();
+                cancelled(id);
                 return;
             case Core::Cancel::kNever:
                 fail_books("a receive that waits is said to be taken");

@@ -59,13 +59,18 @@ class TupleWorld {
         Sabotage sabotage = Sabotage::kNone;
         bool keep = false;  // sabotage: what is removed stays
         bool lost = false;  // what was to be removed was not there
+        Few<uint8_t, kMost> removed;
+        Few<Receive, 96> prepared;  // for grants
 
         uint32_t find(ReceiveHandle receive) const;
         ReceiveHandle first(uint64_t tag) const;
         ReceiveHandle next(ReceiveHandle receive) const;
         bool behind_wildcard(ReceiveHandle receive) const;
         uint64_t capacity(ReceiveHandle receive) const;
-        bool prepare(ReceiveHandle) const { return true; }
+        bool prepare(ReceiveHandle receive) {
+            prepared.push(receives[find(receive)]);
+            return true;
+        }
         TakenReceive take(uint64_t tag);
         void remove(ReceiveHandle receive);
     };
@@ -144,7 +149,9 @@ class TupleWorld {
     void death(uint8_t peer);
     void message(const Frame& frame);
     void retry(uint8_t peer);
+    void act_if_in_time();
     void act();
+    void act_next();
     void act_one(const TupleAction& action);
 
     // The reference.
@@ -153,7 +160,7 @@ class TupleWorld {
     void match_direct(uint8_t peer, uint8_t sent);
     void matched(const Message& message, ReceiveHandle receive);
     void cancelled(ReceiveHandle receive);
-    void act_cancelled();
+    void note_removed();
 
     TupleScenario const* scenario_;
     Sabotage sabotage_;
@@ -163,6 +170,7 @@ class TupleWorld {
     std::vector<Queue> queues_;
     Few<Receive, kMost> waiting_;     // the reference's receives
     Few<Message, kMost> unexpected_;  // messages that found none
+    Few<uint8_t, kMost> cancelled_;   // receives of which the user has not heard yet
     Few<uint8_t, kMost> lost_;        // receives whose direct messages died with the peer
     uint8_t posts_ = 0;
     uint8_t wildcards_ = 0;
