@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much of a message a processor can leave to the network, as in figure 5 of the TupleQ paper.
+// How much of a message a processor can leave to the network, as in figure 5 of the TupleQ paper;
+// and what it costs to have the device match messages where nothing is left to it.
+#include <unistd.h>
+
 #include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 
 #include "tools/tern_bench/arms.h"
 #include "tools/tern_bench/command.h"
@@ -10,7 +16,11 @@ namespace tern::bench {
 namespace {
 
 constexpr double kAvailable = 0.95;
+constexpr double kCost = 1.05;
 constexpr uint64_t kMessages = 40;  // of an order; half of them without work
+constexpr uint64_t kTrips = 60;
+
+constexpr const char* kCostTest = "half round trip of reused buffers";
 
 constexpr const char* kNotes =
     "The Sandia method: post, work, wait; twice as much work as the message takes without.\n"
@@ -18,14 +28,43 @@ constexpr const char* kNotes =
     "work. arrived: messages\n"
     "that were there although the process did nothing but look into its memory (receiver), or that "
     "the receiver had\n"
-    "although the sender did nothing (sender). The device has a thread of its own, which takes its "
-    "time from the same\n"
-    "processors; availability counts that as overhead, arrived does not.\n"
-    "tern: UCX_TERN_TM_ENABLE=n. matcher: =y, UCX_TM_THRESH=8. rc_v get, put: UCX_RNDV_SCHEME. "
-    "All: UCX_RNDV_THRESH=16k.\n";
+    "although the sender did nothing (sender). For these the device has a thread of its own, which "
+    "takes its time from\n"
+    "the same processors; availability counts that as overhead, arrived does not.\n"
+    "matcher: UCX_TERN_TM_ENABLE=y, UCX_TERN_TM_TUPLES=64; not for round trips: "
+    "UCX_TERN_TM_TUPLE_MIN=8, UCX_TM_THRESH=8.\n"
+    "tern: without. rc_v get, put: UCX_RNDV_SCHEME. All: UCX_RNDV_THRESH=16k.\n";
 
-Arm with(Arm arm, const char* name, const char* variable, const char* value) {
-    arm.name += std::string(" ") + name;
+// Of the processes that match by device, from all their lines of counters.
+class CounterFile {
+  public:
+    CounterFile() {
+        const int fd = ::mkstemp(name_.data());
+        if (fd >= 0) ::close(fd);
+    }
+    ~CounterFile() { std::remove(name_.c_str()); }
+    CounterFile(const CounterFile&) = delete;
+    CounterFile& operator=(const CounterFile&) = delete;
+
+    const std::string& name() const { return name_; }
+    uint64_t sum(const std::string& counter) const {
+        uint64_t sum = 0;
+        std::ifstream file(name_);
+        const std::string key = "\"" + counter + "\":";
+        for (std::string line; std::getline(file, line);) {
+            const size_t at = line.find(key);
+            if (at != std::string::npos)
+                sum += std::strtoull(line.c_str() + at + key.size(), nullptr, 10);
+        }
+        return sum;
+    }
+
+  private:
+    std::string name_ = "/tmp/tern-bench-XXXXXX";
+};
+
+Arm with(Arm arm, const char* name, const std::string& variable, const std::string& value) {
+    if (*name != 0) arm.name += std::string(" ") + name;
     arm.environment.emplace_back(variable, value);
     return arm;
 }
@@ -35,24 +74,45 @@ class OverlapSeries {
     OverlapSeries(const Options& options, const Setup& setup)
         : options_(options),
           series_(setup, options.quick ? 1 : options.rounds, options.quick ? 1 : 2) {
-        const Arm tern = threaded(rendezvous(ucp_arm("tern", "tern,self")));
+        const Arm tern = rendezvous(ucp_arm("tern", "tern,self"));
         const Arm verbs = threaded(rendezvous(ucp_arm("rc_v", "rc_v,self")));
-        arms_ = {{{"matcher", with(with(tern, "matcher", "UCX_TERN_TM_ENABLE", "y"), "all",
-                                   "UCX_TM_THRESH", "8")},
-                  {"tern", tern},
-                  {"rc_v get", with(verbs, "get", "UCX_RNDV_SCHEME", "get_zcopy")},
-                  {"rc_v put", with(verbs, "put", "UCX_RNDV_SCHEME", "put_zcopy")}}};
+        const Arm matcher =
+            with(with(tern, "matcher", "UCX_TERN_TM_ENABLE", "y"), "", "UCX_TERN_TM_TUPLES", "64");
+        Arm eager = threaded(matcher);
+        for (const auto& [variable, value] :
+             std::initializer_list<std::pair<std::string, std::string>>{
+                 {"UCX_TERN_TM_TUPLE_MIN", "8"},
+                 {"UCX_TM_THRESH", "8"},
+                 {"UCX_TERN_COUNTERS", counters_.name()}})
+            eager = with(std::move(eager), "", variable, value);
+        const std::array<Contender, 4> overlapping = {
+            {{"matcher", eager},
+             {"tern", threaded(tern)},
+             {"rc_v get", with(verbs, "get", "UCX_RNDV_SCHEME", "get_zcopy")},
+             {"rc_v put", with(verbs, "put", "UCX_RNDV_SCHEME", "put_zcopy")}}};
         const std::vector<uint32_t> sizes =
             options.quick ? std::vector<uint32_t>{8, 64 << 10}
                           : std::vector<uint32_t>{8,        64,       512,       2 << 10, 8 << 10,
                                                   16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
-        for (const bool sender : {false, true}) {
-            for (const uint32_t size : sizes)
-                add("arrived", "%", Order::Kind::kArrivals, size, sender);
-            for (const uint32_t size : sizes)
-                add("availability", "", Order::Kind::kAvailability, size, sender);
-            for (const uint32_t size : sizes)
-                add("overhead", "us", Order::Kind::kOverhead, size, sender);
+        const auto add_all = [&](const char* what, const char* unit, Order::Kind kind) {
+            for (const bool sender : {false, true}) {
+                const std::string test =
+                    std::string(what) + (sender ? " of the sender" : " of the receiver");
+                const Order order = {kind,  0, options.quick ? 4 : kMessages, 1, Buffers::kReused,
+                                     sender};
+                for (const uint32_t size : sizes)
+                    for (const Contender& who : overlapping) add(test, unit, order, size, who);
+            }
+        };
+        add_all("arrived", "%", Order::Kind::kArrivals);
+        add_all("availability", "", Order::Kind::kAvailability);
+        add_all("overhead", "us", Order::Kind::kOverhead);
+        const Order trips = {Order::Kind::kMessages, 0, options.quick ? 4 : kTrips, 1,
+                             Buffers::kReused};
+        for (const uint32_t size : sizes) {
+            const Series::Item& on = add(kCostTest, "us", trips, size, {"matcher", matcher});
+            const Series::Item& off = add(kCostTest, "us", trips, size, {"tern", tern});
+            series_.compare(on, off, kCost);
         }
     }
 
@@ -65,37 +125,54 @@ class OverlapSeries {
             figure.at_most = false;
         }
         result.x_label = "message size, bytes";
-        result.notes = kNotes;
+        result.notes = kNotes + counted();
         result.matrix = true;
         return result;
     }
 
   private:
-    static Arm threaded(Arm arm) {
-        return with(std::move(arm), "thread", "SOFTHCA_EXECUTOR", "thread");
-    }
-
-    void add(const char* what, const char* unit, Order::Kind kind, uint32_t size, bool sender) {
-        for (const auto& [name, arm] : arms_) {
-            Series::Item item;
-            item.test = std::string(what) + (sender ? " of the sender" : " of the receiver");
-            item.size = size;
-            item.name = name;
-            item.arm = series_.add_arm(arm);
-            item.unit = unit;
-            item.order = {kind, size, options_.quick ? 4 : kMessages, 1, Buffers::kReused, sender};
-            series_.add(std::move(item));
-        }
-    }
-
     struct Contender {
         std::string name;
         Arm arm;
     };
 
+    static Arm threaded(Arm arm) {
+        return with(std::move(arm), "thread", "SOFTHCA_EXECUTOR", "thread");
+    }
+
+    const Series::Item& add(const std::string& test, const char* unit, Order order, uint32_t size,
+                            const Contender& who) {
+        Series::Item item;
+        item.test = test;
+        item.size = size;
+        item.name = who.name;
+        item.arm = series_.add_arm(who.arm);
+        item.unit = unit;
+        order.size = size;
+        item.order = order;
+        return series_.add(std::move(item));
+    }
+
+    // What the matcher did.
+    std::string counted() const {
+        const uint64_t direct = counters_.sum("direct_received");
+        const uint64_t all = direct + counters_.sum("direct_not");
+        char text[256];
+        std::snprintf(text, sizeof text,
+                      "matcher: %.1f %% of %llu messages of tuples were direct; %llu grants, %llu "
+                      "void; %llu drains; at most %llu queues;\n%llu found no receive.\n",
+                      all == 0 ? 0 : 100 * static_cast<double>(direct) / static_cast<double>(all),
+                      number(all), count("direct_grants"), count("direct_grants_void"),
+                      count("direct_drains"), count("direct_queues_most"),
+                      count("direct_not_ready"));
+        return text;
+    }
+    static unsigned long long number(uint64_t value) { return value; }
+    unsigned long long count(const char* counter) const { return counters_.sum(counter); }
+
     const Options& options_;
+    const CounterFile counters_;
     Series series_;
-    std::array<Contender, 4> arms_;
 };
 
 }  // namespace

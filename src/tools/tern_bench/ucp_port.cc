@@ -202,7 +202,7 @@ class UcpPort : public Port {
     uint64_t sent_ = 0;
     uint64_t received_ = 0;
     uint64_t out_of_order_ = 0;
-    uint64_t go_ = 0;
+    char go_ = 0;
 };
 
 void UcpPort::open() {
