@@ -225,9 +225,13 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->direct = nullptr;
     if (self->tags != nullptr && direct_settings.tuples != 0) {
         tern::TagInterface& tags = *self->tags;
-        tags.direct =
-            tern::Direct::create(device, state->port, *state->engine, *state->mover, *domain.pins,
-                                 tags.receives.table(), direct_settings, tags, why);
+        const char* refusal = tern::no_direct_messages();
+        if (refusal == nullptr)
+            tags.direct = tern::Direct::create(device, state->port, *state->engine, *state->mover,
+                                               *domain.pins, tags.receives.table(), direct_settings,
+                                               tags, why);
+        else
+            why = refusal;
         self->direct = tags.direct.get();
         tags.receives.use(self->direct);
         if (!tags.direct)

@@ -37,6 +37,8 @@ struct TagInterface final : DirectOwner {
 
 /// Those of `params`, or some that drop what comes.
 TagCallbacks tag_callbacks(const uct_iface_params_t& params);
+/// Why messages may not be direct, whatever the device can; null if they may.
+const char* no_direct_messages();
 /// What a tag interface adds to that.
 void query_tags(const TernIface& iface, uct_iface_attr_t& attributes);
 

@@ -4,6 +4,11 @@
 
 #include "uct/tag.h"
 
+#include <ucp/api/ucp_version.h>
+
+#include <cstdlib>
+#include <string_view>
+
 namespace tern {
 
 namespace {
@@ -28,6 +33,18 @@ TagCallbacks tag_callbacks(const uct_iface_params_t& params) {
     if (has(UCT_IFACE_PARAM_FIELD_HW_TM_RNDV_ARG)) callbacks.rndv_argument = params.rndv_arg;
     if (has(UCT_IFACE_PARAM_FIELD_RX_HEADROOM)) callbacks.headroom = params.rx_headroom;
     return callbacks;
+}
+
+// With its newer protocols, UCX before 1.18 announces long messages by active messages, and short
+// ones of the same tag by tagged ones. Then it takes receives away that the device has.
+const char* no_direct_messages() {
+    constexpr unsigned kVersion = UCP_API_MAJOR * 100 + UCP_API_MINOR;
+    if (kVersion >= 118) return nullptr;
+    const char* value = getenv("UCX_PROTO_ENABLE");
+    const std::string_view setting = value != nullptr ? value : kVersion >= 116 ? "y" : "n";
+    for (const std::string_view no : {"n", "N", "no", "No", "NO", "off", "0"})
+        if (setting == no) return nullptr;
+    return "not with UCX_PROTO_ENABLE before UCX 1.18";
 }
 
 void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {

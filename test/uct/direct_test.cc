@@ -2,6 +2,8 @@
 // Tagged messages that the device places into the receives posted for them.
 #include "tag.h"
 
+#include <ucp/api/ucp_version.h>
+
 #include <algorithm>
 #include <random>
 
@@ -185,6 +187,16 @@ TEST_F(DirectTest, PeersThatWantNoneRefuse) {
         EXPECT_TRUE(same(receive.bytes(), pattern(i, 20)));
     }
     warm(pair);
+}
+
+// UCX would send messages of one tag two ways.
+TEST_F(DirectTest, NotWithProtocolsThatTakeReceivesAway) {
+    if (UCP_API_MAJOR * 100 + UCP_API_MINOR >= 118) GTEST_SKIP() << "this UCX has none";
+    ASSERT_EQ(setenv("UCX_PROTO_ENABLE", "y", 1), 0);
+    TagPair pair(direct());
+    ASSERT_EQ(unsetenv("UCX_PROTO_ENABLE"), 0);
+    warm(pair);
+    EXPECT_EQ(pair.close_and_count()["direct_binds"], 0u);
 }
 
 TEST_F(DirectTest, FlushCoversThem) {
