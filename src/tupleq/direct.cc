@@ -227,6 +227,8 @@ Status Direct::ended(Channel& channel, Status status) {
     std::erase(requests_, &channel);
     senders_.peer_died(number);
     receivers_.peer_died(number);
+    for (uint32_t queue = 0; queue < settings_.tuples; ++queue)
+        look_whether_free(static_cast<uint16_t>(queue));
     peers_[channel.index].reset();
     act();
     if (lost && status == Status::kOk) status = Status::kConnectionReset;

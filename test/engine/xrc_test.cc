@@ -3,17 +3,13 @@
 #include "verbs/xrc.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <thread>
 
 #include "node.h"
 
@@ -27,9 +23,8 @@ using verbs::XrcFile;
 class XrcFiles : public testing::Test {
   protected:
     void SetUp() override {
-        char name[] = "/tmp/tern-xrc-test-XXXXXX";
-        ASSERT_NE(mkdtemp(name), nullptr);
-        folder = name;
+        folder = testing::TempDir() + "tern-xrc-XXXXXX";
+        ASSERT_NE(mkdtemp(folder.data()), nullptr);
     }
     void TearDown() override { std::filesystem::remove_all(folder); }
 
@@ -98,10 +93,11 @@ TEST_F(XrcFiles, AChildOfForkLeavesItAlone) {
 }
 
 TEST_F(XrcFiles, WhatIsNotOursAloneIsRefused) {
-    ASSERT_EQ(symlink("/tmp/somewhere-else", path().c_str()), 0);
+    const std::string elsewhere = folder + "/elsewhere";
+    ASSERT_EQ(symlink(elsewhere.c_str(), path().c_str()), 0);
     EXPECT_FALSE(open());
     EXPECT_NE(why, "");
-    EXPECT_FALSE(std::filesystem::exists("/tmp/somewhere-else"));
+    EXPECT_FALSE(std::filesystem::exists(elsewhere));
     unlink(path().c_str());
 
     std::ofstream(path()).put('x');
@@ -131,8 +127,6 @@ TEST_F(XrcFiles, WhatIsNotOursAloneIsRefused) {
 // Processes come and go at the same time: whoever holds a file, holds the one that the path leads
 // to, so two at the same time have the same.
 TEST_F(XrcFiles, ComingsAndGoingsNeverSplitTheDomain) {
-    const int shared = ::open((folder + "/ids").c_str(), O_RDWR | O_CREAT, 0600);
-    ASSERT_GE(shared, 0);
     std::vector<pid_t> pids;
     for (int i = 0; i < 4; ++i)
         pids.push_back(spawn([this] {
@@ -148,7 +142,6 @@ TEST_F(XrcFiles, ComingsAndGoingsNeverSplitTheDomain) {
             }
         }));
     for (const pid_t pid : pids) wait_for(pid);
-    close(shared);
     EXPECT_FALSE(exists());
 }
 
