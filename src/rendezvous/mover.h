@@ -165,15 +165,22 @@ class Mover {
     unsigned take_blocks(Incoming& transfer);
     unsigned more(Incoming& transfer);
     unsigned complete(Incoming& transfer);
-    Part pin_next(Incoming& transfer);
-    Pin* pin(std::byte* at, uint64_t length);
-    static Part direct_part(const Pin& pin, const std::byte* at, uint64_t length);
     bool out_of_windows(Incoming& transfer);
     bool give_up(Incoming& transfer);
     bool delivery(Channel& channel, const std::byte* data, uint32_t length);
     bool finish(Channel& channel, const std::byte* data, uint32_t length);
     Incoming* incoming(const Channel& channel, uint32_t number);
     void over(Incoming& transfer, Status status);
+
+    // mover_pin.cc
+    Part pin_next(Incoming& transfer);
+    Pin* pin(std::byte* at, uint64_t length);
+    static Part direct_part(const Pin& pin, const std::byte* at, uint64_t length);
+    bool prepare(Outgoing& transfer, uint64_t upto);
+    void plan_source(Outgoing& transfer, const Sender::Chunk& chunk);
+    bool pin_source(Outgoing& transfer, Sender::Chunk& chunk);
+    void pin_behind(Outgoing& transfer, uint64_t offset);
+    unsigned pin_ahead(Outgoing& transfer);
 
     // mover_read.cc
     bool start_reading(Incoming& transfer);
@@ -190,7 +197,6 @@ class Mover {
     bool part(Channel& channel, const std::byte* data, uint32_t length);
     bool ack(Channel& channel, const std::byte* data, uint32_t length);
     bool run(Outgoing& transfer, const WireWindow& window, const WirePart& first);
-    bool prepare(Outgoing& transfer, uint64_t upto);
     bool stage(Outgoing& transfer);
     bool lend_staging(Outgoing& transfer);
     unsigned lend_to_waiting();
@@ -201,10 +207,6 @@ class Mover {
     bool write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const std::byte* from,
                       uint32_t lkey, Outgoing::Write& write);
     void written(Outgoing::Write& write, Status status);
-    void plan_source(Outgoing& transfer, const Sender::Chunk& chunk);
-    bool pin_source(Outgoing& transfer, Sender::Chunk& chunk);
-    void pin_behind(Outgoing& transfer, uint64_t offset);
-    unsigned pin_ahead(Outgoing& transfer);
     Outgoing* outgoing(const Channel& channel, uint32_t receiver);
     void over(Outgoing& transfer, Status status);
 

@@ -201,37 +201,6 @@ unsigned Mover::more(Incoming& transfer) {
     return 1;
 }
 
-// The part behind those told of: pinned, or if that cannot be, all the rest through the window.
-Part Mover::pin_next(Incoming& transfer) {
-    const uint64_t begin = transfer.core->told();
-    const uint64_t rest = transfer.length - begin;
-    // The sender keeps only so many in mind.
-    const uint64_t least = transfer.length / (Sender::kMostParts / 2) + 1;
-    const uint64_t piece =
-        transfer.plan.piece != 0 ? std::min(std::max(transfer.plan.piece, least), rest) : rest;
-    Pin* pin = this->pin(transfer.memory.data() + begin, piece);
-    if (pin == nullptr) return {.upto = transfer.length};
-    transfer.pins.push_back(pin);
-    if (!lend(transfer)) return {.upto = transfer.length};
-    transfer.plan.piece = policy_.next_piece(transfer.plan.piece);
-    Part part = direct_part(*pin, transfer.memory.data() + begin, piece);
-    part.upto = begin + piece;
-    return part;
-}
-
-Part Mover::direct_part(const Pin& pin, const std::byte* at, uint64_t length) {
-    return {.upto = length,
-            .address = reinterpret_cast<uint64_t>(at),
-            .rkey = pin.rkey(),
-            .direct = true};
-}
-
-Pin* Mover::pin(std::byte* at, uint64_t length) {
-    Pin* pin = pins_.pin(at, static_cast<size_t>(length), kRemotePut);
-    if (pin == nullptr) ++counters_.fallbacks;
-    return pin;
-}
-
 // What of the message is to be staged, and how the rest is to be pinned.
 Plan Mover::plan(Incoming& transfer) {
     if (!transfer.memory.contiguous() || transfer.owned) return {.head = transfer.length};

@@ -117,16 +117,6 @@ bool Mover::run(Outgoing& transfer, const WireWindow& window, const WirePart& fi
     return true;
 }
 
-// The receiver is pinning the first part: so does this side, with what goes there. False if there
-// is no such part.
-bool Mover::prepare(Outgoing& transfer, uint64_t upto) {
-    if (upto == 0 || upto > transfer.length) return false;
-    Sender::Chunk chunk{.bytes = upto};
-    plan_source(transfer, chunk);
-    if (transfer.source.gather) (void)pin_source(transfer, chunk);
-    return true;
-}
-
 // Staging memory, if the transfer has none. In the order in which they asked for it.
 bool Mover::stage(Outgoing& transfer) {
     if (transfer.window.slots != 0) return true;
@@ -270,53 +260,6 @@ bool Mover::write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const s
         Status::kOk)
         ++write.under_way;
     return true;
-}
-
-void Mover::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
-    transfer.source_planned = true;
-    if (!transfer.memory.contiguous()) return;
-    const BufferState own = look_up(transfer, kLocalRead);
-    if (own.pinned) transfer.pin_end = transfer.length;
-    transfer.source = policy_.send(transfer.length - chunk.offset, own);
-    if (own.returned >= settings_.policy.worth_pinning) transfer.source.piece = 0;
-}
-
-// The bytes of the chunk are pinned; it may get shorter. False if they cannot be.
-bool Mover::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
-    if (chunk.offset >= transfer.pin_end) {
-        if (transfer.ahead == nullptr) pin_behind(transfer, chunk.offset);
-        if (transfer.ahead == nullptr) return false;
-        if (transfer.pin != nullptr) transfer.pins.push_back(transfer.pin);
-        transfer.pin = std::exchange(transfer.ahead, nullptr);
-        transfer.pin_end = transfer.ahead_end;
-    }
-    chunk.bytes = std::min(chunk.bytes, transfer.pin_end - chunk.offset);
-    return true;
-}
-
-// Pins the piece that begins at `offset`, if that can be.
-void Mover::pin_behind(Outgoing& transfer, uint64_t offset) {
-    SourcePlan& source = transfer.source;
-    const uint64_t rest = transfer.length - offset;
-    const uint64_t piece = source.piece != 0 ? std::min(source.piece, rest) : rest;
-    transfer.ahead =
-        pins_.pin(transfer.memory.data() + offset, static_cast<size_t>(piece), kLocalRead);
-    if (transfer.ahead == nullptr) {
-        ++counters_.fallbacks;
-        source.gather = false;
-    }
-    transfer.ahead_end = offset + piece;
-    source.piece = policy_.next_piece(source.piece);
-}
-
-// While what is pinned is on the wire, and the receiver pins.
-unsigned Mover::pin_ahead(Outgoing& transfer) {
-    if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.gather ||
-        transfer.source.piece == 0 || transfer.pin_end == transfer.length ||
-        transfer.core->sent() != transfer.pin_end)
-        return 0;
-    pin_behind(transfer, transfer.pin_end);
-    return 1;
 }
 
 void Mover::written(Outgoing::Write& write, Status status) {

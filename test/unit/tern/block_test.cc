@@ -33,7 +33,7 @@ TEST(Word, HasTheDocumentedLayout) {
 
 TEST(Word, ComesBackAsItWas) {
     each_schedule(10'000, [](Random random) -> std::string {
-        const auto kind = static_cast<FrameKind>(random.below(3));
+        const auto kind = static_cast<FrameKind>(random.below(4));
         const auto id = static_cast<uint32_t>(random.below(Word::kMaxId + 1));
         const auto length = static_cast<uint32_t>(random.below(Word::kMaxLength + 1));
         const auto credit = static_cast<uint16_t>(random());
@@ -56,7 +56,8 @@ TEST(Word, IsNotPresentBeforeItsLastByte) {
 
 TEST(Word, KnowsWhatIsNoWord) {
     EXPECT_FALSE(Word(0).well_formed());
-    EXPECT_FALSE(Word(uint64_t{1} << 63 | 3u << 21).well_formed()) << "an unknown kind";
+    for (uint64_t kind = 4; kind < 8; ++kind)
+        EXPECT_FALSE(Word(uint64_t{1} << 63 | kind << 21).well_formed()) << "an unknown kind";
     for (unsigned bit = 56; bit < 63; ++bit)
         EXPECT_FALSE(Word(uint64_t{1} << 63 | uint64_t{1} << bit).well_formed());
 }
