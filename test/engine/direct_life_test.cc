@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Direct messages when peers come and go, and links with them.
+#include "direct_pair.h"
+
+namespace tern::test {
+namespace {
+
+TEST_F(DirectMessages, PeerThatGoesTakesItsGrantsWithIt) {
+    bind();
+    auto& receive = receiver->post(kTag);
+    quiesce();
+    sender.reset();
+    ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
+    quiesce();
+    EXPECT_EQ(receiver->direct->queues_in_use(), 0u);
+    EXPECT_FALSE(receive.done);
+    EXPECT_TRUE(receive.posted) << "anybody may send it";
+    // And its queue serves the next.
+    sender = std::make_unique<DirectNode>();
+    out = sender->attach(*receiver);
+    in = receiver->attach(*sender);
+    ASSERT_TRUE(settled([this] { return out->up() && in->up(); }));
+    bind();
+    ASSERT_TRUE(granted());
+    send("from another");
+    ASSERT_TRUE(settled([&] { return receive.done; }));
+    EXPECT_TRUE(receive.direct);
+    EXPECT_EQ(receive.text, "from another");
+}
+
+// Asked for a tuple, it goes before it answers: its place is free again, for the policy too.
+TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
+    for (uint64_t tag = 1; tag <= 4; ++tag) ASSERT_TRUE(receiver->direct->bind(*in, tag));
+    EXPECT_FALSE(receiver->direct->bind(*in, 5));
+    sender.reset();
+    ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
+    EXPECT_EQ(receiver->direct->queues_in_use(), 0u);
+    sender = std::make_unique<DirectNode>();
+    out = sender->attach(*receiver);
+    in = receiver->attach(*sender);
+    ASSERT_TRUE(settled([this] { return out->up() && in->up(); }));
+    for (uint64_t tag = 1; tag <= 4; ++tag) bind(tag);
+    auto& receive = receiver->post(4);
+    ASSERT_TRUE(granted(4));
+    send("hello", 4);
+    ASSERT_TRUE(settled([&] { return receive.done; }));
+    EXPECT_TRUE(receive.direct);
+}
+
+// Two receivers on one node share the sender's link; the one that has its end leaves.
+TEST_F(DirectMessages, LinkOutlivesNeitherItsHostNorAnybodysMessages) {
+    bind();
+    third = std::make_unique<DirectNode>();
+    Channel* to_third = sender->attach(*third);
+    Channel* from_third = third->attach(*sender);
+    ASSERT_TRUE(settled([&] { return to_third->up() && from_third->up(); }));
+    ASSERT_TRUE(third->direct->bind(*from_third, 7));
+    ASSERT_TRUE(settled([&] { return sender->direct->find(*to_third, 7) != nullptr; }));
+    quiesce();
+    EXPECT_EQ(sent().links, 1u);
+    auto& first = third->post(7);
+    ASSERT_TRUE(granted(*to_third, 7));
+    ASSERT_TRUE(sender->send(*to_third, 7, "by the first's link"));
+    ASSERT_TRUE(settled([&] { return first.done; }));
+    EXPECT_TRUE(first.direct);
+
+    receiver->engine->leave(in, receiver.get());
+    sender->engine->leave(out, sender.get());
+    ASSERT_TRUE(settled([&] { return receiver->ends == 1 && sender->ends == 1; }));
+    auto& second = third->post(7);
+    quiesce();
+    ASSERT_TRUE(sender->send(*to_third, 7, "the ordinary way"));
+    ASSERT_TRUE(settled([&] { return second.done; }));
+    EXPECT_FALSE(second.direct);
+    EXPECT_EQ(second.text, "the ordinary way");
+    // A new tuple makes a new link.
+    ASSERT_TRUE(third->direct->bind(*from_third, 8));
+    ASSERT_TRUE(settled([&] { return sender->direct->find(*to_third, 8) != nullptr; }));
+    auto& other = third->post(8);
+    ASSERT_TRUE(granted(*to_third, 8));
+    ASSERT_TRUE(sender->send(*to_third, 8, "by its own"));
+    ASSERT_TRUE(settled([&] { return other.done; }));
+    EXPECT_TRUE(other.direct);
+    EXPECT_EQ(sent().links, 2u);
+    EXPECT_EQ(sent().links_lost, 0u);
+    EXPECT_TRUE(sender->closures == std::vector<Status>() ||
+                sender->closures == std::vector{Status::kOk});
+}
+
+// The end of the link goes without a word while a message to another process of the node is on its
+// way: that may not have arrived, and is not sent twice.
+TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
+    bind();
+    third = std::make_unique<DirectNode>();
+    Channel* to_third = sender->attach(*third);
+    Channel* from_third = third->attach(*sender);
+    ASSERT_TRUE(settled([&] { return to_third->up() && from_third->up(); }));
+    ASSERT_TRUE(third->direct->bind(*from_third, 7));
+    ASSERT_TRUE(settled([&] { return sender->direct->find(*to_third, 7) != nullptr; }));
+    quiesce();
+    auto& receive = third->post(7);
+    ASSERT_TRUE(granted(*to_third, 7));
+    ASSERT_EQ(sent().links, 1u);
+    receiver.reset();
+    // The sender has not heard of that.
+    const std::string text(64, 'l');
+    Direct::Tuple* tuple = sender->direct->find(*to_third, 7);
+    ASSERT_TRUE(sender->direct->may_send(*tuple, text.size()));
+    ASSERT_EQ(sender->direct->send_zcopy(*to_third, *tuple, text.data(), 64, &tuple),
+              Status::kInProgress);
+    int cookie = 0;
+    ASSERT_EQ(sender->direct->flush(*to_third, &cookie), Status::kInProgress);
+    ASSERT_TRUE(settled([&] { return sender->completions.size() == 2; }));
+    EXPECT_NE(sender->completions[0], Status::kOk);
+    EXPECT_NE(sender->completions[1], Status::kOk);
+    ASSERT_TRUE(settled([&] { return third->ends == 1 && sender->ends == 2; }));
+    EXPECT_EQ(sent().links_lost, 1u);
+    EXPECT_NE(sender->closures.back(), Status::kOk);
+    EXPECT_FALSE(receive.done);
+    EXPECT_EQ(third->direct->queues_in_use(), 0u);
+    // All begins anew.
+    to_third = sender->attach(*third);
+    from_third = third->attach(*sender);
+    ASSERT_TRUE(settled([&] { return to_third->up() && from_third->up(); }));
+    ASSERT_TRUE(third->direct->bind(*from_third, 7));
+    ASSERT_TRUE(settled([&] { return sender->direct->find(*to_third, 7) != nullptr; }));
+    ASSERT_TRUE(granted(*to_third, 7));
+    ASSERT_TRUE(sender->send(*to_third, 7, "again"));
+    ASSERT_TRUE(settled([&] { return receive.done; }));
+    EXPECT_TRUE(receive.direct);
+    EXPECT_EQ(receive.text, "again");
+}
+
+// A tag that two peers send: messages of the second wait until it is known whose the receives are.
+TEST_F(DirectMessages, TagOfTwoSenders) {
+    bind();
+    third = std::make_unique<DirectNode>();
+    Channel* other = third->attach(*receiver);
+    ASSERT_TRUE(settled([&] { return other->up(); }));
+    auto& first = receiver->post(kTag);
+    auto& second = receiver->post(kTag);
+    quiesce();
+    send("of the first sender");
+    ASSERT_TRUE(third->send(*other, kTag, "of the second"));
+    ASSERT_TRUE(settled([&] { return first.done && second.done; }));
+    EXPECT_EQ(first.text, "of the first sender");
+    EXPECT_EQ(second.text, "of the second");
+    ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
+    EXPECT_EQ(receiver->ordinary, 1u);
+}
+
+}  // namespace
+}  // namespace tern::test

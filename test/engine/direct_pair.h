@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "direct_node.h"
+
+namespace tern::test {
+
+inline constexpr uint64_t kTag = 0x1234'5678'9abc'def0;
+
+class DirectMessages : public testing::Test {
+  protected:
+    void SetUp() override {
+        if ((device().attributes.device_cap_flags & IBV_DEVICE_XRC) == 0) GTEST_SKIP() << "no XRC";
+        out = sender->attach(*receiver);
+        in = receiver->attach(*sender);
+        ASSERT_TRUE(out != nullptr && in != nullptr);
+        ASSERT_TRUE(settled([this] { return out->up() && in->up(); }));
+    }
+    void TearDown() override {
+        if (sender) {
+            EXPECT_EQ(sender->direct->counters().not_ready, 0u);
+        }
+    }
+    void poll() {
+        if (sender) sender->poll();
+        if (receiver) receiver->poll();
+        if (third) third->poll();
+    }
+    template <class Done>
+    bool settled(Done&& done) {
+        return until([this] { poll(); }, done);
+    }
+    void quiesce(int rounds = 300) {
+        while (rounds-- != 0) poll();
+    }
+    // A tuple that is bound, as the receiver knows.
+    void bind(uint64_t tag = kTag) {
+        ASSERT_TRUE(receiver->direct->bind(*in, tag));
+        ASSERT_TRUE(settled([&] { return sender->direct->find(*out, tag) != nullptr; }));
+        quiesce();
+    }
+    void send(const std::string& text, uint64_t tag = kTag, bool zcopy = false) {
+        ASSERT_TRUE(settled([&] { return sender->send(*out, tag, text, zcopy); }));
+    }
+    // The sender may send its next message direct.
+    bool granted(uint64_t tag = kTag) { return granted(*out, tag); }
+    bool granted(Channel& channel, uint64_t tag) {
+        return settled([&] {
+            Direct::Tuple* tuple = sender->direct->find(channel, tag);
+            return tuple != nullptr && sender->direct->may_send(*tuple, 0);
+        });
+    }
+    const DirectCounters& sent() const { return sender->direct->counters(); }
+
+    std::unique_ptr<DirectNode> sender = std::make_unique<DirectNode>();
+    std::unique_ptr<DirectNode> receiver = std::make_unique<DirectNode>();
+    std::unique_ptr<DirectNode> third;
+    Channel* out = nullptr;
+    Channel* in = nullptr;
+};
+
+}  // namespace tern::test
