@@ -173,6 +173,7 @@ class Mover {
     void over(Incoming& transfer, Status status);
 
     // mover_pin.cc
+    uint64_t piece_of(uint64_t planned, uint64_t rest) const;
     Part pin_next(Incoming& transfer);
     Pin* pin(std::byte* at, uint64_t length);
     static Part direct_part(const Pin& pin, const std::byte* at, uint64_t length);

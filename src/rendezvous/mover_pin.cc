@@ -10,14 +10,21 @@
 
 namespace tern {
 
+// How much of the rest to pin. With several transfers at a time the wire is busy anyway, and it is
+// the processor that must not have more to do than necessary.
+uint64_t Mover::piece_of(uint64_t planned, uint64_t rest) const {
+    if (planned == 0) return rest;
+    const bool alone = receiving_.size() + sending_.size() <= 1;
+    return std::min(alone ? planned : std::max(planned, Policy::kLongestPiece), rest);
+}
+
 // The part behind those told of: pinned, or if that cannot be, all the rest through the window.
 Part Mover::pin_next(Incoming& transfer) {
     const uint64_t begin = transfer.core->told();
     const uint64_t rest = transfer.length - begin;
     // The sender keeps only so many in mind.
     const uint64_t least = transfer.length / (Sender::kMostParts / 2) + 1;
-    const uint64_t piece =
-        transfer.plan.piece != 0 ? std::min(std::max(transfer.plan.piece, least), rest) : rest;
+    const uint64_t piece = std::min(std::max(piece_of(transfer.plan.piece, rest), least), rest);
     Pin* pin = this->pin(transfer.memory.data() + begin, piece);
     if (pin == nullptr) return {.upto = transfer.length};
     transfer.pins.push_back(pin);
@@ -77,7 +84,7 @@ bool Mover::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
 void Mover::pin_behind(Outgoing& transfer, uint64_t offset) {
     SourcePlan& source = transfer.source;
     const uint64_t rest = transfer.length - offset;
-    const uint64_t piece = source.piece != 0 ? std::min(source.piece, rest) : rest;
+    const uint64_t piece = piece_of(source.piece, rest);
     transfer.ahead =
         pins_.pin(transfer.memory.data() + offset, static_cast<size_t>(piece), kLocalRead);
     if (transfer.ahead == nullptr) {

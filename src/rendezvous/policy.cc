@@ -9,7 +9,6 @@ namespace tern {
 namespace {
 
 constexpr double kLate = 1.1;  // registrations take longer at times
-constexpr double kLongestPiece = 2 << 20;
 
 }  // namespace
 
@@ -56,7 +55,7 @@ uint64_t Policy::next_piece(uint64_t piece) const {
     const double sending = static_cast<double>(piece) / costs.network.bandwidth;
     const double pinned =
         (sending / kLate - costs.registration.latency) * costs.registration.bandwidth;
-    return std::max(piece, static_cast<uint64_t>(std::clamp(pinned, 0.0, kLongestPiece)) /
+    return std::max(piece, static_cast<uint64_t>(std::clamp(pinned, 0.0, double{kLongestPiece})) /
                                CostModel::kPage * CostModel::kPage);
 }
 

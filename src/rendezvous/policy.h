@@ -68,6 +68,7 @@ class Policy {
     // At the sender, of a segment of `length` bytes for pinned memory.
     SourcePlan send(uint64_t length, const BufferState& own) const;
 
+    static constexpr uint64_t kLongestPiece = 2 << 20;
     // What is pinned behind a piece of `piece` bytes: as much as can be while that is on the wire.
     uint64_t next_piece(uint64_t piece) const;
 

@@ -187,7 +187,7 @@ ucs_config_field_t config_table[] = {
                "Most receives that UCX may leave to the transport at a time; it keeps further ones "
                "to itself.",
                tag_receives, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TM_TUPLES", "0",
+    TERN_FIELD("TM_TUPLES", "64",
                "Most tags, of those that come and of those that go, whose messages the device may "
                "place by itself into the\n"
                "receives that are posted. Each has a queue on the device. Needs XRC; 0: none.",

@@ -107,7 +107,7 @@ every_matching() {
     use_tern
     rm -f "$file"
     export UCX_TERN_TM_ENABLE=y UCX_TM_THRESH=0
-    UCX_TERN_COUNTERS=$file verify 'tag matching' 2
+    UCX_TERN_TM_TUPLES=0 UCX_TERN_COUNTERS=$file verify 'tag matching' 2
     for pair in eager:tag_matched:tag_unexpected rndv:tag_rndv_matched:tag_rndv_unexpected; do
         IFS=: read -r sent matched unexpected <<<"$pair"
         matched=$(counter "$file" "$matched") unexpected=$(counter "$file" "$unexpected")
@@ -115,6 +115,16 @@ every_matching() {
             [ "$((matched + unexpected))" = "$(counter "$file" "tag_${sent}_sent")" ] || status=1
     done
     result $status 'tag matching: messages are matched by the transport, and not' "$file"
+    # Every tag has a queue as soon as there is one to be had: few, many; deep, and not.
+    rm -f "$file"
+    export UCX_TERN_TM_TUPLE_AFTER=1 UCX_TERN_TM_TUPLE_MIN=0
+    UCX_TERN_COUNTERS=$file verify 'direct messages' 2
+    [ "$(counter "$file" direct_received)" -gt 100 ] && [ "$(counter "$file" direct_not_ready)" = 0 ] || status=1
+    result $status 'direct messages: there are some, and all find a receive' "$file"
+    UCX_TERN_TM_TUPLES=2 UCX_TERN_TM_DEPTH=1 verify 'direct messages, two queues for one receive each' 4 matching point cancel
+    UCX_TERN_TM_DEPTH=64 verify 'direct messages, queues for 64 receives' 8 matching
+    verify 'direct messages, threads' 2 --threads threads
+    unset UCX_TERN_TM_TUPLE_AFTER UCX_TERN_TM_TUPLE_MIN
     verify 'tag matching' 8 matching
     verify 'tag matching, threads' 2 --threads threads
     UCX_TERN_TM_LIST_SIZE=1 verify 'tag matching, TM_LIST_SIZE=1' 4 matching point

@@ -31,7 +31,7 @@ constexpr const char* kNotes =
     "although the sender did nothing (sender). For these the device has a thread of its own, which "
     "takes its time from\n"
     "the same processors; availability counts that as overhead, arrived does not.\n"
-    "matcher: UCX_TERN_TM_ENABLE=y, UCX_TERN_TM_TUPLES=64; not for round trips: "
+    "matcher: UCX_TERN_TM_ENABLE=y; not for round trips: "
     "UCX_TERN_TM_TUPLE_MIN=8, UCX_TM_THRESH=8.\n"
     "tern: without. rc_v get, put: UCX_RNDV_SCHEME. All: UCX_RNDV_THRESH=16k.\n";
 
@@ -76,8 +76,7 @@ class OverlapSeries {
           series_(setup, options.quick ? 1 : options.rounds, options.quick ? 1 : 2) {
         const Arm tern = rendezvous(ucp_arm("tern", "tern,self"));
         const Arm verbs = threaded(rendezvous(ucp_arm("rc_v", "rc_v,self")));
-        const Arm matcher =
-            with(with(tern, "matcher", "UCX_TERN_TM_ENABLE", "y"), "", "UCX_TERN_TM_TUPLES", "64");
+        const Arm matcher = with(tern, "matcher", "UCX_TERN_TM_ENABLE", "y");
         Arm eager = threaded(matcher);
         for (const auto& [variable, value] :
              std::initializer_list<std::pair<std::string, std::string>>{
