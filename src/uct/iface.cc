@@ -86,7 +86,10 @@ unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
     unsigned count = iface.engine->poll(*iface.state);
     count += iface.mover->progress();
-    if (iface.direct != nullptr) count += iface.direct->progress();
+    if (iface.tags != nullptr) {
+        if (iface.direct != nullptr) count += iface.direct->progress();
+        iface.tags->sends.progress(*iface.engine);
+    }
     if (!ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
         tern::dispatch_pending(iface);
     if (iface.chores != 0) [[unlikely]]

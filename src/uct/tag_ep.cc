@@ -257,7 +257,7 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
         iface.tags->sends.give(send);
         return UCS_STATUS_PTR(static_cast<ucs_status_t>(sent));
     }
-    TagSends::begun(send, *ep_of(ep).channel, ep_of(ep), completion);
+    iface_of(ep).tags->sends.begun(send, *ep_of(ep).channel, ep_of(ep), completion);
     ++iface.tags->counters.rndv_sent;
     return &send;
 }

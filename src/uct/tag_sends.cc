@@ -15,8 +15,14 @@ TagSend& TagSends::take() {
 }
 
 void TagSends::give(TagSend& send) {
+    under_way_ -= send.under_way;
     send = {.number = send.number + (uint64_t{1} << 32)};
     free_.push_back(&send);
+}
+
+void TagSends::prod_peers(Engine& engine) const {
+    for (const auto& send : sends_)
+        if (send->under_way) engine.prod(*send->channel);
 }
 
 bool TagSends::finished(const Channel& channel, const std::byte* data, uint32_t length) {

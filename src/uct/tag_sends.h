@@ -30,8 +30,8 @@ class TagSends {
     TagSend& take();
     void give(TagSend& send);
     /// The request has been sent.
-    static void begun(TagSend& send, Channel& channel, const TernEp& ep,
-                      uct_completion_t* completion) {
+    void begun(TagSend& send, Channel& channel, const TernEp& ep, uct_completion_t* completion) {
+        ++under_way_;
         send.channel = &channel;
         send.ep = &ep;
         send.completion = completion;
@@ -46,6 +46,17 @@ class TagSends {
         return &send.placed;
     }
 
+    /// Sees to it that the death of a peer that was asked to take a message is noticed: nothing
+    /// else may be under way to it.
+    void progress(Engine& engine) {
+        if (under_way_ == 0) {
+            looks_ = 0;
+        } else if (++looks_ == kLooks) {
+            looks_ = 0;
+            prod_peers(engine);
+        }
+    }
+
     /// A control frame of kind kFinish. False: it is malformed. One of a send that was canceled
     /// says nothing.
     bool finished(const Channel& channel, const std::byte* data, uint32_t length);
@@ -55,6 +66,9 @@ class TagSends {
     void left(const TernEp& ep);
 
   private:
+    static constexpr uint32_t kLooks = 1 << 14;  // until peers are looked at
+
+    void prod_peers(Engine& engine) const;
     template <class Which>
     bool end_all(Which&& which, ucs_status_t status);
     void over(TagSend& send, ucs_status_t status);
@@ -62,6 +76,8 @@ class TagSends {
 
     std::vector<std::unique_ptr<TagSend>> sends_;
     std::vector<TagSend*> free_;
+    uint32_t under_way_ = 0;
+    uint32_t looks_ = 0;
 };
 
 }  // namespace tern

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tagged messages that are announced, and fetched by their receiver.
 #include "tag.h"
+#include "traffic.h"
 
 namespace uct_test {
 namespace {
@@ -201,6 +202,36 @@ TEST_F(TagTest, NobodyWaitsForAPeerThatHasGone) {
     ASSERT_TRUE(pair.until([&] { return !pair.b.mailbox->messages.empty(); }));
     pair.b.entity.close();
     ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return completion.calls != 0; }));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(completion.status));
+}
+
+// It has the request and says nothing. Nothing is under way to it that would fail.
+TEST_F(TagTest, TheDeathOfAPeerThatHasNotAnsweredIsNoticed) {
+    Team team;
+    const int victim = team.spawn([](Link& link) {
+        TagEntity self(impatient());
+        link.send(self.entity.address());
+        bool told = false;
+        for (;;) {
+            self.entity.progress();
+            if (self.mailbox->messages.empty() || std::exchange(told, true)) continue;
+            link.send();
+        }
+    });
+    TagEntity self(impatient());
+    const Endpoint ep = self.entity.connect(team[victim].receive<Address>());
+    Declared from(self.entity.host(), 1 << 20);
+    const uct_iov_t iov = from.iov(0, from.size());
+    Completion completion;
+    ASSERT_TRUE(accepted({&self.entity}, [&] {
+        const ucs_status_ptr_t operation =
+            uct_ep_tag_rndv_zcopy(ep.get(), 1, nullptr, 0, &iov, 1, 0, &completion);
+        return UCS_PTR_IS_ERR(operation) ? UCS_PTR_STATUS(operation) : UCS_OK;
+    }));
+    linger({&self.entity}, milliseconds(200));
+    team[victim].receive();
+    team.kill(victim);
+    ASSERT_TRUE(eventually({&self.entity}, [&] { return completion.calls != 0; }));
     EXPECT_TRUE(UCS_STATUS_IS_ERR(completion.status));
 }
 
