@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Tagged messages as they come. Data path.
+
+#include <algorithm>
+#include <utility>
+
+#include "uct/tag_receives.h"
+
+namespace tern {
+
+namespace {
+
+void* mutable_data(const std::byte* data) {
+    return const_cast<std::byte*>(data);
+}
+
+TagReceive* receive_of(ReceiveHandle handle) {
+    return handle != 0 ? static_cast<TagReceive*>(&DirectTable::receive(handle)) : nullptr;
+}
+
+// A copy of a message that the user may keep, with room in front of it: a pointer to who releases
+// it, and the user's.
+class Descriptor {
+  public:
+    Descriptor(const std::byte* data, uint32_t length, size_t headroom)
+        : headroom_(headroom),
+          memory_(static_cast<std::byte*>(malloc(sizeof(&release) + headroom + length))) {
+        if (memory_ == nullptr) return;
+        *reinterpret_cast<uct_recv_desc_t**>(memory_) = &release;
+        memcpy(this->data(), data, length);
+    }
+    ~Descriptor() { free(memory_); }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+
+    explicit operator bool() const { return memory_ != nullptr; }
+    std::byte* data() const { return memory_ + sizeof(&release) + headroom_; }
+    // It is the user's now.
+    void keep() { memory_ = nullptr; }
+
+  private:
+    static uct_recv_desc_t release;
+
+    size_t headroom_;
+    std::byte* memory_;
+};
+
+uct_recv_desc_t Descriptor::release = {.cb = [](uct_recv_desc_t*, void* descriptor) {
+    free(static_cast<std::byte*>(descriptor) - sizeof(&release));
+}};
+
+// What a frame of this kind begins with, at least.
+uint32_t header_size(uint32_t id) {
+    switch (static_cast<TagFrameId>(id)) {
+        case TagFrameId::kEager:
+        case TagFrameId::kSoftwareRequest:
+            return sizeof(EagerHeader);
+        case TagFrameId::kEagerImmediate:
+            return sizeof(ImmediateHeader);
+        case TagFrameId::kRequest:
+            return sizeof(RequestHeader);
+    }
+    return UINT32_MAX;
+}
+
+template <class Header>
+Header header_of(const std::byte* data) {
+    Header header;
+    memcpy(&header, data, sizeof(header));
+    return header;
+}
+
+}  // namespace
+
+bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+    TagMark mark;
+    const bool marked = (id & kMarkedTagFrame) != 0;
+    if (marked) {
+        if (length < sizeof(mark) || direct_ == nullptr) return false;
+        mark = header_of<TagMark>(data);
+        if (mark.reserved != 0) return false;
+        data += sizeof(mark);
+        length -= static_cast<uint32_t>(sizeof(mark));
+        id &= ~kMarkedTagFrame;
+    }
+    if (length < header_size(id)) return false;
+    if (id == static_cast<uint32_t>(TagFrameId::kEagerImmediate) &&
+        header_of<ImmediateHeader>(data).immediate == 0)
+        return false;
+    if (direct_ != nullptr)
+        return arrived_with_direct(channel, id, data, length, marked ? &mark : nullptr);
+    const uint64_t tag = header_of<EagerHeader>(data).tag;
+    handle(&channel, id, data, length, static_cast<TagReceive*>(posted_.match(tag)));
+    return true;
+}
+
+bool TagReceives::arrived_with_direct(Channel& channel, uint32_t id, const std::byte* data,
+                                      uint32_t length, const TagMark* mark) {
+    const uint64_t tag = header_of<EagerHeader>(data).tag;
+    // Of what can be direct.
+    uint64_t bytes = 0;
+    if (id == static_cast<uint32_t>(TagFrameId::kEager))
+        bytes = length - sizeof(EagerHeader);
+    else if (id == static_cast<uint32_t>(TagFrameId::kRequest))
+        bytes = header_of<RequestHeader>(data).length;
+    const TupleMark number{mark != nullptr ? mark->tuple : uint16_t{0},
+                           mark != nullptr ? mark->sequence : uint16_t{0}};
+    const auto arrival =
+        direct_->ordinary(channel, tag, mark != nullptr ? &number : nullptr, bytes);
+    switch (arrival.verdict) {
+        case Direct::Arrival::Verdict::kMatched:
+            handle(&channel, id, data, length, receive_of(arrival.receive));
+            direct_->delivered();
+            return true;
+        case Direct::Arrival::Verdict::kHold:
+            held_.push_back({Direct::number_of(channel), &channel, id, {data, data + length}});
+            direct_->delivered();
+            return true;
+        case Direct::Arrival::Verdict::kBroken:
+            break;
+    }
+    return false;
+}
+
+// In the order in which they came, until one has to wait further.
+void TagReceives::retry(uint32_t peer) {
+    for (;;) {
+        const auto first = std::find_if(held_.begin(), held_.end(),
+                                        [&](const Held& held) { return held.peer == peer; });
+        if (first == held_.end()) return;
+        const auto arrival = direct_->retry(peer, header_of<EagerHeader>(first->frame.data()).tag);
+        if (arrival.verdict != Direct::Arrival::Verdict::kMatched) return;
+        const Held held = std::move(*first);
+        held_.erase(first);
+        handle(held.channel, held.id, held.frame.data(), static_cast<uint32_t>(held.frame.size()),
+               receive_of(arrival.receive));
+    }
+}
+
+// A message and its receive, if there is one.
+void TagReceives::handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
+                         TagReceive* receive) {
+    if (receive != nullptr && !receive->leaving)
+        receive->context->tag_consumed_cb(receive->context);
+    const uint32_t size = header_size(id);
+    const std::byte* const rest = data + size;
+    length -= size;
+    switch (static_cast<TagFrameId>(id)) {
+        case TagFrameId::kEager:
+            return eager(receive, header_of<EagerHeader>(data).tag, 0, rest, length);
+        case TagFrameId::kEagerImmediate: {
+            const auto header = header_of<ImmediateHeader>(data);
+            return eager(receive, header.tag, header.immediate, rest, length);
+        }
+        case TagFrameId::kRequest:
+            return request(receive, channel, header_of<RequestHeader>(data), rest, length);
+        case TagFrameId::kSoftwareRequest:
+            return software_request(receive, header_of<EagerHeader>(data).tag, rest, length);
+    }
+}
+
+// The user copies what it wants to keep. Only with immediate data UCP cannot: it counts on room for
+// a header of its own in front of the message.
+void TagReceives::unexpected(uint64_t tag, uint64_t immediate, const std::byte* data,
+                             uint32_t length) {
+    void* context = nullptr;
+    unsigned flags = UCT_CB_PARAM_FLAG_FIRST;
+    const auto call = [&](const std::byte* at) {
+        return callbacks_.eager(callbacks_.eager_argument, mutable_data(at), length, flags, tag,
+                                immediate, &context);
+    };
+    if (immediate != 0) {
+        if (Descriptor descriptor(data, length, callbacks_.headroom); descriptor) {
+            flags |= UCT_CB_PARAM_FLAG_DESC;
+            if (call(descriptor.data()) == UCS_INPROGRESS) descriptor.keep();
+            return;
+        }
+    }
+    (void)call(data);
+}
+
+// The bytes are left where they are for the user to take: that is one copy, bounce buffer or not.
+void TagReceives::eager(TagReceive* receive, uint64_t tag, uint64_t immediate,
+                        const std::byte* data, uint32_t length) {
+    if (receive == nullptr) {
+        ++counters_.unexpected;
+        return unexpected(tag, immediate, data, length);
+    }
+    ++counters_.matched;
+    ucs_status_t status = UCS_OK;
+    if (length > receive->room) [[unlikely]] {
+        ++counters_.truncated;
+        // A sender that waits for an answer gets none if this is an error. The user can see itself
+        // that the message is too long: nothing has been written.
+        if (immediate == 0) status = UCS_ERR_MESSAGE_TRUNCATED;
+    }
+    uct_tag_context_t* context = receive->context;
+    receives_.give(receive);
+    context->completed_cb(context, tag, immediate, length, mutable_data(data), status);
+}
+
+void TagReceives::software_request(TagReceive* receive, uint64_t tag, const std::byte* users,
+                                   uint32_t length) {
+    if (receive == nullptr) {
+        ++counters_.software_unexpected;
+        (void)callbacks_.rndv(callbacks_.rndv_argument, 0, tag, users, length, 0, 0, nullptr);
+        return;
+    }
+    ++counters_.software_matched;
+    uct_tag_context_t* context = receive->context;
+    receives_.give(receive);
+    context->rndv_cb(context, tag, users, length, UCS_OK, UCT_TAG_RECV_CB_INLINE_DATA);
+}
+
+void TagReceives::request(TagReceive* receive, Channel* channel, const RequestHeader& header,
+                          const std::byte* users, uint32_t length) {
+    if (channel == nullptr) {  // nobody has it any more
+        if (receive == nullptr) return;
+        uct_tag_context_t* context = receive->context;
+        receives_.give(receive);
+        return context->completed_cb(context, header.tag, 0, 0, nullptr, UCS_ERR_CONNECTION_RESET);
+    }
+    if (receive == nullptr) {
+        ++counters_.rndv_unexpected;
+        // To the user, no address says that nothing is to be fetched; an empty message has none.
+        const uint64_t address = header.address != 0 ? header.address : 1;
+        (void)callbacks_.rndv(callbacks_.rndv_argument, 0, header.tag, users, length, address,
+                              header.length, header.key);
+        return;
+    }
+    ++counters_.rndv_matched;
+    receive->channel = channel;
+    receive->request = header;
+    engine_.transfer_begins(*channel);
+    if (header.length == 0) return over(*receive, UCS_OK);
+    if (header.length > receive->room) {
+        ++counters_.truncated;
+        return over(*receive, UCS_ERR_MESSAGE_TRUNCATED);
+    }
+    if (waiting_.empty() && begin(*receive)) return;
+    waiting_.push_back(receive);
+    count_chores();
+}
+
+}  // namespace tern
