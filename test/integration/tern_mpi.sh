@@ -119,8 +119,10 @@ every_matching() {
     rm -f "$file"
     export UCX_TERN_TM_TUPLE_AFTER=1 UCX_TERN_TM_TUPLE_MIN=0
     UCX_TERN_COUNTERS=$file verify 'direct messages' 2
-    [ "$(counter "$file" direct_received)" -gt 100 ] && [ "$(counter "$file" direct_not_ready)" = 0 ] || status=1
-    result $status 'direct messages: there are some, and all find a receive' "$file"
+    [ "$(counter "$file" direct_not_ready)" = 0 ] || status=1
+    # Receives of MPICH leave two bits of the tag to be any: they count as wildcards.
+    [ "$mpi" = mpich ] || [ "$(counter "$file" direct_received)" -gt 100 ] || status=1
+    result $status 'direct messages: all find a receive' "$file"
     UCX_TERN_TM_TUPLES=2 UCX_TERN_TM_DEPTH=1 verify 'direct messages, two queues for one receive each' 4 matching point cancel
     UCX_TERN_TM_DEPTH=64 verify 'direct messages, queues for 64 receives' 8 matching
     verify 'direct messages, threads' 2 --threads threads
