@@ -88,9 +88,10 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
     const double sending = beyond + (comes_back(sender) ? model_.raw(length)
                                      : sender.can_pin   ? std::min(copied, pinned)
                                                         : copied);
-    // Staging must be worth its copies: they take processors' time.
+    // Staging takes processors' time: no more than it saves.
+    const double copying = static_cast<double>(length) / model_.costs().copy.memory_bandwidth;
     if (comes_back(own))
-        return sending <= through * (1 + settings_.margin) ? in_place(length, own) : staged;
+        return copying < beyond && through < sending ? staged : in_place(length, own);
 
     const double zero_copy = std::max(pinned + beyond, sending);
     const CostModel::Split split = model_.best_split(length, shape);

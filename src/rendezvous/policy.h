@@ -46,8 +46,8 @@ struct SourcePlan {
 // Chooses between the schemes by the cost model. The first rule that applies counts:
 //   - what cannot be pinned is staged;
 //   - a setting;
-//   - what is pinned, or comes back so often that it will be worth it, is used in place where
-//     zero-copy is not slower by `margin` once all is pinned;
+//   - what is pinned, or comes back so often that it will be worth it, is used in place, unless it
+//     is so short that a processor copies it in less time than zero-copy costs whatever the length;
 //   - else the scheme that takes the least time now: staging unless another is better by `margin`,
 //     and hybrid only where it is that much better than zero-copy.
 // A decision takes less than a microsecond; no allocation, no clock.

@@ -18,6 +18,7 @@ namespace {
 constexpr double kAvailable = 0.95;
 constexpr double kCost = 1.05;
 constexpr uint64_t kMessages = 40;  // of an order; half of them without work
+constexpr uint64_t kLooks = 8;      // the same, that are looked for in memory
 constexpr uint64_t kTrips = 60;
 
 constexpr const char* kCostTest = "half round trip of reused buffers";
@@ -97,7 +98,8 @@ class OverlapSeries {
             for (const bool sender : {false, true}) {
                 const std::string test =
                     std::string(what) + (sender ? " of the sender" : " of the receiver");
-                const Order order = {kind,  0, options.quick ? 4 : kMessages, 1, Buffers::kReused,
+                const uint64_t count = kind == Order::Kind::kArrivals ? kLooks : kMessages;
+                const Order order = {kind,  0, options.quick ? 4 : count, 1, Buffers::kReused,
                                      sender};
                 for (const uint32_t size : sizes)
                     for (const Contender& who : overlapping) add(test, unit, order, size, who);

@@ -62,7 +62,7 @@ measure::Samples overlapped(measure::Peer& peer, End& end, const Order& order) {
         return {};
     }
     if (order.kind == Order::Kind::kArrivals) {
-        constexpr uint64_t kLongNs = 50'000'000;
+        constexpr uint64_t kLongNs = 20'000'000;
         uint64_t there = 0;
         for (uint64_t i = 0; i < order.count; ++i) {
             bool arrived = false;

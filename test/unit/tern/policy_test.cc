@@ -190,24 +190,18 @@ TEST(Policy, ASettingForcesAScheme) {
     EXPECT_EQ(name_of(Scheme::kHybrid), "hybrid");
 }
 
-// What zero-copy costs whatever the length weighs more, the shorter the message; where staging is
-// hardly faster its copies are not worth it.
+// What zero-copy costs whatever the length is more than a copy, up to some length.
 TEST(Policy, ShortMessagesAreStagedEvenBetweenPinnedBuffers) {
     Costs costs = costs_of("graphene");
     costs.registration.look = 1.2e-6;
     costs.network.notice = 2e-6;
     const Policy policy(costs, {});
-    expect_plan(policy.receive(64 * kKB, kPinned, kPinned), Scheme::kSuperpipeline, 64 * kKB);
-    expect_plan(policy.receive(kMB, kPinned, kPinned), Scheme::kZeroCopy, 0);
     each_size([&](uint64_t length) {
-        const CostModel& model = policy.model();
-        const double staged = model.superpipeline(length, policy.staging(length));
-        const bool in_place = policy.receive(length, kPinned, kPinned).scheme == Scheme::kZeroCopy;
-        EXPECT_LE(
-            (in_place ? model.in_place(length) : staged) / std::min(model.in_place(length), staged),
-            1.03)
-            << length;
+        const double copy = static_cast<double>(length) / costs.copy.memory_bandwidth;
+        const Scheme expected = copy < 4.4e-6 ? Scheme::kSuperpipeline : Scheme::kZeroCopy;
+        EXPECT_EQ(policy.receive(length, kPinned, kPinned).scheme, expected) << length;
     });
+    EXPECT_EQ(policy.receive(8 * kKB, kPinned, kPinned).scheme, Scheme::kSuperpipeline);
 }
 
 // Each piece is pinned in the time that the one before it is on the wire.
