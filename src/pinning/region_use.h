@@ -28,9 +28,15 @@ class RegionUse {
 
     // Once inside: from now on the device may touch the memory as well, for what goes over this
     // queue pair; null: it does so no more. Undeclared in between, the queue pair is put into
-    // error, which is the only way to stop it.
-    void lend(ibv_qp* qp) { device_ = qp; }
-    bool lent() const { return device_ != nullptr; }
+    // error, which is the only way to stop it. Not for what the device reads, unless the memory is
+    // invalidated: the peer may have all of it and have said so by another way, and the memory is
+    // pinned until the transfer ends.
+    void lend(ibv_qp* qp, bool writes) {
+        device_ = qp;
+        writes_ = writes;
+    }
+    // The queue pair has been put into error.
+    bool cut() const { return (state_.load(std::memory_order_relaxed) & kCut) != 0; }
 
     // Memory that is declared no more: enter() fails.
     bool revoked() const { return (state_.load(std::memory_order_relaxed) & kRevoked) != 0; }
@@ -39,10 +45,12 @@ class RegionUse {
     friend class Regions;
     static constexpr unsigned kInside = 1;
     static constexpr unsigned kRevoked = 2;
+    static constexpr unsigned kCut = 4;
 
     Region* region_ = nullptr;
     std::atomic<unsigned> state_{0};
     ibv_qp* device_ = nullptr;
+    bool writes_ = false;
     // Of the same region; or of those that are free.
     RegionUse* next_ = nullptr;
     RegionUse* previous_ = nullptr;

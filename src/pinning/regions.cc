@@ -76,7 +76,7 @@ Region* Regions::declare(const void* address, size_t length, unsigned access) {
     return region;
 }
 
-bool Regions::undeclare(Region* region) {
+bool Regions::undeclare(Region* region, bool invalidate) {
     if (guard_.inherited()) return false;
     const std::lock_guard lock(mutex_);
     region->declared_ = false;
@@ -91,7 +91,9 @@ bool Regions::undeclare(Region* region) {
         while ((use->state_.load(std::memory_order_acquire) & RegionUse::kInside) != 0)
             std::this_thread::yield();
         // Its queue pair outlives the use.
-        if (use->device_ != nullptr) (void)verbs::to_error(use->device_);
+        if (use->device_ == nullptr || !(use->writes_ || invalidate)) continue;
+        (void)verbs::to_error(use->device_);
+        use->state_.fetch_or(RegionUse::kCut, std::memory_order_relaxed);
     }
     return true;
 }

@@ -60,8 +60,9 @@ class Regions {
     // Constant cost, no system call but for more slots. Null only if there is no memory for them.
     Region* declare(const void* address, size_t length, unsigned access);
     // From now on find() does not find it, and its uses are over: see RegionUse. Constant cost if
-    // there are none. Returns whether there were some, that is, transfers under way.
-    bool undeclare(Region* region);
+    // there are none. Returns whether there were some, that is, transfers under way. `invalidate`:
+    // the device reads the memory no more either.
+    bool undeclare(Region* region, bool invalidate = true);
 
     // A use of the region of this key, which the caller releases; null if there is no such region.
     RegionUse* find(RegionKey key);

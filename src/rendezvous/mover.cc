@@ -106,16 +106,16 @@ void Mover::serve(Transfer& transfer, RegionUse* use, uint64_t address, uint64_t
 }
 
 // From now on the device touches the memory. False: it is declared no more.
-bool Mover::lend(Transfer& transfer) {
+bool Mover::lend(Transfer& transfer, bool writes) {
     if (transfer.use == nullptr) return true;
     const Touch memory(transfer);
-    if (memory) transfer.use->lend(transfer.channel->qp.get());
+    if (memory) transfer.use->lend(transfer.channel->qp.get(), writes);
     return static_cast<bool>(memory);
 }
 
 // Whether the memory was undeclared while the device had it: the queue pair is in error since.
 bool Mover::cut(Transfer& transfer) {
-    if (!transfer.use->revoked() || !transfer.use->lent()) return false;
+    if (!transfer.use->cut()) return false;
     ++counters_.refused;
     engine_.fail(*transfer.channel, Status::kConnectionReset,
                  "memory was deregistered while the peer accessed it");

@@ -140,7 +140,7 @@ class Mover {
     void begin(Transfer& transfer, Channel& channel, void* cookie);
     void ask_for(Transfer& transfer, uint64_t address, const WireKey& key);
     void serve(Transfer& transfer, RegionUse* use, uint64_t address, uint64_t length);
-    static bool lend(Transfer& transfer);
+    static bool lend(Transfer& transfer, bool writes);
     bool cut(Transfer& transfer);
     BufferState look_up(Transfer& transfer, unsigned access);
     bool fits(uint64_t length) const;

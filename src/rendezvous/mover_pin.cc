@@ -28,7 +28,7 @@ Part Mover::pin_next(Incoming& transfer) {
     Pin* pin = this->pin(transfer.memory.data() + begin, piece);
     if (pin == nullptr) return {.upto = transfer.length};
     transfer.pins.push_back(pin);
-    if (!lend(transfer)) return {.upto = transfer.length};
+    if (!lend(transfer, true)) return {.upto = transfer.length};
     transfer.plan.piece = policy_.next_piece(transfer.plan.piece);
     Part part = direct_part(*pin, transfer.memory.data() + begin, piece);
     part.upto = begin + piece;

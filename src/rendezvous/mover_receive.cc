@@ -96,7 +96,7 @@ bool Mover::start(Incoming& transfer) {
         if (windows_.hopeless()) return out_of_windows(transfer);
         return false;
     }
-    if (transfer.pin != nullptr && !lend(transfer)) return give_up(transfer);
+    if (transfer.pin != nullptr && !lend(transfer, true)) return give_up(transfer);
     if (transfer.pin != nullptr)
         first = direct_part(*transfer.pin, transfer.memory.data(), transfer.length);
     else if (transfer.plan.head != 0)

@@ -226,7 +226,7 @@ bool Mover::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
 bool Mover::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     if (!transfer.source_planned) plan_source(transfer, chunk);
     if (transfer.source.gather && pin_source(transfer, chunk)) {
-        if (!lend(transfer)) return false;
+        if (!lend(transfer, false)) return false;
         std::byte* from = transfer.memory.data() + chunk.offset;
         transfer.memory.skip(chunk.bytes);
         counters_.gathered_bytes += chunk.bytes;
@@ -269,7 +269,7 @@ void Mover::written(Outgoing::Write& write, Status status) {
     if (status != Status::kOk) return;
     if (transfer.use != nullptr && transfer.gather.under_way == 0) {
         const Touch memory(transfer);
-        if (memory) transfer.use->lend(nullptr);
+        if (memory) transfer.use->lend(nullptr, false);
     }
     if (transfer.under_way() != 0) return;
     if (transfer.ended || (transfer.alone && transfer.core->all_posted()))

@@ -91,10 +91,10 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     const Region& region = *handle->region;
     const auto* start = reinterpret_cast<const std::byte*>(region.address());
     const std::byte* end = start + region.length();
-    (void)domain.regions.undeclare(handle->region);
-    if ((UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
-         UCT_MD_MEM_DEREG_FLAG_INVALIDATE) == 0)
-        return UCS_OK;
+    const bool invalidate = (UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
+                             UCT_MD_MEM_DEREG_FLAG_INVALIDATE) != 0;
+    (void)domain.regions.undeclare(handle->region, invalidate);
+    if (!invalidate) return UCS_OK;
     domain.pins->invalidate(start, end);
     handle->open.reset();
     uct_invoke_completion(params->comp, UCS_OK);
