@@ -10,9 +10,9 @@ namespace tern {
 class Region;
 
 // That a peer's transfer reads or writes a declared region, until the transfer releases it. What
-// ends the declaration ends the use: when Regions::undeclare() has returned, neither this process
-// nor the device touches the memory for the transfer any more. The transfer belongs to one thread,
-// undeclare() may be called by any other.
+// ends the declaration ends the use, see lend(): when Regions::undeclare() has returned, neither
+// this process nor the device touches the memory for the transfer any more. The transfer belongs to
+// one thread, undeclare() may be called by any other.
 class RegionUse {
   public:
     const Region& region() const { return *region_; }

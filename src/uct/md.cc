@@ -81,9 +81,9 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct
     return UCS_OK;
 }
 
-// What is in progress with it has ended when this returns, and keys of it are worth nothing: so
-// memory is invalid at once if that is asked for. Then nothing stays pinned of it either, not even
-// for peers that do not keep to the protocol.
+// What is in progress with it has ended when this returns, but for what the device still reads, and
+// keys of it are worth nothing. Asked for, memory is invalid at once: that ends as well. Then
+// nothing stays pinned of it either, not even for peers that do not keep to the protocol.
 ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 1);
     const std::unique_ptr<MemoryHandle> handle(static_cast<MemoryHandle*>(params->memh));
