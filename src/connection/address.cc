@@ -56,6 +56,12 @@ std::optional<PortAddress> PortAddress::unpack(std::span<const std::byte> in) {
     return port;
 }
 
+ibv_ah_attr address_vector(const verbs::Port& port, const PortAddress& to) {
+    ibv_gid gid{};
+    std::copy(to.gid.begin(), to.gid.end(), gid.raw);
+    return port.address_vector(to.lid, gid, to.has_gid);
+}
+
 std::string PortAddress::to_string() const {
     std::string text;
     char part[8];

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <infiniband/verbs.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+
+#include "verbs/port.h"
 
 namespace tern {
 
@@ -31,6 +35,9 @@ struct PortAddress {
     static std::optional<PortAddress> unpack(std::span<const std::byte> in);
     std::string to_string() const;
 };
+
+// For queue pairs and address handles of `port` that send there.
+ibv_ah_attr address_vector(const verbs::Port& port, const PortAddress& to);
 
 // Which interface on a port: what UCX calls an interface address. On the wire: the UD queue pair
 // number (3 bytes), then the instance (5 bytes), little endian.

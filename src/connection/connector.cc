@@ -173,10 +173,7 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
 
 bool Connector::connect_qp(Connection& connection) {
     const QpParameters& peer = connection.handshake.peer();
-    ibv_gid gid{};
-    std::copy(connection.peer.port.gid.begin(), connection.peer.port.gid.end(), gid.raw);
-    const ibv_ah_attr to =
-        port_.address_vector(connection.peer.port.lid, gid, connection.peer.port.has_gid);
+    const ibv_ah_attr to = address_vector(port_, connection.peer.port);
     const uint32_t own_psn = connection.handshake.local().psn;
     const int error =
         verbs::connect_reliable(connection.qp.get(), port_, settings_.retry, to, peer.qp_num,

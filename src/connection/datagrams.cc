@@ -87,9 +87,7 @@ void Datagrams::send_locked(const Packet& packet, const PortAddress& to, uint32_
     }
     if (free_handle == handles_.end()) return;
     const auto slot = static_cast<uint32_t>(free_handle - handles_.begin());
-    ibv_gid gid{};
-    std::copy(to.gid.begin(), to.gid.end(), gid.raw);
-    ibv_ah_attr address = port_.address_vector(to.lid, gid, to.has_gid);
+    ibv_ah_attr address = address_vector(port_, to);
     free_handle->reset(ibv_create_ah(qp_->pd, &address));
     if (!*free_handle) return;
 

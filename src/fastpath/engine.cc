@@ -183,15 +183,8 @@ Status Engine::stalled(Channel& channel) {
 // The frame that follows does not fit below: tells the reader to go on at the block's high end.
 bool Engine::post_wrap(Channel& channel, uint32_t at) {
     const uint64_t word = channel.tx.block_word(FrameKind::kWrap, 0, 0, 0).raw();
-    ibv_sge piece{.addr = address_of(&word), .length = sizeof(word), .lkey = 0};
-    ibv_send_wr request{};
-    request.sg_list = &piece;
-    request.num_sge = 1;
-    request.send_flags = IBV_SEND_INLINE;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.wr.rdma.remote_addr = channel.block_address + at;
-    request.wr.rdma.rkey = channel.block_rkey;
-    return post(channel, request, false);
+    return write_inline(channel, &word, sizeof(word), channel.block_address + at,
+                        channel.block_rkey, false);
 }
 
 // A write of no bytes: its completion tells of all before it.

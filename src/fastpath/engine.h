@@ -13,6 +13,7 @@
 #include "fastpath/counters.h"
 #include "fastpath/receive_queue.h"
 #include "fastpath/send_pool.h"
+#include "verbs/late_completion.h"
 #include "verbs/port.h"
 
 namespace tern {
@@ -98,7 +99,8 @@ class Engine final : private ConnectorOwner {
         return channel.sends.room() > channel.reserve && !channel.stalled && pool_.available();
     }
 
-    // am_bcopy would take a message now, whatever its length. If not, it is a send that was refused.
+    // am_bcopy would take a message now, whatever its length. If not, it is a send that was
+    // refused.
     bool takes_copies(Channel& channel) {
         if (channel.sends.room() <= channel.reserve)
             (void)no_room(channel);
@@ -233,6 +235,8 @@ class Engine final : private ConnectorOwner {
     Status frame(Channel& channel, const SendPath::Choice& choice, uint32_t id, uint32_t length,
                  ibv_sge* pieces, int count, unsigned flags, void* buffer, void* cookie);
     bool post(Channel& channel, ibv_send_wr& request, bool users);
+    bool write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
+                      uint32_t rkey, bool users);
     bool post_wrap(Channel& channel, uint32_t at);
 
     // Receiving: engine_poll.h
@@ -295,13 +299,13 @@ class Engine final : private ConnectorOwner {
 
     std::vector<Polled> polled_;   // blocks in memory that are polled
     std::vector<Channel*> owing_;  // channels with control frames to send
-    std::vector<ibv_wc> stashed_;  // taken from the completion queue by arm()
-    unsigned busy_ = 0;            // polls that found something in a block
-    uint32_t transfers_ = 0;       // under way
-    unsigned skipped_ = 0;         // polls that might have looked into the completion queue
-    unsigned deferred_ = 0;        // polls that owed control frames, and found completions
-    unsigned idle_ = 0;            // looks into the completion queue since poll_seldom
-    bool sleeper_ = false;         // uses events: blocks are granted with notification from then on
+    verbs::LateCompletion late_;
+    unsigned busy_ = 0;       // polls that found something in a block
+    uint32_t transfers_ = 0;  // under way
+    unsigned skipped_ = 0;    // polls that might have looked into the completion queue
+    unsigned deferred_ = 0;   // polls that owed control frames, and found completions
+    unsigned idle_ = 0;       // looks into the completion queue since poll_seldom
+    bool sleeper_ = false;    // uses events: blocks are granted with notification from then on
     int epoll_fd_ = -1;
     int timer_fd_ = -1;
     Counters counters_;

@@ -180,10 +180,10 @@ bool Engine::grant_block(Channel& channel) {
     const bool memory = polls_memory(channel);
     channel.rx.grant(channel.block.data(), size);
     const BlockGrant grant{.address = address_of(channel.block.data()),
-                      .rkey = channel.block.rkey(),
-                      .size = size,
-                      .most = settings_.block_most,
-                      .flags = memory ? 0 : BlockGrant::kNotify};
+                           .rkey = channel.block.rkey(),
+                           .size = size,
+                           .most = settings_.block_most,
+                           .flags = memory ? 0 : BlockGrant::kNotify};
     (void)send_control(channel, ControlId::kGrant, &grant, sizeof(grant));
     if (memory) {
         channel.polled = true;

@@ -47,17 +47,12 @@ Status Engine::arm() {
         pay();
         return Status::kInProgress;
     }
-    if (!owing_.empty() || connector_->reapable() || !stashed_.empty() ||
+    if (!owing_.empty() || connector_->reapable() || late_.waits() ||
         connector_->datagrams_waiting() || drain_events())
         return Status::kInProgress;
     if (ibv_req_notify_cq(cq_.get(), 0) != 0) return Status::kDevice;
     if (!connector_->datagrams().arm()) return Status::kInProgress;
-    // What came between the last poll and the request wakes nobody.
-    ibv_wc completion{};
-    if (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
-        stashed_.push_back(completion);
-        return Status::kInProgress;
-    }
+    if (late_.take(cq_.get())) return Status::kInProgress;
     set_timer();
     return Status::kOk;
 }

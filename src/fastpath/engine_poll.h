@@ -108,14 +108,7 @@ inline void Engine::update_polled(Channel& channel) {
 template <class Sink>
 unsigned Engine::poll_cq(Sink& sink) {
     ibv_wc completions[kBurst];
-    int count = 0;
-    if (!stashed_.empty()) [[unlikely]] {
-        count = static_cast<int>(stashed_.size());
-        std::copy(stashed_.begin(), stashed_.end(), completions);
-        stashed_.clear();
-    } else {
-        count = ibv_poll_cq(cq_.get(), kBurst, completions);
-    }
+    const int count = late_.poll(cq_.get(), kBurst, completions);
     for (int i = 0; i < count; ++i) {
         if (work_request_id::is_receive(completions[i].wr_id))
             received(completions[i], sink);

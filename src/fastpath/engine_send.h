@@ -167,17 +167,24 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
     return at_once || status != Status::kOk ? status : Status::kInProgress;
 }
 
-inline Status Engine::write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey) {
-    if (channel.sends.room() <= channel.reserve) return no_room(channel);
-    ibv_sge piece{.addr = address_of(&word), .length = sizeof(word), .lkey = 0};
+// There is room.
+inline bool Engine::write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
+                                 uint32_t rkey, bool users) {
+    ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
     ibv_send_wr request{};
     request.sg_list = &piece;
-    request.num_sge = 1;
+    request.num_sge = length != 0 ? 1 : 0;
     request.send_flags = IBV_SEND_INLINE;
     request.opcode = IBV_WR_RDMA_WRITE;
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;
-    return post(channel, request, false) ? Status::kOk : Status::kDevice;
+    return post(channel, request, users);
+}
+
+inline Status Engine::write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey) {
+    if (channel.sends.room() <= channel.reserve) return no_room(channel);
+    return write_inline(channel, &word, sizeof(word), to, rkey, false) ? Status::kOk
+                                                                       : Status::kDevice;
 }
 
 inline Status Engine::write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
@@ -215,16 +222,8 @@ inline Status Engine::put_short(Channel& channel, const void* data, uint32_t len
                                 uint32_t rkey) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
         return no_room(channel);
-    ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
-    ibv_send_wr request{};
-    request.sg_list = &piece;
-    request.num_sge = length != 0 ? 1 : 0;
-    request.send_flags = IBV_SEND_INLINE;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.wr.rdma.remote_addr = to;
-    request.wr.rdma.rkey = rkey;
     ++counters_.puts;
-    return post(channel, request, true) ? Status::kOk : Status::kDevice;
+    return write_inline(channel, data, length, to, rkey, true) ? Status::kOk : Status::kDevice;
 }
 
 template <class Pack>

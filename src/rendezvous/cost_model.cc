@@ -91,10 +91,6 @@ double CostModel::raw(uint64_t length) const {
     return costs_.network.latency + static_cast<double>(length) / costs_.network.bandwidth;
 }
 
-double CostModel::in_place(uint64_t length) const {
-    return raw(length) + 2 * costs_.registration.look + costs_.network.notice;
-}
-
 double CostModel::naive_copy(uint64_t length) const {
     return static_cast<double>(length) / copy_bandwidth(length) + raw(length);
 }

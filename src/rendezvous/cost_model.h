@@ -77,9 +77,9 @@ class CostModel {
     // T_net(L), section 3: lambda_net + L / B_net. The limit; also zero-copy when both sides are
     // pinned.
     double raw(uint64_t length) const;
-    // The same, with what it takes to find out that they are, one after the other, and to tell the
+    // What zero-copy takes besides: to find out that both are, one after the other, and to tell the
     // receiver of the end.
-    double in_place(uint64_t length) const;
+    double placing() const { return 2 * costs_.registration.look + costs_.network.notice; }
     // Section 2: L / B_copy + T_net(L). As the paper counts, one copy.
     double naive_copy(uint64_t length) const;
     // Section 2: T_reg(L) + T_net(L). Both sides register at the same time.

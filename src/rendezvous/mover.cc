@@ -230,26 +230,16 @@ bool Mover::pending(const Channel& channel, uint64_t until) const {
 
 Status Mover::flush(Channel& channel, void* cookie) {
     if (users_ == 0 || !pending(channel, sequence_)) return engine_.flush(channel, cookie);
-    if (cookie != nullptr) flushes_.push_back({&channel, sequence_, cookie});
+    if (cookie != nullptr) flushes_.add(channel, sequence_, cookie);
     return Status::kInProgress;
 }
 
 unsigned Mover::pay_flushes() {
-    unsigned count = 0;
-    for (size_t i = 0; i < flushes_.size();) {
-        const Flush flush = flushes_[i];
-        Status status = Status::kNoResource;
-        if (!pending(*flush.channel, flush.until))
-            status = engine_.flush(*flush.channel, flush.cookie);
-        if (status == Status::kNoResource) {
-            ++i;
-            continue;
-        }
-        flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
-        ++count;
-        if (status == Status::kOk) owner_.completed(flush.cookie, Status::kOk);
-    }
-    return count;
+    return flushes_.pay(
+        [this](Channel& channel, uint64_t until, void* cookie) {
+            return pending(channel, until) ? Status::kNoResource : engine_.flush(channel, cookie);
+        },
+        owner_);
 }
 
 RegionUse* Mover::open(const WireKey& key, uint64_t address, uint64_t length, unsigned access) {
@@ -302,16 +292,9 @@ Status Mover::ended(Channel& channel, Status status) {
         if (transfer.channel == &channel) over(transfer, lost);
     }
     const bool any = users_ != users;
-    for (size_t i = 0; i < flushes_.size();) {
-        if (flushes_[i].channel != &channel) {
-            ++i;
-            continue;
-        }
-        void* cookie = flushes_[i].cookie;
-        flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
-        owner_.completed(cookie, any ? lost : status);
-    }
-    return any ? lost : status;
+    if (any) status = lost;
+    flushes_.ended(channel, status, owner_);
+    return status;
 }
 
 }  // namespace tern

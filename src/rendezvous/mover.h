@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fastpath/engine.h"
+#include "rendezvous/flushes.h"
 #include "rendezvous/transfer.h"
 
 namespace tern {
@@ -241,12 +242,7 @@ class Mover {
         Refuse frame;
     };
     std::deque<Refusal> refusals_;
-    struct Flush {
-        Channel* channel;
-        uint64_t until;
-        void* cookie;
-    };
-    std::vector<Flush> flushes_;
+    Flushes flushes_;
     MoverCounters counters_;
 };
 

@@ -84,16 +84,16 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
     // What the sender needs for a message that goes into pinned memory, by the best of its ways.
     const double copied = model_.copied_once(length, shape);
     const double pinned = model_.pinned_behind_wire(length, model_.best_piece(length));
-    const double beyond = model_.in_place(length) - model_.raw(length);
-    const double sending = beyond + (comes_back(sender) ? model_.raw(length)
-                                     : sender.can_pin   ? std::min(copied, pinned)
-                                                        : copied);
+    const double placing = model_.placing();
+    const double sending = placing + (comes_back(sender) ? model_.raw(length)
+                                      : sender.can_pin   ? std::min(copied, pinned)
+                                                         : copied);
     // Staging takes processors' time: no more than it saves.
     const double copying = static_cast<double>(length) / model_.costs().copy.memory_bandwidth;
     if (comes_back(own))
-        return copying < beyond && through < sending ? staged : in_place(length, own);
+        return copying < placing && through < sending ? staged : in_place(length, own);
 
-    const double zero_copy = std::max(pinned + beyond, sending);
+    const double zero_copy = std::max(pinned + placing, sending);
     const CostModel::Split split = model_.best_split(length, shape);
     const bool can_split = split.head < length && (sender.pinned || sender.can_pin);
     const double hybrid =

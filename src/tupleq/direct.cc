@@ -109,14 +109,7 @@ unsigned Direct::advance() {
 
 unsigned Direct::poll() {
     ibv_wc completions[kBurst];
-    int count = 0;
-    if (!stashed_.empty()) [[unlikely]] {
-        count = static_cast<int>(stashed_.size());
-        std::copy(stashed_.begin(), stashed_.end(), completions);
-        stashed_.clear();
-    } else {
-        count = ibv_poll_cq(cq_.get(), kBurst, completions);
-    }
+    const int count = late_.poll(cq_.get(), kBurst, completions);
     for (int i = 0; i < count; ++i) handle(completions[i]);
     return count > 0 ? static_cast<unsigned>(count) : 0;
 }
@@ -129,42 +122,29 @@ void Direct::handle(const ibv_wc& completion) {
 }
 
 Status Direct::arm() {
-    if (!stashed_.empty() || !receivers_.actions().empty() || !requests_.empty())
+    if (late_.waits() || !receivers_.actions().empty() || !requests_.empty())
         return Status::kInProgress;
     if (active_ == 0) return Status::kOk;
     if (ibv_req_notify_cq(cq_.get(), 0) != 0) return Status::kDevice;
-    ibv_wc completion{};
-    if (ibv_poll_cq(cq_.get(), 1, &completion) <= 0) return Status::kOk;
-    stashed_.push_back(completion);
-    return Status::kInProgress;
+    return late_.take(cq_.get()) ? Status::kInProgress : Status::kOk;
 }
 
 Status Direct::flush(Channel& channel, void* cookie) {
     Peer* peer = find_peer(number_of(channel));
     if (peer == nullptr || (peer->completed == peer->posted && !peer->lost))
         return mover_.flush(channel, cookie);
-    if (cookie != nullptr) flushes_.push_back({&channel, peer->posted, cookie});
+    if (cookie != nullptr) flushes_.add(channel, peer->posted, cookie);
     return Status::kInProgress;
 }
 
 unsigned Direct::pay_flushes() {
-    unsigned count = 0;
-    for (size_t i = 0; i < flushes_.size();) {
-        const Flush flush = flushes_[i];
-        const Peer* peer = find_peer(number_of(*flush.channel));
-        const bool done =
-            peer == nullptr || (peer->completed >= flush.until && !peer->lost);  // else see ended()
-        const Status status =
-            done ? mover_.flush(*flush.channel, flush.cookie) : Status::kNoResource;
-        if (status == Status::kNoResource) {
-            ++i;
-            continue;
-        }
-        flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
-        ++count;
-        if (status == Status::kOk) owner_.completed(flush.cookie, Status::kOk);
-    }
-    return count;
+    return flushes_.pay(
+        [this](Channel& channel, uint64_t until, void* cookie) {
+            const Peer* peer = find_peer(number_of(channel));
+            const bool done = peer == nullptr || (peer->completed >= until && !peer->lost);
+            return done ? mover_.flush(channel, cookie) : Status::kNoResource;  // else see ended()
+        },
+        owner_);
 }
 
 namespace {
@@ -232,15 +212,7 @@ Status Direct::ended(Channel& channel, Status status) {
     peers_[channel.index].reset();
     act();
     if (lost && status == Status::kOk) status = Status::kConnectionReset;
-    for (size_t i = 0; i < flushes_.size();) {
-        if (flushes_[i].channel != &channel) {
-            ++i;
-            continue;
-        }
-        void* cookie = flushes_[i].cookie;
-        flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(i));
-        owner_.completed(cookie, status);
-    }
+    flushes_.ended(channel, status, owner_);
     return status;
 }
 

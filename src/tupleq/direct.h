@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pinning/pin_cache.h"
+#include "rendezvous/flushes.h"
 #include "rendezvous/mover.h"
 #include "tupleq/direct_messages.h"
 #include "tupleq/direct_table.h"
@@ -15,6 +16,7 @@
 #include "tupleq/tuple_senders.h"
 #include "tupleq/xrc_link.h"
 #include "tupleq/xrc_queues.h"
+#include "verbs/late_completion.h"
 
 namespace tern {
 
@@ -34,7 +36,6 @@ struct DirectCounters {
     uint64_t sent_bytes = 0;
     uint64_t received_bytes = 0;
     uint64_t links = 0;  // XRC connections made, to nodes
-    uint64_t ends = 0;   // made for peers
     uint64_t links_lost = 0;
     uint64_t not_ready = 0;    // messages that found no receive: never
     uint64_t queues_most = 0;  // in use at a time
@@ -145,7 +146,6 @@ class Direct {
     const TupleCounters& matching() const { return receivers_.counters(); }
     uint32_t queues_in_use() const;
     uint32_t tuples_sent() const { return senders_.bound(); }
-    const verbs::XrcDomain& domain() const { return *domain_; }
 
   private:
     friend class DirectTable;
@@ -180,11 +180,6 @@ class Direct {
     struct Prepared {
         Pin* pin = nullptr;
         ibv_sge piece{};
-    };
-    struct Flush {
-        Channel* channel;
-        uint64_t until;
-        void* cookie;
     };
 
     Direct(const verbs::Port& port, Engine& engine, Mover& mover, PinCache& pins,
@@ -256,7 +251,7 @@ class Direct {
     uint32_t active_ = 0;  // queues and links there have been: completions may come
     bool acting_ = false;
     uint64_t under_way_ = 0;  // messages
-    std::vector<ibv_wc> stashed_;
+    verbs::LateCompletion late_;
 
     std::vector<std::unique_ptr<Peer>> peers_;  // by the channel's index
     std::vector<std::unique_ptr<XrcLink>> links_;
@@ -264,7 +259,7 @@ class Direct {
     verbs::QueuePair loopback_end_;
     uint32_t attempts_ = 0;
     std::vector<Channel*> requests_;  // whose peer has requests, or an answer is due
-    std::vector<Flush> flushes_;
+    Flushes flushes_;
 
     TupleSenders senders_;
     std::vector<Route> routes_;  // by the sender's number of a tuple

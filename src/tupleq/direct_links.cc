@@ -72,11 +72,8 @@ bool Direct::ask(XrcLink& link) {
 }
 
 bool Direct::connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu) {
-    ibv_gid gid{};
-    std::copy(to.gid.begin(), to.gid.end(), gid.raw);
-    return verbs::connect_xrc_sender(link.qp(), port_, settings_.retry,
-                                     port_.address_vector(to.lid, gid, to.has_gid), qp_num, 0,
-                                     link.psn(), static_cast<ibv_mtu>(mtu)) == 0;
+    return verbs::connect_xrc_sender(link.qp(), port_, settings_.retry, address_vector(port_, to),
+                                     qp_num, 0, link.psn(), static_cast<ibv_mtu>(mtu)) == 0;
 }
 
 // A peer wants an end for its messages to this node. It belongs to the channel; a newer one takes
@@ -86,15 +83,11 @@ bool Direct::connect_wanted(Channel& channel, const DirectConnect& frame) {
         frame.psn > kMostNumber || frame.mtu < IBV_MTU_256 || frame.mtu > IBV_MTU_4096)
         return false;
     Peer& peer = peer_of(channel);
-    ibv_gid gid{};
-    std::copy(channel.peer.port.gid.begin(), channel.peer.port.gid.end(), gid.raw);
-    const ibv_ah_attr to =
-        port_.address_vector(channel.peer.port.lid, gid, channel.peer.port.has_gid);
+    const ibv_ah_attr to = address_vector(port_, channel.peer.port);
     peer.end = verbs::create_xrc_receiver(port_.context, *domain_);
     if (peer.end && verbs::connect_xrc_receiver(peer.end.get(), port_, to, frame.qp_num, frame.psn,
                                                 static_cast<ibv_mtu>(frame.mtu)) != 0)
         peer.end.reset();
-    counters_.ends += peer.end != nullptr;
     peer.answer = {.number = frame.number,
                    .qp_num = peer.end ? peer.end->qp_num : 0,
                    .mtu = static_cast<uint32_t>(port_.mtu)};
@@ -133,11 +126,8 @@ bool Direct::open_loopback() {
     link->node = 0;
     auto end = verbs::create_xrc_receiver(port_.context, *domain_);
     const PortAddress& here = engine_.address().port;
-    ibv_gid gid{};
-    std::copy(here.gid.begin(), here.gid.end(), gid.raw);
     if (!end ||
-        verbs::connect_xrc_receiver(end.get(), port_,
-                                    port_.address_vector(here.lid, gid, here.has_gid),
+        verbs::connect_xrc_receiver(end.get(), port_, address_vector(port_, here),
                                     link->qp()->qp_num, link->psn(), port_.mtu) != 0 ||
         !connect(*link, here, end->qp_num, port_.mtu)) {
         links_[link->index()].reset();

@@ -45,8 +45,7 @@ class XrcLink {
 
     // A message may be posted: there is room, and the host does not want to go.
     bool usable() const { return state == State::kUp && room() != 0 && host_stays(); }
-    uint32_t room() const { return depth_ - outstanding(); }
-    uint32_t outstanding() const { return posted_ - completed_; }
+    uint32_t room() const { return depth_ - (posted_ - completed_); }
     bool idle() const { return posted_ == completed_; }
 
     // Posts a send to a queue. `request` has its pieces and flags. 0, or what the device says.
@@ -63,9 +62,6 @@ class XrcLink {
     }
     // The oldest send is complete.
     DirectSend take() { return sends_[completed_++ % depth_]; }
-    // Numbers of sends, modulo 2^32: the next one's, and the oldest that is not complete.
-    uint32_t posted() const { return posted_; }
-    uint32_t completed() const { return completed_; }
 
     State state = State::kAsking;
     Channel* host = nullptr;  // null: this process

@@ -50,9 +50,6 @@ class XrcQueues {
         return ibv_post_srq_recv(queues_[index].srq.get(), &request, &refused) == 0;
     }
 
-    uint32_t depth() const { return depth_; }
-    uint32_t most() const { return static_cast<uint32_t>(queues_.size()); }
-
   private:
     struct Queue {
         verbs::SharedReceiveQueue srq;

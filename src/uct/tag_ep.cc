@@ -91,63 +91,68 @@ ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const v
     return status_of(copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(data, length)));
 }
 
+// What a message of this tag would go by. Without a channel the status says why.
+struct Way {
+    Way(uct_ep_h ep, uint64_t tag)
+        : direct(*iface_of(ep).direct), channel(channel_for(ep_of(ep), status)) {
+        if (channel != nullptr) [[likely]]
+            tuple = direct.find(*channel, tag);
+    }
+
+    Direct& direct;
+    ucs_status_t status = UCS_OK;
+    Channel* channel;
+    Direct::Tuple* tuple = nullptr;
+};
+
 // How long the message is, is known only when it is packed: it must be sure to go one way or the
 // other.
 ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, void* argument) {
-    TernIface& iface = iface_of(ep);
-    Direct& direct = *iface.direct;
-    ucs_status_t status = UCS_OK;
-    Channel* channel = channel_for(ep_of(ep), status);
-    if (channel == nullptr) [[unlikely]]
-        return status;
-    Direct::Tuple* tuple = direct.find(*channel, tag);
-    if (tuple == nullptr || !direct.may_send(*tuple, 0)) return UCS_ERR_UNSUPPORTED;
-    const bool fits = direct.may_send(*tuple, longest(ep, 0));
-    if (!fits && !iface.engine->takes_copies(*channel)) return UCS_ERR_NO_RESOURCE;
-    SendPool::Buffer* buffer = direct.take_buffer();
+    const Way way(ep, tag);
+    if (way.channel == nullptr) [[unlikely]]
+        return way.status;
+    if (way.tuple == nullptr || !way.direct.may_send(*way.tuple, 0)) return UCS_ERR_UNSUPPORTED;
+    const bool fits = way.direct.may_send(*way.tuple, longest(ep, 0));
+    if (!fits && !iface_of(ep).engine->takes_copies(*way.channel)) return UCS_ERR_NO_RESOURCE;
+    SendPool::Buffer* buffer = way.direct.take_buffer();
     if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = pack(buffer->data, argument);
-    if (direct.may_send(*tuple, length)) {
-        const Status sent = direct.send(*channel, *tuple, buffer, static_cast<uint32_t>(length));
+    if (way.direct.may_send(*way.tuple, length)) {
+        const Status sent =
+            way.direct.send(*way.channel, *way.tuple, buffer, static_cast<uint32_t>(length));
         return sent == Status::kOk ? static_cast<ssize_t>(length)
                                    : static_cast<ssize_t>(to_ucs(sent));
     }
     const ssize_t sent =
         copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(buffer->data, length));
-    direct.give_buffer(buffer);
+    way.direct.give_buffer(buffer);
     return sent;
 }
 
 // A message that would have been announced otherwise.
 ucs_status_t direct_of_tuple(uct_ep_h ep, uint64_t tag, const uct_iov_t& iov,
                              uct_completion_t* completion) {
-    Direct& direct = *iface_of(ep).direct;
-    ucs_status_t status = UCS_OK;
-    Channel* channel = channel_for(ep_of(ep), status);
-    if (channel == nullptr) [[unlikely]]
-        return status;
-    Direct::Tuple* tuple = direct.find(*channel, tag);
+    const Way way(ep, tag);
+    if (way.channel == nullptr) [[unlikely]]
+        return way.status;
     const size_t length = uct_iov_get_length(&iov);
-    if (tuple == nullptr || length == 0 || !direct.may_send(*tuple, length))
+    if (way.tuple == nullptr || length == 0 || !way.direct.may_send(*way.tuple, length))
         return UCS_ERR_UNSUPPORTED;
-    const Status sent =
-        direct.send_zcopy(*channel, *tuple, iov.buffer, static_cast<uint32_t>(length), completion);
+    const Status sent = way.direct.send_zcopy(*way.channel, *way.tuple, iov.buffer,
+                                              static_cast<uint32_t>(length), completion);
     return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
 }
 
 ucs_status_t pieces_of_tuple(uct_ep_h ep, uint64_t tag, uint64_t immediate, const uct_iov_t* iov,
                              size_t count, uct_completion_t* completion) {
-    Direct& direct = *iface_of(ep).direct;
-    ucs_status_t status = UCS_OK;
-    Channel* channel = channel_for(ep_of(ep), status);
-    if (channel == nullptr) [[unlikely]]
-        return status;
-    Direct::Tuple* tuple = direct.find(*channel, tag);
-    if (tuple == nullptr) return UCS_ERR_UNSUPPORTED;
+    const Way way(ep, tag);
+    if (way.channel == nullptr) [[unlikely]]
+        return way.status;
+    if (way.tuple == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = total(iov, count);
-    if (immediate == 0 && count == 1 && length != 0 && direct.may_send(*tuple, length)) {
-        const Status sent = direct.send_zcopy(*channel, *tuple, iov->buffer,
-                                              static_cast<uint32_t>(length), completion);
+    if (immediate == 0 && count == 1 && length != 0 && way.direct.may_send(*way.tuple, length)) {
+        const Status sent = way.direct.send_zcopy(*way.channel, *way.tuple, iov->buffer,
+                                                  static_cast<uint32_t>(length), completion);
         if (sent != Status::kNoResource) return to_ucs(sent);
     }
     const auto gather = [&](std::byte* to) {

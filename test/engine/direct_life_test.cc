@@ -17,9 +17,7 @@ TEST_F(DirectMessages, PeerThatGoesTakesItsGrantsWithIt) {
     EXPECT_TRUE(receive.posted) << "anybody may send it";
     // And its queue serves the next.
     sender = std::make_unique<DirectNode>();
-    out = sender->attach(*receiver);
-    in = receiver->attach(*sender);
-    ASSERT_TRUE(settled([this] { return out->up() && in->up(); }));
+    ASSERT_NO_FATAL_FAILURE(meet());
     bind();
     ASSERT_TRUE(granted());
     send("from another");
@@ -36,9 +34,7 @@ TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
     ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
     EXPECT_EQ(receiver->direct->queues_in_use(), 0u);
     sender = std::make_unique<DirectNode>();
-    out = sender->attach(*receiver);
-    in = receiver->attach(*sender);
-    ASSERT_TRUE(settled([this] { return out->up() && in->up(); }));
+    ASSERT_NO_FATAL_FAILURE(meet());
     for (uint64_t tag = 1; tag <= 4; ++tag) bind(tag);
     auto& receive = receiver->post(4);
     ASSERT_TRUE(granted(4));
@@ -51,11 +47,7 @@ TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
 TEST_F(DirectMessages, LinkOutlivesNeitherItsHostNorAnybodysMessages) {
     bind();
     third = std::make_unique<DirectNode>();
-    Channel* to_third = sender->attach(*third);
-    Channel* from_third = third->attach(*sender);
-    ASSERT_TRUE(settled([&] { return to_third->up() && from_third->up(); }));
-    ASSERT_TRUE(third->direct->bind(*from_third, 7));
-    ASSERT_TRUE(settled([&] { return sender->direct->find(*to_third, 7) != nullptr; }));
+    ASSERT_NO_FATAL_FAILURE(meet_third());
     quiesce();
     EXPECT_EQ(sent().links, 1u);
     auto& first = third->post(7);
@@ -92,11 +84,7 @@ TEST_F(DirectMessages, LinkOutlivesNeitherItsHostNorAnybodysMessages) {
 TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     bind();
     third = std::make_unique<DirectNode>();
-    Channel* to_third = sender->attach(*third);
-    Channel* from_third = third->attach(*sender);
-    ASSERT_TRUE(settled([&] { return to_third->up() && from_third->up(); }));
-    ASSERT_TRUE(third->direct->bind(*from_third, 7));
-    ASSERT_TRUE(settled([&] { return sender->direct->find(*to_third, 7) != nullptr; }));
+    ASSERT_NO_FATAL_FAILURE(meet_third());
     quiesce();
     auto& receive = third->post(7);
     ASSERT_TRUE(granted(*to_third, 7));
@@ -119,11 +107,7 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     EXPECT_FALSE(receive.done);
     EXPECT_EQ(third->direct->queues_in_use(), 0u);
     // All begins anew.
-    to_third = sender->attach(*third);
-    from_third = third->attach(*sender);
-    ASSERT_TRUE(settled([&] { return to_third->up() && from_third->up(); }));
-    ASSERT_TRUE(third->direct->bind(*from_third, 7));
-    ASSERT_TRUE(settled([&] { return sender->direct->find(*to_third, 7) != nullptr; }));
+    ASSERT_NO_FATAL_FAILURE(meet_third());
     ASSERT_TRUE(granted(*to_third, 7));
     ASSERT_TRUE(sender->send(*to_third, 7, "again"));
     ASSERT_TRUE(settled([&] { return receive.done; }));

@@ -16,10 +16,22 @@ class DirectMessages : public testing::Test {
   protected:
     void SetUp() override {
         if ((device().attributes.device_cap_flags & IBV_DEVICE_XRC) == 0) GTEST_SKIP() << "no XRC";
+        meet();
+    }
+    void meet() {
         out = sender->attach(*receiver);
         in = receiver->attach(*sender);
         ASSERT_TRUE(out != nullptr && in != nullptr);
         ASSERT_TRUE(settled([this] { return out->up() && in->up(); }));
+    }
+    // The sender and another receiver, with a tuple of tag 7.
+    void meet_third() {
+        to_third = sender->attach(*third);
+        from_third = third->attach(*sender);
+        ASSERT_TRUE(to_third != nullptr && from_third != nullptr);
+        ASSERT_TRUE(settled([this] { return to_third->up() && from_third->up(); }));
+        ASSERT_TRUE(third->direct->bind(*from_third, 7));
+        ASSERT_TRUE(settled([this] { return sender->direct->find(*to_third, 7) != nullptr; }));
     }
     void TearDown() override {
         if (sender) {
@@ -62,6 +74,8 @@ class DirectMessages : public testing::Test {
     std::unique_ptr<DirectNode> third;
     Channel* out = nullptr;
     Channel* in = nullptr;
+    Channel* to_third = nullptr;
+    Channel* from_third = nullptr;
 };
 
 }  // namespace tern::test

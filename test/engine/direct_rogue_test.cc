@@ -5,35 +5,19 @@
 #include <functional>
 
 #include "direct_node.h"
-#include "rogue.h"
+#include "rogue_world.h"
 
 namespace tern::test {
 namespace {
 
-class DirectRogue : public testing::Test {
+class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
   protected:
     void SetUp() override {
         if ((device().attributes.device_cap_flags & IBV_DEVICE_XRC) == 0) GTEST_SKIP() << "no XRC";
     }
-    void connect() {
-        rogue = std::make_unique<Rogue>();
-        ASSERT_TRUE(rogue->begin(victim.engine->address()));
-        ASSERT_TRUE(turn([this] { return rogue->up(); }));
-    }
-    bool turn(const std::function<bool()>& done) {
-        return until(
-            [this] {
-                victim.poll();
-                rogue->poll();
-            },
-            done);
-    }
     template <class Frame>
     void say(DirectId id, const Frame& frame) {
         rogue->send_control(static_cast<TransferId>(id), frame);
-    }
-    bool dropped() {
-        return turn([this] { return rogue->over() && victim.engine->connections() == 0; });
     }
     // The next control frame of the victim's with this id.
     template <class Frame>
@@ -62,12 +46,24 @@ class DirectRogue : public testing::Test {
 
     static constexpr DirectBind good_bind{
         .tag = 1, .node = 99, .queue = 12345, .tuple = 3, .depth = 2};
-    DirectNode victim;
-    std::unique_ptr<Rogue> rogue;
 };
 
 TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
     const DirectConnect good_connect{.number = 1, .qp_num = 77, .psn = 5, .mtu = IBV_MTU_1024};
+    const auto bind_with = [&](auto field, auto value) {
+        return [=, this] {
+            DirectBind bind = good_bind;
+            bind.*field = value;
+            say(DirectId::kBind, bind);
+        };
+    };
+    const auto connect_with = [&](auto field, auto value) {
+        return [=, this] {
+            DirectConnect connect = good_connect;
+            connect.*field = value;
+            say(DirectId::kConnect, connect);
+        };
+    };
     const std::vector<std::function<void()>> lies{
         [&] { say(DirectId::kBind, uint64_t{5}); },
         [&] { say(DirectId::kBound, uint64_t{5}); },
@@ -76,16 +72,8 @@ TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
         [&] { say(DirectId::kConnect, uint32_t{5}); },
         [&] { say(DirectId::kConnected, uint32_t{5}); },
         [&] { say(static_cast<DirectId>(30), uint32_t{5}); },
-        [&] {
-            DirectBind bind = good_bind;
-            bind.node = 0;
-            say(DirectId::kBind, bind);
-        },
-        [&] {
-            DirectBind bind = good_bind;
-            bind.queue = 0;
-            say(DirectId::kBind, bind);
-        },
+        bind_with(&DirectBind::node, 0),
+        bind_with(&DirectBind::queue, 0),
         [&] { say(DirectId::kClose, DirectClose{.sender = 0}); },
         [&] { say(DirectId::kClose, DirectClose{.sender = 60000}); },
         [&] { say(DirectId::kClose, DirectClose{.sender = 0, .flags = 2}); },
@@ -96,30 +84,14 @@ TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
         [&] { say(DirectId::kClosed, DirectClosed{.tuple = 0}); },
         [&] { say(DirectId::kClosed, DirectClosed{.tuple = 60000}); },
         [&] { say(DirectId::kClosed, DirectClosed{.tuple = 0, .flags = 4}); },
-        [&] {
-            DirectConnect connect = good_connect;
-            connect.qp_num = 0;
-            say(DirectId::kConnect, connect);
-        },
-        [&] {
-            DirectConnect connect = good_connect;
-            connect.qp_num = 0x1000000;
-            say(DirectId::kConnect, connect);
-        },
-        [&] {
-            DirectConnect connect = good_connect;
-            connect.psn = 0x1000000;
-            say(DirectId::kConnect, connect);
-        },
-        [&] {
-            DirectConnect connect = good_connect;
-            connect.mtu = 6;
-            say(DirectId::kConnect, connect);
-        },
+        connect_with(&DirectConnect::qp_num, 0),
+        connect_with(&DirectConnect::qp_num, 0x1000000),
+        connect_with(&DirectConnect::psn, 0x1000000),
+        connect_with(&DirectConnect::mtu, 6),
         [&] { say(DirectId::kConnected, DirectConnected{.number = 1, .qp_num = 9, .mtu = 3}); },
     };
     for (size_t i = 0; i < lies.size(); ++i) {
-        ASSERT_NO_FATAL_FAILURE(connect());
+        ASSERT_NO_FATAL_FAILURE(meet());
         lies[i]();
         EXPECT_TRUE(dropped()) << i;
     }
@@ -127,7 +99,7 @@ TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
 }
 
 TEST_F(DirectRogue, ConnectingAgainTakesTheOldOnesPlace) {
-    ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_NO_FATAL_FAILURE(meet());
     for (uint32_t i = 1; i <= 100; ++i) {
         say(DirectId::kConnect,
             DirectConnect{.number = i, .qp_num = 77, .psn = 5, .mtu = IBV_MTU_1024});
@@ -139,7 +111,7 @@ TEST_F(DirectRogue, ConnectingAgainTakesTheOldOnesPlace) {
 }
 
 TEST_F(DirectRogue, TheSameTupleTwice) {
-    ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_NO_FATAL_FAILURE(meet());
     DirectBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
     say(DirectId::kBind, good_bind);
@@ -148,7 +120,7 @@ TEST_F(DirectRogue, TheSameTupleTwice) {
 }
 
 TEST_F(DirectRogue, MoreTuplesThanThereIsRoomForAreRefused) {
-    ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_NO_FATAL_FAILURE(meet());
     DirectBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
     for (uint64_t tag = 2; tag <= 6; ++tag) {
@@ -168,7 +140,7 @@ TEST_F(DirectRogue, MoreTuplesThanThereIsRoomForAreRefused) {
 
 // What is not answered yet is bounded.
 TEST_F(DirectRogue, AFloodOfRequestsEndsTheConnection) {
-    ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_NO_FATAL_FAILURE(meet());
     for (uint64_t tag = 1; tag <= 5000 && !rogue->over(); ++tag) {
         DirectBind bind = good_bind;
         bind.tag = tag;
@@ -181,7 +153,7 @@ TEST_F(DirectRogue, AFloodOfRequestsEndsTheConnection) {
 }
 
 TEST_F(DirectRogue, GrantForAQueueThatIsNotThere) {
-    ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_NO_FATAL_FAILURE(meet());
     DirectBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
     Channel* channel = victim.engine->attach(rogue->address(), &victim, victim.reason);
@@ -196,7 +168,7 @@ TEST_F(DirectRogue, GrantForAQueueThatIsNotThere) {
     EXPECT_TRUE(dropped());
     EXPECT_EQ(victim.direct->counters().links_lost, 1u);
     // The victim is as good as before.
-    ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_NO_FATAL_FAILURE(meet());
     ASSERT_NO_FATAL_FAILURE(bind(bound));
 }
 

@@ -6,30 +6,17 @@
 #include <string>
 
 #include "mover_node.h"
-#include "rogue.h"
+#include "rogue_world.h"
 
 namespace tern::test {
 
 // A victim with memory to put to and get from, and a peer that may say what it likes.
-class TransferRogueTest : public testing::TestWithParam<PollMode> {
+class TransferRogueTest : public testing::TestWithParam<PollMode>, protected RogueWorld<MoverNode> {
   protected:
-    TransferRogueTest() { meet(); }
+    TransferRogueTest() : RogueWorld(SchemeSetting::kSuperpipeline, GetParam()) { meet(); }
 
-    void meet() {
-        rogue = std::make_unique<Rogue>();
-        EXPECT_TRUE(rogue->begin(victim.engine->address()));
-        EXPECT_TRUE(turn([this] { return rogue->up(); }));
-    }
-    bool turn(const std::function<bool()>& done) {
-        return until(
-            [this] {
-                victim.poll();
-                rogue->poll();
-            },
-            done);
-    }
     void expect_dropped() {
-        EXPECT_TRUE(turn([this] { return rogue->over() && victim.engine->connections() == 0; }));
+        EXPECT_TRUE(dropped());
         expect_whole();
     }
     // Its connection is as good as before.
@@ -120,8 +107,6 @@ class TransferRogueTest : public testing::TestWithParam<PollMode> {
                 .part = {.upto = 100000}};
     }
 
-    MoverNode victim{SchemeSetting::kSuperpipeline, GetParam()};
-    std::unique_ptr<Rogue> rogue;
     Channel* channel = nullptr;
 };
 

@@ -33,22 +33,23 @@ Arm ucp_arm(const std::string& transport, const std::string& tls) {
     return {transport, Layer::kUcp, tls, transport == "tern"};
 }
 
-Arm in_private_memory(Arm arm) {
-    arm.name += ", private";
-    arm.environment.emplace_back("SOFTHCA_SHARED", "off");
+Arm with(Arm arm, const std::string& name,
+         const std::vector<std::pair<std::string, std::string>>& environment) {
+    arm.name += name;
+    arm.environment.insert(arm.environment.end(), environment.begin(), environment.end());
     return arm;
+}
+
+Arm in_private_memory(Arm arm) {
+    return with(std::move(arm), ", private", {{"SOFTHCA_SHARED", "off"}});
 }
 
 Arm rendezvous(Arm arm) {
-    arm.name += " rndv";
-    arm.environment.emplace_back("UCX_RNDV_THRESH", "16384");
-    return arm;
+    return with(std::move(arm), " rndv", {{"UCX_RNDV_THRESH", "16384"}});
 }
 
 Arm uncached(Arm arm) {
-    arm.name += " direct";
-    arm.environment.emplace_back("UCX_IB_REG_METHODS", "direct");
-    return arm;
+    return with(std::move(arm), " direct", {{"UCX_IB_REG_METHODS", "direct"}});
 }
 
 }  // namespace tern::bench

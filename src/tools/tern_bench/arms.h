@@ -28,6 +28,9 @@ Arm probe_arm(const char* memory);
 Arm uct_arm(const std::string& transport);
 // `tls`: value of UCX_TLS.
 Arm ucp_arm(const std::string& transport, const std::string& tls);
+// The same in an environment with these besides; arms are known by their names.
+Arm with(Arm arm, const std::string& name,
+         const std::vector<std::pair<std::string, std::string>>& environment);
 // The same where all memory is private memory to the device.
 Arm in_private_memory(Arm arm);
 // The same with UCX's registration cache off.

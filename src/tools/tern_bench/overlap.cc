@@ -64,12 +64,6 @@ class CounterFile {
     std::string name_ = "/tmp/tern-bench-XXXXXX";
 };
 
-Arm with(Arm arm, const char* name, const std::string& variable, const std::string& value) {
-    if (*name != 0) arm.name += std::string(" ") + name;
-    arm.environment.emplace_back(variable, value);
-    return arm;
-}
-
 class OverlapSeries {
   public:
     OverlapSeries(const Options& options, const Setup& setup)
@@ -77,19 +71,16 @@ class OverlapSeries {
           series_(setup, options.quick ? 1 : options.rounds, options.quick ? 1 : 2) {
         const Arm tern = rendezvous(ucp_arm("tern", "tern,self"));
         const Arm verbs = threaded(rendezvous(ucp_arm("rc_v", "rc_v,self")));
-        const Arm matcher = with(tern, "matcher", "UCX_TERN_TM_ENABLE", "y");
-        Arm eager = threaded(matcher);
-        for (const auto& [variable, value] :
-             std::initializer_list<std::pair<std::string, std::string>>{
-                 {"UCX_TERN_TM_TUPLE_MIN", "8"},
-                 {"UCX_TM_THRESH", "8"},
-                 {"UCX_TERN_COUNTERS", counters_.name()}})
-            eager = with(std::move(eager), "", variable, value);
+        const Arm matcher = with(tern, " matcher", {{"UCX_TERN_TM_ENABLE", "y"}});
+        const Arm eager = with(threaded(matcher), " all",
+                               {{"UCX_TERN_TM_TUPLE_MIN", "8"},
+                                {"UCX_TM_THRESH", "8"},
+                                {"UCX_TERN_COUNTERS", counters_.name()}});
         const std::array<Contender, 4> overlapping = {
             {{"matcher", eager},
              {"tern", threaded(tern)},
-             {"rc_v get", with(verbs, "get", "UCX_RNDV_SCHEME", "get_zcopy")},
-             {"rc_v put", with(verbs, "put", "UCX_RNDV_SCHEME", "put_zcopy")}}};
+             {"rc_v get", with(verbs, " get", {{"UCX_RNDV_SCHEME", "get_zcopy"}})},
+             {"rc_v put", with(verbs, " put", {{"UCX_RNDV_SCHEME", "put_zcopy"}})}}};
         const std::vector<uint32_t> sizes =
             options.quick ? std::vector<uint32_t>{8, 64 << 10}
                           : std::vector<uint32_t>{8,        64,       512,       2 << 10, 8 << 10,
@@ -138,7 +129,7 @@ class OverlapSeries {
     };
 
     static Arm threaded(Arm arm) {
-        return with(std::move(arm), "thread", "SOFTHCA_EXECUTOR", "thread");
+        return with(std::move(arm), " thread", {{"SOFTHCA_EXECUTOR", "thread"}});
     }
 
     const Series::Item& add(const std::string& test, const char* unit, Order order, uint32_t size,
@@ -158,18 +149,16 @@ class OverlapSeries {
     std::string counted() const {
         const uint64_t direct = counters_.sum("direct_received");
         const uint64_t all = direct + counters_.sum("direct_not");
-        char text[256];
-        std::snprintf(text, sizeof text,
-                      "matcher: %.1f %% of %llu messages of tuples were direct; %llu grants, %llu "
-                      "void; %llu drains; at most %llu queues;\n%llu found no receive.\n",
-                      all == 0 ? 0 : 100 * static_cast<double>(direct) / static_cast<double>(all),
-                      number(all), count("direct_grants"), count("direct_grants_void"),
-                      count("direct_drains"), count("direct_queues_most"),
-                      count("direct_not_ready"));
-        return text;
+        const uint64_t share = all == 0 ? 0 : (1000 * direct + all / 2) / all;
+        const auto count = [this](const char* counter) {
+            return std::to_string(counters_.sum(counter));
+        };
+        return "matcher: " + std::to_string(share / 10) + "." + std::to_string(share % 10) +
+               " % of " + std::to_string(all) + " messages of tuples were direct; " +
+               count("direct_grants") + " grants, " + count("direct_grants_void") + " void; " +
+               count("direct_drains") + " drains; at most " + count("direct_queues_most") +
+               " queues;\n" + count("direct_not_ready") + " found no receive.\n";
     }
-    static unsigned long long number(uint64_t value) { return value; }
-    unsigned long long count(const char* counter) const { return counters_.sum(counter); }
 
     const Options& options_;
     const CounterFile counters_;

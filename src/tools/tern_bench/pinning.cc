@@ -33,9 +33,9 @@ class PinningSeries {
           sizes_(long_sizes(options)),
           costs_(measure_costs(options, setup).costs),
           series_(setup, options.quick ? 2 : options.rounds, options.quick ? 1 : 2) {
-        const Arm overlapped =
-            with(rendezvous(ucp_arm("tern", "tern,self")), {"UCX_TERN_RNDV_SCHEME", "zcopy"});
-        const Arm before = with(overlapped, {"UCX_TERN_RNDV_PIN_OVERLAP", "n"});
+        const Arm overlapped = with(rendezvous(ucp_arm("tern", "tern,self")), " zcopy",
+                                    {{"UCX_TERN_RNDV_SCHEME", "zcopy"}});
+        const Arm before = with(overlapped, " before", {{"UCX_TERN_RNDV_PIN_OVERLAP", "n"}});
         const Arm direct = uncached(ucp_arm("rc_v", "rc_v,self"));
         const Arm write = large_arm("write", shared_memory_differs(setup) ? "shared" : "private");
         for (const uint32_t size : sizes_) {
@@ -65,12 +65,6 @@ class PinningSeries {
     }
 
   private:
-    static Arm with(Arm arm, std::pair<std::string, std::string> setting) {
-        arm.name += " " + setting.second;
-        arm.environment.push_back(std::move(setting));
-        return arm;
-    }
-
     const Series::Item& add(uint32_t size, const char* name, const Arm& arm, Buffers buffers) {
         Series::Item item;
         item.test = kTest;

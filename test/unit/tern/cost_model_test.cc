@@ -321,7 +321,7 @@ TEST(CostModel, NothingIsNotANumber) {
             model.ratio(length),
             model.copy_bandwidth(length),
             model.raw(length),
-            model.in_place(length),
+            model.placing(),
             model.naive_copy(length),
             model.naive_registration(length),
             model.pipeline(length, any(random)),

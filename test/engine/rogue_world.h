@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "node.h"
+#include "rogue.h"
+
+namespace tern::test {
+
+// A victim, of which a test wants more than an engine, and a peer that may say what it likes.
+template <class Victim>
+struct RogueWorld {
+    template <class... Arguments>
+    explicit RogueWorld(const Arguments&... of_victim) : victim(of_victim...) {}
+
+    void meet() {
+        rogue = std::make_unique<Rogue>();
+        ASSERT_TRUE(rogue->begin(victim.engine->address()));
+        ASSERT_TRUE(turn([this] { return rogue->up(); }));
+    }
+    bool turn(const std::function<bool()>& done) {
+        return until(
+            [this] {
+                victim.poll();
+                rogue->poll();
+            },
+            done);
+    }
+    // Both sides have done with the connection.
+    bool dropped() {
+        return turn([this] { return rogue->over() && victim.engine->connections() == 0; });
+    }
+
+    Victim victim;
+    std::unique_ptr<Rogue> rogue;
+};
+
+}  // namespace tern::test
