@@ -20,6 +20,9 @@ struct Arm {
     std::string transport;
     bool preloads_tern = false;
     std::vector<std::pair<std::string, std::string>> environment = {};
+    // The device's own thread takes no time from the process that is measured, as hardware does
+    // not.
+    bool device_apart = false;
 
     bool operator==(const Arm&) const = default;
 };

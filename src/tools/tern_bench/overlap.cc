@@ -129,6 +129,7 @@ class OverlapSeries {
     };
 
     static Arm threaded(Arm arm) {
+        arm.device_apart = true;
         return with(std::move(arm), " thread", {{"SOFTHCA_EXECUTOR", "thread"}});
     }
 

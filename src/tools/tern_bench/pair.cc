@@ -102,6 +102,7 @@ Pair::Worker Pair::start(const Arm& arm, const Setup& setup, bool measures, int 
     job.gid_index = setup.gid_index;
     job.measures = measures;
     if (setup.cpus) job.cpu = measures ? setup.cpus->first : setup.cpus->second;
+    job.device_cpu = arm.device_apart && setup.cpus ? setup.cpus->second : job.cpu;
     job.control = theirs.get();
     job.peer = peer;
     std::vector<std::string> words = worker_arguments(job);

@@ -20,7 +20,18 @@ namespace {
 using measure::Failure;
 using measure::Samples;
 
-enum Word { kLayer, kTransport, kDevice, kGidIndex, kMeasures, kCpu, kControl, kPeer, kWords };
+enum Word {
+    kLayer,
+    kTransport,
+    kDevice,
+    kGidIndex,
+    kMeasures,
+    kCpu,
+    kDeviceCpu,
+    kControl,
+    kPeer,
+    kWords
+};
 
 WorkerJob parse(char** words) {
     WorkerJob job;
@@ -30,6 +41,7 @@ WorkerJob parse(char** words) {
     job.gid_index = std::atoi(words[kGidIndex]);
     job.measures = std::atoi(words[kMeasures]) != 0;
     job.cpu = std::atoi(words[kCpu]);
+    job.device_cpu = std::atoi(words[kDeviceCpu]);
     job.control = std::atoi(words[kControl]);
     job.peer = std::atoi(words[kPeer]);
     return job;
@@ -100,9 +112,10 @@ class Control {
 
 void work(const WorkerJob& job, Control& control) {
     measure::Peer peer(job.peer, 0, job.measures);
-    // The threads that libraries start before this may run elsewhere.
-    if (job.cpu >= 0) measure::stay_on(job.cpu);
+    // Threads stay where they are started.
+    if (job.device_cpu >= 0) measure::stay_on(job.device_cpu);
     const std::unique_ptr<Port> port = open_port(peer, job);
+    if (job.cpu >= 0) measure::stay_on(job.cpu);
     control.answer({}, 1);
     for (Order order; control.next(&order);) {
         const uint64_t wall = measure::now_ns();
@@ -123,6 +136,7 @@ std::vector<std::string> worker_arguments(const WorkerJob& job) {
             std::to_string(job.gid_index),
             std::to_string(job.measures),
             std::to_string(job.cpu),
+            std::to_string(job.device_cpu),
             std::to_string(job.control),
             std::to_string(job.peer)};
 }

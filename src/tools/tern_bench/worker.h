@@ -16,7 +16,8 @@ struct WorkerJob {
     std::string device;
     int gid_index = 0;
     bool measures = false;
-    int cpu = -1;  // none: -1
+    int cpu = -1;         // none: -1
+    int device_cpu = -1;  // of the threads that libraries start
     int control = -1;
     int peer = -1;
 };
