@@ -150,9 +150,15 @@ class Direct {
   private:
     friend class DirectTable;
 
-    static constexpr int kBurst = 16;               // completions at a time
-    static constexpr size_t kMostRequests = 4096;   // of a peer, not answered yet
-    static constexpr uint32_t kDrain = 0xffffffff;  // immediate data
+    static constexpr int kBurst = 16;              // completions at a time
+    static constexpr size_t kMostRequests = 4096;  // of a peer, not answered yet
+
+    // Immediate data of a message: what the receiver calls its tuple, and its number. A drain's is
+    // that of no message.
+    static constexpr uint32_t kDrain = 0xffffffff;
+    static constexpr uint32_t name_of(uint16_t tuple, uint16_t sequence) {
+        return uint32_t{tuple} << 16 | sequence;
+    }
 
     // What a peer asks of this side as the sender, to be answered in order.
     struct Request {
@@ -234,7 +240,8 @@ class Direct {
     bool begin(Channel& channel, uint64_t tag);
     void look_whether_free(uint16_t number);
     void free_place(uint16_t number, uint32_t place);
-    void fail_tuple(uint16_t number, const char* why);
+    void fail_tuple(uint16_t number, Status status, const std::string& why);
+    void spoilt(uint16_t number, const std::string& what);
 
     verbs::Port port_;
     Engine& engine_;

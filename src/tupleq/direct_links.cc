@@ -169,7 +169,7 @@ void Direct::sent(const ibv_wc& completion) {
     if (send.channel == nullptr) {
         if (!good)
             fail_tuple(static_cast<uint16_t>(reinterpret_cast<uintptr_t>(send.cookie)),
-                       "a queue cannot be drained");
+                       Status::kDevice, "a queue cannot be drained");
     } else {
         Peer& peer = *peers_[send.channel->index];
         ++peer.completed;

@@ -112,7 +112,7 @@ bool Direct::put_and_grant(const TupleAction& action) {
     ibv_sge piece = prepared.piece;
     places_[action.tuple * settings_.depth + action.place] = prepared.pin;
     if (!queues_->post(action.tuple, piece)) [[unlikely]] {
-        fail_tuple(action.tuple, "the device refuses a receive");
+        fail_tuple(action.tuple, Status::kDevice, "the device refuses a receive");
         return true;
     }
     if (told)
@@ -128,7 +128,7 @@ bool Direct::drain(const TupleAction& action) {
     draining_ = true;
     for (; drains_left_ != 0; --drains_left_) {
         if (!open_loopback()) {
-            fail_tuple(action.tuple, "a queue cannot be drained");
+            fail_tuple(action.tuple, Status::kDevice, "a queue cannot be drained");
             break;
         }
         if (loopback_->room() == 0) return false;
@@ -136,7 +136,7 @@ bool Direct::drain(const TupleAction& action) {
         request.imm_data = htonl(kDrain);
         auto* const cookie = reinterpret_cast<void*>(uintptr_t{action.tuple});
         if (loopback_->post(request, queues_->number(action.tuple), {.cookie = cookie}) != 0) {
-            fail_tuple(action.tuple, "a queue cannot be drained");
+            fail_tuple(action.tuple, Status::kDevice, "a queue cannot be drained");
             break;
         }
     }
@@ -164,28 +164,44 @@ void Direct::free_place(uint16_t number, uint32_t place) {
     pin = nullptr;
 }
 
-void Direct::fail_tuple(uint16_t number, const char* why) {
+void Direct::fail_tuple(uint16_t number, Status status, const std::string& why) {
     if (receivers_.queue(number).state() == TupleReceiver::State::kFree) return;
     Peer* peer = find_peer(receivers_.peer(number));
-    if (peer != nullptr) engine_.fail(*peer->channel, Status::kDevice, why);
+    if (peer != nullptr) engine_.fail(*peer->channel, status, why);
+}
+
+// Who sent it the device does not say: any process of this user can that has a link to this node.
+// The tuple is lost in any case, and with it the order of its peer's messages.
+void Direct::spoilt(uint16_t number, const std::string& what) {
+    queues_->spoil(number);
+    fail_tuple(number, Status::kProtocol,
+               what +
+                   ": the peer, or another process of this user, does not keep to the protocol; "
+                   "see that all run the same version, or set UCX_TERN_TM_TUPLES=0");
 }
 
 // A queue's receive is complete: by a message, or by a drain.
 void Direct::arrived(const ibv_wc& completion) {
     const auto number = static_cast<uint16_t>(XrcQueues::index_of(completion.wr_id));
-    if (XrcQueues::generation_of(completion.wr_id) != queues_->generation(number)) return;
+    if (XrcQueues::generation_of(completion.wr_id) != queues_->generation(number) ||
+        queues_->spoilt(number))
+        return;
     if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
-        return fail_tuple(number, "a direct message is longer than its receive");
-    if ((completion.wc_flags & IBV_WC_WITH_IMM) != 0 && ntohl(completion.imm_data) == kDrain) {
+        return spoilt(number, std::string("a direct message cannot be placed: ") +
+                                  ibv_wc_status_str(completion.status));
+    const bool named = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
+    const uint32_t name = ntohl(completion.imm_data);
+    if (named && name == kDrain) {
         uint32_t place = 0;
-        if (receivers_.drained(number, place))
-            free_place(number, place);
-        else
-            fail_tuple(number, "it drains queues that are not its own");
+        if (!receivers_.drained(number, place)) [[unlikely]]
+            return spoilt(number, "a queue is drained that need not be");
+        free_place(number, place);
     } else {
+        const TupleReceiver& queue = receivers_.queue(number);
+        if (!named || queue.live() == 0 || name != name_of(number, queue.entry(0).sequence))
+            [[unlikely]]
+            return spoilt(number, "a direct message is not the one that a receive was granted to");
         const auto message = receivers_.direct(number);
-        if (message.receive == 0) [[unlikely]]
-            return fail_tuple(number, "a direct message has no receive");
         free_place(number, message.place);
         counters_.received_bytes += completion.byte_len;
         policy_.used(number);

@@ -22,7 +22,7 @@ inline Status Direct::post(Channel& channel, Tuple& tuple, ibv_send_wr& request,
                            SendPool::Buffer* buffer, Pin* pin, void* cookie) {
     const Route& route = routes_[tuple.number];
     XrcLink& link = *route.link;
-    request.imm_data = htonl(uint32_t{tuple.receiver} << 16 | tuple.sender.sent_direct());
+    request.imm_data = htonl(name_of(tuple.receiver, tuple.sender.sent_direct()));
     const bool idle = link.idle();
     if (link.post(request, route.queue, {&channel, buffer, pin, cookie}) != 0) [[unlikely]] {
         engine_.fail(channel, Status::kDevice, "the device refuses a direct message");

@@ -36,7 +36,8 @@ class TupleReceiver {
     };
     struct Entry {
         ReceiveHandle receive = 0;
-        bool cancel = false;  // wanted, if no message was sent for it
+        uint16_t sequence = 0;  // of the message that it is for
+        bool cancel = false;    // wanted, if no message was sent for it
     };
 
     // `depth`: of the queue, a power of two.
@@ -63,9 +64,10 @@ class TupleReceiver {
     bool may_grant() const { return state_ == State::kOpen && void_ == 0 && live() < window_; }
     // The receive goes into the queue behind the others. Returns what to tell the sender.
     Grant grant(ReceiveHandle receive, uint64_t capacity) {
-        entries_[index(live())] = {receive, false};
+        const auto sequence = static_cast<uint16_t>(known_ + granted_ + 1);
+        entries_[index(live())] = {receive, sequence, false};
         ++granted_;
-        return {epoch_, static_cast<uint16_t>(known_ + granted_), capacity};
+        return {epoch_, sequence, capacity};
     }
 
     // A message has come into the first entry. False if there can be none.
@@ -138,6 +140,7 @@ class TupleReceiver {
     bool empty() const { return live() + void_ == 0; }
     // The n-th entry of those not gone.
     Entry& entry(uint32_t n) { return entries_[index(n)]; }
+    const Entry& entry(uint32_t n) const { return entries_[index(n)]; }
     uint32_t place(uint32_t n) const { return index(n); }
 
     template <class Sink>

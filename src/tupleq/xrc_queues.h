@@ -32,8 +32,12 @@ class XrcQueues {
     void destroy(uint32_t index) {
         queues_[index] = {.srq = nullptr,
                           .number = 0,
-                          .generation = (queues_[index].generation + 1) % kGenerations};
+                          .generation = (queues_[index].generation + 1) % kGenerations,
+                          .spoilt = false};
     }
+    // What has come into the queue was not for it: nobody knows any more what its entries are for.
+    void spoil(uint32_t index) { queues_[index].spoilt = true; }
+    bool spoilt(uint32_t index) const { return queues_[index].spoilt; }
     // How often there was another queue in its place, modulo 2^31.
     uint32_t generation(uint32_t index) const { return queues_[index].generation; }
 
@@ -55,6 +59,7 @@ class XrcQueues {
         verbs::SharedReceiveQueue srq;
         uint32_t number = 0;
         uint32_t generation = 0;
+        bool spoilt = false;
     };
 
     ibv_pd* pd_;

@@ -6,6 +6,7 @@
 
 #include "direct_node.h"
 #include "rogue_world.h"
+#include "xrc_way.h"
 
 namespace tern::test {
 namespace {
@@ -44,6 +45,22 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
         ASSERT_NE(bound.sender, DirectBound::kRefused);
     }
 
+    // A victim that receives tag 1 from the rogue; in good order, the rogue has the first grants.
+    void receive(DirectBind& bind) {
+        in = victim.engine->attach(rogue->address(), &victim, victim.reason);
+        ASSERT_NE(in, nullptr);
+        ASSERT_TRUE(turn([&] { return in->up(); }));
+        ASSERT_TRUE(victim.direct->bind(*in, 1));
+        ASSERT_TRUE(hear(DirectId::kBind, bind));
+        say(DirectId::kBound, DirectBound{.tuple = bind.tuple,
+                                          .sender = 0,
+                                          .address = address_of(rogue->window().data()),
+                                          .rkey = rogue->window().rkey()});
+        const auto* words = reinterpret_cast<const uint64_t*>(rogue->window().data());
+        ASSERT_TRUE(turn([&] { return Grant::read(words + 1).permits(0, 1, 5); }));
+    }
+
+    Channel* in = nullptr;
     static constexpr DirectBind good_bind{
         .tag = 1, .node = 99, .queue = 12345, .tuple = 3, .depth = 2};
 };
@@ -170,6 +187,68 @@ TEST_F(DirectRogue, GrantForAQueueThatIsNotThere) {
     // The victim is as good as before.
     ASSERT_NO_FATAL_FAILURE(meet());
     ASSERT_NO_FATAL_FAILURE(bind(bound));
+}
+
+// What comes into a queue must be the message that the receive is granted to, whoever sends it.
+TEST_F(DirectRogue, MessageInAQueueThatIsNotForIt) {
+    std::string why;
+    const auto domain = verbs::XrcDomain::open(device(), why);
+    ASSERT_TRUE(domain) << why;
+    verbs::CompletionQueue cq(ibv_create_cq(port().context, 16, nullptr, nullptr, 0));
+    XrcWay way(*domain, cq.get());
+    const std::vector<std::function<std::optional<uint32_t>(uint32_t)>> names{
+        [](uint32_t) { return std::optional<uint32_t>(); },
+        [](uint32_t tuple) { return tuple << 16 | 2; },
+        [](uint32_t tuple) { return tuple << 16; },
+        [](uint32_t tuple) { return (tuple + 1) << 16 | 1; },
+        [](uint32_t) { return 0xffffffff; },
+    };
+    for (size_t i = 0; i < names.size(); ++i) {
+        ASSERT_NO_FATAL_FAILURE(meet());
+        auto& first = victim.post(1);
+        auto& second = victim.post(1);
+        DirectBind bind;
+        ASSERT_NO_FATAL_FAILURE(receive(bind));
+        // Another connection of the victim's is none the worse.
+        DirectNode other;
+        Channel* channel = victim.attach(other);
+        ASSERT_TRUE(until([&] { victim.poll(), other.poll(); }, [&] { return channel->up(); }));
+        victim.reason.clear();
+        way.send(1, bind.queue, "wrong", names[i](bind.tuple));
+        // What is right comes too late: it would be in the wrong receive.
+        way.send(2, bind.queue, "right", uint32_t{bind.tuple} << 16 | 1);
+        ibv_wc completion{};
+        for (int sent = 0; sent != 2; ++sent)
+            ASSERT_TRUE(until([] {}, [&] { return ibv_poll_cq(cq.get(), 1, &completion) == 1; }));
+        ASSERT_TRUE(turn([&] { return rogue->over() && victim.ends == 2 * i + 1; })) << i;
+        EXPECT_FALSE(first.done || second.done) << i;
+        EXPECT_TRUE(first.posted && second.posted) << i;
+        EXPECT_NE(victim.reason, "") << i;
+        EXPECT_EQ(victim.direct->queues_in_use(), 0u);
+        EXPECT_TRUE(channel->up());
+        victim.posted.remove(first);
+        victim.posted.remove(second);
+        victim.engine->leave(channel, &victim);
+        ASSERT_TRUE(
+            until([&] { victim.poll(), other.poll(); }, [&] { return victim.ends == 2 * i + 2; }));
+    }
+}
+
+// The device says of a message that is too long which queue it was for.
+TEST_F(DirectRogue, MessageLongerThanItsReceive) {
+    ASSERT_NO_FATAL_FAILURE(meet());
+    std::string why;
+    const auto domain = verbs::XrcDomain::open(device(), why);
+    ASSERT_TRUE(domain) << why;
+    verbs::CompletionQueue cq(ibv_create_cq(port().context, 16, nullptr, nullptr, 0));
+    XrcWay way(*domain, cq.get());
+    auto& receive = victim.post(1, 8);
+    DirectBind bind;
+    ASSERT_NO_FATAL_FAILURE(this->receive(bind));
+    way.send(1, bind.queue, "longer than eight", uint32_t{bind.tuple} << 16 | 1);
+    EXPECT_TRUE(dropped());
+    EXPECT_TRUE(turn([&] { return victim.direct->queues_in_use() == 0; }));
+    EXPECT_FALSE(receive.done);
 }
 
 }  // namespace

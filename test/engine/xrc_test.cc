@@ -11,7 +11,7 @@
 #include <fstream>
 #include <functional>
 
-#include "node.h"
+#include "xrc_way.h"
 
 namespace tern::test {
 namespace {
@@ -155,20 +155,10 @@ class Xrc : public XrcFiles {
         ASSERT_TRUE(domain) << why;
         cq.reset(ibv_create_cq(port().context, 64, nullptr, nullptr, 0));
         memory = verbs::RegisteredMemory(pd(), 4096, IBV_ACCESS_LOCAL_WRITE);
-        sender = verbs::create_xrc_sender(pd(), cq.get(), {.sends = 16, .inline_bytes = 64}, cap);
-        receiver = verbs::create_xrc_receiver(port().context, *domain);
-        ASSERT_TRUE(sender && receiver);
-        const ibv_ah_attr here = port().address_vector(port().attributes.lid, port().gid, true);
-        ASSERT_EQ(verbs::connect_xrc_receiver(receiver.get(), port(), here, sender->qp_num, 7,
-                                              port().mtu),
-                  0);
-        ASSERT_EQ(verbs::connect_xrc_sender(sender.get(), port(), {.timeout = 10, .retries = 2},
-                                            here, receiver->qp_num, 0, 7, port().mtu),
-                  0);
+        way = std::make_unique<XrcWay>(*domain, cq.get());
     }
     void TearDown() override {
-        receiver.reset();
-        sender.reset();
+        way.reset();
         domain.reset();
         XrcFiles::TearDown();
     }
@@ -185,20 +175,6 @@ class Xrc : public XrcFiles {
         ibv_recv_wr* refused = nullptr;
         ASSERT_EQ(ibv_post_srq_recv(srq, &request, &refused), 0);
     }
-    void send(uint64_t id, uint32_t number, const std::string& text) {
-        ibv_sge piece{.addr = reinterpret_cast<uint64_t>(text.data()),
-                      .length = static_cast<uint32_t>(text.size()),
-                      .lkey = 0};
-        ibv_send_wr request{};
-        request.wr_id = id;
-        request.sg_list = &piece;
-        request.num_sge = text.empty() ? 0 : 1;
-        request.opcode = IBV_WR_SEND;
-        request.send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
-        request.qp_type.xrc.remote_srqn = number;
-        ibv_send_wr* refused = nullptr;
-        ASSERT_EQ(ibv_post_send(sender.get(), &request, &refused), 0);
-    }
     ibv_wc next() {
         ibv_wc completion{};
         EXPECT_TRUE(until([] {}, [&] { return ibv_poll_cq(cq.get(), 1, &completion) == 1; }));
@@ -208,9 +184,7 @@ class Xrc : public XrcFiles {
     std::unique_ptr<XrcDomain> domain;
     verbs::CompletionQueue cq;
     verbs::RegisteredMemory memory;
-    verbs::QueuePair sender;
-    verbs::QueuePair receiver;
-    ibv_qp_cap cap{};
+    std::unique_ptr<XrcWay> way;
 };
 
 TEST_F(Xrc, MessagesGoToTheQueueTheyName) {
@@ -223,8 +197,8 @@ TEST_F(Xrc, MessagesGoToTheQueueTheyName) {
     ASSERT_TRUE(first && second);
     receive(first.get(), 1, 0, 64);
     receive(second.get(), 2, 64, 64);
-    send(10, verbs::xrc_number(second.get()), "second");
-    send(11, verbs::xrc_number(first.get()), "");
+    way->send(10, verbs::xrc_number(second.get()), "second");
+    way->send(11, verbs::xrc_number(first.get()), "");
     uint32_t lengths[3] = {99, 99, 99};
     for (int i = 0; i < 4; ++i) {
         const ibv_wc completion = next();
@@ -238,7 +212,7 @@ TEST_F(Xrc, MessagesGoToTheQueueTheyName) {
 
 TEST_F(Xrc, MessageWithoutReceiveFailsAtOnce) {
     const auto queue = make_queue(*domain);
-    send(1, verbs::xrc_number(queue.get()), "too early");
+    way->send(1, verbs::xrc_number(queue.get()), "too early");
     EXPECT_EQ(next().status, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
@@ -247,7 +221,7 @@ TEST_F(Xrc, DestroyedQueueGivesItsReceivesBack) {
     const uint32_t number = verbs::xrc_number(queue.get());
     receive(queue.get(), 1, 0, 64);
     queue.reset();
-    send(2, number, "too late");
+    way->send(2, number, "too late");
     const ibv_wc completion = next();
     EXPECT_EQ(completion.wr_id, 2u);
     EXPECT_NE(completion.status, IBV_WC_SUCCESS);
