@@ -71,10 +71,8 @@ Direct::~Direct() {
         }
     }
     queues_.reset();
-    for (Pin* pin : places_)
-        if (pin != nullptr) pins_.release(pin);
-    for (const Prepared& prepared : prepared_)
-        if (prepared.pin != nullptr) pins_.release(prepared.pin);
+    for (const Prepared& place : places_)
+        if (place.pin != nullptr) pins_.release(place.pin);
 }
 
 Direct::Peer& Direct::peer_of(Channel& channel) {
@@ -99,7 +97,8 @@ void Direct::malformed(Channel& channel) {
 
 unsigned Direct::advance() {
     unsigned count = active_ != 0 ? poll() : 0;
-    if (!receivers_.actions().empty()) act();
+    if (!waiting_.empty()) [[unlikely]]
+        catch_up();
     if (!requests_.empty()) [[unlikely]]
         count += answer_requests();
     if (!flushes_.empty()) [[unlikely]]
@@ -122,8 +121,7 @@ void Direct::handle(const ibv_wc& completion) {
 }
 
 Status Direct::arm() {
-    if (late_.waits() || !receivers_.actions().empty() || !requests_.empty())
-        return Status::kInProgress;
+    if (late_.waits() || !waiting_.empty() || !requests_.empty()) return Status::kInProgress;
     if (active_ == 0) return Status::kOk;
     if (ibv_req_notify_cq(cq_.get(), 0) != 0) return Status::kDevice;
     return late_.take(cq_.get()) ? Status::kInProgress : Status::kOk;
@@ -205,6 +203,7 @@ Status Direct::ended(Channel& channel, Status status) {
     }
     const bool lost = peer->lost;
     std::erase(requests_, &channel);
+    std::erase(waiting_, peer);
     senders_.peer_died(number);
     receivers_.peer_died(number);
     for (uint32_t queue = 0; queue < settings_.tuples; ++queue)

@@ -132,7 +132,7 @@ class Direct {
     bool idle() const { return under_way_ == 0; }
 
     unsigned progress() {
-        if (active_ == 0 && requests_.empty()) return 0;
+        if (active_ == 0 && requests_.empty() && waiting_.empty()) return 0;
         return advance();
     }
     // As Engine::arm().
@@ -176,7 +176,8 @@ class Direct {
         uint32_t grants_rkey = 0;
         uint64_t posted = 0;  // messages, ever
         uint64_t completed = 0;
-        bool lost = false;  // one of them
+        bool lost = false;   // one of them
+        TupleActions later;  // what there was no room for, and what is behind it
     };
     // Of a tuple that is sent.
     struct Route {
@@ -228,10 +229,12 @@ class Direct {
     // direct_receive.cc
     bool prepare(const DirectReceive& receive);
     void act();
-    bool perform(const TupleAction& action);
+    void catch_up();
+    void place_prepared(const TupleAction& action);
+    bool perform(TupleAction& action);
     bool put_and_grant(const TupleAction& action);
     bool announce(const TupleAction& action);
-    bool drain(const TupleAction& action);
+    bool drain(TupleAction& action);
     void discard(uint16_t number);
     void arrived(const ibv_wc& completion);
     bool bound(Channel& channel, const DirectBound& frame);
@@ -276,10 +279,10 @@ class Direct {
     TuplePolicy policy_;
     std::vector<bool> taken_;  // queues, as far as the policy knows
     std::unique_ptr<XrcQueues> queues_;
-    std::vector<Pin*> places_;       // of the entries of queue after queue
-    std::deque<Prepared> prepared_;  // for the grants among the actions, in order
-    uint32_t drains_left_ = 0;       // of the action that is under way
-    bool draining_ = false;
+    std::vector<Peer*> waiting_;      // those with actions for later
+    std::vector<Prepared> places_;    // of the entries of queue after queue
+    std::vector<Prepared> prepared_;  // for the grants among the core's actions, in order
+    size_t next_prepared_ = 0;
     DirectCounters counters_;
 };
 

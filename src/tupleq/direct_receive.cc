@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "fastpath/engine_send.h"
 #include "tupleq/direct.h"
@@ -38,22 +39,52 @@ bool Direct::prepare(const DirectReceive& receive) {
     return true;
 }
 
-// Does what the core wants done, in order, as far as there is room. What is called may come here
-// again.
+// Does what the core wants done, in order. What finds no room waits, and with it all that is behind
+// it of the same peer. What is called may come here again.
 void Direct::act() {
     if (acting_) return;
     acting_ = true;
     TupleActions& actions = receivers_.actions();
     while (!actions.empty()) {
-        const TupleAction action = actions.front();
-        if (!perform(action)) break;
+        TupleAction action = std::as_const(actions).front();
         actions.pop();
+        if (action.kind == TupleAction::Kind::kGrant) place_prepared(action);
+        Peer* peer = find_peer(action.peer);
+        const bool behind =
+            peer != nullptr && !peer->later.empty() && TupleAction::is_ordered(action.kind);
+        if (!behind && perform(action)) continue;
+        if (peer->later.empty()) waiting_.push_back(peer);
+        peer->later.push() = action;
     }
     acting_ = false;
 }
 
-// False: there is no room now.
-bool Direct::perform(const TupleAction& action) {
+void Direct::catch_up() {
+    acting_ = true;
+    for (size_t i = 0; i < waiting_.size();) {
+        TupleActions& later = waiting_[i]->later;
+        while (!later.empty() && perform(later.front())) later.pop();
+        if (later.empty()) {
+            waiting_[i] = waiting_.back();
+            waiting_.pop_back();
+        } else {
+            ++i;
+        }
+    }
+    acting_ = false;
+    act();
+}
+
+// From now on the place has what was prepared.
+void Direct::place_prepared(const TupleAction& action) {
+    places_[action.tuple * settings_.depth + action.place] = prepared_[next_prepared_++];
+    if (next_prepared_ != prepared_.size()) return;
+    prepared_.clear();
+    next_prepared_ = 0;
+}
+
+// False: there is no room now. That is so only with a peer.
+bool Direct::perform(TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     switch (action.kind) {
         case TupleAction::Kind::kBind:
@@ -107,10 +138,7 @@ bool Direct::put_and_grant(const TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     const bool told = peer != nullptr && peer->channel->up();
     if (told && peer->channel->sends.room() <= peer->channel->reserve) return false;
-    const Prepared prepared = prepared_.front();
-    prepared_.pop_front();
-    ibv_sge piece = prepared.piece;
-    places_[action.tuple * settings_.depth + action.place] = prepared.pin;
+    ibv_sge piece = places_[action.tuple * settings_.depth + action.place].piece;
     if (!queues_->post(action.tuple, piece)) [[unlikely]] {
         fail_tuple(action.tuple, Status::kDevice, "the device refuses a receive");
         return true;
@@ -122,14 +150,14 @@ bool Direct::put_and_grant(const TupleAction& action) {
     return true;
 }
 
-// An entry cannot be taken out of a queue: a message of this process's own goes into it.
-bool Direct::drain(const TupleAction& action) {
-    if (!draining_) drains_left_ = action.count;
-    draining_ = true;
-    for (; drains_left_ != 0; --drains_left_) {
+// An entry cannot be taken out of a queue: a message of this process's own goes into it. Not if the
+// peer is gone: then the queue goes, too.
+bool Direct::drain(TupleAction& action) {
+    if (find_peer(action.peer) == nullptr) return true;
+    for (; action.count != 0; --action.count) {
         if (!open_loopback()) {
             fail_tuple(action.tuple, Status::kDevice, "a queue cannot be drained");
-            break;
+            return true;
         }
         if (loopback_->room() == 0) return false;
         ibv_send_wr request{};
@@ -137,10 +165,9 @@ bool Direct::drain(const TupleAction& action) {
         auto* const cookie = reinterpret_cast<void*>(uintptr_t{action.tuple});
         if (loopback_->post(request, queues_->number(action.tuple), {.cookie = cookie}) != 0) {
             fail_tuple(action.tuple, Status::kDevice, "a queue cannot be drained");
-            break;
+            return true;
         }
     }
-    draining_ = false;
     return true;
 }
 
@@ -159,9 +186,9 @@ void Direct::look_whether_free(uint16_t number) {
 }
 
 void Direct::free_place(uint16_t number, uint32_t place) {
-    Pin*& pin = places_[number * settings_.depth + place];
-    if (pin != nullptr) pins_.release(pin);
-    pin = nullptr;
+    Prepared& prepared = places_[number * settings_.depth + place];
+    if (prepared.pin != nullptr) pins_.release(prepared.pin);
+    prepared = {};
 }
 
 void Direct::fail_tuple(uint16_t number, Status status, const std::string& why) {

@@ -26,6 +26,12 @@ struct TupleAction {
         kDiscard,    // destroy the queue with all in it, make a new one, then call replaced()
     };
 
+    // It has to wait for what the same peer waits for; the others are between core and user.
+    static constexpr bool is_ordered(Kind kind) {
+        return kind == Kind::kBind || kind == Kind::kClose || kind == Kind::kGrant ||
+               kind == Kind::kDrain;
+    }
+
     Kind kind = Kind::kBind;
     uint16_t tuple = 0;  // number of the queue
     uint32_t peer = 0;
@@ -46,6 +52,7 @@ class TupleActions {
     TupleAction& push() { return actions_.emplace_back(); }
     bool empty() const { return first_ == actions_.size(); }
     const TupleAction& front() const { return actions_[first_]; }
+    TupleAction& front() { return actions_[first_]; }
     void pop() {
         ++first_;
         if (first_ < kCompact && first_ != actions_.size()) return;

@@ -194,6 +194,67 @@ TEST_F(DirectMessages, WakesWhoSleeps) {
     EXPECT_TRUE(receive.direct);
 }
 
+// A peer to which nothing can be sent now delays nobody else's grants, and loses none of its own.
+TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
+    bind();
+    third = std::make_unique<DirectNode>();
+    Channel* other = third->attach(*receiver);
+    Channel* back = receiver->attach(*third);
+    ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
+    ASSERT_TRUE(receiver->direct->bind(*back, 9));
+    ASSERT_TRUE(settled([&] { return third->direct->find(*other, 9) != nullptr; }));
+    quiesce();
+    const uint32_t reserve = std::exchange(in->reserve, UINT32_MAX);
+    auto& first = receiver->post(kTag);
+    auto& second = receiver->post(kTag);
+    auto& others = receiver->post(9);
+    Direct::Tuple* tuple = third->direct->find(*other, 9);
+    ASSERT_TRUE(settled([&] { return third->direct->may_send(*tuple, 0); }));
+    EXPECT_FALSE(sender->direct->may_send(*sender->direct->find(*out, kTag), 0));
+    EXPECT_EQ(receiver->direct->arm(), Status::kInProgress) << "there is something to do";
+    ASSERT_TRUE(third->send(*other, 9, "of another peer"));
+    ASSERT_TRUE(settled([&] { return others.done; }));
+    EXPECT_TRUE(others.direct);
+    in->reserve = reserve;
+    ASSERT_TRUE(granted());
+    send("one");
+    ASSERT_TRUE(granted());
+    send("two");
+    ASSERT_TRUE(settled([&] { return first.done && second.done; }));
+    EXPECT_TRUE(first.direct && second.direct);
+    EXPECT_EQ(first.text + second.text, "onetwo");
+    receiver->engine->leave(back, receiver.get());
+    third->engine->leave(other, third.get());
+}
+
+// The same with all that can wait: grants, the end of an epoch, what it makes void.
+TEST_F(DirectMessages, PeerWithoutRoomGoes) {
+    for (const bool by_force : {false, true}) {
+        bind();
+        const uint32_t reserve = std::exchange(in->reserve, UINT32_MAX);
+        auto& first = receiver->post(kTag);
+        auto& second = receiver->post(kTag);
+        send("the ordinary way");
+        ASSERT_TRUE(settled([&] { return first.done; }));
+        EXPECT_FALSE(first.direct);
+        if (!by_force) {
+            in->reserve = reserve;
+            ASSERT_TRUE(granted());
+            send("direct");
+            ASSERT_TRUE(settled([&] { return second.done; }));
+            EXPECT_TRUE(second.direct);
+            receiver->direct->unbind(kTag);
+            ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
+            continue;
+        }
+        sender.reset();
+        ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
+        EXPECT_FALSE(second.done);
+        EXPECT_TRUE(second.posted);
+        EXPECT_EQ(receiver->direct->arm(), Status::kOk);
+    }
+}
+
 // The k-th message of a tag ends in the k-th receive posted for it, whatever happens meanwhile.
 TEST_F(DirectMessages, RandomTrafficEndsWhereItShould) {
     const unsigned seed = std::random_device{}();
