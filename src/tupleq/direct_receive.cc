@@ -270,12 +270,12 @@ Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark
     return arrival;
 }
 
-// Is the tag of this message to be a tuple, or not any more?
+// Is the tag of this message to be a tuple?
 void Direct::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
                    const Arrival& arrival) {
     if (arrival.verdict != Arrival::Verdict::kMatched) return;
     if (mark != nullptr) {
-        if (policy_.missed(mark->tuple)) receivers_.unbind(mark->tuple);
+        policy_.missed(mark->tuple);
     } else if (channel.up() &&
                policy_.worth(number_of(channel), tag, length, arrival.receive != 0) &&
                !begin(channel, tag)) {

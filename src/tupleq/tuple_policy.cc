@@ -18,31 +18,28 @@ bool TuplePolicy::worth(uint32_t peer, uint64_t tag, uint64_t length, bool expec
     return ++entry.count >= needed;
 }
 
-bool TuplePolicy::missed(uint16_t number) {
-    Queue& queue = queues_[number];
-    queue.last = ++now_;
-    if (queue.leaving || ++queue.misses < limits_.patience) return false;
-    queue.leaving = true;
-    discourage(number);
-    return true;
-}
-
 void TuplePolicy::bound(uint16_t number, uint32_t peer, uint64_t tag) {
-    queues_[number] = {tag, peer, now_, 0, true, false};
+    queues_[number] = {tag, peer, now_, 0, 0, true, false};
     if (Tag* entry = find(tag)) entry->count = 0;
 }
 
 uint16_t TuplePolicy::victim(uint64_t tag) {
     // Whoever is turned down has to be hot for as long again, so that this is not done each time.
     if (Tag* entry = find(tag)) entry->count = 0;
+    const uint64_t idle = uint64_t{limits_.idle} * queues_.size();
     uint16_t victim = kNone;
     for (uint16_t i = 0; i < queues_.size(); ++i) {
         const Queue& queue = queues_[i];
         if (queue.leaving) return kNone;  // one will be free soon
-        if (!queue.bound || now_ - queue.last < limits_.idle) continue;
+        if (!queue.bound || now_ - queue.last < idle) continue;
         if (victim == kNone || queue.last < queues_[victim].last) victim = i;
     }
-    if (victim != kNone) queues_[victim].leaving = true;
+    if (victim == kNone) return kNone;
+    queues_[victim].leaving = true;
+    if (queues_[victim].misses > queues_[victim].uses)
+        discourage(victim);
+    else if (Tag* entry = find(queues_[victim].tag))
+        entry->strikes = 0;
     return victim;
 }
 

@@ -8,11 +8,13 @@
 namespace tern {
 
 // Decides which tuples have a queue: those whose messages are many, long enough, of one peer, and
-// find their receives posted. Time is counted in messages, so that it stands still when nothing
-// happens. A table of fixed size remembers tags that came lately; what comes rarely gives way.
+// find their receives posted. A queue costs nearly nothing while nothing is granted, which
+// GrantWindow sees to, so that it is taken away only if another tuple wants it. Time is counted in
+// messages, so that it stands still when nothing happens. A table of fixed size remembers tags that
+// came lately; what comes rarely gives way.
 //
 // How a binding uses it, after an ordinary message has been matched:
-//     of a tuple       if (policy.missed(number)) receivers.unbind(number)
+//     of a tuple       policy.missed(number)
 //     of no tuple      if (policy.worth(peer, tag, length, whether its receive was posted)) {
 //                          if (receivers.bind(peer, tag))
 //                              policy.bound(receivers.lookup(tag), peer, tag);
@@ -27,8 +29,8 @@ class TuplePolicy {
     struct Limits {
         uint32_t after = 8;     // messages until a tuple gets a queue
         uint64_t least = 4096;  // bytes; shorter messages do not count for that
-        uint32_t idle = 1024;   // messages; so long not used, a tuple may lose its queue to another
-        uint32_t patience = 32;  // so many more messages ordinary than direct: it is given up
+        uint32_t idle = 16;  // messages for each queue there is, none of them direct: a tuple may
+                             // lose its own to another
     };
     static constexpr uint16_t kNone = 0xffff;
 
@@ -36,22 +38,24 @@ class TuplePolicy {
 
     // A message that belongs to no tuple. True if its tuple is worth a queue. Data path.
     bool worth(uint32_t peer, uint64_t tag, uint64_t length, bool expected);
-    // A tuple's message has come by the queue, or not. missed(): true if the tuple is to be given
-    // up. Data path.
+    // A tuple's message has come by the queue, or not. Data path.
     void used(uint16_t number) {
         Queue& queue = queues_[number];
         queue.last = ++now_;
-        if (queue.misses != 0) --queue.misses;
+        ++queue.uses;
     }
-    bool missed(uint16_t number);
+    void missed(uint16_t number) {
+        ++now_;
+        ++queues_[number].misses;
+    }
 
     // A tuple has a queue.
     void bound(uint16_t number, uint32_t peer, uint64_t tag);
-    // No queue is free for a tuple that is worth one. Returns the one that has been idle for
-    // longest, if for long enough; it is not named again until it is free.
+    // No queue is free for a tuple that is worth one. Returns the one that has been of no use for
+    // longest, if for long enough; it is not named again until it is free. If most messages of its
+    // tuple were ordinary, that has to be twice as hot to get a queue again.
     uint16_t victim(uint64_t tag);
-    // The sender has refused the tuple: it has to be twice as hot to get a queue again. The same
-    // goes for one that is given up.
+    // The sender has refused the tuple: the same goes for it.
     void discourage(uint16_t number);
     void freed(uint16_t number) { queues_[number] = {}; }
 
@@ -71,8 +75,9 @@ class TuplePolicy {
     struct Queue {
         uint64_t tag = 0;
         uint32_t peer = 0;
-        uint64_t last = 0;
-        uint32_t misses = 0;
+        uint64_t last = 0;  // when it was bound or a message was direct
+        uint64_t uses = 0;
+        uint64_t misses = 0;
         bool bound = false;
         bool leaving = false;
     };

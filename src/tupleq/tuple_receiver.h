@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "tupleq/grant.h"
+#include "tupleq/grant_window.h"
 
 namespace tern {
 
@@ -37,6 +37,7 @@ class TupleReceiver {
     struct Entry {
         ReceiveHandle receive = 0;
         uint16_t sequence = 0;  // of the message that it is for
+        bool late = false;      // it waited when messages came; see GrantWindow
         bool cancel = false;    // wanted, if no message was sent for it
     };
 
@@ -46,7 +47,7 @@ class TupleReceiver {
     // Control frames: what was sent, what came.
     void bind(uint16_t sequence = 0, uint16_t epoch = 0) {
         state_ = State::kBinding;
-        window_ = depth();
+        window_.open(depth());
         known_ = sequence;
         epoch_ = epoch;
     }
@@ -60,12 +61,15 @@ class TupleReceiver {
         granted_ = claimed_ = void_ = draining_ = 0;
     }
 
-    // There is room for a receive, and it would be the next message's.
-    bool may_grant() const { return state_ == State::kOpen && void_ == 0 && live() < window_; }
+    // There is room for a receive, and it would be the next message's. `late`: the occasion is not
+    // that one is posted, but that a message has come.
+    bool may_grant(bool late) const {
+        return state_ == State::kOpen && void_ == 0 && live() < window_.limit(late);
+    }
     // The receive goes into the queue behind the others. Returns what to tell the sender.
-    Grant grant(ReceiveHandle receive, uint64_t capacity) {
+    Grant grant(ReceiveHandle receive, uint64_t capacity, bool late) {
         const auto sequence = static_cast<uint16_t>(known_ + granted_ + 1);
-        entries_[index(live())] = {receive, sequence, false};
+        entries_[index(live())] = {receive, sequence, late, false};
         ++granted_;
         return {epoch_, sequence, capacity};
     }
@@ -77,7 +81,7 @@ class TupleReceiver {
         place = head_;
         entry = entries_[head_];
         head_ = index(1);
-        window_ = std::min(window_ + 1, depth());
+        window_.used(entry.late);
         if (claimed) {
             --claimed_;
         } else {
@@ -89,8 +93,10 @@ class TupleReceiver {
 
     // The epoch has ended: the last message sent before had this number. The granted receives, if
     // there are any, are entries begin ... end - 1; from `voids` on they are void, the others
-    // claimed. False if it cannot be.
-    bool end_epoch(uint16_t sequence, uint32_t& begin, uint32_t& voids, uint32_t& end) {
+    // claimed. `ordinary`: an ordinary message has ended it, and is the next. False if it cannot
+    // be.
+    bool end_epoch(uint16_t sequence, bool ordinary, uint32_t& begin, uint32_t& voids,
+                   uint32_t& end) {
         const auto sent = static_cast<uint16_t>(sequence - known_);
         if (sent > granted_) return false;
         begin = claimed_;
@@ -98,15 +104,14 @@ class TupleReceiver {
         end = begin + granted_;
         if (granted_ != sent) {
             void_ = granted_ - sent;
-            window_ = std::max(window_ / 2, 1u);
+            if (ordinary) window_.missed(entry(voids).late);
         }
+        if (ordinary) window_.passed();
         granted_ = 0;
-        known_ = sequence;
+        known_ = static_cast<uint16_t>(sequence + ordinary);
         epoch_ = (epoch_ + 1) & Grant::kEpochMask;
         return true;
     }
-    // The message that ended it was an ordinary one and is the next.
-    void count_ordinary() { ++known_; }
 
     // How many entries are to be drained now: all void ones, once the messages on their way are in.
     uint32_t drain() {
@@ -126,9 +131,7 @@ class TupleReceiver {
     State state() const { return state_; }
     // The sender's messages are numbered.
     bool numbered() const { return state_ >= State::kOpen && state_ <= State::kUnbinding; }
-    // How many receives are granted at a time, at most: half as many after some were void, one more
-    // after each that was used. A sender that is always faster than its grants costs little.
-    uint32_t window() const { return window_; }
+    const GrantWindow& window() const { return window_; }
     uint32_t depth() const { return static_cast<uint32_t>(entries_.size()); }
     // Number of the last message that is known to have been sent.
     uint16_t known() const { return known_; }
@@ -146,9 +149,10 @@ class TupleReceiver {
     template <class Sink>
     void save(Sink&& sink) const {
         sink(state_), sink(known_), sink(epoch_), sink(granted_), sink(claimed_), sink(void_);
-        sink(draining_), sink(window_);
+        sink(draining_), window_.save(sink);
         for (uint32_t i = 0; i < live(); ++i) {
-            sink(entries_[index(i)].receive), sink(entries_[index(i)].cancel);
+            const Entry& each = entry(i);
+            sink(each.receive), sink(each.late), sink(each.cancel);
         }
     }
 
@@ -161,7 +165,7 @@ class TupleReceiver {
     State state_ = State::kFree;
     uint16_t known_ = 0;
     uint16_t epoch_ = 0;  // events that have ended one, as the sender counts them
-    uint32_t window_ = 0;
+    GrantWindow window_;
     uint32_t head_ = 0;
     uint32_t granted_ = 0;
     uint32_t claimed_ = 0;

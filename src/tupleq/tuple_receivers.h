@@ -188,10 +188,10 @@ class TupleReceivers {
         return action;
     }
 
-    void refill(Tuple& tuple);
+    void refill(Tuple& tuple, bool late = false);
     void refill_blocked();
     Arrival match(uint32_t peer, uint64_t tag);
-    bool end_epoch(Tuple& tuple, uint16_t sequence);
+    bool end_epoch(Tuple& tuple, uint16_t sequence, bool ordinary);
     void close(Tuple& tuple, bool unbind);
     void leave(Tuple& tuple);
     void settle(Tuple& tuple);

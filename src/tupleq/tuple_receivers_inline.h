@@ -7,15 +7,15 @@
 namespace tern {
 
 // Grants what may be granted: the receives of the tag, in order, up to the first that a wildcard is
-// before of.
+// before of. `late`: since a message has come, see GrantWindow.
 template <PostedTable Posted>
-void TupleReceivers<Posted>::refill(Tuple& tuple) {
+void TupleReceivers<Posted>::refill(Tuple& tuple, bool late) {
     TupleReceiver& queue = tuple.queue;
-    if (!queue.may_grant() || (!held_.empty() && held(tuple.peer) != nullptr)) return;
+    if (!queue.may_grant(late) || (!held_.empty() && held(tuple.peer) != nullptr)) return;
     ReceiveHandle receive = queue.granted() == 0
                                 ? posted_->first(tuple.tag)
                                 : posted_->next(queue.entry(queue.live() - 1).receive);
-    while (receive != 0 && queue.may_grant()) {
+    while (receive != 0 && queue.may_grant(late)) {
         if (posted_->behind_wildcard(receive)) {
             any_blocked_ = tuple.blocked = true;
             return;
@@ -24,7 +24,7 @@ void TupleReceivers<Posted>::refill(Tuple& tuple) {
         TupleAction& action = act(TupleAction::Kind::kGrant, tuple);
         action.place = queue.place(queue.live());
         action.receive = receive;
-        action.grant = queue.grant(receive, posted_->capacity(receive));
+        action.grant = queue.grant(receive, posted_->capacity(receive), late);
         action.slot = tuple.slot + (action.grant.sequence() & (queue.depth() - 1));
         ++counters_.grants;
         receive = posted_->next(receive);
@@ -73,8 +73,8 @@ auto TupleReceivers<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMa
     if (numbered != (mark != nullptr)) return {Verdict::kBroken};
     if (mark != nullptr) {
         const auto before = static_cast<uint16_t>(mark->sequence - 1);
-        if (mark->tuple != number(*tuple) || !end_epoch(*tuple, before)) return {Verdict::kBroken};
-        tuple->queue.count_ordinary();
+        if (mark->tuple != number(*tuple) || !end_epoch(*tuple, before, true))
+            return {Verdict::kBroken};
         ++counters_.ordinary;
     }
     Held* held = held_.empty() ? nullptr : this->held(peer);
@@ -84,7 +84,7 @@ auto TupleReceivers<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMa
         ++held->messages;
         ++counters_.holds;
     }
-    if (own) refill(*tuple);
+    if (own) refill(*tuple, true);
     return arrival;
 }
 
@@ -135,7 +135,7 @@ auto TupleReceivers<Posted>::direct(uint16_t number) -> Direct {
     if (!claimed) posted_->remove(entry.receive);
     ++counters_.direct;
     if (claimed) settle(tuple);
-    refill(tuple);
+    refill(tuple, true);
     return direct;
 }
 
@@ -145,7 +145,7 @@ bool TupleReceivers<Posted>::drained(uint16_t number, uint32_t& place) {
     if (!tuple.queue.drained(place)) return false;
     ++counters_.drains;
     settle(tuple);
-    refill(tuple);
+    refill(tuple, true);
     return true;
 }
 
@@ -190,7 +190,7 @@ bool TupleReceivers<Posted>::closed(uint32_t peer, const TupleClosed& answer) {
     TupleReceiver& queue = tuple->queue;
     if (queue.state() != (answer.unbind ? State::kUnbinding : State::kClosing)) return false;
     queue.closed();
-    if (!end_epoch(*tuple, answer.sequence)) return false;
+    if (!end_epoch(*tuple, answer.sequence, false)) return false;
     if (tuple->leave && queue.state() == State::kOpen) close(*tuple, true);
     refill(*tuple);
     return true;
@@ -216,12 +216,12 @@ void TupleReceivers<Posted>::close(Tuple& tuple, bool unbind) {
 }
 
 template <PostedTable Posted>
-bool TupleReceivers<Posted>::end_epoch(Tuple& tuple, uint16_t sequence) {
+bool TupleReceivers<Posted>::end_epoch(Tuple& tuple, uint16_t sequence, bool ordinary) {
     TupleReceiver& queue = tuple.queue;
     uint32_t begin = 0;
     uint32_t voids = 0;
     uint32_t end = 0;
-    if (!queue.end_epoch(sequence, begin, voids, end)) return false;
+    if (!queue.end_epoch(sequence, ordinary, begin, voids, end)) return false;
     for (uint32_t i = begin; i < end; ++i) {
         const TupleReceiver::Entry entry = queue.entry(i);
         if (i < voids || entry.cancel) posted_->remove(entry.receive);

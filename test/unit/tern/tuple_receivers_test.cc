@@ -59,6 +59,13 @@ class TupleReceiversTest : public testing::Test {
         return receivers_.ordinary(peer, kTag, &mark).verdict;
     }
 
+    // Message `sequence` comes the ordinary way, and what that leaves in the queue is drained.
+    void miss(uint16_t sequence) {
+        EXPECT_EQ(ordinary(1, {0, sequence}), Verdict::kMatched);
+        uint32_t place = 0;
+        while (receivers_.drained(0, place)) continue;
+    }
+
     std::vector<std::unique_ptr<Receive>> receives_;
     PostedReceives posted_{16};
     Table table_{posted_};
@@ -90,22 +97,65 @@ TEST_F(TupleReceiversTest, GrantsNoMoreThanTheQueueHolds) {
     EXPECT_EQ(actions().size(), 1u);
 }
 
-TEST_F(TupleReceiversTest, GrantsLessWhenGrantsAreNotUsed) {
+TEST_F(TupleReceiversTest, GrantsLessWhenGrantsAreNotUsedAndThenNone) {
     bind();
-    for (int i = 0; i < 9; ++i) post();
-    EXPECT_EQ(actions().size(), 4u);
+    for (int i = 0; i < 3; ++i) post();
+    const auto granted = [this] { return receivers_.queue(0).granted(); };
+    EXPECT_EQ(granted(), 3u);
+    miss(1);
+    EXPECT_EQ(granted(), 1u);  // a quarter of the depth; it waited when the message came
+    miss(2);
+    EXPECT_EQ(granted(), 0u);  // so that is done no more for a time
+    Receive& last = post();
+    EXPECT_EQ(granted(), 1u);  // but when one is posted
+    miss(3);
+    EXPECT_EQ(granted(), 0u);  // nor that
+    const TupleMark mark{0, 4};
+    EXPECT_EQ(receivers_.ordinary(1, kTag, &mark).receive, TuplePosted::handle(&last));
+    post();
+    post();
+    EXPECT_EQ(granted(), 1u);  // a try
+    EXPECT_NE(receivers_.direct(0).receive, 0u);
+    EXPECT_EQ(granted(), 1u);
+    EXPECT_NE(receivers_.direct(0).receive, 0u);
+    for (int i = 0; i < 4; ++i) post();
+    EXPECT_EQ(granted(), 2u);
+    EXPECT_NE(receivers_.direct(0).receive, 0u);
+    EXPECT_EQ(granted(), 3u);
+}
+
+// A cancel and an end find nothing to wait for, but the sender's last answer.
+TEST_F(TupleReceiversTest, WhatIsNotGrantedIsCancelledAtOnce) {
+    bind();
+    for (uint16_t sequence = 1; sequence < 3; ++sequence) {
+        post();
+        miss(sequence);
+    }
+    Receive& first = post();
+    Receive& second = post();
+    ASSERT_EQ(receivers_.queue(0).granted(), 0u);
+    EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&first), kTag, true), Receivers::Cancel::kDone);
+    actions();
+    receivers_.unbind(0);
+    const auto all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_TRUE(all[0].close.unbind);
+    ASSERT_TRUE(receivers_.closed(1, {0, 2, true}));
+    EXPECT_EQ(receivers_.queue(0).state(), TupleReceiver::State::kFree);
+    EXPECT_EQ(receivers_.ordinary(1, kTag, nullptr).receive, TuplePosted::handle(&second));
+}
+
+// What the receiver ends itself says nothing about the sender.
+TEST_F(TupleReceiversTest, ACancelDoesNotCountAsAMiss) {
+    bind();
+    Receive& first = post();
+    for (int i = 0; i < 3; ++i) post();
+    EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&first), kTag, true),
+              Receivers::Cancel::kLater);
+    ASSERT_TRUE(receivers_.closed(1, {0, 0, false}));
     uint32_t place = 0;
-    const auto miss = [&](uint16_t sequence) {
-        EXPECT_EQ(ordinary(1, {0, sequence}), Verdict::kMatched);
-        while (receivers_.drained(0, place)) continue;
-        return receivers_.queue(0).granted();
-    };
-    EXPECT_EQ(miss(1), 2u);
-    EXPECT_EQ(miss(2), 1u);
-    EXPECT_EQ(miss(3), 1u);
-    EXPECT_NE(receivers_.direct(0).receive, 0u);
-    EXPECT_EQ(receivers_.queue(0).granted(), 2u);
-    EXPECT_NE(receivers_.direct(0).receive, 0u);
+    actions();
+    while (receivers_.drained(0, place)) continue;
     EXPECT_EQ(receivers_.queue(0).granted(), 3u);
 }
 

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How many messages go direct, and how many grants are for nothing, in the traffic of programs: one
+// sender and one receiver around the real core, with a network that takes its time.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "tupleq/tuple_posted.h"
+#include "tupleq/tuple_receivers.h"
+#include "tupleq/tuple_senders.h"
+
+namespace tern {
+namespace {
+
+struct Table : TuplePosted {
+    using TuplePosted::TuplePosted;
+    static uint64_t capacity(ReceiveHandle) { return 100; }
+    static bool prepare(ReceiveHandle) { return true; }
+};
+
+constexpr uint64_t kWay = 100;  // a message or a grant is on its way for so long
+
+struct Totals {
+    uint64_t messages = 0;
+    uint64_t direct = 0;
+    uint64_t voids = 0;
+
+    Totals operator+(const Totals& other) const {
+        return {messages + other.messages, direct + other.direct, voids + other.voids};
+    }
+    Totals operator-(const Totals& other) const {
+        return {messages - other.messages, direct - other.direct, voids - other.voids};
+    }
+};
+struct Pattern {
+    uint32_t receives = 1;  // posted, and then as many messages sent
+    uint64_t wait = 0;      // between the two
+    uint64_t space = 1;     // between messages
+    bool computes = false;  // the receiver does not look until all are there
+};
+
+class TupleTraffic : public testing::Test {
+  protected:
+    static constexpr uint64_t kTag = 5;
+    static constexpr uint32_t kDepth = 16;
+
+    // The sender sends just before the grant is there.
+    static constexpr Pattern kPingPong{.wait = kWay - 1};
+    static constexpr Pattern kOverlapped{.wait = 10 * kWay, .computes = true};
+
+    TupleTraffic() {
+        EXPECT_TRUE(receivers_.bind(1, kTag));
+        TupleBound answer;
+        EXPECT_TRUE(senders_.bind(1, {kTag, 0, kDepth}, answer));
+        EXPECT_TRUE(receivers_.bound(1, answer));
+        receivers_.actions().pop();
+    }
+
+    Totals run(const Pattern& pattern, uint32_t times) {
+        const Totals before = totals();
+        for (uint32_t i = 0; i < times; ++i) round(pattern);
+        return totals() - before;
+    }
+
+  private:
+    Totals totals() const {
+        return {messages_, receivers_.counters().direct, receivers_.counters().voids};
+    }
+
+    void round(const Pattern& pattern) {
+        const uint64_t begin = now_;
+        const uint64_t last = begin + pattern.wait + pattern.receives * pattern.space + kWay;
+        looks_from_ = pattern.computes ? last : 0;
+        for (uint32_t i = 0; i < pattern.receives; ++i) {
+            post();
+            at(begin + pattern.wait + i * pattern.space, [this] { send(); });
+        }
+        while (!events_.empty() && events_.begin()->first <= last + kWay) step();
+        now_ = last + kWay;
+    }
+    void step() {
+        now_ = events_.begin()->first;
+        const auto event = std::move(events_.begin()->second);
+        events_.erase(events_.begin());
+        event();
+    }
+    void at(uint64_t time, std::function<void()> event) { events_.emplace(time, std::move(event)); }
+    // Something comes to the receiver, which sees it when it looks.
+    void arrive(uint64_t after, std::function<void()> event) {
+        at(std::max(now_ + after, looks_from_), [this, event = std::move(event)] {
+            event();
+            act();
+        });
+    }
+
+    void post() {
+        PostedReceive& receive = *receives_.emplace_back(std::make_unique<PostedReceive>());
+        posted_.post(receive, kTag, PostedReceive::kFullMask);
+        receivers_.posted(kTag);
+        act();
+    }
+    void send() {
+        TupleSenders::Tuple& tuple = *senders_.find(1, kTag);
+        ++messages_;
+        if (tuple.sender.may_send_direct(10, false)) {
+            tuple.sender.sent_direct();
+            arrive(kWay, [this] { EXPECT_NE(receivers_.direct(0).receive, 0u); });
+        } else {
+            arrive(kWay, [this, mark = TupleSenders::mark(tuple)] {
+                EXPECT_NE(receivers_.ordinary(1, kTag, &mark).receive, 0u);
+            });
+        }
+    }
+    void act() {
+        for (; !receivers_.actions().empty(); receivers_.actions().pop()) {
+            const TupleAction action = receivers_.actions().front();
+            if (action.kind == TupleAction::Kind::kGrant)
+                at(now_ + kWay, [=, this] { grants_[action.slot] = action.grant.raw(); });
+            for (uint32_t i = 0; action.kind == TupleAction::Kind::kDrain && i < action.count; ++i)
+                arrive(kWay / 2, [this] {
+                    uint32_t place = 0;
+                    EXPECT_TRUE(receivers_.drained(0, place));
+                });
+        }
+    }
+
+    std::deque<std::unique_ptr<PostedReceive>> receives_;
+    PostedReceives posted_{1024};
+    Table table_{posted_};
+    TupleReceivers<Table> receivers_{table_, 1, kDepth};
+    uint64_t grants_[kDepth] = {};
+    TupleSenders senders_{grants_, 1, kDepth};
+    std::multimap<uint64_t, std::function<void()>> events_;
+    uint64_t now_ = 0;
+    uint64_t looks_from_ = 0;
+    uint64_t messages_ = 0;
+};
+
+// Voids in `n` messages none of which can be direct: to find out takes some; then there is one in
+// 32.
+constexpr uint64_t seldom(uint64_t n) {
+    return 8 + n / GrantWindow::kLastPause;
+}
+// After so many messages a change for the better has been found out, if they come one by one.
+constexpr uint32_t kSoon = GrantWindow::kLastPause + 1;
+
+TEST_F(TupleTraffic, APingPongCostsAGrantNowAndThen) {
+    const Totals some = run(kPingPong, 1000);
+    EXPECT_EQ(some.direct, 0u);
+    EXPECT_LE(some.voids, seldom(1000));
+}
+
+TEST_F(TupleTraffic, WhatIsPostedInTimeIsDirect) {
+    const Totals all = run(kOverlapped, 1000);
+    EXPECT_EQ(all.direct, 1000u);
+    EXPECT_EQ(all.voids, 0u);
+}
+
+TEST_F(TupleTraffic, ASenderThatComputesFindsItsGrants) {
+    EXPECT_EQ(run({.wait = 10 * kWay}, 1000).direct, 1000u);
+}
+
+TEST_F(TupleTraffic, ChangesAreFoundOut) {
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_LE(run(kPingPong, 500).voids, seldom(500));
+        EXPECT_LE(run(kOverlapped, kSoon).voids, 1u);
+        const Totals all = run(kOverlapped, 500);
+        EXPECT_EQ(all.direct, 500u);
+        EXPECT_EQ(all.voids, 0u);
+    }
+}
+
+// Half of the messages could be direct, in phases of some. The shorter they are the fewer are; and
+// voids never outnumber them by more than it costs to find out.
+TEST_F(TupleTraffic, ChangesAllTheTime) {
+    constexpr uint32_t kPhases = 50;
+    const struct {
+        uint32_t length;
+        uint64_t direct;  // per cent of what could be, at least
+    } phases[] = {{1, 0}, {2, 0}, {5, 40}, {10, 40}, {20, 40}, {50, 65}, {100, 70}, {200, 85}};
+    for (const auto& phase : phases) {
+        Totals sum;
+        for (uint32_t i = 0; i < kPhases; ++i)
+            sum = sum + run(kPingPong, phase.length) + run(kOverlapped, phase.length);
+        EXPECT_GE(200 * sum.direct, phase.direct * sum.messages) << phase.length;
+        EXPECT_LE(sum.voids, sum.direct + seldom(sum.messages)) << phase.length;
+    }
+}
+
+// Receives that are posted ahead, then a burst of messages: as many are direct as the queue is
+// deep. When places in the queue become free, the next messages are on their way already, so that
+// it is of no use to grant further ones; unless they take their time.
+class TupleBursts : public TupleTraffic, public testing::WithParamInterface<uint32_t> {};
+
+TEST_P(TupleBursts, AreDirectAsFarAsTheQueueIsDeep) {
+    const uint64_t most = std::min(GetParam(), kDepth);
+    const Pattern polled{.receives = GetParam(), .wait = 10 * kWay};
+    const Pattern computed{.receives = GetParam(), .wait = 10 * kWay, .computes = true};
+    for (const Pattern& pattern : {polled, computed}) {
+        run(kPingPong, 200);
+        run(pattern, kSoon + 5);
+        const Totals some = run(pattern, 100);
+        EXPECT_GE(some.direct, 100 * most);
+        EXPECT_LE(some.voids, seldom(some.messages));
+    }
+}
+
+TEST_P(TupleBursts, AreAllDirectIfTheyTakeTheirTime) {
+    const Pattern pattern{.receives = GetParam(), .wait = 10 * kWay, .space = 10 * kWay};
+    EXPECT_EQ(run(pattern, 10).direct, 10 * GetParam());
+    run(kPingPong, 200);
+    run(pattern, kSoon);
+    const Totals all = run(pattern, 10);
+    EXPECT_EQ(all.direct, all.messages);
+    EXPECT_EQ(all.voids, 0u);
+}
+
+TEST_P(TupleBursts, ThatAreTooEarlyCostLittle) {
+    const Totals some = run({.receives = GetParam(), .wait = kWay - 1}, 100);
+    EXPECT_EQ(some.direct, 0u);
+    // Both ways of granting are tried.
+    EXPECT_LE(some.voids, 2 * kDepth + 2 * seldom(some.messages));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, TupleBursts, testing::Values(1, 2, 3, 8, 16, 17, 24, 40, 64, 200));
+
+}  // namespace
+}  // namespace tern
