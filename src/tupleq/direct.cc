@@ -35,8 +35,17 @@ std::unique_ptr<Direct> Direct::create(const verbs::Device& device, const verbs:
                                        Engine& engine, Mover& mover, PinCache& pins,
                                        PostedReceives& posted, const DirectSettings& settings,
                                        DirectOwner& owner, std::string& why) {
-    std::unique_ptr<Direct> direct(new Direct(port, engine, mover, pins, posted, settings, owner));
+    const DirectSettings fit = settings.within(device.attributes);
+    if (fit.tuples == 0) {
+        why = device.name() + " has no room for a single tuple";
+        return nullptr;
+    }
+    std::unique_ptr<Direct> direct(new Direct(port, engine, mover, pins, posted, fit, owner));
     if (!direct->open(device, why)) return nullptr;
+    if (fit.tuples != settings.tuples || fit.depth != settings.depth)
+        owner.warn("the device holds less than UCX_TERN_TM_TUPLES and UCX_TERN_TM_DEPTH ask for: " +
+                   std::to_string(fit.tuples) + " tuples of " + std::to_string(fit.depth) +
+                   " receives are used");
     return direct;
 }
 
@@ -49,10 +58,9 @@ bool Direct::open(const verbs::Device& device, std::string& why) {
     if (!grants_) return refuse("cannot register memory for grants");
     domain_ = verbs::XrcDomain::open(device, why);
     if (!domain_) return false;
-    const uint64_t entries =
-        uint64_t{settings_.tuples} * settings_.depth + 2 * uint64_t{settings_.sends};
-    cq_.reset(ibv_create_cq(port_.context, static_cast<int>(std::min<uint64_t>(entries, max_cqe_)),
-                            nullptr, engine_.events(), 0));
+    // For the loop-back link and another one.
+    cq_.reset(ibv_create_cq(port_.context, static_cast<int>(settings_.completions(2)), nullptr,
+                            engine_.events(), 0));
     if (!cq_) return refuse("cannot create a completion queue");
     queues_ = std::make_unique<XrcQueues>(engine_.pd(), *domain_, cq_.get(), settings_.depth,
                                           settings_.tuples);

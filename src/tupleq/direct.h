@@ -11,6 +11,7 @@
 #include "rendezvous/flushes.h"
 #include "rendezvous/mover.h"
 #include "tupleq/direct_messages.h"
+#include "tupleq/direct_settings.h"
 #include "tupleq/direct_table.h"
 #include "tupleq/tuple_policy.h"
 #include "tupleq/tuple_senders.h"
@@ -19,16 +20,6 @@
 #include "verbs/late_completion.h"
 
 namespace tern {
-
-struct DirectSettings {
-    uint32_t tuples = 0;   // bound at a time, at most, in each direction; 0: none ever
-    uint32_t depth = 16;   // receives granted at a time for each, a power of two
-    uint32_t sends = 256;  // under way to a node at a time
-    uint32_t inline_bytes = 128;
-    uint32_t copy_most = 8192;  // bytes of a message that is copied to be sent
-    TuplePolicy::Limits policy;
-    verbs::RetrySettings retry;
-};
 
 struct DirectCounters {
     uint64_t sent = 0;  // messages

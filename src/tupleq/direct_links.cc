@@ -3,7 +3,6 @@
 // XRC connections, and what this side does for peers as the sender of tuples. Control path.
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 
 #include "fastpath/engine_send.h"
@@ -19,8 +18,7 @@ constexpr uint32_t kMostNumber = 0xffffff;  // of queue pairs and packets
 
 // The completion queue holds what so many links may send. False if it cannot.
 bool Direct::grow_queue(uint32_t links) {
-    const uint64_t needed = uint64_t{settings_.tuples} * settings_.depth * 2 +
-                            uint64_t{links} * std::bit_ceil(settings_.sends);
+    const uint64_t needed = settings_.completions(links);
     if (static_cast<uint64_t>(cq_->cqe) >= needed) return true;
     errno = ENOMEM;
     if (needed > max_cqe_) return false;
