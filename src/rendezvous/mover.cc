@@ -282,6 +282,7 @@ Status Mover::ended(Channel& channel, Status status) {
     const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
     const uint32_t users = users_;
     std::erase_if(refusals_, [&](const Refusal& refusal) { return refusal.channel == &channel; });
+    while (const Head* head = heads_.of(&channel)) drop(*head);
     // By index: who is told may begin others, on other channels.
     for (size_t i = 0; i < incoming_.size(); ++i) {
         Incoming& transfer = *incoming_[i];

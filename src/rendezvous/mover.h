@@ -10,6 +10,7 @@
 
 #include "fastpath/engine.h"
 #include "rendezvous/flushes.h"
+#include "rendezvous/heads.h"
 #include "rendezvous/transfer.h"
 
 namespace tern {
@@ -35,7 +36,10 @@ struct MoverCounters {
     uint64_t gathered_bytes = 0;
     uint64_t chunks = 0;
     uint64_t window_waits = 0;
-    uint64_t fallbacks = 0;  // memory that could not be pinned when it was to be
+    uint64_t heads_staged = 0;   // beginnings of messages that were copied ahead
+    uint64_t heads_used = 0;     // that their receivers fetched through a window
+    uint64_t heads_dropped = 0;  // the others
+    uint64_t fallbacks = 0;      // memory that could not be pinned when it was to be
 };
 
 // What the owner of a mover hears.
@@ -77,6 +81,14 @@ class Mover {
     // The same, of bytes that are given away; kOk: under way, and only a flush tells of the end.
     Status put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
                      uint64_t to, const WireKey& key);
+    // The peer has just been sent a request to fetch this memory, which does not change until that
+    // is over. While it travels the first chunk is copied, if the message is likely to be staged
+    // and a window is to spare. `returns`: the memory is pinned, or soon will be. What to drop when
+    // the message is over; 0: nothing. Data path.
+    uint64_t stage_head(Channel& channel, const void* from, uint64_t length, const WireKey& key,
+                        bool returns);
+    // Nothing if that has been used, or dropped, by then.
+    void drop_head(uint64_t number);
     // All that was asked for on this channel so far is over: kOk. kInProgress: `cookie`, if any, is
     // told, when all sent before has arrived as well.
     Status flush(Channel& channel, void* cookie);
@@ -189,6 +201,10 @@ class Mover {
     unsigned read_more(Incoming& transfer);
     void have_read(Incoming::Read& read, Status status);
 
+    // mover_head.cc
+    void drop(const Head& head);
+    void take_head(Outgoing& transfer, const Fetch& frame);
+
     // mover_send.cc
     Outgoing* take_outgoing();
     void offer(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey);
@@ -242,6 +258,7 @@ class Mover {
         Refuse frame;
     };
     std::deque<Refusal> refusals_;
+    Heads heads_;
     Flushes flushes_;
     MoverCounters counters_;
 };

@@ -7,6 +7,7 @@
 
 #include "fastpath/engine_send.h"
 #include "rendezvous/mover.h"
+#include "rendezvous/staging.h"
 
 namespace tern {
 
@@ -88,6 +89,7 @@ bool Mover::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     begin(*transfer, channel, nullptr);
     serve(*transfer, use, frame.address, frame.length);
     transfer->receiver = frame.receiver;
+    if (!heads_.empty()) take_head(*transfer, frame);
     return run(*transfer, frame.window, frame.part);
 }
 
@@ -108,6 +110,7 @@ bool Mover::run(Outgoing& transfer, const WireWindow& window, const WirePart& fi
     const uint32_t slots = std::min<uint32_t>(window.slots, staging_.slots());
     transfer.core.emplace(transfer.length, window.slots, staging_.slots(),
                           policy_.limits(transfer.length, slots, settings_.buffers));
+    transfer.core->set_head(transfer.head);
     transfer.state = Outgoing::State::kRunning;
     sending_.push_back(&transfer);
     if (first.announced()) return prepare(transfer, first.upto);
@@ -128,7 +131,12 @@ bool Mover::stage(Outgoing& transfer) {
 }
 
 bool Mover::lend_staging(Outgoing& transfer) {
-    if (!staging_.lend(transfer.window)) return false;
+    if (!staging_.lend(transfer.window)) {
+        // It does not wait for what nobody may ever ask for.
+        if (heads_.empty()) return false;
+        drop(heads_.oldest());
+        (void)staging_.lend(transfer.window);
+    }
     transfer.core->set_staging(transfer.window.slots);
     return true;
 }
@@ -190,27 +198,19 @@ bool Mover::withdraw(Outgoing& transfer) {
     return true;
 }
 
-// Copies a chunk into staging memory, each sub-block with its flag, and writes it in one piece.
+// Copies what is not there yet of a chunk into staging memory, each sub-block with its flag, and
+// writes it in one piece.
 bool Mover::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
     // What was copied for a direct part is still there.
     if (transfer.halves[0].under_way + transfer.halves[1].under_way != 0) return false;
     const Touch memory(transfer);
     if (!memory) return false;
-    const uint64_t head = SubBlocks::kSubBlock - chunk.first;  // of the first slot, not used
-    const uint64_t from = chunk.index % transfer.window.slots * SubBlocks::kSlot + head;
-    const uint64_t to = chunk.index % transfer.to.slots * SubBlocks::kSlot + head;
-    std::byte* const begin = transfer.window.data + from;
-    std::byte* at = begin;
-    uint32_t bytes = chunk.first;
-    for (uint32_t i = 0; i < chunk.blocks; ++i) {
-        transfer.memory.read(at, bytes);
-        const uint64_t flag = flag_of(transfer.to.generation, chunk.index + i);
-        memcpy(at + bytes, &flag, sizeof(flag));
-        at += bytes + SubBlocks::kFlag;
-        bytes = SubBlocks::kSubBlock;
-    }
-    ibv_sge piece{.addr = address_of(begin),
-                  .length = static_cast<uint32_t>(at - begin),
+    const StagingMemory staging(transfer.window.data, transfer.window.slots);
+    const uint64_t to =
+        chunk.index % transfer.to.slots * SubBlocks::kSlot + (SubBlocks::kSubBlock - chunk.first);
+    const size_t bytes = staging.fill(chunk, transfer.to.generation, transfer.memory);
+    ibv_sge piece{.addr = address_of(staging.begin(chunk)),
+                  .length = static_cast<uint32_t>(bytes),
                   .lkey = transfer.window.lkey};
     const uint32_t immediate = (transfer.to.flags & WireWindow::kNotify) != 0
                                    ? (transfer.receiver & 0xffff) << 16 | chunk.blocks

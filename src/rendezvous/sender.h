@@ -15,6 +15,23 @@ constexpr uint64_t flag_of(uint64_t generation, uint64_t index) {
     return generation << 24 | (index & 0xffffff);
 }
 
+// The beginning of a message, copied before its receiver has asked for it, while the request to
+// send travels (the paper's C_0): the first sub-blocks of what will be staged lie in the slots from
+// 0 on of staging memory. Their flags are the receiver's to choose, and not there yet.
+struct StagedHead {
+    uint32_t blocks = 0;
+    uint32_t first = 0;  // bytes in the first of them
+
+    // The first chunk of a part of `length` bytes.
+    static StagedHead of(uint64_t length, const ScheduleLimits& limits) {
+        return {Schedule(length, limits).wanted(), SubBlocks::first(length)};
+    }
+    // It is the beginning of this, the first part of its message.
+    bool fits(const Part& part) const {
+        return blocks != 0 && !part.direct && first == SubBlocks::first(part.upto);
+    }
+};
+
 // The sender's part of a transfer: what is to be written next, and where. Pure: it moves nothing.
 //
 // Sub-blocks are numbered from 0 through all staged parts; number n lies in slot n modulo the
@@ -33,6 +50,7 @@ class Sender {
         uint64_t index = 0;   // staged: number of its first sub-block
         uint32_t blocks = 0;  // sub-blocks
         uint32_t first = 0;   // bytes in the first of them
+        uint32_t ready = 0;   // of the sub-blocks, as many are in staging memory already
     };
 
     static constexpr size_t kMostParts = 1024;  // told and not begun yet
@@ -46,6 +64,10 @@ class Sender {
 
     // The staging memory that there is in the end; before anything is staged.
     void set_staging(uint32_t slots) { staging_slots_ = std::max(1u, slots); }
+
+    // Staging memory holds this; before the first part is told. If that is not what it begins with
+    // it is as if nothing were there.
+    void set_head(const StagedHead& head) { head_ = head; }
 
     // The receiver tells of the part after the last one. False if that makes no sense.
     bool add(const Part& part) {
@@ -88,6 +110,9 @@ class Sender {
         chunk.index = index_;
         chunk.blocks = wanted;
         chunk.first = SubBlocks::bytes(length, first);
+        chunk.ready = index_ < head_.blocks
+                          ? std::min(wanted, head_.blocks - static_cast<uint32_t>(index_))
+                          : 0;
         chunk.bytes = SubBlocks::offset(length, first + wanted) - SubBlocks::offset(length, first);
         return true;
     }
@@ -117,10 +142,16 @@ class Sender {
     bool staging() const { return !parts_.empty() && !parts_.front().direct; }
 
   private:
+    // Of the head nothing is left behind the first part.
     void begin() {
         part_begin_ = at_;
         const Part& part = parts_.front();
         if (!part.direct) schedule_ = Schedule(part.upto - at_, limits_);
+        if (head_.fits(part))
+            head_.blocks = static_cast<uint32_t>(
+                std::min<uint64_t>({head_.blocks, staging_slots_, SubBlocks::count(part.upto)}));
+        else
+            head_ = {};
     }
 
     uint64_t length_;
@@ -134,6 +165,7 @@ class Sender {
     Schedule schedule_;        // of the first of parts_, if it is staged
     uint64_t index_ = 0;       // sub-blocks posted
     uint64_t acked_ = 0;
+    StagedHead head_;
     bool any_direct_ = false;
 };
 

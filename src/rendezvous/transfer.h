@@ -113,6 +113,7 @@ struct Outgoing : Transfer {
     uint32_t receiver = 0;               // the peer's number
     std::unique_ptr<std::byte[]> owned;  // of a put whose data was copied at once
     std::optional<Sender> core;
+    StagedHead head;  // of the message, is in the window
     WireWindow to;
     bool source_planned = false;
     SourcePlan source;

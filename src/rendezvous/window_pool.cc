@@ -8,7 +8,11 @@
 namespace tern {
 
 bool WindowPool::lend(Window& window) {
-    if (free_.empty() && !grow()) return false;
+    return (!free_.empty() || grow()) && lend_idle(window);
+}
+
+bool WindowPool::lend_idle(Window& window) {
+    if (free_.empty()) return false;
     const uint32_t number = free_.back();
     free_.pop_back();
     const verbs::RegisteredMemory& memory = windows_[number];

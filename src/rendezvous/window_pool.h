@@ -25,6 +25,8 @@ class WindowPool {
 
     // A window that nobody else has. False if there is none now.
     bool lend(Window& window);
+    // The same, of those that there are: nothing is registered for it. Data path.
+    bool lend_idle(Window& window);
     void give_back(const Window& window) { free_.push_back(window.number); }
 
     // None can be had, now or later: not even a small one could be registered.

@@ -11,7 +11,9 @@ namespace tern {
 struct TagInterface final : DirectOwner {
     TagInterface(Engine& engine, Mover& mover, MoverOwner& mover_owner, uint32_t most,
                  const TagCallbacks& callbacks, unsigned& chores)
-        : owner(mover_owner), receives(engine, mover, most, callbacks, counters, chores) {}
+        : owner(mover_owner),
+          sends(mover),
+          receives(engine, mover, most, callbacks, counters, chores) {}
 
     /// A control frame. False: it is malformed.
     bool control(Engine& engine, Channel& channel, uint32_t id, const std::byte* data,

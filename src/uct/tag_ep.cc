@@ -84,7 +84,7 @@ ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const v
     Direct& direct = *iface_of(ep).direct;
     Direct::Tuple* tuple = direct.find(channel, tag);
     if (tuple == nullptr) return UCS_ERR_UNSUPPORTED;
-    if (direct.may_send(*tuple, length)) {
+    if (direct.may_send(*tuple, tag, length)) {
         const Status sent = direct.send(channel, *tuple, data, static_cast<uint32_t>(length));
         if (sent != Status::kNoResource) return to_ucs(sent);
     }
@@ -111,13 +111,14 @@ ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, voi
     const Way way(ep, tag);
     if (way.channel == nullptr) [[unlikely]]
         return way.status;
-    if (way.tuple == nullptr || !way.direct.may_send(*way.tuple, 0)) return UCS_ERR_UNSUPPORTED;
-    const bool fits = way.direct.may_send(*way.tuple, longest(ep, 0));
+    if (way.tuple == nullptr || !way.direct.may_send(*way.tuple, tag, 0))
+        return UCS_ERR_UNSUPPORTED;
+    const bool fits = way.direct.may_send(*way.tuple, tag, longest(ep, 0));
     if (!fits && !iface_of(ep).engine->takes_copies(*way.channel)) return UCS_ERR_NO_RESOURCE;
     SendPool::Buffer* buffer = way.direct.take_buffer();
     if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = pack(buffer->data, argument);
-    if (way.direct.may_send(*way.tuple, length)) {
+    if (way.direct.may_send(*way.tuple, tag, length)) {
         const Status sent =
             way.direct.send(*way.channel, *way.tuple, buffer, static_cast<uint32_t>(length));
         return sent == Status::kOk ? static_cast<ssize_t>(length)
@@ -136,7 +137,7 @@ ucs_status_t direct_of_tuple(uct_ep_h ep, uint64_t tag, const uct_iov_t& iov,
     if (way.channel == nullptr) [[unlikely]]
         return way.status;
     const size_t length = uct_iov_get_length(&iov);
-    if (way.tuple == nullptr || length == 0 || !way.direct.may_send(*way.tuple, length))
+    if (way.tuple == nullptr || length == 0 || !way.direct.may_send(*way.tuple, tag, length))
         return UCS_ERR_UNSUPPORTED;
     const Status sent = way.direct.send_zcopy(*way.channel, *way.tuple, iov.buffer,
                                               static_cast<uint32_t>(length), completion);
@@ -150,7 +151,8 @@ ucs_status_t pieces_of_tuple(uct_ep_h ep, uint64_t tag, uint64_t immediate, cons
         return way.status;
     if (way.tuple == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = total(iov, count);
-    if (immediate == 0 && count == 1 && length != 0 && way.direct.may_send(*way.tuple, length)) {
+    if (immediate == 0 && count == 1 && length != 0 &&
+        way.direct.may_send(*way.tuple, tag, length)) {
         const Status sent = way.direct.send_zcopy(*way.channel, *way.tuple, iov->buffer,
                                                   static_cast<uint32_t>(length), completion);
         if (sent != Status::kNoResource) return to_ucs(sent);
@@ -250,9 +252,9 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
         send.owner = nullptr;
     }
     RequestHeader header{.tag = tag, .operation = send.number};
+    PackedKey key{};
     if (count != 0) {
-        const PackedKey key =
-            packed_key(memory_domain(iface.super.md), *static_cast<MemoryHandle*>(iov->memh));
+        key = packed_key(memory_domain(iface.super.md), *static_cast<MemoryHandle*>(iov->memh));
         header.address = reinterpret_cast<uint64_t>(iov->buffer);
         header.length = uct_iov_get_length(iov);
         memcpy(header.key, &key, sizeof(header.key));
@@ -262,7 +264,12 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
         iface.tags->sends.give(send);
         return UCS_STATUS_PTR(static_cast<ucs_status_t>(sent));
     }
-    iface_of(ep).tags->sends.begun(send, *ep_of(ep).channel, ep_of(ep), completion);
+    Channel& channel = *ep_of(ep).channel;
+    iface.tags->sends.begun(send, channel, ep_of(ep), completion);
+    // Who has a key to open memory reads it by itself.
+    if (header.length != 0 && key.rkey == 0)
+        send.head = iface.mover->stage_head(channel, iov->buffer, header.length, key.region,
+                                            (key.flags & PackedKey::kPinned) != 0);
     ++iface.tags->counters.rndv_sent;
     return &send;
 }

@@ -18,6 +18,7 @@ struct TagSend {
     Channel* channel = nullptr;
     const TernEp* ep = nullptr;
     uct_completion_t* completion = nullptr;
+    uint64_t head = 0;  // the mover's number of it
     // Of one that is direct:
     TagSends* owner = nullptr;
     uct_completion_t placed{};
@@ -27,7 +28,10 @@ struct TagSend {
 /// ever.
 class TagSends {
   public:
+    explicit TagSends(Mover& mover) : mover_(mover) {}
+
     TagSend& take();
+    /// It is over.
     void give(TagSend& send);
     /// The request has been sent.
     void begun(TagSend& send, Channel& channel, const TernEp& ep, uct_completion_t* completion) {
@@ -74,6 +78,7 @@ class TagSends {
     void over(TagSend& send, ucs_status_t status);
     static void placed(uct_completion_t* completion);
 
+    Mover& mover_;
     std::vector<std::unique_ptr<TagSend>> sends_;
     std::vector<TagSend*> free_;
     uint32_t under_way_ = 0;

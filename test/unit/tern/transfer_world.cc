@@ -36,6 +36,7 @@ std::string TransferCase::describe() const {
     text << length << " bytes, window " << slots << ", staging " << staging_slots << ", buffers "
          << buffers << (notified ? ", notified" : "") << (copied ? ", copied" : "") << ", parts";
     for (const Part& part : parts) text << " " << part.upto << (part.direct ? "d" : "s");
+    text << ", head " << head.blocks << " from " << head.first;
     return text.str();
 }
 
@@ -85,6 +86,12 @@ TransferCase any_case(std::mt19937_64& random) {
         begin = part.upto;
     }
     what.length = begin;
+    // Of all of it, of the first part, or of something else.
+    if (below(2) == 0) {
+        const uint64_t of[] = {what.length, what.parts[0].upto, 1 + below(what.length)};
+        what.head = {static_cast<uint32_t>(1 + below(what.staging_slots)),
+                     SubBlocks::first(of[below(3)])};
+    }
     return what;
 }
 
@@ -97,6 +104,9 @@ std::string TransferWorld::run(const TransferCase& what) {
         .q = 1 + static_cast<double>(random_() % 100) / 50,
         .most = ScheduleLimits::most_of(std::min(what.slots, what.staging_slots), what.buffers)};
     sender_.emplace(what.length, what.slots, what.staging_slots, limits);
+    sender_->set_head(what.head);
+    for (uint32_t i = 0; i < what.head.blocks; ++i) staging_[i] = i;
+    ready_ = 0;
     receiver_.emplace(what.length, what.slots, ++generation_, what.notified,
                       what.slots / (what.buffers + 1));
     wire_.clear();
@@ -127,6 +137,11 @@ std::string TransferWorld::run(const TransferCase& what) {
     if (wrong_.empty() && (arrived_.size() != 1 || arrived_.begin()->first != 0 ||
                            arrived_.begin()->second != what.length))
         wrong("bytes are missing");
+    const uint64_t head =
+        !what.head.fits(what.parts[0])
+            ? 0
+            : std::min<uint64_t>(SubBlocks::count(what.parts[0].upto), what.head.blocks);
+    if (wrong_.empty() && ready_ != head) wrong("the head is copied again");
     return wrong_;
 }
 
@@ -200,6 +215,7 @@ void TransferWorld::post() {
     if (chunk.direct && random_() % 4 == 0) chunk.bytes = 1 + random_() % chunk.bytes;
     if (chunk.direct) {
         under_way_ += case_.copied;
+        if (case_.copied) staging_.assign(staging_.size(), UINT64_MAX);
     } else {
         if (chunk.index != posted_) return wrong("a number is left out");
         posted_ += chunk.blocks;
@@ -208,7 +224,15 @@ void TransferWorld::post() {
         if (slot + chunk.blocks > case_.staging_slots ||
             chunk.index % case_.slots + chunk.blocks > case_.slots)
             return wrong("around the ring's end");
-        for (uint32_t i = 0; i < chunk.blocks; ++i) staging_[slot + i] = chunk.index + i;
+        if (chunk.ready > chunk.blocks ||
+            (chunk.ready != 0 && chunk.index == 0 && chunk.first != case_.head.first))
+            return wrong("something else is ready");
+        ready_ += chunk.ready;
+        for (uint32_t i = 0; i < chunk.blocks; ++i) {
+            if (i < chunk.ready && staging_[slot + i] != chunk.index + i)
+                return wrong("what is ready is not there");
+            staging_[slot + i] = chunk.index + i;
+        }
     }
     wire_.push_back({.chunk = chunk});
     sender_->posted(chunk);

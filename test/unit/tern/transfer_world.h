@@ -25,6 +25,7 @@ struct TransferCase {
     bool notified = false;
     bool copied = false;      // direct parts go through the sender's staging memory, too
     std::vector<Part> parts;  // addresses are filled in
+    StagedHead head;          // was copied before
 
     std::string describe() const;
 };
@@ -90,6 +91,7 @@ class TransferWorld {
     std::map<uint64_t, uint64_t> arrived_;  // where what has come begins and ends
     uint64_t posted_ = 0;                   // sub-blocks
     uint64_t taken_ = 0;
+    uint64_t ready_ = 0;    // sub-blocks that were not to be copied
     size_t told_ = 0;       // parts
     size_t under_way_ = 0;  // direct writes from staging memory
     bool finished_ = false;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "rendezvous/buffers.h"
+#include "rendezvous/sender.h"
+
+namespace tern {
+
+// What is copied into staging memory: a ring of slots, each with a sub-block of the message and its
+// flag. Data path.
+class StagingMemory {
+  public:
+    StagingMemory(std::byte* data, uint32_t slots) : data_(data), slots_(slots) {}
+
+    // Where a chunk begins in it.
+    std::byte* begin(const Sender::Chunk& chunk) const {
+        return data_ + chunk.index % slots_ * SubBlocks::kSlot + SubBlocks::kSubBlock - chunk.first;
+    }
+    // Copies what is not there yet, which is next in the message, and has flags say that all is:
+    // those of a window of this generation. Returns the length of the chunk with its flags.
+    size_t fill(const Sender::Chunk& chunk, uint64_t generation, Buffers& message) const {
+        return walk(begin(chunk), chunk.first, chunk.blocks,
+                    [&](std::byte* at, uint32_t bytes, uint32_t i) {
+                        if (i < chunk.ready)
+                            message.skip(bytes);
+                        else
+                            message.read(at, bytes);
+                        const uint64_t flag = flag_of(generation, chunk.index + i);
+                        memcpy(at + bytes, &flag, sizeof(flag));
+                    });
+    }
+    // The beginning of a message.
+    void fill(const StagedHead& head, Buffers& message) const {
+        (void)walk(data_ + SubBlocks::kSubBlock - head.first, head.first, head.blocks,
+                   [&](std::byte* at, uint32_t bytes, uint32_t) { message.read(at, bytes); });
+    }
+
+  private:
+    // Calls `each(at, bytes, i)` for `blocks` sub-blocks in slots that follow each other, of which
+    // the first has `first` bytes. Returns how many bytes they take, the last one's flag included.
+    template <class Each>
+    static size_t walk(std::byte* begin, uint32_t first, uint32_t blocks, Each&& each) {
+        std::byte* at = begin;
+        uint32_t bytes = first;
+        for (uint32_t i = 0; i < blocks; ++i) {
+            each(at, bytes, i);
+            at += bytes + SubBlocks::kFlag;
+            bytes = SubBlocks::kSubBlock;
+        }
+        return static_cast<size_t>(at - begin);
+    }
+
+    std::byte* data_;
+    uint32_t slots_;
+};
+
+}  // namespace tern

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The beginning of a message that is announced: copied while the request travels, whatever becomes
+// of the message.
+#include "../device/fabric.h"
+#include "tag.h"
+#include "traffic.h"
+
+namespace uct_test {
+namespace {
+
+namespace softhca = conformance::softhca;
+
+constexpr std::size_t kFirst = 12 << 10;
+constexpr std::size_t kLength = 100'000;
+
+// None of the messages goes direct: those have nothing to be copied.
+Settings by(const char* scheme, Settings more = {}) {
+    more.insert({"RNDV_SCHEME", scheme});
+    more.insert({"TM_TUPLES", "0"});
+    return more;
+}
+Settings staged(Settings more = {}) {
+    return by("superpipeline", std::move(more));
+}
+
+// Two interfaces between which messages are announced; what counts is the sender's.
+class HeadPair : public TagPair {
+  public:
+    using TagPair::TagPair;
+
+    // A message from its announcement to its end.
+    void exchange(uct_tag_t tag, const Declared& from, std::size_t length, uint64_t seed) {
+        fill(from.part(0, length), seed);
+        Receive receive(b, length);
+        ASSERT_STATUS(UCS_OK, receive.post(tag));
+        Completion completion;
+        (void)begin(tag, from, length, completion);
+        expect(receive, completion, seed);
+    }
+    // It comes, whole.
+    void expect(Receive& receive, const Completion& completion, uint64_t seed) {
+        ASSERT_TRUE(until([&] { return receive.done() && completion.calls != 0; }));
+        EXPECT_STATUS(UCS_OK, receive.status);
+        EXPECT_STATUS(UCS_OK, completion.status);
+        EXPECT_TRUE(filled(receive.bytes(), seed));
+        EXPECT_TRUE(receive.clean());
+    }
+    // So that there are windows to stage in: as many as there were transfers at a time.
+    void warm_up(std::size_t windows = 1) {
+        Declared from(a.entity.host(), 1 << 20);
+        fill(from.part(0, from.size()), 1);
+        std::deque<Receive> receives;
+        std::deque<Completion> completions(windows);
+        for (Completion& completion : completions) {
+            receives.emplace_back(b, from.size());
+            ASSERT_STATUS(UCS_OK, receives.back().post(99));
+            (void)begin(99, from, from.size(), completion);
+        }
+        for (std::size_t i = 0; i < windows; ++i) expect(receives[i], completions[i], 1);
+    }
+    // One that nobody takes, until it is there.
+    void* announce(uct_tag_t tag, const Declared& from, std::size_t length,
+                   Completion& completion) {
+        const std::size_t known = b.mailbox->messages.size();
+        void* operation = begin(tag, from, length, completion);
+        EXPECT_TRUE(until([&] { return b.mailbox->messages.size() > known; }));
+        return operation;
+    }
+    // Ends, and says what was done.
+    Counters sent() {
+        ep.reset();
+        linger(all, milliseconds(5));
+        const Counters counters = a.entity.close_and_count();
+        EXPECT_EQ(counters["rndv_heads_staged"],
+                  counters["rndv_heads_used"] + counters["rndv_heads_dropped"])
+            << counters.json();
+        return counters;
+    }
+};
+
+class TagHeadTest : public TagTest {
+  protected:
+    void TearDown() override {
+        if (!IsSkipped()) end_faults();
+    }
+};
+
+TEST_F(TagHeadTest, IsCopiedOnceAndUsed) {
+    for (const char* scheme : {"superpipeline", "hybrid"}) {
+        SCOPED_TRACE(scheme);
+        HeadPair pair(by(scheme));
+        Declared from(pair.a.entity.host(), 1 << 20);
+        pair.warm_up();
+        std::vector<std::size_t> lengths{from.size(), from.size() - 77};
+        for (std::size_t end = 4096; end <= kFirst + 8192; end += 4096)
+            for (const std::size_t less : {4095, 2, 1, 0}) lengths.push_back(end - less);
+        uint64_t seed = 0;
+        for (const std::size_t length : lengths) pair.exchange(1, from, length, ++seed);
+        const Counters counters = pair.sent();
+        EXPECT_EQ(counters["rndv_heads_used"], seed) << counters.json();
+        EXPECT_EQ(counters["rndv_heads_dropped"], 0u) << counters.json();
+    }
+}
+
+// What is fetched in another way than the sender expects, or read without it.
+TEST_F(TagHeadTest, IsDroppedIfTheReceiverTakesAnotherWay) {
+    for (const char* scheme : {"zcopy", "hybrid"}) {
+        SCOPED_TRACE(scheme);
+        TagEntity a(staged()), b(by(scheme));
+        const Group all{&a.entity, &b.entity};
+        Endpoint ep = a.entity.connect(b.entity);
+        constexpr std::size_t kLong = (1 << 20) + 100;
+        Declared from(a.entity.host(), kLong);
+        for (uint64_t seed = 1; seed < 10; ++seed) {
+            fill(from.part(0, kLong), seed);
+            Receive receive(b, kLong);
+            ASSERT_STATUS(UCS_OK, receive.post(seed));
+            Completion completion;
+            const uct_iov_t iov = from.iov(0, kLong);
+            ASSERT_TRUE(accepted(all, [&] {
+                const ucs_status_ptr_t operation =
+                    uct_ep_tag_rndv_zcopy(ep.get(), seed, nullptr, 0, &iov, 1, 0, &completion);
+                return UCS_PTR_IS_ERR(operation) ? UCS_PTR_STATUS(operation) : UCS_OK;
+            }));
+            ASSERT_TRUE(eventually(all, [&] { return receive.done() && completion.calls != 0; }));
+            EXPECT_TRUE(filled(receive.bytes(), seed));
+        }
+        ep.reset();
+        const Counters counters = a.entity.close_and_count();
+        EXPECT_GT(counters["rndv_heads_staged"], 0u) << counters.json();
+        EXPECT_EQ(counters["rndv_heads_used"], 0u) << counters.json();
+        EXPECT_EQ(counters["rndv_heads_dropped"], counters["rndv_heads_staged"]);
+    }
+}
+
+TEST_F(TagHeadTest, NobodyCopiesForZeroCopy) {
+    HeadPair pair(by("zcopy"));
+    Declared from(pair.a.entity.host(), 1 << 20);
+    for (uint64_t seed = 1; seed < 5; ++seed) pair.exchange(1, from, from.size(), seed);
+    EXPECT_EQ(pair.sent()["rndv_heads_staged"], 0u);
+}
+
+TEST_F(TagHeadTest, NobodyCopiesForADirectMessage) {
+    NEEDS_SOFTWARE_HCA();
+    HeadPair pair(Settings{{"RNDV_SCHEME", "superpipeline"}});
+    Declared from(pair.a.entity.host(), kLength);
+    for (uint64_t seed = 1; seed <= 100; ++seed) pair.exchange(1, from, kLength, seed);
+    const Counters counters = pair.sent();
+    EXPECT_GT(counters["direct_sent"], 0u) << counters.json();
+    EXPECT_LE(counters["rndv_heads_staged"] + counters["direct_sent"], 100u) << counters.json();
+}
+
+// As UCP fetches what was not expected.
+TEST_F(TagHeadTest, IsUsedByWhoeverFetchesTheMessage) {
+    HeadPair pair(staged());
+    pair.warm_up();
+    Declared from(pair.a.entity.host(), kLength), to(pair.b.entity.host(), kLength);
+    fill(from.part(0, kLength), 7);
+    Endpoint back = pair.b.entity.connect(pair.a.entity);
+    Completion completion, fetched;
+    void* operation = pair.announce(1, from, kLength, completion);
+    {
+        const Unexpected& request = pair.b.mailbox->messages.at(0);
+        const RemoteKey key(pair.b.entity.host(), request.remote);
+        // A part of it is not the message.
+        const uct_iov_t part = to.iov(0, kLength / 2), all = to.iov(0, kLength);
+        EXPECT_STATUS(UCS_OK, get_wait(pair.all, back, {&part, 1}, request.address, key));
+        EXPECT_TRUE(filled(to.part(0, kLength / 2), 7));
+        EXPECT_STATUS(UCS_OK, get_wait(pair.all, back, {&all, 1}, request.address, key));
+        EXPECT_TRUE(filled(to.part(0, kLength), 7));
+        // It has gone by then.
+        EXPECT_STATUS(UCS_OK, get_wait(pair.all, back, {&all, 1}, request.address, key));
+        EXPECT_TRUE(filled(to.part(0, kLength), 7));
+    }
+    EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
+    back.reset();
+    EXPECT_EQ(pair.sent()["rndv_heads_used"], 1u);
+}
+
+// More requests than heads and windows, all of different messages, which are taken in some order.
+TEST_F(TagHeadTest, ManyRequestsWaitAtATime) {
+    constexpr std::size_t kCount = 40;
+    for (const char* windows : {"1", "2", "16"})
+        for (const bool in_order : {true, false}) {
+            SCOPED_TRACE(std::string(windows) + (in_order ? ", in order" : ", the other way"));
+            HeadPair pair(staged({{"RNDV_WINDOWS", windows}}));
+            pair.warm_up(16);
+            std::deque<Declared> from;
+            std::deque<Receive> receives;
+            std::deque<Completion> completions(kCount);
+            for (std::size_t i = 0; i < kCount; ++i) {
+                from.emplace_back(pair.a.entity.host(), kLength);
+                fill(from[i].part(0, kLength), i);
+                receives.emplace_back(pair.b, kLength);
+                ASSERT_STATUS(UCS_OK, receives[i].post(in_order ? i : kCount - 1 - i));
+            }
+            // The other side hears nothing meanwhile: they wait together.
+            const auto send = [&](std::size_t i) {
+                const uct_iov_t iov = from[i].iov(0, kLength - i);
+                const ucs_status_ptr_t operation = uct_ep_tag_rndv_zcopy(
+                    pair.ep.get(), i, nullptr, 0, &iov, 1, 0, &completions[i]);
+                return UCS_PTR_IS_ERR(operation) ? UCS_PTR_STATUS(operation) : UCS_OK;
+            };
+            for (std::size_t i = 0; i < kCount; ++i)
+                ASSERT_TRUE(accepted({&pair.a.entity}, [&] { return send(i); }));
+            for (std::size_t i = 0; i < kCount; ++i)
+                pair.expect(receives[in_order ? i : kCount - 1 - i], completions[i], i);
+            const Counters counters = pair.sent();
+            EXPECT_GT(counters["rndv_heads_staged"], 0u) << counters.json();
+            // Those of the first messages are kept, which come first.
+            if (std::string(windows) == "16" && in_order) {
+                EXPECT_GE(counters["rndv_heads_used"], 8u) << counters.json();
+            }
+        }
+}
+
+// Those that nobody takes give way: to transfers at once, to newer messages after a while.
+TEST_F(TagHeadTest, WhatNobodyTakesGivesWay) {
+    for (const char* windows : {"1", "16"}) {
+        SCOPED_TRACE(windows);
+        HeadPair pair(staged({{"RNDV_WINDOWS", windows}}));
+        pair.warm_up(16);
+        Declared from(pair.a.entity.host(), kLength), waiting(pair.a.entity.host(), 16 * kLength);
+        std::deque<Completion> completions(16);
+        std::vector<void*> operations;
+        for (Completion& completion : completions)
+            operations.push_back(pair.announce(1, waiting, kLength, completion));
+        for (uint64_t seed = 1; seed <= 100; ++seed) pair.exchange(2, from, kLength, seed);
+        for (void* operation : operations)
+            EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
+        const Counters counters = pair.sent();
+        EXPECT_GT(counters["rndv_heads_dropped"], 0u) << counters.json();
+        EXPECT_GT(counters["rndv_heads_used"], 50u) << counters.json();
+        EXPECT_EQ(counters["rndv_window_waits"], 0u) << counters.json();
+    }
+}
+
+// Below: the memory is the same, but its message is not.
+
+TEST_F(TagHeadTest, GoesWithACanceledMessage) {
+    HeadPair pair(staged());
+    pair.warm_up();
+    Declared from(pair.a.entity.host(), kLength);
+    fill(from.part(0, kLength), 1);
+    Completion completion;
+    void* operation = pair.announce(1, from, kLength, completion);
+    EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
+    pair.exchange(2, from, kLength, 2);
+    EXPECT_EQ(completion.calls, 0);
+    const Counters counters = pair.sent();
+    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_heads_used"], 1u) << counters.json();
+}
+
+TEST_F(TagHeadTest, GoesWithItsEndpoint) {
+    HeadPair pair(staged());
+    pair.warm_up();
+    Declared from(pair.a.entity.host(), kLength);
+    fill(from.part(0, kLength), 1);
+    Completion completion;
+    Endpoint other = pair.a.entity.connect(pair.b.entity);
+    (void)pair.announce(1, from, kLength, completion);
+    pair.ep = std::move(other);
+    EXPECT_STATUS(UCS_ERR_CANCELED, completion.status);
+    pair.exchange(2, from, kLength, 2);
+    const Counters counters = pair.sent();
+    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_heads_used"], 1u) << counters.json();
+}
+
+TEST_F(TagHeadTest, GoesWithItsPeer) {
+    HeadPair pair(staged());
+    pair.warm_up();
+    Declared from(pair.a.entity.host(), kLength);
+    fill(from.part(0, kLength), 1);
+    Completion completion;
+    (void)pair.announce(1, from, kLength, completion);
+    pair.b.entity.close();
+    ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return completion.calls != 0; }));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(completion.status));
+    const Counters counters = pair.sent();
+    EXPECT_EQ(counters["rndv_heads_staged"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
+}
+
+// The receiver comes for memory that is declared no more, and then for what is declared there now.
+TEST_F(TagHeadTest, IsWorthNothingWithoutItsMemory) {
+    HeadPair pair(staged());
+    pair.warm_up();
+    Declared from(pair.a.entity.host(), kLength);
+    Receive receive(pair.b, kLength);
+    ASSERT_STATUS(UCS_OK, receive.post(1));
+    Completion completion;
+    (void)pair.begin(1, from, kLength, completion);
+    from.undeclare();
+    ASSERT_TRUE(pair.until([&] { return receive.done() && completion.calls != 0; }));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(receive.status));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(completion.status));
+    EXPECT_TRUE(receive.clean());
+    Declared other(pair.a.entity.host(), kLength);
+    pair.exchange(2, other, kLength, 3);
+    const Counters counters = pair.sent();
+    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_heads_used"], 1u) << counters.json();
+}
+
+// There is one window, and no other can be had.
+TEST_F(TagHeadTest, RegistrationFails) {
+    NEEDS_SOFTWARE_HCA();
+    HeadPair pair(staged());
+    pair.warm_up();
+    Declared from(pair.a.entity.host(), kLength), other(pair.a.entity.host(), kLength);
+    fill(other.part(0, kLength), 4);
+    Completion completion, more;
+    void* operation = pair.announce(1, from, kLength, completion);
+    Receive receive(pair.b, kLength);
+    ASSERT_STATUS(UCS_OK, receive.post(2));
+    softhca::inject("reg-fail=1");
+    (void)pair.begin(2, other, kLength, more);
+    pair.expect(receive, more, 4);
+    softhca::inject("none");
+    EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
+    const Counters counters = pair.sent();
+    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
+}
+
+}  // namespace
+}  // namespace uct_test

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Beginnings of messages that are copied before their receivers have asked for them: which they
+// are, what becomes of them, and which give way.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "rendezvous/heads.h"
+#include "rendezvous/receiver.h"
+#include "rendezvous/staging.h"
+
+namespace tern {
+namespace {
+
+constexpr uint32_t kBlock = SubBlocks::kSubBlock;
+constexpr uint64_t kFirst = 12 * 1024;  // C_0
+
+TEST(StagedHead, IsTheFirstChunk) {
+    for (uint64_t length = 1; length <= 2 * kFirst; ++length) {
+        const StagedHead head = StagedHead::of(length, {});
+        const uint64_t bytes = SubBlocks::offset(length, head.blocks);
+        ASSERT_EQ(head.first, SubBlocks::first(length));
+        ASSERT_TRUE(bytes == length || (bytes < length && length > kFirst)) << length;
+        Sender sender(length, 64, 64, {});
+        ASSERT_TRUE(sender.add({.upto = length}));
+        Sender::Chunk chunk;
+        ASSERT_TRUE(sender.next(UINT64_MAX, chunk));
+        ASSERT_EQ(chunk.blocks, head.blocks) << length;
+        ASSERT_EQ(chunk.bytes, bytes) << length;
+        ASSERT_EQ(chunk.ready, 0u);
+    }
+}
+
+struct Rings {
+    uint32_t staging = 63;  // slots
+    uint32_t window = 63;
+};
+
+// Moves a message in these staged parts, byte by byte. Its head has been copied before, into memory
+// that holds others. Says what went wrong, or how many sub-blocks needed no copy any more.
+std::string moved(const std::vector<uint64_t>& parts, const StagedHead& head, Rings rings = {}) {
+    constexpr uint64_t kGeneration = 7;
+    const uint64_t length = parts.back();
+    std::vector<std::byte> message(length);
+    for (uint64_t i = 0; i < length; ++i) message[i] = static_cast<std::byte>(i % 251);
+    const Buffers::Piece piece{.at = message.data(), .length = message.size()};
+    std::vector<std::byte> ring(rings.staging * SubBlocks::kSlot, std::byte{0xee});
+    std::vector<std::byte> window(rings.window * SubBlocks::kSlot, std::byte{0xee});
+    const StagingMemory staging(ring.data(), rings.staging);
+    Buffers early({&piece, 1}), late({&piece, 1});
+    staging.fill(head, early);
+
+    Sender sender(length, rings.window, rings.staging,
+                  {.most = std::min({21u, rings.window, rings.staging})});
+    sender.set_head(head);
+    Receiver receiver(length, rings.window, kGeneration, false, 1);
+    std::vector<std::byte> got;
+    uint32_t ready = 0;
+    for (const uint64_t upto : parts) {
+        if (!sender.add({.upto = upto})) return "a part is not believed";
+        receiver.add({.upto = upto});
+        Sender::Chunk chunk;
+        while (sender.next(UINT64_MAX, chunk)) {
+            if (chunk.ready > chunk.blocks) return "more is ready than there is";
+            ready += chunk.ready;
+            const size_t bytes = staging.fill(chunk, kGeneration, late);
+            const uint64_t slot = chunk.index % rings.window * SubBlocks::kSlot;
+            memcpy(window.data() + slot + kBlock - chunk.first, staging.begin(chunk), bytes);
+            sender.posted(chunk);
+            for (Receiver::Block block; receiver.next(window.data(), block); receiver.taken()) {
+                const std::byte* const at = window.data() + block.at;
+                got.insert(got.end(), at, at + block.bytes);
+            }
+            if (!sender.acknowledged(receiver.count())) return "taken before it was sent";
+        }
+    }
+    return got == message ? std::to_string(ready) : "the bytes are others";
+}
+
+TEST(StagedHead, IsNotCopiedAgain) {
+    for (uint64_t length = 1; length <= 2 * kFirst; ++length) {
+        const StagedHead head = StagedHead::of(length, {});
+        ASSERT_EQ(moved({length}, head), std::to_string(head.blocks)) << length;
+    }
+}
+
+// What is told of the window comes after the copy: it may have room for less, or for more.
+TEST(StagedHead, OfAnyLengthInAnyRing) {
+    for (uint32_t staging = 1; staging <= 6; ++staging)
+        for (uint32_t window = 1; window <= 6; ++window)
+            for (uint32_t blocks = 1; blocks <= staging; ++blocks)
+                for (const uint64_t length :
+                     {1u, kBlock, kBlock + 1, 4 * kBlock - 1, 20 * kBlock}) {
+                    const StagedHead head{
+                        static_cast<uint32_t>(std::min<uint64_t>(blocks, SubBlocks::count(length))),
+                        SubBlocks::first(length)};
+                    ASSERT_EQ(moved({length}, head, {staging, window}), std::to_string(head.blocks))
+                        << length << " bytes, " << blocks << " of " << staging << " slots for "
+                        << window;
+                }
+}
+
+TEST(StagedHead, ThatIsNotWhatIsAskedForIsNotUsed) {
+    // Copied for the whole message, or for a part of it that is to be staged.
+    constexpr uint64_t kLength = 10 * kBlock + 100;
+    const StagedHead whole = StagedHead::of(kLength, {});
+    const StagedHead part = StagedHead::of(5 * kBlock, {});
+    EXPECT_EQ(moved({kLength}, whole), "3");
+    EXPECT_EQ(moved({kLength}, part), "0");
+    EXPECT_EQ(moved({5 * kBlock, kLength}, part), "3");
+    EXPECT_EQ(moved({5 * kBlock, kLength}, whole), "0");
+    EXPECT_EQ(moved({8 * kBlock, kLength}, part), "3") << "a longer part";
+    EXPECT_EQ(moved({2 * kBlock, kLength}, part), "2") << "a part of the head";
+    EXPECT_EQ(moved({kLength}, {}), "0");
+    const Part direct{.upto = kLength, .address = 1, .rkey = 1, .direct = true};
+    EXPECT_FALSE(whole.fits(direct));
+    EXPECT_FALSE(part.fits({.upto = 0}));
+    Sender sender(2 * kLength, 64, 64, {});
+    sender.set_head(whole);
+    ASSERT_TRUE(sender.add(direct));
+    ASSERT_TRUE(sender.add({.upto = 2 * kLength}));
+    Sender::Chunk chunk;
+    ASSERT_TRUE(sender.next(UINT64_MAX, chunk));
+    sender.posted(chunk);
+    ASSERT_TRUE(sender.next(UINT64_MAX, chunk));
+    EXPECT_EQ(chunk.index, 0u);
+    EXPECT_EQ(chunk.ready, 0u) << "behind what goes direct";
+}
+
+class HeadsTest : public testing::Test {
+  protected:
+    static const Channel* channel(uintptr_t name) { return reinterpret_cast<const Channel*>(name); }
+    uint64_t add(uintptr_t to, uint64_t address, uint64_t since = 0) {
+        return heads.add({.channel = channel(to),
+                          .address = address,
+                          .length = 100,
+                          .key = {1, 2},
+                          .since = since});
+    }
+    static Fetch fetch(uint64_t address) {
+        return {.address = address, .length = 100, .key = {1, 2}};
+    }
+    Heads heads;
+};
+
+TEST_F(HeadsTest, AreFoundByAllThatIsAskedFor) {
+    const uint64_t number = add(8, 4096);
+    EXPECT_NE(number, 0u);
+    ASSERT_NE(heads.of(channel(8), fetch(4096)), nullptr);
+    EXPECT_EQ(heads.of(channel(8), fetch(4096))->number, number);
+    EXPECT_EQ(heads.of(channel(16), fetch(4096)), nullptr);
+    EXPECT_EQ(heads.of(channel(8), fetch(4097)), nullptr);
+    for (const auto change :
+         {+[](Fetch& other) { other.length = 99; }, +[](Fetch& other) { other.key.index = 2; },
+          +[](Fetch& other) { other.key.generation = 1; }}) {
+        Fetch other = fetch(4096);
+        change(other);
+        EXPECT_EQ(heads.of(channel(8), other), nullptr);
+    }
+}
+
+TEST_F(HeadsTest, TheOldestComesFirst) {
+    std::vector<uint64_t> numbers;
+    while (!heads.full()) numbers.push_back(add(8, 0));
+    EXPECT_EQ(numbers.size(), Heads::kMost);
+    heads.remove(*heads.numbered(numbers[3]));
+    EXPECT_EQ(heads.numbered(numbers[3]), nullptr);
+    numbers.erase(numbers.begin() + 3);
+    EXPECT_FALSE(heads.full());
+    numbers.push_back(add(8, 0));
+    for (const uint64_t number : numbers) {
+        EXPECT_EQ(heads.oldest().number, number);
+        EXPECT_EQ(heads.of(channel(8)), &heads.oldest());
+        EXPECT_EQ(heads.of(channel(8), fetch(0)), &heads.oldest());
+        heads.remove(heads.oldest());
+    }
+    EXPECT_TRUE(heads.empty());
+    EXPECT_EQ(heads.of(channel(8)), nullptr);
+}
+
+TEST_F(HeadsTest, TheOldestGivesWayWhenOvertaken) {
+    EXPECT_EQ(heads.overtaken(1000), nullptr);
+    (void)add(8, 0, 5);
+    (void)add(8, 0, 6);
+    EXPECT_EQ(heads.overtaken(5 + Heads::kOvertaken - 1), nullptr);
+    EXPECT_EQ(heads.overtaken(5 + Heads::kOvertaken), &heads.oldest());
+    heads.remove(heads.oldest());
+    EXPECT_EQ(heads.overtaken(5 + Heads::kOvertaken), nullptr);
+}
+
+}  // namespace
+}  // namespace tern
