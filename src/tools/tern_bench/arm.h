@@ -41,6 +41,7 @@ struct Order {
         kSends,
         kMessages,
         kStream,
+        kGoes,  // UCP: round trips of words that have nothing to do with messages
         // Nonblocking messages with work behind each; see overlapped.h:
         kAvailability,
         kOverhead,

@@ -64,6 +64,32 @@ class CounterFile {
     std::string name_ = "/tmp/tern-bench-XXXXXX";
 };
 
+// What the matcher does in one part of the measurement: processes of their own, for they tell only
+// at their end what they have counted.
+struct Part {
+    const char* name;
+    CounterFile counters = {};
+
+    Arm arm(const Arm& matcher) const {
+        return with(matcher, std::string(" ") + name, {{"UCX_TERN_COUNTERS", counters.name()}});
+    }
+    std::string text() const {
+        const uint64_t direct = counters.sum("direct_received");
+        const uint64_t all = direct + counters.sum("direct_not");
+        const auto count = [this](const char* counter) {
+            return std::to_string(counters.sum(counter));
+        };
+        const uint64_t share = all == 0 ? 0 : (1000 * direct + all / 2) / all;
+        return std::string("direct, ") + name + ": " + std::to_string(share / 10) + "." +
+               std::to_string(share % 10) + " % of " + std::to_string(all) +
+               " messages of tuples; " + count("direct_grants") + " grants, " +
+               count("direct_grants_void") + " void; " + count("direct_drains") + " drains; " +
+               count("direct_queues_most") + " queues; " + count("direct_binds") + " bound, " +
+               count("direct_unbinds") + " unbound; " + count("direct_not_ready") +
+               " found no receive\n";
+    }
+};
+
 class OverlapSeries {
   public:
     OverlapSeries(const Options& options, const Setup& setup)
@@ -73,11 +99,9 @@ class OverlapSeries {
         const Arm verbs = threaded(rendezvous(ucp_arm("rc_v", "rc_v,self")));
         const Arm matcher = with(tern, " matcher", {{"UCX_TERN_TM_ENABLE", "y"}});
         const Arm eager = with(threaded(matcher), " all",
-                               {{"UCX_TERN_TM_TUPLE_MIN", "8"},
-                                {"UCX_TM_THRESH", "8"},
-                                {"UCX_TERN_COUNTERS", counters_.name()}});
-        const std::array<Contender, 4> overlapping = {
-            {{"matcher", eager},
+                               {{"UCX_TERN_TM_TUPLE_MIN", "8"}, {"UCX_TM_THRESH", "8"}});
+        std::array<Contender, 4> overlapping = {
+            {{"matcher", {}},
              {"tern", threaded(tern)},
              {"rc_v get", with(verbs, " get", {{"UCX_RNDV_SCHEME", "get_zcopy"}})},
              {"rc_v put", with(verbs, " put", {{"UCX_RNDV_SCHEME", "put_zcopy"}})}}};
@@ -89,6 +113,7 @@ class OverlapSeries {
             for (const bool sender : {false, true}) {
                 const std::string test =
                     std::string(what) + (sender ? " of the sender" : " of the receiver");
+                overlapping[0].arm = (sender ? sender_ : receiver_).arm(eager);
                 const uint64_t count = kind == Order::Kind::kArrivals ? kLooks : kMessages;
                 const Order order = {kind,  0, options.quick ? 4 : count, 1, Buffers::kReused,
                                      sender};
@@ -102,7 +127,8 @@ class OverlapSeries {
         const Order trips = {Order::Kind::kMessages, 0, options.quick ? 4 : kTrips, 1,
                              Buffers::kReused};
         for (const uint32_t size : sizes) {
-            const Series::Item& on = add(kCostTest, "us", trips, size, {"matcher", matcher});
+            const Series::Item& on =
+                add(kCostTest, "us", trips, size, {"matcher", trips_.arm(matcher)});
             const Series::Item& off = add(kCostTest, "us", trips, size, {"tern", tern});
             series_.compare(on, off, kCost);
         }
@@ -117,7 +143,7 @@ class OverlapSeries {
             figure.at_most = false;
         }
         result.x_label = "message size, bytes";
-        result.notes = kNotes + counted();
+        result.notes = kNotes + receiver_.text() + sender_.text() + trips_.text();
         result.matrix = true;
         return result;
     }
@@ -146,23 +172,10 @@ class OverlapSeries {
         return series_.add(std::move(item));
     }
 
-    // What the matcher did.
-    std::string counted() const {
-        const uint64_t direct = counters_.sum("direct_received");
-        const uint64_t all = direct + counters_.sum("direct_not");
-        const uint64_t share = all == 0 ? 0 : (1000 * direct + all / 2) / all;
-        const auto count = [this](const char* counter) {
-            return std::to_string(counters_.sum(counter));
-        };
-        return "matcher: " + std::to_string(share / 10) + "." + std::to_string(share % 10) +
-               " % of " + std::to_string(all) + " messages of tuples were direct; " +
-               count("direct_grants") + " grants, " + count("direct_grants_void") + " void; " +
-               count("direct_drains") + " drains; at most " + count("direct_queues_most") +
-               " queues;\n" + count("direct_not_ready") + " found no receive.\n";
-    }
-
     const Options& options_;
-    const CounterFile counters_;
+    const Part receiver_{"while the receiver works"};
+    const Part sender_{"while the sender works"};
+    const Part trips_{"round trips"};
     Series series_;
 };
 

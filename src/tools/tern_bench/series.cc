@@ -104,8 +104,9 @@ Series::Pairs Series::start() {
         pairs.push_back(std::make_unique<Pair>(arm, setup_));
         // Connections come about and become fast with use.
         Order warm_up;
-        const bool messages = arm.layer == Layer::kUct || arm.layer == Layer::kUcp;
-        warm_up.kind = messages ? Order::Kind::kMessages : Order::Kind::kWrites;
+        warm_up.kind = arm.layer == Layer::kUct   ? Order::Kind::kMessages
+                       : arm.layer == Layer::kUcp ? Order::Kind::kGoes
+                                                  : Order::Kind::kWrites;
         warm_up.count = 500;
         pairs.back()->run(warm_up);
     }
