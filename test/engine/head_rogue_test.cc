@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// A peer that was told of a message, whose beginning has been copied, and fetches something else.
+
+#include "transfer_rogue.h"
+
+namespace tern::test {
+namespace {
+
+class HeadRogueTest : public TransferRogueTest {
+  protected:
+    static constexpr std::byte kCopied{0x11};  // what the message was when it was announced
+    static constexpr std::byte kNow{0x77};     // and what nobody may make of it while it is
+
+    void SetUp() override {
+        std::string why;
+        channel = victim.engine->attach(rogue->address(), &victim, why);
+        ASSERT_TRUE(channel) << why;
+        // So that there is a window to copy into.
+        Fetch first = fetch(100);
+        (void)byte_of(first);
+        rogue->send_control(TransferId::kAck,
+                            Ack{.receiver = first.receiver, .count = 1, .flags = Ack::kEnd});
+        expect_heard();
+        announce();
+    }
+    void announce() {
+        std::ranges::fill(victim.memory, kCopied);
+        number = victim.mover->stage_head(*channel, victim.memory.data(), good_fetch().length,
+                                          victim.key(victim.open), false);
+        EXPECT_NE(number, 0u);
+        std::ranges::fill(victim.memory, kNow);
+    }
+    // Of so many bytes, with a number and flags of its own.
+    Fetch fetch(uint64_t length) {
+        Fetch frame = good_fetch();
+        frame.receiver = ++fetches;
+        frame.window.generation = fetches;
+        frame.length = frame.part.upto = length;
+        return frame;
+    }
+    // Fetches; the first byte that comes.
+    std::byte byte_of(const Fetch& frame) {
+        rogue->send_control(TransferId::kFetch, frame);
+        const std::byte* const slot = rogue->window().data();
+        const auto* flag = reinterpret_cast<const uint64_t*>(slot + SubBlocks::kSubBlock);
+        const uint64_t there = flag_of(frame.window.generation, 0);
+        EXPECT_TRUE(turn([&] { return __atomic_load_n(flag, __ATOMIC_ACQUIRE) == there; }));
+        return slot[SubBlocks::in_slot(frame.part.upto, 0)];
+    }
+    void expect_counted(uint64_t staged, uint64_t used, uint64_t dropped) {
+        const MoverCounters& counters = victim.mover->counters();
+        EXPECT_EQ(counters.heads_staged, staged);
+        EXPECT_EQ(counters.heads_used, used);
+        EXPECT_EQ(counters.heads_dropped, dropped);
+    }
+
+    uint64_t number = 0;
+    uint32_t fetches = 0;
+};
+
+TEST_P(HeadRogueTest, OnlyTheMessageItselfIsServedByIt) {
+    Fetch shorter = fetch(99999), elsewhere = fetch(100000);
+    elsewhere.address += 8;
+    EXPECT_EQ(byte_of(shorter), kNow);
+    EXPECT_EQ(byte_of(elsewhere), kNow);
+    Fetch stale = fetch(100000);
+    stale.key.generation ^= 1;
+    rogue->controls.clear();
+    rogue->send_control(TransferId::kFetch, stale);
+    ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+    EXPECT_EQ(rogue->controls[0].id, TransferId::kRefuse);
+    expect_counted(1, 0, 0);
+    EXPECT_EQ(byte_of(fetch(100000)), kCopied);
+    EXPECT_EQ(byte_of(fetch(100000)), kNow) << "once";
+    expect_counted(1, 1, 0);
+    victim.mover->drop_head(number);
+    expect_counted(1, 1, 0);
+    expect_heard();
+}
+
+// Nobody else is told of it.
+TEST_P(HeadRogueTest, ItIsForOnePeer) {
+    std::vector<std::byte> got(100000);
+    MoverNode honest;
+    std::string why;
+    Channel* to = honest.engine->attach(victim.engine->address(), this, why);
+    ASSERT_TRUE(to) << why;
+    const Buffers::Piece piece{got.data(), got.size()};
+    Status status = Status::kNoResource;
+    const auto both = [&] {
+        victim.poll();
+        honest.poll();
+        if (status == Status::kNoResource)
+            status = honest.mover->get(*to, {&piece, 1}, victim.address(), victim.key(victim.open),
+                                       0, false, this);
+    };
+    ASSERT_TRUE(until(both, [&] { return honest.completions.size() == 1; }));
+    EXPECT_TRUE(std::ranges::all_of(got, [](std::byte byte) { return byte == kNow; }));
+    expect_counted(1, 0, 0);
+    honest.engine->leave(to, this);
+    (void)until(both, [&] { return honest.engine->connections() == 0; });
+}
+
+TEST_P(HeadRogueTest, ItGoesIfTheReceiverWantsItInPlace) {
+    Fetch frame = fetch(100000);
+    frame.part = WirePart::announce(frame.length);
+    rogue->send_control(TransferId::kFetch, frame);
+    expect_heard();
+    expect_counted(1, 0, 1);
+    announce();
+    frame = fetch(100000);
+    frame.part = WirePart::of({.upto = frame.length,
+                               .address = frame.window.address,
+                               .rkey = frame.window.rkey,
+                               .direct = true});
+    frame.part.upto = 4096;
+    rogue->send_control(TransferId::kFetch, frame);
+    expect_heard();
+    expect_counted(2, 0, 2);
+    expect_alive();
+}
+
+TEST_P(HeadRogueTest, ItGoesWithTheConnection) {
+    expect_counted(1, 0, 0);
+    Fetch bad = fetch(100000);
+    bad.window.slots = 0;
+    rogue->send_control(TransferId::kFetch, bad);
+    expect_dropped();
+    const MoverCounters& counters = victim.mover->counters();
+    EXPECT_EQ(counters.heads_used + counters.heads_dropped, 1u);
+    expect_alive();
+}
+
+TEST_P(HeadRogueTest, WhatIsAskedForWithItMakesNoSense) {
+    for (const uint64_t upto : {uint64_t{0}, uint64_t{100001}, UINT64_MAX}) {
+        Fetch bad = fetch(100000);
+        bad.part.upto = upto;
+        rogue->send_control(TransferId::kFetch, bad);
+        expect_dropped();
+        const MoverCounters& counters = victim.mover->counters();
+        EXPECT_EQ(counters.heads_used + counters.heads_dropped, counters.heads_staged);
+        meet();
+        SetUp();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Polls, HeadRogueTest, testing::Values(PollMode::kMemory, PollMode::kCq),
+                         [](const auto& test) {
+                             return test.param == PollMode::kCq ? "cq" : "memory";
+                         });
+
+}  // namespace
+}  // namespace tern::test
