@@ -14,8 +14,8 @@ namespace tern {
 // with each grant that is used and is quartered by each that was missed. At 0, one receive is tried
 // now and then. And *late*, when a message has come while receives waited: the next one may be on
 // its way already, so that this can fail where the other does not. If it does, it is also left to
-// tries. Between two of them there are 2, 4, ... 32 ordinary messages, and 2 again after one that
-// was used.
+// tries. From one to the next it is 2, 4, ... 32 ordinary messages, and half as many again for each
+// grant that was used.
 //
 // Time is counted in messages. Data path.
 class GrantWindow {
@@ -38,8 +38,8 @@ class GrantWindow {
     // A grant was used; `late`: what it was when it was given.
     void used(bool late) {
         width_ = std::clamp(2 * width_, 1u, depth_);
-        probes_ = {};
-        if (late) refills_ = {};
+        probes_.work();
+        if (late) refills_.work();
     }
     // A message came the ordinary way although it had been granted a receive.
     void missed(bool late) {
@@ -70,6 +70,7 @@ class GrantWindow {
 
         bool due() const { return left == 0; }
         void fail() { left = pause = std::clamp(2 * pause, kFirstPause, kLastPause); }
+        void work() { pause /= 2, left = 0; }
         void pass() { left -= left != 0; }
     };
 
