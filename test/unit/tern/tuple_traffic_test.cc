@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "schedules.h"
 #include "tupleq/tuple_posted.h"
 #include "tupleq/tuple_receivers.h"
 #include "tupleq/tuple_senders.h"
@@ -187,6 +188,26 @@ TEST_F(TupleTraffic, ChangesAllTheTime) {
             sum = sum + run(kPingPong, phase.length) + run(kOverlapped, phase.length);
         EXPECT_GE(200 * sum.direct, phase.direct * sum.messages) << phase.length;
         EXPECT_LE(sum.voids, sum.direct + seldom(sum.messages)) << phase.length;
+    }
+}
+
+// Each message could be direct with some probability. If that is small there is a try now and then,
+// and if it is large most are.
+TEST_F(TupleTraffic, ChangesByChance) {
+    const uint64_t seed = number_from_environment("TERN_SEED", 1);
+    SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
+    Random random(seed);
+    const struct {
+        uint32_t chance;  // per cent
+        uint32_t direct;  // at least
+        uint32_t voids;   // at most
+    } cases[] = {{5, 0, 4}, {20, 0, 5}, {80, 65, 25}, {90, 85, 15}, {95, 92, 8}, {98, 96, 4}};
+    for (const auto& each : cases) {
+        Totals sum;
+        for (int i = 0; i < 10'000; ++i)
+            sum = sum + run(random.chance(each.chance) ? kOverlapped : kPingPong, 1);
+        EXPECT_GE(100 * sum.direct, each.direct * sum.messages) << each.chance;
+        EXPECT_LE(100 * sum.voids, each.voids * sum.messages) << each.chance;
     }
 }
 
