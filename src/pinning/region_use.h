@@ -9,6 +9,16 @@ namespace tern {
 
 class Region;
 
+// Something by which the device may write to memory.
+class Stoppable {
+  public:
+    // When this returns the device does so no more. Any thread; must not call Regions.
+    virtual void stop() = 0;
+
+  protected:
+    ~Stoppable() = default;
+};
+
 // That a peer's transfer reads or writes a declared region, until the transfer releases it. What
 // ends the declaration ends the use, see lend(): when Regions::undeclare() has returned, neither
 // this process nor the device touches the memory for the transfer any more. The transfer belongs to
@@ -35,6 +45,11 @@ class RegionUse {
         device_ = qp;
         writes_ = writes;
     }
+    // The same for a queue of receives, which is stopped.
+    void lend(Stoppable& queue, bool writes) {
+        queue_ = &queue;
+        writes_ = writes;
+    }
     // The queue pair has been put into error.
     bool cut() const { return (state_.load(std::memory_order_relaxed) & kCut) != 0; }
 
@@ -50,6 +65,7 @@ class RegionUse {
     Region* region_ = nullptr;
     std::atomic<unsigned> state_{0};
     ibv_qp* device_ = nullptr;
+    Stoppable* queue_ = nullptr;
     bool writes_ = false;
     // Of the same region; or of those that are free.
     RegionUse* next_ = nullptr;

@@ -90,8 +90,10 @@ bool Regions::undeclare(Region* region, bool invalidate) {
         // For the time of some copies.
         while ((use->state_.load(std::memory_order_acquire) & RegionUse::kInside) != 0)
             std::this_thread::yield();
-        // Its queue pair outlives the use.
-        if (use->device_ == nullptr || !(use->writes_ || invalidate)) continue;
+        // Its queue pair, or queue, outlives the use.
+        if (!(use->writes_ || invalidate)) continue;
+        if (use->queue_ != nullptr) use->queue_->stop();
+        if (use->device_ == nullptr) continue;
         (void)verbs::to_error(use->device_);
         use->state_.fetch_or(RegionUse::kCut, std::memory_order_relaxed);
     }
@@ -112,6 +114,7 @@ RegionUse* Regions::find(RegionKey key) {
     use->region_ = region;
     use->state_.store(0, std::memory_order_relaxed);
     use->device_ = nullptr;
+    use->queue_ = nullptr;
     use->previous_ = nullptr;
     use->next_ = region->uses_;
     if (use->next_ != nullptr) use->next_->previous_ = use;

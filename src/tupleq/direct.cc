@@ -12,11 +12,13 @@
 
 namespace tern {
 
-Direct::Direct(const verbs::Port& port, Engine& engine, Mover& mover, PinCache& pins,
-               PostedReceives& posted, const DirectSettings& settings, DirectOwner& owner)
+Direct::Direct(const verbs::Port& port, Engine& engine, Mover& mover, Regions& regions,
+               PinCache& pins, PostedReceives& posted, const DirectSettings& settings,
+               DirectOwner& owner)
     : port_(port),
       engine_(engine),
       mover_(mover),
+      regions_(regions),
       pins_(pins),
       settings_(settings),
       owner_(owner),
@@ -32,15 +34,17 @@ Direct::Direct(const verbs::Port& port, Engine& engine, Mover& mover, PinCache& 
       places_(size_t{settings.tuples} * settings.depth) {}
 
 std::unique_ptr<Direct> Direct::create(const verbs::Device& device, const verbs::Port& port,
-                                       Engine& engine, Mover& mover, PinCache& pins,
-                                       PostedReceives& posted, const DirectSettings& settings,
-                                       DirectOwner& owner, std::string& why) {
+                                       Engine& engine, Mover& mover, Regions& regions,
+                                       PinCache& pins, PostedReceives& posted,
+                                       const DirectSettings& settings, DirectOwner& owner,
+                                       std::string& why) {
     const DirectSettings fit = settings.within(device.attributes);
     if (fit.tuples == 0) {
         why = device.name() + " has no room for a single tuple";
         return nullptr;
     }
-    std::unique_ptr<Direct> direct(new Direct(port, engine, mover, pins, posted, fit, owner));
+    std::unique_ptr<Direct> direct(
+        new Direct(port, engine, mover, regions, pins, posted, fit, owner));
     if (!direct->open(device, why)) return nullptr;
     if (fit.tuples != settings.tuples || fit.depth != settings.depth)
         owner.warn("the device holds less than UCX_TERN_TM_TUPLES and UCX_TERN_TM_DEPTH ask for: " +
@@ -78,9 +82,9 @@ Direct::~Direct() {
             if (send.pin != nullptr) pins_.release(send.pin);
         }
     }
-    queues_.reset();
-    for (const Prepared& place : places_)
-        if (place.pin != nullptr) pins_.release(place.pin);
+    // Who ends a declaration may be about to stop a queue.
+    for (uint32_t i = 0; queues_ && i < settings_.tuples; ++i) queues_->destroy(i);
+    for (Prepared& place : places_) release(place);
 }
 
 Direct::Peer& Direct::peer_of(Channel& channel) {
@@ -105,6 +109,8 @@ void Direct::malformed(Channel& channel) {
 
 unsigned Direct::advance() {
     unsigned count = active_ != 0 ? poll() : 0;
+    if (queues_->any_stopped()) [[unlikely]]
+        fail_stopped();
     if (!waiting_.empty()) [[unlikely]]
         catch_up();
     if (!requests_.empty()) [[unlikely]]
@@ -187,7 +193,10 @@ bool Direct::control(Channel& channel, uint32_t id, const std::byte* data, uint3
             const bool good = receivers_.closed(
                 number_of(channel),
                 {closed.tuple, closed.sequence, (closed.flags & DirectClose::kUnbind) != 0});
-            if (good) look_whether_free(closed.tuple);
+            if (good) {
+                lend_voids(closed.tuple);
+                look_whether_free(closed.tuple);
+            }
             act();
             return good;
         }
@@ -214,8 +223,12 @@ Status Direct::ended(Channel& channel, Status status) {
     std::erase(waiting_, peer);
     senders_.peer_died(number);
     receivers_.peer_died(number);
-    for (uint32_t queue = 0; queue < settings_.tuples; ++queue)
-        look_whether_free(static_cast<uint16_t>(queue));
+    for (uint16_t queue = 0; queue < settings_.tuples; ++queue) {
+        // Before anybody hears that a message is lost: it must not come after all.
+        if (receivers_.queue(queue).state() == TupleReceiver::State::kBroken)
+            queues_->destroy(queue);
+        look_whether_free(queue);
+    }
     peers_[channel.index].reset();
     act();
     if (lost && status == Status::kOk) status = Status::kConnectionReset;

@@ -66,9 +66,10 @@ class Direct {
 
     // Null if the device cannot; `why` says why. `posted`: of DirectReceive.
     static std::unique_ptr<Direct> create(const verbs::Device& device, const verbs::Port& port,
-                                          Engine& engine, Mover& mover, PinCache& pins,
-                                          PostedReceives& posted, const DirectSettings& settings,
-                                          DirectOwner& owner, std::string& why);
+                                          Engine& engine, Mover& mover, Regions& regions,
+                                          PinCache& pins, PostedReceives& posted,
+                                          const DirectSettings& settings, DirectOwner& owner,
+                                          std::string& why);
     ~Direct();
     Direct(const Direct&) = delete;
     Direct& operator=(const Direct&) = delete;
@@ -175,12 +176,14 @@ class Direct {
         XrcLink* link = nullptr;
         uint32_t queue = 0;
     };
+    // The memory of a receive that is granted.
     struct Prepared {
         Pin* pin = nullptr;
+        RegionUse* use = nullptr;
         ibv_sge piece{};
     };
 
-    Direct(const verbs::Port& port, Engine& engine, Mover& mover, PinCache& pins,
+    Direct(const verbs::Port& port, Engine& engine, Mover& mover, Regions& regions, PinCache& pins,
            PostedReceives& posted, const DirectSettings& settings, DirectOwner& owner);
     bool open(const verbs::Device& device, std::string& why);
 
@@ -222,6 +225,9 @@ class Direct {
     void act();
     void catch_up();
     void place_prepared(const TupleAction& action);
+    void lend(uint16_t number, uint32_t place, bool writes);
+    void lend_voids(uint16_t number);
+    void fail_stopped();
     bool perform(TupleAction& action);
     bool put_and_grant(const TupleAction& action);
     bool announce(const TupleAction& action);
@@ -233,13 +239,17 @@ class Direct {
                const Arrival& arrival);
     bool begin(Channel& channel, uint64_t tag);
     void look_whether_free(uint16_t number);
-    void free_place(uint16_t number, uint32_t place);
+    void free_place(uint16_t number, uint32_t place) {
+        release(places_[number * settings_.depth + place]);
+    }
+    void release(Prepared& prepared);
     void fail_tuple(uint16_t number, Status status, const std::string& why);
     void spoilt(uint16_t number, const std::string& what);
 
     verbs::Port port_;
     Engine& engine_;
     Mover& mover_;
+    Regions& regions_;
     PinCache& pins_;
     DirectSettings settings_;
     DirectOwner& owner_;

@@ -27,6 +27,10 @@ bool Direct::prepare(const DirectReceive& receive) {
     if (receive.room != 0) {
         if (receive.room > UINT32_MAX) return false;
         prepared.pin = pins_.pin(receive.buffer, receive.room, kLocalWrite);
+        if (prepared.pin != nullptr && receive.region.generation != 0) {
+            prepared.use = regions_.find(receive.region);
+            if (prepared.use == nullptr) release(prepared);
+        }
         if (prepared.pin == nullptr) {
             ++counters_.unpinned;
             return false;
@@ -75,12 +79,47 @@ void Direct::catch_up() {
     act();
 }
 
-// From now on the place has what was prepared.
+// From now on the place has what was prepared, and who ends its declaration stops the queue.
 void Direct::place_prepared(const TupleAction& action) {
     places_[action.tuple * settings_.depth + action.place] = prepared_[next_prepared_++];
-    if (next_prepared_ != prepared_.size()) return;
-    prepared_.clear();
-    next_prepared_ = 0;
+    if (next_prepared_ == prepared_.size()) {
+        prepared_.clear();
+        next_prepared_ = 0;
+    }
+    lend(action.tuple, action.place, true);
+}
+
+// `writes`: a message may come for the entry. If there is none to come, the peer cannot write to
+// the memory as long as it keeps to the protocol: only who invalidates it stops the queue.
+void Direct::lend(uint16_t number, uint32_t place, bool writes) {
+    RegionUse* const use = places_[number * settings_.depth + place].use;
+    if (use == nullptr) return;
+    Stoppable& queue = queues_->stopper(number);
+    if (!use->enter()) [[unlikely]] {
+        if (writes) queue.stop();
+        return;
+    }
+    use->lend(queue, writes);
+    use->leave();
+}
+
+void Direct::lend_voids(uint16_t number) {
+    const TupleReceiver& queue = receivers_.queue(number);
+    for (uint32_t i = 0; i < queue.voids(); ++i) lend(number, queue.place(queue.live() + i), false);
+}
+
+// Memory has been deregistered that a message was to be placed in. The queue is gone, so the peer
+// must not send to it any more.
+void Direct::fail_stopped() {
+    for (uint16_t number = 0; number < settings_.tuples; ++number) {
+        if (!queues_->stopped(number)) continue;
+        if (receivers_.queue(number).state() == TupleReceiver::State::kFree)
+            queues_->destroy(number);
+        else
+            fail_tuple(number, Status::kConnectionReset,
+                       "memory was deregistered while a receive was posted in it: cancel the "
+                       "receive first");
+    }
 }
 
 // False: there is no room now. That is so only with a peer.
@@ -118,6 +157,7 @@ bool Direct::perform(TupleAction& action) {
 bool Direct::announce(const TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     if (peer == nullptr || !peer->channel->up()) return true;
+    if (queues_->stopped(action.tuple)) queues_->destroy(action.tuple);
     const bool was_open = queues_->is_open(action.tuple);
     if (!open_loopback() || !queues_->open(action.tuple)) {
         (void)receivers_.bound(action.peer, {action.tuple, TupleBound::kRefused, 0});
@@ -153,7 +193,7 @@ bool Direct::put_and_grant(const TupleAction& action) {
 // An entry cannot be taken out of a queue: a message of this process's own goes into it. Not if the
 // peer is gone: then the queue goes, too.
 bool Direct::drain(TupleAction& action) {
-    if (find_peer(action.peer) == nullptr) return true;
+    if (find_peer(action.peer) == nullptr || queues_->stopped(action.tuple)) return true;
     for (; action.count != 0; --action.count) {
         if (!open_loopback()) {
             fail_tuple(action.tuple, Status::kDevice, "a queue cannot be drained");
@@ -185,9 +225,9 @@ void Direct::look_whether_free(uint16_t number) {
     policy_.freed(number);
 }
 
-void Direct::free_place(uint16_t number, uint32_t place) {
-    Prepared& prepared = places_[number * settings_.depth + place];
+void Direct::release(Prepared& prepared) {
     if (prepared.pin != nullptr) pins_.release(prepared.pin);
+    if (prepared.use != nullptr) regions_.release(prepared.use);
     prepared = {};
 }
 
@@ -266,6 +306,7 @@ Direct::Cancel Direct::cancel(DirectReceive& receive) {
 Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark,
                                  uint64_t length) {
     const Arrival arrival = receivers_.ordinary(number_of(channel), tag, mark);
+    if (mark != nullptr && arrival.verdict != Arrival::Verdict::kBroken) lend_voids(mark->tuple);
     judge(channel, tag, mark, length, arrival);
     return arrival;
 }

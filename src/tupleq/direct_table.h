@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include "pinning/regions.h"
 #include "tupleq/tuple_posted.h"
 
 namespace tern {
@@ -11,6 +12,7 @@ class Direct;
 struct DirectReceive : PostedReceive {
     std::byte* buffer = nullptr;
     size_t room = 0;
+    RegionKey region;  // that the memory was declared as; none, if the generation is 0
 };
 
 // The receives that are posted, all of them DirectReceive, as TupleReceivers looks at them.

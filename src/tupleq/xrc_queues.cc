@@ -1,15 +1,47 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tupleq/xrc_queues.h"
 
+#include <thread>
+
 namespace tern {
+
+std::atomic<uint32_t> XrcQueues::Queue::any{0};
 
 bool XrcQueues::open(uint32_t index) {
     Queue& queue = queues_[index];
-    if (queue.srq) return true;
+    if (queue.number != 0) return true;
+    const std::lock_guard lock(queue.mutex);
     queue.srq = verbs::create_xrc_receives(pd_, domain_, cq_, depth_);
     if (queue.srq) queue.number = verbs::xrc_number(queue.srq.get());
     if (queue.number == 0) queue.srq.reset();
-    return queue.srq != nullptr;
+    return queue.number != 0;
+}
+
+void XrcQueues::destroy(uint32_t index) {
+    Queue& queue = queues_[index];
+    const std::lock_guard lock(queue.mutex);
+    queue.srq.reset();
+    queue.gate = 0;
+    queue.number = 0;
+    queue.generation = (queue.generation + 1) % kGenerations;
+    queue.spoilt = false;
+}
+
+void XrcQueues::Queue::stop() {
+    const std::lock_guard lock(mutex);
+    if (!srq) return;
+    gate.fetch_or(kStopped);
+    // For the time of a post.
+    while ((gate.load(std::memory_order_acquire) & kInside) != 0) std::this_thread::yield();
+    srq.reset();
+    any.fetch_add(1, std::memory_order_release);
+}
+
+bool XrcQueues::look_for_stops() {
+    seen_stops_ = Queue::any.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < most_; ++i)
+        if (stopped(i)) return true;
+    return false;
 }
 
 }  // namespace tern

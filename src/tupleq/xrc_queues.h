@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <mutex>
 
+#include "pinning/region_use.h"
 #include "verbs/xrc.h"
 
 namespace tern {
@@ -24,49 +27,79 @@ class XrcQueues {
 
     // `most` queues of `depth` entries. All completions go to `cq`.
     XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, ibv_cq* cq, uint32_t depth, uint32_t most)
-        : pd_(pd), domain_(domain), cq_(cq), depth_(depth), queues_(most) {}
+        : pd_(pd),
+          domain_(domain),
+          cq_(cq),
+          depth_(depth),
+          most_(most),
+          queues_(std::make_unique<Queue[]>(most)) {}
 
     // Queue `index` is there from now on. False if the device refuses.
     bool open(uint32_t index);
     // The entries of a queue are no longer written to, whoever sends; the queue is no more.
-    void destroy(uint32_t index) {
-        queues_[index] = {.srq = nullptr,
-                          .number = 0,
-                          .generation = (queues_[index].generation + 1) % kGenerations,
-                          .spoilt = false};
-    }
-    // What has come into the queue was not for it: nobody knows any more what its entries are for.
-    void spoil(uint32_t index) { queues_[index].spoilt = true; }
-    bool spoilt(uint32_t index) const { return queues_[index].spoilt; }
+    void destroy(uint32_t index);
     // How often there was another queue in its place, modulo 2^31.
     uint32_t generation(uint32_t index) const { return queues_[index].generation; }
 
-    bool is_open(uint32_t index) const { return queues_[index].srq != nullptr; }
+    // What has come into the queue was not for it: nobody knows any more what its entries are for.
+    void spoil(uint32_t index) { queues_[index].spoilt = true; }
+    bool spoilt(uint32_t index) const { return queues_[index].spoilt; }
+
+    // To stop the queue when memory that is in it is declared no more, by any thread: its entries
+    // are no longer written to. It remains to be destroyed.
+    Stoppable& stopper(uint32_t index) { return queues_[index]; }
+    bool stopped(uint32_t index) const { return queues_[index].gate.load() >= Queue::kStopped; }
+    // Some have been stopped since this was asked last.
+    bool any_stopped() {
+        return Queue::any.load(std::memory_order_relaxed) != seen_stops_ && look_for_stops();
+    }
+
+    bool is_open(uint32_t index) const { return queues_[index].number != 0; }
     // By which senders name it.
     uint32_t number(uint32_t index) const { return queues_[index].number; }
-    // Posts a receive behind the others; a piece of no bytes for a message of none. Data path.
+    // Posts a receive behind the others; a piece of no bytes for a message of none. Data path. To
+    // a queue that has been stopped nothing is posted, and that is all right.
     bool post(uint32_t index, ibv_sge& piece) {
+        Queue& queue = queues_[index];
         ibv_recv_wr request{};
-        request.wr_id = kReceive | uint64_t{queues_[index].generation} << 32 | index;
+        request.wr_id = kReceive | uint64_t{queue.generation} << 32 | index;
         request.sg_list = &piece;
         request.num_sge = piece.length != 0 ? 1 : 0;
         ibv_recv_wr* refused = nullptr;
-        return ibv_post_srq_recv(queues_[index].srq.get(), &request, &refused) == 0;
+        const bool open = queue.enter();
+        const bool good = !open || ibv_post_srq_recv(queue.srq.get(), &request, &refused) == 0;
+        queue.leave();
+        return good;
     }
 
   private:
-    struct Queue {
+    struct Queue final : Stoppable {
+        static constexpr unsigned kInside = 1;
+        static constexpr unsigned kStopped = 2;
+        static std::atomic<uint32_t> any;  // stops, ever
+
+        void stop() override;
+        // The owner's thread may use the queue until leave(). False: it is not there.
+        bool enter() { return (gate.fetch_or(kInside, std::memory_order_acquire) & kStopped) == 0; }
+        void leave() { gate.fetch_and(~kInside, std::memory_order_release); }
+
+        std::mutex mutex;  // not for the data path
+        std::atomic<unsigned> gate{0};
         verbs::SharedReceiveQueue srq;
         uint32_t number = 0;
         uint32_t generation = 0;
         bool spoilt = false;
     };
 
+    bool look_for_stops();
+
     ibv_pd* pd_;
     const verbs::XrcDomain& domain_;
     ibv_cq* cq_;
     uint32_t depth_;
-    std::vector<Queue> queues_;
+    uint32_t most_;
+    uint32_t seen_stops_ = 0;
+    std::unique_ptr<Queue[]> queues_;
 };
 
 }  // namespace tern

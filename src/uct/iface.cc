@@ -231,8 +231,8 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
         const char* refusal = tern::no_direct_messages();
         if (refusal == nullptr)
             tags.direct = tern::Direct::create(device, state->port, *state->engine, *state->mover,
-                                               *domain.pins, tags.receives.table(), direct_settings,
-                                               tags, why);
+                                               domain.regions, *domain.pins, tags.receives.table(),
+                                               direct_settings, tags, why);
         else
             why = refusal;
         self->direct = tags.direct.get();

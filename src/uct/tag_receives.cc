@@ -39,6 +39,9 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
     receive->context = context;
     receive->buffer = count != 0 ? static_cast<std::byte*>(iov->buffer) : nullptr;
     receive->room = count != 0 ? uct_iov_get_length(iov) : 0;
+    receive->region = count != 0 && iov->memh != nullptr
+                          ? static_cast<MemoryHandle*>(iov->memh)->region->key()
+                          : RegionKey{};
     receive->canceled = receive->leaving = false;
     receive_of(context) = receive;
     posted_.post(*receive, tag, mask);

@@ -50,8 +50,8 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
         EXPECT_TRUE(engine) << why;
         mover = std::make_unique<Mover>(*engine, regions, pins, Policy(*find_costs("graphene"), {}),
                                         MoverSettings{}, *this);
-        direct = Direct::create(device(), port(), *engine, *mover, pins, posted, direct_settings,
-                                *this, why);
+        direct = Direct::create(device(), port(), *engine, *mover, regions, pins, posted,
+                                direct_settings, *this, why);
         EXPECT_TRUE(direct) << why;
     }
     ~DirectNode() {

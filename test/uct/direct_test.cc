@@ -307,5 +307,64 @@ TEST_F(DirectTest, DeathOfTheSenderLeavesReceivesPosted) {
     EXPECT_TRUE(same(receive.bytes(), pattern(3, 90)));
 }
 
+// An error of the user's: the device must not write to the memory any more. It costs the connection
+// that the message would have come by, and nobody else's.
+TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregistered) {
+    for (const bool invalidate : {false, true}) {
+        TagPair pair(direct());
+        warm(pair);
+        TagEntity other(direct());
+        Endpoint other_ep = other.entity.connect(pair.b.entity);
+        const Group all{&pair.a.entity, &pair.b.entity, &other.entity};
+        Receive receive(pair.b, 3000), later(pair.b, 3000);
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        ASSERT_STATUS(UCS_OK, later.post(kTag));
+        linger(pair.all, milliseconds(5));
+        Completion completion;
+        if (invalidate)
+            receive.invalidate(completion);
+        else
+            receive.undeclare();
+        // The grants are there.
+        (void)tag_bcopy(pair.ep, kTag, pattern(1, 3000));
+        linger({&pair.a.entity}, milliseconds(2));
+        EXPECT_TRUE(receive.clean()) << "written to";
+        ASSERT_TRUE(eventually(all, [&] { return pair.a.entity.failures(pair.ep) != 0; }));
+        EXPECT_TRUE(receive.clean() && later.clean());
+        EXPECT_FALSE(receive.done() || later.done());
+        linger(all, milliseconds(20));
+        // It may still be cancelled, and the next in line has what comes next, of whomever.
+        ASSERT_STATUS(UCS_OK, receive.cancel(true));
+        ASSERT_TRUE(accepted(all, [&] { return tag_bcopy(other_ep, kTag, pattern(2, 2000)); }));
+        ASSERT_TRUE(eventually(all, [&] { return later.done(); }));
+        EXPECT_TRUE(same(later.bytes(), pattern(2, 2000)));
+        EXPECT_EQ(other.entity.failures(other_ep), 0u);
+        pair.ep = pair.a.entity.connect(pair.b.entity);
+        warm(pair);
+    }
+}
+
+// No error: its message came another way, and what is left of it in the queue is nobody's.
+TEST_F(DirectTest, MemoryIsDeregisteredAsSoonAsItsReceiveIsOver) {
+    TagPair pair(direct());
+    warm(pair);
+    for (uint64_t i = 1; i <= 20; ++i) {
+        Receive receive(pair.b, 100), second(pair.b, 100);
+        receive.then = [&] { receive.undeclare(); };
+        second.then = [&] { second.undeclare(); };
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        ASSERT_STATUS(UCS_OK, second.post(kTag));
+        linger(pair.all, milliseconds(2));
+        pair.send(kTag, pattern(i, 99), i);
+        pair.send(kTag, pattern(i, 98), i % 2);
+        ASSERT_TRUE(pair.until([&] { return receive.done() && second.done(); }));
+        EXPECT_STATUS(UCS_OK, receive.status);
+        EXPECT_STATUS(UCS_OK, second.status);
+    }
+    linger(pair.all, milliseconds(20));
+    EXPECT_EQ(pair.a.entity.failures().size() + pair.b.entity.failures().size(), 0u);
+    EXPECT_GT(pair.close_and_count()["direct_grants_void"], 0u);
+}
+
 }  // namespace
 }  // namespace uct_test

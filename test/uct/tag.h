@@ -67,6 +67,9 @@ class Receive {
     ucs_status_t post(uct_tag_t tag, uct_tag_t mask = kFullMask);
     ucs_status_t cancel(bool force);
     bool done() const { return completed != 0 || requested != 0; }
+    // The memory is declared no more, or invalid.
+    void undeclare() { memory_.undeclare(); }
+    void invalidate(Completion& completion) { memory_.invalidate(completion); }
     // What has arrived.
     Bytes bytes() const { return {memory_.data(), length}; }
     Bytes memory(std::size_t part) const { return {memory_.data(), part}; }
