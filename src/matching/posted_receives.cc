@@ -6,38 +6,47 @@
 
 namespace tern {
 
-PostedReceives::PostedReceives(uint32_t expected) {
-    const uint64_t buckets = std::bit_ceil(std::max(uint64_t{2} * expected, uint64_t{16}));
-    buckets_ = std::make_unique<PostedReceive*[]>(buckets);
-    shift_ = static_cast<unsigned>(64 - std::countr_zero(buckets));
+PostedReceives::PostedReceives(uint32_t expected)
+    : buckets_count_(std::bit_ceil(std::max(uint64_t{2} * expected, uint64_t{16}))),
+      shift_(static_cast<unsigned>(64 - std::countr_zero(buckets_count_))),
+      buckets_(std::make_unique<PostedReceive*[]>(buckets_count_)) {
+    all_.reserve(expected);
 }
 
-// Tags differ in few bits, here and there: multiplication carries all of them to the top.
+// Keys differ in few bits, here and there: multiplication carries all of them to the top.
 PostedReceive*& PostedReceives::bucket(uint64_t tag) const {
     constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
-    return buckets_[((tag ^ tag >> 32) * kGolden) >> shift_];
+    const uint64_t key = tag & key_mask();
+    return buckets_[((key ^ key >> 32) * kGolden) >> shift_];
 }
 
 PostedReceive* PostedReceives::find(uint64_t tag) const {
     PostedReceive* receive = bucket(tag);
-    while (receive != nullptr && receive->tag != tag) receive = receive->chain;
+    while (receive != nullptr && !receive->matches(tag)) receive = receive->chain;
     return receive;
 }
 
 void PostedReceives::post(PostedReceive& receive, uint64_t tag, uint64_t mask) {
     receive = {.tag = tag, .mask = mask, .order = order_++, .posted = true};
     ++size_;
-    if (mask != PostedReceive::kFullMask) {
+    key_mask_.vote(mask);
+    link(receive);
+}
+
+// It is behind all that are there.
+void PostedReceives::link(PostedReceive& receive) {
+    if (!is_keyed(receive)) {
+        receive.next = nullptr;
         receive.previous = last_wildcard_;
         (last_wildcard_ != nullptr ? last_wildcard_->next : first_wildcard_) = &receive;
         last_wildcard_ = &receive;
         return;
     }
-    PostedReceive* first = find(tag);
+    PostedReceive* first = find(receive.tag);
+    receive.first = first == nullptr;
     if (first == nullptr) {
-        PostedReceive*& head = bucket(tag);
+        PostedReceive*& head = bucket(receive.tag);
         receive.next = receive.previous = &receive;
-        receive.first = true;
         receive.chain = head;
         head = &receive;
         return;
@@ -48,9 +57,27 @@ void PostedReceives::post(PostedReceive& receive, uint64_t tag, uint64_t mask) {
     first->previous = &receive;
 }
 
+// Everything is taken out and put in again, in the order in which it was posted.
+void PostedReceives::change_key() {
+    for (uint32_t i = 0; i < buckets_count_; ++i) {
+        for (PostedReceive* first = buckets_[i]; first != nullptr; first = first->chain)
+            for (PostedReceive* each = first; each != nullptr; each = next(*each))
+                all_.push_back(each);
+        buckets_[i] = nullptr;
+    }
+    for (PostedReceive* each = first_wildcard_; each != nullptr; each = each->next)
+        all_.push_back(each);
+    first_wildcard_ = last_wildcard_ = nullptr;
+    std::ranges::sort(all_, {}, &PostedReceive::order);
+    key_mask_.change();
+    for (PostedReceive* each : all_) link(*each);
+    all_.clear();
+}
+
 const PostedReceive* PostedReceives::wildcard(uint64_t tag) const {
     const PostedReceive* receive = first_wildcard_;
-    while (receive != nullptr && !receive->matches(tag)) receive = receive->next;
+    while (receive != nullptr && ((receive->tag ^ tag) & receive->mask & key_mask()) != 0)
+        receive = receive->next;
     return receive;
 }
 
@@ -68,15 +95,15 @@ PostedReceive* PostedReceives::match(uint64_t tag) {
 }
 
 void PostedReceives::remove(PostedReceive& receive) {
-    if (receive.mask == PostedReceive::kFullMask)
-        remove_full(receive);
+    if (is_keyed(receive))
+        remove_keyed(receive);
     else
         remove_wildcard(receive);
     receive.posted = false;
     --size_;
 }
 
-void PostedReceives::remove_full(PostedReceive& receive) {
+void PostedReceives::remove_keyed(PostedReceive& receive) {
     if (receive.first) {
         PostedReceive** link = &bucket(receive.tag);
         while (*link != &receive) link = &(*link)->chain;

@@ -178,8 +178,8 @@ bool Direct::control(Channel& channel, uint32_t id, const std::byte* data, uint3
     DirectConnected answer;
     switch (static_cast<DirectId>(id)) {
         case DirectId::kBind:
-            return unpack(request.bind, data, length) && request.bind.node != 0 &&
-                   request.bind.queue != 0 && requested(channel, request);
+            return unpack(request.bind, data, length) && KeyMask::eligible(request.bind.mask) &&
+                   request.bind.node != 0 && request.bind.queue != 0 && requested(channel, request);
         case DirectId::kClose:
             request.close = true;
             return unpack(request.unbind, data, length) &&

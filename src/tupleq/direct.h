@@ -43,9 +43,9 @@ class DirectOwner {
     // A receive is no longer posted: its message is there, or on its way and nobody else's; or it
     // is cancelled. Nothing may be done about it but to take note.
     virtual void taken(DirectReceive& receive) = 0;
-    // A message is in the receive's memory, or, with another status than kOk, lost. It is no longer
-    // posted.
-    virtual void received(DirectReceive& receive, uint32_t length, Status status) = 0;
+    // A message of this tag is in the receive's memory, or, with another status than kOk, lost. It
+    // is no longer posted.
+    virtual void received(DirectReceive& receive, uint64_t tag, uint32_t length, Status status) = 0;
     // A receive whose cancellation was to be heard of later.
     virtual void cancelled(DirectReceive& receive) = 0;
     // Messages of this peer that are held can be offered again; its channel may be over.
@@ -78,9 +78,9 @@ class Direct {
     Tuple* find(const Channel& channel, uint64_t tag) {
         return senders_.bound() == 0 ? nullptr : senders_.find(number_of(channel), tag);
     }
-    // The tuple's next message may be sent by one of the functions below; an ordinary one bears
-    // mark(), which is to be asked for once, when it is certain to go.
-    bool may_send(const Tuple& tuple, uint64_t length) const;
+    // The tuple's next message, with this tag, may be sent by one of the functions below; an
+    // ordinary one bears mark(), which is to be asked for once, when it is certain to go.
+    bool may_send(const Tuple& tuple, uint64_t tag, uint64_t length) const;
     static TupleMark mark(Tuple& tuple) { return TupleSenders::mark(tuple); }
     // At most copy_most bytes. kNoResource: there is no memory; send it the ordinary way.
     Status send(Channel& channel, Tuple& tuple, const void* data, uint32_t length);
@@ -95,7 +95,9 @@ class Direct {
 
     // Receiving: direct_receive.cc. A receive has been posted.
     void posted(const DirectReceive& receive) {
-        if (receive.mask != PostedReceive::kFullMask || active_ == 0) return;
+        if (table_.wants_other_key()) [[unlikely]]
+            change_key();
+        if (active_ == 0 || !table_.is_keyed(receive)) return;
         receivers_.posted(receive.tag);
         act();
     }
@@ -235,6 +237,7 @@ class Direct {
     void discard(uint16_t number);
     void arrived(const ibv_wc& completion);
     bool bound(Channel& channel, const DirectBound& frame);
+    void change_key();
     void judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
                const Arrival& arrival);
     bool begin(Channel& channel, uint64_t tag);

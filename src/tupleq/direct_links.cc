@@ -254,7 +254,8 @@ bool Direct::answer_bind(Peer& peer, const DirectBind& bind) {
         return false;
     }
     if (link != nullptr) {
-        if (!senders_.bind(number_of(channel), {bind.tag, bind.tuple, bind.depth}, answer)) {
+        if (!senders_.bind(number_of(channel), {bind.tag, bind.mask, bind.tuple, bind.depth},
+                           answer)) {
             malformed(channel);
             return true;
         }

@@ -18,16 +18,17 @@ enum class DirectId : uint32_t {
     kConnected = 29,  // R to P: the answer, a DirectConnected
 };
 
-// Messages of this tag may go straight to this queue, when granted.
+// Messages of exactly this tag may go straight to this queue, when granted.
 struct DirectBind {
     uint64_t tag = 0;
+    uint64_t mask = 0;   // bits of a tag that make its key, the same for all of R's tuples
     uint64_t node = 0;   // XRC domain that the queue is in
     uint32_t queue = 0;  // number of the XRC shared receive queue
     uint16_t tuple = 0;  // R's name
     uint16_t depth = 0;  // grants at a time, a power of two
 };
 
-// From here on P numbers the messages of the tag.
+// From here on P numbers the messages with the key.
 struct DirectBound {
     static constexpr uint16_t kRefused = 0xffff;
 
@@ -71,7 +72,7 @@ struct DirectConnected {
     uint32_t reserved = 0;
 };
 
-static_assert(sizeof(DirectBind) == 24 && sizeof(DirectBound) == 24 && sizeof(DirectClose) == 8);
+static_assert(sizeof(DirectBind) == 32 && sizeof(DirectBound) == 24 && sizeof(DirectClose) == 8);
 static_assert(sizeof(DirectClosed) == 8 && sizeof(DirectConnect) == 16);
 static_assert(sizeof(DirectConnected) == 16 && sizeof(DirectBind) <= kMaxControl);
 

@@ -142,7 +142,8 @@ bool Direct::perform(TupleAction& action) {
             owner_.cancelled(DirectTable::receive(action.receive));
             return true;
         case TupleAction::Kind::kFailed:
-            owner_.received(DirectTable::receive(action.receive), 0, Status::kConnectionReset);
+            owner_.received(DirectTable::receive(action.receive), receivers_.tag(action.tuple), 0,
+                            Status::kConnectionReset);
             return true;
         case TupleAction::Kind::kRetry:
             owner_.retry(action.peer);
@@ -168,6 +169,7 @@ bool Direct::announce(const TupleAction& action) {
     active_ += !was_open;
     return say(*peer->channel, DirectId::kBind,
                DirectBind{.tag = action.bind.tag,
+                          .mask = action.bind.mask,
                           .node = domain_->id(),
                           .queue = queues_->number(action.tuple),
                           .tuple = action.bind.tuple,
@@ -268,11 +270,13 @@ void Direct::arrived(const ibv_wc& completion) {
         if (!named || queue.live() == 0 || name != name_of(number, queue.entry(0).sequence))
             [[unlikely]]
             return spoilt(number, "a direct message is not the one that a receive was granted to");
+        const uint64_t tag = receivers_.tag(number);
         const auto message = receivers_.direct(number);
         free_place(number, message.place);
         counters_.received_bytes += completion.byte_len;
         policy_.used(number);
-        owner_.received(DirectTable::receive(message.receive), completion.byte_len, Status::kOk);
+        owner_.received(DirectTable::receive(message.receive), tag, completion.byte_len,
+                        Status::kOk);
     }
     look_whether_free(number);
     act();
@@ -297,8 +301,8 @@ bool Direct::bound(Channel& channel, const DirectBound& frame) {
 }
 
 Direct::Cancel Direct::cancel(DirectReceive& receive) {
-    const Cancel result = receivers_.cancel(DirectTable::handle(&receive), receive.tag,
-                                            receive.mask == PostedReceive::kFullMask);
+    const Cancel result =
+        receivers_.cancel(DirectTable::handle(&receive), receive.tag, table_.is_keyed(receive));
     act();
     return result;
 }
@@ -311,16 +315,25 @@ Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark
     return arrival;
 }
 
-// Is the tag of this message to be a tuple?
+// The queues that tuples leave for that are free at once, or when their senders have answered.
+void Direct::change_key() {
+    receivers_.change_key();
+    act();
+}
+
+// Is the key of this message to be a tuple?
 void Direct::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
                    const Arrival& arrival) {
     if (arrival.verdict != Arrival::Verdict::kMatched) return;
+    // Its receive was posted, and could have been granted.
+    const bool could =
+        arrival.receive != 0 && table_.is_keyed(DirectTable::receive(arrival.receive));
     if (mark != nullptr) {
         policy_.missed(mark->tuple);
-    } else if (channel.up() &&
-               policy_.worth(number_of(channel), tag, length, arrival.receive != 0) &&
+    } else if (const uint64_t key = tag & table_.key_mask();
+               channel.up() && policy_.worth(number_of(channel), key, length, could) &&
                !begin(channel, tag)) {
-        const uint16_t victim = policy_.victim(tag);
+        const uint16_t victim = policy_.victim(key);
         if (victim != TuplePolicy::kNone) receivers_.unbind(victim);
     }
 }
@@ -341,7 +354,7 @@ bool Direct::begin(Channel& channel, uint64_t tag) {
     (void)peer_of(channel);
     if (!receivers_.bind(number_of(channel), tag)) return false;
     const uint16_t number = receivers_.lookup(tag);
-    policy_.bound(number, number_of(channel), tag);
+    policy_.bound(number, number_of(channel), tag & table_.key_mask());
     taken_[number] = true;
     counters_.queues_most = std::max<uint64_t>(counters_.queues_most, queues_in_use());
     return true;

@@ -10,9 +10,8 @@
 
 namespace tern {
 
-inline bool Direct::may_send(const Tuple& tuple, uint64_t length) const {
-    if (length > port_.attributes.max_msg_sz || !tuple.sender.may_send_direct(length, false))
-        return false;
+inline bool Direct::may_send(const Tuple& tuple, uint64_t tag, uint64_t length) const {
+    if (length > port_.attributes.max_msg_sz || !tuple.may_send_direct(tag, length)) return false;
     const XrcLink* link = routes_[tuple.number].link;
     return link != nullptr && link->usable();
 }

@@ -66,6 +66,7 @@ class TupleActions {
             const TupleAction& each = actions_[i];
             sink(each.kind), sink(each.tuple), sink(each.peer), sink(each.count);
             sink(each.grant.raw()), sink(each.receive), sink(each.close.unbind);
+            if (each.kind == TupleAction::Kind::kBind) sink(each.bind.tag), sink(each.bind.mask);
         }
     }
 

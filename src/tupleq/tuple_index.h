@@ -9,7 +9,8 @@
 
 namespace tern {
 
-// Finds the number of a tuple by peer and tag. Numbers are those of a table with room for `most`;
+// Finds the number of a tuple by peer and key: what of a tag is in the peer's mask. All tuples of a
+// peer have the same mask, and different keys. Numbers are those of a table with room for `most`;
 // nothing is allocated later.
 class TupleIndex {
   public:
@@ -23,33 +24,64 @@ class TupleIndex {
     // Data path.
     uint16_t find(uint32_t peer, uint64_t tag) const {
         uint16_t number = heads_[bucket(peer, tag)];
-        while (number != kNone && (nodes_[number].tag != tag || nodes_[number].peer != peer))
-            number = nodes_[number].next;
+        while (number != kNone && !nodes_[number].is(peer, tag)) number = nodes_[number].next;
         return number;
     }
-    void insert(uint32_t peer, uint64_t tag, uint16_t number) {
-        uint16_t& head = heads_[bucket(peer, tag)];
-        nodes_[number] = {tag, peer, head};
-        head = number;
+    void insert(uint32_t peer, uint64_t tag, uint64_t mask, uint16_t number) {
+        if ((common_ & mask) != common_) hash_by(common_ & mask);
+        nodes_[number] = {tag, mask, peer, kNone};
+        link(number);
+        ++count_;
     }
     void erase(uint16_t number) {
-        uint16_t* link = &heads_[bucket(nodes_[number].peer, nodes_[number].tag)];
-        while (*link != number) link = &nodes_[*link].next;
-        *link = nodes_[number].next;
+        uint16_t* at = &heads_[bucket(nodes_[number].peer, nodes_[number].tag)];
+        while (*at != number) at = &nodes_[*at].next;
+        *at = nodes_[number].next;
+        if (--count_ == 0) common_ = ~uint64_t{0};
     }
+    bool empty() const { return count_ == 0; }
 
   private:
     struct Node {
         uint64_t tag = 0;
+        uint64_t mask = 0;
         uint32_t peer = 0;
         uint16_t next = kNone;
+
+        bool is(uint32_t other_peer, uint64_t other) const {
+            return peer == other_peer && ((tag ^ other) & mask) == 0;
+        }
     };
 
     size_t bucket(uint32_t peer, uint64_t tag) const {
-        return (tag + peer * 0xd1b54a32d192ed03) * 0x9e3779b97f4a7c15 >> shift_;
+        return ((tag & common_) + peer * 0xd1b54a32d192ed03) * 0x9e3779b97f4a7c15 >> shift_;
+    }
+    void link(uint16_t number) {
+        uint16_t& head = heads_[bucket(nodes_[number].peer, nodes_[number].tag)];
+        nodes_[number].next = head;
+        head = number;
+    }
+    // Peers differ in what they leave open, as a rule for moments only.
+    void hash_by(uint64_t common) {
+        uint16_t all = kNone;
+        for (uint16_t& head : heads_)
+            while (head != kNone) {
+                const uint16_t number = head;
+                head = nodes_[number].next;
+                nodes_[number].next = all;
+                all = number;
+            }
+        common_ = common;
+        while (all != kNone) {
+            const uint16_t number = all;
+            all = nodes_[number].next;
+            link(number);
+        }
     }
 
     int shift_;
+    uint64_t common_ = ~uint64_t{0};  // what all masks have: tags are hashed by that
+    uint32_t count_ = 0;
     std::vector<uint16_t> heads_;
     std::vector<Node> nodes_;
 };

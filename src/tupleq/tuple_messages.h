@@ -16,14 +16,15 @@ struct TupleMark {
     uint16_t sequence = 0;  // of this message
 };
 
-// Receiver to sender: messages of this tag may go straight to this queue, when granted.
+// Receiver to sender: messages of exactly this tag may go straight to this queue, when granted.
 struct TupleBind {
     uint64_t tag = 0;
+    uint64_t mask = 0;  // bits that make the key, the same for all tuples of this receiver's
     uint16_t tuple = 0;
     uint16_t depth = 0;  // grants at a time, a power of two
 };
 
-// Sender to receiver: the answer. From here on it numbers the messages of the tag.
+// Sender to receiver: the answer. From here on it numbers the messages with the key.
 struct TupleBound {
     static constexpr uint16_t kRefused = 0xffff;
 

@@ -33,8 +33,12 @@ class TuplePosted {
     TakenReceive take(uint64_t tag) {
         const PostedReceive* posted = table_.match(tag);
         if (posted == nullptr) return {};
-        return {handle(posted), posted->mask != PostedReceive::kFullMask};
+        return {handle(posted), !table_.is_keyed(*posted)};
     }
+    bool is_keyed(const PostedReceive& receive) const { return table_.is_keyed(receive); }
+    bool wants_other_key() const { return table_.wants_other_key(); }
+    uint64_t key_mask() const { return table_.key_mask(); }
+    void change_key() { table_.change_key(); }
     void remove(ReceiveHandle of) { table_.remove(*receive(of)); }
 
   private:

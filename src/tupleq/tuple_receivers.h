@@ -2,7 +2,8 @@
 //
 // The receiving side of TupleQ (docs/tupleq.md), without a device. A binding drives it so:
 //
-//   a receive is posted              put it into Posted; posted(tag) if its mask is full
+//   a receive is posted              put it into Posted; posted(tag) if its mask is the key mask
+//   Posted wants another key mask    change_key()
 //   a receive is to be cancelled     cancel()
 //   a tagged message has come        ordinary(): it has matched it, or the message is to be held,
 //   in
@@ -42,14 +43,19 @@ struct TakenReceive {
     bool wildcard = false;
 };
 
-// Receives that are posted, granted ones included, in the order in which they were posted.
+// Receives that are posted, granted ones included, in the order in which they were posted. Those
+// with the key mask match all messages with their key, the bits of the tag in that mask; those with
+// any other mask are wildcards.
 template <class T>
 concept PostedTable = requires(T table, uint64_t tag, ReceiveHandle receive) {
-    // The first with this tag and a full mask; 0 if there is none.
+    { table.key_mask() } -> std::same_as<uint64_t>;
+    // Makes another one the key mask; no tuple is bound.
+    {table.change_key()};
+    // The first with the key of this tag; 0 if there is none.
     { table.first(tag) } -> std::same_as<ReceiveHandle>;
-    // The one with the same tag and a full mask behind it.
+    // The one with the same key behind it.
     { table.next(receive) } -> std::same_as<ReceiveHandle>;
-    // A wildcard that could match the same messages was posted before it.
+    // A wildcard that could match any of the same messages was posted before it.
     { table.behind_wildcard(receive) } -> std::same_as<bool>;
     { table.capacity(receive) } -> std::same_as<uint64_t>;
     // It is about to be granted: see that the device can write to its memory. If it cannot, the
@@ -104,8 +110,10 @@ class TupleReceivers {
     void posted(uint64_t tag) {
         if (Tuple* tuple = find(tag)) refill(*tuple);
     }
-    // `full`: its mask.
-    Cancel cancel(ReceiveHandle receive, uint64_t tag, bool full);
+    // `keyed`: it has the key mask.
+    Cancel cancel(ReceiveHandle receive, uint64_t tag, bool keyed);
+    // Does it when all tuples are unbound; until then none is bound.
+    void change_key();
 
     // Messages. Data path.
     Arrival ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark);
@@ -117,7 +125,8 @@ class TupleReceivers {
     // Control path.
     bool bound(uint32_t peer, const TupleBound& answer);
     bool closed(uint32_t peer, const TupleClosed& answer);
-    // False if no queue is free or the tag has one already.
+    // False if no queue is free, or the key has one already or is about to change. What goes
+    // direct will have exactly this tag.
     bool bind(uint32_t peer, uint64_t tag);
     void unbind(uint16_t number);
     // Its held messages stay, and its number is not used again until they have been matched, or
@@ -129,10 +138,11 @@ class TupleReceivers {
 
     TupleActions& actions() { return actions_; }
     const Counters& counters() const { return counters_; }
-    // The tuple of a tag; TupleIndex::kNone if there is none.
+    // The tuple with the key of this tag; TupleIndex::kNone if there is none.
     uint16_t lookup(uint64_t tag) const { return index_.find(0, tag); }
     const TupleReceiver& queue(uint16_t number) const { return tuples_[number].queue; }
     uint32_t peer(uint16_t number) const { return tuples_[number].peer; }
+    // That of all its direct messages.
     uint64_t tag(uint16_t number) const { return tuples_[number].tag; }
     uint32_t queues() const { return static_cast<uint32_t>(tuples_.size()); }
 
@@ -197,6 +207,7 @@ class TupleReceivers {
     void settle(Tuple& tuple);
     void release_held(Tuple& tuple);
     void bury(Tuple& tuple);
+    void change_key_if_free();
 
     Posted* posted_;
     TupleIndex index_;
@@ -205,6 +216,7 @@ class TupleReceivers {
     TupleActions actions_;
     Counters counters_;
     bool any_blocked_ = false;
+    bool changing_key_ = false;
     uint16_t sequence_ = 0;
     uint16_t epoch_ = 0;
 };

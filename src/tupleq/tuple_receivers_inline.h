@@ -6,7 +6,7 @@
 
 namespace tern {
 
-// Grants what may be granted: the receives of the tag, in order, up to the first that a wildcard is
+// Grants what may be granted: the receives of the key, in order, up to the first that a wildcard is
 // before of. `late`: since a message has come, see GrantWindow.
 template <PostedTable Posted>
 void TupleReceivers<Posted>::refill(Tuple& tuple, bool late) {
@@ -44,8 +44,8 @@ void TupleReceivers<Posted>::refill_blocked() {
 }
 
 template <PostedTable Posted>
-auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool full) -> Cancel {
-    Tuple* tuple = full ? find(tag) : nullptr;
+auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool keyed) -> Cancel {
+    Tuple* tuple = keyed ? find(tag) : nullptr;
     if (tuple != nullptr) {
         TupleReceiver& queue = tuple->queue;
         for (uint32_t i = 0; i < queue.live(); ++i) {
@@ -58,7 +58,7 @@ auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool fu
     }
     posted_->remove(receive);
     if (tuple != nullptr) refill(*tuple);
-    if (!full) refill_blocked();
+    if (!keyed) refill_blocked();
     return Cancel::kDone;
 }
 
@@ -108,7 +108,7 @@ void TupleReceivers<Posted>::drop_held(uint32_t peer) {
 }
 
 // A receive that is granted to one peer is not another's, unless the first has no use for it. The
-// tag has two senders, so that is the end of the tuple.
+// key has two senders, so that is the end of the tuple.
 template <PostedTable Posted>
 auto TupleReceivers<Posted>::match(uint32_t peer, uint64_t tag) -> Arrival {
     Tuple* tuple = find(tag);
@@ -151,15 +151,16 @@ bool TupleReceivers<Posted>::drained(uint16_t number, uint32_t& place) {
 
 template <PostedTable Posted>
 bool TupleReceivers<Posted>::bind(uint32_t peer, uint64_t tag) {
-    if (find(tag) != nullptr) return false;
+    if (changing_key_ || find(tag) != nullptr) return false;
+    const uint64_t mask = posted_->key_mask();
     for (Tuple& tuple : tuples_) {
         if (tuple.queue.state() != State::kFree) continue;
         tuple.tag = tag;
         tuple.peer = peer;
         tuple.blocked = tuple.awaited = tuple.leave = false;
         tuple.queue.bind(sequence_, epoch_);
-        index_.insert(0, tag, number(tuple));
-        act(TupleAction::Kind::kBind, tuple).bind = {tag, number(tuple),
+        index_.insert(0, tag, mask, number(tuple));
+        act(TupleAction::Kind::kBind, tuple).bind = {tag, mask, number(tuple),
                                                      static_cast<uint16_t>(tuple.queue.depth())};
         ++counters_.binds;
         return true;
@@ -254,6 +255,22 @@ template <PostedTable Posted>
 void TupleReceivers<Posted>::bury(Tuple& tuple) {
     index_.erase(number(tuple));
     tuple.queue.reset();
+    change_key_if_free();
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::change_key() {
+    if (changing_key_) return;
+    changing_key_ = true;
+    for (Tuple& tuple : tuples_) leave(tuple);
+    change_key_if_free();
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::change_key_if_free() {
+    if (!changing_key_ || !index_.empty()) return;
+    changing_key_ = false;
+    posted_->change_key();
 }
 
 template <PostedTable Posted>
@@ -282,6 +299,7 @@ void TupleReceivers<Posted>::peer_died(uint32_t peer) {
         if (tuple.awaited) awaited = &tuple;
     }
     if (awaited != nullptr) release_held(*awaited);
+    change_key_if_free();
 }
 
 template <PostedTable Posted>
@@ -294,6 +312,7 @@ void TupleReceivers<Posted>::save(Sink&& sink) const {
         sink(tuple.blocked), sink(tuple.awaited), sink(tuple.leave);
     }
     for (const Held& held : held_) sink(held.peer), sink(held.messages);
+    sink(changing_key_);
     actions_.save(sink);
 }
 

@@ -3,10 +3,16 @@
 
 #include <bit>
 
+#include "matching/key_mask.h"
+
 namespace tern {
 
 bool TupleSenders::bind(uint32_t peer, const TupleBind& bind, TupleBound& answer) {
-    if (!std::has_single_bit(bind.depth) || find(peer, bind.tag) != nullptr) return false;
+    if (!std::has_single_bit(bind.depth) || !KeyMask::eligible(bind.mask)) return false;
+    for (const Tuple& tuple : tuples_)
+        if (tuple.bound && tuple.peer == peer &&
+            (tuple.mask != bind.mask || ((tuple.tag ^ bind.tag) & bind.mask) == 0))
+            return false;
     answer = {bind.tuple, TupleBound::kRefused, 0};
     if (free_.empty() || bind.depth > depth_) return true;
 
@@ -14,9 +20,14 @@ bool TupleSenders::bind(uint32_t peer, const TupleBind& bind, TupleBound& answer
     free_.pop_back();
     uint64_t* slots = grants_ + first_slot(number);
     for (uint32_t i = 0; i < bind.depth; ++i) Grant::clear(slots + i);
-    tuples_[number] = {TupleSender(slots, bind.depth, sequence_, epoch_), bind.tuple, number, peer,
+    tuples_[number] = {TupleSender(slots, bind.depth, sequence_, epoch_),
+                       bind.tag,
+                       bind.mask,
+                       bind.tuple,
+                       number,
+                       peer,
                        true};
-    index_.insert(peer, bind.tag, number);
+    index_.insert(peer, bind.tag, bind.mask, number);
     answer.sender = number;
     answer.slot = first_slot(number);
     return true;

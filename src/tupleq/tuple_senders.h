@@ -18,14 +18,24 @@ namespace tern {
 // How a binding sends a message:
 //     Tuple* tuple = senders.find(peer, tag);
 //     if (tuple == nullptr)                                  an ordinary message
-//     else if (tuple->sender.may_send_direct(length, sync))  and there is room in the XRC queue
+//     else if (tuple->may_send_direct(tag, length))          and there is room in the XRC queue
 //     pair
 //         tuple->sender.sent_direct(), then post it to the queue of that tuple
 //     else                                                   an ordinary message with mark(*tuple)
+//
+// A tuple has all messages of a key, but only those of its very tag go direct: a direct message
+// does not say what its tag is.
 class TupleSenders {
   public:
     struct Tuple {
+        // The next message, which has this tag, may be direct.
+        bool may_send_direct(uint64_t its_tag, uint64_t length) const {
+            return its_tag == tag && sender.may_send_direct(length, false);
+        }
+
         TupleSender sender;
+        uint64_t tag = 0;
+        uint64_t mask = 0;
         uint16_t receiver = 0;  // the receiver's number of it
         uint16_t number = 0;    // ours
         uint32_t peer = 0;
@@ -62,7 +72,7 @@ class TupleSenders {
         for (const Tuple& tuple : tuples_) {
             sink(tuple.bound);
             if (!tuple.bound) continue;
-            sink(tuple.receiver), sink(tuple.peer);
+            sink(tuple.receiver), sink(tuple.peer), sink(tuple.tag), sink(tuple.mask);
             tuple.sender.save(sink);
         }
     }

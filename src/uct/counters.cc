@@ -73,6 +73,7 @@ void write_counters(const Engine& engine, const Mover& mover, const PinCache& pi
         {"pinned_bytes", pinned.pinned_bytes},
         {"pinned_bytes_most", pinned.pinned_bytes_most},
         {"tag_posted", tags.posted},
+        {"tag_wildcards", tags.wildcards},
         {"tag_refused", tags.refused},
         {"tag_canceled", tags.canceled},
         {"tag_matched", tags.matched},

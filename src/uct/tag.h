@@ -23,8 +23,8 @@ struct TagInterface final : DirectOwner {
 
     void completed(void* cookie, Status status) override { owner.completed(cookie, status); }
     void taken(DirectReceive& receive) override { TagReceives::taken(receive); }
-    void received(DirectReceive& receive, uint32_t length, Status status) override {
-        receives.received(receive, length, status);
+    void received(DirectReceive& receive, uint64_t tag, uint32_t length, Status status) override {
+        receives.received(receive, tag, length, status);
     }
     void cancelled(DirectReceive& receive) override { receives.canceled(receive); }
     void retry(uint32_t peer) override { receives.retry(peer); }

@@ -8,6 +8,7 @@ namespace tern {
 /// What the tag interface has done.
 struct TagCounters {
     uint64_t posted = 0;        ///< receives
+    uint64_t wildcards = 0;     ///< of these; receives with another mask than most have
     uint64_t refused = 0;       ///< receives for which there was no room
     uint64_t canceled = 0;      ///< receives
     uint64_t matched = 0;       ///< messages that came whole

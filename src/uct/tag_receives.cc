@@ -46,7 +46,11 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
     receive_of(context) = receive;
     posted_.post(*receive, tag, mask);
     ++counters_.posted;
-    if (direct_ != nullptr) direct_->posted(*receive);
+    counters_.wildcards += !posted_.is_keyed(*receive);
+    if (direct_ != nullptr)
+        direct_->posted(*receive);
+    else if (posted_.wants_other_key()) [[unlikely]]
+        posted_.change_key();
     return UCS_OK;
 }
 
@@ -79,10 +83,10 @@ void TagReceives::taken(DirectReceive& direct_receive) {
     if (!receive.leaving) receive.context->tag_consumed_cb(receive.context);
 }
 
-void TagReceives::received(DirectReceive& direct_receive, uint32_t length, Status status) {
+void TagReceives::received(DirectReceive& direct_receive, uint64_t tag, uint32_t length,
+                           Status status) {
     auto& receive = static_cast<TagReceive&>(direct_receive);
     uct_tag_context_t* context = receive.context;
-    const uint64_t tag = receive.tag;
     receives_.give(&receive);
     context->completed_cb(context, tag, 0, length, nullptr, to_ucs(status));
 }

@@ -64,7 +64,7 @@ class TagReceives {
     /// From the direct path: a receive has its message, or will have; a message is in the receive's
     /// memory, or lost; a receive is canceled; messages that are held can be offered again.
     static void taken(DirectReceive& receive);
-    void received(DirectReceive& receive, uint32_t length, Status status);
+    void received(DirectReceive& receive, uint64_t tag, uint32_t length, Status status);
     void canceled(DirectReceive& receive);
     void retry(uint32_t peer);
     /// The channel is over. Returns whether that has ended anything early.

@@ -93,7 +93,7 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     // The sender has not heard of that.
     const std::string text(64, 'l');
     Direct::Tuple* tuple = sender->direct->find(*to_third, 7);
-    ASSERT_TRUE(sender->direct->may_send(*tuple, text.size()));
+    ASSERT_TRUE(sender->direct->may_send(*tuple, 7, text.size()));
     ASSERT_EQ(sender->direct->send_zcopy(*to_third, *tuple, text.data(), 64, &tuple),
               Status::kInProgress);
     int cookie = 0;

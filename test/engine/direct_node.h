@@ -29,6 +29,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
         bool done = false;
         bool direct = false;
         bool cancelled = false;
+        uint64_t message_tag = 0;  // of a direct one
         Status status = Status::kOk;
         std::string text;
     };
@@ -119,10 +120,12 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
         EXPECT_FALSE(receive.posted);
         ++takings;
     }
-    void received(DirectReceive& direct_receive, uint32_t length, Status status) override {
+    void received(DirectReceive& direct_receive, uint64_t tag, uint32_t length,
+                  Status status) override {
         auto& receive = static_cast<Receive&>(direct_receive);
         EXPECT_FALSE(receive.posted);
         receive.direct = true;
+        receive.message_tag = tag;
         receive.status = status;
         fill(receive, {receive.memory.data(), length});
     }
@@ -168,7 +171,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     bool send(Channel& channel, uint64_t tag, const std::string& text, bool zcopy = false) {
         Direct::Tuple* tuple = direct->find(channel, tag);
         const auto length = static_cast<uint32_t>(text.size());
-        if (tuple != nullptr && channel.up() && direct->may_send(*tuple, length)) {
+        if (tuple != nullptr && channel.up() && direct->may_send(*tuple, tag, length)) {
             const Status status =
                 zcopy && length != 0
                     ? direct->send_zcopy(channel, *tuple, text.data(), length, &completions)

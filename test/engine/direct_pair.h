@@ -64,7 +64,7 @@ class DirectMessages : public testing::Test {
     bool granted(Channel& channel, uint64_t tag) {
         return settled([&] {
             Direct::Tuple* tuple = sender->direct->find(channel, tag);
-            return tuple != nullptr && sender->direct->may_send(*tuple, 0);
+            return tuple != nullptr && sender->direct->may_send(*tuple, tag, 0);
         });
     }
     const DirectCounters& sent() const { return sender->direct->counters(); }

@@ -62,7 +62,7 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
 
     Channel* in = nullptr;
     static constexpr DirectBind good_bind{
-        .tag = 1, .node = 99, .queue = 12345, .tuple = 3, .depth = 2};
+        .tag = 1, .mask = KeyMask::kFull, .node = 99, .queue = 12345, .tuple = 3, .depth = 2};
 };
 
 TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
@@ -89,6 +89,8 @@ TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
         [&] { say(DirectId::kConnect, uint32_t{5}); },
         [&] { say(DirectId::kConnected, uint32_t{5}); },
         [&] { say(static_cast<DirectId>(30), uint32_t{5}); },
+        bind_with(&DirectBind::mask, 0),
+        bind_with(&DirectBind::mask, ~uint64_t{0x1f}),
         bind_with(&DirectBind::node, 0),
         bind_with(&DirectBind::queue, 0),
         [&] { say(DirectId::kClose, DirectClose{.sender = 0}); },
@@ -132,6 +134,18 @@ TEST_F(DirectRogue, TheSameTupleTwice) {
     DirectBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
     say(DirectId::kBind, good_bind);
+    EXPECT_TRUE(dropped());
+    EXPECT_EQ(victim.direct->tuples_sent(), 0u);
+}
+
+TEST_F(DirectRogue, TuplesOfDifferentMasks) {
+    ASSERT_NO_FATAL_FAILURE(meet());
+    DirectBound bound;
+    ASSERT_NO_FATAL_FAILURE(bind(bound));
+    DirectBind other = good_bind;
+    other.tag = 1 << 4;
+    other.mask = ~uint64_t{3};
+    say(DirectId::kBind, other);
     EXPECT_TRUE(dropped());
     EXPECT_EQ(victim.direct->tuples_sent(), 0u);
 }
@@ -180,7 +194,7 @@ TEST_F(DirectRogue, GrantForAQueueThatIsNotThere) {
                     0);
     Direct::Tuple* tuple = victim.direct->find(*channel, 1);
     ASSERT_NE(tuple, nullptr);
-    ASSERT_TRUE(turn([&] { return victim.direct->may_send(*tuple, 5); }));
+    ASSERT_TRUE(turn([&] { return victim.direct->may_send(*tuple, 1, 5); }));
     ASSERT_EQ(victim.direct->send(*channel, *tuple, "hello", 5), Status::kOk);
     EXPECT_TRUE(dropped());
     EXPECT_EQ(victim.direct->counters().links_lost, 1u);

@@ -194,6 +194,37 @@ TEST_F(DirectMessages, WakesWhoSleeps) {
     EXPECT_TRUE(receive.direct);
 }
 
+// The receives are for any of four tags: one of them is the tuple's, messages of the others go the
+// ordinary way. Tuples that were bound with other keys are unbound before.
+TEST_F(DirectMessages, ReceivesThatLeaveBitsOpen) {
+    constexpr uint64_t kTwoOpen = ~uint64_t{3};
+    bind();
+    auto& earlier = receiver->post(kTag);
+    ASSERT_TRUE(granted());
+    std::vector<DirectNode::Receive*> open;
+    while (!receiver->posted.wants_other_key()) open.push_back(&receiver->post(11, 64, kTwoOpen));
+    EXPECT_EQ(receiver->posted.key_mask(), PostedReceive::kFullMask) << "a tuple is bound";
+    EXPECT_FALSE(receiver->direct->bind(*in, 9)) << "it would be in the way";
+    ASSERT_TRUE(settled([&] { return receiver->posted.key_mask() == kTwoOpen; }));
+    EXPECT_EQ(sender->direct->find(*out, kTag), nullptr);
+    send("what is exact takes its turn");
+    ASSERT_TRUE(settled([&] { return earlier.done; }));
+    EXPECT_FALSE(earlier.direct);
+
+    bind(9);
+    ASSERT_TRUE(granted(9));
+    send("another tag", 10);
+    ASSERT_TRUE(settled([&] { return open[0]->done; }));
+    EXPECT_FALSE(open[0]->direct);
+    ASSERT_TRUE(granted(9));
+    send("the tuple's", 9);
+    ASSERT_TRUE(settled([&] { return open[1]->done; }));
+    EXPECT_TRUE(open[1]->direct);
+    EXPECT_EQ(open[1]->message_tag, 9u);
+    EXPECT_EQ(open[1]->text, "the tuple's");
+    EXPECT_FALSE(open[2]->done);
+}
+
 // A peer to which nothing can be sent now delays nobody else's grants, and loses none of its own.
 TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
     bind();
@@ -209,8 +240,8 @@ TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
     auto& second = receiver->post(kTag);
     auto& others = receiver->post(9);
     Direct::Tuple* tuple = third->direct->find(*other, 9);
-    ASSERT_TRUE(settled([&] { return third->direct->may_send(*tuple, 0); }));
-    EXPECT_FALSE(sender->direct->may_send(*sender->direct->find(*out, kTag), 0));
+    ASSERT_TRUE(settled([&] { return third->direct->may_send(*tuple, 9, 0); }));
+    EXPECT_FALSE(sender->direct->may_send(*sender->direct->find(*out, kTag), kTag, 0));
     EXPECT_EQ(receiver->direct->arm(), Status::kInProgress) << "there is something to do";
     ASSERT_TRUE(third->send(*other, 9, "of another peer"));
     ASSERT_TRUE(settled([&] { return others.done; }));

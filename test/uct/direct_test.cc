@@ -185,6 +185,44 @@ TEST_F(DirectTest, WildcardsKeepTheirPlace) {
     }
 }
 
+// As those of MPICH do.
+TEST_F(DirectTest, ReceivesThatLeaveBitsOpen) {
+    constexpr uct_tag_t kTwoOpen = ~uct_tag_t{3};
+    TagPair pair(direct());
+    uint64_t seed = 0;
+    // Says whether the device has placed it.
+    const auto exchange = [&](uct_tag_t tag) {
+        Receive receive(pair.b, 100);
+        EXPECT_STATUS(UCS_OK, receive.post(kTag, kTwoOpen));
+        linger(pair.all, milliseconds(1));
+        pair.send(tag, pattern(++seed, 90));
+        EXPECT_TRUE(pair.until([&] { return receive.done(); })) << seed;
+        EXPECT_STATUS(UCS_OK, receive.status);
+        EXPECT_EQ(receive.tag, tag);
+        EXPECT_TRUE(same(receive.bytes(), pattern(seed, 90)));
+        return receive.in_place;
+    };
+    // Until that is learnt, and then until a grant has been there in time.
+    const auto placed = [&] {
+        for (int attempt = 0; attempt < 200; ++attempt)
+            if (exchange(kTag) || HasFailure()) return true;
+        return false;
+    };
+    EXPECT_TRUE(placed());
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_FALSE(exchange(kTag ^ 1)) << "it could not say that its tag is another";
+        EXPECT_TRUE(placed());
+    }
+    Receive wild(pair.b, 100);
+    ASSERT_STATUS(UCS_OK, wild.post(0, 0));
+    pair.send(kTag, pattern(++seed, 50));
+    ASSERT_TRUE(pair.until([&] { return wild.done(); }));
+    EXPECT_EQ(wild.tag, kTag);
+    const Counters counters = pair.close_and_count();
+    EXPECT_LT(counters["tag_wildcards"], 40u);
+    EXPECT_GE(counters["direct_received"], 4u);
+}
+
 TEST_F(DirectTest, PeersThatWantNoneRefuse) {
     TagPair pair(direct());
     TagEntity other(Settings{{"TM_TUPLES", "0"}});

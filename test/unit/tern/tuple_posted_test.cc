@@ -19,8 +19,9 @@ struct Pair {
     Pair() : table(16), posted(table) {}
 
     auto after(size_t from, uint64_t tag) const {
-        return std::find_if(list.begin() + static_cast<ptrdiff_t>(from), list.end(),
-                            [tag](const auto& r) { return r->mask == kFull && r->tag == tag; });
+        return std::find_if(
+            list.begin() + static_cast<ptrdiff_t>(from), list.end(),
+            [&](const auto& r) { return r->mask == table.key_mask() && r->matches(tag); });
     }
     ReceiveHandle handle(std::vector<std::unique_ptr<PostedReceive>>::const_iterator it) const {
         return it == list.end() ? 0 : TuplePosted::handle(it->get());
@@ -33,10 +34,12 @@ struct Pair {
 
 std::string run(Random random) {
     Pair pair;
-    for (int step = 0; step < 100; ++step) {
+    const uint64_t often = random.chance(50) ? kFull : ~uint64_t{1};
+    for (int step = 0; step < 150; ++step) {
         const uint64_t tag = random.below(4);
+        if (pair.table.wants_other_key() && random.chance(20)) pair.posted.change_key();
         if (random.chance(50)) {
-            const uint64_t mask = random.chance(20) ? random.below(4) : kFull;
+            const uint64_t mask = random.chance(20) ? random.below(4) : often;
             pair.list.push_back(std::make_unique<PostedReceive>());
             pair.table.post(*pair.list.back(), tag, mask);
         } else if (random.chance(30) && !pair.list.empty()) {
@@ -50,7 +53,7 @@ std::string run(Random random) {
             const TakenReceive taken = pair.posted.take(tag);
             if (taken.receive != pair.handle(it)) return "another receive is taken";
             if (it == pair.list.end()) continue;
-            if (taken.wildcard != ((*it)->mask != kFull)) return "a wildcard is none, or is one";
+            if (taken.wildcard == pair.table.is_keyed(**it)) return "a wildcard is none, or is one";
             pair.list.erase(it);
         }
         for (uint64_t each = 0; each < 4; ++each)
@@ -60,8 +63,11 @@ std::string run(Random random) {
         for (size_t i = 0; i < pair.list.size(); ++i) {
             const PostedReceive& receive = *pair.list[i];
             const ReceiveHandle handle = TuplePosted::handle(&receive);
-            if (receive.mask != kFull) {
-                for (uint64_t each = 0; each < 4; ++each) wildcard[each] |= receive.matches(each);
+            const uint64_t key = pair.table.key_mask();
+            if (receive.mask != key) {
+                for (uint64_t each = 0; each < 4; ++each)
+                    for (uint64_t other = 0; other < 4; ++other)
+                        wildcard[each] |= ((each ^ other) & key) == 0 && receive.matches(other);
                 continue;
             }
             if (TuplePosted::next(handle) != pair.handle(pair.after(i + 1, receive.tag)))

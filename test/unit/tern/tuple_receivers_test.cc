@@ -41,7 +41,7 @@ class TupleReceiversTest : public testing::Test {
         Receive& receive = *receives_.emplace_back(std::make_unique<Receive>());
         posted_.post(receive, tag, mask);
         receive.pinnable = pinnable;
-        if (mask == PostedReceive::kFullMask) receivers_.posted(tag);
+        if (posted_.is_keyed(receive)) receivers_.posted(tag);
         return receive;
     }
     std::vector<TupleAction> actions() {
@@ -272,6 +272,56 @@ TEST_F(TupleReceiversTest, WhenThePeerDiesWhatWasGrantedWaitsForOthers) {
     EXPECT_FALSE(receivers_.bind(2, kTag + 1));
     receivers_.replaced(0);
     EXPECT_TRUE(receivers_.bind(2, kTag + 1));
+}
+
+// Messages with the key are the tuple's, whatever their other bits are.
+TEST_F(TupleReceiversTest, TuplesAreOfKeys) {
+    constexpr uint64_t kTwoOpen = ~uint64_t{3};
+    for (int i = 0; i < 32; ++i) post(100, kTwoOpen);
+    ASSERT_TRUE(posted_.wants_other_key());
+    receivers_.change_key();
+    EXPECT_EQ(posted_.key_mask(), kTwoOpen) << "no tuple is in the way";
+    bind();
+    Receive& first = post(kTag ^ 2, kTwoOpen);
+    auto all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].receive, TuplePosted::handle(&first));
+    EXPECT_EQ(receivers_.lookup(kTag ^ 3), 0);
+    EXPECT_EQ(receivers_.lookup(kTag + 4), TupleIndex::kNone);
+    EXPECT_FALSE(receivers_.bind(1, kTag ^ 1));
+    EXPECT_EQ(receivers_.ordinary(1, kTag ^ 1, nullptr).verdict, Verdict::kBroken);
+    const TupleMark mark{0, 1};
+    EXPECT_EQ(receivers_.ordinary(1, kTag ^ 1, &mark).receive, TuplePosted::handle(&first));
+    // A receive that could match one of them is an obstacle.
+    actions();
+    post(kTag ^ 1);
+    post(kTag, kTwoOpen);
+    EXPECT_EQ(actions().size(), 0u);
+}
+
+TEST_F(TupleReceiversTest, TheKeyMaskChangesWhenAllTuplesAreUnbound) {
+    bind();
+    Receive& receive = post();
+    ASSERT_TRUE(receivers_.bind(2, kTag + 1));
+    actions();
+    for (int i = 0; i < 32; ++i) post(100, ~uint64_t{3});
+    receivers_.change_key();
+    receivers_.change_key();
+    auto all = actions();
+    ASSERT_EQ(all.size(), 1u) << "the other one is not bound yet";
+    EXPECT_TRUE(all[0].close.unbind);
+    EXPECT_FALSE(receivers_.bind(1, kTag + 2));
+    ASSERT_TRUE(receivers_.closed(1, {0, 0, true}));
+    uint32_t place = 0;
+    ASSERT_TRUE(receivers_.drained(0, place));
+    EXPECT_EQ(receivers_.queue(0).state(), TupleReceiver::State::kFree);
+    EXPECT_EQ(posted_.key_mask(), PostedReceive::kFullMask);
+    EXPECT_TRUE(posted_.is_keyed(receive));
+    ASSERT_TRUE(receivers_.bound(2, {1, 4, 0}));
+    ASSERT_TRUE(receivers_.closed(2, {1, 0, true}));
+    EXPECT_EQ(posted_.key_mask(), ~uint64_t{3});
+    EXPECT_FALSE(posted_.is_keyed(receive));
+    EXPECT_TRUE(receivers_.bind(1, kTag + 2));
 }
 
 // A message of a peer whose receive is granted to another one waits for that one's answer.

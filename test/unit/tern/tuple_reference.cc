@@ -15,21 +15,23 @@ uint32_t TupleWorld::Posted::find(ReceiveHandle receive) const {
 
 ReceiveHandle TupleWorld::Posted::first(uint64_t tag) const {
     for (const Receive& receive : receives)
-        if (receive.tag == tag) return receive.id;
+        if (is_keyed(receive, tag)) return receive.id;
     return 0;
 }
 
 ReceiveHandle TupleWorld::Posted::next(ReceiveHandle receive) const {
     const uint32_t from = find(receive);
     for (uint32_t i = from + 1; i < receives.size(); ++i)
-        if (receives.begin()[i].tag == receives.begin()[from].tag) return receives.begin()[i].id;
+        if (is_keyed(receives.begin()[i], receives.begin()[from].tag))
+            return receives.begin()[i].id;
     return 0;
 }
 
 bool TupleWorld::Posted::behind_wildcard(ReceiveHandle receive) const {
     if (sabotage == Sabotage::kWildcardsIgnored) return false;
-    for (uint32_t i = find(receive); i-- != 0;)
-        if (receives.begin()[i].tag == 0) return true;
+    const uint32_t from = find(receive);
+    for (uint32_t i = from; i-- != 0;)
+        if (may_be_before(receives.begin()[i], receives.begin()[from].tag)) return true;
     return false;
 }
 
@@ -41,9 +43,9 @@ uint64_t TupleWorld::Posted::capacity(ReceiveHandle receive) const {
 TakenReceive TupleWorld::Posted::take(uint64_t tag) {
     for (uint32_t i = 0; i < receives.size(); ++i) {
         const Receive receive = receives[i];
-        if (receive.tag != tag && receive.tag != 0) continue;
+        if (!receive.matches(static_cast<uint8_t>(tag))) continue;
         receives.erase(i);
-        return {receive.id, receive.tag == 0};
+        return {receive.id, !is_keyed(receive)};
     }
     return {};
 }
@@ -62,7 +64,7 @@ void TupleWorld::Posted::remove(ReceiveHandle receive) {
 TupleWorld::Receive TupleWorld::match(const Message& message) {
     for (uint32_t i = 0; i < waiting_.size(); ++i) {
         const Receive receive = waiting_[i];
-        if (receive.tag != 0 && receive.tag != message.tag) continue;
+        if (!receive.matches(message.tag)) continue;
         waiting_.erase(i);
         return receive;
     }
@@ -136,10 +138,11 @@ void TupleWorld::expect_end() {
         if (queue.state() != TupleReceiver::State::kOpen) continue;
         uint32_t may = 0;
         for (const Receive& receive : waiting_) {
-            if (receive.tag == 0) break;
-            may += receive.tag == receivers_.tag(q);
+            if (posted_.may_be_before(receive, receivers_.tag(q))) break;
+            may += posted_.is_keyed(receive, receivers_.tag(q));
         }
-        if (queue.granted() > may || queue.granted() < std::min(may, queue.window().limit(true)))
+        if (queue.granted() > may ||
+            queue.granted() < std::min(may, queue.window().limit(true)))
             fail_books("a receive is not granted");
         // And the sender knows.
         TupleSenders& senders = peers_[receivers_.peer(q)].senders;
@@ -147,6 +150,7 @@ void TupleWorld::expect_end() {
         if (tuple == nullptr || tuple->sender.may_send_direct(0, false) != (queue.granted() != 0))
             fail_books("a grant is of no use");
     }
+    if (posted_.key != posted_.next_key) fail_books("the key mask has not changed");
     if (waiting_.size() != posted_.receives.size())
         fail_books("the core's table is not the reference's");
 }
@@ -166,7 +170,7 @@ std::array<uint64_t, 2> TupleWorld::digest() const {
     auto add_receives = [&](const auto& receives) {
         add(receives.size());
         for (const Receive& r : receives)
-            add(r.id | r.tag << 8 | r.capacity << 16 | r.cancel << 24);
+            add(r.id | r.tag << 8 | r.capacity << 16 | r.cancel << 24 | uint64_t{r.mask} << 32);
     };
     receivers_.save(add);
     add_receives(posted_.receives);
@@ -201,7 +205,7 @@ std::array<uint64_t, 2> TupleWorld::digest() const {
         for (const Answer& answer : peer.answers) {
             add(answer.is_bind | answer.close.unbind << 1 | answer.close.sender << 8 |
                 uint64_t{answer.bind.tuple} << 32 | answer.bind.tag << 48);
-            add(answer.grants_before);
+            add(answer.grants_before), add(answer.bind.mask);
         }
         for (const Write& write : peer.writes) add(write.slot), add(write.grant.raw());
         for (const DirectMessage& direct : peer.direct) {
@@ -216,7 +220,8 @@ std::array<uint64_t, 2> TupleWorld::digest() const {
         }
     }
     add(posts_ | wildcards_ << 8 | cancels_ << 16 | binds_ << 24);
-    add(unbinds_ | deaths_ << 8);
+    add(unbinds_ | deaths_ << 8 | exacts_ << 16 | key_changes_ << 24);
+    add(posted_.key | posted_.next_key << 8);
     return sum;
 }
 

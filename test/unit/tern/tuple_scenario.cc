@@ -11,7 +11,7 @@ const char* name_of(Sabotage sabotage) {
         "GrantsStay",    "PostAfterGrant",  "WildcardsIgnored", "MarksIgnored",
         "ClaimsIgnored", "VoidsNotDrained", "DrainsEarly",      "CloseNotAnswered",
         "CancelAtOnce",  "AnswerOvertakes", "UnbindOvertakes",  "ConflictIgnored",
-        "HeldIgnored",   "MarksHeld",
+        "HeldIgnored",   "MarksHeld",       "TagIgnored",       "KeyChangesAtOnce",
     };
     static_assert(std::size(kNames) == static_cast<size_t>(Sabotage::kCount));
     return kNames[static_cast<size_t>(sabotage)];
@@ -28,15 +28,27 @@ std::string TupleScenario::text() const {
     add("posts", posts), add("wildcards", wildcards), add("cancels", cancels), add("binds", binds);
     add("unbinds", unbinds), add("deaths", deaths), add("longest", longest);
     add("capacity", capacity), add("sequence", sequence), add("epoch", epoch), add("late", late);
+    add("open", open), add("exacts", exacts), add("key changes", key_changes);
     return text;
 }
 
 std::string TupleMove::text() const {
     static constexpr const char* kNames[] = {
-        "send peer,tag,length", "post -,tag,capacity", "cancel receive", "frame of peer",
-        "answer to peer",       "grant to peer",       "direct of peer", "drain of queue",
-        "bind peer,tag",        "unbind queue",        "death of peer",  "act",
-        "late post to queue",   "answer overtakes",
+        "send peer,tag,length",
+        "post mask,tag,capacity",
+        "cancel receive",
+        "frame of peer",
+        "answer to peer",
+        "grant to peer",
+        "direct of peer",
+        "drain of queue",
+        "bind peer,tag",
+        "unbind queue",
+        "death of peer",
+        "another key mask",
+        "act",
+        "late post to queue",
+        "answer overtakes",
     };
     return std::string(kNames[static_cast<size_t>(kind)]) + " " + std::to_string(a) + "," +
            std::to_string(b) + "," + std::to_string(c);

@@ -29,9 +29,16 @@ enum class Sabotage : uint8_t {
     kConflictIgnored,   // a message is matched although its receive is granted to another peer
     kHeldIgnored,       // a peer's receives are granted while messages of it are held
     kMarksHeld,         // numbers of held messages are heeded only when they are matched
+    kTagIgnored,        // a message goes direct that has the tuple's key, but not its tag
+    kKeyChangesAtOnce,  // the key mask changes while tuples are bound
     kCount
 };
 const char* name_of(Sabotage sabotage);
+
+// Of tags and masks, if the scenario is one with an open bit. A wildcard's mask is 0.
+inline constexpr uint8_t kOpenBit = 0x40;
+inline constexpr uint8_t kExactMask = 0xff;
+inline constexpr uint8_t kWideMask = kExactMask & ~kOpenBit;
 
 struct TupleScenario {
     const char* name = "";
@@ -51,6 +58,10 @@ struct TupleScenario {
     uint8_t capacity = 1;   // receives are 1 ... capacity long
     bool any_bind = false;  // any peer and tag; else only those that are not bound yet
     bool late = false;      // what the core wants done is done some time later
+    // Messages have the open bit or not; receives have the wide mask, as the key at first has.
+    bool open = false;
+    uint8_t exacts = 0;                         // receives with the exact mask, at most
+    uint8_t key_changes = 0;                    // from one mask to the other
     std::vector<std::array<uint8_t, 2>> bound;  // peer, tag: at the beginning
     // One peer sends only these tags, if not 0.
     std::array<uint8_t, 3> only_tag{};
@@ -63,7 +74,7 @@ struct TupleScenario {
 struct TupleMove {
     enum class Kind : uint8_t {
         kSend,      // peer a, tag b, length c
-        kPost,      // tag b (0: wildcard), capacity c
+        kPost,      // mask a, tag b, capacity c
         kCancel,    // receive a
         kFrame,     // peer a's next frame arrives at the receiver
         kAnswer,    // the next frame to peer a arrives
@@ -73,6 +84,7 @@ struct TupleMove {
         kBind,      // peer a, tag b
         kUnbind,    // queue a
         kDeath,     // of peer a
+        kKey,       // the key mask is to be the other one
         kAct,       // what the core wants done next is done
         kPostLate,  // sabotage only
         kOvertake,  // sabotage only

@@ -27,6 +27,9 @@ TupleScenario any_scenario(Random& random) {
     s.late = random.chance(50);
     s.longest = static_cast<uint8_t>(random.chance(50) ? 1 : random.between(1, 3));
     s.capacity = static_cast<uint8_t>(random.between(1, 3));
+    s.open = random.chance(40);
+    s.exacts = static_cast<uint8_t>(random.below(6));
+    s.key_changes = static_cast<uint8_t>(s.open && random.chance(30) ? random.between(1, 3) : 0);
     for (uint8_t tag = 1; tag <= std::min(s.tags, s.queues); ++tag)
         s.bound.push_back({static_cast<uint8_t>(random.below(s.peers)), tag});
     s.sequence = static_cast<uint16_t>(-random.below(12));

@@ -5,12 +5,15 @@
 #include <deque>
 #include <vector>
 
+#include "matching/key_mask.h"
 #include "schedules.h"
 #include "tupleq/tuple_receiver.h"
 #include "tupleq/tuple_senders.h"
 
 namespace tern {
 namespace {
+
+constexpr uint64_t kFull = KeyMask::kFull;
 
 TEST(Grant, PermitsOneMessageThatFits) {
     const Grant grant(0x7fff, 0xffff, 100);
@@ -123,15 +126,15 @@ TEST(TupleSenders, RefuseWhatTheyHaveNoRoomFor) {
     std::vector<uint64_t> grants(2 * 4);
     TupleSenders senders(grants.data(), 2, 4);
     TupleBound answer;
-    ASSERT_TRUE(senders.bind(7, {100, 0, 4}, answer));
+    ASSERT_TRUE(senders.bind(7, {100, kFull, 0, 4}, answer));
     EXPECT_NE(answer.sender, TupleBound::kRefused);
-    ASSERT_TRUE(senders.bind(7, {101, 1, 8}, answer));
+    ASSERT_TRUE(senders.bind(7, {101, kFull, 1, 8}, answer));
     EXPECT_EQ(answer.sender, TupleBound::kRefused);  // deeper than there are slots
     EXPECT_EQ(answer.tuple, 1);
-    ASSERT_TRUE(senders.bind(8, {100, 5, 2}, answer));
+    ASSERT_TRUE(senders.bind(8, {100, kFull, 5, 2}, answer));
     EXPECT_NE(answer.sender, TupleBound::kRefused);
     EXPECT_EQ(answer.slot, 4u);
-    ASSERT_TRUE(senders.bind(8, {102, 6, 1}, answer));
+    ASSERT_TRUE(senders.bind(8, {102, kFull, 6, 1}, answer));
     EXPECT_EQ(answer.sender, TupleBound::kRefused);
     EXPECT_EQ(senders.bound(), 2u);
 
@@ -141,14 +144,14 @@ TEST(TupleSenders, RefuseWhatTheyHaveNoRoomFor) {
     senders.peer_died(7);
     EXPECT_EQ(senders.find(7, 100), nullptr);
     EXPECT_EQ(senders.bound(), 1u);
-    ASSERT_TRUE(senders.bind(8, {102, 6, 1}, answer));
+    ASSERT_TRUE(senders.bind(8, {102, kFull, 6, 1}, answer));
     EXPECT_EQ(answer.slot, 0u);
 }
 
 TEST(TupleSenders, MayHaveNoRoomAtAll) {
     TupleSenders senders(nullptr, 0, 4);
     TupleBound answer;
-    ASSERT_TRUE(senders.bind(7, {100, 0, 4}, answer));
+    ASSERT_TRUE(senders.bind(7, {100, kFull, 0, 4}, answer));
     EXPECT_EQ(answer.sender, TupleBound::kRefused);
     EXPECT_EQ(senders.find(7, 100), nullptr);
 }
@@ -158,16 +161,50 @@ TEST(TupleSenders, TrustNoReceiver) {
     TupleSenders senders(grants.data(), 2, 4);
     TupleBound bound;
     TupleClosed closed;
-    EXPECT_FALSE(senders.bind(7, {100, 0, 0}, bound));
-    EXPECT_FALSE(senders.bind(7, {100, 0, 3}, bound));
-    ASSERT_TRUE(senders.bind(7, {100, 0, 4}, bound));
-    EXPECT_FALSE(senders.bind(7, {100, 1, 4}, bound));  // twice
+    EXPECT_FALSE(senders.bind(7, {100, kFull, 0, 0}, bound));
+    EXPECT_FALSE(senders.bind(7, {100, kFull, 0, 3}, bound));
+    ASSERT_TRUE(senders.bind(7, {100, kFull, 0, 4}, bound));
+    EXPECT_FALSE(senders.bind(7, {100, kFull, 1, 4}, bound));   // twice
+    EXPECT_FALSE(senders.bind(7, {101, ~3ull, 1, 4}, bound));   // another mask
+    EXPECT_FALSE(senders.bind(8, {100, ~31ull, 1, 4}, bound));  // too many open bits
     EXPECT_FALSE(senders.close(8, {bound.sender, false}, closed));
     EXPECT_FALSE(senders.close(7, {1, false}, closed));
     EXPECT_FALSE(senders.close(7, {2, false}, closed));
     EXPECT_FALSE(senders.close(7, {0xffff, true}, closed));
     ASSERT_TRUE(senders.close(7, {bound.sender, true}, closed));
     EXPECT_FALSE(senders.close(7, {bound.sender, true}, closed));
+}
+
+TEST(TupleSenders, FindTheTupleByTheKeyOfEachPeer) {
+    std::vector<uint64_t> grants(4 * 2);
+    TupleSenders senders(grants.data(), 4, 2);
+    TupleBound bound;
+    TupleClosed closed;
+    ASSERT_TRUE(senders.bind(7, {0x100, kFull, 0, 2}, bound));
+    ASSERT_TRUE(senders.bind(8, {0x101, ~3ull, 1, 2}, bound));
+    const uint16_t wide = bound.sender;
+    EXPECT_FALSE(senders.bind(8, {0x102, ~3ull, 2, 2}, bound)) << "it has the same key";
+    ASSERT_TRUE(senders.bind(9, {0x100, ~0x30ull, 2, 2}, bound));
+    ASSERT_TRUE(senders.bind(7, {0x101, kFull, 3, 2}, bound));
+    EXPECT_EQ(senders.find(7, 0x100)->receiver, 0);
+    EXPECT_EQ(senders.find(7, 0x101)->receiver, 3);
+    EXPECT_EQ(senders.find(7, 0x102), nullptr);
+    for (uint64_t tag : {0x100, 0x101, 0x102, 0x103}) {
+        ASSERT_NE(senders.find(8, tag), nullptr);
+        EXPECT_EQ(senders.find(8, tag)->number, wide);
+    }
+    EXPECT_EQ(senders.find(8, 0x104), nullptr);
+    EXPECT_EQ(senders.find(9, 0x120)->receiver, 2);
+    EXPECT_EQ(senders.find(9, 0x101), nullptr);
+    // What is granted is for the tag that the tuple was bound with.
+    for (uint64_t& word : grants) word = Grant(0, 1, 10).raw();
+    EXPECT_TRUE(senders.find(8, 0x101)->may_send_direct(0x101, 10));
+    EXPECT_FALSE(senders.find(8, 0x100)->may_send_direct(0x100, 10));
+    // The peer may have another mask when all of its tuples are unbound.
+    ASSERT_TRUE(senders.close(8, {wide, true}, closed));
+    ASSERT_TRUE(senders.bind(8, {0x102, kFull, 2, 2}, bound));
+    EXPECT_EQ(senders.find(8, 0x103), nullptr);
+    EXPECT_EQ(senders.find(7, 0x101)->receiver, 3);
 }
 
 }  // namespace

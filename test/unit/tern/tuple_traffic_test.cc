@@ -55,7 +55,7 @@ class TupleTraffic : public testing::Test {
     TupleTraffic() {
         EXPECT_TRUE(receivers_.bind(1, kTag));
         TupleBound answer;
-        EXPECT_TRUE(senders_.bind(1, {kTag, 0, kDepth}, answer));
+        EXPECT_TRUE(senders_.bind(1, {kTag, KeyMask::kFull, 0, kDepth}, answer));
         EXPECT_TRUE(receivers_.bound(1, answer));
         receivers_.actions().pop();
     }

@@ -15,6 +15,7 @@ TupleWorld::TupleWorld(const TupleScenario& scenario, Sabotage sabotage)
       receivers_(posted_, scenario.queues, scenario.depth),
       queues_(scenario.queues) {
     posted_.sabotage = sabotage;
+    if (scenario.open) posted_.key = posted_.next_key = kWideMask;
     receivers_.start_at(scenario.sequence, scenario.epoch);
     peers_.reserve(scenario.peers);
     for (uint8_t i = 0; i < scenario.peers; ++i) peers_.emplace_back(scenario);
@@ -39,6 +40,8 @@ TupleWorld::TupleWorld(const TupleWorld& other)
       lost_(other.lost_),
       posts_(other.posts_),
       wildcards_(other.wildcards_),
+      exacts_(other.exacts_),
+      key_changes_(other.key_changes_),
       cancels_(other.cancels_),
       binds_(other.binds_),
       unbinds_(other.unbinds_),
@@ -78,21 +81,35 @@ void TupleWorld::moves(Moves& moves) {
     using Kind = TupleMove::Kind;
     deliveries(moves);
     const TupleScenario& s = *scenario_;
+    // Every tag, without the open bit and with it.
+    const auto each_tag = [&s](auto&& visit) {
+        for (uint8_t tag = 1; tag <= s.tags; ++tag) {
+            visit(tag, tag);
+            if (s.open) visit(tag, static_cast<uint8_t>(tag | kOpenBit));
+        }
+    };
     for (uint8_t p = 0; p < peers_.size(); ++p) {
         Peer& peer = peers_[p];
         if (peer.dead) continue;
-        for (uint8_t tag = 1; tag <= s.tags && peer.sent < s.sends[p]; ++tag)
+        each_tag([&](uint8_t key, uint8_t tag) {
+            if (peer.sent >= s.sends[p] || (s.only_tag[p] != 0 && s.only_tag[p] != key)) return;
             for (uint8_t length = 1; length <= s.longest; ++length)
-                if (s.only_tag[p] == 0 || s.only_tag[p] == tag)
-                    moves.push({Kind::kSend, p, tag, length});
-        for (uint8_t tag = 1; tag <= s.tags && binds_ < s.binds; ++tag)
-            if (receivers_.lookup(tag) == TupleIndex::kNone) moves.push({Kind::kBind, p, tag});
+                moves.push({Kind::kSend, p, tag, length});
+        });
+        each_tag([&](uint8_t, uint8_t tag) {
+            if (binds_ < s.binds && receivers_.lookup(tag) == TupleIndex::kNone)
+                moves.push({Kind::kBind, p, tag});
+        });
         if (deaths_ < s.deaths) moves.push({Kind::kDeath, p});
     }
-    if (posts_ < s.posts)
-        for (uint8_t tag = wildcards_ < s.wildcards ? 0 : 1; tag <= s.tags; ++tag)
-            for (uint8_t capacity = 1; capacity <= s.capacity; ++capacity)
-                moves.push({Kind::kPost, 0, tag, capacity});
+    for (uint8_t capacity = 1; capacity <= s.capacity && posts_ < s.posts; ++capacity) {
+        if (wildcards_ < s.wildcards) moves.push({Kind::kPost, 0, 0, capacity});
+        each_tag([&](uint8_t key, uint8_t tag) {
+            if (s.open && tag == key) moves.push({Kind::kPost, kWideMask, tag, capacity});
+            if (!s.open || exacts_ < s.exacts) moves.push({Kind::kPost, kExactMask, tag, capacity});
+        });
+    }
+    if (key_changes_ < s.key_changes) moves.push({Kind::kKey});
     if (cancels_ < s.cancels)
         for (const Receive& receive : waiting_)
             if (!receive.cancel) moves.push({Kind::kCancel, receive.id});
@@ -109,7 +126,7 @@ void TupleWorld::apply(const TupleMove& move) {
             send(move.a, move.b, move.c);
             break;
         case Kind::kPost:
-            post(move.b, move.c);
+            post(move.a, move.b, move.c);
             break;
         case Kind::kCancel:
             cancel(move.a);
@@ -139,6 +156,9 @@ void TupleWorld::apply(const TupleMove& move) {
             break;
         case Kind::kDeath:
             death(move.a);
+            break;
+        case Kind::kKey:
+            change_key();
             break;
         case Kind::kAct:
             act_next();
@@ -174,7 +194,8 @@ void TupleWorld::send(uint8_t p, uint8_t tag, uint8_t length) {
         if (is(Sabotage::kSequenceIgnored))
             slot = Grant(there.epoch(), next, there.capacity()).raw();
     }
-    if (sender.may_send_direct(is(Sabotage::kCapacityIgnored) ? 0 : length, false)) {
+    if (tuple->may_send_direct(is(Sabotage::kTagIgnored) ? tuple->tag : tag,
+                               is(Sabotage::kCapacityIgnored) ? 0 : length)) {
         const uint64_t word = slot;
         sender.sent_direct();
         if (is(Sabotage::kSequenceIgnored)) slot = word;
@@ -187,26 +208,35 @@ void TupleWorld::send(uint8_t p, uint8_t tag, uint8_t length) {
 }
 
 // What the user of the transport does: it has the unexpected messages.
-void TupleWorld::post(uint8_t tag, uint8_t capacity) {
-    const Receive receive{++posts_, tag, capacity, false};
-    wildcards_ += tag == 0;
+void TupleWorld::post(uint8_t mask, uint8_t tag, uint8_t capacity) {
+    const Receive receive{++posts_, mask, tag, capacity, false};
+    wildcards_ += mask == 0;
+    exacts_ += scenario_->open && mask == kExactMask;
     for (uint32_t i = 0; i < unexpected_.size(); ++i)
-        if (tag == 0 || unexpected_[i].tag == tag) {
+        if (receive.matches(unexpected_[i].tag)) {
             unexpected_.erase(i);
             return;
         }
     waiting_.push(receive);
     posted_.receives.push(receive);
-    if (tag != 0) receivers_.posted(tag);
+    if (posted_.is_keyed(receive)) receivers_.posted(tag);
+}
+
+void TupleWorld::change_key() {
+    ++key_changes_;
+    posted_.next_key = posted_.next_key == kExactMask ? kWideMask : kExactMask;
+    if (is(Sabotage::kKeyChangesAtOnce))
+        posted_.change_key();
+    else
+        receivers_.change_key();
 }
 
 void TupleWorld::cancel(uint8_t id) {
     ++cancels_;
     for (Receive& receive : waiting_) {
         if (receive.id != id) continue;
-        const uint8_t tag = receive.tag;
         receive.cancel = true;
-        switch (receivers_.cancel(id, tag, tag != 0)) {
+        switch (receivers_.cancel(id, receive.tag, posted_.is_keyed(receive))) {
             case Core::Cancel::kDone:
                 note_removed();
                 cancelled(id);

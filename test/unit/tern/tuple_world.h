@@ -20,7 +20,7 @@ namespace tern {
 class TupleWorld {
   public:
     static constexpr unsigned kMost = 32;
-    using Moves = Few<TupleMove, 96>;
+    using Moves = Few<TupleMove, 192>;
 
     TupleWorld(const TupleScenario& scenario, Sabotage sabotage);
     TupleWorld(const TupleWorld& other);
@@ -49,20 +49,34 @@ class TupleWorld {
     };
     struct Receive {
         uint8_t id = 0;
-        uint8_t tag = 0;  // 0: wildcard
+        uint8_t mask = 0;
+        uint8_t tag = 0;
         uint8_t capacity = 0;
         bool cancel = false;
+
+        bool matches(uint8_t other) const { return ((tag ^ other) & mask) == 0; }
     };
     // The table of posted receives that the core sees.
     struct Posted {
         Few<Receive, kMost> receives;
         Sabotage sabotage = Sabotage::kNone;
+        uint8_t key = kExactMask;
+        uint8_t next_key = kExactMask;
         bool keep = false;  // sabotage: what is removed stays
         bool lost = false;  // what was to be removed was not there
         Few<uint8_t, kMost> removed;
         Few<Receive, 96> prepared;  // for grants
 
         uint32_t find(ReceiveHandle receive) const;
+        bool is_keyed(const Receive& receive) const { return receive.mask == key; }
+        bool is_keyed(const Receive& receive, uint64_t tag) const {
+            return is_keyed(receive) && ((receive.tag ^ tag) & key) == 0;
+        }
+        bool may_be_before(const Receive& receive, uint64_t tag) const {
+            return !is_keyed(receive) && ((receive.tag ^ tag) & receive.mask & key) == 0;
+        }
+        uint64_t key_mask() const { return key == kExactMask ? ~uint64_t{0} : ~uint64_t{kOpenBit}; }
+        void change_key() { key = next_key; }
         ReceiveHandle first(uint64_t tag) const;
         ReceiveHandle next(ReceiveHandle receive) const;
         bool behind_wildcard(ReceiveHandle receive) const;
@@ -139,7 +153,8 @@ class TupleWorld {
     bool is(Sabotage sabotage) const { return sabotage_ == sabotage; }
 
     void send(uint8_t peer, uint8_t tag, uint8_t length);
-    void post(uint8_t tag, uint8_t capacity);
+    void post(uint8_t mask, uint8_t tag, uint8_t capacity);
+    void change_key();
     void cancel(uint8_t receive);
     void frame(uint8_t peer);
     void answer(uint8_t peer);
@@ -174,6 +189,8 @@ class TupleWorld {
     Few<uint8_t, kMost> lost_;        // receives whose direct messages died with the peer
     uint8_t posts_ = 0;
     uint8_t wildcards_ = 0;
+    uint8_t exacts_ = 0;
+    uint8_t key_changes_ = 0;
     uint8_t cancels_ = 0;
     uint8_t binds_ = 0;
     uint8_t unbinds_ = 0;
