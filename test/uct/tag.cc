@@ -145,21 +145,36 @@ ucs_status_t tag_request(const Endpoint& ep, uct_tag_t tag, const std::string& h
                                    static_cast<unsigned>(header.size()), 0);
 }
 
-void TagPair::send(uct_tag_t tag, Bytes message, uint64_t immediate) {
-    EXPECT_TRUE(accepted(all, [&] { return tag_bcopy(ep, tag, message, immediate); }));
-}
-
-void* TagPair::begin(uct_tag_t tag, const Declared& from, std::size_t length,
-                     Completion& completion, const std::string& header) {
+void* tag_rndv(const Group& who, const Endpoint& ep, uct_tag_t tag, const Declared& from,
+               std::size_t length, Completion& completion, const std::string& header) {
     const uct_iov_t iov = from.iov(0, length);
     ucs_status_ptr_t operation = nullptr;
-    EXPECT_TRUE(accepted(all, [&] {
+    EXPECT_TRUE(accepted(who, [&] {
         operation =
             uct_ep_tag_rndv_zcopy(ep.get(), tag, header.data(),
                                   static_cast<unsigned>(header.size()), &iov, 1, 0, &completion);
         return UCS_PTR_IS_ERR(operation) ? UCS_PTR_STATUS(operation) : UCS_OK;
     }));
     return operation;
+}
+
+void TagPair::send(uct_tag_t tag, Bytes message, uint64_t immediate) {
+    EXPECT_TRUE(accepted(all, [&] { return tag_bcopy(ep, tag, message, immediate); }));
+}
+
+void* TagPair::announce(uct_tag_t tag, const Declared& from, std::size_t length,
+                        Completion& completion, const std::string& header) {
+    const std::size_t known = b.mailbox->messages.size();
+    void* operation = begin(tag, from, length, completion, header);
+    EXPECT_TRUE(until([&] { return b.mailbox->messages.size() > known; }));
+    return operation;
+}
+
+Rendezvous::Rendezvous(TagPair& pair, std::size_t length, std::size_t room, uint64_t contents)
+    : seed(contents), from(pair.a.entity.host(), length), receive(pair.b, room) {
+    fill(from.part(0, length), seed);
+    EXPECT_STATUS(UCS_OK, receive.post(1));
+    operation = pair.begin(1, from, length, completion);
 }
 
 Counters TagPair::close_and_count() {

@@ -108,16 +108,25 @@ ucs_status_t tag_bcopy(const Endpoint& ep, uct_tag_t tag, Bytes message, uint64_
 ucs_status_t tag_zcopy(const Endpoint& ep, uct_tag_t tag, std::span<const uct_iov_t> message,
                        Completion* completion, uint64_t immediate = 0);
 ucs_status_t tag_request(const Endpoint& ep, uct_tag_t tag, const std::string& header);
+// Begins a rendezvous of a part of `from`, as soon as that is possible while `who` progresses; the
+// handle. `completion`: one operation of it.
+void* tag_rndv(const Group& who, const Endpoint& ep, uct_tag_t tag, const Declared& from,
+               std::size_t length, Completion& completion, const std::string& header = "header");
 
 // Two interfaces and a way from the first to the second.
 struct TagPair {
-    explicit TagPair(const Settings& settings = {}) : a(settings), b(settings) {}
+    explicit TagPair(const Settings& settings = {}) : TagPair(settings, settings) {}
+    TagPair(const Settings& of_a, const Settings& of_b) : a(of_a), b(of_b) {}
 
     // Sends by bcopy until it is taken.
     void send(uct_tag_t tag, Bytes message, uint64_t immediate = 0);
-    // Begins a rendezvous of a part of `from`; the handle. `completion`: one operation of it.
     void* begin(uct_tag_t tag, const Declared& from, std::size_t length, Completion& completion,
-                const std::string& header = "header");
+                const std::string& header = "header") {
+        return tag_rndv(all, ep, tag, from, length, completion, header);
+    }
+    // The same without a receive; the other side has heard of it.
+    void* announce(uct_tag_t tag, const Declared& from, std::size_t length, Completion& completion,
+                   const std::string& header = "header");
     testing::AssertionResult until(const std::function<bool()>& condition) {
         return eventually(all, condition);
     }
@@ -127,6 +136,22 @@ struct TagPair {
     TagEntity a, b;
     const Group all{&a.entity, &b.entity};
     Endpoint ep = a.entity.connect(b.entity);
+};
+
+// A message on its way to a receive with this room.
+struct Rendezvous {
+    Rendezvous(TagPair& pair, std::size_t length, std::size_t room, uint64_t seed = 1);
+    Rendezvous(TagPair& pair, std::size_t length) : Rendezvous(pair, length, length) {}
+
+    // Both sides have heard of the end.
+    bool over() const { return receive.done() && completion.calls != 0; }
+    bool right() const { return filled(receive.bytes(), seed); }
+
+    const uint64_t seed;
+    Declared from;
+    Receive receive;
+    Completion completion;
+    void* operation;
 };
 
 class TagTest : public TernTest {};

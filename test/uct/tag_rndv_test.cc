@@ -39,16 +39,12 @@ TEST_F(TagTest, RendezvousFillsThePostedReceive) {
 
 TEST_F(TagTest, RendezvousTooLongForTheReceive) {
     TagPair pair;
-    Declared from(pair.a.entity.host(), 100'000);
-    Receive receive(pair.b, 99'999);
-    ASSERT_STATUS(UCS_OK, receive.post(1));
-    Completion completion;
-    (void)pair.begin(1, from, from.size(), completion);
-    ASSERT_TRUE(pair.until([&] { return receive.done() && completion.calls != 0; }));
-    EXPECT_STATUS(UCS_ERR_MESSAGE_TRUNCATED, receive.status);
-    EXPECT_EQ(receive.length, from.size());
-    EXPECT_STATUS(UCS_OK, completion.status);
-    EXPECT_TRUE(receive.clean());
+    const Rendezvous message(pair, 100'000, 99'999);
+    ASSERT_TRUE(pair.until([&] { return message.over(); }));
+    EXPECT_STATUS(UCS_ERR_MESSAGE_TRUNCATED, message.receive.status);
+    EXPECT_EQ(message.receive.length, 100'000u);
+    EXPECT_STATUS(UCS_OK, message.completion.status);
+    EXPECT_TRUE(message.receive.clean());
 }
 
 // As UCP does it: get from where the request says, then tell the sender, who cancels.
@@ -155,37 +151,29 @@ TEST_F(TagTest, ManyAtATime) {
 // It is the message's already: not by force either.
 TEST_F(TagTest, AMatchedReceiveIsNotCanceled) {
     TagPair pair;
-    Declared from(pair.a.entity.host(), 1 << 20);
-    fill(from.part(0, from.size()), 3);
-    Receive receive(pair.b, 1 << 20);
-    ASSERT_STATUS(UCS_OK, receive.post(1));
-    Completion completion;
-    (void)pair.begin(1, from, from.size(), completion);
-    ASSERT_TRUE(eventually({&pair.a.entity, &pair.b.entity}, [&] { return receive.consumed; }));
+    Rendezvous message(pair, 1 << 20);
+    Receive& receive = message.receive;
+    ASSERT_TRUE(pair.until([&] { return receive.consumed; }));
     if (!receive.done()) {
         EXPECT_STATUS(UCS_ERR_BUSY, receive.cancel(true));
         EXPECT_STATUS(UCS_OK, receive.cancel(false));
     }
     ASSERT_TRUE(pair.until([&] { return receive.done(); }));
     EXPECT_STATUS(UCS_OK, receive.status);
-    EXPECT_TRUE(filled(receive.bytes(), 3));
+    EXPECT_TRUE(message.right());
 }
 
 // The memory is gone when the receiver comes for it.
 TEST_F(TagTest, ACanceledSendIsRefused) {
     TagPair pair;
-    Declared from(pair.a.entity.host(), 100'000);
-    Receive receive(pair.b, 100'000);
-    ASSERT_STATUS(UCS_OK, receive.post(1));
-    Completion completion;
-    void* operation = pair.begin(1, from, from.size(), completion);
-    EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
-    from.undeclare();
-    ASSERT_TRUE(pair.until([&] { return receive.done(); }));
-    EXPECT_TRUE(UCS_STATUS_IS_ERR(receive.status));
-    EXPECT_TRUE(receive.clean());
+    Rendezvous message(pair, 100'000);
+    EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), message.operation));
+    message.from.undeclare();
+    ASSERT_TRUE(pair.until([&] { return message.receive.done(); }));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(message.receive.status));
+    EXPECT_TRUE(message.receive.clean());
     linger(pair.all, milliseconds(5));
-    EXPECT_EQ(completion.calls, 0);
+    EXPECT_EQ(message.completion.calls, 0);
     // The endpoint goes on.
     Receive next(pair.b, 8);
     ASSERT_STATUS(UCS_OK, next.post(2));
@@ -198,8 +186,7 @@ TEST_F(TagTest, NobodyWaitsForAPeerThatHasGone) {
     TagPair pair;
     Declared from(pair.a.entity.host(), 1 << 20);
     Completion completion;
-    (void)pair.begin(1, from, from.size(), completion);
-    ASSERT_TRUE(pair.until([&] { return !pair.b.mailbox->messages.empty(); }));
+    (void)pair.announce(1, from, from.size(), completion);
     pair.b.entity.close();
     ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return completion.calls != 0; }));
     EXPECT_TRUE(UCS_STATUS_IS_ERR(completion.status));
@@ -221,13 +208,8 @@ TEST_F(TagTest, TheDeathOfAPeerThatHasNotAnsweredIsNoticed) {
     TagEntity self(impatient());
     const Endpoint ep = self.entity.connect(team[victim].receive<Address>());
     Declared from(self.entity.host(), 1 << 20);
-    const uct_iov_t iov = from.iov(0, from.size());
     Completion completion;
-    ASSERT_TRUE(accepted({&self.entity}, [&] {
-        const ucs_status_ptr_t operation =
-            uct_ep_tag_rndv_zcopy(ep.get(), 1, nullptr, 0, &iov, 1, 0, &completion);
-        return UCS_PTR_IS_ERR(operation) ? UCS_PTR_STATUS(operation) : UCS_OK;
-    }));
+    (void)tag_rndv({&self.entity}, ep, 1, from, from.size(), completion);
     linger({&self.entity}, milliseconds(200));
     team[victim].receive();
     team.kill(victim);
@@ -240,8 +222,7 @@ TEST_F(TagTest, AnEndpointTakesItsSendsAlong) {
     Declared from(pair.a.entity.host(), 1 << 20);
     const Endpoint other = pair.a.entity.connect(pair.b.entity);
     Completion completion;
-    (void)pair.begin(1, from, from.size(), completion);
-    ASSERT_TRUE(pair.until([&] { return !pair.b.mailbox->messages.empty(); }));
+    (void)pair.announce(1, from, from.size(), completion);
     pair.ep.reset();
     EXPECT_EQ(completion.calls, 1);
     EXPECT_STATUS(UCS_ERR_CANCELED, completion.status);
@@ -254,15 +235,11 @@ TEST_F(TagTest, AReceiverGoesInTheMiddle) {
     for (int steps = 0; steps < 40; steps += 3) {
         SCOPED_TRACE(steps);
         TagPair pair;
-        Declared from(pair.a.entity.host(), 1 << 20);
-        auto receive = std::make_unique<Receive>(pair.b, 1 << 20);
-        ASSERT_STATUS(UCS_OK, receive->post(1));
-        Completion completion;
-        (void)pair.begin(1, from, from.size(), completion);
+        const Rendezvous message(pair, 1 << 20);
         for (int i = 0; i < steps; ++i) progress(pair.all);
         pair.b.entity.close();
-        ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return completion.calls != 0; }));
-        EXPECT_EQ(completion.calls, 1);
+        ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return message.completion.calls != 0; }));
+        EXPECT_EQ(message.completion.calls, 1);
     }
 }
 
@@ -271,17 +248,12 @@ TEST_F(TagTest, ASenderGoesInTheMiddle) {
     for (int steps = 0; steps < 40; steps += 3) {
         SCOPED_TRACE(steps);
         TagPair pair;
-        Declared from(pair.a.entity.host(), 1 << 20);
-        fill(from.part(0, from.size()), 9);
-        Receive receive(pair.b, 1 << 20);
-        ASSERT_STATUS(UCS_OK, receive.post(1));
-        Completion completion;
-        (void)pair.begin(1, from, from.size(), completion);
+        const Rendezvous message(pair, 1 << 20);
         for (int i = 0; i < steps; ++i) progress(pair.all);
         pair.ep.reset();
         pair.a.entity.close();
-        ASSERT_TRUE(eventually({&pair.b.entity}, [&] { return receive.done(); }));
-        EXPECT_TRUE(receive.status != UCS_OK || filled(receive.bytes(), 9));
+        ASSERT_TRUE(eventually({&pair.b.entity}, [&] { return message.receive.done(); }));
+        EXPECT_TRUE(message.receive.status != UCS_OK || message.right());
     }
 }
 
