@@ -139,6 +139,8 @@ class Direct {
     const DirectCounters& counters() const { return counters_; }
     const TupleCounters& matching() const { return receivers_.counters(); }
     uint32_t queues_in_use() const;
+    // Of its own: words for grants, and buffers that messages are sent from.
+    uint64_t registered_bytes() const { return grants_.size() + pool_.registered_bytes(); }
     uint32_t tuples_sent() const { return senders_.bound(); }
 
   private:

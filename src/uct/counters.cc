@@ -30,7 +30,8 @@ void write_counters(const Engine& engine, const Mover& mover, const PinCache& pi
         {"queue_pairs_most", engine.connections_most()},
         {"hot_peers", engine.hot_peers()},
         {"hot_peers_most", counters.hot_peers_most},
-        {"registered_bytes", engine.registered_bytes() + mover.registered_bytes()},
+        {"registered_bytes", engine.registered_bytes() + mover.registered_bytes() +
+                                 (direct != nullptr ? direct->registered_bytes() : 0)},
         {"receive_queue_bytes", engine.receive_queue_bytes()},
         {"send_pool_bytes", engine.send_pool_bytes()},
         {"block_bytes", counters.block_bytes},

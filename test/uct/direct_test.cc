@@ -248,6 +248,32 @@ TEST_F(DirectTest, NotWithProtocolsThatTakeReceivesAway) {
     EXPECT_EQ(pair.close_and_count()["direct_binds"], 0u);
 }
 
+// What messages are sent from, and words for grants, 32 KiB of them.
+TEST_F(DirectTest, RegisteredMemoryIsCounted) {
+    const auto registered = [](const char* tuples, uint64_t& sent) {
+        TagPair pair(direct({{"TM_TUPLES", tuples}, {"TM_DEPTH", "64"}}));
+        warm(pair);
+        for (uint64_t i = 0; i < 4; ++i) {
+            Receive receive(pair.b, 3000);
+            EXPECT_STATUS(UCS_OK, receive.post(kTag));
+            linger(pair.all, milliseconds(5));
+            pair.send(kTag, pattern(i, 3000));
+            EXPECT_TRUE(pair.until([&] { return receive.done(); }));
+        }
+        pair.ep.reset();
+        linger(pair.all, milliseconds(5));
+        const Counters counters = pair.a.entity.close_and_count();
+        sent = counters["direct_sent"];
+        return counters["registered_bytes"];
+    };
+    uint64_t sent = 0;
+    const uint64_t without = registered("0", sent);
+    EXPECT_EQ(sent, 0u);
+    const uint64_t with = registered("64", sent);
+    EXPECT_GT(sent, 0u);
+    EXPECT_GE(with, without + 32768 + 32 * uint64_t{3000});
+}
+
 TEST_F(DirectTest, FlushCoversThem) {
     TagPair pair(direct());
     warm(pair);
