@@ -38,8 +38,9 @@ struct Head {
 class Heads {
   public:
     static constexpr size_t kMost = 8;
-    // Transfers that begin after a head was staged and make it give way to that of a newer message.
-    // Not one of them: of many messages that wait for the same receiver the first goes first.
+    // So many transfers must have begun since a head was staged before it gives way to that of a
+    // newer message. Messages that wait in line are fetched in order: the oldest head is wanted
+    // next, unless nobody wants it at all.
     static constexpr uint64_t kOvertaken = 16;
 
     bool empty() const { return count_ == 0; }

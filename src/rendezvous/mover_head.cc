@@ -9,10 +9,11 @@ namespace tern {
 
 uint64_t Mover::stage_head(Channel& channel, const void* from, uint64_t length, const WireKey& key,
                            bool returns) {
+    if (!waiting_to_send_.empty()) return 0;
     // Of the other side's memory nothing is known: what comes back here probably does there.
     const BufferState buffer{.pinned = returns, .can_pin = fits(length)};
     const uint64_t staged = policy_.receive(length, buffer, buffer).head;
-    if (staged == 0 || !waiting_to_send_.empty()) return 0;
+    if (staged == 0) return 0;
     WindowPool::Window window;
     if (heads_.full() || !staging_.lend_idle(window)) {
         const Head* old = heads_.overtaken(sequence_);
