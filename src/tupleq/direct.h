@@ -31,6 +31,7 @@ struct DirectCounters {
     uint64_t not_ready = 0;    // messages that found no receive: never
     uint64_t queues_most = 0;  // in use at a time
     uint64_t unpinned = 0;     // memory that could not be registered
+    uint64_t stopped = 0;      // queues, for memory of theirs was deregistered
 };
 
 using TupleCounters = TupleReceivers<DirectTable>::Counters;

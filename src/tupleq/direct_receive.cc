@@ -113,10 +113,11 @@ void Direct::lend_voids(uint16_t number) {
 void Direct::fail_stopped() {
     for (uint16_t number = 0; number < settings_.tuples; ++number) {
         if (!queues_->stopped(number)) continue;
+        ++counters_.stopped;
         if (receivers_.queue(number).state() == TupleReceiver::State::kFree)
             queues_->destroy(number);
         else
-            fail_tuple(number, Status::kConnectionReset,
+            fail_tuple(number, Status::kDevice,
                        "memory was deregistered while a receive was posted in it: cancel the "
                        "receive first");
     }
@@ -185,7 +186,7 @@ bool Direct::put_and_grant(const TupleAction& action) {
         fail_tuple(action.tuple, Status::kDevice, "the device refuses a receive");
         return true;
     }
-    if (told)
+    if (told && !queues_->stopped(action.tuple))
         (void)engine_.write_word(*peer->channel, action.grant.raw(),
                                  peer->grants + uint64_t{action.slot} * sizeof(uint64_t),
                                  peer->grants_rkey);

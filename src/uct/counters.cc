@@ -106,6 +106,7 @@ void write_counters(const Engine& engine, const Mover& mover, const PinCache& pi
         {"direct_links_lost", placed.links_lost},
         {"direct_not_ready", placed.not_ready},
         {"direct_unpinned", placed.unpinned},
+        {"direct_stopped", placed.stopped},
     };
     std::string line = "{\"pid\":" + std::to_string(getpid()) + ",\"device\":\"" + device + "\"";
     for (const auto& row : rows)

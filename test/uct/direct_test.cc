@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tagged messages that the device places into the receives posted for them.
 #include "tag.h"
+#include "traffic.h"
 
 #include <ucp/api/ucp_version.h>
 
 #include <algorithm>
+#include <atomic>
 #include <random>
+#include <thread>
 
 namespace uct_test {
 namespace {
@@ -406,6 +409,46 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregistered) {
         pair.ep = pair.a.entity.connect(pair.b.entity);
         warm(pair);
     }
+}
+
+// The same while the interface's own thread gives the device receives and takes messages.
+TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredByAnotherThread) {
+    const uint64_t seed = any_seed();
+    std::mt19937_64 random(seed);
+    unsigned rounds = 0, cut = 0;
+    const auto end = Clock::now() + milliseconds(20000);
+    while (Clock::now() < end && (rounds < 30 || cut < 5)) {
+        ++rounds;
+        TagPair pair(direct());
+        warm(pair);
+        Receive receive(pair.b, 3000), other(pair.b, 3000);
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        std::atomic<bool> over{false};
+        std::vector<std::byte> before;
+        const auto pause = std::chrono::microseconds(1U << random() % 13);
+        std::thread thread([&] {
+            std::this_thread::sleep_for(pause);
+            receive.undeclare();
+            const Bytes memory = receive.memory(3000);
+            before.assign(memory.begin(), memory.end());
+            over = true;
+        });
+        ASSERT_STATUS(UCS_OK, other.post(kTag));
+        const uint64_t when = 1U << random() % 11;  // it is sent, in turns
+        for (uint64_t i = 0; !over || i <= when; ++i) {
+            if (i == when) (void)tag_bcopy(pair.ep, kTag, pattern(i, 3000));
+            progress(pair.all);
+        }
+        thread.join();
+        linger(pair.all, milliseconds(20));
+        if (!receive.done() || receive.in_place) {
+            EXPECT_TRUE(same(receive.memory(3000), before));
+        }
+        for (Receive* each : {&receive, &other})
+            ASSERT_TRUE(pair.until([&] { return each->done() || each->cancel(true) == UCS_OK; }));
+        cut += pair.close_and_count()["direct_stopped"] != 0;
+    }
+    EXPECT_GE(cut, 5u);
 }
 
 // No error: its message came another way, and what is left of it in the queue is nobody's.
