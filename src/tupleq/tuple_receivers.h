@@ -153,6 +153,8 @@ class TupleReceivers {
     void save(Sink&& sink) const;
 
   private:
+    static constexpr uint16_t kMostOthers = 16;
+
     friend struct TupleSabotage;  // tests that leave out a rule
     using State = TupleReceiver::State;
     using Verdict = Arrival::Verdict;
@@ -165,6 +167,7 @@ class TupleReceivers {
         uint32_t peer = 0;
         uint32_t slot = 0;     // the first of its grants, in the sender's memory
         uint16_t sender = 0;   // the sender's number of it
+        uint16_t others = 0;   // the last so many messages had another tag with the same key
         bool blocked = false;  // the next receive is behind a wildcard
         bool awaited = false;  // messages of other peers are held until its grants are decided
         bool leave = false;    // unbind as soon as that can be said

@@ -76,6 +76,9 @@ auto TupleReceivers<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMa
         if (mark->tuple != number(*tuple) || !end_epoch(*tuple, before, true))
             return {Verdict::kBroken};
         ++counters_.ordinary;
+        // Is it the tuple's tag that counts?
+        tuple->others = tag != tuple->tag ? tuple->others + 1 : 0;
+        if (tuple->others == kMostOthers) leave(*tuple);
     }
     Held* held = held_.empty() ? nullptr : this->held(peer);
     const Arrival arrival = held == nullptr ? match(peer, tag) : Arrival{Verdict::kHold};
@@ -134,6 +137,7 @@ auto TupleReceivers<Posted>::direct(uint16_t number) -> Direct {
     direct.receive = entry.receive;
     if (!claimed) posted_->remove(entry.receive);
     ++counters_.direct;
+    tuple.others = 0;
     if (claimed) settle(tuple);
     refill(tuple, true);
     return direct;
@@ -158,6 +162,7 @@ bool TupleReceivers<Posted>::bind(uint32_t peer, uint64_t tag) {
         tuple.tag = tag;
         tuple.peer = peer;
         tuple.blocked = tuple.awaited = tuple.leave = false;
+        tuple.others = 0;
         tuple.queue.bind(sequence_, epoch_);
         index_.insert(0, tag, mask, number(tuple));
         act(TupleAction::Kind::kBind, tuple).bind = {tag, mask, number(tuple),

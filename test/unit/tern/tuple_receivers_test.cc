@@ -299,6 +299,25 @@ TEST_F(TupleReceiversTest, TuplesAreOfKeys) {
     EXPECT_EQ(actions().size(), 0u);
 }
 
+// It can be bound again with the tag that most have.
+TEST_F(TupleReceiversTest, ATupleWhoseTagDoesNotComeAnyMoreIsUnbound) {
+    for (int i = 0; i < 32; ++i) post(100, ~uint64_t{3});
+    receivers_.change_key();
+    bind();
+    uint16_t sequence = 0;
+    const auto other = [&](uint64_t tag) {
+        const TupleMark mark{0, ++sequence};
+        EXPECT_EQ(receivers_.ordinary(1, tag, &mark).verdict, Verdict::kMatched);
+        return !actions().empty();
+    };
+    for (int i = 0; i < 15; ++i) EXPECT_FALSE(other(kTag ^ 1));
+    EXPECT_FALSE(other(kTag));
+    for (int i = 0; i < 15; ++i) EXPECT_FALSE(other(kTag ^ 1));
+    EXPECT_TRUE(other(kTag ^ 2));
+    ASSERT_TRUE(receivers_.closed(1, {0, sequence, true}));
+    EXPECT_TRUE(receivers_.bind(1, kTag ^ 1));
+}
+
 TEST_F(TupleReceiversTest, TheKeyMaskChangesWhenAllTuplesAreUnbound) {
     bind();
     Receive& receive = post();
