@@ -310,7 +310,7 @@ Direct::Cancel Direct::cancel(DirectReceive& receive) {
 
 Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark,
                                  uint64_t length) {
-    const Arrival arrival = receivers_.ordinary(number_of(channel), tag, mark);
+    const Arrival arrival = receivers_.ordinary(number_of(channel), tag, mark, length);
     if (mark != nullptr && arrival.verdict != Arrival::Verdict::kBroken) lend_voids(mark->tuple);
     judge(channel, tag, mark, length, arrival);
     return arrival;

@@ -17,11 +17,13 @@ namespace tern {
 // tries. From one to the next it is 2, 4, ... 32 ordinary messages, and half as many again for each
 // grant that was used.
 //
-// Time is counted in messages. Data path.
+// Time is counted in ordinary messages, long ones as one for each kUnit bytes: what a void costs is
+// little beside a long message, and what a direct one saves is more. Data path.
 class GrantWindow {
   public:
     static constexpr uint32_t kFirstPause = 2;
     static constexpr uint32_t kLastPause = 32;
+    static constexpr uint64_t kUnit = 8192;
 
     // A new tuple, with a queue of this depth.
     void open(uint32_t depth) {
@@ -50,10 +52,11 @@ class GrantWindow {
             if (width_ == 0) probes_.fail();
         }
     }
-    // An ordinary message; after missed(), if it is such a one.
-    void passed() {
-        probes_.pass();
-        refills_.pass();
+    // An ordinary message of this length; after missed(), if it is such a one.
+    void passed(uint64_t length) {
+        const uint64_t time = std::max<uint64_t>(length / kUnit, 1);
+        probes_.pass(time);
+        refills_.pass(time);
     }
 
     uint32_t width() const { return width_; }
@@ -71,7 +74,7 @@ class GrantWindow {
         bool due() const { return left == 0; }
         void fail() { left = pause = std::clamp(2 * pause, kFirstPause, kLastPause); }
         void work() { pause /= 2, left = 0; }
-        void pass() { left -= left != 0; }
+        void pass(uint64_t time) { left -= static_cast<uint32_t>(std::min<uint64_t>(left, time)); }
     };
 
     uint32_t depth_ = 0;

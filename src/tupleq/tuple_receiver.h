@@ -106,12 +106,14 @@ class TupleReceiver {
             void_ = granted_ - sent;
             if (ordinary) window_.missed(entry(voids).late);
         }
-        if (ordinary) window_.passed();
         granted_ = 0;
         known_ = static_cast<uint16_t>(sequence + ordinary);
         epoch_ = (epoch_ + 1) & Grant::kEpochMask;
         return true;
     }
+
+    // How long the ordinary message was.
+    void passed(uint64_t length) { window_.passed(length); }
 
     // How many entries are to be drained now: all void ones, once the messages on their way are in.
     uint32_t drain() {

@@ -115,8 +115,8 @@ class TupleReceivers {
     // Does it when all tuples are unbound; until then none is bound.
     void change_key();
 
-    // Messages. Data path.
-    Arrival ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark);
+    // Messages. Data path. `length`: of what could have been direct.
+    Arrival ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark, uint64_t length = 0);
     Arrival retry(uint32_t peer, uint64_t tag);
     Direct direct(uint16_t number);
     // False if nothing was to be drained, or is not any more since the queue is to be discarded.

@@ -65,8 +65,8 @@ auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool ke
 // Matching is in the order in which messages were sent. A mark is heeded at once even if the
 // message is held: answers of the peer may depend on it.
 template <PostedTable Posted>
-auto TupleReceivers<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark)
-    -> Arrival {
+auto TupleReceivers<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark,
+                                      uint64_t length) -> Arrival {
     Tuple* tuple = find(tag);
     const bool own = tuple != nullptr && tuple->peer == peer;
     const bool numbered = own && tuple->queue.numbered();
@@ -75,6 +75,7 @@ auto TupleReceivers<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMa
         const auto before = static_cast<uint16_t>(mark->sequence - 1);
         if (mark->tuple != number(*tuple) || !end_epoch(*tuple, before, true))
             return {Verdict::kBroken};
+        tuple->queue.passed(length);
         ++counters_.ordinary;
         // Is it the tuple's tag that counts?
         tuple->others = tag != tuple->tag ? tuple->others + 1 : 0;

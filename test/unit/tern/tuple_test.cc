@@ -112,6 +112,7 @@ TEST(TupleReceiver, KeepsPaceWithTheSenderWhenNumbersWrap) {
         uint32_t voids = 0;
         uint32_t end = 0;
         ASSERT_TRUE(receiver.end_epoch(last, !close, begin, voids, end));
+        if (!close) receiver.passed(1);
         ASSERT_EQ(begin, voids);
         ASSERT_EQ(end, in_queue.size());
         for (uint32_t left = receiver.drain(); left != 0; --left)

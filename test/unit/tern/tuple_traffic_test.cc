@@ -18,7 +18,7 @@ namespace {
 
 struct Table : TuplePosted {
     using TuplePosted::TuplePosted;
-    static uint64_t capacity(ReceiveHandle) { return 100; }
+    static uint64_t capacity(ReceiveHandle) { return 1 << 30; }
     static bool prepare(ReceiveHandle) { return true; }
 };
 
@@ -41,6 +41,7 @@ struct Pattern {
     uint64_t wait = 0;      // between the two
     uint64_t space = 1;     // between messages
     bool computes = false;  // the receiver does not look until all are there
+    uint64_t length = 10;   // of messages
 };
 
 class TupleTraffic : public testing::Test {
@@ -74,6 +75,7 @@ class TupleTraffic : public testing::Test {
     void round(const Pattern& pattern) {
         const uint64_t begin = now_;
         const uint64_t last = begin + pattern.wait + pattern.receives * pattern.space + kWay;
+        length_ = pattern.length;
         looks_from_ = pattern.computes ? last : 0;
         for (uint32_t i = 0; i < pattern.receives; ++i) {
             post();
@@ -106,12 +108,12 @@ class TupleTraffic : public testing::Test {
     void send() {
         TupleSenders::Tuple& tuple = *senders_.find(1, kTag);
         ++messages_;
-        if (tuple.sender.may_send_direct(10, false)) {
+        if (tuple.sender.may_send_direct(length_, false)) {
             tuple.sender.sent_direct();
             arrive(kWay, [this] { EXPECT_NE(receivers_.direct(0).receive, 0u); });
         } else {
             arrive(kWay, [this, mark = TupleSenders::mark(tuple)] {
-                EXPECT_NE(receivers_.ordinary(1, kTag, &mark).receive, 0u);
+                EXPECT_NE(receivers_.ordinary(1, kTag, &mark, length_).receive, 0u);
             });
         }
     }
@@ -137,6 +139,7 @@ class TupleTraffic : public testing::Test {
     std::multimap<uint64_t, std::function<void()>> events_;
     uint64_t now_ = 0;
     uint64_t looks_from_ = 0;
+    uint64_t length_ = 0;
     uint64_t messages_ = 0;
 };
 
@@ -208,6 +211,28 @@ TEST_F(TupleTraffic, ChangesByChance) {
             sum = sum + run(random.chance(each.chance) ? kOverlapped : kPingPong, 1);
         EXPECT_GE(100 * sum.direct, each.direct * sum.messages) << each.chance;
         EXPECT_LE(100 * sum.voids, each.voids * sum.messages) << each.chance;
+    }
+}
+
+// The longer they are, the more often it is tried.
+TEST_F(TupleTraffic, LongMessagesAreWorthMoreTries) {
+    const uint64_t seed = number_from_environment("TERN_SEED", 1);
+    SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
+    Random random(seed);
+    for (const uint64_t kibi : {16, 64, 256, 1024}) {
+        const Pattern late{.wait = kWay - 1, .length = kibi << 10};
+        const Pattern early{.wait = 10 * kWay, .computes = true, .length = kibi << 10};
+        const uint64_t pause = std::max<uint64_t>(256 / kibi, 1);
+        const Totals none = run(late, 1000);
+        EXPECT_LE(none.voids, 8 + 1000 / pause) << kibi;
+        run(early, static_cast<uint32_t>(pause));
+        EXPECT_EQ(run(early, 100).direct, 100u) << kibi;
+        Totals turns;
+        for (int i = 0; i < 1000; ++i) turns = turns + run(late, 1) + run(early, 1);
+        EXPECT_GE(turns.direct, 990u) << kibi;
+        Totals chance;
+        for (int i = 0; i < 2000; ++i) chance = chance + run(random.chance(50) ? late : early, 1);
+        EXPECT_GE(chance.direct, kibi < 64 ? 100u : kibi < 256 ? 600u : 900u) << kibi;
     }
 }
 
