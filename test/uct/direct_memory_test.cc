@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory and direct messages: what is registered, and what is deregistered under them.
+#include "direct.h"
+#include "traffic.h"
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+namespace uct_test {
+namespace {
+
+// What messages are sent from, and words for grants, 32 KiB of them.
+TEST_F(DirectTest, RegisteredMemoryIsCounted) {
+    const auto registered = [](const char* tuples, uint64_t& sent) {
+        TagPair pair(direct({{"TM_TUPLES", tuples}, {"TM_DEPTH", "64"}}));
+        warm(pair);
+        for (uint64_t i = 0; i < 4; ++i) {
+            Receive receive(pair.b, 3000);
+            EXPECT_STATUS(UCS_OK, receive.post(kTag));
+            linger(pair.all, milliseconds(5));
+            pair.send(kTag, pattern(i, 3000));
+            EXPECT_TRUE(pair.until([&] { return receive.done(); }));
+        }
+        pair.ep.reset();
+        linger(pair.all, milliseconds(5));
+        const Counters counters = pair.a.entity.close_and_count();
+        sent = counters["direct_sent"];
+        return counters["registered_bytes"];
+    };
+    uint64_t sent = 0;
+    const uint64_t without = registered("0", sent);
+    EXPECT_EQ(sent, 0u);
+    const uint64_t with = registered("64", sent);
+    EXPECT_GT(sent, 0u);
+    EXPECT_GE(with, without + 32768 + 32 * uint64_t{3000});
+}
+
+// An error of the user's: the device must not write to the memory any more. It costs the connection
+// that the message would have come by, and nobody else's.
+TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregistered) {
+    for (const bool invalidate : {false, true}) {
+        TagPair pair(direct());
+        warm(pair);
+        TagEntity other(direct());
+        Endpoint other_ep = other.entity.connect(pair.b.entity);
+        const Group all{&pair.a.entity, &pair.b.entity, &other.entity};
+        Receive receive(pair.b, 3000), later(pair.b, 3000);
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        ASSERT_STATUS(UCS_OK, later.post(kTag));
+        linger(pair.all, milliseconds(5));
+        Completion completion;
+        if (invalidate)
+            receive.invalidate(completion);
+        else
+            receive.undeclare();
+        // The grants are there.
+        (void)tag_bcopy(pair.ep, kTag, pattern(1, 3000));
+        linger({&pair.a.entity}, milliseconds(2));
+        EXPECT_TRUE(receive.clean()) << "written to";
+        ASSERT_TRUE(eventually(all, [&] { return pair.a.entity.failures(pair.ep) != 0; }));
+        EXPECT_TRUE(receive.clean() && later.clean());
+        EXPECT_FALSE(receive.done() || later.done());
+        linger(all, milliseconds(20));
+        // It may still be cancelled, and the next in line has what comes next, of whomever.
+        ASSERT_STATUS(UCS_OK, receive.cancel(true));
+        ASSERT_TRUE(accepted(all, [&] { return tag_bcopy(other_ep, kTag, pattern(2, 2000)); }));
+        ASSERT_TRUE(eventually(all, [&] { return later.done(); }));
+        EXPECT_TRUE(same(later.bytes(), pattern(2, 2000)));
+        EXPECT_EQ(other.entity.failures(other_ep), 0u);
+        pair.ep = pair.a.entity.connect(pair.b.entity);
+        warm(pair);
+    }
+}
+
+// The same while the interface's own thread gives the device receives and takes messages.
+TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredByAnotherThread) {
+    const uint64_t seed = any_seed();
+    std::mt19937_64 random(seed);
+    unsigned rounds = 0, cut = 0;
+    const auto end = Clock::now() + milliseconds(20000);
+    while (Clock::now() < end && (rounds < 30 || cut < 5)) {
+        ++rounds;
+        TagPair pair(direct());
+        warm(pair);
+        Receive receive(pair.b, 3000), other(pair.b, 3000);
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        std::atomic<bool> over{false};
+        std::vector<std::byte> before;
+        const auto pause = std::chrono::microseconds(1U << random() % 13);
+        std::thread thread([&] {
+            std::this_thread::sleep_for(pause);
+            receive.undeclare();
+            const Bytes memory = receive.memory(3000);
+            before.assign(memory.begin(), memory.end());
+            over = true;
+        });
+        ASSERT_STATUS(UCS_OK, other.post(kTag));
+        const uint64_t when = 1U << random() % 11;  // it is sent, in turns
+        for (uint64_t i = 0; !over || i <= when; ++i) {
+            if (i == when) (void)tag_bcopy(pair.ep, kTag, pattern(i, 3000));
+            progress(pair.all);
+        }
+        thread.join();
+        linger(pair.all, milliseconds(20));
+        if (!receive.done() || receive.in_place) {
+            EXPECT_TRUE(same(receive.memory(3000), before));
+        }
+        for (Receive* each : {&receive, &other})
+            ASSERT_TRUE(pair.until([&] { return each->done() || each->cancel(true) == UCS_OK; }));
+        cut += pair.close_and_count()["direct_stopped"] != 0;
+    }
+    EXPECT_GE(cut, 5u);
+}
+
+// No error: its message came another way, and what is left of it in the queue is nobody's.
+TEST_F(DirectTest, MemoryIsDeregisteredAsSoonAsItsReceiveIsOver) {
+    TagPair pair(direct());
+    warm(pair);
+    for (uint64_t i = 1; i <= 20; ++i) {
+        Receive receive(pair.b, 100), second(pair.b, 100);
+        receive.then = [&] { receive.undeclare(); };
+        second.then = [&] { second.undeclare(); };
+        ASSERT_STATUS(UCS_OK, receive.post(kTag));
+        ASSERT_STATUS(UCS_OK, second.post(kTag));
+        linger(pair.all, milliseconds(2));
+        pair.send(kTag, pattern(i, 99), i);
+        pair.send(kTag, pattern(i, 98), i % 2);
+        ASSERT_TRUE(pair.until([&] { return receive.done() && second.done(); }));
+        EXPECT_STATUS(UCS_OK, receive.status);
+        EXPECT_STATUS(UCS_OK, second.status);
+    }
+    linger(pair.all, milliseconds(20));
+    EXPECT_EQ(pair.a.entity.failures().size() + pair.b.entity.failures().size(), 0u);
+    EXPECT_GT(pair.close_and_count()["direct_grants_void"], 0u);
+}
+
+}  // namespace
+}  // namespace uct_test
