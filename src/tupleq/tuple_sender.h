@@ -22,11 +22,11 @@ class TupleSender {
     TupleSender(uint64_t* slots, uint32_t depth, uint16_t sequence = 0, uint16_t epoch = 0)
         : slots_(slots), mask_(depth - 1), sequence_(sequence), epoch_(epoch) {}
 
-    // The next message may be sent to the queue. `sync`: it needs an answer or an immediate value,
-    // which a direct message does not have.
-    bool may_send_direct(uint64_t length, bool sync) const {
+    // The next message may be sent to the queue, unless it needs an answer or has an immediate
+    // value: a direct message has neither.
+    bool may_send_direct(uint64_t length) const {
         const uint16_t next = sequence_ + 1;
-        return !sync && Grant::read(slot(next)).permits(epoch_, next, length);
+        return Grant::read(slot(next)).permits(epoch_, next, length);
     }
 
     // The next message goes to the queue; it may. To be called before the device is told of it.

@@ -30,7 +30,7 @@ class TupleSenders {
     struct Tuple {
         // The next message, which has this tag, may be direct.
         bool may_send_direct(uint64_t its_tag, uint64_t length) const {
-            return its_tag == tag && sender.may_send_direct(length, false);
+            return its_tag == tag && sender.may_send_direct(length);
         }
 
         TupleSender sender;

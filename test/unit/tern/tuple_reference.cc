@@ -141,13 +141,12 @@ void TupleWorld::expect_end() {
             if (posted_.may_be_before(receive, receivers_.tag(q))) break;
             may += posted_.is_keyed(receive, receivers_.tag(q));
         }
-        if (queue.granted() > may ||
-            queue.granted() < std::min(may, queue.window().limit(true)))
+        if (queue.granted() > may || queue.granted() < std::min(may, queue.window().limit(true)))
             fail_books("a receive is not granted");
         // And the sender knows.
         TupleSenders& senders = peers_[receivers_.peer(q)].senders;
         const TupleSenders::Tuple* tuple = senders.find(0, receivers_.tag(q));
-        if (tuple == nullptr || tuple->sender.may_send_direct(0, false) != (queue.granted() != 0))
+        if (tuple == nullptr || tuple->sender.may_send_direct(0) != (queue.granted() != 0))
             fail_books("a grant is of no use");
     }
     if (posted_.key != posted_.next_key) fail_books("the key mask has not changed");

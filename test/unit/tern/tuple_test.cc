@@ -44,23 +44,22 @@ TEST(Grant, LongReceivesTakeWhatTheWordCanSay) {
 TEST(TupleSender, TakesAGrantOnce) {
     uint64_t slots[2] = {0, Grant(0, 1, 10).raw()};
     TupleSender sender(slots, 2);
-    EXPECT_FALSE(sender.may_send_direct(11, false));
-    EXPECT_FALSE(sender.may_send_direct(10, true));
-    ASSERT_TRUE(sender.may_send_direct(10, false));
+    EXPECT_FALSE(sender.may_send_direct(11));
+    ASSERT_TRUE(sender.may_send_direct(10));
     EXPECT_EQ(sender.sent_direct(), 1);
     EXPECT_EQ(slots[1], 0u);
-    EXPECT_FALSE(sender.may_send_direct(0, false));
+    EXPECT_FALSE(sender.may_send_direct(0));
 }
 
 TEST(TupleSender, AnOrdinaryMessageEndsTheEpoch) {
     uint64_t slots[4] = {0, Grant(0, 1, 10).raw(), Grant(0, 2, 10).raw(), 0};
     TupleSender sender(slots, 4);
     EXPECT_EQ(sender.sent_ordinary(), 1);
-    EXPECT_FALSE(sender.may_send_direct(1, false));
+    EXPECT_FALSE(sender.may_send_direct(1));
     slots[2] = Grant(1, 2, 10).raw();
-    EXPECT_TRUE(sender.may_send_direct(1, false));
+    EXPECT_TRUE(sender.may_send_direct(1));
     EXPECT_EQ(sender.close(), 1);
-    EXPECT_FALSE(sender.may_send_direct(1, false));
+    EXPECT_FALSE(sender.may_send_direct(1));
 }
 
 // Sequence and epoch go on together when all messages are ordinary, and are the same again after
@@ -73,7 +72,7 @@ TEST(TupleSender, AGrantDoesNotComeBackWhenTheNumbersDo) {
         slots[sequence % kDepth] = Grant(0, sequence, 10).raw();
     for (int i = 0; i < 3 * 65536; ++i) {
         sender.sent_ordinary();
-        ASSERT_FALSE(sender.may_send_direct(1, false)) << i;
+        ASSERT_FALSE(sender.may_send_direct(1)) << i;
     }
 }
 
@@ -98,7 +97,7 @@ TEST(TupleReceiver, KeepsPaceWithTheSenderWhenNumbersWrap) {
         TupleReceiver::Entry entry;
         uint32_t place = 0;
         bool claimed = false;
-        if (sender.may_send_direct(random.between(90, 101), false)) {
+        if (sender.may_send_direct(random.between(90, 101))) {
             sender.sent_direct();
             ++direct;
             ASSERT_TRUE(receiver.arrive(entry, place, claimed));

@@ -108,7 +108,7 @@ class TupleTraffic : public testing::Test {
     void send() {
         TupleSenders::Tuple& tuple = *senders_.find(1, kTag);
         ++messages_;
-        if (tuple.sender.may_send_direct(length_, false)) {
+        if (tuple.sender.may_send_direct(length_)) {
             tuple.sender.sent_direct();
             arrive(kWay, [this] { EXPECT_NE(receivers_.direct(0).receive, 0u); });
         } else {
