@@ -15,8 +15,8 @@ namespace tern {
 // A vote at each post decides. A mask takes the key mask's place when it has had more than two
 // thirds of the votes for long enough, and each change makes the next one need twice as many, so
 // that programs that mix masks, or alternate between them, come to rest at one of them. Only masks
-// that leave few bits open stand for election: where many are open a field is, in MPI the source or
-// the tag, and a key without the source would be of several senders.
+// that leave few bits open count: where many are open a field is, in MPI the source or the tag, and
+// a key without the source would be of several senders.
 class KeyMask {
   public:
     static constexpr uint64_t kFull = ~uint64_t{0};
