@@ -21,13 +21,15 @@ namespace tern {
 // little beside a long message, and what a direct one saves is more. Data path.
 class GrantWindow {
   public:
+    static constexpr uint32_t kFirstWidth = 4;
     static constexpr uint32_t kFirstPause = 2;
     static constexpr uint32_t kLastPause = 32;
     static constexpr uint64_t kUnit = 8192;
 
     // A new tuple, with a queue of this depth.
     void open(uint32_t depth) {
-        depth_ = width_ = depth;
+        depth_ = depth;
+        width_ = std::min(depth, kFirstWidth);
         probes_ = refills_ = {};
     }
     // A receive may be granted if less than so many are.

@@ -268,7 +268,7 @@ TEST_P(TupleBursts, ThatAreTooEarlyCostLittle) {
     const Totals some = run({.receives = GetParam(), .wait = kWay - 1}, 100);
     EXPECT_EQ(some.direct, 0u);
     // Both ways of granting are tried.
-    EXPECT_LE(some.voids, 2 * kDepth + 2 * seldom(some.messages));
+    EXPECT_LE(some.voids, 2 * GrantWindow::kFirstWidth + 2 * seldom(some.messages));
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, TupleBursts, testing::Values(1, 2, 3, 8, 16, 17, 24, 40, 64, 200));
