@@ -223,6 +223,7 @@ Status Direct::ended(Channel& channel, Status status) {
     std::erase(waiting_, peer);
     senders_.peer_died(number);
     receivers_.peer_died(number);
+    policy_.gone(number);
     for (uint16_t queue = 0; queue < settings_.tuples; ++queue) {
         // Before anybody hears that a message is lost: it must not come after all.
         if (receivers_.queue(queue).state() == TupleReceiver::State::kBroken)

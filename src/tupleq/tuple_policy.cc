@@ -50,6 +50,11 @@ void TuplePolicy::discourage(uint16_t number) {
     entry.strikes = std::min<uint8_t>(entry.strikes + 1, kMostStrikes);
 }
 
+void TuplePolicy::gone(uint32_t peer) {
+    for (Tag& tag : tags_)
+        if (tag.peer == peer && !tag.shared) tag = {};
+}
+
 TuplePolicy::Tag* TuplePolicy::find(uint64_t tag) {
     Tag* const first = set(tag);
     Tag* const entry = std::find_if(

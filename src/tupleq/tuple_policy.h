@@ -58,6 +58,8 @@ class TuplePolicy {
     // The sender has refused the tuple: the same goes for it.
     void discourage(uint16_t number);
     void freed(uint16_t number) { queues_[number] = {}; }
+    // The peer is gone: who sends its tags from now on is no second sender.
+    void gone(uint32_t peer);
 
   private:
     static constexpr size_t kWays = 4;

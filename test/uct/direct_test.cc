@@ -304,6 +304,21 @@ TEST_F(DirectTest, RandomTraffic) {
     EXPECT_GT(counters["direct_received"], 0u);
 }
 
+// The endpoint is another one, but nobody else sends the tag.
+TEST_F(DirectTest, PeerThatConnectsAgainSendsDirectAgain) {
+    TagPair pair(direct());
+    for (int round = 0; round < 3; ++round) {
+        warm(pair);
+        warm(pair);
+        pair.ep.reset();
+        linger(pair.all, milliseconds(20));
+        pair.ep = pair.a.entity.connect(pair.b.entity);
+    }
+    const Counters counters = pair.close_and_count();
+    EXPECT_EQ(counters["direct_binds"], 3u);
+    EXPECT_GT(counters["direct_received"], 0u);
+}
+
 TEST_F(DirectTest, DeathOfTheSenderLeavesReceivesPosted) {
     TagPair pair(direct());
     warm(pair);

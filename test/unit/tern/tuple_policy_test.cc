@@ -32,6 +32,15 @@ TEST_F(TuplePolicyTest, ManyLongMessagesThatAreExpectedMakeATuple) {
     EXPECT_EQ(heat(1, 13, kLong, false), 0);
 }
 
+TEST_F(TuplePolicyTest, WhoComesWhenAPeerIsGoneIsNoSecondSender) {
+    EXPECT_EQ(heat(1, 10), 4);
+    policy_.gone(1);
+    EXPECT_EQ(heat(2, 10), 4);
+    policy_.worth(3, 10, kLong, true);
+    policy_.gone(2);
+    EXPECT_EQ(heat(3, 10), 0) << "there were two";
+}
+
 TEST_F(TuplePolicyTest, ATagOfTwoPeersIsNone) {
     policy_.worth(1, 10, kLong, true);
     policy_.worth(2, 10, 0, false);
