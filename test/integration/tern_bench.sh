@@ -123,6 +123,7 @@ pinning_tests() {
 }
 
 overlap_tests() {
+    local who
     check 'overlap' "$tern_bench" overlap --quick --json "$tmp/overlap.json"
     cp "$tmp/output" "$tmp/overlap"
     is_json 'overlap: the json is json' "$tmp/overlap.json"
@@ -130,6 +131,11 @@ overlap_tests() {
     overlap_is 'receiver' 'rc_v get' 0
     overlap_is 'sender' 'rc_v get' 100
     overlap_is 'receiver' 'rc_v put' 0
+    # Each receive is granted before its message is asked for; if messages can be direct at all.
+    for who in receiver sender; do
+        check_match "overlap: messages are direct while the $who computes" \
+            "^direct, while the $who works: ((8|9|10)[0-9]\\.[0-9] % of|0\\.0 % of 0) " cat "$tmp/overlap"
+    done
 }
 
 overlap_is() { # who arm percent
