@@ -20,6 +20,12 @@ Direct::Tuple* tuple_of(const TernIface& iface, const Channel& channel, uint64_t
     return iface.direct == nullptr ? nullptr : iface.direct->find(channel, tag);
 }
 
+// Of the next message, which is certain to go.
+TagMark mark_of(Direct::Tuple& tuple) {
+    const TupleMark number = Direct::mark(tuple);
+    return {.tuple = number.tuple, .sequence = number.sequence};
+}
+
 // Sends `header` and what `fill(void* to)` puts behind it, which it returns the length of.
 template <class Header, class Fill>
 ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
@@ -35,8 +41,7 @@ ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
         [&](void* to) {
             auto* at = static_cast<std::byte*>(to);
             if (tuple != nullptr) [[unlikely]] {
-                const TupleMark number = Direct::mark(*tuple);
-                const TagMark mark{.tuple = number.tuple, .sequence = number.sequence};
+                const TagMark mark = mark_of(*tuple);
                 memcpy(at, &mark, sizeof(mark));
                 at += sizeof(mark);
             }
@@ -88,7 +93,17 @@ ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const v
         const Status sent = direct.send(channel, *tuple, data, static_cast<uint32_t>(length));
         if (sent != Status::kNoResource) return to_ucs(sent);
     }
-    return status_of(copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(data, length)));
+    if (length + sizeof(TagMark) > iface_of(ep).engine->max_short())
+        return status_of(copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(data, length)));
+    const EagerHeader header{tag};
+    return to_ucs(iface_of(ep).engine->am_short(
+        channel, type_of(TagFrameId::kEager) | kMarkedTagFrame,
+        static_cast<uint32_t>(sizeof(TagMark) + sizeof(header) + length), [&](std::byte* to) {
+            const TagMark mark = mark_of(*tuple);
+            memcpy(to, &mark, sizeof(mark));
+            memcpy(to + sizeof(mark), &header, sizeof(header));
+            if (length != 0) memcpy(to + sizeof(mark) + sizeof(header), data, length);
+        }));
 }
 
 // What a message of this tag would go by. Without a channel the status says why.
