@@ -29,11 +29,12 @@ constexpr const char* kNotes =
     "work. arrived: messages\n"
     "that were there although the process did nothing but look into its memory (receiver), or that "
     "the receiver had\n"
-    "although the sender did nothing (sender). For these the device has a thread of its own, which "
-    "takes its time from\n"
-    "the same processors; availability counts that as overhead, arrived does not.\n"
-    "matcher: UCX_TERN_TM_ENABLE=y; not for round trips: "
-    "UCX_TERN_TM_TUPLE_MIN=8, UCX_TM_THRESH=8.\n"
+    "although the sender did nothing (sender). For all these the device has a thread of its own, "
+    "on "
+    "the processor of the\n"
+    "process that only takes part.\n"
+    "matcher: UCX_TERN_TM_ENABLE=y; for arrivals short messages too: UCX_TERN_TM_TUPLE_MIN=8, "
+    "UCX_TM_THRESH=8.\n"
     "tern: without. rc_v get, put: UCX_RNDV_SCHEME. All: UCX_RNDV_THRESH=16k.\n";
 
 // Of the processes that match by device, from all their lines of counters.
@@ -113,7 +114,9 @@ class OverlapSeries {
             for (const bool sender : {false, true}) {
                 const std::string test =
                     std::string(what) + (sender ? " of the sender" : " of the receiver");
-                overlapping[0].arm = (sender ? sender_ : receiver_).arm(eager);
+                const bool all = kind == Order::Kind::kArrivals;
+                overlapping[0].arm =
+                    (sender ? sender_ : receiver_).arm(all ? eager : threaded(matcher));
                 const uint64_t count = kind == Order::Kind::kArrivals ? kLooks : kMessages;
                 const Order order = {kind,  0, options.quick ? 4 : count, 1, Buffers::kReused,
                                      sender};
