@@ -192,14 +192,20 @@ class UcpPort : public Port {
     void open();
     WorkerAddress address();
     void connect(const WorkerAddress& theirs);
-    // What takes note of tags that are used much is given the time for it.
+    // What takes note of tags that are used much is given the time for it, and UCX for what it asks
+    // of the peer before it announces the first message.
     Samples settled(const Order& order) {
         constexpr uint64_t kLearn = 48;
-        Order first = order;
-        first.kind = Order::Kind::kOverhead;
-        first.size = sizeof(uint64_t);
-        first.count = kLearn;
-        if (!std::exchange(has_settled_[order.sender], true)) overlapped(peer_, *this, first);
+        constexpr uint32_t kAnnounced = 64 << 10;
+        if (!std::exchange(has_settled_[order.sender], true)) {
+            Order first = order;
+            first.kind = Order::Kind::kOverhead;
+            first.count = kLearn;
+            for (const uint32_t size : {uint32_t{sizeof(uint64_t)}, kAnnounced}) {
+                first.size = size;
+                overlapped(peer_, *this, first);
+            }
+        }
         return overlapped(peer_, *this, order);
     }
     // Waits for the end of an operation, given what the call that began it has returned.
