@@ -182,13 +182,15 @@ bool Direct::control(Channel& channel, uint32_t id, const std::byte* data, uint3
                    request.bind.node != 0 && request.bind.queue != 0 && requested(channel, request);
         case DirectId::kClose:
             request.close = true;
-            return unpack(request.unbind, data, length) &&
+            return unpack(request.unbind, data, length) && request.unbind.reserved == 0 &&
                    (request.unbind.flags & ~DirectClose::kUnbind) == 0 &&
                    requested(channel, request);
         case DirectId::kBound:
-            return unpack(bound_frame, data, length) && bound(channel, bound_frame);
+            return unpack(bound_frame, data, length) && bound_frame.reserved == 0 &&
+                   bound(channel, bound_frame);
         case DirectId::kClosed: {
-            if (!unpack(closed, data, length) || (closed.flags & ~DirectClose::kUnbind) != 0)
+            if (!unpack(closed, data, length) || closed.reserved != 0 ||
+                (closed.flags & ~DirectClose::kUnbind) != 0)
                 return false;
             const bool good = receivers_.closed(
                 number_of(channel),
@@ -203,7 +205,8 @@ bool Direct::control(Channel& channel, uint32_t id, const std::byte* data, uint3
         case DirectId::kConnect:
             return unpack(wanted, data, length) && connect_wanted(channel, wanted);
         case DirectId::kConnected:
-            return unpack(answer, data, length) && connected(channel, answer);
+            return unpack(answer, data, length) && answer.reserved == 0 &&
+                   connected(channel, answer);
     }
     return false;
 }
@@ -213,6 +216,7 @@ Status Direct::ended(Channel& channel, Status status) {
     const uint32_t number = number_of(channel);
     for (const auto& link : links_)
         if (link && link->host == &channel) over(*link);
+    policy_.gone(number);
     Peer* peer = find_peer(number);
     if (peer == nullptr) return status;
     // What it has sent before it went is not lost with it.
@@ -223,7 +227,6 @@ Status Direct::ended(Channel& channel, Status status) {
     std::erase(waiting_, peer);
     senders_.peer_died(number);
     receivers_.peer_died(number);
-    policy_.gone(number);
     for (uint16_t queue = 0; queue < settings_.tuples; ++queue) {
         // Before anybody hears that a message is lost: it must not come after all.
         if (receivers_.queue(queue).state() == TupleReceiver::State::kBroken)

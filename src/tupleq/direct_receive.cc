@@ -325,14 +325,19 @@ void Direct::change_key() {
 // Is the key of this message to be a tuple?
 void Direct::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
                    const Arrival& arrival) {
-    if (arrival.verdict != Arrival::Verdict::kMatched) return;
+    const uint64_t key = tag & table_.key_mask();
+    if (arrival.verdict != Arrival::Verdict::kMatched) {
+        // It may be the second sender of the key.
+        if (arrival.verdict == Arrival::Verdict::kHold && mark == nullptr)
+            (void)policy_.worth(number_of(channel), key, 0, false);
+        return;
+    }
     // Its receive was posted, and could have been granted.
     const bool could =
         arrival.receive != 0 && table_.is_keyed(DirectTable::receive(arrival.receive));
     if (mark != nullptr) {
         policy_.missed(mark->tuple);
-    } else if (const uint64_t key = tag & table_.key_mask();
-               channel.up() && policy_.worth(number_of(channel), key, length, could) &&
+    } else if (channel.up() && policy_.worth(number_of(channel), key, length, could) &&
                !begin(channel, tag)) {
         const uint16_t victim = policy_.victim(key);
         if (victim != TuplePolicy::kNone) receivers_.unbind(victim);

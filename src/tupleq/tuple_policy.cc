@@ -36,10 +36,6 @@ uint16_t TuplePolicy::victim(uint64_t tag) {
     }
     if (victim == kNone) return kNone;
     queues_[victim].leaving = true;
-    if (queues_[victim].misses > queues_[victim].uses)
-        discourage(victim);
-    else if (Tag* entry = find(queues_[victim].tag))
-        entry->strikes = 0;
     return victim;
 }
 
@@ -50,9 +46,20 @@ void TuplePolicy::discourage(uint16_t number) {
     entry.strikes = std::min<uint8_t>(entry.strikes + 1, kMostStrikes);
 }
 
+void TuplePolicy::freed(uint16_t number) {
+    Queue& queue = queues_[number];
+    if (queue.misses > queue.uses)
+        discourage(number);
+    else if (Tag* entry = find(queue.tag); entry != nullptr && queue.uses != 0)
+        entry->strikes = 0;
+    queue = {};
+}
+
 void TuplePolicy::gone(uint32_t peer) {
     for (Tag& tag : tags_)
         if (tag.peer == peer && !tag.shared) tag = {};
+    for (Queue& queue : queues_)
+        if (queue.peer == peer) queue.uses = queue.misses = 0;
 }
 
 TuplePolicy::Tag* TuplePolicy::find(uint64_t tag) {

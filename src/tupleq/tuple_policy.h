@@ -52,12 +52,12 @@ class TuplePolicy {
     // A tuple has a queue.
     void bound(uint16_t number, uint32_t peer, uint64_t tag);
     // No queue is free for a tuple that is worth one. Returns the one that has been of no use for
-    // longest, if for long enough; it is not named again until it is free. If most messages of its
-    // tuple were ordinary, that has to be twice as hot to get a queue again.
+    // longest, if for long enough; it is not named again until it is free.
     uint16_t victim(uint64_t tag);
-    // The sender has refused the tuple: the same goes for it.
+    // The sender has refused the tuple: it has to be twice as hot to get a queue again.
     void discourage(uint16_t number);
-    void freed(uint16_t number) { queues_[number] = {}; }
+    // If most messages of its tuple were ordinary, the same goes for that.
+    void freed(uint16_t number);
     // The peer is gone: who sends its tags from now on is no second sender.
     void gone(uint32_t peer);
 

@@ -43,6 +43,27 @@ TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
     EXPECT_TRUE(receive.direct);
 }
 
+// The sender's device does not take the link's settings: the tuple is refused, each time it is
+// asked for, and its messages are ordinary ones.
+TEST_F(DirectMessages, LinkThatCannotBeMade) {
+    DirectSettings settings = few_tuples();
+    settings.retry.retries = 8;
+    sender = std::make_unique<DirectNode>(settings);
+    ASSERT_NO_FATAL_FAILURE(meet());
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_TRUE(receiver->direct->bind(*in, kTag));
+        EXPECT_EQ(receiver->direct->queues_in_use(), 1u);
+        ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
+        auto& receive = receiver->post(kTag);
+        send("the ordinary way");
+        ASSERT_TRUE(settled([&] { return receive.done; }));
+        EXPECT_FALSE(receive.direct);
+    }
+    EXPECT_TRUE(settled([&] { return sender->direct->arm() == Status::kOk; }));
+    EXPECT_EQ(sent().links, 0u);
+    EXPECT_TRUE(out->up() && in->up());
+}
+
 // Two receivers on one node share the sender's link; the one that has its end leaves.
 TEST_F(DirectMessages, LinkOutlivesNeitherItsHostNorAnybodysMessages) {
     bind();
@@ -131,6 +152,15 @@ TEST_F(DirectMessages, TagOfTwoSenders) {
     EXPECT_EQ(second.text, "of the second");
     ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
     EXPECT_EQ(receiver->ordinary, 1u);
+    // Not bound again, although it was only ever held.
+    const uint64_t binds = receiver->direct->matching().binds;
+    for (int i = 0; i < 20; ++i) {
+        auto& next = receiver->post(kTag);
+        quiesce();
+        send("again");
+        ASSERT_TRUE(settled([&] { return next.done; }));
+    }
+    EXPECT_EQ(receiver->direct->matching().binds, binds);
 }
 
 }  // namespace

@@ -45,13 +45,18 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
         ASSERT_NE(bound.sender, DirectBound::kRefused);
     }
 
-    // A victim that receives tag 1 from the rogue; in good order, the rogue has the first grants.
-    void receive(DirectBind& bind) {
+    // The victim would have tag 1 from the rogue.
+    void ask(DirectBind& bind) {
         in = victim.engine->attach(rogue->address(), &victim, victim.reason);
         ASSERT_NE(in, nullptr);
         ASSERT_TRUE(turn([&] { return in->up(); }));
         ASSERT_TRUE(victim.direct->bind(*in, 1));
         ASSERT_TRUE(hear(DirectId::kBind, bind));
+    }
+
+    // It has; in good order, the rogue has the first grants.
+    void receive(DirectBind& bind) {
+        ASSERT_NO_FATAL_FAILURE(ask(bind));
         say(DirectId::kBound, DirectBound{.tuple = bind.tuple,
                                           .sender = 0,
                                           .address = address_of(rogue->window().data()),
@@ -117,6 +122,26 @@ TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
     EXPECT_EQ(victim.direct->queues_in_use(), 0u);
 }
 
+// In frames that are good otherwise.
+TEST_F(DirectRogue, ReservedFieldsAreZero) {
+    DirectBound bound;
+    ASSERT_NO_FATAL_FAILURE(meet());
+    ASSERT_NO_FATAL_FAILURE(bind(bound));
+    say(DirectId::kClose, DirectClose{.sender = bound.sender, .reserved = 1});
+    EXPECT_TRUE(dropped());
+
+    ASSERT_NO_FATAL_FAILURE(meet());
+    say(DirectId::kConnected, DirectConnected{.number = 1, .reserved = 1});
+    EXPECT_TRUE(dropped());
+
+    ASSERT_NO_FATAL_FAILURE(meet());
+    DirectBind bind;
+    ASSERT_NO_FATAL_FAILURE(ask(bind));
+    say(DirectId::kBound, DirectBound{.tuple = bind.tuple, .reserved = 1});
+    EXPECT_TRUE(dropped());
+    EXPECT_EQ(victim.direct->queues_in_use(), 0u);
+}
+
 TEST_F(DirectRogue, ConnectingAgainTakesTheOldOnesPlace) {
     ASSERT_NO_FATAL_FAILURE(meet());
     for (uint32_t i = 1; i <= 100; ++i) {
@@ -127,6 +152,34 @@ TEST_F(DirectRogue, ConnectingAgainTakesTheOldOnesPlace) {
         EXPECT_EQ(answer.number, i);
         EXPECT_NE(answer.qp_num, 0u);
     }
+}
+
+// Each Bind has its answer; the next one may have better luck.
+TEST_F(DirectRogue, LinkThatIsRefused) {
+    ASSERT_NO_FATAL_FAILURE(meet());
+    for (uint64_t tag = 1; tag <= 3; ++tag) {
+        DirectBind bind = good_bind;
+        bind.tag = tag;
+        say(DirectId::kBind, bind);
+        bind.tag += 10;
+        say(DirectId::kBind, bind);
+        for (int i = 0; i < 2; ++i) {
+            DirectConnect wanted;
+            ASSERT_TRUE(hear(DirectId::kConnect, wanted));
+            EXPECT_EQ(wanted.number, 2 * tag - 1 + i) << "asked once for each";
+            say(DirectId::kConnected,
+                DirectConnected{.number = wanted.number, .qp_num = 0, .mtu = IBV_MTU_1024});
+            DirectBound bound;
+            ASSERT_TRUE(hear(DirectId::kBound, bound));
+            EXPECT_EQ(bound.sender, DirectBound::kRefused);
+        }
+        EXPECT_TRUE(turn([this] { return victim.direct->arm() == Status::kOk; }));
+    }
+    EXPECT_EQ(victim.direct->counters().links, 0u);
+    EXPECT_EQ(victim.direct->tuples_sent(), 0u);
+    DirectBound bound;
+    ASSERT_NO_FATAL_FAILURE(bind(bound));
+    EXPECT_EQ(victim.direct->tuples_sent(), 1u);
 }
 
 TEST_F(DirectRogue, TheSameTupleTwice) {

@@ -39,6 +39,11 @@ TEST_F(TuplePolicyTest, WhoComesWhenAPeerIsGoneIsNoSecondSender) {
     policy_.worth(3, 10, kLong, true);
     policy_.gone(2);
     EXPECT_EQ(heat(3, 10), 0) << "there were two";
+    policy_.bound(0, 1, 11);
+    policy_.missed(0);
+    policy_.gone(1);
+    policy_.freed(0);
+    EXPECT_EQ(heat(2, 11), 4);
 }
 
 TEST_F(TuplePolicyTest, ATagOfTwoPeersIsNone) {
