@@ -169,7 +169,8 @@ class Direct {
         verbs::QueuePair end;  // of its link to this node
         DirectConnected answer;
         bool answer_due = false;
-        uint64_t grants = 0;  // its memory for grants
+        uint64_t refused = 0;  // a node that it gives no link to; said with the next answer
+        uint64_t grants = 0;   // its memory for grants
         uint32_t grants_rkey = 0;
         uint64_t posted = 0;  // messages, ever
         uint64_t completed = 0;

@@ -110,6 +110,7 @@ bool Direct::connected(Channel& channel, const DirectConnected& frame) {
         link.state = XrcLink::State::kUp;
         ++counters_.links;
     } else {
+        peer_of(channel).refused = link.node;
         over(link);
     }
     (void)answer_requests();
@@ -248,7 +249,9 @@ bool Direct::answer(Peer& peer, const Request& request) {
 bool Direct::answer_bind(Peer& peer, const DirectBind& bind) {
     Channel& channel = *peer.channel;
     TupleBound answer{bind.tuple, TupleBound::kRefused, 0};
-    XrcLink* link = link_to(channel, bind.node);
+    // No link can be made: its tuple is refused, too. The next Bind is tried again.
+    const bool refused = bind.node == peer.refused;
+    XrcLink* link = refused ? nullptr : link_to(channel, bind.node);
     if (link != nullptr && link->state == XrcLink::State::kAsking) {
         (void)ask(*link);
         return false;
@@ -261,12 +264,14 @@ bool Direct::answer_bind(Peer& peer, const DirectBind& bind) {
         }
         if (answer.sender != TupleBound::kRefused) routes_[answer.sender] = {link, bind.queue};
     }
-    return say(channel, DirectId::kBound,
-               DirectBound{.tuple = answer.tuple,
-                           .sender = answer.sender,
-                           .slot = answer.slot,
-                           .address = address_of(grants_.data()),
-                           .rkey = grants_.rkey()});
+    const bool said = say(channel, DirectId::kBound,
+                          DirectBound{.tuple = answer.tuple,
+                                      .sender = answer.sender,
+                                      .slot = answer.slot,
+                                      .address = address_of(grants_.data()),
+                                      .rkey = grants_.rkey()});
+    if (said && refused) peer.refused = 0;
+    return said;
 }
 
 }  // namespace tern
