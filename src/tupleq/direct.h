@@ -216,6 +216,7 @@ class Direct {
     bool connected(Channel& channel, const DirectConnected& frame);
     void over(XrcLink& link);
     void sent(const ibv_wc& completion);
+    void drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status);
     bool requested(Channel& channel, const Request& request);
     void remember(Channel& channel);
     unsigned answer_requests();
@@ -229,6 +230,7 @@ class Direct {
     // direct_receive.cc
     bool prepare(const DirectReceive& receive);
     void act();
+    void perform_or_keep(TupleAction& action);
     void catch_up();
     void place_prepared(const TupleAction& action);
     void lend(uint16_t number, uint32_t place, bool writes);
@@ -238,6 +240,14 @@ class Direct {
     bool put_and_grant(const TupleAction& action);
     bool announce(const TupleAction& action);
     bool drain(TupleAction& action);
+    bool is_astray(const void* cookie) const;
+    // Of a drain: the queue, and which one it is that has had this place.
+    void* drain_cookie(uint16_t tuple) const {
+        return reinterpret_cast<void*>(uintptr_t{queues_->generation(tuple)} << 16 | tuple);
+    }
+    static uint16_t tuple_of_drain(const void* cookie) {
+        return static_cast<uint16_t>(reinterpret_cast<uintptr_t>(cookie));
+    }
     void discard(uint16_t number);
     void arrived(const ibv_wc& completion);
     bool bound(Channel& channel, const DirectBound& frame);

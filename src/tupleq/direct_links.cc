@@ -158,6 +158,7 @@ void Direct::over(XrcLink& link) {
 void Direct::sent(const ibv_wc& completion) {
     XrcLink& link = *links_[XrcLink::index_of(completion.wr_id)];
     const DirectSend send = link.take();
+    if (send.channel == nullptr) return drain_sent(link, send.cookie, completion.status);
     const bool good = completion.status == IBV_WC_SUCCESS;
     if (!good && link.state != XrcLink::State::kOver) [[unlikely]] {
         ++counters_.links_lost;
@@ -165,28 +166,53 @@ void Direct::sent(const ibv_wc& completion) {
         owner_.warn(std::string("a direct message has failed: ") +
                     ibv_wc_status_str(completion.status));
     }
-    if (send.channel == nullptr) {
-        if (!good)
-            fail_tuple(static_cast<uint16_t>(reinterpret_cast<uintptr_t>(send.cookie)),
-                       Status::kDevice, "a queue cannot be drained");
-    } else {
-        Peer& peer = *peers_[send.channel->index];
-        ++peer.completed;
-        --under_way_;
-        if (send.buffer != nullptr) pool_.give(send.buffer);
-        if (send.pin != nullptr) pins_.release(send.pin);
-        const Status status = good ? Status::kOk : Status::kTimedOut;
-        if (!good) {
-            peer.lost = true;
-            engine_.fail(*send.channel, status, "a direct message may not have arrived");
-        }
-        if (link.idle()) engine_.let_go(*link.host);
-        engine_.let_go(*send.channel);
-        if (!good) over(link);
-        if (send.cookie != nullptr) owner_.completed(send.cookie, status);
-        return;
+    Peer& peer = *peers_[send.channel->index];
+    ++peer.completed;
+    --under_way_;
+    if (send.buffer != nullptr) pool_.give(send.buffer);
+    if (send.pin != nullptr) pins_.release(send.pin);
+    const Status status = good ? Status::kOk : Status::kTimedOut;
+    if (!good) {
+        peer.lost = true;
+        engine_.fail(*send.channel, status, "a direct message may not have arrived");
     }
-    if (!good || (link.state == XrcLink::State::kOver && link.idle())) over(link);
+    if (link.idle()) engine_.let_go(*link.host);
+    engine_.let_go(*send.channel);
+    if (!good) over(link);
+    if (send.cookie != nullptr) owner_.completed(send.cookie, status);
+}
+
+namespace {
+
+// The other end has answered that this is not executed; then nothing behind it is.
+bool refused(ibv_wc_status status) {
+    return status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_ACCESS_ERR ||
+           status == IBV_WC_REM_OP_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR;
+}
+
+}  // namespace
+
+// A drain that finds its queue gone breaks the loop-back link, and that is nobody's fault. Those of
+// other queues behind it are sent again, by a new link.
+void Direct::drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status) {
+    if (status == IBV_WC_SUCCESS) return;
+    const bool first = link.state != XrcLink::State::kOver;
+    if (first) link.in_doubt = !refused(status);
+    const bool again = !first && !link.in_doubt;
+    over(link);
+    if (is_astray(cookie)) return;
+    const uint16_t number = tuple_of_drain(cookie);
+    if (again) {
+        TupleAction action{.kind = TupleAction::Kind::kDrain,
+                           .tuple = number,
+                           .peer = receivers_.peer(number),
+                           .count = 1};
+        return perform_or_keep(action);
+    }
+    counters_.links_lost += first;
+    counters_.not_ready += status == IBV_WC_RNR_RETRY_EXC_ERR;
+    fail_tuple(number, Status::kDevice,
+               std::string("a queue cannot be drained: ") + ibv_wc_status_str(status));
 }
 
 // The peer wants something of this side as a sender.

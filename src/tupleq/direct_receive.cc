@@ -53,14 +53,18 @@ void Direct::act() {
         TupleAction action = std::as_const(actions).front();
         actions.pop();
         if (action.kind == TupleAction::Kind::kGrant) place_prepared(action);
-        Peer* peer = find_peer(action.peer);
-        const bool behind =
-            peer != nullptr && !peer->later.empty() && TupleAction::is_ordered(action.kind);
-        if (!behind && perform(action)) continue;
-        if (peer->later.empty()) waiting_.push_back(peer);
-        peer->later.push() = action;
+        perform_or_keep(action);
     }
     acting_ = false;
+}
+
+void Direct::perform_or_keep(TupleAction& action) {
+    Peer* peer = find_peer(action.peer);
+    const bool behind =
+        peer != nullptr && !peer->later.empty() && TupleAction::is_ordered(action.kind);
+    if (!behind && perform(action)) return;
+    if (peer->later.empty()) waiting_.push_back(peer);
+    peer->later.push() = action;
 }
 
 void Direct::catch_up() {
@@ -161,6 +165,9 @@ bool Direct::announce(const TupleAction& action) {
     if (peer == nullptr || !peer->channel->up()) return true;
     if (queues_->stopped(action.tuple)) queues_->destroy(action.tuple);
     const bool was_open = queues_->is_open(action.tuple);
+    // A new queue may have the number of one that has gone, to which drains are on their way.
+    const auto astray = [this](const DirectSend& send) { return is_astray(send.cookie); };
+    if (!was_open && loopback_ != nullptr && loopback_->any_under_way(astray)) return false;
     if (!open_loopback() || !queues_->open(action.tuple)) {
         (void)receivers_.bound(action.peer, {action.tuple, TupleBound::kRefused, 0});
         policy_.discourage(action.tuple);
@@ -205,13 +212,19 @@ bool Direct::drain(TupleAction& action) {
         if (loopback_->room() == 0) return false;
         ibv_send_wr request{};
         request.imm_data = htonl(kDrain);
-        auto* const cookie = reinterpret_cast<void*>(uintptr_t{action.tuple});
-        if (loopback_->post(request, queues_->number(action.tuple), {.cookie = cookie}) != 0) {
+        if (loopback_->post(request, queues_->number(action.tuple),
+                            {.cookie = drain_cookie(action.tuple)}) != 0) {
             fail_tuple(action.tuple, Status::kDevice, "a queue cannot be drained");
             return true;
         }
     }
     return true;
+}
+
+// The drain's queue has gone: it is of no use to anybody, and there may be another in its place.
+bool Direct::is_astray(const void* cookie) const {
+    const uint16_t number = tuple_of_drain(cookie);
+    return cookie != drain_cookie(number) || queues_->stopped(number);
 }
 
 // With all that is in it: what comes too late finds no queue.

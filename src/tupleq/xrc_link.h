@@ -62,12 +62,20 @@ class XrcLink {
     }
     // The oldest send is complete.
     DirectSend take() { return sends_[completed_++ % depth_]; }
+    // Some send that is not complete is so.
+    template <class Is>
+    bool any_under_way(Is&& is) const {
+        for (uint32_t i = completed_; i != posted_; ++i)
+            if (is(sends_[i % depth_])) return true;
+        return false;
+    }
 
     State state = State::kAsking;
     Channel* host = nullptr;  // null: this process
     uint64_t node = 0;        // its XRC domain
     PortAddress port;
-    uint32_t number = 0;  // of the attempt, in frames
+    uint32_t number = 0;    // of the attempt, in frames
+    bool in_doubt = false;  // over, and what was sent last may have arrived or not
 
   private:
     XrcLink() = default;

@@ -136,6 +136,50 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     EXPECT_EQ(receive.text, "again");
 }
 
+// Drains of all queues go over one link. A peer ends with its queue while its drains are on their
+// way: they find no queue, and the others' arrive all the same.
+TEST_F(DirectMessages, DrainsOutliveThoseOfAPeerThatEnds) {
+    for (unsigned round = 0; round < 8; ++round) {
+        if (round != 0) {
+            sender = std::make_unique<DirectNode>();
+            receiver = std::make_unique<DirectNode>();
+            ASSERT_NO_FATAL_FAILURE(meet());
+        }
+        bind();
+        third = std::make_unique<DirectNode>();
+        Channel* other = third->attach(*receiver);
+        Channel* back = receiver->attach(*third);
+        ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
+        ASSERT_TRUE(receiver->direct->bind(*back, 9));
+        ASSERT_TRUE(settled([&] { return third->direct->find(*other, 9) != nullptr; }));
+        DirectNode::Receive* last = nullptr;
+        for (int i = 0; i < 4; ++i) {
+            receiver->post(kTag, 8);
+            last = &receiver->post(9, 8);
+        }
+        ASSERT_TRUE(granted());
+        ASSERT_TRUE(settled(
+            [&] { return third->direct->may_send(*third->direct->find(*other, 9), 9, 0); }));
+        quiesce();
+        ASSERT_TRUE(sender->send(*out, kTag, "longer than eight"));
+        ASSERT_TRUE(third->send(*other, 9, "longer than eight"));
+        ASSERT_TRUE(settled([&] { return receiver->direct->matching().voids == 8; }));
+        receiver->engine->fail(*in, Status::kConnectionReset, "a test");
+        ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
+        // Its queue is of use again.
+        for (int i = 0; i < 3; ++i) {
+            ASSERT_TRUE(settled(
+                [&] { return third->direct->may_send(*third->direct->find(*other, 9), 9, 0); }));
+            ASSERT_TRUE(third->send(*other, 9, "short"));
+        }
+        ASSERT_TRUE(settled([&] { return last->done; })) << receiver->reason;
+        EXPECT_TRUE(last->direct);
+        EXPECT_EQ(receiver->ends, 1u) << receiver->reason;
+        EXPECT_EQ(receiver->direct->counters().links_lost, 0u);
+        EXPECT_TRUE(receiver->warnings.empty());
+    }
+}
+
 // A tag that two peers send: messages of the second wait until it is known whose the receives are.
 TEST_F(DirectMessages, TagOfTwoSenders) {
     bind();
