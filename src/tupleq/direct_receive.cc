@@ -23,6 +23,7 @@ void DirectTable::remove(ReceiveHandle of) {
 
 // A receive is about to be granted: its memory stays registered until the entry has gone.
 bool Direct::prepare(const DirectReceive& receive) {
+    if (receive.room < settings_.policy.least) return false;
     Prepared prepared;
     if (receive.room != 0) {
         if (receive.room > UINT32_MAX) return false;

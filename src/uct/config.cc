@@ -202,8 +202,13 @@ ucs_config_field_t config_table[] = {
                "So many messages of a tag, from one peer, of receives that were posted, earn it a "
                "queue.",
                tuple_after, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TM_TUPLE_MIN", "4k", "Bytes; shorter messages do not count for that.", tuple_least,
-               UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD(
+        "TM_TUPLE_MIN", "auto",
+        "Bytes; shorter messages do not count for that, and shorter receives are not given to the "
+        "device. auto: messages that would be announced, "
+        "those\n"
+        "longer than SEG_SIZE.",
+        tuple_least, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("COUNTERS", "",
                "File to which each interface appends a line of JSON with its counters when it is "
                "closed. \"-\" is\n"
@@ -281,7 +286,9 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
     direct.inline_bytes = engine.inline_bytes;
     direct.copy_most = engine.segment_size;
     direct.policy.after = config.tuple_after;
-    direct.policy.least = config.tuple_least;
+    direct.policy.least = config.tuple_least == UCS_MEMUNITS_AUTO
+                              ? uint64_t{engine.segment_size} + 1
+                              : config.tuple_least;
     direct.retry = engine.retry;
     port.gid_index = config.gid_index == UCS_ULUNITS_AUTO
                          ? -1

@@ -19,6 +19,7 @@ inline DirectSettings few_tuples() {
             .depth = 4,
             .sends = 16,
             .copy_most = 4096,
+            .policy = {.least = 0},
             .retry = {.timeout = 10, .retries = 2}};
 }
 
