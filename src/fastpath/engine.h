@@ -182,6 +182,9 @@ class Engine final : private ConnectorOwner {
     // kInProgress: call poll() until it returns 0, and try again.
     int event_fd(std::string& why);
     Status arm();
+    // One more that makes the descriptor readable: of the layer above, which reads and closes it.
+    // To be said before event_fd() is asked for.
+    void watch(int fd) { watched_fd_ = fd; }
 
     // For a thread in the background: when the descriptor is readable, answer() tells peers that
     // ask that this process is alive, however long it does not poll. Call answer() once to begin.
@@ -308,6 +311,7 @@ class Engine final : private ConnectorOwner {
     bool sleeper_ = false;    // uses events: blocks are granted with notification from then on
     int epoll_fd_ = -1;
     int timer_fd_ = -1;
+    int watched_fd_ = -1;
     Counters counters_;
 };
 

@@ -25,6 +25,7 @@ int Engine::event_fd(std::string& why) {
     for (const int fd : {timer, events_->fd, connector_->datagrams().event_fd(),
                          connector_->datagrams().aside_fd()})
         good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+    if (watched_fd_ >= 0) good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, watched_fd_, &event) == 0;
     if (!good) {
         why = std::string("cannot make an event descriptor: ") + strerror(errno);
         if (epoll >= 0) close(epoll);

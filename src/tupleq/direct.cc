@@ -68,6 +68,8 @@ bool Direct::open(const verbs::Device& device, std::string& why) {
     if (!cq_) return refuse("cannot create a completion queue");
     queues_ = std::make_unique<XrcQueues>(engine_.pd(), *domain_, cq_.get(), settings_.depth,
                                           settings_.tuples);
+    if (queues_->wake_fd() < 0) return refuse("cannot create an event descriptor");
+    engine_.watch(queues_->wake_fd());
     return true;
 }
 
@@ -137,8 +139,9 @@ void Direct::handle(const ibv_wc& completion) {
 Status Direct::arm() {
     if (late_.waits() || !waiting_.empty() || !requests_.empty()) return Status::kInProgress;
     if (active_ == 0) return Status::kOk;
+    if (queues_->forget_wake()) return Status::kInProgress;
     if (ibv_req_notify_cq(cq_.get(), 0) != 0) return Status::kDevice;
-    return late_.take(cq_.get()) ? Status::kInProgress : Status::kOk;
+    return late_.take(cq_.get()) || queues_->stops_wait() ? Status::kInProgress : Status::kOk;
 }
 
 Status Direct::flush(Channel& channel, void* cookie) {

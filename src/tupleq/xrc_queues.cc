@@ -1,11 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tupleq/xrc_queues.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <thread>
 
 namespace tern {
 
 std::atomic<uint32_t> XrcQueues::Queue::any{0};
+
+XrcQueues::XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, ibv_cq* cq, uint32_t depth,
+                     uint32_t most)
+    : pd_(pd),
+      domain_(domain),
+      cq_(cq),
+      depth_(depth),
+      most_(most),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      queues_(std::make_unique<Queue[]>(most)) {
+    for (uint32_t i = 0; i < most; ++i) queues_[i].wake_fd = wake_fd_;
+}
+
+XrcQueues::~XrcQueues() {
+    if (wake_fd_ >= 0) close(wake_fd_);
+}
 
 bool XrcQueues::open(uint32_t index) {
     Queue& queue = queues_[index];
@@ -35,6 +54,13 @@ void XrcQueues::Queue::stop() {
     while ((gate.load(std::memory_order_acquire) & kInside) != 0) std::this_thread::yield();
     srq.reset();
     any.fetch_add(1, std::memory_order_release);
+    const uint64_t one = 1;
+    (void)!write(wake_fd, &one, sizeof(one));
+}
+
+bool XrcQueues::forget_wake() {
+    uint64_t count = 0;
+    return read(wake_fd_, &count, sizeof(count)) == sizeof(count);
 }
 
 bool XrcQueues::look_for_stops() {

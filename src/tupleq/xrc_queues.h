@@ -26,13 +26,11 @@ class XrcQueues {
     }
 
     // `most` queues of `depth` entries. All completions go to `cq`.
-    XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, ibv_cq* cq, uint32_t depth, uint32_t most)
-        : pd_(pd),
-          domain_(domain),
-          cq_(cq),
-          depth_(depth),
-          most_(most),
-          queues_(std::make_unique<Queue[]>(most)) {}
+    XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, ibv_cq* cq, uint32_t depth,
+              uint32_t most);
+    ~XrcQueues();
+    XrcQueues(const XrcQueues&) = delete;
+    XrcQueues& operator=(const XrcQueues&) = delete;
 
     // Queue `index` is there from now on. False if the device refuses.
     bool open(uint32_t index);
@@ -50,9 +48,13 @@ class XrcQueues {
     Stoppable& stopper(uint32_t index) { return queues_[index]; }
     bool stopped(uint32_t index) const { return queues_[index].gate.load() >= Queue::kStopped; }
     // Some have been stopped since this was asked last.
-    bool any_stopped() {
-        return Queue::any.load(std::memory_order_relaxed) != seen_stops_ && look_for_stops();
-    }
+    bool any_stopped() { return stops_wait() && look_for_stops(); }
+    // The next any_stopped() has something to look at, of this process.
+    bool stops_wait() const { return Queue::any.load(std::memory_order_acquire) != seen_stops_; }
+    // Readable when a queue has been stopped since forget_wake(), which says whether it was; -1 if
+    // the system has no room for it, and errno. stops_wait() is so before.
+    int wake_fd() const { return wake_fd_; }
+    bool forget_wake();
 
     bool is_open(uint32_t index) const { return queues_[index].number != 0; }
     // By which senders name it.
@@ -84,6 +86,7 @@ class XrcQueues {
         void leave() { gate.fetch_and(~kInside, std::memory_order_release); }
 
         std::mutex mutex;  // not for the data path
+        int wake_fd = -1;
         std::atomic<unsigned> gate{0};
         verbs::SharedReceiveQueue srq;
         uint32_t number = 0;
@@ -99,6 +102,7 @@ class XrcQueues {
     uint32_t depth_;
     uint32_t most_;
     uint32_t seen_stops_ = 0;
+    int wake_fd_;
     std::unique_ptr<Queue[]> queues_;
 };
 

@@ -3,6 +3,8 @@
 #include "direct.h"
 #include "traffic.h"
 
+#include <poll.h>
+
 #include <atomic>
 #include <random>
 #include <thread>
@@ -111,6 +113,43 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredByAnotherThread) {
         cut += pair.close_and_count()["direct_stopped"] != 0;
     }
     EXPECT_GE(cut, 1u);
+}
+
+// Nor does the owner have to be awake: what ends the declaration wakes it, and it tells the peer
+// before that sends to a queue that is no more.
+TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredWhileItsOwnerSleeps) {
+    TagPair pair(direct());
+    warm(pair);
+    Receive receive(pair.b, 3000);
+    ASSERT_STATUS(UCS_OK, receive.post(kTag));
+    int fd = -1;
+    ASSERT_STATUS(UCS_OK, uct_iface_event_fd_get(pair.b.entity.iface(), &fd));
+    const auto wakes = [fd](int limit) {
+        pollfd it{fd, POLLIN, 0};
+        return ::poll(&it, 1, limit) == 1;
+    };
+    // Whatever else there is to wake it is over.
+    const auto arm = [&] { return uct_iface_event_arm(pair.b.entity.iface(), UCT_EVENT_RECV); };
+    const auto asleep = [&] {
+        linger(pair.all, milliseconds(5));
+        return arm() == UCS_OK && !wakes(20);
+    };
+    ASSERT_TRUE(pair.until(asleep));
+    std::thread([&] { receive.undeclare(); }).join();
+    EXPECT_TRUE(wakes(10000));
+    EXPECT_STATUS(UCS_ERR_BUSY, arm());
+    // Then it can sleep again, and the peer's next message finds a way.
+    EXPECT_TRUE(eventually(pair.all, asleep));
+    ASSERT_STATUS(UCS_OK, receive.cancel(true));
+    Receive later(pair.b, 3000);
+    ASSERT_STATUS(UCS_OK, later.post(kTag));
+    pair.send(kTag, pattern(1, 3000));
+    ASSERT_TRUE(pair.until([&] { return later.done(); }));
+    EXPECT_TRUE(receive.clean());
+    pair.ep.reset();
+    linger(pair.all, milliseconds(5));
+    EXPECT_EQ(pair.a.entity.close_and_count()["direct_links_lost"], 0u);
+    EXPECT_EQ(pair.b.entity.close_and_count()["direct_stopped"], 1u);
 }
 
 // No error: its message came another way, and what is left of it in the queue is nobody's.
