@@ -26,6 +26,7 @@ class DirectTest : public TagTest {
         for (uint64_t i = 0; i < 8; ++i) {
             Receive receive(pair.b, 64);
             ASSERT_STATUS(UCS_OK, receive.post(tag));
+            linger(pair.all, milliseconds(1));  // for the grant
             pair.send(tag, pattern(i, 33));
             ASSERT_TRUE(pair.until([&] { return receive.done(); }));
             EXPECT_TRUE(same(receive.bytes(), pattern(i, 33)));
