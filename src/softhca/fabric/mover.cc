@@ -161,7 +161,9 @@ MoveResult Mover::read(uint32_t slot, const KeyEntry* key, const Pieces& remote,
         copy_pieces(local, mapped);
         return MoveResult::ok;
     }
-    const ssize_t moved = process_vm_readv(host_.pid(slot), local.data(), local.count(),
+    Pieces target = local;
+    target.split_tail(kTailBytes);
+    const ssize_t moved = process_vm_readv(host_.pid(slot), target.data(), target.count(),
                                            remote.data(), remote.count(), 0);
     return moved == static_cast<ssize_t>(length)
                ? MoveResult::ok
