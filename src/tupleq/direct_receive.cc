@@ -351,8 +351,8 @@ void Direct::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64
         arrival.receive != 0 && table_.is_keyed(DirectTable::receive(arrival.receive));
     if (mark != nullptr) {
         policy_.missed(mark->tuple);
-    } else if (channel.up() && policy_.worth(number_of(channel), key, length, could) &&
-               !begin(channel, tag)) {
+    } else if (length >= settings_.policy.least && channel.up() &&
+               policy_.worth(number_of(channel), key, length, could) && !begin(channel, tag)) {
         const uint16_t victim = policy_.victim(key);
         if (victim != TuplePolicy::kNone) receivers_.unbind(victim);
     }
