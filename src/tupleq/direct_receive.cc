@@ -339,23 +339,23 @@ void Direct::change_key() {
 // Is the key of this message to be a tuple?
 void Direct::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
                    const Arrival& arrival) {
-    const uint64_t key = tag & table_.key_mask();
-    if (arrival.verdict != Arrival::Verdict::kMatched) {
-        // It may be the second sender of the key.
-        if (arrival.verdict == Arrival::Verdict::kHold && mark == nullptr)
-            (void)policy_.worth(number_of(channel), key, 0, false);
+    const bool matched = arrival.verdict == Arrival::Verdict::kMatched;
+    if (mark != nullptr) {
+        if (matched) policy_.missed(mark->tuple);
         return;
     }
+    const uint64_t key = tag & table_.key_mask();
+    // It may be the second sender of the key.
+    if (arrival.verdict == Arrival::Verdict::kHold)
+        (void)policy_.worth(number_of(channel), key, 0, false);
+    // Most messages are short, and looked up for nothing.
+    if (!matched || length < settings_.policy.least || !channel.up()) return;
     // Its receive was posted, and could have been granted.
     const bool could =
         arrival.receive != 0 && table_.is_keyed(DirectTable::receive(arrival.receive));
-    if (mark != nullptr) {
-        policy_.missed(mark->tuple);
-    } else if (length >= settings_.policy.least && channel.up() &&
-               policy_.worth(number_of(channel), key, length, could) && !begin(channel, tag)) {
-        const uint16_t victim = policy_.victim(key);
-        if (victim != TuplePolicy::kNone) receivers_.unbind(victim);
-    }
+    if (!policy_.worth(number_of(channel), key, length, could) || begin(channel, tag)) return;
+    const uint16_t victim = policy_.victim(key);
+    if (victim != TuplePolicy::kNone) receivers_.unbind(victim);
 }
 
 Direct::Arrival Direct::retry(uint32_t peer, uint64_t tag) {

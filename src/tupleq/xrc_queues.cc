@@ -8,8 +8,6 @@
 
 namespace tern {
 
-std::atomic<uint32_t> XrcQueues::Queue::any{0};
-
 XrcQueues::XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, ibv_cq* cq, uint32_t depth,
                      uint32_t most)
     : pd_(pd),
@@ -19,7 +17,7 @@ XrcQueues::XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, ibv_cq* cq, uin
       most_(most),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       queues_(std::make_unique<Queue[]>(most)) {
-    for (uint32_t i = 0; i < most; ++i) queues_[i].wake_fd = wake_fd_;
+    for (uint32_t i = 0; i < most; ++i) queues_[i].owner = this;
 }
 
 XrcQueues::~XrcQueues() {
@@ -53,9 +51,9 @@ void XrcQueues::Queue::stop() {
     // For the time of a post.
     while ((gate.load(std::memory_order_acquire) & kInside) != 0) std::this_thread::yield();
     srq.reset();
-    any.fetch_add(1, std::memory_order_release);
+    owner->stops_.fetch_add(1, std::memory_order_release);
     const uint64_t one = 1;
-    (void)!write(wake_fd, &one, sizeof(one));
+    (void)!write(owner->wake_fd_, &one, sizeof(one));
 }
 
 bool XrcQueues::forget_wake() {
@@ -64,7 +62,7 @@ bool XrcQueues::forget_wake() {
 }
 
 bool XrcQueues::look_for_stops() {
-    seen_stops_ = Queue::any.load(std::memory_order_acquire);
+    seen_stops_ = stops_.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < most_; ++i)
         if (stopped(i)) return true;
     return false;

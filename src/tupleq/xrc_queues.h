@@ -49,8 +49,8 @@ class XrcQueues {
     bool stopped(uint32_t index) const { return queues_[index].gate.load() >= Queue::kStopped; }
     // Some have been stopped since this was asked last.
     bool any_stopped() { return stops_wait() && look_for_stops(); }
-    // The next any_stopped() has something to look at, of this process.
-    bool stops_wait() const { return Queue::any.load(std::memory_order_acquire) != seen_stops_; }
+    // The next any_stopped() has something to look at.
+    bool stops_wait() const { return stops_.load(std::memory_order_acquire) != seen_stops_; }
     // Readable when a queue has been stopped since forget_wake(), which says whether it was; -1 if
     // the system has no room for it, and errno. stops_wait() is so before.
     int wake_fd() const { return wake_fd_; }
@@ -78,7 +78,6 @@ class XrcQueues {
     struct Queue final : Stoppable {
         static constexpr unsigned kInside = 1;
         static constexpr unsigned kStopped = 2;
-        static std::atomic<uint32_t> any;  // stops, ever
 
         void stop() override;
         // The owner's thread may use the queue until leave(). False: it is not there.
@@ -86,7 +85,7 @@ class XrcQueues {
         void leave() { gate.fetch_and(~kInside, std::memory_order_release); }
 
         std::mutex mutex;  // not for the data path
-        int wake_fd = -1;
+        XrcQueues* owner = nullptr;
         std::atomic<unsigned> gate{0};
         verbs::SharedReceiveQueue srq;
         uint32_t number = 0;
@@ -101,6 +100,7 @@ class XrcQueues {
     ibv_cq* cq_;
     uint32_t depth_;
     uint32_t most_;
+    std::atomic<uint32_t> stops_{0};  // ever; counted by whoever stops a queue
     uint32_t seen_stops_ = 0;
     int wake_fd_;
     std::unique_ptr<Queue[]> queues_;
