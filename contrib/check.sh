@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
-# Installs what is missing, builds with warnings as errors and runs every test, and a selection of those on rdma_rxe in
-# a guest; builds once more with the address and undefined-behaviour sanitizers and runs the tests that need no other
-# programs, and once with the thread sanitizer for the transport. The last line is "N passed, N failed, N skipped".
+# Installs what is missing, builds with warnings as errors and runs every test, then a selection of UCX's own over Tern,
+# and one of those on rdma_rxe in a guest; builds once more with the address and undefined-behaviour sanitizers and runs
+# the tests that need no other programs, and once with the thread sanitizer for the transport. The last line is
+# "N passed, N failed, N skipped".
 #
 #   CHECK_RXE=no          leaves out the guests, which need 6 GiB of free memory and a kernel from Debian
+#   CHECK_UCX=no          leaves out UCX's own tests, which take 5 minutes to build
 #   CHECK_SANITIZERS=no   leaves out the sanitizers
 . "$(dirname "$0")/common.sh"
 
@@ -67,6 +69,10 @@ sanitize() {
 install_packages
 build build/check --enable-werror
 run_tests build/check check
+if [ "${CHECK_UCX:-yes}" != no ]; then
+    contrib/ucx-gtest.sh --build-only
+    UCX_SELECTION=ci run_tests build/check check-ucx
+fi
 [ "${CHECK_RXE:-yes}" = no ] || RXE_SELECTION=ci run_tests build/check check-rxe
 if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
     sanitize build/check-sanitize address \

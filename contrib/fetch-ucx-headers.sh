@@ -5,52 +5,21 @@
 #
 # Gets the private headers of exactly the installed UCX, which no binary package has, from its Debian source
 # package, and keeps them in FOLDER (default: build/ucx-headers, where configure looks for them). Does nothing if they
-# are there. apt reads the machine's own list of mirrors, turned into one of sources, and keeps its state in a
-# temporary folder: nothing of the system's apt configuration is touched, and no privileges are needed.
+# are there.
 set -euo pipefail
-
-die() {
-    echo "$0: $*" >&2
-    exit 1
-}
 
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(realpath -m "${1:-$source_dir/build/ucx-headers}")
 by_hand="get the source of your UCX version by hand and give configure --with-ucx-src=FOLDER"
+# shellcheck source=ucx-source.sh
+. "$source_dir/contrib/ucx-source.sh"
 
-# shellcheck disable=SC2016 # for dpkg-query
-installed=$(dpkg-query -W -f='${source:Package} ${source:Version}\n' libucx0 2>/dev/null) ||
-    die "UCX is not installed from a Debian package; $by_hand"
-read -r package version <<<"$installed" # of one architecture, if there are several
+installed_ucx
 stamp=$folder/.version
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$version" ]; then
     exit 0
 fi
-command -v dpkg-source >/dev/null || die "dpkg-source is missing: install dpkg-dev"
-
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-mkdir -p "$tmp"/{sources,lists/partial,cache/archives/partial,source}
-
-# Both kinds of list. What is switched off in them stays so.
-for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-    [ ! -f "$list" ] || sed -nE 's/^[[:space:]]*deb(-src)?([[:space:]])/deb-src\2/p' "$list"
-done | sort -u >"$tmp/sources/one-line.list"
-for list in /etc/apt/sources.list.d/*.sources; do
-    [ ! -f "$list" ] || sed -E 's/^Types:.*/Types: deb-src/I' "$list" >"$tmp/sources/${list##*/}"
-done
-
-apt=(apt-get -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$tmp/sources"
-    -o Dir::State::lists="$tmp/lists" -o Dir::Cache="$tmp/cache" -o APT::Sandbox::User="$(id -un)"
-    -o Acquire::Retries=3)
-cd "$tmp/source"
-# A mirror without sources does not matter, as long as another has this package.
-if ! { "${apt[@]}" update || true; "${apt[@]}" --only-source source "$package=$version"; } >"$tmp/log" 2>&1; then
-    tail -n 20 "$tmp/log" >&2
-    die "no mirror of this machine has the source of $package $version; $by_hand"
-fi
-tree=$(find . -mindepth 1 -maxdepth 1 -type d)
-[ -f "$tree/src/uct/base/uct_iface.h" ] || die "$package $version is not laid out as expected; $by_hand"
+fetch_ucx_source
 
 mkdir -p "$(dirname "$folder")"
 rm -rf "$folder.new"

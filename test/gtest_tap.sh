@@ -8,11 +8,13 @@
 #   -t  limit for one test case (default 60)
 #
 # A test case that takes the program down with it, or exceeds the limit, is "not ok", and the program
-# is started again for the cases behind it. So is a process that outlives the program.
+# is started again for the cases behind it. So is a process that outlives the program. An argument
+# --gtest_filter=... chooses test cases.
 set -u
 
 limit=60
-max_restarts=20
+max_restarts=${GTEST_TAP_RESTARTS:-20}
+max_cases=500 # of one run of the program: one argument names them all
 max_lines=200
 
 while getopts t: option; do
@@ -29,6 +31,7 @@ remaining=() # test cases that have no verdict yet, in order
 current=     # the test case that is running
 started=0    # when it was started, or the last one ended
 output=()    # what it printed
+skipped=     # why it skips itself, in UCX's own words
 
 bail_out() {
     echo "Bail out! $1"
@@ -71,6 +74,7 @@ finish_case() { # ok|not ok [directive]
     done
     [ "$1" = ok ] || diagnostics
     output=()
+    skipped=
     current=
     started=$SECONDS
 }
@@ -87,10 +91,13 @@ handle_line() {
     case $1 in
         *'[ RUN      ] '*)
             current=${1##*'[ RUN      ] '}
+            current=${current%% <*}
             reached=1
             started=$SECONDS
+            skipped=
             output=() ;;
-        *"[       OK ] $current ("*) [ -z "$current" ] || finish_case ok ;;
+        *'[     SKIP ] '*) skipped=${1##*'[     SKIP ] '} ;;
+        *"[       OK ] $current ("*) [ -z "$current" ] || finish_case ok ${skipped:+"SKIP ${skipped//\#/}"} ;;
         *"[  SKIPPED ] $current ("*) [ -z "$current" ] || finish_case ok "SKIP $(skip_reason)" ;;
         *"[  FAILED  ] $current"[\ ,]*) [ -z "$current" ] || finish_case 'not ok' ;;
         '[-----'* | '[====='* | '') ;;
@@ -110,10 +117,13 @@ kill_session() {
     done < <(session_members "$1")
 }
 
-# Runs the program once for all remaining cases. Sets `status`, a number or "time-out", and `reached`, 1 if a case was started.
+# Runs the program once for the remaining cases, or the first max_cases of them. Sets `status`, a number or "time-out",
+# `reached`, 1 if a case was started, and `behind`, how many cases are left for further runs.
 run_once() {
     local filter line='' part pid
-    filter=$(IFS=:; echo "${remaining[*]}")
+    remaining=(${remaining[@]+"${remaining[@]}"})
+    filter=$(IFS=:; echo "${remaining[*]:0:max_cases}")
+    behind=$((${#remaining[@]} > max_cases ? ${#remaining[@]} - max_cases : 0))
     exec 3< <(exec setsid "$@" --gtest_color=no --gtest_filter="$filter" 2>&1)
     pid=$!
     status=
@@ -168,12 +178,14 @@ describe_status() {
 }
 
 list_cases "$@"
-for ((restarts = 0; ${#remaining[@]} > 0; restarts++)); do
-    [ $restarts -le $max_restarts ] || bail_out "gave up after $max_restarts restarts"
+restarts=0
+while [ ${#remaining[@]} -gt 0 ]; do
+    [ $restarts -le "$max_restarts" ] || bail_out "gave up after $max_restarts restarts"
     failures_before=$failures
     run_once "$@"
-    if [ -n "$current" ] || [ ${#remaining[@]} -gt 0 ]; then
+    if [ -n "$current" ] || [ ${#remaining[@]} -gt "$behind" ]; then
         # It ended in the middle: in the current case, or on the way to the next.
+        restarts=$((restarts + 1))
         if [ $reached = 0 ] && [[ $status =~ ^[0-9]+$ ]] && [ "$status" -le 128 ]; then
             diagnostics
             bail_out "$* started no test case and $(describe_status "$status")"

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck source-path=SCRIPTDIR
+#
+# Usage: contrib/ucx-gtest.sh [--build-only]
+#
+# Builds UCX's own gtest, from the Debian source package of exactly the installed UCX, with `tern` in its lists of
+# transports, into build/ucx-gtest; does nothing if it is there. Then builds Tern in build/check and runs all of
+# `make check-ucx`: UCX's tests over Tern on the software HCA. See docs/ucx-gtest.md.
+. "$(dirname "$0")/common.sh"
+by_hand="UCX's tests cannot be built without it"
+. contrib/ucx-source.sh
+
+folder=$source_dir/build/ucx-gtest
+
+# edit FILE 'sed script'...: an edit that changes nothing is an error, for the file is not what it was expected to be.
+edit() {
+    local file=$1 script
+    shift
+    for script; do
+        sed -i.before -E "$script" "$file"
+        ! cmp -s "$file" "$file.before" || die "$file of $package $version is not laid out as expected; no match for $script"
+    done
+    rm "$file.before"
+}
+
+# The lists of transports. Instances of tests are called tern/..., as others are rc_verbs/... (UCT), ib/... (memory
+# domains) or rc/... (UCP).
+add_tern() {
+    edit uct/uct_test.h 's/^(#define UCT_TEST_NO_SELF_TLS .*)$/\1\n    tern, \\/'
+    edit uct/test_md.cc '/^#define UCT_MD_INSTANTIATE_TEST_CASE/,/knem/ s/knem,/tern, knem,/'
+    edit uct/test_tag.cc 's/^UCT_TAG_INSTANTIATE_TEST_CASE\(test_tag\)$/&\n_UCT_INSTANTIATE_TEST_CASE(test_tag, tern)/'
+    edit ucp/ucp_test.h \
+        's/^#define UCP_INSTANTIATE_TEST_CASE\(_test_case\) \\$/&\n    UCP_INSTANTIATE_TEST_CASE_TLS(_test_case, tern, "tern") \\/' \
+        's/^#define UCP_INSTANTIATE_TEST_CASE_GPU_AWARE\(_test_case\) \\$/&\n    UCP_INSTANTIATE_TEST_CASE_TLS_GPU_AWARE(_test_case, tern, "tern") \\/'
+    edit ucp/test_ucp_tag_offload.cc \
+        's/^#define UCP_INSTANTIATE_TAG_OFFLOAD_TEST_CASE\(_test_case\) \\$/&\n    UCP_INSTANTIATE_TEST_CASE_TLS(_test_case, tern, "tern") \\/'
+    # Which transports can cancel what is outstanding, the test knows by name.
+    edit uct/test_flush.cc 's/^( *if \()\(GetParam\(\)->tl_name != "dc_mlx5"\) &&$/\1(GetParam()->tl_name != "tern") \&\& (GetParam()->tl_name != "dc_mlx5") \&\&/'
+    edit ucp/test_ucp_sockaddr.cc \
+        's/^#define UCP_INSTANTIATE_CM_TEST_CASE\(_test_case\) \\$/&\n    UCP_INSTANTIATE_TEST_CASE_TLS_GPU_AWARE(_test_case, tern, "tern") \\/'
+}
+
+# How the installed UCX was configured, but for where it belongs.
+options() {
+    ucx_info -v | sed -n 's/^# Configured with: //p' | tr ' ' '\n' | grep -E '^--(enable|disable|with|without)-' |
+        grep -vxE -- '--enable-examples|--disable-(silent-rules|option-checking)'
+}
+
+build_gtest() {
+    local configure_options
+    mapfile -t configure_options < <(options)
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    (
+        fetch_ucx_source
+        cp -a "$tree/." "$folder"
+    )
+    cd "$folder"
+    (cd test/gtest && add_tern)
+    autoreconf -i
+    # The tests are not what is measured: what takes least time to build will do.
+    ./configure --prefix="$folder/none" "${configure_options[@]}" --enable-gtest --disable-static --without-java \
+        --without-go --disable-doxygen-doc CFLAGS='-O2 -Wno-error' CXXFLAGS='-O0 -Wno-error'
+    make -s -j"$(nproc)"
+    make -s -j"$(nproc)" -C test/gtest gtest
+}
+
+install_packages
+installed_ucx
+if [ "$(cat "$folder/.version" 2>/dev/null)" != "$version" ]; then
+    say "building UCX's gtest (log in build/ucx-gtest.log)"
+    mkdir -p build
+    (build_gtest) >build/ucx-gtest.log 2>&1 || { tail -n 30 build/ucx-gtest.log; die "the build failed"; }
+    echo "$version" >"$folder/.version"
+fi
+[ "${1:-}" != --build-only ] || exit 0
+
+build build/check --enable-werror
+make -C build/check check-ucx

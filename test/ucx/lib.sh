@@ -1,0 +1,127 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# UCX's own gtest over Tern on the software HCA, judged by what stock UCX does on the same device. A script sets its
+# configuration, sources this file and calls `judge`. Each prints TAP: one line per test of UCX's.
+#
+#   ok                 it passes over Tern
+#   ok # SKIP          it is skipped over Tern, and over the stock transport too; or it fails over both
+#   not ok             it fails, hangs or dies over Tern, or is skipped there, and is not over the stock transport
+#   not ok # TODO      the same, and departures.txt says why that must be so
+#   ok # TODO          departures.txt says that it differs, and it does not any more: that counts as a failure
+#
+# By hand: SOFTHCA=path/to/softhca test/ucx/uct.sh ['FILTER']
+set -u
+
+srcdir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+gtest_folder=${UCX_GTEST:-$srcdir/../build/ucx-gtest}
+configuration=$(basename "$0" .sh)
+program=$gtest_folder/test/gtest/gtest
+if [ ! -x "$program" ]; then
+    echo "1..0 # SKIP UCX's gtest is not built: run contrib/ucx-gtest.sh --build-only"
+    exit 0
+fi
+
+for part in ucp uct ucs ucm uct/ib uct/ib/rdmacm; do
+    LD_LIBRARY_PATH=$gtest_folder/src/$part/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+done
+export LD_LIBRARY_PATH
+export SOFTHCA_FABRIC=test-ucx-$configuration-$$
+# A device that answers at once needs no long timeouts; UCX's tests have short ones of their own, for their own transports.
+export UCX_TERN_TIMEOUT=10ms UCX_TERN_RETRY_COUNT=2 UCX_TERN_CONNECT_TIMEOUT=3s UCX_TERN_TX_QUEUE_LEN=32
+export UCX_WARN_UNUSED_ENV_VARS=n
+export GTEST_TAP_RESTARTS=100
+limit=${UCX_GTEST_LIMIT:-60} # seconds, for one test
+
+tmp=$(mktemp -d) || exit 1
+clean_up() {
+    "$SOFTHCA" clean >/dev/null 2>&1
+    rm -rf "$tmp"
+}
+trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
+
+# The same test over the stock transport.
+control_of() { # name
+    case $1 in
+        tern/test_md*) echo "ib/${1#tern/}" ;;
+        tern/*ucp*) echo "rc/${1#tern/}" ;;
+        tern/*) echo "rc_verbs/${1#tern/}" ;;
+    esac
+}
+
+# Tests of UCP, but for those of socket addresses.
+ucp_filter() {
+    case ${UCX_SELECTION:-all} in
+        ci) echo "$ci_ucp_suites" ;;
+        *) echo 'tern/*ucp*:-tern/*sockaddr*:tern/*tag_offload*' ;;
+    esac
+}
+
+run_over_tern() { # filter
+    "$srcdir/gtest_tap.sh" -t "$limit" "$SOFTHCA" run -- "$(dirname "$SOFTHCA")/tern-run" -- "$program" \
+        --gtest_filter="$1"
+}
+
+run_over_stock() { # filter
+    "$srcdir/gtest_tap.sh" -t "$limit" "$SOFTHCA" run -- "$program" --gtest_filter="$1"
+}
+
+# Lines "NAME<tab>VERDICT<tab>REASON" of TAP; verdicts are ok, failed and skipped.
+verdicts() {
+    sed -nE -e 's/^ok [0-9]+ - ([^ ]+) # SKIP ?(.*)$/\1\tskipped\t\2/p;t' \
+        -e 's/^ok [0-9]+ - ([^ ]+)$/\1\tok\t/p;t' -e 's/^not ok [0-9]+ - ([^ ]+).*$/\1\tfailed\t/p'
+}
+
+# The reason why a test may differ; empty if it may not.
+departure() { # name
+    local where pattern reason
+    while IFS=$'\t' read -r where pattern reason; do
+        [[ $where != '#'* && -n $reason ]] || continue
+        # shellcheck disable=SC2053,SC2254 # patterns
+        case $configuration in $where) ;; *) continue ;; esac
+        # shellcheck disable=SC2053
+        [[ $1 == $pattern ]] && echo "$reason" && return
+    done <"$srcdir/ucx/departures.txt"
+}
+
+# judge FILTER: of gtest, over tests whose names begin with tern/.
+judge() {
+    local filter=$1 name verdict reason why control names=() number=0
+    declare -A stock=()
+    if ! run_over_tern "$filter" >"$tmp/tern.tap" || grep -q '^Bail out' "$tmp/tern.tap"; then
+        grep '^Bail out' "$tmp/tern.tap" && exit 1
+    fi
+    verdicts <"$tmp/tern.tap" >"$tmp/tern"
+    # What does not pass is run over the stock transport too, unless nobody expects it to pass.
+    while IFS=$'\t' read -r name verdict reason; do
+        [ "$verdict" = ok ] || [ -n "$(departure "$name")" ] || names+=("$(control_of "$name")")
+    done <"$tmp/tern"
+    if [ ${#names[@]} -gt 0 ]; then
+        run_over_stock "$(IFS=:; echo "${names[*]}")" | verdicts >"$tmp/stock"
+        while IFS=$'\t' read -r name verdict reason; do stock[$name]=$verdict; done <"$tmp/stock"
+    fi
+    while IFS=$'\t' read -r name verdict reason; do
+        number=$((number + 1))
+        why=$(departure "$name")
+        control=${stock[$(control_of "$name")]:-absent}
+        if [ -n "$why" ] && [ "$verdict" != ok ]; then
+            echo "not ok $number - $name # TODO $verdict: $why"
+        elif [ -n "$why" ]; then
+            echo "ok $number - $name # TODO it passes: strike it off departures.txt"
+        elif [ "$verdict" = ok ]; then
+            echo "ok $number - $name"
+        elif [ "$verdict" = "$control" ]; then
+            echo "ok $number - $name # SKIP ${reason:-$verdict} (over the stock transport too)"
+        elif [ "$verdict" = skipped ] && [ "$control" != ok ]; then
+            echo "ok $number - $name # SKIP $reason ($control over the stock transport)"
+        else
+            echo "not ok $number - $name"
+            echo "# $verdict over tern ${reason:+($reason) }and $control over the stock transport"
+            awk -v name="$name" '
+                /^(not )?ok / { shown = $0 ~ /^not ok/ && index($0, " - " name) }
+                /^#/ && shown { print }' "$tmp/tern.tap"
+        fi
+    done <"$tmp/tern"
+    echo "1..$number"
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# UCX's tests of connections by socket address. UCX_SELECTION=ci: a part of them.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+case ${UCX_SELECTION:-all} in
+    ci) filter='tern/test_ucp_sockaddr_protocols.*:tern/test_ucp_sockaddr_with_rma_atomic.*' ;;
+    *) filter='tern/test_ucp_sockaddr*' ;;
+esac
+judge "${1:-$filter}"
