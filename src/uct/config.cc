@@ -102,7 +102,9 @@ ucs_config_field_t config_table[] = {
 
     TERN_FIELD(
         "GID_INDEX", "auto",
-        "Entry of the port's GID table to use. auto takes, on Ethernet, the first RoCE v2 entry.",
+        "Entry of the port's GID table to use. auto takes, on Ethernet, the first RoCE v2 entry "
+        "that is not\n"
+        "link-local, and a link-local one only if there is no other.",
         gid_index, UCS_CONFIG_TYPE_ULUNITS),
     TERN_FIELD("IS_GLOBAL", "try",
                "Whether packets carry a global routing header: yes, no, or try, which is yes on "

@@ -174,6 +174,17 @@ static uct_iface_ops_t iface_ops = {
 static constinit uct_iface_internal_ops_t iface_internal_ops =
     tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
 
+// The estimates of which lane and which scheme is best rest on the bandwidth.
+static void warn_of_unknown_speed(const std::string& device, const tern::verbs::Port& port) {
+    const tern::verbs::LinkSpeed speed = port.speed();
+    if (speed.known) return;
+    ucs_warn(
+        "tern: %s: speed %u and width %u of the link are not known, %.1f GB/s are assumed; set "
+        "UCX_TERN_RNDV_NET_BW to what is true",
+        device.c_str(), tern::verbs::speed_code(port.attributes), port.attributes.active_width,
+        speed.bandwidth / 1e9);
+}
+
 UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface_params_t* params,
                     const uct_iface_config_t* uct_config) {
     const auto& config = *reinterpret_cast<const tern::TernConfig*>(uct_config);
@@ -206,6 +217,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
             tern::verbs::open_port(device, static_cast<uint8_t>(number), port_settings, why);
         if (port) {
             state->port = *port;
+            warn_of_unknown_speed(state->device, *port);
             state->engine = Engine::create(device, *port, settings, *state, why);
         }
     }

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "verbs/gid.h"
+
 namespace tern::verbs {
 
 namespace {
@@ -20,28 +22,21 @@ struct DeviceList {
     }
 };
 
-bool is_zero(const ibv_gid& gid) {
-    return std::all_of(std::begin(gid.raw), std::end(gid.raw),
-                       [](uint8_t byte) { return byte == 0; });
-}
-
-// On Ethernet the first RoCE v2 entry with an IPv4 or routable address is what fabrics route; the
-// first entry that is set will do otherwise.
-std::optional<uint8_t> choose_gid(ibv_context* context, uint8_t port,
+// The entries of the table that are set; on InfiniBand, where no other is chosen, the first.
+std::vector<GidEntry> gid_entries(ibv_context* context, uint8_t port,
                                   const ibv_port_attr& attributes, bool ethernet) {
-    std::optional<uint8_t> first;
-    const int entries = std::min(attributes.gid_tbl_len, 256);
-    for (int i = 0; i < entries; ++i) {
-        ibv_gid gid{};
-        if (ibv_query_gid(context, port, i, &gid) != 0 || is_zero(gid)) continue;
-        if (!first) first = static_cast<uint8_t>(i);
+    std::vector<GidEntry> entries;
+    const int size = std::min(attributes.gid_tbl_len, 256);
+    for (int i = 0; i < size; ++i) {
+        GidEntry entry{.index = static_cast<uint8_t>(i)};
+        if (ibv_query_gid(context, port, i, &entry.gid) != 0 || is_zero(entry.gid)) continue;
+        ibv_gid_entry typed{};
+        entry.roce_v2 = ibv_query_gid_ex(context, port, static_cast<uint32_t>(i), &typed, 0) == 0 &&
+                        typed.gid_type == IBV_GID_TYPE_ROCE_V2;
+        entries.push_back(entry);
         if (!ethernet) break;
-        ibv_gid_entry entry{};
-        if (ibv_query_gid_ex(context, port, static_cast<uint32_t>(i), &entry, 0) == 0 &&
-            entry.gid_type == IBV_GID_TYPE_ROCE_V2)
-            return static_cast<uint8_t>(i);
     }
-    return first;
+    return entries;
 }
 
 std::optional<uint16_t> find_pkey(ibv_context* context, uint8_t port,
@@ -121,42 +116,8 @@ ibv_ah_attr Port::address_vector(uint16_t lid, const ibv_gid& to, bool to_has_gi
     return address;
 }
 
-double Port::bandwidth() const {
-    double lane = 0;  // Gbit/s
-    switch (attributes.active_speed) {
-        case 1:
-            lane = 2;
-            break;  // SDR, 8b/10b
-        case 2:
-            lane = 4;
-            break;  // DDR
-        case 4:
-            lane = 8;
-            break;  // QDR
-        case 8:
-            lane = 10 * 64 / 66.;
-            break;  // FDR10
-        case 16:
-            lane = 14.0625 * 64 / 66;
-            break;
-        case 32:
-            lane = 25.78125 * 64 / 66;
-            break;
-        case 64:
-            lane = 50;
-            break;  // HDR
-        case 128:
-            lane = 100;
-            break;  // NDR
-        default:
-            lane = 2;
-            break;
-    }
-    static constexpr int kWidths[][2] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-    int lanes = 1;
-    for (const auto& [code, count] : kWidths)
-        if (attributes.active_width == code) lanes = count;
-    return lane * lanes * 1e9 / 8;
+LinkSpeed Port::speed() const {
+    return link_speed(speed_code(attributes), attributes.active_width);
 }
 
 std::optional<Port> open_port(const Device& device, uint8_t number, const PortSettings& settings,
@@ -177,9 +138,11 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
     port.global = settings.global >= 0
                       ? settings.global != 0
                       : port.ethernet || settings.gid_index >= 0 || port.attributes.lid == 0;
-    const auto gid_index = settings.gid_index >= 0
-                               ? std::optional<uint8_t>(static_cast<uint8_t>(settings.gid_index))
-                               : choose_gid(port.context, number, port.attributes, port.ethernet);
+    const auto gid_index =
+        settings.gid_index >= 0
+            ? std::optional<uint8_t>(static_cast<uint8_t>(settings.gid_index))
+            : choose_gid(gid_entries(port.context, number, port.attributes, port.ethernet),
+                         port.ethernet);
     if (gid_index) {
         port.gid_index = *gid_index;
         if (ibv_query_gid(port.context, number, *gid_index, &port.gid) != 0) port.gid = {};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "verbs/handles.h"
+#include "verbs/link_speed.h"
 
 namespace tern::verbs {
 
@@ -57,8 +58,9 @@ struct Port {
 
     // Where packets to the port with this LID and GID go.
     ibv_ah_attr address_vector(uint16_t lid, const ibv_gid& to, bool to_has_gid) const;
+    LinkSpeed speed() const;
     // Bytes per second of the link, less its encoding.
-    double bandwidth() const;
+    double bandwidth() const { return speed().bandwidth; }
 };
 
 // Looks a port up. Empty if the settings do not fit it; `why` says what does not.
