@@ -110,6 +110,18 @@ Address Hca::address() const {
     return here;
 }
 
+int Hca::unset_gid_index() const {
+    const ibv_gid none{};
+    for (int i = 0; i < std::min(port_attr_.gid_tbl_len, 256); ++i) {
+        ibv_gid gid{};
+        if (ibv_query_gid(get(), port_, i, &gid) == 0 &&
+            std::memcmp(&gid, &none, sizeof gid) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 ibv_ah_attr Hca::path_to(const Address& to) const {
     ibv_ah_attr path{};
     path.dlid = to.lid;

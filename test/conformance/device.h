@@ -88,6 +88,8 @@ class Hca {
     bool has_atomics() const { return attr_.atomic_cap != IBV_ATOMIC_NONE; }
 
     Address address() const;
+    // An index of the port's GID table, below 256, whose entry is not set; -1 if all are.
+    int unset_gid_index() const;
     ibv_ah_attr path_to(const Address& to) const;
 
     Pd make_pd() const;

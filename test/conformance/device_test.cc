@@ -133,6 +133,16 @@ TEST_F(DeviceTest, GidTableHasAGidAndAnEnd) {
     EXPECT_NE(ibv_query_gid(hca_.get(), hca_.port(), -1, &gid), 0);
 }
 
+TEST_F(DeviceTest, GidEntryThatIsNotSetIsZeroAndSaysSo) {
+    const int index = hca_.unset_gid_index();
+    if (index < 0) GTEST_SKIP() << "every index is set";
+    ibv_gid_entry entry{};
+    const int rc =
+        ibv_query_gid_ex(hca_.get(), hca_.port(), static_cast<uint32_t>(index), &entry, 0);
+    if (is_unsupported(rc)) GTEST_SKIP() << "no ibv_query_gid_ex";
+    EXPECT_EQ(rc, ENODATA);
+}
+
 TEST_F(DeviceTest, GidEntryAgreesWithTheGid) {
     ibv_gid gid{};
     ASSERT_EQ(ibv_query_gid(hca_.get(), hca_.port(), 0, &gid), 0);

@@ -39,17 +39,6 @@ TEST_F(PdTest, IsBusyWhileItHasAnAddressHandle) {
     EXPECT_EQ(ibv_dealloc_pd(pd_.get()), EBUSY);
 }
 
-TEST_F(PdTest, ParentDomainStandsForItsDomain) {
-    ibv_parent_domain_init_attr init{};
-    init.pd = pd_.get();
-    Pd parent(ibv_alloc_parent_domain(hca_.get(), &init));
-    if (!parent && is_unsupported(errno)) GTEST_SKIP() << "no parent domains";
-    ASSERT_NE(parent, nullptr);
-    Region region(parent.get(), 4096);
-    Endpoint end(hca_, parent.get());
-    EXPECT_NE(end.qp->qp_num, 0u);
-}
-
 TEST_F(PdTest, AddressHandleOfAPortThatDoesNotExistIsRefused) {
     for (int port : {0, hca_.attr().phys_port_cnt + 1}) {
         ibv_ah_attr path = hca_.path_to(hca_.address());
@@ -69,6 +58,19 @@ TEST_F(PdTest, AddressHandleOfAGidIndexThatDoesNotExistIsRefused) {
     path.grh.sgid_index = static_cast<uint8_t>(hca_.port_attr().gid_tbl_len);
     Ah ah(ibv_create_ah(pd_.get(), &path));
     EXPECT_EQ(ah, nullptr);
+}
+
+TEST_F(PdTest, AddressHandleOfAGidIndexThatIsNotSetIsRefused) {
+    const int index = hca_.unset_gid_index();
+    if (index < 0) GTEST_SKIP() << "every index is set";
+    ibv_ah_attr path = hca_.path_to(hca_.address());
+    path.is_global = 1;
+    path.grh.dgid = hca_.address().gid;
+    path.grh.sgid_index = static_cast<uint8_t>(index);
+    errno = 0;
+    Ah ah(ibv_create_ah(pd_.get(), &path));
+    EXPECT_EQ(ah, nullptr);
+    EXPECT_NE(errno, 0);
 }
 
 }  // namespace

@@ -9,7 +9,11 @@
 
 namespace softhca {
 
-enum class KeyKind : uint8_t { region, window_type1, window_type2 };
+enum class KeyKind : uint8_t { region, window_type1, window_type2, null_region };
+
+/// A null region reads as zeros and swallows what is written, at every address. Behind it are as
+/// many bytes of zeros as a message has at most, and behind these as many to be written.
+constexpr uint64_t kNullBytes = uint64_t{1} << 30;
 
 /// One memory region or window. The owner writes the fields before it publishes `key`, and changes
 /// them again only after `key` was withdrawn and every access under way has ended.
@@ -52,6 +56,20 @@ inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint
     }
     *host = entry.host + (addr - entry.start);
     return KeyCheck::ok;
+}
+
+/// The same for the local memory of a work request, which may be that of a null region, but not of
+/// a window. On ok, *host is good for `length` bytes, of a null region for kNullBytes.
+inline KeyCheck check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
+                                uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
+    if (entry.kind != KeyKind::region && entry.kind != KeyKind::null_region) {
+        return KeyCheck::no_such_key;
+    }
+    const KeyCheck check = check_key(entry, key, pd, qp, addr, length, need, host);
+    if (check == KeyCheck::ok && entry.kind == KeyKind::null_region) {
+        *host = entry.host + ((need & access_flag::kLocalWrite) != 0 ? kNullBytes : 0);
+    }
+    return check;
 }
 
 /// Registration rights the specification forbids: writing from afar what may not be written here.

@@ -80,9 +80,9 @@ bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, Pieces* pieces) {
         KeyEntry* entry =
             KeyNumber::process(sge.lkey) == host.slot() ? host.key(sge.lkey) : nullptr;
         uint64_t address;
-        if (entry == nullptr || entry->kind != KeyKind::region ||
-            check_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length, need,
-                      &address) != KeyCheck::ok) {
+        if (entry == nullptr ||
+            check_local_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length,
+                            need, &address) != KeyCheck::ok) {
             return false;
         }
         pieces->add(address, sge.length);

@@ -19,7 +19,7 @@ Qp::Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_
       shared_(shared),
       number_(number),
       ring_(std::max<uint32_t>(attributes.max_send_wr, 1), attributes.max_send_sge,
-            attributes.max_inline) {}
+            attributes.max_inline, attributes.allocator) {}
 
 Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
     Host& host = adapter.host();

@@ -31,6 +31,7 @@ class Qp {
         uint32_t max_recv_sge = 0;
         uint32_t max_inline = 0;
         bool signal_all = false;
+        QueueAllocator allocator;  ///< of the send queue
     };
 
     /// What a modification sets; fields count where `mask` (qp_attr bits) names them.

@@ -49,6 +49,11 @@ int populate(const RegionAttributes& attributes) {
                                                                                          : EFAULT;
 }
 
+/// A null region is as long as addresses go, but nobody's memory.
+uint64_t registered_bytes(const KeyEntry& entry) {
+    return entry.kind == KeyKind::null_region ? 0 : entry.length;
+}
+
 }  // namespace
 
 uint32_t take_key(Adapter& adapter) {
@@ -87,7 +92,7 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     KeyEntry& entry = host.tables().keys[KeyNumber::index(key)];
     entry.pd = attributes.pd;
     entry.access = attributes.access;
-    entry.kind = KeyKind::region;
+    entry.kind = attributes.kind;
     entry.bound_qp = 0;
     entry.region_key = 0;
     entry.start = (attributes.access & access_flag::kZeroBased) != 0 ? 0 : attributes.iova;
@@ -98,7 +103,8 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     entry.share_offset = share.offset;
     entry.share_id = share.fd < 0 ? 0 : adapter.next_share();
     entry.key.store(key, std::memory_order_release);
-    host.self().counters.registered_bytes.fetch_add(attributes.length, std::memory_order_relaxed);
+    host.self().counters.registered_bytes.fetch_add(registered_bytes(entry),
+                                                    std::memory_order_relaxed);
     return key;
 }
 
@@ -107,14 +113,16 @@ void withdraw_region(Adapter& adapter, uint32_t index) {
     KeyEntry& entry = host.tables().keys[index];
     entry.key.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
-    host.self().counters.registered_bytes.fetch_sub(entry.length, std::memory_order_relaxed);
+    host.self().counters.registered_bytes.fetch_sub(registered_bytes(entry),
+                                                    std::memory_order_relaxed);
 }
 
 void restore_region(Adapter& adapter, uint32_t key) {
     Host& host = adapter.host();
     KeyEntry& entry = host.tables().keys[KeyNumber::index(key)];
     entry.key.store(key, std::memory_order_release);
-    host.self().counters.registered_bytes.fetch_add(entry.length, std::memory_order_relaxed);
+    host.self().counters.registered_bytes.fetch_add(registered_bytes(entry),
+                                                    std::memory_order_relaxed);
 }
 
 }  // namespace softhca

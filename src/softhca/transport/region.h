@@ -17,6 +17,7 @@ struct RegionAttributes {
     uint64_t iova = 0;
     uint32_t pd = 0;
     uint32_t access = 0;
+    KeyKind kind = KeyKind::region;  ///< or a null region: `address` is that of what is behind it
 };
 
 /// Takes a table entry; 0 when there is none left.

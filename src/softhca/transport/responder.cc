@@ -173,9 +173,9 @@ bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd
         }
         KeyEntry* entry = KeyNumber::process(sge.lkey) == slot ? host.key(sge.lkey) : nullptr;
         uint64_t address;
-        if (entry == nullptr || entry->kind != KeyKind::region ||
-            check_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length, access_flag::kLocalWrite,
-                      &address) != KeyCheck::ok) {
+        if (entry == nullptr ||
+            check_local_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length,
+                            access_flag::kLocalWrite, &address) != KeyCheck::ok) {
             return false;
         }
         pieces->add(address, sge.length);

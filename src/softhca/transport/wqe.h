@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "core/nic_model.h"
 #include "core/types.h"
@@ -80,17 +81,36 @@ struct Wqe {
     }
 };
 
+/// Where a program has the memory of queues come from; without functions, from the heap.
+struct QueueAllocator {
+    /// False: there is no memory. A nullptr in *memory: take the heap's.
+    bool (*allocate)(void* user, size_t bytes, size_t alignment, void** memory) = nullptr;
+    void (*release)(void* user, void* memory) = nullptr;
+    void* user = nullptr;
+};
+
 /// Fixed-size entries; indices count up for ever.
 class SendRing {
   public:
-    SendRing(uint32_t entries, uint32_t max_sge, uint32_t max_inline) {
+    /// Throws std::bad_alloc.
+    SendRing(uint32_t entries, uint32_t max_sge, uint32_t max_inline,
+             const QueueAllocator& allocator) {
         const uint32_t payload = std::max<uint32_t>(max_sge * sizeof(Sge), max_inline);
         stride_ = (sizeof(Wqe) + payload + 63) & ~uint64_t{63};
         capacity_ = 1;
         while (capacity_ < entries) {
             capacity_ *= 2;
         }
-        bytes_.reset(new (std::align_val_t{64}) char[stride_ * capacity_]);
+        void* memory = nullptr;
+        if (allocator.allocate != nullptr &&
+            !allocator.allocate(allocator.user, stride_ * capacity_, kAlignment, &memory)) {
+            throw std::bad_alloc();
+        }
+        if (memory != nullptr) {
+            bytes_ = {static_cast<char*>(memory), Free{allocator}};
+        } else {
+            bytes_.reset(new (std::align_val_t{kAlignment}) char[stride_ * capacity_]);
+        }
     }
     uint32_t capacity() const { return capacity_; }
     Wqe& at(uint64_t index) {
@@ -98,8 +118,17 @@ class SendRing {
     }
 
   private:
+    static constexpr size_t kAlignment = 64;
     struct Free {
-        void operator()(char* bytes) const { ::operator delete[](bytes, std::align_val_t{64}); }
+        QueueAllocator allocator;  ///< without functions: the heap's
+
+        void operator()(char* bytes) const {
+            if (allocator.release != nullptr) {
+                allocator.release(allocator.user, bytes);
+            } else {
+                ::operator delete[](bytes, std::align_val_t{kAlignment});
+            }
+        }
     };
     uint64_t stride_;
     uint32_t capacity_;

@@ -12,9 +12,14 @@ namespace softhca {
 
 constexpr int kGidsPerPort = 2;  ///< link-local, and the IPv4-mapped one of Ethernet ports
 
-/// How many of them a port has.
+/// How many of them a port has, at indices from 0 on.
 inline int gids_of(LinkLayer layer) {
     return layer == LinkLayer::ethernet ? kGidsPerPort : 1;
+}
+
+/// How many entries its table has: the last one is not set, as most of a card's are not.
+inline int gid_table_of(LinkLayer layer) {
+    return gids_of(layer) + 1;
 }
 
 inline uint16_t port_lid(uint32_t link) {

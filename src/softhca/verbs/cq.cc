@@ -110,6 +110,9 @@ SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
     });
     object->completion_events.wait();
     object->async_events.wait();
+    if (object->parent_domain != nullptr) {
+        object->parent_domain->users.fetch_sub(1, std::memory_order_relaxed);
+    }
     delete object;
     return 0;
 }

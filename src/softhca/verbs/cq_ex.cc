@@ -108,7 +108,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) t
     const bool has_flags = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
     const bool has_pd = (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
     if ((attributes->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) != 0 ||
-        (has_pd && attributes->parent_domain == nullptr)) {
+        (has_pd && (attributes->parent_domain == nullptr ||
+                    object_of<PdObject>(attributes->parent_domain)->parent == nullptr))) {
         set_error(EINVAL);
         return nullptr;
     }
@@ -121,6 +122,10 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) t
                                attributes->channel, attributes->comp_vector);
     if (object == nullptr) {
         return nullptr;
+    }
+    if (has_pd) {
+        object->parent_domain = object_of<PdObject>(attributes->parent_domain);
+        object->parent_domain->users.fetch_add(1, std::memory_order_relaxed);
     }
     ibv_cq_ex& cq = object->ibv;
     cq.start_poll = start_poll;

@@ -32,6 +32,7 @@ struct Device {
     ibv_device ibv{};
     char behind[512]{};
     uint32_t index = 0;
+    std::atomic<size_t> device_memory{0};  ///< bytes that are allocated
 };
 
 struct Context {
@@ -72,11 +73,25 @@ struct Unacknowledged {
 
 struct WindowObject;
 
+struct TdObject {
+    ibv_td ibv{};
+    std::atomic<uint32_t> users{0};
+};
+
+/// Of a parent domain: who gives memory for queues.
+struct ProgramAllocators {
+    decltype(ibv_parent_domain_init_attr::alloc) allocate = nullptr;
+    decltype(ibv_parent_domain_init_attr::free) release = nullptr;
+    void* context = nullptr;
+};
+
 struct PdObject {
     ibv_pd ibv{};
     uint32_t id = 0;
     std::atomic<uint32_t> users{0};
     PdObject* parent = nullptr;  ///< of a parent domain
+    TdObject* thread = nullptr;  ///< of a parent domain that has one
+    ProgramAllocators allocators;
     std::mutex mutex;
     std::set<WindowObject*> windows;  ///< under `mutex`
 
@@ -84,11 +99,21 @@ struct PdObject {
     PdObject& base() { return parent == nullptr ? *this : *parent; }
 };
 
+/// Memory of the device; programs reach it by copying, and by regions of it.
+struct DmObject {
+    ibv_dm ibv{};
+    char* bytes = nullptr;
+    size_t length = 0;
+    std::atomic<uint32_t> users{0};
+};
+
 struct MrObject {
     ibv_mr ibv{};
     uint32_t index = 0;
     uint32_t access = 0;
     Share share;
+    DmObject* device_memory = nullptr;  ///< of a region of it
+    bool of_program = true;             ///< of its own memory; no other can be registered anew
 };
 
 struct WindowObject {
@@ -105,6 +130,7 @@ struct ChannelObject {
 struct CqObject {
     ibv_cq_ex ibv{};
     Cq* cq = nullptr;
+    PdObject* parent_domain = nullptr;  ///< it was created with
     Unacknowledged completion_events;
     Unacknowledged async_events;
     // State of an extended poll, between start_poll and end_poll.

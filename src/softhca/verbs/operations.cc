@@ -19,6 +19,10 @@ void fill_operations(verbs_context& verbs) {
     verbs.alloc_td = alloc_td;
     verbs.dealloc_td = dealloc_td;
     verbs.alloc_parent_domain = alloc_parent_domain;
+    verbs.alloc_dm = alloc_dm;
+    verbs.free_dm = free_dm;
+    verbs.reg_dm_mr = reg_dm_mr;
+    verbs.alloc_null_mr = alloc_null_mr;
 
     ibv_context_ops& ops = verbs.context.ops;
     ops.poll_cq = poll_cq;

@@ -32,5 +32,9 @@ int close_xrcd(ibv_xrcd* xrcd);
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes);
 int dealloc_td(ibv_td* td);
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes);
+ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes);
+int free_dm(ibv_dm* dm);
+ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsigned int access);
+ibv_mr* alloc_null_mr(ibv_pd* pd);
 
 }  // namespace softhca

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Protection domains, thread domains and memory regions.
+// Protection domains and memory regions.
 #include <unistd.h>
 
 #include "transport/region.h"
@@ -31,44 +31,11 @@ SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
     if (pd->parent != nullptr) {
         pd->parent->users.fetch_sub(1, std::memory_order_relaxed);
     }
+    if (pd->thread != nullptr) {
+        pd->thread->users.fetch_sub(1, std::memory_order_relaxed);
+    }
     delete pd;
     return 0;
-}
-
-ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr*) try {
-    auto* td = new ibv_td;
-    td->context = context;
-    return td;
-} catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
-}
-
-int dealloc_td(ibv_td* td) {
-    delete td;
-    return 0;
-}
-
-ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attributes) try {
-    if (inherited(context) || attributes->pd == nullptr) {
-        set_error(EINVAL);
-        return nullptr;
-    }
-    if (attributes->comp_mask != 0) {
-        set_error(EOPNOTSUPP);  // memory of queues comes from the fabric, not from allocators
-        return nullptr;
-    }
-    PdObject& base = object_of<PdObject>(attributes->pd)->base();
-    auto* pd = new PdObject;
-    pd->ibv.context = context;
-    pd->id = base.id;
-    pd->ibv.handle = base.id;
-    pd->parent = &base;
-    base.users.fetch_add(1, std::memory_order_relaxed);
-    return &pd->ibv;
-} catch (const std::bad_alloc&) {
-    set_error(ENOMEM);
-    return nullptr;
 }
 
 namespace {
@@ -196,8 +163,9 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     const auto new_access =
         (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? static_cast<uint32_t>(access) : mr->access;
     const bool stray_access = access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0;
-    if (flags == 0 || (flags & ~kKnown) != 0 || stray_access || inherited(ibv->context) ||
-        (changes_pd && new_pd == nullptr) || check_access(new_access) != 0 ||
+    if (!mr->of_program || flags == 0 || (flags & ~kKnown) != 0 || stray_access ||
+        inherited(ibv->context) || (changes_pd && new_pd == nullptr) ||
+        check_access(new_access) != 0 ||
         (moves &&
          (address == nullptr || !valid_range(reinterpret_cast<uint64_t>(address), length)))) {
         set_error(EINVAL);
@@ -249,6 +217,9 @@ SOFTHCA_EXPORT int ibv_dereg_mr(ibv_mr* ibv) {
     release_share(mr->share);
     give_key_back(adapter, mr->index);
     pd->users.fetch_sub(1, std::memory_order_relaxed);
+    if (mr->device_memory != nullptr) {
+        mr->device_memory->users.fetch_sub(1, std::memory_order_relaxed);
+    }
     delete mr;
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "verbs/front.h"
 #include "verbs/limits.h"
 #include "verbs/operations.h"
+#include "verbs/parent_domain.h"
 #include "verbs/wr_api.h"
 
 namespace softhca {
@@ -64,6 +65,7 @@ Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex
     attributes.signal_all = init.sq_sig_all != 0;
     if (sends) {
         attributes.pd = object_of<PdObject>(init.pd)->base().id;
+        attributes.allocator = queue_allocator(*object_of<PdObject>(init.pd));
         attributes.send_cq = object_of<CqObject>(init.send_cq)->cq;
         attributes.max_send_wr = init.cap.max_send_wr;
         attributes.max_send_sge = std::max<uint32_t>(init.cap.max_send_sge, 1);

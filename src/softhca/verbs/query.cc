@@ -33,9 +33,9 @@ uint32_t active_speed(const NicParameters& nic) {
         double bytes_per_ns;
         uint32_t speed;
     };
-    // Single, double, quad, ten-bit-efficient quad, fourteen, enhanced and high data rate.
-    static constexpr Rate rates[] = {{1.0, 1},  {2.0, 2},   {4.0, 4},  {5.0, 8},
-                                     {7.0, 16}, {12.5, 32}, {25.0, 64}};
+    // Single, double, quad, ten-bit-efficient quad, fourteen, enhanced, high and next data rate.
+    static constexpr Rate rates[] = {{1.0, 1},  {2.0, 2},   {4.0, 4},   {5.0, 8},
+                                     {7.0, 16}, {12.5, 32}, {25.0, 64}, {50.0, 128}};
     if (nic.bandwidth == 0) {
         return 32;
     }
@@ -44,7 +44,17 @@ uint32_t active_speed(const NicParameters& nic) {
             return rate.speed;
         }
     }
-    return 128;
+    return 256;
+}
+
+/// Extended data rate does not fit into 8 bits: where there is no second member, the fastest that
+/// does is told instead.
+template <typename Attributes>
+void set_speed(Attributes* attributes, uint32_t speed) {
+    attributes->active_speed = static_cast<uint8_t>(std::min<uint32_t>(speed, 128));
+    if constexpr (requires { attributes->active_speed_ex; }) {
+        attributes->active_speed_ex = speed > 128 ? speed : 0;
+    }
 }
 
 void fill_device(ibv_context* context, ibv_device_attr* attributes) {
@@ -100,6 +110,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     fill_device(context, &all.orig_attr);
     all.completion_timestamp_mask = ~uint64_t{0};
     all.hca_core_clock = 1'000'000;  // kHz: timestamps are in ns
+    all.max_dm_size = limits::kDeviceMemory;
     all.phys_port_cnt_ex = config_of(context).ports;
     std::memcpy(static_cast<void*>(attributes), &all, std::min(size, sizeof all));
     return 0;
@@ -124,7 +135,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     all.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     all.max_mtu = IBV_MTU_4096;
     all.active_mtu = IBV_MTU_4096;
-    all.gid_tbl_len = gid_count(context);
+    all.gid_tbl_len = gid_table_of(config_of(context).link_layer);
     all.max_msg_sz = limits::kMessage;
     all.pkey_tbl_len = 1;
     all.lid = ethernet ? 0 : port_lid(link_of(context, port));
@@ -132,8 +143,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     all.max_vl_num = 1;
     all.subnet_timeout = 18;
     all.active_width = 2;  // four lanes
-    const uint32_t speed = active_speed(header.config.nic);
-    all.active_speed = static_cast<uint8_t>(speed);
+    set_speed(&all, active_speed(header.config.nic));
     all.phys_state = up ? 5 : 3;  // link up, or disabled
     all.link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
     std::memcpy(attributes, &all, std::min(size, sizeof all));
@@ -148,19 +158,23 @@ SOFTHCA_EXPORT int ibv_query_port(ibv_context* context, uint8_t port,
 
 SOFTHCA_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index,
                                  union ibv_gid* gid) {
-    if (!valid_port(context, port) || index < 0 || index >= gid_count(context)) {
+    if (!valid_port(context, port) || index < 0 ||
+        index >= gid_table_of(config_of(context).link_layer)) {
         set_error(EINVAL);
         return -1;
     }
-    *gid = port_gid(link_of(context, port), index);
+    *gid = index < gid_count(context) ? port_gid(link_of(context, port), index) : (union ibv_gid){};
     return 0;
 }
 
 SOFTHCA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
                                      ibv_gid_entry* entry, uint32_t flags, size_t size) {
     if (flags != 0 || !valid_port(context, port) ||
-        index >= static_cast<uint32_t>(gid_count(context))) {
+        index >= static_cast<uint32_t>(gid_table_of(config_of(context).link_layer))) {
         return EINVAL;
+    }
+    if (index >= static_cast<uint32_t>(gid_count(context))) {
+        return ENODATA;
     }
     ibv_gid_entry all{};
     all.gid = port_gid(link_of(context, port), static_cast<int>(index));
@@ -194,13 +208,14 @@ SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
 
 SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
                                       int* type) {
-    if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_count(context))) {
+    const LinkLayer layer = config_of(context).link_layer;
+    if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_table_of(layer))) {
         set_error(EINVAL);
         return -1;
     }
-    *type = config_of(context).link_layer == LinkLayer::ethernet
-                ? 1
-                : 0;  // RoCE v2, or InfiniBand and RoCE v1
+    const bool is_set = index < static_cast<unsigned int>(gids_of(layer));
+    // RoCE v2, or InfiniBand, RoCE v1 and entries that are not set.
+    *type = layer == LinkLayer::ethernet && is_set ? 1 : 0;
     return 0;
 }
 

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Regions of memory that is not the program's: memory of the device, and the null region.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "fabric/raw_memory.h"
+#include "transport/region.h"
+#include "verbs/front.h"
+#include "verbs/limits.h"
+#include "verbs/operations.h"
+
+namespace softhca {
+
+namespace {
+
+constexpr uint32_t kMostLogAlignment = 12;  // that of a page
+
+DmObject* object_of_dm(ibv_dm* dm) {
+    return object_of<DmObject>(dm);
+}
+
+bool within(const DmObject& dm, uint64_t offset, uint64_t length) {
+    return offset <= dm.length && length <= dm.length - offset;
+}
+
+bool can_copy(const DmObject& dm, uint64_t offset, uint64_t length) {
+    return within(dm, offset, length) && offset % limits::kDeviceMemoryUnit == 0 &&
+           length % limits::kDeviceMemoryUnit == 0;
+}
+
+int copy_to(ibv_dm* ibv, uint64_t offset, const void* from, size_t length) {
+    const DmObject& dm = *object_of_dm(ibv);
+    if (!can_copy(dm, offset, length)) {
+        return EINVAL;
+    }
+    std::memcpy(dm.bytes + offset, from, length);
+    return 0;
+}
+
+int copy_from(void* to, ibv_dm* ibv, uint64_t offset, size_t length) {
+    const DmObject& dm = *object_of_dm(ibv);
+    if (!can_copy(dm, offset, length)) {
+        return EINVAL;
+    }
+    std::memcpy(to, dm.bytes + offset, length);
+    return 0;
+}
+
+/// Takes `bytes` of what the device has for this process; false if there are not so many left.
+bool take_device_memory(Device& device, size_t bytes) {
+    size_t used = device.device_memory.load(std::memory_order_relaxed);
+    do {
+        if (bytes > limits::kDeviceMemory - used) {
+            return false;
+        }
+    } while (
+        !device.device_memory.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+    return true;
+}
+
+void give_device_memory_back(Device& device, size_t bytes) {
+    device.device_memory.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+/// A child after fork() may use it too: nothing but the process's own memory is behind it.
+ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
+    if (attributes->comp_mask != 0 || attributes->length == 0 ||
+        attributes->length > limits::kDeviceMemory ||
+        attributes->log_align_req > kMostLogAlignment) {
+        set_error(EINVAL);
+        return nullptr;
+    }
+    Device& device = *Context::of(context)->device;
+    auto dm = std::make_unique<DmObject>();
+    if (!take_device_memory(device, attributes->length)) {
+        set_error(ENOMEM);
+        return nullptr;
+    }
+    void* bytes =
+        raw_mmap(attributes->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes == nullptr) {
+        give_device_memory_back(device, attributes->length);
+        set_error(ENOMEM);
+        return nullptr;
+    }
+    static std::atomic<uint32_t> next_handle{1};
+    dm->ibv.context = context;
+    dm->ibv.memcpy_to_dm = copy_to;
+    dm->ibv.memcpy_from_dm = copy_from;
+    dm->ibv.handle = next_handle.fetch_add(1, std::memory_order_relaxed);
+    dm->bytes = static_cast<char*>(bytes);
+    dm->length = attributes->length;
+    return &dm.release()->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
+}
+
+int free_dm(ibv_dm* ibv) {
+    DmObject* dm = object_of_dm(ibv);
+    if (dm->users.load(std::memory_order_relaxed) != 0) {
+        return EBUSY;
+    }
+    raw_munmap(dm->bytes, dm->length);
+    give_device_memory_back(*Context::of(ibv->context)->device, dm->length);
+    delete dm;
+    return 0;
+}
+
+namespace {
+
+/// A region of memory that is not the program's; nullptr with errno set.
+MrObject* publish_foreign(ibv_pd* ibv, const RegionAttributes& attributes) {
+    Adapter& adapter = adapter_of(ibv->context);
+    auto mr = std::make_unique<MrObject>();
+    mr->index = take_key(adapter);
+    if (mr->index == 0) {
+        set_error(ENOMEM);
+        return nullptr;
+    }
+    mr->access = attributes.access;
+    mr->of_program = false;
+    mr->ibv.context = ibv->context;
+    mr->ibv.pd = ibv;
+    mr->ibv.length = attributes.length;
+    mr->ibv.handle = mr->index;
+    mr->ibv.lkey = mr->ibv.rkey =
+        publish_region(adapter, next_key(adapter, mr->index), attributes, mr->share);
+    object_of<PdObject>(ibv)->users.fetch_add(1, std::memory_order_relaxed);
+    return mr.release();
+}
+
+}  // namespace
+
+/// A region may be empty, as cards have it.
+ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
+                  unsigned int access) try {
+    DmObject* dm = object_of_dm(ibv_dm);
+    if (inherited(ibv->context) || ibv_dm->context->device != ibv->context->device ||
+        !within(*dm, offset, length) || (access & access_flag::kZeroBased) == 0 ||
+        (access & access_flag::kOnDemand) != 0 || !access_flags_valid(access)) {
+        set_error(EINVAL);
+        return nullptr;
+    }
+    RegionAttributes attributes;
+    attributes.address = reinterpret_cast<uint64_t>(dm->bytes) + offset;
+    attributes.length = length;
+    attributes.pd = object_of<PdObject>(ibv)->base().id;
+    attributes.access = access;
+    MrObject* mr = publish_foreign(ibv, attributes);
+    if (mr == nullptr) {
+        return nullptr;
+    }
+    mr->device_memory = dm;
+    dm->users.fetch_add(1, std::memory_order_relaxed);
+    return &mr->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
+}
+
+namespace {
+
+/// Maps the few bytes of a file again and again, so that much can be written to little memory.
+bool map_folded(char* begin, uint64_t length) {
+    constexpr uint64_t kFold = 2 << 20;
+    const int fd = memfd_create("softhca-null", MFD_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    bool mapped = ftruncate(fd, kFold) == 0;
+    for (uint64_t at = 0; mapped && at < length; at += kFold) {
+        mapped = syscall(SYS_mmap, begin + at, kFold, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) != -1;
+    }
+    ::close(fd);
+    return mapped;
+}
+
+/// What is behind the process's null regions: zeros to read, and then as much to write to. Made
+/// once; it is address space, and next to no memory. 0 if there is none.
+uint64_t null_memory() {
+    static const uint64_t memory = [] {
+        auto* begin = static_cast<char*>(raw_mmap(
+            2 * kNullBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        if (begin == nullptr) {
+            return uint64_t{0};
+        }
+        madvise(begin, 2 * kNullBytes, MADV_DONTDUMP);
+        if (!map_folded(begin + kNullBytes, kNullBytes)) {
+            raw_munmap(begin, 2 * kNullBytes);
+            return uint64_t{0};
+        }
+        return reinterpret_cast<uint64_t>(begin);
+    }();
+    return memory;
+}
+
+}  // namespace
+
+ibv_mr* alloc_null_mr(ibv_pd* ibv) try {
+    static_assert(kNullBytes >= limits::kMessage);
+    if (inherited(ibv->context)) {
+        set_error(ENODEV);
+        return nullptr;
+    }
+    RegionAttributes attributes;
+    attributes.address = null_memory();
+    attributes.length = SIZE_MAX;
+    attributes.pd = object_of<PdObject>(ibv)->base().id;
+    attributes.access = access_flag::kLocalWrite;
+    attributes.kind = KeyKind::null_region;
+    if (attributes.address == 0) {
+        set_error(ENOMEM);
+        return nullptr;
+    }
+    MrObject* mr = publish_foreign(ibv, attributes);
+    if (mr == nullptr) {
+        return nullptr;
+    }
+    mr->ibv.rkey = 0;  // nobody else may use it
+    return &mr->ibv;
+} catch (const std::bad_alloc&) {
+    set_error(ENOMEM);
+    return nullptr;
+}
+
+SOFTHCA_EXPORT ibv_dm* ibv_import_dm(ibv_context*, uint32_t) {
+    set_error(EOPNOTSUPP);
+    return nullptr;
+}
+
+SOFTHCA_EXPORT void ibv_unimport_dm(ibv_dm*) {}
+
+}  // namespace softhca
