@@ -64,7 +64,7 @@ every_setting() {
     verify 'executor thread' 2
     use_tern --link-layer ethernet
     verify 'ethernet' 2 "${sections[@]}"
-    UCX_TERN_GID_INDEX=1 verify 'ethernet, GID 1' 2 "${sections[@]}"
+    UCX_TERN_GID_INDEX=0 verify 'ethernet, GID 0' 2 "${sections[@]}"
     use_tern --faults out-of-order
     verify 'placed out of order' 2 "${sections[@]}"
     use_tern --faults segment=100:1us
