@@ -227,8 +227,9 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     if (!connection.sends.idle()) owner_.post_marker(connection);
 }
 
-void Connector::reap() {
-    if (over_.empty()) return;
+unsigned Connector::reap() {
+    if (over_.empty()) return 0;
+    unsigned count = 0;
     // What is told may close further ones, so the list is taken first.
     std::vector<Connection*> over;
     over.swap(over_);
@@ -249,8 +250,17 @@ void Connector::reap() {
         owner_.closed(*connection, connection->status, connection->why);
         free_.push_back(connection->index);
         table_[connection->index].reset();
+        ++count;
     }
     rebuild_index(by_qp_num_.size());
+    return count;
+}
+
+bool Connector::reapable() const {
+    return std::any_of(over_.begin(), over_.end(), [](const Connection* connection) {
+        const bool idle = connection->sends.idle();
+        return !connection->ripe || (idle ? connection->holds == 0 : !connection->sends.covered());
+    });
 }
 
 void Connector::tick(uint64_t now) {

@@ -87,9 +87,11 @@ class Connector {
     void data_arrived(Connection& connection);
     // To be called when a connection that closes or drains has completed something.
     void finish_if_idle(Connection& connection);
-    // Tells of, and destroys, what is over and complete. Never from within a callback.
-    void reap();
-    bool reapable() const { return !over_.empty(); }
+    // Tells of, and destroys, what is over and complete; returns how many. Never from within a
+    // callback.
+    unsigned reap();
+    // There is something to do for it before what is outstanding completes.
+    bool reapable() const;
 
     // The connection with this queue pair number; null if there is none. Data path.
     Connection* find(uint32_t qp_num) const {

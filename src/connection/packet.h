@@ -20,7 +20,7 @@ enum class PacketType : uint8_t {
 
 // The reliable connection that a kConnect offers.
 struct QpParameters {
-    static constexpr uint8_t kVersion = 4;
+    static constexpr uint8_t kVersion = 5;
 
     uint32_t qp_num = 0;  // 24 bits
     uint32_t psn = 0;     // 24 bits: of the first packet its owner will send

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "connection/connection.h"
+#include "fastpath/notify_words.h"
 #include "fastpath/promotion.h"
 #include "fastpath/receive_path.h"
 #include "fastpath/send_path.h"
@@ -17,21 +18,37 @@ struct Channel final : Connection {
     using Connection::Connection;
 
     // Control frames that are to be sent as soon as there is room.
-    enum Due : uint8_t { kCreditDue = 1, kGrantDue = 2, kRevokeDue = 4, kReleaseDue = 8 };
+    enum Due : uint8_t {
+        kCreditDue = 1,
+        kGrantDue = 2,
+        kRevokeDue = 4,
+        kReleaseDue = 8,
+        kNotifyDue = 16,  // where the word is that `notify` points to
+    };
 
     SendPath tx;
     uint64_t block_address = 0;  // of the peer's block
     uint32_t block_rkey = 0;
-    bool notify = false;      // the peer wants a completion with each write
-    bool stalled = false;     // waits for credit; counted once
-    uint16_t stalls = 0;      // sends refused since
-    uint32_t last_bcopy = 0;  // length, as a guess at the next one's
+    const uint32_t* notify = &notify::kNever;  // a word as notify_words.h says; never null
+    bool stalled = false;                      // waits for credit; counted once
+    uint16_t stalls = 0;                       // sends refused since
+    uint32_t last_bcopy = 0;                   // length, as a guess at the next one's
 
     ReceivePath rx;
     uint32_t hot_index = 0;  // in the engine's list of blocks to poll
     bool polled = false;     // is in that list
     Promotion::Peer activity;
     uint32_t wish = 0;  // size of the next block to grant
+
+    NotifyWords::Word notify_word;  // the one that the peer may write to, if any
+    // As the reader of a block that is polled: the peer's word, 0 if it has not told where it is,
+    // what has been written to it last, and whether the peer's writes have shown since that it has
+    // seen that.
+    uint64_t peer_word = 0;
+    uint32_t peer_word_rkey = 0;
+    uint16_t telling = 0;
+    bool heeds = false;
+    bool always = false;  // it notifies without being asked
 
     uint8_t due = 0;     // of Due
     bool owing = false;  // in the engine's list of those with something due

@@ -13,17 +13,18 @@ namespace tern {
 enum class ControlId : uint32_t {
     kCredit =
         0,  // either way: nothing but the credit in the word. The only one that may be in a block
-    kGrant = 1,          // reader to writer: a BlockGrant
-    kRevoke = 2,         // reader to writer: release the block
-    kRelease = 3,        // writer to reader: a Release; nothing comes through the block any more
+    kGrant = 1,       // reader to writer: a BlockGrant
+    kRevoke = 2,      // reader to writer: release the block
+    kRelease = 3,     // writer to reader: a Release; nothing comes through the block any more
+    kNotifyWord = 4,  // writer to reader: a NotifyAddress; not before it has been granted a block
     kFirstTransfer = 8,  // this and those above are the rendezvous's
     kFirstTag = 16,      // this and all above are of tagged messages
 };
 
 // The payloads, little endian as everything on the wire.
 struct BlockGrant {
-    static constexpr uint32_t kNotify =
-        1;  // write with immediate: the reader does not poll its memory
+    // Write with immediate data: the reader does not poll its memory.
+    static constexpr uint32_t kNotify = 1;
 
     uint64_t address = 0;  // of the block's low end
     uint32_t rkey = 0;
@@ -43,7 +44,17 @@ struct Release {
     uint32_t reserved = 0;
 };
 
-static_assert(sizeof(BlockGrant) == 24 && sizeof(Release) == 8);
+// The word that says whether writes into blocks are to be notified of: 4 bytes that the reader
+// writes to when it goes to sleep.
+struct NotifyAddress {
+    uint64_t address = 0;
+    uint32_t rkey = 0;
+    uint32_t reserved = 0;
+
+    bool valid() const { return address != 0 && address % sizeof(uint32_t) == 0 && reserved == 0; }
+};
+
+static_assert(sizeof(BlockGrant) == 24 && sizeof(Release) == 8 && sizeof(NotifyAddress) == 16);
 
 inline constexpr uint32_t kMaxControl = 80;  // bytes of payload, of the longest control frame
 

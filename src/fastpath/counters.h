@@ -20,6 +20,9 @@ struct Counters {
     uint64_t credit_stalls = 0;  // sends that found the block full
     uint64_t queue_stalls = 0;   // sends that found the send queue or the send pool full
     uint64_t polls = 0;
+    uint64_t sleeps = 0;    // that arm() has allowed
+    uint64_t tellings = 0;  // of peers, that this side sleeps or does not any more
+    uint64_t notices = 0;   // writes into polled blocks that peers have notified of
     uint64_t block_bytes = 0;
     uint64_t block_bytes_most = 0;
     uint64_t hot_peers_most = 0;

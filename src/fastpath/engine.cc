@@ -34,7 +34,8 @@ Engine::Engine(const verbs::Device& device, const verbs::Port& port, const Engin
       // Behind a payload that ends at the segment's size: padding and tail of a gathered frame.
       pool_(device.pd.get(), padded(settings.segment_size) + 2 * BlockWriter::kOverhead,
             settings.send_buffers),
-      promotion_(settings.promotion) {}
+      promotion_(settings.promotion),
+      notify_words_(device.pd.get()) {}
 
 std::unique_ptr<Engine> Engine::create(const verbs::Device& device, const verbs::Port& port,
                                        const EngineSettings& settings, EngineOwner& owner,
@@ -60,6 +61,7 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
     cq_.reset(ibv_create_cq(port_.context, std::min(entries, device.attributes.max_cqe), nullptr,
                             events_.get(), 0));
     if (!cq_) return refuse("cannot create a completion queue");
+    if (!watch_.open()) return refuse("cannot create an event descriptor");
     if (!pool_.open()) return refuse("cannot register the send pool");
     auto datagrams = Datagrams::create(device, port_, why);
     if (!datagrams) return false;
@@ -112,6 +114,7 @@ bool Engine::open_receives() {
 }
 
 Engine::~Engine() {
+    (void)watch_.withdraw();
     if (epoll_fd_ >= 0) close(epoll_fd_);
     if (timer_fd_ >= 0) close(timer_fd_);
 }
@@ -140,7 +143,8 @@ void Engine::cancel(Channel& channel, const void* user) {
 
 uint64_t Engine::registered_bytes() const {
     return receives_->registered_bytes() + pool_.registered_bytes() +
-           connector_->datagrams().registered_bytes() + counters_.block_bytes;
+           connector_->datagrams().registered_bytes() + counters_.block_bytes +
+           notify_words_.registered_bytes();
 }
 
 Status Engine::no_room(Channel& channel) {
@@ -275,6 +279,7 @@ void Engine::closed(Connection& connection, Status status, const std::string& wh
     if (channel.rx.block() != ReceivePath::Block::kNone) drop_block(channel);
     if (channel.activity.hot) promotion_.demoted(channel.activity);
     std::erase(owing_, &channel);
+    if (channel.notify_word.at != nullptr) notify_words_.give(channel.notify_word);
     status = owner_.ended(channel, status);
     // Nobody misses a peer that nobody has addressed; but that it misbehaves is worth a word.
     if (status != Status::kOk && (!channel.users.empty() || status != Status::kTimedOut))

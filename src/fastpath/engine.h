@@ -11,8 +11,10 @@
 #include "fastpath/channel.h"
 #include "fastpath/control.h"
 #include "fastpath/counters.h"
+#include "fastpath/notify_words.h"
 #include "fastpath/receive_queue.h"
 #include "fastpath/send_pool.h"
+#include "fastpath/watch.h"
 #include "verbs/late_completion.h"
 #include "verbs/port.h"
 
@@ -164,8 +166,10 @@ class Engine final : private ConnectorOwner {
     // For completion queues of the layer above: what wakes this engine's sleepers.
     ibv_comp_channel* events() const { return events_.get(); }
     ibv_pd* pd() const { return pd_; }
-    // Whether memory may be polled for what comes over this connection.
-    bool polls_memory(const Channel& channel) const;
+    // Whether memory is to be polled for what comes over this connection: not by who sleeps.
+    bool polls_memory(const Channel& channel) const {
+        return !sleeper_ && may_poll_memory(channel);
+    }
 
     // kOk: all sent so far has arrived. kInProgress: `cookie`, if any, is told when it has.
     Status flush(Channel& channel, void* cookie);
@@ -179,9 +183,11 @@ class Engine final : private ConnectorOwner {
     unsigned poll(Sink& sink);
 
     // For sleepers: a file descriptor that becomes readable on events after arm() has returned kOk.
-    // kInProgress: call poll() until it returns 0, and try again.
+    // kInProgress: call poll() until it returns 0, and try again. That ends whatever the peers do.
+    // `also`: words of the layer above that a device may change without telling anybody; they are
+    // looked at, ever more rarely, and stay where they are until the next poll().
     int event_fd(std::string& why);
-    Status arm();
+    Status arm(const std::vector<Watched>& also = {});
     // One more that makes the descriptor readable: of the layer above, which reads and closes it.
     // To be said before event_fd() is asked for.
     void watch(int fd) { watched_fd_ = fd; }
@@ -190,6 +196,11 @@ class Engine final : private ConnectorOwner {
     // ask that this process is alive, however long it does not poll. Call answer() once to begin.
     int background_fd() { return connector_->datagrams().event_fd(); }
     void answer() { connector_->datagrams().answer(); }
+    // The same for what nobody tells a sleeper of: when the descriptor is readable, look(). To be
+    // said before event_fd() is asked for; without such a thread the sleeper is woken to look.
+    int watch_fd() const { return watch_.look_fd(); }
+    void use_watch_thread() { watch_.use_thread(); }
+    void look() { watch_.look(); }
 
     const Counters& counters() const { return counters_; }
     uint32_t connections() const { return connector_->connections(); }
@@ -209,6 +220,8 @@ class Engine final : private ConnectorOwner {
         4096;  // sends refused for want of credit, from one look whether the peer lives to the next
     static constexpr unsigned kSeldom =
         64;  // polls that find nothing, from one look at the datagrams to the next
+    static constexpr unsigned kAwake =
+        4096;  // polls without arm() in between, until peers are told that nobody sleeps any more
 
     struct Polled {
         const uint64_t* next;
@@ -252,9 +265,11 @@ class Engine final : private ConnectorOwner {
     template <class Sink>
     unsigned poll_seldom(Sink& sink);
     template <class Sink>
-    void drain(Sink& sink);
+    unsigned drain(Sink& sink);
     template <class Sink>
     void received(const ibv_wc& completion, Sink& sink);
+    template <class Sink>
+    void received_hot(Channel& channel, uint32_t immediate, Sink& sink);
     template <class Sink>
     void received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
     template <class Sink>
@@ -267,6 +282,10 @@ class Engine final : private ConnectorOwner {
     bool control(Channel& channel, Word word, const std::byte* payload);
     bool granted(Channel& channel, const std::byte* payload, uint32_t length);
     bool released(Channel& channel, const std::byte* payload, uint32_t length);
+    bool notify_address(Channel& channel, const std::byte* payload, uint32_t length);
+    void choose_notification(Channel& channel, const BlockGrant& grant);
+    bool tell_notify_word(Channel& channel);
+    bool may_poll_memory(const Channel& channel) const;
     void judge(Channel& channel);
     void sweep();
     void owe(Channel& channel, Channel::Due what);
@@ -281,6 +300,9 @@ class Engine final : private ConnectorOwner {
     bool nop(Channel& channel, bool users);
 
     // Sleeping: engine_events.cc
+    void awake();
+    bool look_at_blocks();
+    bool tell(Channel& channel, uint16_t telling);
     bool drain_events();
     void set_timer();
 
@@ -298,6 +320,7 @@ class Engine final : private ConnectorOwner {
     std::unique_ptr<ReceiveQueue> receives_;
     SendPool pool_;
     Promotion promotion_;
+    NotifyWords notify_words_;
     std::unique_ptr<Connector> connector_;
 
     std::vector<Polled> polled_;   // blocks in memory that are polled
@@ -308,9 +331,16 @@ class Engine final : private ConnectorOwner {
     unsigned skipped_ = 0;    // polls that might have looked into the completion queue
     unsigned deferred_ = 0;   // polls that owed control frames, and found completions
     unsigned idle_ = 0;       // looks into the completion queue since poll_seldom
-    bool sleeper_ = false;    // uses events: blocks are granted with notification from then on
+    // From arm() until it has been polled for a good while without: peers may have been told that
+    // this side sleeps, and what they notify of comes by the completion queue as well.
+    bool sleeper_ = false;
+    unsigned awake_ = 0;    // polls since arm()
+    uint16_t telling_ = 0;  // the last; never 0 but before the first
+    Watch watch_;
+    std::vector<Watched> watched_;  // the blocks that watch_ is to look at
     int epoll_fd_ = -1;
     int timer_fd_ = -1;
+    bool timer_set_ = false;
     int watched_fd_ = -1;
     Counters counters_;
 };

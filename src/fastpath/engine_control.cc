@@ -22,6 +22,8 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
             return word.length() == 0;
         case ControlId::kRelease:
             return released(channel, payload, word.length());
+        case ControlId::kNotifyWord:
+            return notify_address(channel, payload, word.length());
         default:
             return false;
     }
@@ -35,8 +37,43 @@ bool Engine::granted(Channel& channel, const std::byte* payload, uint32_t length
     if (!channel.tx.granted(grant)) return false;
     channel.block_address = grant.address;
     channel.block_rkey = grant.rkey;
-    channel.notify = (grant.flags & BlockGrant::kNotify) != 0;
     channel.stalled = false;
+    choose_notification(channel, grant);
+    return true;
+}
+
+// How the frames in the new block are to be notified of.
+void Engine::choose_notification(Channel& channel, const BlockGrant& grant) {
+    if ((grant.flags & BlockGrant::kNotify) != 0) {
+        channel.notify = &notify::kAlways;
+        return;
+    }
+    // The word outlives the block: the peer knows what it has written there.
+    const bool first = channel.notify_word.at == nullptr;
+    if (first) channel.notify_word = notify_words_.take();
+    // Who has no word to be told by takes the peer for asleep.
+    const bool none = channel.notify_word.at == nullptr;
+    channel.notify = none ? &notify::kAlways : channel.notify_word.at;
+    // Before the first frame in the block, as far as there is room.
+    if (first && !none && !tell_notify_word(channel)) owe(channel, Channel::kNotifyDue);
+}
+
+// False: there is no room now.
+bool Engine::tell_notify_word(Channel& channel) {
+    const NotifyAddress address{.address = address_of(channel.notify_word.at),
+                                .rkey = channel.notify_word.rkey};
+    return send_control(channel, ControlId::kNotifyWord, &address, sizeof(address));
+}
+
+bool Engine::notify_address(Channel& channel, const std::byte* payload, uint32_t length) {
+    NotifyAddress word;
+    if (length != sizeof(word)) return false;
+    memcpy(&word, payload, sizeof(word));
+    // Once; and who has no block has nothing to notify of.
+    if (!word.valid() || !channel.polled || channel.peer_word != 0) return false;
+    channel.peer_word = word.address;
+    channel.peer_word_rkey = word.rkey;
+    channel.always = false;
     return true;
 }
 
@@ -109,6 +146,10 @@ bool Engine::pay(Channel& channel) {
     }
     // Anything sent since has carried the credit.
     if (!channel.rx.credit_due()) channel.due &= static_cast<uint8_t>(~Channel::kCreditDue);
+    if ((channel.due & Channel::kNotifyDue) != 0) {
+        if (!tell_notify_word(channel)) return false;
+        channel.due &= static_cast<uint8_t>(~Channel::kNotifyDue);
+    }
     if ((channel.due & Channel::kReleaseDue) != 0) {
         if (channel.tx.release_due()) {
             const Release release = channel.tx.release();
@@ -158,9 +199,9 @@ bool Engine::send_control(Channel& channel, ControlId id, const void* payload, u
     return true;
 }
 
-bool Engine::polls_memory(const Channel& channel) const {
-    return settings_.poll == PollMode::kMemory || (settings_.poll == PollMode::kAuto && !sleeper_ &&
-                                                   verbs::writes_in_order(channel.qp.get()));
+bool Engine::may_poll_memory(const Channel& channel) const {
+    return settings_.poll == PollMode::kMemory ||
+           (settings_.poll == PollMode::kAuto && verbs::writes_in_order(channel.qp.get()));
 }
 
 bool Engine::grant_block(Channel& channel) {
@@ -177,7 +218,7 @@ bool Engine::grant_block(Channel& channel) {
         told_block_ = true;
         return false;
     }
-    const bool memory = polls_memory(channel);
+    const bool memory = may_poll_memory(channel);
     channel.rx.grant(channel.block.data(), size);
     const BlockGrant grant{.address = address_of(channel.block.data()),
                            .rkey = channel.block.rkey(),
@@ -189,6 +230,8 @@ bool Engine::grant_block(Channel& channel) {
         channel.polled = true;
         channel.hot_index = static_cast<uint32_t>(polled_.size());
         polled_.push_back({channel.rx.next(), &channel});
+        // It was told when it had an earlier block, and has not been told otherwise.
+        if (channel.telling != 0 && !sleeper_ && !tell(channel, 0)) sleeper_ = true;
     }
     ++counters_.promotions;
     counters_.block_bytes += channel.block.size();
@@ -200,6 +243,7 @@ bool Engine::grant_block(Channel& channel) {
 // The sender does not write to it any more, or its queue pair is in error.
 void Engine::drop_block(Channel& channel) {
     if (channel.polled) {
+        (void)watch_.withdraw();
         polled_[channel.hot_index] = polled_.back();
         polled_[channel.hot_index].channel->hot_index = channel.hot_index;
         polled_.pop_back();

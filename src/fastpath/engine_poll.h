@@ -12,6 +12,8 @@ namespace tern {
 template <class Sink>
 unsigned Engine::poll(Sink& sink) {
     ++counters_.polls;
+    if (sleeper_) [[unlikely]]
+        awake();
     unsigned count = 0;
     for (const Polled& polled : polled_)
         if (__atomic_load_n(polled.next, __ATOMIC_ACQUIRE) != 0)
@@ -20,7 +22,11 @@ unsigned Engine::poll(Sink& sink) {
     if (count != 0 && (++busy_ & 7) != 0) return count;
     // A look into the queue costs more than one at the blocks; but it is where transfers go on.
     if (!polled_.empty() && transfers_ == 0 && (++skipped_ & 3) != 0) return count;
-    const unsigned completed = poll_cq(sink);
+    unsigned completed = poll_cq(sink);
+    // Frames that peers notify of are taken from memory, but use up receive buffers all the same:
+    // their completions do not lag behind.
+    unsigned last = completed;
+    while (last == kBurst && completed < count) [[unlikely]] completed += last = poll_cq(sink);
     count += completed;
     // Who has received is likely to answer, and an answer carries credit; but not for ever.
     if (!owing_.empty() && (completed == 0 || (++deferred_ & 7) == 0)) [[unlikely]]
@@ -30,14 +36,18 @@ unsigned Engine::poll(Sink& sink) {
     return count;
 }
 
-// Takes what is there already.
+// Takes what is there already; returns how much it was.
 template <class Sink>
-void Engine::drain(Sink& sink) {
-    for (unsigned most = static_cast<unsigned>(cq_->cqe) / kBurst; most != 0 && poll_cq(sink) != 0;
-         --most) {
+unsigned Engine::drain(Sink& sink) {
+    unsigned count = 0;
+    for (unsigned most = static_cast<unsigned>(cq_->cqe) / kBurst; most != 0; --most) {
+        const unsigned completed = poll_cq(sink);
+        if (completed == 0) break;
+        count += completed;
     }
     for (size_t i = 0; i < polled_.size(); ++i)
-        (void)poll_block(*polled_[i].channel, sink, kWholeBlock);
+        count += poll_block(*polled_[i].channel, sink, kWholeBlock);
+    return count;
 }
 
 // What need not be done at every poll: connections, and what is over. A packet, or time, may end a
@@ -46,14 +56,13 @@ template <class Sink>
 unsigned Engine::poll_seldom(Sink& sink) {
     idle_ = 0;
     unsigned count = 0;
+    unsigned packets = 0;
     do {
-        drain(sink);
-        count += connector_->progress();
-    } while (connector_->datagrams_waiting() && count < kSeldom);
-    drain(sink);
-    connector_->reap();
-    void* user = nullptr;
-    while (connector_->take_silent(user)) owner_.silent(user);
+        count += drain(sink);
+        packets += connector_->progress();
+    } while (connector_->datagrams_waiting() && packets < kSeldom);
+    count += drain(sink) + packets + connector_->reap();
+    for (void* user = nullptr; connector_->take_silent(user); ++count) owner_.silent(user);
     return count;
 }
 
@@ -127,17 +136,30 @@ void Engine::received(const ibv_wc& completion, Sink& sink) {
                channel != nullptr && !channel->failed) {
         if (!channel->up()) [[unlikely]]
             connector_->data_arrived(*channel);
-        if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM && completion.imm_data != 0) {
-            if (!sink.notified(*channel, ntohl(completion.imm_data))) [[unlikely]]
+        if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+            const uint32_t immediate = ntohl(completion.imm_data);
+            if (notify::is_of_block(immediate))
+                received_hot(*channel, immediate, sink);
+            else if (!sink.notified(*channel, immediate)) [[unlikely]]
                 malformed(*channel, "a write is notified of that nobody has asked for");
-        } else if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-            if (poll_block(*channel, sink, 1) == 0)
-                malformed(*channel, "a write notified of is not in its block");
         } else {
             received_cold(*channel, receives_->buffer(index), completion.byte_len, sink);
         }
     }
     receives_->release(index);
+}
+
+// A write into its block is notified of. If that is polled, the frame may have been taken already.
+template <class Sink>
+void Engine::received_hot(Channel& channel, uint32_t immediate, Sink& sink) {
+    const unsigned taken = poll_block(channel, sink, 1);
+    if (!channel.polled) {
+        if (taken == 0) malformed(channel, "a write notified of is not in its block");
+        return;
+    }
+    ++counters_.notices;
+    if (immediate == 0) channel.always = true;
+    if (notify::telling(immediate) == channel.telling) channel.heeds = true;
 }
 
 template <class Sink>

@@ -46,7 +46,9 @@ inline Status Engine::frame(Channel& channel, const SendPath::Choice& choice, ui
         *head = choice.plan.below().raw();
         *reinterpret_cast<uint64_t*>(last.addr + last.length - sizeof(uint64_t)) =
             channel.tx.block_word(FrameKind::kActiveMessage, id, length, credit).raw();
-        request.opcode = channel.notify ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+        const uint32_t notify = __atomic_load_n(channel.notify, __ATOMIC_RELAXED);
+        request.opcode = notify != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+        request.imm_data = htonl(notify::immediate(notify));
         request.wr.rdma.remote_addr = channel.block_address + choice.plan.at;
         request.wr.rdma.rkey = channel.block_rkey;
         if (choice.plan.wrap && !post_wrap(channel, choice.plan.wrap_at)) return Status::kDevice;

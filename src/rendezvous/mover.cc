@@ -47,6 +47,7 @@ unsigned Mover::advance() {
         Incoming* transfer = failures_.back();
         failures_.pop_back();
         over(*transfer, Status::kDevice);
+        ++count;
     }
     count += make_offers();
     // What completes calls the user, who may begin further ones: lists grow at their ends.
@@ -73,16 +74,37 @@ void Mover::look_at_peers() {
         if (transfer->channel != nullptr) engine_.prod(*transfer->channel);
 }
 
-bool Mover::polls_memory() const {
-    return std::any_of(receiving_.begin(), receiving_.end(), [](const Incoming* transfer) {
-        return transfer->core && transfer->core->polls_memory();
-    });
+// What has begun has had a turn, and nothing has come of it. All else that there is to wait for are
+// completions of this side's, and frames.
+Status Mover::arm(std::vector<Watched>& words) {
+    if (quiet()) return Status::kOk;
+    if (idle_ == 0 || !failures_.empty()) return Status::kInProgress;
+    for (Incoming* transfer : receiving_) {
+        if (!transfer->core || transfer->channel->failed) continue;
+        Receiver& core = *transfer->core;
+        // Before the look: the value that is seen is not what is waited for.
+        Watched flag;
+        if (core.polls_memory()) {
+            flag.at = core.flag(transfer->window.data);
+            flag.was = __atomic_load_n(flag.at, __ATOMIC_RELAXED);
+        }
+        Receiver::Block block;
+        if (core.next(transfer->window.data, block)) return Status::kInProgress;
+        // The sender may have no room left, and nobody looks again.
+        if (core.ack_owed()) {
+            if (!core.notified()) core.waited();
+            (void)acknowledge(*transfer);
+        }
+        if (flag.at != nullptr) words.push_back(flag);
+    }
+    return Status::kOk;
 }
 
 void Mover::begin(Transfer& transfer, Channel& channel, void* cookie) {
     transfer.channel = &channel;
     transfer.cookie = cookie;
     transfer.sequence = ++sequence_;
+    idle_ = 0;
     engine_.transfer_begins(channel);
 }
 

@@ -103,8 +103,9 @@ class Mover {
                (outgoing_.size() < kMostTransfers || !free_outgoing_.empty());
     }
 
-    // Some data is being waited for in memory that is polled: nothing would wake a sleeper.
-    bool polls_memory() const;
+    // For who is about to sleep. kInProgress: there is something to do first. Adds to `words` what
+    // is waited for in memory: nothing else tells of it.
+    Status arm(std::vector<Watched>& words);
     unsigned progress() {
         pins_.progress();
         return quiet() ? 0 : advance();
@@ -178,6 +179,7 @@ class Mover {
     unsigned take_blocks(Incoming& transfer);
     unsigned more(Incoming& transfer);
     unsigned complete(Incoming& transfer);
+    bool acknowledge(Incoming& transfer);
     bool out_of_windows(Incoming& transfer);
     bool give_up(Incoming& transfer);
     bool delivery(Channel& channel, const std::byte* data, uint32_t length);

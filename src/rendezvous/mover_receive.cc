@@ -162,11 +162,18 @@ unsigned Mover::step(Incoming& transfer) {
     // Who sleeps does not look again.
     const bool idle = transfer.idle >= (core.notified() ? 1 : kIdleAck);
     if (core.ack_due() || (idle && core.ack_owed())) {
-        const Ack frame{.receiver = transfer.number, .count = core.count()};
         if (idle && !core.notified()) core.waited();
-        if (send(*transfer.channel, TransferId::kAck, frame)) core.acked();
+        (void)acknowledge(transfer);
     }
     return count;
+}
+
+// False: there is no room now.
+bool Mover::acknowledge(Incoming& transfer) {
+    const Ack frame{.receiver = transfer.number, .count = transfer.core->count()};
+    if (!send(*transfer.channel, TransferId::kAck, frame)) return false;
+    transfer.core->acked();
+    return true;
 }
 
 // What has come is copied to where it belongs. Once that is declared no more the sender's writes

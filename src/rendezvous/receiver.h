@@ -49,9 +49,7 @@ class Receiver {
             if (index_ == arrived_) return false;
         } else {
             // Acquire: what was written before the flag is read after it.
-            const auto* flag =
-                reinterpret_cast<const uint64_t*>(window + slot + SubBlocks::kSubBlock);
-            if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != flag_of(generation_, index_))
+            if (__atomic_load_n(flag(window), __ATOMIC_ACQUIRE) != flag_of(generation_, index_))
                 return false;
         }
         const uint64_t length = parts_.front().upto - begin_;
@@ -60,6 +58,11 @@ class Receiver {
         block.bytes = SubBlocks::bytes(length, number);
         block.at = slot + SubBlocks::in_slot(length, number);
         return true;
+    }
+    // Where the next sub-block's flag is.
+    const uint64_t* flag(const std::byte* window) const {
+        return reinterpret_cast<const uint64_t*>(window + index_ % slots_ * SubBlocks::kSlot +
+                                                 SubBlocks::kSubBlock);
     }
     // It has been taken.
     void taken() {

@@ -111,10 +111,12 @@ void Direct::malformed(Channel& channel) {
 
 unsigned Direct::advance() {
     unsigned count = active_ != 0 ? poll() : 0;
-    if (queues_->any_stopped()) [[unlikely]]
+    if (queues_->any_stopped()) [[unlikely]] {
         fail_stopped();
+        ++count;
+    }
     if (!waiting_.empty()) [[unlikely]]
-        catch_up();
+        count += catch_up();
     if (!requests_.empty()) [[unlikely]]
         count += answer_requests();
     if (!flushes_.empty()) [[unlikely]]
@@ -136,8 +138,9 @@ void Direct::handle(const ibv_wc& completion) {
         sent(completion);
 }
 
+// What waits for room, or for a peer's answer, is woken by what brings it.
 Status Direct::arm() {
-    if (late_.waits() || !waiting_.empty() || !requests_.empty()) return Status::kInProgress;
+    if (late_.waits()) return Status::kInProgress;
     if (active_ == 0) return Status::kOk;
     if (queues_->forget_wake()) return Status::kInProgress;
     if (ibv_req_notify_cq(cq_.get(), 0) != 0) return Status::kDevice;

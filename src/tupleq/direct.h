@@ -231,7 +231,7 @@ class Direct {
     bool prepare(const DirectReceive& receive);
     void act();
     void perform_or_keep(TupleAction& action);
-    void catch_up();
+    unsigned catch_up();
     void place_prepared(const TupleAction& action);
     void lend(uint16_t number, uint32_t place, bool writes);
     void lend_voids(uint16_t number);

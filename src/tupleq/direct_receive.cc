@@ -68,11 +68,12 @@ void Direct::perform_or_keep(TupleAction& action) {
     peer->later.push() = action;
 }
 
-void Direct::catch_up() {
+unsigned Direct::catch_up() {
+    unsigned count = 0;
     acting_ = true;
     for (size_t i = 0; i < waiting_.size();) {
         TupleActions& later = waiting_[i]->later;
-        while (!later.empty() && perform(later.front())) later.pop();
+        for (; !later.empty() && perform(later.front()); ++count) later.pop();
         if (later.empty()) {
             waiting_[i] = waiting_.back();
             waiting_.pop_back();
@@ -82,6 +83,7 @@ void Direct::catch_up() {
     }
     acting_ = false;
     act();
+    return count;
 }
 
 // From now on the place has what was prepared, and who ends its declaration stops the queue.

@@ -83,7 +83,7 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
 }
 
 static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t* group,
-                                            ucs_arbiter_elem_t* element, void*) {
+                                            ucs_arbiter_elem_t* element, void* count) {
     TernEp& ep = *ucs_container_of(group, TernEp, pending);
     uct_pending_req_t* request = ucs_container_of(element, uct_pending_req_t, priv);
     // While it is this endpoint's turn its requests, and nothing else, may send.
@@ -91,6 +91,7 @@ static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t*
     ep.ready = ep.channel;
     const ucs_status_t status = request->func(request);
     ep.ready = nullptr;
+    if (!UCS_STATUS_IS_ERR(status)) ++*static_cast<unsigned*>(count);
     if (status == UCS_OK) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     if (status == UCS_INPROGRESS) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
     // What waits at a failed endpoint waits to be purged.
@@ -98,8 +99,10 @@ static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t*
                                : UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
 }
 
-void dispatch_pending(TernIface& iface) {
-    ucs_arbiter_dispatch(&iface.arbiter, 1, dispatch_one, nullptr);
+unsigned dispatch_pending(TernIface& iface) {
+    unsigned count = 0;
+    ucs_arbiter_dispatch(&iface.arbiter, 1, dispatch_one, &count);
+    return count;
 }
 
 void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, void* argument) {

@@ -82,6 +82,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
 
 namespace {
 
+// Who is about to sleep takes 0 for a promise: all that the user has heard, or may do now, counts.
 unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
     unsigned count = iface.engine->poll(*iface.state);
@@ -91,7 +92,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
         iface.tags->sends.progress(*iface.engine);
     }
     if (!ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
-        tern::dispatch_pending(iface);
+        count += tern::dispatch_pending(iface);
     if (iface.chores != 0) [[unlikely]]
         count += iface.tags->receives.progress();
     return count;
@@ -122,9 +123,10 @@ ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
 ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     const TernIface& self = tern::iface_of(iface);
     if (self.chores != 0) return UCS_ERR_BUSY;
-    tern::Status status = self.engine->arm();
+    std::vector<tern::Watched> words;
+    tern::Status status = self.mover->arm(words);
     if (status == tern::Status::kOk && self.direct != nullptr) status = self.direct->arm();
-    if (status == tern::Status::kOk && self.mover->polls_memory()) return UCS_ERR_BUSY;
+    if (status == tern::Status::kOk) status = self.engine->arm(words);
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
 }
 

@@ -25,6 +25,7 @@ struct TernIface {
     tern::Direct* direct;      // of that; null: no message is direct
     unsigned chores;           // of that, for progress
     int background_fd;         // -1: nobody
+    int watch_fd;              // the same
     ucs_arbiter_t arbiter;     // endpoints with pending requests
     State* state;
 };
@@ -64,8 +65,8 @@ inline TernEp& ep_of(uct_ep_h ep) {
 Channel* find_channel(TernEp& ep, ucs_status_t& status);
 /// Requests wait, or none does any more.
 void pending_changed(TernEp& ep);
-/// Gives pending requests another try.
-void dispatch_pending(TernIface& iface);
+/// Gives pending requests another try. Returns how many have gone.
+unsigned dispatch_pending(TernIface& iface);
 /// The connection under an endpoint is over; UCS_OK: nothing was lost.
 void ep_closed(TernEp& ep, ucs_status_t status);
 
@@ -107,8 +108,8 @@ int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
 const verbs::Port& port_of(const TernIface& iface);
 
 // background.cc
-/// Has UCX's asynchronous thread answer peers while the program computes. Without such a thread
-/// nobody does.
+/// Has UCX's asynchronous thread answer peers while the program computes, and look at memory while
+/// it sleeps. Without such a thread nobody answers, and the program is woken to look.
 void start_background(TernIface& iface);
 void stop_background(TernIface& iface);
 

@@ -64,6 +64,22 @@ TEST_F(DirectMessages, LinkThatCannotBeMade) {
     EXPECT_TRUE(out->up() && in->up());
 }
 
+// A sender that asks for the other end of a link may sleep until the answer comes, however long its
+// peer computes.
+TEST_F(DirectMessages, SleepsWhileALinkIsAskedFor) {
+    std::string why;
+    ASSERT_GE(sender->engine->event_fd(why), 0) << why;
+    const auto asked = [this] { return sender->engine->counters().received_cold; };
+    const uint64_t before = asked();
+    ASSERT_TRUE(receiver->direct->bind(*in, kTag));
+    ASSERT_TRUE(until([this] { sender->poll(); }, [&] { return asked() > before; }));
+    EXPECT_TRUE(until([this] { sender->poll(); },
+                      [this] { return sender->direct->arm() == Status::kOk; }));
+    EXPECT_EQ(sent().links, 0u);
+    ASSERT_TRUE(settled([&] { return sender->direct->find(*out, kTag) != nullptr; }));
+    EXPECT_EQ(sent().links, 1u);
+}
+
 // Two receivers on one node share the sender's link; the one that has its end leaves.
 TEST_F(DirectMessages, LinkOutlivesNeitherItsHostNorAnybodysMessages) {
     bind();

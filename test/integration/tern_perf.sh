@@ -5,21 +5,42 @@
 # what the commands run on.
 require ucx_perftest
 iterations=200
+most_pairs=5 # of processes, for a list of tests
 export UCX_TLS=tern,self UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
 
 # perf LABEL <LIST: runs the tests of a list, the options of one a line, in one pair of processes. Each passes if the
 # client has a result for it. An option without a value must not end its line: ucx_perftest would go on reading
-# behind it.
+# behind it. A test that hangs or dies fails, alone: both processes are killed, and those behind it get a fresh pair in
+# a fresh fabric; but not for ever.
 perf() {
-    local label=$1 name options
+    local label=$1 who='server and client' name options fabric=$SOFTHCA_FABRIC pairs=0 behind
     nl -w1 -s' ' | sed 's/^/t/' >"$tmp/batch"
-    new_port
-    pair "$label: server and client" "${hca[@]}" ucx_perftest -p "$port" -b "$tmp/batch" ::: \
-        "${hca[@]}" ucx_perftest -p "$port" -n "$iterations" -w 10 -f -v -b "$tmp/batch" 127.0.0.1
-    while read -r name options; do
-        grep -Eq "^$name, +[0-9]" "$tmp/client"
-        result $? "$label: $options"
-    done <"$tmp/batch"
+    while [ -s "$tmp/batch" ]; do
+        new_port
+        pairs=$((pairs + 1))
+        pair "$label: $who" "${hca[@]}" ucx_perftest -p "$port" -b "$tmp/batch" ::: \
+            "${hca[@]}" ucx_perftest -p "$port" -n "$iterations" -w 10 -f -v -b "$tmp/batch" 127.0.0.1
+        # Those that have a result, and the one behind them.
+        behind=0
+        while read -r name options; do
+            behind=$((behind + 1))
+            grep -Eq "^$name, +[0-9]" "$tmp/client"
+            result $? "$label: $options" || break
+        done <"$tmp/batch"
+        sed -i "1,${behind}d" "$tmp/batch"
+        [ -s "$tmp/batch" ] || break
+        if [ $pairs = "$most_pairs" ]; then
+            while read -r name options; do
+                result 1 "$label: $options"
+            done <"$tmp/batch"
+            break
+        fi
+        "$SOFTHCA" clean >/dev/null 2>&1
+        SOFTHCA_FABRIC=$fabric-$pairs
+        who="server and client behind $name"
+    done
+    [ "$SOFTHCA_FABRIC" = "$fabric" ] || "$SOFTHCA" clean >/dev/null 2>&1
+    SOFTHCA_FABRIC=$fabric
 }
 
 # each TEMPLATE WORD...: the template once for each word, in place of @.

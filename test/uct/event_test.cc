@@ -1,79 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sleeping until something happens.
-#include <poll.h>
-
 #include <algorithm>
 #include <atomic>
 #include <random>
 #include <thread>
 
 #include "../device/fabric.h"
-#include "traffic.h"
+#include "sleeper.h"
 
 namespace uct_test {
 namespace {
 
 namespace softhca = conformance::softhca;
-
-constexpr unsigned kBoth = UCT_EVENT_RECV | UCT_EVENT_SEND_COMP;
-
-int event_fd(Entity& entity) {
-    int fd = -1;
-    check(uct_iface_event_fd_get(entity.iface(), &fd), "uct_iface_event_fd_get");
-    return fd;
-}
-
-bool wakes(int fd, milliseconds limit) {
-    pollfd it{fd, POLLIN, 0};
-    return ::poll(&it, 1, static_cast<int>(limit.count())) == 1;
-}
-
-// Progresses, arms and sleeps, as applications do, until a condition holds. False if nothing wakes
-// it in time.
-bool sleep_until(Entity& entity, int fd, const std::function<bool()>& condition,
-                 unsigned events = kBoth, milliseconds limit = milliseconds(3000)) {
-    const auto end = Clock::now() + 3 * limit;
-    while (true) {
-        for (int i = 0; i < 64 && entity.progress() != 0; ++i) {
-        }
-        if (condition()) return true;
-        if (Clock::now() > end) return false;
-        const ucs_status_t status = uct_iface_event_arm(entity.iface(), events);
-        if (status == UCS_ERR_BUSY) {
-            sched_yield();
-            continue;
-        }
-        check(status, "uct_iface_event_arm");
-        if (!wakes(fd, limit)) return false;
-    }
-}
-
-// A thread with an interface of its own that does something again and again until it is told to
-// stop.
-class Background {
-  public:
-    explicit Background(const std::function<void(Entity&, const std::atomic<bool>&)>& body)
-        : thread_([this, body] {
-              Entity entity;
-              address_ = entity.address();
-              ready_ = true;
-              body(entity, stop_);
-          }) {
-        while (!ready_) sched_yield();
-    }
-    ~Background() { finish(); }
-
-    const Address& address() const { return address_; }
-    void finish() {
-        stop_ = true;
-        if (thread_.joinable()) thread_.join();
-    }
-
-  private:
-    std::atomic<bool> stop_ = false, ready_ = false;
-    Address address_;
-    std::thread thread_;
-};
 
 class EventTest : public testing::Test {
   protected:
