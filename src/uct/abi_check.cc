@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "uct/abi_check.h"
 
+#include "tern_config.h"
 #include "uct/ucx_headers.h"
-
-#include <ucp/api/ucp_version.h>
 
 extern "C" {
 // libuct exports it, but no header of its declares it.
@@ -17,15 +16,17 @@ namespace tern {
 namespace {
 
 constexpr const char* kToldVariable = "TERN_MISFIT_TOLD";  // in the environment, and so inherited
-constexpr UcxVersion kBuilt = {UCP_API_MAJOR, UCP_API_MINOR};
+// UCX's headers do not tell their release.
+constexpr UcxVersion kBuilt = {UCP_API_MAJOR, UCP_API_MINOR, TERN_UCX_RELEASE};
 
 }  // namespace
 
 std::optional<std::string> misfit(UcxVersion loaded, const char* loaded_text, UcxVersion built,
                                   std::span<const UcxClass> classes) {
     const std::string prefix = "transport tern is not available: ";
-    if (loaded.major != built.major || loaded.minor != built.minor) {
-        const std::string wanted = std::to_string(built.major) + "." + std::to_string(built.minor);
+    if (loaded != built) {
+        const std::string wanted = std::to_string(built.major) + "." + std::to_string(built.minor) +
+                                   "." + std::to_string(built.release);
         return prefix + "it was built for UCX " + wanted + " and this is UCX " + loaded_text +
                "; build it for this one (configure --with-ucx=PREFIX) or run with UCX " + wanted;
     }
@@ -67,8 +68,7 @@ std::optional<std::string> look_at_ucx() {
         {"ucs_arbiter_group_t", initialised_bytes(), kInitialisedBytes},
     };
     UcxVersion loaded;
-    unsigned release;
-    ucp_get_version(&loaded.major, &loaded.minor, &release);
+    ucp_get_version(&loaded.major, &loaded.minor, &loaded.release);
     return misfit(loaded, ucp_get_version_string(), kBuilt, classes);
 }
 

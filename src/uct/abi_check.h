@@ -9,10 +9,13 @@
 
 namespace tern {
 
-/// A UCX version, of which only the first two numbers matter: within them, private structures stay.
+/// A UCX version. Private structures may change with each release.
 struct UcxVersion {
     unsigned major;
     unsigned minor;
+    unsigned release;
+
+    bool operator==(const UcxVersion&) const = default;
 };
 
 /// A structure of UCX's that this library extends or looks into.

@@ -1,9 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// All that differs between the versions of UCX, told apart by what their structures have, so that
-// one source serves 1.13 to 1.23. What stands here with a template parameter has another type from
-// version to version.
+// All that differs between the versions of UCX, so that one source serves 1.13 to 1.23. Members are
+// told apart by whether a table has them, constants by the version. What stands here with a
+// template parameter has another type from version to version.
+//
+// | table                    | member or argument     | versions         | what Tern has there |
+// |--------------------------|------------------------|------------------|--------------------------|
+// | uct_component_t          | rkey_compare           | 1.16 on          | rkey_compare | | |
+// rkey_unpack: params    | 1.19 on          | not looked at            | | uct_md_ops_t | query:
+// attributes v2   | 1.14 on          | the same members         | |                          |
+// mem_reg: params        | 1.14 on          | its flags                | | | mkey_pack: range
+// | 1.16 on          | not looked at            | |                          |
+// is_sockaddr_accessible | up to 1.15       | no                       | | | mem_attach | 1.14 on
+// | unsupported              | |                          | mem_elem_pack          | 1.21 on |
+// unsupported              | |                          | mem_elem_release       | 1.22.x, 1.23 |
+// nothing                  | | uct_iface_internal_ops_t | ep_connect_to_ep_v2    | 1.14 on |
+// unsupported              | |                          | iface_is_reachable_v2  | 1.15 on |
+// is_reachable_v2          | |                          | ep_is_connected        | 1.16 on |
+// is_connected_v2          | |                          | ep_get_device_ep       | 1.20 on |
+// unsupported              | |                          | iface_mem_element_pack | 1.20 |
+// unsupported              | |                          | iface_query_v2         | 1.20, 1.22 on |
+// query_v2                 | |                          | ep_put_sgl_zcopy       | 1.22 on |
+// unsupported              | |                          | ep_get_sgl_zcopy       | 1.23 |
+// unsupported              | |                          | ep_outstanding_purge   | 1.23 |
+// unsupported              |
+//
+// uct_iface_ops_t and uct_base_iface_t are the same throughout. docs/ucx-versions.md says what to
+// do for the next version.
 #pragma once
 
+#include <array>
 #include <tuple>
 
 #include "uct/stub.h"
@@ -17,6 +42,22 @@
 
 namespace tern::compat {
 
+/// A table of functions with room behind it. A stable branch of UCX may add members and keep its
+/// version number; what it calls there says that it is not supported.
+template <typename Table>
+struct Padded {
+    static constexpr size_t kUnknown = 16;
+
+    Table table;
+    std::array<ucs_status_t (*)(), kUnknown> unknown;
+};
+template <typename Table>
+constexpr Padded<Table> padded(const Table& table) {
+    Padded<Table> all{.table = table, .unknown = {}};
+    all.unknown.fill(stub<UCS_ERR_UNSUPPORTED>);
+    return all;
+}
+
 // --- Component and memory domain
 
 /// The last but `back` of the arguments of a function that got more of them in the middle.
@@ -25,15 +66,8 @@ constexpr auto from_end(Arguments... arguments) {
     return std::get<sizeof...(Arguments) - 1 - back>(std::tuple(arguments...));
 }
 
-/// From 1.16 on.
-constexpr uct_component_t with_new_members(uct_component_t component) {
-    TERN_SET_IF_PRESENT(component, rkey_compare, stub<UCS_ERR_UNSUPPORTED>);
-    return component;
-}
-
-/// mem_attach: from 1.14 on; the others: 1.21 and 1.23. Up to 1.15 there is one for socket
-/// addresses that nobody calls.
 constexpr uct_md_ops_t with_new_members(uct_md_ops_t ops) {
+    TERN_SET_IF_PRESENT(ops, is_sockaddr_accessible, no);
     TERN_SET_IF_PRESENT(ops, mem_attach, stub<UCS_ERR_UNSUPPORTED>);
     TERN_SET_IF_PRESENT(ops, mem_elem_pack, stub<UCS_ERR_UNSUPPORTED>);
     TERN_SET_IF_PRESENT(ops, mem_elem_release, void_stub);
@@ -65,47 +99,67 @@ auto& capabilities(Attributes* attributes) {
 }
 
 /// That registrations can be invalidated: from 1.15 on a flag for each kind of access.
-template <typename Attributes>
-constexpr uint64_t invalidation_flags(const Attributes*) {
-    if constexpr (requires(Attributes attributes) { attributes.field_mask; })
-        return UCT_MD_FLAG_INVALIDATE | UCS_BIT(11) | UCS_BIT(12);
-    return UCT_MD_FLAG_INVALIDATE;
-}
+#if TERN_UCX_SINCE(15)
+constexpr uint64_t kInvalidation =
+    uint64_t{UCT_MD_FLAG_INVALIDATE} | UCT_MD_FLAG_INVALIDATE_RMA | UCT_MD_FLAG_INVALIDATE_AMO;
+#else
+constexpr uint64_t kInvalidation = UCT_MD_FLAG_INVALIDATE;
+#endif
 
 /// Flags of a registration: an argument by themselves before 1.14.
 inline unsigned registration_flags(unsigned flags) {
     return flags;
 }
-template <typename Parameters>
-unsigned registration_flags(const Parameters* parameters) {
-    constexpr uint64_t kHasFlags = UCS_BIT(0);  // UCT_MD_MEM_REG_FIELD_FLAGS
-    return (parameters->field_mask & kHasFlags) != 0 ? static_cast<unsigned>(parameters->flags) : 0;
+#if TERN_UCX_SINCE(14)
+inline unsigned registration_flags(const uct_md_mem_reg_params_t* parameters) {
+    return (parameters->field_mask & UCT_MD_MEM_REG_FIELD_FLAGS) != 0
+               ? static_cast<unsigned>(parameters->flags)
+               : 0;
+}
+#endif
+
+/// Whether a setting of a bandwidth is "auto".
+inline bool is_auto(double bandwidth) {
+#ifdef UCS_CONFIG_DBL_IS_AUTO
+    return UCS_CONFIG_DBL_IS_AUTO(bandwidth);
+#else
+    return UCS_CONFIG_BW_IS_AUTO(bandwidth);
+#endif
+}
+
+/// Gives a device on a bus the name by which UCX tells of it; with a priority from 1.14 on.
+template <typename Device>
+void name_system_device(Device device, const char* name) {
+    constexpr unsigned kPriority = 10;  // as UCX's own transports have
+    if constexpr (requires { ucs_topo_sys_device_set_name(device, name, kPriority); })
+        (void)ucs_topo_sys_device_set_name(device, name, kPriority);
+    else
+        (void)ucs_topo_sys_device_set_name(device, name);
 }
 
 // --- Interface and endpoint
 
-constexpr uint64_t kHasDeviceAddress = UCS_BIT(0);  // of the parameters of the next two
-constexpr uint64_t kHasInterfaceAddress = UCS_BIT(1);
-
-/// From 1.15 on, in place of uct_iface_ops_t's function.
+/// In place of uct_iface_ops_t's function.
 template <auto is_reachable, typename Parameters>
 int is_reachable_v2(uct_iface_h iface, const Parameters* parameters) {
-    if ((parameters->field_mask & kHasDeviceAddress) == 0) return 0;
-    const uct_iface_addr_t* address =
-        (parameters->field_mask & kHasInterfaceAddress) != 0 ? parameters->iface_addr : nullptr;
+    if ((parameters->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) == 0) return 0;
+    const bool whole = (parameters->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR) != 0;
+    const uct_iface_addr_t* address = whole ? parameters->iface_addr : nullptr;
     if (is_reachable(iface, parameters->device_addr, address) == 0) return 0;
     if constexpr (requires { uct_iface_scope_is_reachable(iface, parameters); })
         return uct_iface_scope_is_reachable(iface, parameters);
     return 1;
 }
 
-/// From 1.16 on.
-template <auto is_connected, typename Parameters>
-int is_connected_v2(uct_ep_h ep, const Parameters* parameters) {
-    constexpr uint64_t kBoth = kHasDeviceAddress | kHasInterfaceAddress;
+#if TERN_UCX_SINCE(16)
+template <auto is_connected>
+int is_connected_v2(uct_ep_h ep, const uct_ep_is_connected_params_t* parameters) {
+    constexpr uint64_t kBoth =
+        UCT_EP_IS_CONNECTED_FIELD_DEVICE_ADDR | UCT_EP_IS_CONNECTED_FIELD_IFACE_ADDR;
     if ((parameters->field_mask & kBoth) != kBoth) return 0;
     return is_connected(ep, parameters->device_addr, parameters->iface_addr);
 }
+#endif
 
 template <typename Interface, typename Attributes>
 ucs_status_t query_v2(Interface iface, Attributes* attributes) {
@@ -117,7 +171,7 @@ ucs_status_t query_v2(Interface iface, Attributes* attributes) {
 /// UCX's internal functions of an interface. `is_reachable` and `is_connected` take a device's and
 /// an interface's address.
 template <auto is_reachable, auto is_connected>
-constexpr uct_iface_internal_ops_t internal_ops() {
+constexpr Padded<uct_iface_internal_ops_t> internal_ops() {
     uct_iface_internal_ops_t ops = {};
     ops.iface_estimate_perf = uct_base_iface_estimate_perf;
     ops.iface_vfs_refresh = void_stub;
@@ -125,14 +179,16 @@ constexpr uct_iface_internal_ops_t internal_ops() {
     ops.ep_invalidate = stub<UCS_ERR_UNSUPPORTED>;
     TERN_SET_IF_PRESENT(ops, ep_connect_to_ep_v2, stub<UCS_ERR_UNSUPPORTED>);
     TERN_SET_IF_PRESENT(ops, iface_is_reachable_v2, (is_reachable_v2<is_reachable>));
-    TERN_SET_IF_PRESENT(ops, ep_is_connected, (is_connected_v2<is_connected>));
+#if TERN_UCX_SINCE(16)
+    ops.ep_is_connected = is_connected_v2<is_connected>;
+#endif
     TERN_SET_IF_PRESENT(ops, iface_query_v2, query_v2);
     TERN_SET_IF_PRESENT(ops, iface_mem_element_pack, stub<UCS_ERR_UNSUPPORTED>);
     TERN_SET_IF_PRESENT(ops, ep_get_device_ep, stub<UCS_ERR_UNSUPPORTED>);
     TERN_SET_IF_PRESENT(ops, ep_put_sgl_zcopy, stub<UCS_ERR_UNSUPPORTED>);
     TERN_SET_IF_PRESENT(ops, ep_get_sgl_zcopy, stub<UCS_ERR_UNSUPPORTED>);
     TERN_SET_IF_PRESENT(ops, ep_outstanding_purge, stub<UCS_ERR_UNSUPPORTED>);
-    return ops;
+    return padded(ops);
 }
 
 }  // namespace tern::compat

@@ -12,7 +12,12 @@ namespace {
 
 extern uct_component_t component;
 
-constinit uct_component_t component = compat::with_new_members({
+constexpr uct_component_t with_new_members(uct_component_t old) {
+    TERN_SET_IF_PRESENT(old, rkey_compare, rkey_compare);
+    return old;
+}
+
+constinit uct_component_t component = with_new_members({
     .name = "tern",
     .query_md_resources = query_md_resources,
     .md_open = md_open,

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "uct/compat.h"
+
 namespace tern {
 
 namespace {
@@ -307,15 +309,14 @@ Costs read_costs(const TernConfig& config, const Costs& measured, double bandwid
     Costs costs = measured;
     costs.network = {
         .latency = config.net_latency,
-        .bandwidth = UCS_CONFIG_BW_IS_AUTO(config.net_bandwidth) ? bandwidth : config.net_bandwidth,
+        .bandwidth = compat::is_auto(config.net_bandwidth) ? bandwidth : config.net_bandwidth,
         .gap = kGap,
         .overhead = kOverhead,
         .notice = kNotice};
-    if (!UCS_CONFIG_BW_IS_AUTO(config.copy_bandwidth))
+    if (!compat::is_auto(config.copy_bandwidth))
         costs.copy = {.cache_bandwidth = config.copy_bandwidth,
                       .memory_bandwidth = config.copy_bandwidth};
-    if (!UCS_CONFIG_BW_IS_AUTO(config.pin_bandwidth))
-        costs.registration.bandwidth = config.pin_bandwidth;
+    if (!compat::is_auto(config.pin_bandwidth)) costs.registration.bandwidth = config.pin_bandwidth;
     if (config.pin_latency != 0) costs.registration.latency = config.pin_latency;
     return costs;
 }

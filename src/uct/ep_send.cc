@@ -66,7 +66,7 @@ ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
                         uct_completion_t* completion) {
     // What is not registered anyway is copied: that is cheaper for so few bytes.
     if (std::any_of(iov, iov + count, [](const uct_iov_t& piece) {
-            return !static_cast<const MemoryHandle*>(piece.memh)->open;
+            return registration(piece.memh) == nullptr && uct_iov_get_length(&piece) != 0;
         }))
         return copied(engine, channel, id, header, iov, count);
     ibv_sge pieces[Engine::kPieces];
@@ -76,7 +76,7 @@ ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
         if (length == 0) continue;
         pieces[used++] = {.addr = address_of(iov[i].buffer),
                           .length = static_cast<uint32_t>(length),
-                          .lkey = static_cast<const MemoryHandle*>(iov[i].memh)->open->lkey};
+                          .lkey = registration(iov[i].memh)->lkey};
     }
     return to_ucs(engine.am_zcopy(channel, id, header, {pieces, used}, completion));
 }
@@ -120,7 +120,12 @@ ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* arg
         return status;
     uint32_t length = 0;
     const Status sent = iface_of(ep).engine->am_bcopy(
-        *channel, id, [&](void* to) { return static_cast<uint32_t>(pack(to, argument)); }, length);
+        *channel, id,
+        [&](void* to) {
+            const PackingMessage packing;
+            return static_cast<uint32_t>(pack(to, argument));
+        },
+        length);
     return sent == Status::kOk ? static_cast<ssize_t>(length) : static_cast<ssize_t>(to_ucs(sent));
 }
 

@@ -134,7 +134,7 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
 
 static UCS_CLASS_DECLARE_DELETE_FUNC(TernIface, uct_iface_t);
 
-static uct_iface_ops_t iface_ops = {
+static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
     .ep_put_short = tern::ep_put_short,
     .ep_put_bcopy = tern::ep_put_bcopy,
     .ep_put_zcopy = tern::ep_put_zcopy,
@@ -171,9 +171,9 @@ static uct_iface_ops_t iface_ops = {
     .iface_get_device_address = tern::iface_get_device_address,
     .iface_get_address = tern::iface_get_address,
     .iface_is_reachable = tern::iface_is_reachable,
-};
+});
 
-static constinit uct_iface_internal_ops_t iface_internal_ops =
+static constinit auto iface_internal_ops =
     tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
 
 // The estimates of which lane and which scheme is best rest on the bandwidth.
@@ -199,7 +199,8 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
             "tern: a worker that several threads use at once is not supported; serialize them");
         return UCS_ERR_INVALID_PARAM;
     }
-    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &iface_ops, &iface_internal_ops, md, worker, params,
+    UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &iface_ops.table, &iface_internal_ops.table, md,
+                              worker, params,
                               uct_config UCS_STATS_ARG(nullptr) UCS_STATS_ARG("tern"));
 
     auto state = std::unique_ptr<TernIface::State>(new (std::nothrow) TernIface::State(*self));

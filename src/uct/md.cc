@@ -32,8 +32,8 @@ template <typename Attributes>
 ucs_status_t md_query(uct_md_h, Attributes* attributes) {
     compat::clear(attributes);
     auto& capabilities = compat::capabilities(attributes);
-    capabilities.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY |
-                         compat::invalidation_flags(attributes);
+    capabilities.flags =
+        UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY | compat::kInvalidation;
     capabilities.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     capabilities.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     TERN_SET_IF_PRESENT(capabilities, cache_mem_types, UCS_BIT(UCS_MEMORY_TYPE_HOST));
@@ -96,20 +96,22 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     (void)domain.regions.undeclare(handle->region, invalidate);
     if (!invalidate) return UCS_OK;
     domain.pins->invalidate(start, end);
-    handle->open.reset();
+    handle->close();
     uct_invoke_completion(params->comp, UCS_OK);
     return UCS_OK;
 }
 
 template <typename... More>
 ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
-    const PackedKey key = packed_key(memory_domain(md), *static_cast<MemoryHandle*>(memh));
+    auto& handle = *static_cast<MemoryHandle*>(memh);
+    if (!packing_message) open_memory(memory_domain(md), handle);
+    const PackedKey key = packed_key(memory_domain(md), handle);
     void* buffer = compat::from_end<0>(more...);
     memcpy(buffer, &key, sizeof(key));
     return UCS_OK;
 }
 
-constinit uct_md_ops_t md_ops = compat::with_new_members({
+constinit auto md_ops = compat::padded(compat::with_new_members({
     .close = md_close,
     .query = md_query,
     .mem_alloc = stub<UCS_ERR_UNSUPPORTED>,
@@ -120,7 +122,7 @@ constinit uct_md_ops_t md_ops = compat::with_new_members({
     .mem_query = stub<UCS_ERR_UNSUPPORTED>,
     .mkey_pack = mkey_pack,
     .detect_memory_type = stub<UCS_ERR_UNSUPPORTED>,
-});
+}));
 
 // Whether the user may lock what an interface needs at least.
 bool may_lock(const verbs::Device& device) {
@@ -137,6 +139,16 @@ bool may_lock(const verbs::Device& device) {
             device.name().c_str(), Engine::kLeastMemory / 1024);
     });
     return false;
+}
+
+// Where the device is on the machine's buses; UCX reckons with distances.
+ucs_sys_device_t system_device(const verbs::Device& device) {
+    const std::string bus = verbs::bus_address(device.context->device->ibdev_path);
+    ucs_sys_device_t place = UCS_SYS_DEVICE_ID_UNKNOWN;
+    if (bus.empty() || ucs_topo_find_device_by_bdf_name(bus.c_str(), &place) != UCS_OK)
+        return UCS_SYS_DEVICE_ID_UNKNOWN;
+    compat::name_system_device(place, device.name().c_str());
+    return place;
 }
 
 // UCX's memory events come last: they have hooks installed.
@@ -164,19 +176,30 @@ void open_pins(MemoryDomain& domain, PinSettings settings) {
 
 }  // namespace
 
-PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle) {
+constinit thread_local bool packing_message = false;
+
+void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
+    if (registration(&handle) != nullptr) return;
+    const std::lock_guard lock(domain.opening);
+    if (registration(&handle) != nullptr) return;
     const Region& region = *handle.region;
     auto* const at = reinterpret_cast<void*>(region.address());
     // If it cannot be registered, peers ask this side to do what they want done with it.
-    if (!handle.open && (region.access() & kRemoteAtomic) != 0)
-        handle.open.reset(
-            ibv_reg_mr(domain.device.pd.get(), at, region.length(),
-                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+    handle.open.store(
+        ibv_reg_mr(domain.device.pd.get(), at, region.length(),
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ),
+        std::memory_order_release);
+}
+
+PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle) {
+    const Region& region = *handle.region;
+    auto* const at = reinterpret_cast<void*>(region.address());
+    const ibv_mr* open = registration(&handle);
     // So that the other side knows what it can expect of this one: what has come back is pinned,
     // or soon will be.
     const bool returns = domain.pins->uses(at, region.length()) > 1;
     return {.region = {region.key().index, region.key().generation},
-            .rkey = handle.open ? handle.open->rkey : 0,
+            .rkey = open != nullptr ? open->rkey : 0,
             .flags = returns ? PackedKey::kPinned : 0};
 }
 
@@ -242,7 +265,8 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                                                    .regions = {},
                                                    .pins = nullptr,
                                                    .events = nullptr,
-                                                   .costs = {}};
+                                                   .costs = {},
+                                                   .opening = {}};
     if (domain == nullptr) return UCS_ERR_NO_MEMORY;
     ibv_pd* pd = domain->device.pd.get();
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
@@ -250,7 +274,7 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
     domain->costs.copy = measure_copies();
     domain->costs.registration = measure_registration(pd);
     domain->costs.registration.look = measure_look(*domain->pins);
-    domain->super.ops = &md_ops;
+    domain->super.ops = &md_ops.table;
     domain->super.component = component;
     *md = &domain->super;
     return UCS_OK;
@@ -263,11 +287,12 @@ ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned
     auto* list = static_cast<uct_tl_device_resource_t*>(
         ucs_calloc(active.size(), sizeof(**ports), "tern ports"));
     if (list == nullptr && !active.empty()) return UCS_ERR_NO_MEMORY;
+    const ucs_sys_device_t place = system_device(device);
     for (size_t i = 0; i < active.size(); ++i) {
         ucs_snprintf_zero(list[i].name, sizeof(list[i].name), "%s:%u", device.name().c_str(),
                           unsigned{active[i]});
         list[i].type = UCT_DEVICE_TYPE_NET;
-        list[i].sys_device = UCS_SYS_DEVICE_ID_UNKNOWN;
+        list[i].sys_device = place;
     }
     *ports = list;
     *count = static_cast<unsigned>(active.size());

@@ -2,7 +2,9 @@
 // The memory domain: one for each verbs device with a usable port.
 #pragma once
 
+#include <compare>
 #include <memory>
+#include <mutex>
 
 #include "pinning/pin_cache.h"
 #include "pinning/regions.h"
@@ -22,6 +24,7 @@ struct MemoryDomain {
     std::unique_ptr<MemoryEvents> events;  // null: not needed, or not to be had
     /// Of copies and registration; what the network costs is an interface's.
     Costs costs;
+    std::mutex opening;  ///< of memory: one thread at a time
 };
 
 /// Filled in by UCX from the environment.
@@ -37,6 +40,8 @@ inline MemoryDomain& memory_domain(uct_md_h md) {
     return *reinterpret_cast<MemoryDomain*>(md);
 }
 
+/// Opens declared memory to peers that have its key, if the device can register it.
+void open_memory(MemoryDomain& domain, MemoryHandle& handle);
 /// The key to declared memory, as peers get it.
 PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle);
 
@@ -58,6 +63,15 @@ ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, More... more) {
     return UCS_OK;
 }
 ucs_status_t rkey_release(uct_component_t* component, uct_rkey_t rkey, void* handle);
+/// Where in an order of all keys: equal ones are of the same memory.
+template <typename Parameters>
+ucs_status_t rkey_compare(uct_component_t*, uct_rkey_t a, uct_rkey_t b,
+                          const Parameters* parameters, int* result) {
+    if (parameters->field_mask != 0 || result == nullptr) return UCS_ERR_INVALID_PARAM;
+    const std::strong_ordering order = remote_key(a).identity() <=> remote_key(b).identity();
+    *result = order < 0 ? -1 : order > 0 ? 1 : 0;
+    return UCS_OK;
+}
 
 // Of the transport.
 ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned* count);

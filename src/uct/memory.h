@@ -2,6 +2,9 @@
 // Handles and keys of memory, as UCT's users hold them.
 #pragma once
 
+#include <atomic>
+#include <tuple>
+
 #include "pinning/regions.h"
 #include "rendezvous/messages.h"
 #include "uct/compat.h"
@@ -12,10 +15,37 @@ namespace tern {
 /// uct_mem_h: memory that was declared.
 struct MemoryHandle {
     Region* region = nullptr;
-    /// Memory that is declared for all there is, atomic operations included, is what programs give
-    /// their peers to use at any time. It is registered as it is when its key is first packed, and
-    /// stays so: null before, or if that fails.
-    verbs::MemoryRegion open;
+    /// Memory whose key the program packs is what peers may use at any time. It is registered as it
+    /// is when that is done first, and stays so: null before, or if that fails. Written by whoever
+    /// packs, under MemoryDomain::opening; any thread may have the handle in a send.
+    std::atomic<ibv_mr*> open = nullptr;
+
+    MemoryHandle() = default;
+    MemoryHandle(const MemoryHandle&) = delete;
+    MemoryHandle& operator=(const MemoryHandle&) = delete;
+    ~MemoryHandle() { close(); }
+
+    void close() { verbs::MemoryRegion(open.exchange(nullptr)).reset(); }
+};
+
+/// The registration of open memory; null if it has none, as pieces of no bytes may have no handle.
+inline const ibv_mr* registration(uct_mem_h memh) {
+    const auto* handle = static_cast<const MemoryHandle*>(memh);
+    return handle != nullptr ? handle->open.load(std::memory_order_acquire) : nullptr;
+}
+
+/// Whether this thread packs a message. A key that is packed meanwhile is UCX's own, of a
+/// rendezvous: for one transfer, which pins what it needs. All other keys are the program's. How
+/// the memory was declared does not tell: UCX's registration cache hands what a rendezvous declared
+/// to programs too.
+extern constinit thread_local bool packing_message __attribute__((tls_model("initial-exec")));
+
+class PackingMessage {
+  public:
+    PackingMessage() { packing_message = true; }
+    ~PackingMessage() { packing_message = false; }
+    PackingMessage(const PackingMessage&) = delete;
+    PackingMessage& operator=(const PackingMessage&) = delete;
 };
 
 /// What a key says on the wire.
@@ -31,6 +61,8 @@ struct RemoteKey {
     WireKey region;
     uint32_t rkey = 0;
     bool pinned = false;
+
+    auto identity() const { return std::tuple(region.index, region.generation, rkey); }
 };
 
 inline const RemoteKey& remote_key(uct_rkey_t rkey) {

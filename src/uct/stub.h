@@ -17,4 +17,10 @@ ucs_status_t stub(Arguments...) {
 template <typename... Arguments>
 void void_stub(Arguments...) {}
 
+/// The answer to a question.
+template <typename... Arguments>
+int no(Arguments...) {
+    return 0;
+}
+
 }  // namespace tern

@@ -268,7 +268,7 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
     }
     RequestHeader header{.tag = tag, .operation = send.number};
     PackedKey key{};
-    if (count != 0) {
+    if (count != 0 && iov->memh != nullptr) {
         key = packed_key(memory_domain(iface.super.md), *static_cast<MemoryHandle*>(iov->memh));
         header.address = reinterpret_cast<uint64_t>(iov->buffer);
         header.length = uct_iov_get_length(iov);

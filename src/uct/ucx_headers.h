@@ -18,6 +18,7 @@
 
 extern "C" {
 #include <ucm/api/ucm.h>
+#include <ucp/api/ucp_version.h>
 #include <ucs/async/async.h>
 #include <ucs/config/parser.h>
 #include <ucs/datastruct/arbiter.h>
@@ -26,6 +27,7 @@ extern "C" {
 #include <ucs/sys/math.h>
 #include <ucs/sys/module.h>
 #include <ucs/sys/string.h>
+#include <ucs/sys/topo/base/topo.h>
 #include <ucs/time/time.h>
 #include <ucs/type/class.h>
 #include <ucs/vfs/base/vfs_obj.h>
@@ -39,6 +41,9 @@ extern "C" {
 #include <ucs/datastruct/mpool.inl>
 #include <uct/base/uct_iov.inl>
 }
+
+/// Whether this is built for UCX 1.minor or later. For names that older ones lack.
+#define TERN_UCX_SINCE(minor) (UCP_API_MAJOR > 1 || UCP_API_MINOR >= (minor))
 
 // Tables of settings refer to it in newer versions. Older ones lack it, and a preloaded library
 // that lacks data ends the program before it can say that it does not fit.

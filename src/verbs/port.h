@@ -28,6 +28,10 @@ struct Device {
     std::string unusable(uint8_t port) const;
 };
 
+// Where a device is on the machine's PCI buses, as "0000:3b:00.0", by its path in sysfs. Empty if it
+// is on none, as software devices are, or sysfs does not tell.
+std::string bus_address(const std::string& sysfs_path);
+
 // Opens a device by name. Empty if there is none or it cannot be opened; errno says why.
 std::optional<Device> open_device(const std::string& name);
 

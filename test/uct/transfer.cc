@@ -58,13 +58,34 @@ std::size_t first_difference(Bytes bytes, uint64_t seed, uint64_t offset) {
     return first;
 }
 
+// Packs a key as UCX does for a rendezvous: inside a message.
+static void pack_in_message(Host& host, uct_mem_h handle, std::byte* key) {
+    Entity self({}, std::shared_ptr<Host>(std::shared_ptr<Host>(), &host));
+    const Endpoint ep = self.connect(self);
+    const auto pack = [&] { check(uct_md_mkey_pack(host.md(), handle, key), "uct_md_mkey_pack"); };
+    const bool sent = accepted({&self}, [&] {
+        const ssize_t length = uct_ep_am_bcopy(
+            ep.get(), 0,
+            [](void*, void* packs) -> std::size_t {
+                (*static_cast<decltype(pack)*>(packs))();
+                return 0;
+            },
+            const_cast<void*>(static_cast<const void*>(&pack)), 0);
+        return length < 0 ? static_cast<ucs_status_t>(length) : UCS_OK;
+    });
+    if (!sent || !flush_wait({&self}, ep)) fail("no message to pack a key in");
+}
+
 Declared::Declared(Host& host, std::size_t size, unsigned rights) : size_(size), md_(host.md()) {
     void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) conformance::fail_errno("mmap");
     data_ = static_cast<std::byte*>(memory);
     check(uct_md_mem_reg(md_, data_, size, rights, &handle_), "uct_md_mem_reg");
     remote_.address = reinterpret_cast<uintptr_t>(data_);
-    check(uct_md_mkey_pack(md_, handle_, remote_.key.data()), "uct_md_mkey_pack");
+    if (is_tern() && (rights & UCT_MD_MEM_ACCESS_REMOTE_ATOMIC) == 0)
+        pack_in_message(host, handle_, remote_.key.data());
+    else
+        check(uct_md_mkey_pack(md_, handle_, remote_.key.data()), "uct_md_mkey_pack");
 }
 
 Declared::~Declared() {

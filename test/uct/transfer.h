@@ -24,7 +24,9 @@ inline testing::AssertionResult filled(Bytes bytes, uint64_t seed, uint64_t offs
     return testing::AssertionFailure() << "wrong at " << at << " of " << bytes.size();
 }
 
-// Pages of its own that are declared while the object lives, with these rights only.
+// Pages of its own that are declared while the object lives, with these rights only. Its key is one
+// for a rendezvous, which Tern does not open the memory for, unless atomic operations are among the
+// rights.
 class Declared {
   public:
     Declared(Host& host, std::size_t size, unsigned rights = kRma);
