@@ -302,7 +302,7 @@ TEST_F(FaultTest, NoneEndsThemAll) {
         Hca hca;
         Pd pd = hca.make_pd();
         Pair pair(hca, pd.get());
-        inject("reg-fail=1,drop-qp=any,rnr=1000000,port-down,segment=1:1s,out-of-order");
+        inject("reg-fail=1,drop-qp=any,rnr=1000000,port-down,segment=1:1s,out-of-order,stale-cq");
         inject("delay-completions=100s");
         inject("none");
         EXPECT_EQ(faults(), "none");

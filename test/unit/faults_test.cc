@@ -94,12 +94,13 @@ TEST(Faults, Ports) {
 TEST(Faults, ListChangesOnlyWhatItNames) {
     Faults faults = {};
     ASSERT_EQ(apply_faults("rnr=5,delay-completions=1.5ms", faults), std::nullopt);
-    ASSERT_EQ(apply_faults("segment=4K:10us,out-of-order", faults), std::nullopt);
+    ASSERT_EQ(apply_faults("segment=4K:10us,out-of-order,stale-cq", faults), std::nullopt);
     EXPECT_EQ(faults.rnr, 5u);
     EXPECT_EQ(faults.delay_completions_ns, 1'500'000u);
     EXPECT_EQ(faults.segment_bytes, 4096u);
     EXPECT_EQ(faults.segment_pause_ns, 10'000u);
     EXPECT_EQ(faults.out_of_order, 1u);
+    EXPECT_EQ(faults.stale_cq, 1u);
     ASSERT_EQ(apply_faults("none", faults), std::nullopt);
     EXPECT_EQ(describe(faults), "none");
     ASSERT_EQ(apply_faults("rnr=9,none,rnr=1", faults), std::nullopt);
@@ -110,7 +111,7 @@ TEST(Faults, DescriptionReadsBack) {
     const std::string list =
         "reg-fail=3,drop-qp=17,delay-completions=5us,rnr=9,port-down=softhca0:1,port-down=softhca2:"
         "2,"
-        "segment=100:2.5ms,out-of-order";
+        "segment=100:2.5ms,out-of-order,stale-cq";
     Faults faults = {};
     ASSERT_EQ(apply_faults(list, faults), std::nullopt);
     EXPECT_EQ(describe(faults), list);
@@ -140,6 +141,7 @@ TEST(Faults, WrongListsChangeNothing) {
                              "segment=1:x",
                              "segment=99999999999G:1",
                              "out-of-order=1",
+                             "stale-cq=1",
                              "none=1",
                              "explode",
                              "rnr=1,explode"}) {
@@ -156,7 +158,7 @@ TEST(Faults, ErrorsNameTheChoices) {
     EXPECT_NE(unknown.find("'explode'"), std::string::npos) << unknown;
     for (const char* choice :
          {"reg-fail=N", "drop-qp=QPN", "delay-completions=TIME", "rnr=N", "port-down", "port-up",
-          "segment=BYTES:PAUSE", "out-of-order", "none"}) {
+          "segment=BYTES:PAUSE", "out-of-order", "stale-cq", "none"}) {
         EXPECT_NE(unknown.find(choice), std::string::npos) << choice;
         EXPECT_NE(faults_help().find(choice), std::string::npos) << choice;
     }

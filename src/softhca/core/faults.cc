@@ -19,7 +19,7 @@ static_assert(std::is_standard_layout_v<Faults> && std::atomic<uint64_t>::is_alw
 struct Values {
     uint64_t reg_fail = 0, rnr = 0, delay_completions_ns = 0, segment_bytes = 0,
              segment_pause_ns = 0;
-    uint32_t drop_qp = 0, ports_down = 0, out_of_order = 0;
+    uint32_t drop_qp = 0, ports_down = 0, out_of_order = 0, stale_cq = 0;
 };
 
 Values load(const Faults& faults) {
@@ -30,7 +30,8 @@ Values load(const Faults& faults) {
             faults.segment_pause_ns.load(kRelaxed),
             faults.drop_qp.load(kRelaxed),
             faults.ports_down.load(kRelaxed),
-            faults.out_of_order.load(kRelaxed)};
+            faults.out_of_order.load(kRelaxed),
+            faults.stale_cq.load(kRelaxed)};
 }
 
 // Stores what the list changed, so that a count that is being used up at the same time is not put
@@ -50,6 +51,7 @@ void store(Faults& faults, const Values& before, const Values& after) {
     store_changed(faults.drop_qp, before.drop_qp, after.drop_qp);
     store_changed(faults.ports_down, before.ports_down, after.ports_down);
     store_changed(faults.out_of_order, before.out_of_order, after.out_of_order);
+    store_changed(faults.stale_cq, before.stale_cq, after.stale_cq);
 }
 
 std::optional<uint32_t> parse_qpn(std::string_view text) {
@@ -146,6 +148,12 @@ constexpr Syntax kSyntax[] = {
          v.out_of_order = 1;
          return true;
      }},
+    {"stale-cq", Argument::none, "stale-cq",
+     "a completion of a shared receive queue that is gone fails the poll",
+     [](Values& v, const ListEntry&) {
+         v.stale_cq = 1;
+         return true;
+     }},
     {"none", Argument::none, "none", "ends all faults",
      [](Values& v, const ListEntry&) {
          v = {};
@@ -217,6 +225,7 @@ std::string describe(const Faults& faults) {
     if (v.segment_bytes != 0)
         add("segment=" + std::to_string(v.segment_bytes) + ":" + time_text(v.segment_pause_ns));
     if (v.out_of_order != 0) add("out-of-order");
+    if (v.stale_cq != 0) add("stale-cq");
     return text.empty() ? "none" : text;
 }
 

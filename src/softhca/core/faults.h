@@ -26,6 +26,8 @@ struct Faults {
         drop_qp;  ///< number of the queue pair whose transfers vanish; kAnyQp = the next used
     std::atomic<uint32_t> ports_down;    ///< bit device * kMaxPorts + port - 1
     std::atomic<uint32_t> out_of_order;  ///< pieces of a message are placed in another order
+    std::atomic<uint32_t>
+        stale_cq;  ///< a completion of a shared receive queue that is gone fails the poll
 };
 
 /// Applies a comma list of faults; what the list does not name stays as it is. Returns an error

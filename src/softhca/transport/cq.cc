@@ -187,8 +187,8 @@ uint64_t Cq::next(uint64_t head, uint64_t tail) {
 }
 
 /// Gives the queue entry back that a completion stands for: the moment a real device's driver frees
-/// it, too.
-void Cq::release_entry(const Cqe& cqe) {
+/// it, too. False if that was of a shared receive queue that is gone.
+bool Cq::release_entry(const Cqe& cqe) {
     switch (cqe.wc.releases) {
         case Releases::send_queue:
             if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) {
@@ -203,11 +203,19 @@ void Cq::release_entry(const Cqe& cqe) {
         case Releases::shared_receive_queue:
             if (Srq* srq = adapter_.srqs.get(cqe.wc.owner)) {
                 srq->release(cqe.wc.slot);
+                break;
             }
-            break;
+            return false;
         case Releases::nothing:
             break;
     }
+    return true;
+}
+
+/// As with drivers that look the queue of a completion up and don't clean the completion queue
+/// when they destroy it.
+bool Cq::stale_fails() const {
+    return adapter_.host().header().faults.stale_cq.load(std::memory_order_relaxed) != 0;
 }
 
 void Cq::arm(bool solicited_only) {
@@ -292,7 +300,7 @@ void Cq::purge(uint32_t qp_number) {
     CompletionRing ring(slots_, mask_);
     for (uint64_t i = head; i != tail; ++i) {
         if (ring.at(i).wc.qp_num == qp_number) {
-            release_entry(ring.at(i));
+            (void)release_entry(ring.at(i));
             ring.close_gap(head, i);
             ++head;
         }

@@ -30,7 +30,7 @@ class Cq {
     Cq& operator=(const Cq&) = delete;
 
     /// Up to `count` completions into `out(const Completion &)`; the number taken. -1 if the queue
-    /// has failed.
+    /// has failed, or a completion is stale: that one is gone, and so is what was taken before it.
     template <typename Out>
     int poll(int count, Out&& out) {
         int taken = 0;
@@ -66,7 +66,8 @@ class Cq {
   private:
     Cq(Adapter& adapter, CqShared* shared, uint32_t number)
         : adapter_(adapter), shared_(shared), number_(number) {}
-    void release_entry(const Cqe& cqe);
+    bool release_entry(const Cqe& cqe);
+    bool stale_fails() const;
     static constexpr uint64_t kNothing = ~uint64_t{0};
     uint64_t first_to_announce();
     uint64_t next(uint64_t head, uint64_t tail);
@@ -93,10 +94,14 @@ int Cq::poll_locked(int count, Out&& out) {
         }
         const Cqe& cqe = ring.at(index);
         out(static_cast<const Completion&>(cqe.wc));
-        release_entry(cqe);
+        const bool known = release_entry(cqe);
         ring.close_gap(head, index);
         ++head;
         ++taken;
+        if (!known && stale_fails()) {
+            taken = -1;
+            break;
+        }
     }
     shared_->head.store(head, std::memory_order_release);
     return taken;

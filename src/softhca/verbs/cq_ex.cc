@@ -12,13 +12,13 @@ CqObject* object_of_cq(ibv_cq_ex* cq) {
     return object_of<CqObject>(cq);
 }
 
-/// Takes the next completion into the queue's current one; ENOENT if there is none. The poll mutex
-/// is held.
+/// Takes the next completion into the queue's current one; ENOENT if there is none, EIO if it is
+/// stale. The poll mutex is held.
 int take_next(CqObject& object) {
     const int taken =
         object.cq->poll_locked(1, [&object](const Completion& wc) { object.current = wc; });
-    if (taken == 0) {
-        return ENOENT;
+    if (taken <= 0) {
+        return taken == 0 ? ENOENT : EIO;
     }
     object.ibv.wr_id = object.current.wr_id;
     object.ibv.status = static_cast<ibv_wc_status>(object.current.status);
@@ -34,11 +34,12 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
     }
     CqObject& object = *object_of_cq(cq);
     object.cq->poll_mutex.lock();
-    if (take_next(object) == 0) {
+    const int status = take_next(object);
+    if (status == 0) {
         return 0;
     }
     object.cq->poll_mutex.unlock();  // end_poll is not to be called then
-    return object.cq->nothing_to_poll() < 0 ? EIO : ENOENT;
+    return status == EIO || object.cq->nothing_to_poll() < 0 ? EIO : ENOENT;
 }
 
 int next_poll(ibv_cq_ex* cq) {
