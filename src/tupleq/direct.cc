@@ -63,10 +63,10 @@ bool Direct::open(const verbs::Device& device, std::string& why) {
     domain_ = verbs::XrcDomain::open(device, why);
     if (!domain_) return false;
     // For the loop-back link and another one.
-    cq_.reset(ibv_create_cq(port_.context, static_cast<int>(settings_.completions(2)), nullptr,
-                            engine_.events(), 0));
-    if (!cq_) return refuse("cannot create a completion queue");
-    queues_ = std::make_unique<XrcQueues>(engine_.pd(), *domain_, cq_.get(), settings_.depth,
+    if (!completions_.open(port_.context, static_cast<uint32_t>(settings_.completions(2)),
+                           engine_.events()))
+        return refuse("cannot create a completion queue");
+    queues_ = std::make_unique<XrcQueues>(engine_.pd(), *domain_, completions_, settings_.depth,
                                           settings_.tuples);
     if (queues_->wake_fd() < 0) return refuse("cannot create an event descriptor");
     engine_.watch(queues_->wake_fd());
@@ -126,7 +126,7 @@ unsigned Direct::advance() {
 
 unsigned Direct::poll() {
     ibv_wc completions[kBurst];
-    const int count = late_.poll(cq_.get(), kBurst, completions);
+    const int count = completions_.poll(kBurst, completions);
     for (int i = 0; i < count; ++i) handle(completions[i]);
     return count > 0 ? static_cast<unsigned>(count) : 0;
 }
@@ -140,11 +140,11 @@ void Direct::handle(const ibv_wc& completion) {
 
 // What waits for room, or for a peer's answer, is woken by what brings it.
 Status Direct::arm() {
-    if (late_.waits()) return Status::kInProgress;
+    if (completions_.any_kept()) return Status::kInProgress;
     if (active_ == 0) return Status::kOk;
     if (queues_->forget_wake()) return Status::kInProgress;
-    if (ibv_req_notify_cq(cq_.get(), 0) != 0) return Status::kDevice;
-    return late_.take(cq_.get()) || queues_->stops_wait() ? Status::kInProgress : Status::kOk;
+    if (ibv_req_notify_cq(completions_.get(), 0) != 0) return Status::kDevice;
+    return completions_.keep_late() || queues_->stops_wait() ? Status::kInProgress : Status::kOk;
 }
 
 Status Direct::flush(Channel& channel, void* cookie) {

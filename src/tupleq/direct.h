@@ -17,7 +17,6 @@
 #include "tupleq/tuple_senders.h"
 #include "tupleq/xrc_link.h"
 #include "tupleq/xrc_queues.h"
-#include "verbs/late_completion.h"
 
 namespace tern {
 
@@ -273,13 +272,12 @@ class Direct {
 
     std::unique_ptr<verbs::XrcDomain> domain_;
     uint32_t max_cqe_ = 0;
-    verbs::CompletionQueue cq_;
+    XrcCompletions completions_;
     verbs::RegisteredMemory grants_;
     SendPool pool_;
     uint32_t active_ = 0;  // queues and links there have been: completions may come
     bool acting_ = false;
     uint64_t under_way_ = 0;  // messages
-    verbs::LateCompletion late_;
 
     std::vector<std::unique_ptr<Peer>> peers_;  // by the channel's index
     std::vector<std::unique_ptr<XrcLink>> links_;

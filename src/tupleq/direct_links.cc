@@ -19,11 +19,11 @@ constexpr uint32_t kMostNumber = 0xffffff;  // of queue pairs and packets
 // The completion queue holds what so many links may send. False if it cannot.
 bool Direct::grow_queue(uint32_t links) {
     const uint64_t needed = settings_.completions(links);
-    if (static_cast<uint64_t>(cq_->cqe) >= needed) return true;
+    if (static_cast<uint64_t>(completions_.get()->cqe) >= needed) return true;
     errno = ENOMEM;
     if (needed > max_cqe_) return false;
-    const int error =
-        ibv_resize_cq(cq_.get(), static_cast<int>(std::min<uint64_t>(needed * 2, max_cqe_)));
+    const int error = ibv_resize_cq(completions_.get(),
+                                    static_cast<int>(std::min<uint64_t>(needed * 2, max_cqe_)));
     errno = error;
     return error == 0;
 }
@@ -32,8 +32,8 @@ XrcLink* Direct::make_link() {
     uint32_t index = 0;
     while (index < links_.size() && links_[index]) ++index;
     if (!grow_queue(index + 1)) return nullptr;
-    auto link =
-        XrcLink::create(engine_.pd(), cq_.get(), index, settings_.sends, settings_.inline_bytes);
+    auto link = XrcLink::create(engine_.pd(), completions_.get(), index, settings_.sends,
+                                settings_.inline_bytes);
     if (!link) return nullptr;
     if (index == links_.size()) links_.emplace_back();
     links_[index] = std::move(link);

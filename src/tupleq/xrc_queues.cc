@@ -8,11 +8,11 @@
 
 namespace tern {
 
-XrcQueues::XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, ibv_cq* cq, uint32_t depth,
-                     uint32_t most)
+XrcQueues::XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, XrcCompletions& completions,
+                     uint32_t depth, uint32_t most)
     : pd_(pd),
       domain_(domain),
-      cq_(cq),
+      completions_(completions),
       depth_(depth),
       most_(most),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -28,7 +28,7 @@ bool XrcQueues::open(uint32_t index) {
     Queue& queue = queues_[index];
     if (queue.number != 0) return true;
     const std::lock_guard lock(queue.mutex);
-    queue.srq = verbs::create_xrc_receives(pd_, domain_, cq_, depth_);
+    queue.srq = verbs::create_xrc_receives(pd_, domain_, completions_.get(), depth_);
     if (queue.srq) queue.number = verbs::xrc_number(queue.srq.get());
     if (queue.number == 0) queue.srq.reset();
     return queue.number != 0;
@@ -37,7 +37,7 @@ bool XrcQueues::open(uint32_t index) {
 void XrcQueues::destroy(uint32_t index) {
     Queue& queue = queues_[index];
     const std::lock_guard lock(queue.mutex);
-    queue.srq.reset();
+    completions_.destroy(queue.srq);
     queue.gate = 0;
     queue.number = 0;
     queue.generation = (queue.generation + 1) % kGenerations;
@@ -50,7 +50,7 @@ void XrcQueues::Queue::stop() {
     gate.fetch_or(kStopped);
     // For the time of a post.
     while ((gate.load(std::memory_order_acquire) & kInside) != 0) std::this_thread::yield();
-    srq.reset();
+    owner->completions_.destroy(srq);
     owner->stops_.fetch_add(1, std::memory_order_release);
     const uint64_t one = 1;
     (void)!write(owner->wake_fd_, &one, sizeof(one));

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "pinning/region_use.h"
+#include "tupleq/xrc_completions.h"
 #include "verbs/xrc.h"
 
 namespace tern {
@@ -25,9 +26,9 @@ class XrcQueues {
         return static_cast<uint32_t>(id >> 32) & (kGenerations - 1);
     }
 
-    // `most` queues of `depth` entries. All completions go to `cq`.
-    XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, ibv_cq* cq, uint32_t depth,
-              uint32_t most);
+    // `most` queues of `depth` entries. All completions go to `completions`.
+    XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, XrcCompletions& completions,
+              uint32_t depth, uint32_t most);
     ~XrcQueues();
     XrcQueues(const XrcQueues&) = delete;
     XrcQueues& operator=(const XrcQueues&) = delete;
@@ -97,7 +98,7 @@ class XrcQueues {
 
     ibv_pd* pd_;
     const verbs::XrcDomain& domain_;
-    ibv_cq* cq_;
+    XrcCompletions& completions_;
     uint32_t depth_;
     uint32_t most_;
     std::atomic<uint32_t> stops_{0};  // ever; counted by whoever stops a queue

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Queues that are destroyed while completions wait, and while others poll. The device fails a poll
+// that reaches a completion of a queue that is gone (`stale-cq`), as some drivers do.
+#include <atomic>
+#include <thread>
+
+#include "direct_pair.h"
+
+namespace tern::test {
+namespace {
+
+constexpr uint64_t kOther = kTag + 1;
+
+class DirectStop : public DirectMessages {
+  protected:
+    // The memory of a receive that is about to be posted is declared: who ends that stops its
+    // queue.
+    DirectNode::Receive& post_declared(uint64_t tag, Region*& region) {
+        auto& receive = receiver->receives.emplace_back();
+        receive.memory.resize(64);
+        receive.buffer = reinterpret_cast<std::byte*>(receive.memory.data());
+        receive.room = receive.memory.size();
+        region = receiver->regions.declare(receive.buffer, receive.room, kLocalWrite);
+        receive.region = region->key();
+        receiver->posted.post(receive, tag, PostedReceive::kFullMask);
+        receiver->direct->posted(receive);
+        return receive;
+    }
+    // The sender has sent it direct, and the receiver has not looked.
+    void send_unseen(uint64_t tag, const std::string& text) {
+        Direct::Tuple* const tuple = sender->direct->find(*out, tag);
+        ASSERT_TRUE(tuple != nullptr && sender->direct->may_send(*tuple, tag, text.size()));
+        const uint64_t before = sent().sent;
+        ASSERT_TRUE(sender->send(*out, tag, text));
+        ASSERT_EQ(sent().sent, before + 1);
+        for (int i = 0; i < 100; ++i) sender->poll();
+    }
+};
+
+TEST_F(DirectStop, CompletionsThatWaitAreNotLost) {
+    bind();
+    bind(kOther);
+    auto& other = receiver->post(kOther);
+    Region* region = nullptr;
+    auto& first = post_declared(kTag, region);
+    Region* second_region = nullptr;
+    auto& second = post_declared(kTag, second_region);
+    ASSERT_TRUE(granted() && granted(kOther));
+    quiesce();
+    send_unseen(kOther, "of another queue");
+    send_unseen(kTag, "has come in time");
+    (void)receiver->regions.undeclare(second_region);
+    ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
+    EXPECT_TRUE(other.done);
+    EXPECT_EQ(other.text, "of another queue");
+    EXPECT_TRUE(first.done);
+    EXPECT_EQ(first.text, "has come in time");
+    EXPECT_FALSE(second.done);
+    EXPECT_EQ(receiver->direct->counters().stopped, 1u);
+    (void)receiver->regions.undeclare(region);
+}
+
+// The peer ends with messages that have been placed, and its queue with it.
+TEST_F(DirectStop, PeerEndsWithCompletionsThatWait) {
+    bind();
+    third = std::make_unique<DirectNode>();
+    Channel* const other = third->attach(*receiver);
+    Channel* const back = receiver->attach(*third);
+    ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
+    ASSERT_TRUE(receiver->direct->bind(*back, 9));
+    ASSERT_TRUE(settled([&] { return third->direct->find(*other, 9) != nullptr; }));
+    for (int round = 0; round < 10; ++round) {
+        auto& receive = receiver->post(9);
+        ASSERT_TRUE(settled(
+            [&] { return third->direct->may_send(*third->direct->find(*other, 9), 9, 0); }));
+        if (round == 5) {
+            receiver->post(kTag);
+            ASSERT_TRUE(granted());
+            quiesce();
+            send_unseen(kTag, "the last");
+            receiver->engine->fail(*in, Status::kConnectionReset, "a test");
+        }
+        ASSERT_TRUE(third->send(*other, 9, "of another queue"));
+        ASSERT_TRUE(settled([&] { return receive.done; }));
+        EXPECT_TRUE(receive.direct);
+    }
+    EXPECT_EQ(receiver->ends, 1u);
+}
+
+// One thread polls and gets messages by one queue; another has the queues of other tuples stopped,
+// with completions in the completion queue.
+TEST_F(DirectStop, WhileMessagesCome) {
+    constexpr unsigned kRounds = 50;
+    third = std::make_unique<DirectNode>();
+    Channel* const other = third->attach(*receiver);
+    Channel* const back = receiver->attach(*third);
+    ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
+    ASSERT_TRUE(receiver->direct->bind(*back, 9));
+    ASSERT_TRUE(settled([&] { return third->direct->find(*other, 9) != nullptr; }));
+    unsigned count = 0;
+    for (unsigned round = 0; round < kRounds; ++round) {
+        bind();
+        Region* regions[3] = {};
+        DirectNode::Receive* posted[3] = {};
+        for (int i = 0; i < 3; ++i) posted[i] = &post_declared(kTag, regions[i]);
+        ASSERT_TRUE(granted());
+        quiesce(30);
+        send_unseen(kTag, "one");
+        std::atomic<bool> over = false;
+        std::thread stopper([&] {
+            for (Region* region : {regions[2], regions[1], regions[0]})
+                (void)receiver->regions.undeclare(region);
+            over = true;
+        });
+        const unsigned until = count + 5;
+        while (!over || count < until) {
+            auto& receive = receiver->post(9);
+            ASSERT_TRUE(settled(
+                [&] { return third->direct->may_send(*third->direct->find(*other, 9), 9, 0); }));
+            ASSERT_TRUE(third->send(*other, 9, std::to_string(count)));
+            ASSERT_TRUE(settled([&] { return receive.done; })) << "message " << count;
+            EXPECT_TRUE(receive.direct);
+            ASSERT_EQ(receive.text, std::to_string(count++));
+        }
+        stopper.join();
+        ASSERT_TRUE(settled([&] { return receiver->ends == round + 1; }));
+        ASSERT_TRUE(settled([&] { return sender->ends == round + 1; }));
+        for (DirectNode::Receive* each : posted)
+            if (each->posted) {
+                EXPECT_EQ(receiver->direct->cancel(*each), Direct::Cancel::kDone);
+            }
+        if (round + 1 != kRounds) {
+            ASSERT_NO_FATAL_FAILURE(meet());
+        }
+    }
+    EXPECT_EQ(receiver->direct->counters().stopped, kRounds);
+}
+
+}  // namespace
+}  // namespace tern::test
