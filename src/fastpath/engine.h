@@ -222,6 +222,8 @@ class Engine final : private ConnectorOwner {
         64;  // polls that find nothing, from one look at the datagrams to the next
     static constexpr unsigned kAwake =
         4096;  // polls without arm() in between, until peers are told that nobody sleeps any more
+    static constexpr unsigned kDrained =
+        64;  // frames taken from one block at a time before that look
 
     struct Polled {
         const uint64_t* next;
@@ -265,7 +267,7 @@ class Engine final : private ConnectorOwner {
     template <class Sink>
     unsigned poll_seldom(Sink& sink);
     template <class Sink>
-    unsigned drain(Sink& sink);
+    bool drained(Sink& sink, unsigned& count);
     template <class Sink>
     void received(const ibv_wc& completion, Sink& sink);
     template <class Sink>
@@ -331,6 +333,7 @@ class Engine final : private ConnectorOwner {
     unsigned skipped_ = 0;    // polls that might have looked into the completion queue
     unsigned deferred_ = 0;   // polls that owed control frames, and found completions
     unsigned idle_ = 0;       // looks into the completion queue since poll_seldom
+    unsigned drained_ = 0;    // frames and completions taken since poll_seldom began
     // From arm() until it has been polled for a good while without: peers may have been told that
     // this side sleeps, and what they notify of comes by the completion queue as well.
     bool sleeper_ = false;

@@ -36,32 +36,41 @@ unsigned Engine::poll(Sink& sink) {
     return count;
 }
 
-// Takes what is there already; returns how much it was.
+// Takes what is there already, or a part of it: a poll must not take the user's time without end.
+// False: there may be more, and the next poll goes on.
 template <class Sink>
-unsigned Engine::drain(Sink& sink) {
-    unsigned count = 0;
-    for (unsigned most = static_cast<unsigned>(cq_->cqe) / kBurst; most != 0; --most) {
-        const unsigned completed = poll_cq(sink);
-        if (completed == 0) break;
-        count += completed;
+bool Engine::drained(Sink& sink, unsigned& count) {
+    // Those that come meanwhile do not count.
+    const unsigned most = static_cast<unsigned>(cq_->cqe) + kWholeBlock;
+    for (unsigned now = 0; now < kDrained;) {
+        unsigned taken = poll_cq(sink);
+        for (size_t i = 0; i < polled_.size(); ++i)
+            taken += poll_block(*polled_[i].channel, sink, kDrained);
+        now += taken;
+        count += taken;
+        drained_ += taken;
+        if (taken == 0 || drained_ >= most) {
+            drained_ = 0;
+            return true;
+        }
     }
-    for (size_t i = 0; i < polled_.size(); ++i)
-        count += poll_block(*polled_[i].channel, sink, kWholeBlock);
-    return count;
+    return false;
 }
 
 // What need not be done at every poll: connections, and what is over. A packet, or time, may end a
 // connection whose last frames are here already: they come first, before each.
 template <class Sink>
 unsigned Engine::poll_seldom(Sink& sink) {
-    idle_ = 0;
     unsigned count = 0;
     unsigned packets = 0;
+    idle_ = kSeldom;
     do {
-        count += drain(sink);
+        if (!drained(sink, count)) return count + packets;
         packets += connector_->progress();
     } while (connector_->datagrams_waiting() && packets < kSeldom);
-    count += drain(sink) + packets + connector_->reap();
+    if (!drained(sink, count)) return count + packets;
+    idle_ = 0;
+    count += packets + connector_->reap();
     for (void* user = nullptr; connector_->take_silent(user); ++count) owner_.silent(user);
     return count;
 }

@@ -68,10 +68,10 @@ Region* Regions::declare(const void* address, size_t length, unsigned access) {
     region->address_ = reinterpret_cast<uintptr_t>(address);
     region->length_ = length;
     region->access_ = access;
-    do {
-        region->key_.generation = generation(region->key_.index, region->born_++);
-    } while (region->key_.generation == 0);
-    region->declared_ = true;
+    uint32_t next = 0;
+    while (next == 0) next = generation(region->key_.index, region->born_++);
+    __atomic_store_n(&region->key_.generation, next, __ATOMIC_RELAXED);
+    __atomic_store_n(&region->declared_, true, __ATOMIC_RELEASE);
     ++declared_;
     return region;
 }
@@ -79,7 +79,7 @@ Region* Regions::declare(const void* address, size_t length, unsigned access) {
 bool Regions::undeclare(Region* region, bool invalidate) {
     if (guard_.inherited()) return false;
     const std::lock_guard lock(mutex_);
-    region->declared_ = false;
+    __atomic_store_n(&region->declared_, false, __ATOMIC_RELEASE);
     --declared_;
     if (region->uses_ == nullptr) {
         reuse(region);

@@ -30,6 +30,12 @@ class Region {
     uint64_t length() const { return length_; }
     unsigned access() const { return access_; }
     RegionKey key() const { return key_; }
+    // It is declared, with this key. Needs no lock: what another thread does meanwhile may have
+    // been seen or not.
+    bool is(RegionKey key) const {
+        return __atomic_load_n(&declared_, __ATOMIC_ACQUIRE) &&
+               __atomic_load_n(&key_.generation, __ATOMIC_RELAXED) == key.generation;
+    }
 
   private:
     friend class Regions;

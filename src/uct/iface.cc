@@ -235,7 +235,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
                                                  policy, mover_settings, *state);
     self->mover = state->mover.get();
     self->chores = 0;
-    if (config.tag_matching != UCS_NO)
+    if (config.tag_matching != UCS_NO && tern::wants_tags(*params))
         state->tags = std::make_unique<tern::TagInterface>(
             *state->engine, *state->mover, *state, config.tag_receives,
             tern::tag_callbacks(*params), self->chores);

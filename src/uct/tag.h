@@ -37,6 +37,8 @@ struct TagInterface final : DirectOwner {
     std::unique_ptr<Direct> direct;  // null: no message is direct
 };
 
+/// The user has use for matching: it does not say what it needs, or that is part of it.
+bool wants_tags(const uct_iface_params_t& params);
 /// Those of `params`, or some that drop what comes.
 TagCallbacks tag_callbacks(const uct_iface_params_t& params);
 /// Why messages may not be direct, whatever the device can; null if they may.

@@ -180,7 +180,8 @@ void TagReceives::unexpected(uint64_t tag, uint64_t immediate, const std::byte* 
     (void)call(data);
 }
 
-// The bytes are left where they are for the user to take: that is one copy, bounce buffer or not.
+// Memory that is declared no more is not written to, although that is an error of the user's: then
+// the bytes are left where they are.
 void TagReceives::eager(TagReceive* receive, uint64_t tag, uint64_t immediate,
                         const std::byte* data, uint32_t length) {
     if (receive == nullptr) {
@@ -189,15 +190,22 @@ void TagReceives::eager(TagReceive* receive, uint64_t tag, uint64_t immediate,
     }
     ++counters_.matched;
     ucs_status_t status = UCS_OK;
+    void* left = nullptr;
     if (length > receive->room) [[unlikely]] {
+        left = mutable_data(data);
         ++counters_.truncated;
         // A sender that waits for an answer gets none if this is an error. The user can see itself
         // that the message is too long: nothing has been written.
         if (immediate == 0) status = UCS_ERR_MESSAGE_TRUNCATED;
+    } else if (receive->declared != nullptr && !receive->declared->is(receive->region))
+        [[unlikely]] {
+        left = mutable_data(data);
+    } else if (length != 0) {
+        memcpy(receive->buffer, data, length);
     }
     uct_tag_context_t* context = receive->context;
-    receives_.give(receive);
-    context->completed_cb(context, tag, immediate, length, mutable_data(data), status);
+    give(receive);
+    context->completed_cb(context, tag, immediate, length, left, status);
 }
 
 void TagReceives::software_request(TagReceive* receive, uint64_t tag, const std::byte* users,
@@ -209,7 +217,7 @@ void TagReceives::software_request(TagReceive* receive, uint64_t tag, const std:
     }
     ++counters_.software_matched;
     uct_tag_context_t* context = receive->context;
-    receives_.give(receive);
+    give(receive);
     context->rndv_cb(context, tag, users, length, UCS_OK, UCT_TAG_RECV_CB_INLINE_DATA);
 }
 
@@ -218,7 +226,7 @@ void TagReceives::request(TagReceive* receive, Channel* channel, const RequestHe
     if (channel == nullptr) {  // nobody has it any more
         if (receive == nullptr) return;
         uct_tag_context_t* context = receive->context;
-        receives_.give(receive);
+        give(receive);
         return context->completed_cb(context, header.tag, 0, 0, nullptr, UCS_ERR_CONNECTION_RESET);
     }
     if (receive == nullptr) {

@@ -6,6 +6,7 @@
 
 #include <ucp/api/ucp_version.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -23,6 +24,11 @@ ucs_status_t drop_rndv(void*, unsigned, uint64_t, const void*, unsigned, uint64_
 }
 
 }  // namespace
+
+bool wants_tags(const uct_iface_params_t& params) {
+    return (params.field_mask & UCT_IFACE_PARAM_FIELD_FEATURES) == 0 ||
+           (params.features & UCT_IFACE_FEATURE_TAG) != 0;
+}
 
 TagCallbacks tag_callbacks(const uct_iface_params_t& params) {
     TagCallbacks callbacks{drop_eager, nullptr, drop_rndv, nullptr, 0};
@@ -58,7 +64,9 @@ void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
     tag.eager.max_bcopy = longest;
     tag.eager.max_zcopy = longest;
     tag.eager.max_iov = engine.max_pieces();
-    tag.rndv.max_zcopy = attributes.cap.get.max_zcopy;
+    // What the device can place by itself; UCX announces longer ones without it.
+    tag.rndv.max_zcopy =
+        std::min<size_t>(attributes.cap.get.max_zcopy, port_of(iface).attributes.max_msg_sz);
     tag.rndv.max_hdr = longest + sizeof(ImmediateHeader) - sizeof(RequestHeader);
     tag.rndv.max_iov = 1;
     tag.recv.min_recv = 0;

@@ -25,7 +25,8 @@ TagReceives::TagReceives(Engine& engine, Mover& mover, uint32_t most, const TagC
       counters_(counters),
       chores_(chores),
       posted_(most),
-      receives_(most) {}
+      receives_(most),
+      buffers_(most) {}
 
 ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
                                uct_tag_context_t* context) {
@@ -39,9 +40,16 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
     receive->context = context;
     receive->buffer = count != 0 ? static_cast<std::byte*>(iov->buffer) : nullptr;
     receive->room = count != 0 ? uct_iov_get_length(iov) : 0;
-    receive->region = count != 0 && iov->memh != nullptr
-                          ? static_cast<MemoryHandle*>(iov->memh)->region->key()
-                          : RegionKey{};
+    receive->at = receive->room != 0 ? receive->buffer : nullptr;
+    receive->wanted = tag;
+    if (!buffers_.add(*receive)) [[unlikely]] {
+        receives_.give(receive);
+        return UCS_ERR_ALREADY_EXISTS;
+    }
+    receive->declared = count != 0 && iov->memh != nullptr
+                            ? static_cast<MemoryHandle*>(iov->memh)->region
+                            : nullptr;
+    receive->region = receive->declared != nullptr ? receive->declared->key() : RegionKey{};
     receive->canceled = receive->leaving = false;
     receive_of(context) = receive;
     posted_.post(*receive, tag, mask);
@@ -68,7 +76,7 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
     }
     if (force) {
         std::erase(canceled_, receive);
-        receives_.give(receive);
+        give(receive);
     } else if (!receive->canceled) {
         receive->canceled = true;
         canceled_.push_back(receive);
@@ -87,7 +95,7 @@ void TagReceives::received(DirectReceive& direct_receive, uint64_t tag, uint32_t
                            Status status) {
     auto& receive = static_cast<TagReceive&>(direct_receive);
     uct_tag_context_t* context = receive.context;
-    receives_.give(&receive);
+    give(&receive);
     context->completed_cb(context, tag, 0, length, nullptr, to_ucs(status));
 }
 
@@ -124,7 +132,7 @@ void TagReceives::over(TagReceive& receive, ucs_status_t status) {
     const RequestHeader request = receive.request;
     uct_tag_context_t* context = receive.context;
     Channel& channel = *receive.channel;
-    receives_.give(&receive);
+    give(&receive);
     finish(channel, request.operation, status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED);
     context->completed_cb(context, request.tag, 0, static_cast<size_t>(request.length), nullptr,
                           status);
@@ -159,8 +167,9 @@ unsigned TagReceives::progress() {
         canceled_.pop_front();
         uct_tag_context_t* context = receive->context;
         const uint64_t tag = receive->tag;
-        receives_.give(receive);
-        context->completed_cb(context, tag, 0, 0, nullptr, UCS_ERR_CANCELED);
+        const size_t room = receive->room;
+        give(receive);
+        context->completed_cb(context, tag, 0, room, nullptr, UCS_ERR_CANCELED);
         ++count;
     }
     // What finds no room goes to the end: its channel may be the only one without.

@@ -8,6 +8,7 @@
 #include "matching/slab.h"
 #include "tupleq/direct.h"
 #include "uct/iface.h"
+#include "uct/tag_buffers.h"
 #include "uct/tag_counters.h"
 
 namespace tern {
@@ -15,12 +16,13 @@ namespace tern {
 class TagReceives;
 
 /// A receive from its posting to the last that the user hears of it.
-struct TagReceive : DirectReceive {
+struct TagReceive : DirectReceive, TagBuffer {
     TagReceive* next_free = nullptr;
     TagReceives* owner = nullptr;
     uct_tag_context_t* context = nullptr;
-    bool canceled = false;  // and the user is to hear of it
-    bool leaving = false;   // the user wants it canceled
+    const Region* declared = nullptr;  // that the memory is in; null: none
+    bool canceled = false;             // and the user is to hear of it
+    bool leaving = false;              // the user wants it canceled
     // Matched by a request to send:
     Channel* channel = nullptr;
     RequestHeader request;
@@ -49,6 +51,8 @@ class TagReceives {
     void use(Direct* direct) { direct_ = direct; }
     PostedReceives& table() { return posted_; }
 
+    /// UCS_ERR_ALREADY_EXISTS: there is one with this tag and this memory whose end the user has
+    /// not heard of. UCS_ERR_EXCEEDS_LIMIT: there are `most`.
     ucs_status_t post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
                       uct_tag_context_t* context);
     /// Not by force: the user hears of it from progress(). UCS_ERR_BUSY: by force, but its message
@@ -96,6 +100,10 @@ class TagReceives {
     void software_request(TagReceive* receive, uint64_t tag, const std::byte* users,
                           uint32_t length);
     bool begin(TagReceive& receive);
+    void give(TagReceive* receive) {
+        buffers_.remove(*receive);
+        receives_.give(receive);
+    }
     static void moved(uct_completion_t* completion);
     void over(TagReceive& receive, ucs_status_t status);
     void finish(Channel& channel, uint64_t operation, bool taken);
@@ -112,6 +120,7 @@ class TagReceives {
     unsigned& chores_;
     PostedReceives posted_;
     Slab<TagReceive> receives_;
+    TagBuffers buffers_;
     std::deque<TagReceive*> canceled_;
     std::deque<TagReceive*> waiting_;  // for their transfer to begin
     std::deque<Owed> owed_;            // to senders

@@ -23,6 +23,9 @@ TEST_F(DirectTest, MessagesArePlaced) {
             EXPECT_STATUS(UCS_OK, receive.post(kTag));
             linger(pair.all, milliseconds(2));
             const Bytes message = send(++seed);
+            linger({&pair.a.entity}, milliseconds(1));
+            // By the device, while the receiver does nothing. An empty one leaves no trace.
+            const bool direct = length != 0 ? same(receive.memory(length), message) : attempt == 20;
             EXPECT_TRUE(pair.until([&] { return receive.done(); })) << length;
             EXPECT_STATUS(UCS_OK, receive.status);
             EXPECT_EQ(receive.consumed, 1);
@@ -30,7 +33,7 @@ TEST_F(DirectTest, MessagesArePlaced) {
             EXPECT_EQ(receive.length, length);
             EXPECT_TRUE(same(receive.bytes(), message));
             EXPECT_TRUE(receive.clean());
-            if (receive.in_place || testing::Test::HasFailure()) return receive.in_place;
+            if (direct || testing::Test::HasFailure()) return direct;
         }
         return false;
     };
@@ -168,11 +171,13 @@ TEST_F(DirectTest, ReceivesThatLeaveBitsOpen) {
         EXPECT_STATUS(UCS_OK, receive.post(kTag, kTwoOpen));
         linger(pair.all, milliseconds(1));
         pair.send(tag, pattern(++seed, 90));
+        linger({&pair.a.entity}, milliseconds(1));
+        const bool placed = same(receive.memory(90), pattern(seed, 90));
         EXPECT_TRUE(pair.until([&] { return receive.done(); })) << seed;
         EXPECT_STATUS(UCS_OK, receive.status);
         EXPECT_EQ(receive.tag, tag);
         EXPECT_TRUE(same(receive.bytes(), pattern(seed, 90)));
-        return receive.in_place;
+        return placed;
     };
     // Until that is learnt, and then until a grant has been there in time.
     const auto placed = [&] {

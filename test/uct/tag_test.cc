@@ -175,6 +175,86 @@ TEST_F(TagTest, CancelTellsFromProgress) {
     EXPECT_EQ(first.completed, 1);
 }
 
+// The user would not know which of the two its message has come for.
+TEST_F(TagTest, OneTagAndMemoryIsPostedOnce) {
+    TagPair pair;
+    Receive receive(pair.b, 8), empty(pair.b, 0);
+    ASSERT_STATUS(UCS_OK, receive.post(1));
+    EXPECT_STATUS(UCS_ERR_ALREADY_EXISTS, receive.post(1));
+    ASSERT_STATUS(UCS_OK, receive.cancel(true));
+    ASSERT_STATUS(UCS_OK, receive.post(1)) << "by force it is over at once";
+    ASSERT_STATUS(UCS_OK, receive.cancel(false));
+    EXPECT_STATUS(UCS_ERR_ALREADY_EXISTS, receive.post(1)) << "it has not been told";
+    ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+    EXPECT_EQ(receive.length, 8u) << "of one that is canceled: its room";
+    ASSERT_STATUS(UCS_OK, receive.post(1));
+    pair.send(1, pattern(1, 8));
+    ASSERT_TRUE(pair.until([&] { return receive.completed == 2; }));
+    ASSERT_STATUS(UCS_OK, receive.post(1));
+    ASSERT_STATUS(UCS_OK, receive.cancel(true));
+    // Where there is no memory there are no two of it.
+    ASSERT_STATUS(UCS_OK, empty.post(1));
+    ASSERT_STATUS(UCS_OK, empty.post(1));
+}
+
+TEST_F(TagTest, MessageIsInTheReceivesMemory) {
+    TagPair pair;
+    for (const std::size_t length : {1, 8, 65, 1000, 4000}) {
+        Receive receive(pair.b, length);
+        ASSERT_STATUS(UCS_OK, receive.post(1));
+        pair.send(1, pattern(length, length));
+        ASSERT_TRUE(pair.until([&] { return receive.done(); }));
+        EXPECT_TRUE(receive.in_place) << length;
+        EXPECT_TRUE(same(receive.bytes(), pattern(length, length)));
+        EXPECT_TRUE(receive.clean());
+    }
+}
+
+// Who says what it needs, and does not need that, is not offered it.
+TEST_F(TagTest, IsOfferedToThoseWhoWantIt) {
+    constexpr uint64_t kTags = UCT_IFACE_FLAG_TAG_EAGER_SHORT | UCT_IFACE_FLAG_TAG_EAGER_BCOPY |
+                               UCT_IFACE_FLAG_TAG_EAGER_ZCOPY | UCT_IFACE_FLAG_TAG_RNDV_ZCOPY;
+    const auto offered = [](uint64_t features) {
+        const Entity entity(Settings{{"TM_ENABLE", "y"}}, std::make_shared<Host>(),
+                            [=](uct_iface_params_t& params) {
+                                if (features == 0) return;
+                                params.field_mask |= UCT_IFACE_PARAM_FIELD_FEATURES;
+                                params.features = features;
+                            });
+        return entity.attr().cap.flags & kTags;
+    };
+    EXPECT_EQ(offered(UCT_IFACE_FEATURE_TAG | UCT_IFACE_FEATURE_AM), kTags);
+    EXPECT_EQ(offered(UCT_IFACE_FEATURE_PUT), 0u);
+    EXPECT_EQ(offered(0), kTags) << "who does not say may need it";
+}
+
+// However much is there, a progress takes a part of it.
+TEST_F(TagTest, ProgressIsBounded) {
+    constexpr std::size_t kMost = 128;
+    TagPair pair;
+    auto& messages = pair.b.mailbox->messages;
+    for (uint64_t i = 0; i < 2000; ++i) pair.send(1, pattern(i, 8));
+    ASSERT_TRUE(pair.until([&] { return messages.size() == 2000; }));
+    for (int round = 0; round < 5; ++round) {
+        messages.clear();
+        linger(pair.all, milliseconds(2));
+        std::size_t sent = 0;
+        while (sent < 2000 && tag_bcopy(pair.ep, 1, pattern(sent, 8)) == UCS_OK) {
+            ++sent;
+            progress({&pair.a.entity});
+        }
+        ASSERT_GT(sent, kMost);
+        std::size_t seen = 0;
+        const auto end = Clock::now() + deadline();
+        while (seen != sent && Clock::now() < end) {
+            progress({&pair.b.entity});
+            ASSERT_LE(messages.size() - seen, kMost);
+            seen = messages.size();
+        }
+        EXPECT_EQ(seen, sent);
+    }
+}
+
 TEST_F(TagTest, CancelByForceTellsNobody) {
     TagPair pair;
     Receive full(pair.b, 8), wild(pair.b, 8), twice(pair.b, 8);
