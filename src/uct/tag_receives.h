@@ -64,6 +64,8 @@ class TagReceives {
     bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     /// Tells of what was canceled, begins and ends transfers for which there was no room.
     unsigned progress();
+    /// The next progress() has something to tell, whatever else happens.
+    bool any_canceled() const { return !canceled_.empty(); }
 
     /// From the direct path: a receive has its message, or will have; a message is in the receive's
     /// memory, or lost; a receive is canceled; messages that are held can be offered again.
