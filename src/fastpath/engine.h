@@ -133,6 +133,12 @@ class Engine final : private ConnectorOwner {
     Status put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to, uint32_t rkey);
     // For the layer above: writes a word, and it is nobody's loss if that does not arrive.
     Status write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey);
+    // For who waits, within a call of the user's, for what is under way: what completes meanwhile
+    // is kept for the next poll.
+    void keep_completion() {
+        ibv_wc completion;
+        if (ibv_poll_cq(cq_.get(), 1, &completion) > 0) late_.set_aside(completion);
+    }
     // For the layer above: an RDMA write of `pieces`, with immediate data if that is not 0.
     // `cookie`, if any, is told when the pieces may be used again.
     Status write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,

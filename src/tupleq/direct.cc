@@ -22,8 +22,9 @@ Direct::Direct(const verbs::Port& port, Engine& engine, Mover& mover, Regions& r
       pins_(pins),
       settings_(settings),
       owner_(owner),
-      grants_(engine.pd(), size_t{settings.tuples} * settings.depth * sizeof(uint64_t),
-              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
+      grants_(engine.pd(),
+              size_t{settings.tuples} * (TupleSender::words(settings.depth) + 1) * sizeof(uint64_t),
+              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ),
       pool_(engine.pd(), settings.copy_most, settings.sends),
       senders_(reinterpret_cast<uint64_t*>(grants_.data()), settings.tuples, settings.depth),
       routes_(settings.tuples),
@@ -119,6 +120,8 @@ unsigned Direct::advance() {
         count += catch_up();
     if (!requests_.empty()) [[unlikely]]
         count += answer_requests();
+    if (!undecided_.empty()) [[unlikely]]
+        ask_again();
     if (!flushes_.empty()) [[unlikely]]
         count += pay_flushes();
     return count;
@@ -140,7 +143,7 @@ void Direct::handle(const ibv_wc& completion) {
 
 // What waits for room, or for a peer's answer, is woken by what brings it.
 Status Direct::arm() {
-    if (completions_.any_kept()) return Status::kInProgress;
+    if (completions_.any_kept() || !undecided_.empty()) return Status::kInProgress;
     if (active_ == 0) return Status::kOk;
     if (queues_->forget_wake()) return Status::kInProgress;
     if (ibv_req_notify_cq(completions_.get(), 0) != 0) return Status::kDevice;

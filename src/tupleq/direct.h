@@ -82,7 +82,8 @@ class Direct {
     // ordinary one bears mark(), which is to be asked for once, when it is certain to go.
     bool may_send(const Tuple& tuple, uint64_t tag, uint64_t length) const;
     static TupleMark mark(Tuple& tuple) { return TupleSenders::mark(tuple); }
-    // At most copy_most bytes. kNoResource: there is no memory; send it the ordinary way.
+    // At most copy_most bytes. kNoResource: there is no memory, or the receiver has taken the grant
+    // back; send it the ordinary way. So with the others.
     Status send(Channel& channel, Tuple& tuple, const void* data, uint32_t length);
     // A buffer for copy_most bytes; null if there is none. To be sent or given back.
     SendPool::Buffer* take_buffer() { return pool_.take(); }
@@ -104,6 +105,12 @@ class Direct {
     // A posted receive is to be cancelled.
     using Cancel = TupleReceivers<DirectTable>::Cancel;
     Cancel cancel(DirectReceive& receive);
+    // One whose cancellation is kLater, at once: waits for the sender's device, for a bounded time.
+    // True: it is cancelled, and that has been told. False: its message is on its way, or may be.
+    bool cancel_now(DirectReceive& receive);
+    // From now on no message is sent direct, and no tuple taken: the user sends some messages of
+    // the same tags by another way. False: that was so.
+    bool stop_sending();
     // A message has come the ordinary way: it has the receive, if any, and that is no longer
     // posted; or it is to be held. `mark`: null if it bears none. `length`: of what could have been
     // direct; 0 if it could not. Then it is delivered, and that is told: what it has the user do
@@ -133,6 +140,10 @@ class Direct {
     Status arm();
 
     // From the engine.
+    static bool is_cookie(const void* cookie) {
+        return (reinterpret_cast<uintptr_t>(cookie) & kCookie) != 0;
+    }
+    void done(void* cookie, Status status);
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     Status ended(Channel& channel, Status status);
 
@@ -148,6 +159,13 @@ class Direct {
 
     static constexpr int kBurst = 16;              // completions at a time
     static constexpr size_t kMostRequests = 4096;  // of a peer, not answered yet
+
+    // Cookies: bit 1 is 1, bits 2..17 the queue, 18..49 which time it was asked.
+    static constexpr uintptr_t kCookie = 2;
+    static constexpr uint64_t kNothingRead = ~uint64_t{0};
+    // ns; see cancel_now(), and what is announced but not sent.
+    static constexpr uint64_t kReadLimit = 1'000'000'000;
+    static constexpr uint64_t kAnnouncedLimit = 2'000'000'000;
 
     // Immediate data of a message: what the receiver calls its tuple, and its number. A drain's is
     // that of no message.
@@ -226,6 +244,16 @@ class Direct {
     Status post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
                 SendPool::Buffer* buffer, Pin* pin, void* cookie);
 
+    // direct_revoke.cc
+    bool revoke(TupleAction& action);
+    void revoked(uint16_t number, uint32_t count, uint64_t announced);
+    void ask_again();
+    void remember_undecided(uint16_t number);
+    uint64_t& read_word(uint16_t number) {
+        return reinterpret_cast<uint64_t*>(
+            grants_.data())[settings_.tuples * TupleSender::words(settings_.depth) + number];
+    }
+
     // direct_receive.cc
     bool prepare(const DirectReceive& receive);
     void act();
@@ -294,6 +322,12 @@ class Direct {
     TupleReceivers<DirectTable> receivers_;
     TuplePolicy policy_;
     std::vector<bool> taken_;  // queues, as far as the policy knows
+    struct Undecided {
+        uint16_t number;
+        uint64_t since;  // ns
+    };
+    std::vector<Undecided> undecided_;  // queues with receives that are to be cancelled, and used
+    bool sends_ = true;
     std::unique_ptr<XrcQueues> queues_;
     std::vector<Peer*> waiting_;      // those with actions for later
     std::vector<Prepared> places_;    // of the entries of queue after queue

@@ -276,7 +276,7 @@ bool Direct::answer_bind(Peer& peer, const DirectBind& bind) {
     Channel& channel = *peer.channel;
     TupleBound answer{bind.tuple, TupleBound::kRefused, 0};
     // No link can be made: its tuple is refused, too. The next Bind is tried again.
-    const bool refused = bind.node == peer.refused;
+    const bool refused = bind.node == peer.refused || !sends_;
     XrcLink* link = refused ? nullptr : link_to(channel, bind.node);
     if (link != nullptr && link->state == XrcLink::State::kAsking) {
         (void)ask(*link);

@@ -142,6 +142,8 @@ bool Direct::perform(TupleAction& action) {
                        DirectClose{
                            .sender = action.close.sender,
                            .flags = action.close.unbind ? DirectClose::kUnbind : uint16_t{0}});
+        case TupleAction::Kind::kRevoke:
+            return revoke(action);
         case TupleAction::Kind::kGrant:
             return put_and_grant(action);
         case TupleAction::Kind::kDrain:
@@ -320,6 +322,9 @@ bool Direct::bound(Channel& channel, const DirectBound& frame) {
 Direct::Cancel Direct::cancel(DirectReceive& receive) {
     const Cancel result =
         receivers_.cancel(DirectTable::handle(&receive), receive.tag, table_.is_keyed(receive));
+    // It will not be asked any more what the sender of a tuple that is unbound has announced.
+    if (result == Cancel::kLater && !receivers_.revoking(receivers_.lookup(receive.tag)))
+        remember_undecided(receivers_.lookup(receive.tag));
     act();
     return result;
 }

@@ -16,12 +16,15 @@ inline bool Direct::may_send(const Tuple& tuple, uint64_t tag, uint64_t length) 
     return link != nullptr && link->usable();
 }
 
-// `request` has its pieces and flags. Whatever fails, the message has had its number.
+// `request` has its pieces and flags. kNoResource: the grant has been taken back, and the message
+// is an ordinary one. If anything else fails it has had its number.
 inline Status Direct::post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
                            SendPool::Buffer* buffer, Pin* pin, void* cookie) {
     const Route& route = routes_[tuple.number];
     XrcLink& link = *route.link;
-    request.imm_data = htonl(name_of(tuple.receiver, tuple.sender.sent_direct()));
+    if (!tuple.sender.send_direct(length)) [[unlikely]]
+        return Status::kNoResource;
+    request.imm_data = htonl(name_of(tuple.receiver, tuple.sender.sequence()));
     const bool idle = link.idle();
     if (link.post(request, route.queue, {&channel, buffer, pin, cookie}) != 0) [[unlikely]] {
         engine_.fail(channel, Status::kDevice, "the device refuses a direct message");

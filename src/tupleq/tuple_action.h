@@ -17,6 +17,8 @@ struct TupleAction {
     enum class Kind : uint8_t {
         kBind,       // send `bind` to `peer`, with what it takes to reach the queue
         kClose,      // send `close` to `peer`
+        kRevoke,     // write zero over all grants of the tuple that are not used, then read what
+                     // its sender has announced: revoked(), with `count`
         kGrant,      // put `receive` into the queue, as `place`; then write `grant` to `slot`. If
                      // this is done late, software may have matched the receive: its memory counts
         kDrain,      // send `count` empty messages to the queue from this process
@@ -28,8 +30,8 @@ struct TupleAction {
 
     // It has to wait for what the same peer waits for; the others are between core and user.
     static constexpr bool is_ordered(Kind kind) {
-        return kind == Kind::kBind || kind == Kind::kClose || kind == Kind::kGrant ||
-               kind == Kind::kDrain;
+        return kind == Kind::kBind || kind == Kind::kClose || kind == Kind::kRevoke ||
+               kind == Kind::kGrant || kind == Kind::kDrain;
     }
 
     Kind kind = Kind::kBind;

@@ -30,7 +30,9 @@ struct TupleBound {
 
     uint16_t tuple = 0;
     uint16_t sender = kRefused;  // the sender's number; kRefused: no room, all stays as it was
-    uint32_t slot = 0;           // the first of `depth` grants, counted in the sender's memory
+    // The first of `depth` grants, counted in the sender's memory. Behind them is the number of the
+    // last message, or of one that is about to be sent.
+    uint32_t slot = 0;
 };
 
 // Receiver to sender: use no grant of those written so far.

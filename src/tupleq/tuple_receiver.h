@@ -20,17 +20,17 @@ using ReceiveHandle = uint64_t;
 //   granted   the sender may use them, or has; not known yet
 //   claimed   a message for them has been sent and is on its way
 //   void      no message will come; they have to be drained
-// They come in this order, and there are never granted ones beside void ones: an event that ends
-// the epoch tells how many messages were sent directly in it, so that all granted receives become
-// claimed or void, and nothing is granted until the void ones are drained.
+// They come in this order. An event that ends the epoch tells how many messages were sent directly
+// in it, so that all granted receives become claimed or void. Grants that are taken back become
+// void, but those that the sender may have used remain granted until their messages come, or an
+// event says that they will not. Nothing is granted until the void ones are drained.
 class TupleReceiver {
   public:
     enum class State : uint8_t {
         kFree,       // bound to nothing
         kBinding,    // Bind has been sent
         kOpen,       // receives may be granted
-        kClosing,    // Close has been sent
-        kUnbinding,  // Close has been sent, and is the last
+        kUnbinding,  // Close has been sent
         kUnbound,    // the sender has forgotten the tuple; the queue empties
         kBroken,     // the queue has to be thrown away
     };
@@ -52,8 +52,8 @@ class TupleReceiver {
         epoch_ = epoch;
     }
     void bound() { state_ = State::kOpen; }
-    void close(bool unbind) { state_ = unbind ? State::kUnbinding : State::kClosing; }
-    void closed() { state_ = state_ == State::kUnbinding ? State::kUnbound : State::kOpen; }
+    void close() { state_ = State::kUnbinding; }
+    void closed() { state_ = State::kUnbound; }
     void broken() { state_ = State::kBroken; }
     // The queue is empty, by itself or because it is a new one.
     void reset() {
@@ -103,7 +103,7 @@ class TupleReceiver {
         voids = claimed_ += sent;
         end = begin + granted_;
         if (granted_ != sent) {
-            void_ = granted_ - sent;
+            void_ += granted_ - sent;
             if (ordinary) window_.missed(entry(voids).late);
         }
         granted_ = 0;
@@ -112,12 +112,23 @@ class TupleReceiver {
         return true;
     }
 
+    // Grants have been taken back: the sender had announced no message beyond `sent` when it could
+    // not use them any more. Entries begin ... end - 1 are void from now on.
+    void revoke(uint16_t sent, uint32_t& begin, uint32_t& end) {
+        const auto beyond = static_cast<uint16_t>(sent - known_);
+        const uint32_t used = beyond < granted_ ? beyond : granted_;
+        begin = claimed_ + used;
+        end = live();
+        void_ += granted_ - used;
+        granted_ = used;
+    }
+
     // How long the ordinary message was.
     void passed(uint64_t length) { window_.passed(length); }
 
     // How many entries are to be drained now: all void ones, once the messages on their way are in.
     uint32_t drain() {
-        if (claimed_ != 0 || draining_ == void_) return 0;
+        if (live() != 0 || draining_ == void_) return 0;
         return draining_ = void_;
     }
     // The first entry has been drained. False if none was to be.

@@ -13,6 +13,7 @@
 //   a queue's receive has completed  direct(): which receive that is
 //   a drain has completed            drained(): which entry is free, and its memory
 //   Bound, Closed have come          bound(), closed()
+//   a sender's number has been read  revoked(); while undecided(), ask_again() some time later
 //   a channel has failed             first all its completions, then peer_died()
 //   a tuple is hot, or not any more  bind(), unbind(); see TuplePolicy
 //
@@ -125,6 +126,15 @@ class TupleReceivers {
     // Control path.
     bool bound(uint32_t peer, const TupleBound& answer);
     bool closed(uint32_t peer, const TupleClosed& answer);
+    // What kRevoke with this count has read.
+    void revoked(uint16_t number, uint32_t count, uint16_t sent);
+    // A receive is to be cancelled that the sender may have used the grant of: its message comes,
+    // or an ordinary one in its place. But if the sender has withdrawn what it had announced, and
+    // sends nothing, only asking again tells.
+    bool undecided(uint16_t number) const;
+    void ask_again(uint16_t number) {
+        if (undecided(number)) revoke(tuples_[number]);
+    }
     // False if no queue is free, or the key has one already or is about to change. What goes
     // direct will have exactly this tag.
     bool bind(uint32_t peer, uint64_t tag);
@@ -144,6 +154,17 @@ class TupleReceivers {
     uint32_t peer(uint16_t number) const { return tuples_[number].peer; }
     // That of all its direct messages.
     uint64_t tag(uint16_t number) const { return tuples_[number].tag; }
+    // A number is being read, by the kRevoke with this count.
+    bool revoking(uint16_t number) const { return tuples_[number].revoking; }
+    uint32_t asked(uint16_t number) const { return tuples_[number].asked; }
+    // Where the sender has the grant for a message, and what it announces.
+    uint32_t slot(uint16_t number, uint16_t sequence) const {
+        const Tuple& tuple = tuples_[number];
+        return tuple.slot + (sequence & (tuple.queue.depth() - 1));
+    }
+    uint32_t announced_slot(uint16_t number) const {
+        return tuples_[number].slot + tuples_[number].queue.depth();
+    }
     uint32_t queues() const { return static_cast<uint32_t>(tuples_.size()); }
 
     // For tests: the first message of a tuple has number `sequence` + 1 in epoch `epoch`.
@@ -165,12 +186,14 @@ class TupleReceivers {
         TupleReceiver queue;
         uint64_t tag = 0;
         uint32_t peer = 0;
-        uint32_t slot = 0;     // the first of its grants, in the sender's memory
-        uint16_t sender = 0;   // the sender's number of it
-        uint16_t others = 0;   // the last so many messages had another tag with the same key
-        bool blocked = false;  // the next receive is behind a wildcard
-        bool awaited = false;  // messages of other peers are held until its grants are decided
-        bool leave = false;    // unbind as soon as that can be said
+        uint32_t slot = 0;      // the first of its grants, in the sender's memory
+        uint16_t sender = 0;    // the sender's number of it
+        uint16_t others = 0;    // the last so many messages had another tag with the same key
+        bool blocked = false;   // the next receive is behind a wildcard
+        bool awaited = false;   // messages of other peers are held until its grants are decided
+        bool leave = false;     // unbind as soon as that can be said
+        bool revoking = false;  // grants are being taken back; none is written
+        uint32_t asked = 0;     // how often that was so
     };
     // Messages of a peer that wait; nothing of it is granted meanwhile, for they come first.
     struct Held {
@@ -205,7 +228,8 @@ class TupleReceivers {
     void refill_blocked();
     Arrival match(uint32_t peer, uint64_t tag);
     bool end_epoch(Tuple& tuple, uint16_t sequence, bool ordinary);
-    void close(Tuple& tuple, bool unbind);
+    void close(Tuple& tuple);
+    void revoke(Tuple& tuple);
     void leave(Tuple& tuple);
     void settle(Tuple& tuple);
     void release_held(Tuple& tuple);

@@ -11,7 +11,9 @@ namespace tern {
 template <PostedTable Posted>
 void TupleReceivers<Posted>::refill(Tuple& tuple, bool late) {
     TupleReceiver& queue = tuple.queue;
-    if (!queue.may_grant(late) || (!held_.empty() && held(tuple.peer) != nullptr)) return;
+    if (tuple.revoking || tuple.leave || !queue.may_grant(late) ||
+        (!held_.empty() && held(tuple.peer) != nullptr))
+        return;
     ReceiveHandle receive = queue.granted() == 0
                                 ? posted_->first(tuple.tag)
                                 : posted_->next(queue.entry(queue.live() - 1).receive);
@@ -52,7 +54,7 @@ auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool ke
             if (queue.entry(i).receive != receive) continue;
             if (i < queue.claimed()) return Cancel::kNever;
             queue.entry(i).cancel = true;
-            if (queue.state() == State::kOpen) close(*tuple, false);
+            revoke(*tuple);
             return Cancel::kLater;
         }
     }
@@ -139,7 +141,7 @@ auto TupleReceivers<Posted>::direct(uint16_t number) -> Direct {
     if (!claimed) posted_->remove(entry.receive);
     ++counters_.direct;
     tuple.others = 0;
-    if (claimed) settle(tuple);
+    if (claimed || tuple.queue.voids() != 0) settle(tuple);
     refill(tuple, true);
     return direct;
 }
@@ -162,7 +164,7 @@ bool TupleReceivers<Posted>::bind(uint32_t peer, uint64_t tag) {
         if (tuple.queue.state() != State::kFree) continue;
         tuple.tag = tag;
         tuple.peer = peer;
-        tuple.blocked = tuple.awaited = tuple.leave = false;
+        tuple.blocked = tuple.awaited = tuple.leave = tuple.revoking = false;
         tuple.others = 0;
         tuple.queue.bind(sequence_, epoch_);
         index_.insert(0, tag, mask, number(tuple));
@@ -185,7 +187,7 @@ bool TupleReceivers<Posted>::bound(uint32_t peer, const TupleBound& answer) {
     tuple->sender = answer.sender;
     tuple->slot = answer.slot;
     tuple->queue.bound();
-    if (tuple->leave) close(*tuple, true);
+    if (tuple->leave) close(*tuple);
     refill(*tuple);
     return true;
 }
@@ -195,11 +197,9 @@ bool TupleReceivers<Posted>::closed(uint32_t peer, const TupleClosed& answer) {
     Tuple* tuple = checked(peer, answer.tuple);
     if (tuple == nullptr) return false;
     TupleReceiver& queue = tuple->queue;
-    if (queue.state() != (answer.unbind ? State::kUnbinding : State::kClosing)) return false;
+    if (queue.state() != State::kUnbinding || !answer.unbind) return false;
     queue.closed();
     if (!end_epoch(*tuple, answer.sequence, false)) return false;
-    if (tuple->leave && queue.state() == State::kOpen) close(*tuple, true);
-    refill(*tuple);
     return true;
 }
 
@@ -208,18 +208,62 @@ void TupleReceivers<Posted>::unbind(uint16_t number) {
     leave(tuples_[number]);
 }
 
+// Grants are taken back first: what is granted is decided before the sender answers, and behind
+// Close its words are not this side's any more.
 template <PostedTable Posted>
 void TupleReceivers<Posted>::leave(Tuple& tuple) {
     if (tuple.leave) return;
     tuple.leave = true;
-    if (tuple.queue.state() == State::kOpen) close(tuple, true);
+    if (tuple.queue.state() != State::kOpen) return;
+    if (tuple.queue.granted() != 0)
+        revoke(tuple);
+    else if (!tuple.revoking)
+        close(tuple);
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::close(Tuple& tuple, bool unbind) {
-    tuple.queue.close(unbind);
-    counters_.unbinds += unbind;
-    act(TupleAction::Kind::kClose, tuple).close = {tuple.sender, unbind};
+void TupleReceivers<Posted>::close(Tuple& tuple) {
+    tuple.queue.close();
+    ++counters_.unbinds;
+    act(TupleAction::Kind::kClose, tuple).close = {tuple.sender, true};
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::revoke(Tuple& tuple) {
+    if (tuple.revoking || tuple.queue.state() != State::kOpen) return;
+    tuple.revoking = true;
+    act(TupleAction::Kind::kRevoke, tuple).count = ++tuple.asked;
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sent) {
+    Tuple& tuple = tuples_[number];
+    TupleReceiver& queue = tuple.queue;
+    // It may be another tuple by now.
+    if (!tuple.revoking || tuple.asked != count || !queue.numbered()) return;
+    tuple.revoking = false;
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    queue.revoke(sent, begin, end);
+    for (uint32_t i = begin; i < end; ++i) {
+        const TupleReceiver::Entry entry = queue.entry(i);
+        if (!entry.cancel) continue;
+        posted_->remove(entry.receive);
+        act(TupleAction::Kind::kCancelled, tuple).receive = entry.receive;
+    }
+    counters_.voids += end - begin;
+    if (tuple.awaited && queue.granted() == 0) release_held(tuple);
+    if (tuple.leave && queue.state() == State::kOpen) close(tuple);
+    settle(tuple);
+    refill(tuple);
+}
+
+template <PostedTable Posted>
+bool TupleReceivers<Posted>::undecided(uint16_t number) const {
+    const TupleReceiver& queue = tuples_[number].queue;
+    for (uint32_t i = queue.claimed(); i < queue.live(); ++i)
+        if (queue.entry(i).cancel) return true;
+    return false;
 }
 
 template <PostedTable Posted>
@@ -315,7 +359,7 @@ void TupleReceivers<Posted>::save(Sink&& sink) const {
         tuple.queue.save(sink);
         if (tuple.queue.state() == State::kFree) continue;
         sink(tuple.tag), sink(tuple.peer), sink(tuple.sender);
-        sink(tuple.blocked), sink(tuple.awaited), sink(tuple.leave);
+        sink(tuple.blocked), sink(tuple.awaited), sink(tuple.leave), sink(tuple.revoking);
     }
     for (const Held& held : held_) sink(held.peer), sink(held.messages);
     sink(changing_key_);

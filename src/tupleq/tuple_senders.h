@@ -18,9 +18,9 @@ namespace tern {
 // How a binding sends a message:
 //     Tuple* tuple = senders.find(peer, tag);
 //     if (tuple == nullptr)                                  an ordinary message
-//     else if (tuple->may_send_direct(tag, length))          and there is room in the XRC queue
-//     pair
-//         tuple->sender.sent_direct(), then post it to the queue of that tuple
+//     else if (tuple->may_send_direct(tag, length)           and there is room in the XRC queue
+//              && tuple->sender.send_direct(length))         pair
+//         post it to the queue of that tuple
 //     else                                                   an ordinary message with mark(*tuple)
 //
 // A tuple has all messages of a key, but only those of its very tag go direct: a direct message
@@ -42,7 +42,8 @@ class TupleSenders {
         bool bound = false;
     };
 
-    // `grants`: room for `tuples` times `depth` words that peers write to; the caller's.
+    // `grants`: TupleSender::words(depth) for each of `tuples`, which peers write to and read; the
+    // caller's.
     TupleSenders(uint64_t* grants, uint32_t tuples, uint32_t depth)
         : grants_(grants), depth_(depth), index_(tuples), tuples_(tuples) {
         free_.reserve(tuples);
@@ -78,7 +79,7 @@ class TupleSenders {
     }
 
   private:
-    uint32_t first_slot(uint16_t number) const { return number * depth_; }
+    uint32_t first_slot(uint16_t number) const { return number * TupleSender::words(depth_); }
     void forget(Tuple& tuple);
 
     uint64_t* grants_;

@@ -56,6 +56,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     }
     void completed(void* cookie, tern::Status status) override {
         if (tern::Mover::is_cookie(cookie)) return mover->done(cookie, status);
+        if (tern::Direct::is_cookie(cookie)) return tags->direct->done(cookie, status);
         uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
     }
 
@@ -131,6 +132,17 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
 }
 
+ucs_status_t iface_estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) {
+    TernIface& iface = tern::iface_of(uct_iface);
+    if (iface.direct != nullptr && tern::sends_tags_two_ways(*attributes) &&
+        iface.direct->stop_sending())
+        ucs_info(
+            "tern: %s: no message is sent direct: UCX before 1.18 announces long messages by "
+            "active messages with UCX_PROTO_ENABLE",
+            iface.state->device.c_str());
+    return uct_base_iface_estimate_perf(uct_iface, attributes);
+}
+
 }  // namespace
 
 static UCS_CLASS_DECLARE_DELETE_FUNC(TernIface, uct_iface_t);
@@ -174,8 +186,11 @@ static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
     .iface_is_reachable = tern::iface_is_reachable,
 });
 
-static constinit auto iface_internal_ops =
-    tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
+static constinit auto iface_internal_ops = [] {
+    auto ops = tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
+    ops.table.iface_estimate_perf = iface_estimate_perf;
+    return ops;
+}();
 
 // The estimates of which lane and which scheme is best rest on the bandwidth.
 static void warn_of_unknown_speed(const std::string& device, const tern::verbs::Port& port) {
@@ -244,13 +259,9 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->direct = nullptr;
     if (self->tags != nullptr && direct_settings.tuples != 0) {
         tern::TagInterface& tags = *self->tags;
-        const char* refusal = tern::no_direct_messages();
-        if (refusal == nullptr)
-            tags.direct = tern::Direct::create(device, state->port, *state->engine, *state->mover,
-                                               domain.regions, *domain.pins, tags.receives.table(),
-                                               direct_settings, tags, why);
-        else
-            why = refusal;
+        tags.direct =
+            tern::Direct::create(device, state->port, *state->engine, *state->mover, domain.regions,
+                                 *domain.pins, tags.receives.table(), direct_settings, tags, why);
         self->direct = tags.direct.get();
         tags.receives.use(self->direct);
         if (!tags.direct)

@@ -41,8 +41,9 @@ struct TagInterface final : DirectOwner {
 bool wants_tags(const uct_iface_params_t& params);
 /// Those of `params`, or some that drop what comes.
 TagCallbacks tag_callbacks(const uct_iface_params_t& params);
-/// Why messages may not be direct, whatever the device can; null if they may.
-const char* no_direct_messages();
+/// What an interface is asked about itself gives away that its user sends messages of one tag two
+/// ways, which direct messages are not in order with.
+bool sends_tags_two_ways(const uct_perf_attr_t& asked);
 /// What a tag interface adds to that.
 void query_tags(const TernIface& iface, uct_iface_attr_t& attributes);
 

@@ -7,8 +7,6 @@
 #include <ucp/api/ucp_version.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
 namespace tern {
 
@@ -41,16 +39,15 @@ TagCallbacks tag_callbacks(const uct_iface_params_t& params) {
     return callbacks;
 }
 
-// With its newer protocols, UCX before 1.18 announces long messages by active messages, and short
-// ones of the same tag by tagged ones. Then it takes receives away that the device has.
-const char* no_direct_messages() {
+// With its protocols v2, UCX before 1.18 announces long messages by active messages, and sends
+// short ones of the same tag as tagged ones. Only these protocols ask how long an operation takes
+// and what its receiver has to do, and they ask before the first message. So it does not matter
+// where the setting comes from.
+bool sends_tags_two_ways(const uct_perf_attr_t& asked) {
     constexpr unsigned kVersion = UCP_API_MAJOR * 100 + UCP_API_MINOR;
-    if (kVersion >= 118) return nullptr;
-    const char* value = getenv("UCX_PROTO_ENABLE");
-    const std::string_view setting = value != nullptr ? value : kVersion >= 116 ? "y" : "n";
-    for (const std::string_view no : {"n", "N", "no", "No", "NO", "off", "0"})
-        if (setting == no) return nullptr;
-    return "not with UCX_PROTO_ENABLE before UCX 1.18";
+    constexpr uint64_t kCosts = UCT_PERF_ATTR_FIELD_OPERATION | UCT_PERF_ATTR_FIELD_RECV_OVERHEAD |
+                                UCT_PERF_ATTR_FIELD_LATENCY;
+    return kVersion < 118 && (asked.field_mask & kCosts) == kCosts;
 }
 
 void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {

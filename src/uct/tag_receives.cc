@@ -67,10 +67,16 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
     if (receive->posted) {
         receive->leaving = true;
         if (direct_ == nullptr)
-            posted_.remove(*receive);
-        else if (direct_->cancel(*receive) != Direct::Cancel::kDone)
-            return force ? UCS_ERR_BUSY : UCS_OK;  // the device has it: it, or its message, comes
-        ++counters_.canceled;
+            posted_.remove(*receive), ++counters_.canceled;
+        else if (const Direct::Cancel result = direct_->cancel(*receive);
+                 result != Direct::Cancel::kDone) {
+            // The device has it: it, or its message, comes.
+            if (!force) return UCS_OK;
+            if (result == Direct::Cancel::kNever || !direct_->cancel_now(*receive))
+                return UCS_ERR_BUSY;
+        } else {
+            ++counters_.canceled;
+        }
     } else if (!receive->canceled) {
         return force ? UCS_ERR_BUSY : UCS_OK;  // its message has come
     }

@@ -3,27 +3,48 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
 namespace tern::verbs {
 
 // The completion that came between the last poll of a queue and the request for an event: it wakes
-// nobody, so who is about to sleep takes it and does not. poll() gives it back first.
+// nobody, so who is about to sleep takes it and does not; and what somebody has taken who looked
+// for others. poll() gives them back first.
 class LateCompletion {
   public:
     bool waits() const { return waits_; }
-    // Behind ibv_req_notify_cq(). True if there is one.
-    bool take(ibv_cq* cq) { return waits_ = ibv_poll_cq(cq, 1, &completion_) > 0; }
-    // As ibv_poll_cq().
+    // Behind ibv_req_notify_cq(). True if there is one, or the queue fails: poll() says which.
+    bool take(ibv_cq* cq) {
+        ibv_wc completion{};
+        const int count = ibv_poll_cq(cq, 1, &completion);
+        if (count > 0) set_aside(completion);
+        return count != 0 || waits_;
+    }
+    void set_aside(const ibv_wc& completion) {
+        aside_.push_back(completion);
+        waits_ = true;
+    }
+    // As ibv_poll_cq(): negative if the queue fails.
     int poll(ibv_cq* cq, int most, ibv_wc* completions) {
         if (!waits_) [[likely]]
             return ibv_poll_cq(cq, most, completions);
-        waits_ = false;
-        *completions = completion_;
-        return 1;
+        return take_aside(most, completions);
     }
 
   private:
+    [[gnu::noinline, gnu::cold]] int take_aside(int most, ibv_wc* completions) {
+        const size_t count = std::min(aside_.size(), static_cast<size_t>(most));
+        const auto end = aside_.begin() + static_cast<std::ptrdiff_t>(count);
+        std::copy(aside_.begin(), end, completions);
+        aside_.erase(aside_.begin(), end);
+        waits_ = !aside_.empty();
+        return static_cast<int>(count);
+    }
+
     bool waits_ = false;
-    ibv_wc completion_{};
+    std::vector<ibv_wc> aside_;
 };
 
 }  // namespace tern::verbs

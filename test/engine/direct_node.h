@@ -74,6 +74,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     void message(uint32_t, const void*, uint32_t) { ADD_FAILURE() << "an active message"; }
     void completed(void* cookie, Status status) override {
         if (Mover::is_cookie(cookie)) return mover->done(cookie, status);
+        if (Direct::is_cookie(cookie)) return direct->done(cookie, status);
         completions.push_back(status);
     }
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {

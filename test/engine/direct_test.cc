@@ -113,6 +113,97 @@ TEST_F(DirectMessages, CancelledReceiveGetsNothing) {
     EXPECT_FALSE(first.done);
 }
 
+// Nor does it need the sender's processor, or anybody's behind it: only the receiver looks.
+TEST_F(DirectMessages, CancelWaitsForNobody) {
+    bind();
+    third = std::make_unique<DirectNode>();
+    ASSERT_NO_FATAL_FAILURE(meet_third());
+    auto& first = receiver->post(kTag);
+    auto& second = receiver->post(kTag);
+    quiesce();
+    ASSERT_TRUE(granted());
+    // The sender is asked for another tuple meanwhile, and answers in order.
+    ASSERT_TRUE(receiver->direct->bind(*in, kTag + 1));
+    EXPECT_EQ(receiver->direct->cancel(first), Direct::Cancel::kLater);
+    ASSERT_TRUE(until([&] { receiver->poll(); }, [&] { return first.cancelled; }));
+    EXPECT_FALSE(second.cancelled);
+    // It does not know of that, and does not send direct all the same.
+    const uint64_t direct = sent().sent;
+    ASSERT_TRUE(sender->send(*out, kTag, "for the second"));
+    EXPECT_EQ(sent().sent, direct);
+    ASSERT_TRUE(settled([&] { return second.done; }));
+    EXPECT_EQ(second.text, "for the second");
+    EXPECT_FALSE(first.done);
+    // And all goes on.
+    auto& next = receiver->post(kTag);
+    ASSERT_TRUE(granted());
+    send("direct");
+    ASSERT_TRUE(settled([&] { return next.done; }));
+    EXPECT_TRUE(next.direct);
+    EXPECT_EQ(receiver->ends + sender->ends, 0u);
+}
+
+// At once, from within the call: nobody polls.
+TEST_F(DirectMessages, CancelNow) {
+    bind();
+    auto& first = receiver->post(kTag);
+    auto& second = receiver->post(kTag);
+    quiesce();
+    ASSERT_TRUE(granted());
+    ASSERT_EQ(receiver->direct->cancel(second), Direct::Cancel::kLater);
+    EXPECT_TRUE(receiver->direct->cancel_now(second));
+    EXPECT_TRUE(second.cancelled);
+    EXPECT_FALSE(second.posted);
+    EXPECT_FALSE(first.cancelled);
+    EXPECT_TRUE(first.posted);
+    ASSERT_TRUE(sender->send(*out, kTag, "for the first"));
+    ASSERT_TRUE(settled([&] { return first.done; }));
+    EXPECT_EQ(first.text, "for the first");
+    quiesce();
+    // Its message has been sent.
+    auto& used = receiver->post(kTag);
+    ASSERT_TRUE(granted());
+    const uint64_t direct = sent().sent;
+    ASSERT_TRUE(sender->send(*out, kTag, "on its way"));
+    ASSERT_EQ(sent().sent, direct + 1);
+    EXPECT_NE(receiver->direct->cancel(used), Direct::Cancel::kDone);
+    EXPECT_FALSE(receiver->direct->cancel_now(used));
+    EXPECT_FALSE(used.cancelled);
+    ASSERT_TRUE(settled([&] { return used.done; }));
+    EXPECT_EQ(used.text, "on its way");
+    EXPECT_EQ(receiver->ends + sender->ends, 0u);
+}
+
+// A peer that announces a message and sends none ends with its queue.
+TEST_F(DirectMessages, AnnouncedAndNeverSent) {
+    bind();
+    auto& receive = receiver->post(kTag);
+    quiesce();
+    ASSERT_TRUE(granted());
+    sender->direct->find(*out, kTag)->sender.announce();
+    ASSERT_EQ(receiver->direct->cancel(receive), Direct::Cancel::kLater);
+    ASSERT_TRUE(until([&] { receiver->poll(); }, [&] { return receiver->ends == 1; }));
+    EXPECT_TRUE(receive.cancelled);
+    EXPECT_FALSE(receive.done);
+    EXPECT_EQ(receiver->direct->queues_in_use(), 0u);
+}
+
+// The user turns out to send some messages by another way.
+TEST_F(DirectMessages, SenderMayStop) {
+    bind();
+    auto& receive = receiver->post(kTag);
+    ASSERT_TRUE(granted());
+    EXPECT_TRUE(sender->direct->stop_sending());
+    EXPECT_FALSE(sender->direct->stop_sending());
+    send("ordinary");
+    ASSERT_TRUE(settled([&] { return receive.done; }));
+    EXPECT_FALSE(receive.direct);
+    ASSERT_TRUE(receiver->direct->bind(*in, kTag + 1));
+    quiesce();
+    EXPECT_EQ(sender->direct->find(*out, kTag + 1), nullptr);
+    EXPECT_EQ(sent().sent, 0u);
+}
+
 TEST_F(DirectMessages, MessageThatIsOnItsWayIsNotCancelled) {
     bind();
     auto& receive = receiver->post(kTag);

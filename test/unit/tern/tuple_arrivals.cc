@@ -33,7 +33,6 @@ void TupleWorld::frame(uint8_t p) {
             if (!receivers_.bound(p, frame.bound)) fail("Bound is not accepted");
             break;
         case Frame::Kind::kClosed:
-            if (is(Sabotage::kCloseNotAnswered) && !frame.closed.unbind) break;
             match_direct(p, frame.sent);
             posted_.keep = is(Sabotage::kClaimsIgnored);
             if (!receivers_.closed(p, frame.closed)) fail("Closed is not accepted");
@@ -119,9 +118,31 @@ void TupleWorld::answer(uint8_t p) {
 void TupleWorld::grant(uint8_t p) {
     Peer& peer = peers_[p];
     const Write write = peer.writes.pop();
-    peer.grants[write.slot] = write.grant.raw();
+    if (write.is_read)
+        peer.reads.push({write.tuple, write.count, static_cast<uint16_t>(peer.grants[write.slot])});
+    else
+        peer.grants[write.slot] = write.grant.raw();
     for (Answer& answer : peer.answers)
         if (answer.grants_before != 0) --answer.grants_before;
+}
+
+void TupleWorld::read(uint8_t p) {
+    const Answered read = peers_[p].reads.pop();
+    queues_[read.tuple].last_read = read.value;
+    posted_.keep = is(Sabotage::kClaimsIgnored);
+    receivers_.revoked(read.tuple, read.count, read.value);
+    posted_.keep = false;
+}
+
+// It has changed; otherwise it would be read without end.
+bool TupleWorld::worth_asking(uint8_t q) {
+    if (receivers_.queue(q).state() != TupleReceiver::State::kOpen || !receivers_.undecided(q))
+        return false;
+    const Peer& peer = peers_[receivers_.peer(q)];
+    for (const Write& write : peer.writes)
+        if (write.is_read) return false;
+    return peer.reads.empty() && receivers_.actions().empty() &&
+           static_cast<uint16_t>(peer.grants[receivers_.announced_slot(q)]) != queues_[q].last_read;
 }
 
 void TupleWorld::direct(uint8_t p) {
@@ -173,6 +194,8 @@ void TupleWorld::death(uint8_t p) {
     peer.frames.clear();
     peer.answers.clear();
     peer.writes.clear();
+    peer.reads.clear();
+    peer.announced = {};
     peer.direct.clear();
     receivers_.peer_died(p);
 }
@@ -206,13 +229,7 @@ void TupleWorld::act_one(const TupleAction& action) {
             if (!peer.dead) peer.answers.push({true, action.bind, {}, 0});
             break;
         case Kind::kClose:
-            if (is(Sabotage::kCloseNotAnswered) && !action.close.unbind) {
-                // As if the sender had answered that it has used nothing that has not come.
-                const uint16_t known = receivers_.queue(action.tuple).known();
-                receivers_.closed(action.peer, {action.tuple, known, false});
-                note_removed();
-            }
-            // The last Close does not overtake grants; the others may.
+            // It does not overtake grants.
             if (!peer.dead)
                 peer.answers.push({false,
                                    {},
@@ -221,6 +238,26 @@ void TupleWorld::act_one(const TupleAction& action) {
                                        ? peer.writes.size()
                                        : 0});
             break;
+        case Kind::kRevoke: {
+            const TupleReceiver& granted = receivers_.queue(action.tuple);
+            if (is(Sabotage::kNotRead)) {
+                receivers_.revoked(action.tuple, action.count, granted.known());
+                note_removed();
+            }
+            if (peer.dead || is(Sabotage::kNotRead)) break;
+            const Write read{receivers_.announced_slot(action.tuple),
+                             {},
+                             true,
+                             static_cast<uint8_t>(action.tuple),
+                             action.count};
+            if (is(Sabotage::kReadEarly)) peer.writes.push(read);
+            for (uint32_t i = 1; i <= granted.granted(); ++i)
+                peer.writes.push(
+                    {receivers_.slot(action.tuple, static_cast<uint16_t>(granted.known() + i)),
+                     {}});
+            if (!is(Sabotage::kReadEarly)) peer.writes.push(read);
+            break;
+        }
         case Kind::kGrant: {
             const Receive receive = posted_.prepared.pop();
             if (receive.id != action.receive) fail_books("another receive is granted");

@@ -150,7 +150,7 @@ TEST_F(TupleReceiversTest, ACancelDoesNotCountAsAMiss) {
     for (int i = 0; i < 3; ++i) post();
     EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&first), kTag, true),
               Receivers::Cancel::kLater);
-    ASSERT_TRUE(receivers_.closed(1, {0, 0, false}));
+    receivers_.revoked(0, 1, 0);
     uint32_t place = 0;
     actions();
     while (receivers_.drained(0, place)) continue;
@@ -187,7 +187,7 @@ TEST_F(TupleReceiversTest, AWildcardOfOtherTagsIsNoObstacle) {
     EXPECT_EQ(actions().size(), 1u);
 }
 
-TEST_F(TupleReceiversTest, ACancelWaitsForTheSender) {
+TEST_F(TupleReceiversTest, ACancelWaitsForWhatTheSenderHasAnnounced) {
     bind();
     Receive& first = post();
     Receive& second = post();
@@ -198,25 +198,72 @@ TEST_F(TupleReceiversTest, ACancelWaitsForTheSender) {
               Receivers::Cancel::kLater);
     auto all = actions();
     ASSERT_EQ(all.size(), 1u);
-    EXPECT_EQ(all[0].kind, Kind::kClose);
-    EXPECT_EQ(all[0].close.sender, 3);
-    // One message has gone the direct way before Close came.
-    ASSERT_TRUE(receivers_.closed(1, {0, 1, false}));
+    EXPECT_EQ(all[0].kind, Kind::kRevoke);
+    EXPECT_EQ(receivers_.announced_slot(0) - receivers_.slot(0, 0), receivers_.queue(0).depth());
+    EXPECT_TRUE(receivers_.undecided(0));
+    receivers_.revoked(0, all[0].count + 1, 0);  // of another time
+    EXPECT_TRUE(actions().empty());
+    // One message has gone the direct way before.
+    receivers_.revoked(0, all[0].count, 1);
     all = actions();
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].kind, Kind::kCancelled);
     EXPECT_EQ(all[0].receive, TuplePosted::handle(&second));
-    EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&first), kTag, true),
-              Receivers::Cancel::kNever);
+    EXPECT_TRUE(receivers_.undecided(0));
+    post();
+    EXPECT_TRUE(actions().empty()) << "nothing is granted behind void entries";
     EXPECT_EQ(receivers_.direct(0).receive, TuplePosted::handle(&first));
     all = actions();
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].kind, Kind::kDrain);
     EXPECT_EQ(all[0].count, 1u);
+    EXPECT_FALSE(receivers_.undecided(0));
     uint32_t place = 0;
     EXPECT_TRUE(receivers_.drained(0, place));
     EXPECT_EQ(place, 1u);
-    EXPECT_EQ(posted_.size(), 0u);
+    EXPECT_EQ(posted_.size(), 1u);
+    // The epoch goes on.
+    all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].grant.epoch(), 0);
+    EXPECT_EQ(all[0].grant.sequence(), 2);
+}
+
+// It is read what a message is announced as that goes the ordinary way after all.
+TEST_F(TupleReceiversTest, AnAnnouncementMayBeWithdrawn) {
+    bind();
+    Receive& first = post();
+    actions();
+    EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&first), kTag, true),
+              Receivers::Cancel::kLater);
+    receivers_.revoked(0, actions().at(0).count, 1);
+    EXPECT_TRUE(actions().empty());
+    ASSERT_TRUE(receivers_.undecided(0));
+    receivers_.ask_again(0);
+    auto all = actions();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].kind, Kind::kRevoke);
+    receivers_.ask_again(0);
+    EXPECT_TRUE(actions().empty()) << "it is being read";
+    receivers_.revoked(0, all[0].count, 0);
+    all = actions();
+    ASSERT_EQ(all.size(), 2u);
+    EXPECT_EQ(all[0].kind, Kind::kCancelled);
+    EXPECT_EQ(all[1].kind, Kind::kDrain);
+    EXPECT_EQ(ordinary(1, {0, 1}), Verdict::kMatched);
+}
+
+// Whatever the sender says: it does not know what has been granted.
+TEST_F(TupleReceiversTest, ANumberThatCannotBeClaimsNoMoreThanThereIs) {
+    bind();
+    Receive& first = post();
+    post();
+    actions();
+    EXPECT_EQ(receivers_.cancel(TuplePosted::handle(&first), kTag, true),
+              Receivers::Cancel::kLater);
+    receivers_.revoked(0, actions().at(0).count, 40000);
+    EXPECT_EQ(receivers_.queue(0).granted(), 2u);
+    EXPECT_EQ(receivers_.queue(0).voids(), 0u);
 }
 
 TEST_F(TupleReceiversTest, BindsNoMoreThanItHasQueues) {
@@ -328,7 +375,12 @@ TEST_F(TupleReceiversTest, TheKeyMaskChangesWhenAllTuplesAreUnbound) {
     receivers_.change_key();
     auto all = actions();
     ASSERT_EQ(all.size(), 1u) << "the other one is not bound yet";
+    EXPECT_EQ(all[0].kind, Kind::kRevoke);
+    receivers_.revoked(0, all[0].count, 0);
+    all = actions();
+    ASSERT_EQ(all.size(), 2u);
     EXPECT_TRUE(all[0].close.unbind);
+    EXPECT_EQ(all[1].kind, Kind::kDrain);
     EXPECT_FALSE(receivers_.bind(1, kTag + 2));
     ASSERT_TRUE(receivers_.closed(1, {0, 0, true}));
     uint32_t place = 0;
@@ -352,13 +404,14 @@ TEST_F(TupleReceiversTest, ATagOfTwoPeersIsNoTuple) {
     EXPECT_EQ(receivers_.ordinary(2, kTag + 1, nullptr).verdict, Verdict::kHold);
     auto all = actions();
     ASSERT_EQ(all.size(), 1u);
-    EXPECT_TRUE(all[0].close.unbind);
-    ASSERT_TRUE(receivers_.closed(1, {0, 0, true}));
+    EXPECT_EQ(all[0].kind, Kind::kRevoke);
+    receivers_.revoked(0, all[0].count, 0);
     all = actions();
-    ASSERT_EQ(all.size(), 2u);
-    EXPECT_EQ(all[0].kind, Kind::kRetry);
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_EQ(all[0].kind, Kind::kRetry) << "the first peer need not say anything";
     EXPECT_EQ(all[0].peer, 2u);
-    EXPECT_EQ(all[1].kind, Kind::kDrain);
+    EXPECT_TRUE(all[1].close.unbind);
+    EXPECT_EQ(all[2].kind, Kind::kDrain);
     EXPECT_EQ(receivers_.retry(2, kTag).receive, TuplePosted::handle(&receive));
     EXPECT_EQ(receivers_.retry(2, kTag + 1).receive, 0u);
     EXPECT_EQ(receivers_.retry(2, kTag + 1).verdict, Verdict::kBroken);

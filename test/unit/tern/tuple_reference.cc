@@ -182,6 +182,7 @@ std::array<uint64_t, 2> TupleWorld::digest() const {
     add(lost_.size());
     for (uint8_t id : lost_) add(id);
     for (const Queue& queue : queues_) {
+        add(queue.last_read);
         add(queue.entries.size() | queue.late.size() << 8 | queue.drains << 16);
         for (const InQueue& entry : queue.entries) add(entry.receive | entry.capacity << 8);
         for (const InQueue& entry : queue.late) add(entry.receive | entry.capacity << 8);
@@ -206,7 +207,11 @@ std::array<uint64_t, 2> TupleWorld::digest() const {
                 uint64_t{answer.bind.tuple} << 32 | answer.bind.tag << 48);
             add(answer.grants_before), add(answer.bind.mask);
         }
-        for (const Write& write : peer.writes) add(write.slot), add(write.grant.raw());
+        for (const Write& write : peer.writes)
+            add(write.slot | uint64_t{write.is_read} << 32), add(write.grant.raw());
+        add(peer.reads.size());
+        for (const Answered& read : peer.reads) add(read.tuple | read.value << 8);
+        add_message(peer.announced);
         for (const DirectMessage& direct : peer.direct) {
             add_message(direct.message);
             add(direct.tuple | direct.matched << 8 | direct.receive.id << 16 |

@@ -7,11 +7,29 @@ namespace tern {
 
 const char* name_of(Sabotage sabotage) {
     static constexpr const char* kNames[] = {
-        "None",          "EpochIgnored",    "SequenceIgnored",  "CapacityIgnored",
-        "GrantsStay",    "PostAfterGrant",  "WildcardsIgnored", "MarksIgnored",
-        "ClaimsIgnored", "VoidsNotDrained", "DrainsEarly",      "CloseNotAnswered",
-        "CancelAtOnce",  "AnswerOvertakes", "UnbindOvertakes",  "ConflictIgnored",
-        "HeldIgnored",   "MarksHeld",       "TagIgnored",       "KeyChangesAtOnce",
+        "None",
+        "EpochIgnored",
+        "SequenceIgnored",
+        "CapacityIgnored",
+        "GrantsStay",
+        "PostAfterGrant",
+        "WildcardsIgnored",
+        "MarksIgnored",
+        "ClaimsIgnored",
+        "VoidsNotDrained",
+        "DrainsEarly",
+        "NotRead",
+        "ReadEarly",
+        "NotAnnounced",
+        "NotLookedAgain",
+        "CancelAtOnce",
+        "AnswerOvertakes",
+        "UnbindOvertakes",
+        "ConflictIgnored",
+        "HeldIgnored",
+        "MarksHeld",
+        "TagIgnored",
+        "KeyChangesAtOnce",
     };
     static_assert(std::size(kNames) == static_cast<size_t>(Sabotage::kCount));
     return kNames[static_cast<size_t>(sabotage)];
@@ -28,27 +46,18 @@ std::string TupleScenario::text() const {
     add("posts", posts), add("wildcards", wildcards), add("cancels", cancels), add("binds", binds);
     add("unbinds", unbinds), add("deaths", deaths), add("longest", longest);
     add("capacity", capacity), add("sequence", sequence), add("epoch", epoch), add("late", late);
+    add("slow", slow);
     add("open", open), add("exacts", exacts), add("key changes", key_changes);
     return text;
 }
 
 std::string TupleMove::text() const {
     static constexpr const char* kNames[] = {
-        "send peer,tag,length",
-        "post mask,tag,capacity",
-        "cancel receive",
-        "frame of peer",
-        "answer to peer",
-        "grant to peer",
-        "direct of peer",
-        "drain of queue",
-        "bind peer,tag",
-        "unbind queue",
-        "death of peer",
-        "another key mask",
-        "act",
-        "late post to queue",
-        "answer overtakes",
+        "send peer,tag,length", "post mask,tag,capacity", "cancel receive",   "frame of peer",
+        "answer to peer",       "decision of peer",       "grant to peer",    "read answer of peer",
+        "ask for queue",        "direct of peer",         "drain of queue",   "bind peer,tag",
+        "unbind queue",         "death of peer",          "another key mask", "act",
+        "late post to queue",   "answer overtakes",
     };
     return std::string(kNames[static_cast<size_t>(kind)]) + " " + std::to_string(a) + "," +
            std::to_string(b) + "," + std::to_string(c);

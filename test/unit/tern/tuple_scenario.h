@@ -22,8 +22,11 @@ enum class Sabotage : uint8_t {
     kClaimsIgnored,     // a receive whose direct message is on its way may be matched
     kVoidsNotDrained,   // the next epoch begins with void receives in the queue
     kDrainsEarly,       // void receives are drained while direct messages are on the way
-    kCloseNotAnswered,  // an epoch is closed without waiting for the sender
-    kCancelAtOnce,      // a granted receive is cancelled without asking the sender
+    kNotRead,           // grants are taken back, and what the sender has announced is not read
+    kReadEarly,         // it is read before the grants are overwritten
+    kNotAnnounced,      // the sender does not announce what it sends
+    kNotLookedAgain,    // the sender does not look at a grant again when it has announced
+    kCancelAtOnce,      // a granted receive is cancelled without taking its grant back
     kAnswerOvertakes,   // answers of the sender are not in order with its messages
     kUnbindOvertakes,   // Unbind may arrive before grants that were written earlier
     kConflictIgnored,   // a message is matched although its receive is granted to another peer
@@ -58,6 +61,7 @@ struct TupleScenario {
     uint8_t capacity = 1;   // receives are 1 ... capacity long
     bool any_bind = false;  // any peer and tag; else only those that are not bound yet
     bool late = false;      // what the core wants done is done some time later
+    bool slow = false;      // a sender takes its time between announcing a message and sending it
     // Messages have the open bit or not; receives have the wide mask, as the key at first has.
     bool open = false;
     uint8_t exacts = 0;                         // receives with the exact mask, at most
@@ -78,7 +82,10 @@ struct TupleMove {
         kCancel,    // receive a
         kFrame,     // peer a's next frame arrives at the receiver
         kAnswer,    // the next frame to peer a arrives
-        kGrant,     // the next grant to peer a arrives
+        kDecide,    // peer a, which has announced a message, sends it
+        kGrant,     // the next grant to peer a arrives, or the next read
+        kRead,      // the answer to peer a's next read arrives
+        kAsk,       // what the peer of queue a has announced is to be read again
         kDirect,    // peer a's next direct message arrives
         kDrain,     // of queue a
         kBind,      // peer a, tag b

@@ -42,17 +42,35 @@ TEST(Grant, LongReceivesTakeWhatTheWordCanSay) {
 }
 
 TEST(TupleSender, TakesAGrantOnce) {
-    uint64_t slots[2] = {0, Grant(0, 1, 10).raw()};
+    uint64_t slots[TupleSender::words(2)] = {0, Grant(0, 1, 10).raw()};
     TupleSender sender(slots, 2);
     EXPECT_FALSE(sender.may_send_direct(11));
     ASSERT_TRUE(sender.may_send_direct(10));
-    EXPECT_EQ(sender.sent_direct(), 1);
+    ASSERT_TRUE(sender.send_direct(10));
+    EXPECT_EQ(sender.sequence(), 1);
     EXPECT_EQ(slots[1], 0u);
+    EXPECT_EQ(slots[2], 1u) << "announced";
     EXPECT_FALSE(sender.may_send_direct(0));
+    EXPECT_FALSE(sender.send_direct(0));
+    EXPECT_EQ(sender.sequence(), 1);
+}
+
+// What it has announced it withdraws.
+TEST(TupleSender, AGrantMayBeTakenBackInBetween) {
+    uint64_t slots[TupleSender::words(2)] = {0, Grant(0, 1, 10).raw()};
+    TupleSender sender(slots, 2);
+    ASSERT_TRUE(sender.may_send_direct(10));
+    sender.announce();
+    EXPECT_EQ(slots[2], 1u);
+    slots[1] = 0;
+    EXPECT_FALSE(sender.decide(10));
+    EXPECT_EQ(slots[2], 0u);
+    EXPECT_EQ(sender.sent_ordinary(), 1);
+    EXPECT_EQ(slots[2], 1u);
 }
 
 TEST(TupleSender, AnOrdinaryMessageEndsTheEpoch) {
-    uint64_t slots[4] = {0, Grant(0, 1, 10).raw(), Grant(0, 2, 10).raw(), 0};
+    uint64_t slots[TupleSender::words(4)] = {0, Grant(0, 1, 10).raw(), Grant(0, 2, 10).raw()};
     TupleSender sender(slots, 4);
     EXPECT_EQ(sender.sent_ordinary(), 1);
     EXPECT_FALSE(sender.may_send_direct(1));
@@ -66,7 +84,7 @@ TEST(TupleSender, AnOrdinaryMessageEndsTheEpoch) {
 // 2^16 of them. A grant from before must not be.
 TEST(TupleSender, AGrantDoesNotComeBackWhenTheNumbersDo) {
     constexpr uint32_t kDepth = 4;
-    uint64_t slots[kDepth] = {};
+    uint64_t slots[TupleSender::words(kDepth)] = {};
     TupleSender sender(slots, kDepth);
     for (uint16_t sequence = 1; sequence <= kDepth; ++sequence)
         slots[sequence % kDepth] = Grant(0, sequence, 10).raw();
@@ -80,7 +98,7 @@ TEST(TupleSender, AGrantDoesNotComeBackWhenTheNumbersDo) {
 TEST(TupleReceiver, KeepsPaceWithTheSenderWhenNumbersWrap) {
     constexpr uint32_t kDepth = 8;
     Random random(number_from_environment("TERN_SEED", 1));
-    uint64_t slots[kDepth] = {};
+    uint64_t slots[TupleSender::words(kDepth)] = {};
     TupleSender sender(slots, kDepth);
     TupleReceiver receiver(kDepth);
     receiver.bind();
@@ -97,8 +115,9 @@ TEST(TupleReceiver, KeepsPaceWithTheSenderWhenNumbersWrap) {
         TupleReceiver::Entry entry;
         uint32_t place = 0;
         bool claimed = false;
-        if (sender.may_send_direct(random.between(90, 101))) {
-            sender.sent_direct();
+        const uint64_t length = random.between(90, 101);
+        if (sender.may_send_direct(length)) {
+            ASSERT_TRUE(sender.send_direct(length));
             ++direct;
             ASSERT_TRUE(receiver.arrive(entry, place, claimed));
             ASSERT_EQ(entry.receive, in_queue.front());
@@ -123,7 +142,7 @@ TEST(TupleReceiver, KeepsPaceWithTheSenderWhenNumbersWrap) {
 }
 
 TEST(TupleSenders, RefuseWhatTheyHaveNoRoomFor) {
-    std::vector<uint64_t> grants(2 * 4);
+    std::vector<uint64_t> grants(2 * TupleSender::words(4));
     TupleSenders senders(grants.data(), 2, 4);
     TupleBound answer;
     ASSERT_TRUE(senders.bind(7, {100, kFull, 0, 4}, answer));
@@ -133,7 +152,7 @@ TEST(TupleSenders, RefuseWhatTheyHaveNoRoomFor) {
     EXPECT_EQ(answer.tuple, 1);
     ASSERT_TRUE(senders.bind(8, {100, kFull, 5, 2}, answer));
     EXPECT_NE(answer.sender, TupleBound::kRefused);
-    EXPECT_EQ(answer.slot, 4u);
+    EXPECT_EQ(answer.slot, TupleSender::words(4));
     ASSERT_TRUE(senders.bind(8, {102, kFull, 6, 1}, answer));
     EXPECT_EQ(answer.sender, TupleBound::kRefused);
     EXPECT_EQ(senders.bound(), 2u);
@@ -157,7 +176,7 @@ TEST(TupleSenders, MayHaveNoRoomAtAll) {
 }
 
 TEST(TupleSenders, TrustNoReceiver) {
-    std::vector<uint64_t> grants(2 * 4);
+    std::vector<uint64_t> grants(2 * TupleSender::words(4));
     TupleSenders senders(grants.data(), 2, 4);
     TupleBound bound;
     TupleClosed closed;
@@ -176,7 +195,7 @@ TEST(TupleSenders, TrustNoReceiver) {
 }
 
 TEST(TupleSenders, FindTheTupleByTheKeyOfEachPeer) {
-    std::vector<uint64_t> grants(4 * 2);
+    std::vector<uint64_t> grants(4 * TupleSender::words(2));
     TupleSenders senders(grants.data(), 4, 2);
     TupleBound bound;
     TupleClosed closed;

@@ -108,8 +108,7 @@ class TupleTraffic : public testing::Test {
     void send() {
         TupleSenders::Tuple& tuple = *senders_.find(1, kTag);
         ++messages_;
-        if (tuple.sender.may_send_direct(length_)) {
-            tuple.sender.sent_direct();
+        if (tuple.sender.may_send_direct(length_) && tuple.sender.send_direct(length_)) {
             arrive(kWay, [this] { EXPECT_NE(receivers_.direct(0).receive, 0u); });
         } else {
             arrive(kWay, [this, mark = TupleSenders::mark(tuple)] {
@@ -134,7 +133,7 @@ class TupleTraffic : public testing::Test {
     PostedReceives posted_{1024};
     Table table_{posted_};
     TupleReceivers<Table> receivers_{table_, 1, kDepth};
-    uint64_t grants_[kDepth] = {};
+    uint64_t grants_[TupleSender::words(kDepth)] = {};
     TupleSenders senders_{grants_, 1, kDepth};
     std::multimap<uint64_t, std::function<void()>> events_;
     uint64_t now_ = 0;

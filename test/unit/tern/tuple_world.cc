@@ -4,7 +4,7 @@
 namespace tern {
 
 TupleWorld::Peer::Peer(const TupleScenario& scenario)
-    : grants(scenario.tuples * scenario.depth),
+    : grants(scenario.tuples * TupleSender::words(scenario.depth)),
       senders(grants.data(), scenario.tuples, scenario.depth) {
     senders.start_at(scenario.sequence, scenario.epoch);
 }
@@ -61,8 +61,11 @@ void TupleWorld::deliveries(Moves& moves) {
     for (uint8_t p = 0; p < peers_.size(); ++p) {
         Peer& peer = peers_[p];
         if (!peer.frames.empty()) moves.push({Kind::kFrame, p});
-        if (!peer.answers.empty() && peer.answers.front().grants_before == 0)
+        const bool busy = peer.announced.number != 0;
+        if (busy) moves.push({Kind::kDecide, p});
+        if (!busy && !peer.answers.empty() && peer.answers.front().grants_before == 0)
             moves.push({Kind::kAnswer, p});
+        if (!peer.reads.empty()) moves.push({Kind::kRead, p});
         if (!peer.writes.empty()) moves.push({Kind::kGrant, p});
         if (!peer.direct.empty()) moves.push({Kind::kDirect, p});
         if (is(Sabotage::kAnswerOvertakes) && peer.frames.size() > 1 &&
@@ -73,6 +76,7 @@ void TupleWorld::deliveries(Moves& moves) {
     for (uint8_t q = 0; q < queues_.size(); ++q) {
         if (queues_[q].drains != 0) moves.push({Kind::kDrain, q});
         if (!queues_[q].late.empty()) moves.push({Kind::kPostLate, q});
+        if (worth_asking(q)) moves.push({Kind::kAsk, q});
     }
     if (!receivers_.actions().empty()) moves.push({Kind::kAct});
 }
@@ -90,7 +94,7 @@ void TupleWorld::moves(Moves& moves) {
     };
     for (uint8_t p = 0; p < peers_.size(); ++p) {
         Peer& peer = peers_[p];
-        if (peer.dead) continue;
+        if (peer.dead || peer.announced.number != 0) continue;
         each_tag([&](uint8_t key, uint8_t tag) {
             if (peer.sent >= s.sends[p] || (s.only_tag[p] != 0 && s.only_tag[p] != key)) return;
             for (uint8_t length = 1; length <= s.longest; ++length)
@@ -114,8 +118,7 @@ void TupleWorld::moves(Moves& moves) {
         for (const Receive& receive : waiting_)
             if (!receive.cancel) moves.push({Kind::kCancel, receive.id});
     for (uint8_t q = 0; q < queues_.size() && unbinds_ < s.unbinds; ++q)
-        if (receivers_.queue(q).state() == TupleReceiver::State::kOpen ||
-            receivers_.queue(q).state() == TupleReceiver::State::kClosing)
+        if (receivers_.queue(q).state() == TupleReceiver::State::kOpen)
             moves.push({Kind::kUnbind, q});
 }
 
@@ -137,8 +140,17 @@ void TupleWorld::apply(const TupleMove& move) {
         case Kind::kAnswer:
             answer(move.a);
             break;
+        case Kind::kDecide:
+            decide(move.a);
+            break;
         case Kind::kGrant:
             grant(move.a);
+            break;
+        case Kind::kRead:
+            read(move.a);
+            break;
+        case Kind::kAsk:
+            receivers_.ask_again(move.a);
             break;
         case Kind::kDirect:
             direct(move.a);
@@ -185,7 +197,7 @@ void TupleWorld::send(uint8_t p, uint8_t tag, uint8_t length) {
         return;
     }
     TupleSender& sender = tuple->sender;
-    const uint32_t first = tuple->number * scenario_->depth;
+    const uint32_t first = tuple->number * TupleSender::words(scenario_->depth);
     const auto next = static_cast<uint16_t>(sender.sequence() + 1);
     uint64_t& slot = peer.grants[first + (next & (sender.depth() - 1))];
     if (const Grant there(slot); there.valid()) {
@@ -194,15 +206,41 @@ void TupleWorld::send(uint8_t p, uint8_t tag, uint8_t length) {
         if (is(Sabotage::kSequenceIgnored))
             slot = Grant(there.epoch(), next, there.capacity()).raw();
     }
-    if (tuple->may_send_direct(is(Sabotage::kTagIgnored) ? tuple->tag : tag,
-                               is(Sabotage::kCapacityIgnored) ? 0 : length)) {
-        const uint64_t word = slot;
-        sender.sent_direct();
-        if (is(Sabotage::kSequenceIgnored)) slot = word;
-        peer.direct.push({message, static_cast<uint8_t>(tuple->receiver), false, {}});
+    const uint64_t word = slot;
+    const uint8_t fits = is(Sabotage::kCapacityIgnored) ? 0 : length;
+    const bool may = tuple->may_send_direct(is(Sabotage::kTagIgnored) ? tuple->tag : tag, fits);
+    peer.announced = message;
+    if (!may) return decided(p, *tuple, false);
+    const bool late = is(Sabotage::kNotLookedAgain) && scenario_->slow;
+    if (!is(Sabotage::kNotAnnounced) && !late) sender.announce();
+    if (scenario_->slow) return;
+    decided(p, *tuple, sender.decide(fits));
+    if (is(Sabotage::kSequenceIgnored)) slot = word;
+}
+
+void TupleWorld::decide(uint8_t p) {
+    Peer& peer = peers_[p];
+    TupleSenders::Tuple& tuple = *peer.senders.find(0, peer.announced.tag);
+    TupleSender& sender = tuple.sender;
+    if (is(Sabotage::kNotLookedAgain)) {
+        sender.announce();
+        const uint32_t first = tuple.number * TupleSender::words(scenario_->depth);
+        const auto next = static_cast<uint16_t>(sender.sequence() + 1);
+        peer.grants[first + (next & (sender.depth() - 1))] =
+            Grant(sender.epoch(), next, peer.announced.length).raw();
+    }
+    decided(p, tuple, sender.decide(peer.announced.length));
+}
+
+void TupleWorld::decided(uint8_t p, TupleSenders::Tuple& tuple, bool direct) {
+    Peer& peer = peers_[p];
+    const Message message = peer.announced;
+    peer.announced = {};
+    if (direct) {
+        peer.direct.push({message, static_cast<uint8_t>(tuple.receiver), false, {}});
         ++direct_sends_;
     } else {
-        const TupleMark mark = TupleSenders::mark(*tuple);
+        const TupleMark mark = TupleSenders::mark(tuple);
         peer.frames.push({Frame::Kind::kMessage, true, message, mark, {}, {}});
     }
 }

@@ -106,6 +106,14 @@ class TupleWorld {
     struct Write {
         uint32_t slot = 0;
         Grant grant;
+        bool is_read = false;
+        uint8_t tuple = 0;
+        uint32_t count = 0;
+    };
+    struct Answered {  // a read
+        uint8_t tuple = 0;
+        uint32_t count = 0;
+        uint16_t value = 0;
     };
     struct DirectMessage {
         Message message;
@@ -125,7 +133,9 @@ class TupleWorld {
         TupleSenders senders;
         Few<Frame, kMost> frames;
         Few<Answer, kMost> answers;
-        Few<Write, 96> writes;
+        Few<Write, 96> writes;  // and reads, in order
+        Few<Answered, kMost> reads;
+        Message announced;  // no message: number 0
         Few<DirectMessage, kMost> direct;
         Few<HeldMessage, kMost> held;
         uint8_t sent = 0;
@@ -140,6 +150,7 @@ class TupleWorld {
         Few<InQueue, kMost> entries;
         Few<InQueue, kMost> late;  // sabotage
         uint32_t drains = 0;
+        uint16_t last_read = 0;
     };
 
     using Core = TupleReceivers<Posted>;
@@ -158,7 +169,11 @@ class TupleWorld {
     void cancel(uint8_t receive);
     void frame(uint8_t peer);
     void answer(uint8_t peer);
+    void decide(uint8_t peer);
+    void decided(uint8_t peer, TupleSenders::Tuple& tuple, bool direct);
     void grant(uint8_t peer);
+    void read(uint8_t peer);
+    bool worth_asking(uint8_t queue);
     void direct(uint8_t peer);
     void drain(uint8_t queue);
     void death(uint8_t peer);
