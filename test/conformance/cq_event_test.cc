@@ -57,6 +57,21 @@ TEST_F(CqEventTest, ArmedQueueFiresForTheNextCompletionOnce) {
     EXPECT_TRUE(stays_silent());
 }
 
+TEST_F(CqEventTest, PublicMemberCountsWhatIsAcknowledged) {
+    EXPECT_EQ(cq_->comp_events_completed, 0u);
+    for (uint32_t i = 1; i <= 3; ++i) {
+        ASSERT_EQ(ibv_req_notify_cq(cq_.get(), 0), 0);
+        write_and_reap(i);
+        ibv_cq* cq = nullptr;
+        void* context = nullptr;
+        ASSERT_EQ(ibv_get_cq_event(channel_.get(), &cq, &context), 0);
+        EXPECT_EQ(cq_->comp_events_completed, i - 1) << "one is yet to be acknowledged";
+        ibv_ack_cq_events(cq, 1);
+        EXPECT_EQ(cq_->comp_events_completed, i);
+    }
+    EXPECT_EQ(cq_->async_events_completed, 0u);
+}
+
 TEST_F(CqEventTest, ArmedTwiceFiresOnce) {
     ASSERT_EQ(ibv_req_notify_cq(cq_.get(), 0), 0);
     ASSERT_EQ(ibv_req_notify_cq(cq_.get(), 0), 0);

@@ -53,6 +53,17 @@ TEST_F(LastWqeTest, RemoteErrorReachesTheLastReceiveOfASharedQueue) {
     EXPECT_EQ(wait_event(hca_, IBV_EVENT_QP_LAST_WQE_REACHED).element.qp, pair.b.qp.get());
 }
 
+TEST_F(LastWqeTest, PublicMemberCountsWhatIsAcknowledged) {
+    Srq srq = make_srq(pd_.get());
+    QpSpec attached = quick();
+    attached.srq = srq.get();
+    Pair pair(hca_, pd_.get(), quick(), attached);
+    EXPECT_EQ(pair.b.qp->events_completed, 0u);
+    apply_all(pair.b.qp.get(), {to_state(IBV_QPS_ERR)});
+    wait_event(hca_, IBV_EVENT_QP_LAST_WQE_REACHED);  // and acknowledges it
+    EXPECT_EQ(pair.b.qp->events_completed, 1u);
+}
+
 TEST_F(LastWqeTest, QueuePairWithItsOwnReceivesHasNoSuchEvent) {
     Pair pair(hca_, pd_.get());
     apply_all(pair.a.qp.get(), {to_state(IBV_QPS_ERR)});

@@ -112,6 +112,22 @@ TEST_F(QpValueTest, QueryReturnsWhatWasSet) {
     EXPECT_EQ(end_.qp->state, IBV_QPS_RTS) << "the handle follows";
 }
 
+// A program that asks for an address is not to find its queue pair's handle changed under it.
+TEST_F(QpValueTest, HandleChangesItsStateOnlyForThoseWhoAskForIt) {
+    Pair pair(hca_, pd_.get(), quick());
+    pair.b.qp.reset();
+    ASSERT_EQ(SendWr(IBV_WR_SEND, 1).post(pair.a.qp), 0);
+    EXPECT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_RETRY_EXC_ERR));
+    EXPECT_EQ(pair.a.qp->state, IBV_QPS_RTS) << "nobody has asked";
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(ibv_query_qp(pair.a.qp.get(), &attr, IBV_QP_DEST_QPN | IBV_QP_AV, &init), 0);
+    EXPECT_EQ(pair.a.qp->state, IBV_QPS_RTS);
+    ASSERT_EQ(ibv_query_qp(pair.a.qp.get(), &attr, IBV_QP_STATE, &init), 0);
+    EXPECT_EQ(attr.qp_state, IBV_QPS_ERR);
+    EXPECT_EQ(pair.a.qp->state, IBV_QPS_ERR);
+}
+
 TEST_F(QpValueTest, CurrentStateShows) {
     bring_up(hca_, end_.qp.get(), end_.spec, as_peer(hca_, end_.qp.get(), end_.spec));
     ibv_qp_attr attr{};

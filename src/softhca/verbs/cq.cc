@@ -133,7 +133,7 @@ SOFTHCA_EXPORT int ibv_get_cq_event(ibv_comp_channel* ibv, ibv_cq** cq, void** c
 }
 
 SOFTHCA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) {
-    object_of<CqObject>(cq)->completion_events.acknowledge(events);
+    object_of<CqObject>(cq)->completion_events.acknowledge(events, cq->comp_events_completed);
 }
 
 int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {

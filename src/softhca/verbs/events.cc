@@ -6,11 +6,17 @@ namespace softhca {
 
 namespace {
 
-/// Where an event's acknowledgement is counted; nullptr for events of ports and devices.
-Unacknowledged* account(const ibv_async_event& event) {
+/// Where an event's acknowledgement is counted; nothing for events of ports and devices.
+struct Account {
+    Unacknowledged* unacknowledged = nullptr;
+    uint32_t* acknowledged = nullptr;
+};
+
+Account account(const ibv_async_event& event) {
     switch (event.event_type) {
         case IBV_EVENT_CQ_ERR:
-            return &object_of<CqObject>(event.element.cq)->async_events;
+            return {&object_of<CqObject>(event.element.cq)->async_events,
+                    &event.element.cq->async_events_completed};
         case IBV_EVENT_QP_FATAL:
         case IBV_EVENT_QP_REQ_ERR:
         case IBV_EVENT_QP_ACCESS_ERR:
@@ -19,12 +25,14 @@ Unacknowledged* account(const ibv_async_event& event) {
         case IBV_EVENT_PATH_MIG:
         case IBV_EVENT_PATH_MIG_ERR:
         case IBV_EVENT_QP_LAST_WQE_REACHED:
-            return &object_of<QpObject>(event.element.qp)->async_events;
+            return {&object_of<QpObject>(event.element.qp)->async_events,
+                    &event.element.qp->events_completed};
         case IBV_EVENT_SRQ_ERR:
         case IBV_EVENT_SRQ_LIMIT_REACHED:
-            return &object_of<SrqObject>(event.element.srq)->async_events;
+            return {&object_of<SrqObject>(event.element.srq)->async_events,
+                    &event.element.srq->events_completed};
         default:
-            return nullptr;
+            return {};
     }
 }
 
@@ -36,7 +44,7 @@ SOFTHCA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* ev
         return -1;
     }
     const auto count = [](const ibv_async_event& taken) {
-        if (Unacknowledged* unacknowledged = account(taken)) {
+        if (Unacknowledged* unacknowledged = account(taken).unacknowledged) {
             unacknowledged->add();
         }
     };
@@ -44,8 +52,9 @@ SOFTHCA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* ev
 }
 
 SOFTHCA_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
-    if (Unacknowledged* unacknowledged = account(*event)) {
-        unacknowledged->acknowledge(1);
+    const auto [unacknowledged, acknowledged] = account(*event);
+    if (unacknowledged != nullptr) {
+        unacknowledged->acknowledge(1, *acknowledged);
     }
 }
 

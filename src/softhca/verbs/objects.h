@@ -60,9 +60,11 @@ struct Unacknowledged {
         const std::lock_guard lock(mutex);
         ++count;
     }
-    void acknowledge(uint32_t events) {
+    /// `total`: the object's public member that counts them, as programs may look at it.
+    void acknowledge(uint32_t events, uint32_t& total) {
         const std::lock_guard lock(mutex);
         count -= std::min(count, events);
+        __atomic_fetch_add(&total, events, __ATOMIC_RELEASE);
         changed.notify_all();
     }
     void wait() {

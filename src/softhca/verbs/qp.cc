@@ -202,7 +202,8 @@ SOFTHCA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
     return object->extended ? &object->ibv : nullptr;
 }
 
-SOFTHCA_EXPORT int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int, ibv_qp_init_attr* init) {
+SOFTHCA_EXPORT int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int mask,
+                                ibv_qp_init_attr* init) {
     auto* object = object_of<QpObject>(ibv);
     if (inherited(ibv->context)) {
         return EINVAL;
@@ -215,7 +216,10 @@ SOFTHCA_EXPORT int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int, ibv_q
     *attributes = object->attr;
     attributes->qp_state = static_cast<ibv_qp_state>(shared->state.load(std::memory_order_acquire));
     attributes->cur_qp_state = attributes->qp_state;
-    ibv->state = attributes->qp_state;
+    // All is told, but the public member changes only for those who ask for the state.
+    if ((mask & IBV_QP_STATE) != 0) {
+        ibv->state = attributes->qp_state;
+    }
     *init = object->init;
     return 0;
 }
