@@ -31,6 +31,13 @@ struct Connection {
     Connection& operator=(const Connection&) = delete;
 
     bool up() const { return handshake.state() == Handshake::State::kUp; }
+    // What the users of one that has failed are to hear: that a peer has gone is no error to who
+    // has lost nothing by it. Final once nothing is outstanding.
+    Status outcome() const {
+        const bool gone =
+            status == Status::kConnectionReset || (status == Status::kTimedOut && established);
+        return gone && !sends.users_lost() ? Status::kOk : status;
+    }
 
     uint32_t index;    // in the connector's table; part of every work request's id
     uint64_t tag = 0;  // index and generation, in the place that work request ids have them

@@ -243,10 +243,7 @@ unsigned Connector::reap() {
             over_.push_back(connection);
             continue;
         }
-        // A peer that has gone is no error to a user who has lost nothing by it.
-        const bool gone = connection->status == Status::kConnectionReset ||
-                          (connection->status == Status::kTimedOut && connection->established);
-        if (gone && !connection->sends.users_lost()) connection->status = Status::kOk;
+        connection->status = connection->outcome();
         owner_.closed(*connection, connection->status, connection->why);
         free_.push_back(connection->index);
         table_[connection->index].reset();

@@ -67,6 +67,9 @@ class SendQueue {
     bool users_lost() const { return failing_ && static_cast<int32_t>(users_ - failed_from_) > 0; }
     bool failing() const { return failing_; }
 
+    // Whether all before work request `number`, which is at most next(), is complete.
+    bool done(uint32_t number) const { return static_cast<int32_t>(completed_ - number) >= 0; }
+
     // Tells `cookie` when all posted so far is complete.
     void wait(void* cookie) { waiters_.push_back({posted_, cookie}); }
     bool take_waiter(void*& cookie) {

@@ -50,6 +50,12 @@ struct Channel final : Connection {
     bool heeds = false;
     bool always = false;  // it notifies without being asked
 
+    uint32_t replies = 0;  // reads and atomics under way: what is posted behind may overtake them
+
+    // Operations of the layer above that have failed without it, and how the last one did.
+    uint32_t failures = 0;
+    Status failure = Status::kOk;
+
     uint8_t due = 0;     // of Due
     bool owing = false;  // in the engine's list of those with something due
     verbs::RegisteredMemory block;

@@ -15,6 +15,7 @@ struct Counters {
     uint64_t bcopies = 0;
     uint64_t zcopies = 0;
     uint64_t puts = 0;
+    uint64_t atomics = 0;
     uint64_t promotions = 0;     // blocks granted
     uint64_t demotions = 0;      // blocks given back, also for a larger one
     uint64_t credit_stalls = 0;  // sends that found the block full

@@ -200,13 +200,22 @@ bool Engine::nop(Channel& channel, bool users) {
     return post(channel, request, users);
 }
 
+bool Engine::fence(Channel& channel) {
+    if (channel.failed || channel.sends.room() <= channel.reserve) return false;
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_FENCE;
+    return post(channel, request, false);
+}
+
 void Engine::prod(Channel& channel) {
     if (channel.up() && (channel.sends.idle() || !channel.sends.covered()))
         (void)nop(channel, true);
 }
 
 Status Engine::flush(Channel& channel, void* cookie) {
-    if (channel.sends.idle()) return Status::kOk;
+    // What a failed one has lost is known when it is over, and told then.
+    if (channel.sends.idle()) return channel.failed ? channel.outcome() : Status::kOk;
     if (!channel.sends.covered() && !channel.failed && !nop(channel, false))
         return Status::kNoResource;
     if (cookie != nullptr) channel.sends.wait(cookie);

@@ -143,9 +143,15 @@ class Engine final : private ConnectorOwner {
     // `cookie`, if any, is told when the pieces may be used again.
     Status write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
                  uint32_t immediate, void* cookie);
-    // The same, a read into `pieces`.
+    // The same, a read into `pieces`. Who is told takes one off channel.replies, as for atomics.
     Status read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from, uint32_t rkey,
                 void* cookie);
+    // An atomic operation; `result`: 8 bytes for what was there before.
+    Status atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result, uint64_t compare_add,
+                  uint64_t swap, uint64_t to, uint32_t rkey, void* cookie);
+    // What is posted from now on begins when all reads and atomics before it are complete. False:
+    // there is no room now.
+    bool fence(Channel& channel);
     // Sends a control frame, `length` bytes at most kMaxControl. False: no room, try again.
     bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length);
     // Ends a channel, with an error for all who use it.
@@ -177,9 +183,11 @@ class Engine final : private ConnectorOwner {
         return !sleeper_ && may_poll_memory(channel);
     }
 
-    // kOk: all sent so far has arrived. kInProgress: `cookie`, if any, is told when it has.
+    // kOk: all sent so far has arrived. kInProgress: `cookie`, if any, is told when it has. An
+    // error: something has been lost, with its connection, which is about to be told as closed.
     Status flush(Channel& channel, void* cookie);
-    // Same for all channels, without being told.
+    // Same for all channels, without being told. kInProgress as long as one that has failed has yet
+    // to be told as closed, unless nothing was lost with it.
     Status flush_all();
     // Makes a dead peer of this endpoint known. `channel` may be null.
     Status check(Channel* channel, const PeerAddress& peer, void* user);

@@ -216,7 +216,29 @@ inline Status Engine::read(Channel& channel, std::span<ibv_sge> pieces, uint64_t
     request.wr.rdma.remote_addr = from;
     request.wr.rdma.rkey = rkey;
     if (!post(channel, request, true)) return Status::kDevice;
+    ++channel.replies;
     channel.sends.record(nullptr, cookie);
+    return Status::kOk;
+}
+
+inline Status Engine::atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result,
+                             uint64_t compare_add, uint64_t swap, uint64_t to, uint32_t rkey,
+                             void* cookie) {
+    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+        return no_room(channel);
+    ibv_send_wr request{};
+    request.sg_list = &result;
+    request.num_sge = 1;
+    request.opcode = opcode;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr.atomic.remote_addr = to;
+    request.wr.atomic.rkey = rkey;
+    request.wr.atomic.compare_add = compare_add;
+    request.wr.atomic.swap = swap;
+    if (!post(channel, request, true)) return Status::kDevice;
+    ++channel.replies;
+    channel.sends.record(nullptr, cookie);
+    ++counters_.atomics;
     return Status::kOk;
 }
 

@@ -9,30 +9,35 @@
 
 namespace tern {
 
-// Flushes that wait for what is to be over before the engine's flush may begin. `owner` has
+// Flushes that wait for what is to be over before the engine's flush may begin. One during which an
+// operation of its channel fails is told so, whoever else hears of it. `owner` has
 // completed(cookie, status).
 class Flushes {
   public:
     bool empty() const { return flushes_.empty(); }
     // `until`: the last of what it waits for, as the caller counts.
     void add(Channel& channel, uint64_t until, void* cookie) {
-        flushes_.push_back({&channel, until, cookie});
+        flushes_.push_back({&channel, until, cookie, channel.failures});
     }
     // `begin(channel, until, cookie)`: kNoResource if it has to wait further; else what the engine
-    // says of the flush. Returns how many have begun.
+    // says of the flush; `cookie` may be null. Returns how many have begun, or ended.
     template <class Begin, class Owner>
     unsigned pay(Begin&& begin, Owner& owner) {
         unsigned count = 0;
         for (size_t i = 0; i < flushes_.size();) {
             const Flush flush = flushes_[i];
-            const Status status = begin(*flush.channel, flush.until, flush.cookie);
-            if (status == Status::kNoResource) {
+            const bool lost = flush.failures != flush.channel->failures;
+            const Status failure = flush.channel->failure;
+            const Status status = begin(*flush.channel, flush.until, lost ? nullptr : flush.cookie);
+            // The engine knows of no loss: it is asked, and tells nobody, until all has arrived.
+            if (status == Status::kNoResource || (lost && status == Status::kInProgress)) {
                 ++i;
                 continue;
             }
             remove(i);
             ++count;
-            if (status == Status::kOk) owner.completed(flush.cookie, Status::kOk);
+            if (status != Status::kInProgress)
+                owner.completed(flush.cookie, lost && status == Status::kOk ? failure : status);
         }
         return count;
     }
@@ -55,6 +60,7 @@ class Flushes {
         Channel* channel;
         uint64_t until;
         void* cookie;
+        uint32_t failures;  // of the channel, before
     };
 
     void remove(size_t index) {

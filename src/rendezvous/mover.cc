@@ -38,10 +38,12 @@ unsigned Mover::advance() {
     unsigned count = 0;
     if (!refusals_.empty()) [[unlikely]]
         count += pay_refusals();
-    while (!waiting_.empty() && start(*waiting_.front())) {
+    while (!waiting_.empty() && start(*waiting_.front(), true)) {
         waiting_.pop_front();
+        waits_ = 0;
         ++count;
     }
+    if (!waiting_.empty() && ++waits_ >= kPatience) count += do_without_windows();
     if (!waiting_to_send_.empty()) count += lend_to_waiting();
     while (!failures_.empty()) {
         Incoming* transfer = failures_.back();
@@ -98,6 +100,21 @@ Status Mover::arm(std::vector<Watched>& words) {
         if (flag.at != nullptr) words.push_back(flag);
     }
     return Status::kOk;
+}
+
+// The windows are with peers that do nothing, perhaps for minutes. What can be pinned goes in
+// place.
+unsigned Mover::do_without_windows() {
+    waits_ = 0;
+    return static_cast<unsigned>(std::erase_if(waiting_, [this](Incoming* transfer) {
+        if (!transfer->memory.contiguous() || transfer->owned) return false;
+        if (transfer->rkey == 0)
+            transfer->plan = {.scheme = Scheme::kZeroCopy};
+        else if (transfer->pin == nullptr)
+            transfer->pin = pins_.pin(transfer->memory.data(),
+                                      static_cast<size_t>(transfer->length), kLocalWrite);
+        return start(*transfer, false);
+    }));
 }
 
 void Mover::begin(Transfer& transfer, Channel& channel, void* cookie) {
@@ -181,6 +198,10 @@ void Mover::end(Transfer& transfer) {
 // that the peer's memory does not take.
 void Mover::tell(bool users, void* cookie, Channel& channel, Status status) {
     if (!users) return;
+    if (status != Status::kOk) {
+        ++channel.failures;
+        channel.failure = status;
+    }
     if (cookie != nullptr)
         owner_.completed(cookie, status);
     else if (status != Status::kOk)
@@ -230,15 +251,11 @@ bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
     return true;
 }
 
+// In order for each channel: one without room has none for what is behind, either.
 unsigned Mover::pay_refusals() {
-    unsigned count = 0;
-    while (!refusals_.empty()) {
-        const Refusal& refusal = refusals_.front();
-        if (!send(*refusal.channel, TransferId::kRefuse, refusal.frame)) break;
-        refusals_.pop_front();
-        ++count;
-    }
-    return count;
+    return static_cast<unsigned>(std::erase_if(refusals_, [this](const Refusal& refusal) {
+        return send(*refusal.channel, TransferId::kRefuse, refusal.frame);
+    }));
 }
 
 // An operation of the user's on this channel, begun no later than `until`, is not over.
@@ -250,8 +267,27 @@ bool Mover::pending(const Channel& channel, uint64_t until) const {
            std::any_of(outgoing_.begin(), outgoing_.end(), is_pending);
 }
 
+bool Mover::may_be_overtaken(const Channel& channel, uint64_t until) const {
+    if (users_ == 0 || channel.transfers == 0) return false;
+    const auto is_pending = [&](const auto& transfer) {
+        return transfer->users && transfer->channel == &channel && transfer->sequence <= until;
+    };
+    // What is in the send queue, and takes no other way, is ordered by that.
+    const auto get_overtaken = [&](const auto& transfer) {
+        return is_pending(transfer) && !(transfer->state == Incoming::State::kReading &&
+                                         transfer->asked == transfer->length);
+    };
+    const auto put_overtaken = [&](const auto& transfer) {
+        return is_pending(transfer) && !(transfer->alone && transfer->core->all_posted());
+    };
+    return std::any_of(incoming_.begin(), incoming_.end(), get_overtaken) ||
+           std::any_of(outgoing_.begin(), outgoing_.end(), put_overtaken);
+}
+
+// One on a channel that has failed is told when that is over, and what was lost with it.
 Status Mover::flush(Channel& channel, void* cookie) {
-    if (users_ == 0 || !pending(channel, sequence_)) return engine_.flush(channel, cookie);
+    if (!channel.failed && (users_ == 0 || !pending(channel, sequence_)))
+        return engine_.flush(channel, cookie);
     if (cookie != nullptr) flushes_.add(channel, sequence_, cookie);
     return Status::kInProgress;
 }
@@ -259,7 +295,8 @@ Status Mover::flush(Channel& channel, void* cookie) {
 unsigned Mover::pay_flushes() {
     return flushes_.pay(
         [this](Channel& channel, uint64_t until, void* cookie) {
-            return pending(channel, until) ? Status::kNoResource : engine_.flush(channel, cookie);
+            return channel.failed || pending(channel, until) ? Status::kNoResource
+                                                             : engine_.flush(channel, cookie);
         },
         owner_);
 }
@@ -273,11 +310,10 @@ RegionUse* Mover::open(const WireKey& key, uint64_t address, uint64_t length, un
 }
 
 void Mover::done(void* cookie, Status status) {
-    const auto tagged = reinterpret_cast<uintptr_t>(cookie);
-    if ((tagged & kReadCookie) != 0)
-        have_read(*reinterpret_cast<Incoming::Read*>(tagged & ~kCookie), status);
+    if (kind_of(cookie) == CookieKind::kRead)
+        have_read(owner_of<Incoming::Read>(cookie), status);
     else
-        written(*reinterpret_cast<Outgoing::Write*>(tagged & ~kCookie), status);
+        written(owner_of<Outgoing::Write>(cookie), status);
 }
 
 bool Mover::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {

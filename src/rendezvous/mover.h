@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "connection/cookie.h"
 #include "fastpath/engine.h"
 #include "rendezvous/flushes.h"
 #include "rendezvous/heads.h"
@@ -93,6 +94,11 @@ class Mover {
     // told, when all sent before has arrived as well.
     Status flush(Channel& channel, void* cookie);
     bool idle() const { return users_ == 0; }
+    // For fences. Operations begun so far, on all channels; and whether one of those that were
+    // begun on this one, no later than the `until`th, has something to post yet, or waits for the
+    // peer: what is sent now might come before. Reads that are posted count as such.
+    uint64_t begun() const { return sequence_; }
+    bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     // An operation on this channel would be begun now.
     bool can_begin(const Channel& channel) const {
         return channel.sends.room() > channel.reserve && has_room();
@@ -113,7 +119,8 @@ class Mover {
 
     // From the engine.
     static bool is_cookie(const void* cookie) {
-        return (reinterpret_cast<uintptr_t>(cookie) & kCookie) != 0;
+        const CookieKind kind = kind_of(cookie);
+        return kind == CookieKind::kWrite || kind == CookieKind::kRead;
     }
     void done(void* cookie, Status status);
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
@@ -130,12 +137,9 @@ class Mover {
     static constexpr uint32_t kBlocksAtOnce = 16;  // taken of one transfer before the next's turn
     static constexpr uint32_t kWritesAtOnce = 2;   // the same for sending
     static constexpr uint64_t kDirectWrite = 512 * 1024;  // bytes of one
-    static constexpr uint32_t kIdleCheck = 1 << 14;  // looks in vain, until peers are looked at
-    static constexpr uint32_t kIdleAck = 256;        // until what is owed is acknowledged
-    // Pointers that are tagged: of reads and writes of the mover's.
-    static constexpr uintptr_t kWriteCookie = 1;
-    static constexpr uintptr_t kReadCookie = 2;
-    static constexpr uintptr_t kCookie = kWriteCookie | kReadCookie;
+    static constexpr uint32_t kIdleCheck = 1 << 14;      // looks in vain, until peers are looked at
+    static constexpr uint32_t kPatience = 1 << 14;       // the same for a window
+    static constexpr uint32_t kIdleAck = 256;            // until what is owed is acknowledged
     static constexpr uint32_t kMostTransfers = 1 << 16;  // of each kind: ids have 16 bits for it
 
     bool quiet() const {
@@ -145,6 +149,7 @@ class Mover {
     }
     unsigned advance();
     void look_at_peers();
+    unsigned do_without_windows();
 
     // mover.cc
     template <class T>
@@ -173,7 +178,8 @@ class Mover {
     Incoming* take_incoming();
     void receive(Incoming& transfer);
     Plan plan(Incoming& transfer);
-    bool start(Incoming& transfer);
+    bool start(Incoming& transfer, bool may_lend);
+    bool lend_window(Incoming& transfer, bool may_lend);
     bool ask(Incoming& transfer);
     unsigned step(Incoming& transfer);
     unsigned take_blocks(Incoming& transfer);
@@ -199,7 +205,7 @@ class Mover {
     unsigned pin_ahead(Outgoing& transfer);
 
     // mover_read.cc
-    bool start_reading(Incoming& transfer);
+    bool start_reading(Incoming& transfer, bool may_lend);
     unsigned read_more(Incoming& transfer);
     void have_read(Incoming::Read& read, Status status);
 
@@ -219,6 +225,8 @@ class Mover {
     bool run(Outgoing& transfer, const WireWindow& window, const WirePart& first);
     bool stage(Outgoing& transfer);
     bool lend_staging(Outgoing& transfer);
+    void reclaim_staging();
+    void take_staging_back(Outgoing& transfer);
     unsigned lend_to_waiting();
     unsigned step(Outgoing& transfer);
     bool withdraw(Outgoing& transfer);
@@ -241,6 +249,7 @@ class Mover {
     uint64_t generation_;  // of the last window lent: of the flags in it
     uint64_t sequence_ = 0;
     uint32_t idle_ = 0;   // calls of advance() that found nothing
+    uint32_t waits_ = 0;  // the same, no window
     uint32_t users_ = 0;  // operations of this side's users
     bool told_refusal_ = false;
     bool told_windows_ = false;

@@ -12,7 +12,7 @@ namespace tern {
 
 // Into the user's memory if that is, or is worth being, pinned; else by way of a window. False if
 // it has to wait for one.
-bool Mover::start_reading(Incoming& transfer) {
+bool Mover::start_reading(Incoming& transfer, bool may_lend) {
     // Once, however often it is tried: a look counts as a use.
     if (!transfer.planned && transfer.memory.contiguous() && !transfer.owned) {
         const BufferState own = look_up(transfer, kLocalWrite);
@@ -21,7 +21,7 @@ bool Mover::start_reading(Incoming& transfer) {
                                      kLocalWrite);
     }
     transfer.planned = true;
-    if (transfer.pin == nullptr && !windows_.lend(transfer.window))
+    if (transfer.pin == nullptr && !lend_window(transfer, may_lend))
         return windows_.hopeless() && out_of_windows(transfer);
     transfer.state = Incoming::State::kReading;
     receiving_.push_back(&transfer);
@@ -52,7 +52,7 @@ unsigned Mover::read_more(Incoming& transfer) {
         free->bytes = std::min(transfer.length - transfer.asked, most);
         free->from = reinterpret_cast<const std::byte*>(piece.addr);
         piece.length = static_cast<uint32_t>(free->bytes);
-        void* cookie = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(free) | kReadCookie);
+        void* cookie = make_cookie(CookieKind::kRead, free);
         (void)engine_.read(channel, {&piece, 1}, transfer.address + transfer.asked, transfer.rkey,
                            cookie);
         transfer.asked += free->bytes;
@@ -65,6 +65,7 @@ unsigned Mover::read_more(Incoming& transfer) {
 void Mover::have_read(Incoming::Read& read, Status status) {
     Incoming& transfer = *read.owner;
     const uint64_t bytes = std::exchange(read.bytes, 0);
+    --transfer.channel->replies;
     if (status != Status::kOk) return;  // its channel ends, and with that all of it
     if (transfer.pin == nullptr) transfer.memory.write(read.from, static_cast<size_t>(bytes));
     transfer.taken += bytes;

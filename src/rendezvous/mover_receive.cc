@@ -70,29 +70,36 @@ Incoming* Mover::take_incoming() {
 }
 
 void Mover::receive(Incoming& transfer) {
-    // In the order in which they came: nobody waits for ever.
-    if (waiting_.empty() && start(transfer)) return;
+    // Windows are lent in the order in which they were asked for: nobody waits for ever. Who needs
+    // none does not wait at all.
+    if (start(transfer, waiting_.empty())) return;
     ++counters_.window_waits;
     waiting_.push_back(&transfer);
 }
 
-// Decides how the message is to come. False if it has to wait for a window.
-bool Mover::start(Incoming& transfer) {
-    if (transfer.rkey != 0) return start_reading(transfer);
+// Decides how the message is to come. False if it has to wait for a window: always, where it needs
+// one and may not have it.
+bool Mover::start(Incoming& transfer, bool may_lend) {
+    if (transfer.rkey != 0) return start_reading(transfer, may_lend);
     if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
     if (!transfer.planned) {
         transfer.planned = true;
         transfer.plan = plan(transfer);
     }
-    // In pieces: the sender pins its first one meanwhile.
-    const bool in_pieces = transfer.plan.head == 0 && transfer.plan.piece != 0;
+    // In pieces: the sender pins its first one meanwhile. What cannot be pinned goes through a
+    // window; if there is none to spare for that, all is pinned before.
+    bool in_pieces = transfer.plan.head == 0 && transfer.plan.piece != 0;
     Part first{.upto = transfer.length};
+    if (in_pieces && !lend_window(transfer, may_lend)) {
+        transfer.plan.piece = 0;
+        in_pieces = false;
+    }
     if (transfer.plan.head == 0 && transfer.plan.piece == 0 && transfer.pin == nullptr) {
         // All of it in place, or else through a window after all.
         transfer.pin = pin(transfer.memory.data(), transfer.length);
         if (transfer.pin == nullptr) transfer.plan = {.head = transfer.length};
     }
-    if (transfer.pin == nullptr && !windows_.lend(transfer.window)) {
+    if (transfer.pin == nullptr && !lend_window(transfer, may_lend)) {
         if (windows_.hopeless()) return out_of_windows(transfer);
         return false;
     }
@@ -118,6 +125,11 @@ bool Mover::start(Incoming& transfer) {
     receiving_.push_back(&transfer);
     if (ask(transfer)) transfer.state = Incoming::State::kRunning;
     return true;
+}
+
+// True if it has a window, now or before.
+bool Mover::lend_window(Incoming& transfer, bool may_lend) {
+    return transfer.window.slots != 0 || (may_lend && windows_.lend(transfer.window));
 }
 
 // Tells the sender to begin. False: there is no room now.

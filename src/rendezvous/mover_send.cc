@@ -52,25 +52,17 @@ void Mover::offer(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t 
     (void)make_offers();
 }
 
+// In order for each channel, as with refusals.
 unsigned Mover::make_offers() {
-    unsigned count = 0;
-    while (!offers_.empty()) {
-        Outgoing& transfer = *offers_.front();
-        const Deliver frame{.sender = transfer.number,
-                            .address = transfer.address,
-                            .length = transfer.length,
-                            .key = transfer.key};
-        if (!send(*transfer.channel, TransferId::kDeliver, frame)) {
-            // Its connection has no room: the others' turn.
-            if (offers_.size() > 1)
-                std::rotate(offers_.begin(), offers_.begin() + 1, offers_.end());
-            break;
-        }
-        transfer.state = Outgoing::State::kOffered;
-        offers_.pop_front();
-        ++count;
-    }
-    return count;
+    return static_cast<unsigned>(std::erase_if(offers_, [this](Outgoing* transfer) {
+        const Deliver frame{.sender = transfer->number,
+                            .address = transfer->address,
+                            .length = transfer->length,
+                            .key = transfer->key};
+        if (!send(*transfer->channel, TransferId::kDeliver, frame)) return false;
+        transfer->state = Outgoing::State::kOffered;
+        return true;
+    }));
 }
 
 // A peer wants to get.
@@ -148,6 +140,7 @@ unsigned Mover::lend_to_waiting() {
         waiting_to_send_.pop_front();
         ++count;
     }
+    if (!waiting_to_send_.empty()) reclaim_staging();
     // Not even a small piece can be registered, nor will be.
     while (staging_.hopeless() && !waiting_to_send_.empty()) {
         Outgoing& transfer = *waiting_to_send_.front();
@@ -160,6 +153,34 @@ unsigned Mover::lend_to_waiting() {
     return count;
 }
 
+// Staging memory is free once what was written from it has gone, whenever the receiver looks: of
+// who has nothing to write now, be it for good or until the receiver has made room in its window.
+void Mover::reclaim_staging() {
+    for (Outgoing* transfer : sending_) {
+        Sender::Chunk chunk;
+        if (transfer->window.slots == 0 || transfer->reclaim.under_way != 0 ||
+            transfer->channel->failed || transfer->core->next(kDirectWrite, chunk))
+            continue;
+        transfer->reclaim.owner = transfer;
+        transfer->reclaim_at = transfer->core->staged();
+        void* cookie = make_cookie(CookieKind::kWrite, &transfer->reclaim);
+        const Status status = engine_.flush(*transfer->channel, cookie);
+        if (status == Status::kInProgress)
+            ++transfer->reclaim.under_way;
+        else if (status == Status::kOk)
+            take_staging_back(*transfer);
+    }
+}
+
+void Mover::take_staging_back(Outgoing& transfer) {
+    if (transfer.window.slots == 0 || transfer.core->staged() != transfer.reclaim_at ||
+        transfer.halves[0].under_way + transfer.halves[1].under_way != 0)
+        return;
+    staging_.give_back(transfer.window);
+    transfer.window = {};
+    transfer.core->forget_head();
+}
+
 // Posts what can be posted, for its turn.
 unsigned Mover::step(Outgoing& transfer) {
     Channel& channel = *transfer.channel;
@@ -170,6 +191,9 @@ unsigned Mover::step(Outgoing& transfer) {
     unsigned count = 0;
     Sender::Chunk chunk;
     while (count < kWritesAtOnce && channel.sends.room() > channel.reserve) {
+        // Who has had to give its staging memory back needs it when there is something to write.
+        if (core.staged() != 0 && transfer.window.slots == 0 && !core.next(kDirectWrite, chunk))
+            break;
         // First, since how much there is decides on the chunks.
         if (core.staging() && !stage(transfer)) break;
         if (!core.next(kDirectWrite, chunk)) break;
@@ -232,7 +256,7 @@ bool Mover::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
         counters_.gathered_bytes += chunk.bytes;
         return write_direct(transfer, chunk, from, transfer.pin->lkey(), transfer.gather);
     }
-    if (!stage(transfer) || !transfer.core->all_acknowledged()) return false;
+    if (!transfer.core->all_acknowledged() || !stage(transfer)) return false;
     const uint64_t half = uint64_t{transfer.window.slots} * SubBlocks::kSlot / 2;
     const auto free =
         std::find_if(std::begin(transfer.halves), std::end(transfer.halves),
@@ -255,7 +279,7 @@ bool Mover::write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const s
     ibv_sge piece{
         .addr = address_of(from), .length = static_cast<uint32_t>(chunk.bytes), .lkey = lkey};
     write.owner = &transfer;
-    void* cookie = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&write) | kWriteCookie);
+    void* cookie = make_cookie(CookieKind::kWrite, &write);
     if (engine_.write(*transfer.channel, {&piece, 1}, chunk.address, chunk.rkey, 0, cookie) ==
         Status::kOk)
         ++write.under_way;
@@ -271,6 +295,7 @@ void Mover::written(Outgoing::Write& write, Status status) {
         const Touch memory(transfer);
         if (memory) transfer.use->lend(nullptr, false);
     }
+    if (&write == &transfer.reclaim) take_staging_back(transfer);
     if (transfer.under_way() != 0) return;
     if (transfer.ended || (transfer.alone && transfer.core->all_posted()))
         over(transfer, transfer.status);

@@ -38,6 +38,7 @@ struct StagedHead {
 // number of slots, in the receiver's window as in the sender's own staging memory. The sender is
 // never more than the window ahead of what the receiver has acknowledged, and with that its staging
 // memory is free again too, since what has been read at the other end need not be sent once more.
+// Between two chunks it may be taken back, once the writes are complete, and other memory be given.
 class Sender {
   public:
     // What one RDMA write carries.
@@ -68,6 +69,8 @@ class Sender {
     // Staging memory holds this; before the first part is told. If that is not what it begins with
     // it is as if nothing were there.
     void set_head(const StagedHead& head) { head_ = head; }
+    // Staging memory, and what is in it, belongs to somebody else now.
+    void forget_head() { head_ = {}; }
 
     // The receiver tells of the part after the last one. False if that makes no sense.
     bool add(const Part& part) {

@@ -100,7 +100,7 @@ struct Outgoing : Transfer {
     };
 
     uint32_t under_way() const {
-        return gather.under_way + halves[0].under_way + halves[1].under_way;
+        return gather.under_way + halves[0].under_way + halves[1].under_way + reclaim.under_way;
     }
 
     State state = State::kFree;
@@ -117,11 +117,13 @@ struct Outgoing : Transfer {
     WireWindow to;
     bool source_planned = false;
     SourcePlan source;
-    double copy_bytes = 0;   // of the next direct write by way of staging memory
-    uint64_t pin_end = 0;    // `pin` covers what is left of the message up to here
-    uint64_t ahead_end = 0;  // the same of `ahead`
-    Write halves[2];         // of the staging memory
-    Write gather;            // from the user's memory
+    double copy_bytes = 0;    // of the next direct write by way of staging memory
+    uint64_t pin_end = 0;     // `pin` covers what is left of the message up to here
+    uint64_t ahead_end = 0;   // the same of `ahead`
+    Write halves[2];          // of the staging memory
+    Write gather;             // from the user's memory
+    Write reclaim;            // not a write: all that is under way, as a flush waits for it
+    uint64_t reclaim_at = 0;  // sub-blocks staged when that began
 };
 
 }  // namespace tern

@@ -100,7 +100,7 @@ Direct::Peer& Direct::peer_of(Channel& channel) {
     return *peer;
 }
 
-Direct::Peer* Direct::find_peer(uint32_t number) {
+Direct::Peer* Direct::find_peer(uint32_t number) const {
     const uint32_t index = work_request_id::index(uint64_t{number} << 32);
     Peer* peer = index < peers_.size() ? peers_[index].get() : nullptr;
     return peer != nullptr && number_of(*peer->channel) == number ? peer : nullptr;
@@ -156,6 +156,16 @@ Status Direct::flush(Channel& channel, void* cookie) {
         return mover_.flush(channel, cookie);
     if (cookie != nullptr) flushes_.add(channel, peer->posted, cookie);
     return Status::kInProgress;
+}
+
+uint64_t Direct::sent(const Channel& channel) const {
+    const Peer* peer = find_peer(number_of(channel));
+    return peer != nullptr ? peer->posted : 0;
+}
+
+bool Direct::arrived(const Channel& channel, uint64_t count) const {
+    const Peer* peer = find_peer(number_of(channel));
+    return peer == nullptr || peer->completed >= count;
 }
 
 unsigned Direct::pay_flushes() {

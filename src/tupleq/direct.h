@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "connection/cookie.h"
 #include "pinning/pin_cache.h"
 #include "rendezvous/flushes.h"
 #include "rendezvous/mover.h"
@@ -131,6 +132,13 @@ class Direct {
     // All sent so far on this channel has arrived: kOk. kInProgress: `cookie`, if any, is told.
     Status flush(Channel& channel, void* cookie);
     bool idle() const { return under_way_ == 0; }
+    // For fences. Messages sent to this peer so far, whether so many have arrived, and whether one
+    // that is sent now could come before what this channel's send queue holds.
+    uint64_t sent(const Channel& channel) const;
+    bool arrived(const Channel& channel, uint64_t count) const;
+    bool may_overtake(const Channel& channel) const {
+        return senders_.bound() != 0 && find_peer(number_of(channel)) != nullptr;
+    }
 
     unsigned progress() {
         if (active_ == 0 && requests_.empty() && waiting_.empty()) return 0;
@@ -141,7 +149,7 @@ class Direct {
 
     // From the engine.
     static bool is_cookie(const void* cookie) {
-        return (reinterpret_cast<uintptr_t>(cookie) & kCookie) != 0;
+        return kind_of(cookie) == CookieKind::kRevocation;
     }
     void done(void* cookie, Status status);
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
@@ -160,8 +168,7 @@ class Direct {
     static constexpr int kBurst = 16;              // completions at a time
     static constexpr size_t kMostRequests = 4096;  // of a peer, not answered yet
 
-    // Cookies: bit 1 is 1, bits 2..17 the queue, 18..49 which time it was asked.
-    static constexpr uintptr_t kCookie = 2;
+    // In cookies, above their kind: 16 bits for the queue, then which time it was asked.
     static constexpr uint64_t kNothingRead = ~uint64_t{0};
     // ns; see cancel_now(), and what is announced but not sent.
     static constexpr uint64_t kReadLimit = 1'000'000'000;
@@ -211,7 +218,7 @@ class Direct {
     bool open(const verbs::Device& device, std::string& why);
 
     Peer& peer_of(Channel& channel);
-    Peer* find_peer(uint32_t number);
+    Peer* find_peer(uint32_t number) const;
     template <class Frame>
     bool say(Channel& channel, DirectId id, const Frame& frame);
     void malformed(Channel& channel);

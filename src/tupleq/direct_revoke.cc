@@ -43,8 +43,8 @@ bool Direct::revoke(TupleAction& action) {
     ibv_sge piece{.addr = address_of(&word), .length = sizeof(word), .lkey = grants_.lkey()};
     (void)engine_.read(channel, {&piece, 1}, at(receivers_.announced_slot(action.tuple)),
                        peer->grants_rkey,
-                       reinterpret_cast<void*>(uintptr_t{action.count} << 18 |
-                                               uintptr_t{action.tuple} << 2 | kCookie));
+                       make_cookie(CookieKind::kRevocation,
+                                   uintptr_t{action.count} << 19 | uintptr_t{action.tuple} << 3));
     return true;
 }
 
@@ -52,8 +52,8 @@ bool Direct::revoke(TupleAction& action) {
 void Direct::done(void* cookie, Status status) {
     if (status != Status::kOk) return;
     const auto bits = reinterpret_cast<uintptr_t>(cookie);
-    const auto number = static_cast<uint16_t>(bits >> 2);
-    revoked(number, static_cast<uint32_t>(bits >> 18), read_word(number));
+    const auto number = static_cast<uint16_t>(bits >> 3);
+    revoked(number, static_cast<uint32_t>(bits >> 19), read_word(number));
 }
 
 void Direct::revoked(uint16_t number, uint32_t count, uint64_t announced) {

@@ -11,9 +11,9 @@
 
 namespace tern {
 
-void write_counters(const Engine& engine, const Mover& mover, const PinCache& pins,
-                    const TagCounters& tags, const Direct* direct, const char* device,
-                    const char* path) {
+void write_counters(const Engine& engine, const Mover& mover, const Atomics& atomics,
+                    const PinCache& pins, const TagCounters& tags, const Direct* direct,
+                    const char* device, const char* path) {
     std::string name = path;
     if (const size_t at = name.find("%p"); at != std::string::npos)
         name.replace(at, 2, std::to_string(getpid()));
@@ -31,6 +31,7 @@ void write_counters(const Engine& engine, const Mover& mover, const PinCache& pi
         {"hot_peers", engine.hot_peers()},
         {"hot_peers_most", counters.hot_peers_most},
         {"registered_bytes", engine.registered_bytes() + mover.registered_bytes() +
+                                 atomics.registered_bytes() +
                                  (direct != nullptr ? direct->registered_bytes() : 0)},
         {"receive_queue_bytes", engine.receive_queue_bytes()},
         {"send_pool_bytes", engine.send_pool_bytes()},
@@ -44,6 +45,7 @@ void write_counters(const Engine& engine, const Mover& mover, const PinCache& pi
         {"bcopy", counters.bcopies},
         {"zcopy", counters.zcopies},
         {"put", counters.puts},
+        {"atomic", counters.atomics},
         {"promotions", counters.promotions},
         {"demotions", counters.demotions},
         {"credit_stalls", counters.credit_stalls},

@@ -20,6 +20,10 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     self->channel = nullptr;
     self->failed = UCS_OK;
     ucs_arbiter_group_init(&self->pending);
+    self->fences = nullptr;
+    self->last_fence = nullptr;
+    self->fence_is_last = false;
+    ucs_list_add_tail(&iface.endpoints, &self->in_interface);
     return UCS_OK;
 }
 
@@ -27,7 +31,9 @@ static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     TernIface& iface = tern::iface_of(&self->super.super);
     tern::ep_pending_purge(
         &self->super.super, [](uct_pending_req_t*, void*) {}, nullptr);
+    tern::drop_fences(*self);
     ucs_arbiter_group_cleanup(&self->pending);
+    ucs_list_del(&self->in_interface);
     if (iface.tags != nullptr) iface.tags->sends.left(*self);
     iface.engine->leave(self->channel, self);
 }
@@ -77,6 +83,7 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
         iface.engine->has_room(*ep.channel) && iface.mover->has_room())
         return UCS_ERR_BUSY;
     uct_pending_req_arb_group_push(&ep.pending, request);
+    ep.fence_is_last = false;
     ucs_arbiter_group_schedule(&iface.arbiter, &ep.pending);
     pending_changed(ep);
     return UCS_OK;
@@ -85,6 +92,9 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
 static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t* group,
                                             ucs_arbiter_elem_t* element, void* count) {
     TernEp& ep = *ucs_container_of(group, TernEp, pending);
+    const FenceState fence = fence_at(ep, element);
+    if (fence == FenceState::kWaits) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
+    if (fence == FenceState::kPassed) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     uct_pending_req_t* request = ucs_container_of(element, uct_pending_req_t, priv);
     // While it is this endpoint's turn its requests, and nothing else, may send.
     if (ep.failed == UCS_OK) (void)attach(ep);
@@ -108,17 +118,21 @@ unsigned dispatch_pending(TernIface& iface) {
 void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, void* argument) {
     TernEp& ep = ep_of(uct_ep);
     struct Purge {
+        TernEp& ep;
         uct_pending_purge_callback_t callback;
         void* argument;
-    } purge{callback, argument};
+    } purge{ep, callback, argument};
     ucs_arbiter_group_purge(
         &iface_of(uct_ep).arbiter, &ep.pending,
         [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t* element, void* what) {
             const auto& each = *static_cast<Purge*>(what);
+            // What was sent before still comes before what will be.
+            if (is_fence(each.ep, element)) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
             each.callback(ucs_container_of(element, uct_pending_req_t, priv), each.argument);
             return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
         },
         &purge);
+    ep.fence_is_last = ep.fences != nullptr;
     pending_changed(ep);
 }
 
@@ -135,10 +149,6 @@ ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)
         engine.cancel(*ep.channel, &ep);
     return to_ucs(status);
-}
-
-ucs_status_t ep_fence(uct_ep_h, unsigned) {
-    return UCS_OK;
 }
 
 ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {

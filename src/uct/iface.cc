@@ -27,7 +27,9 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     }
     tern::Status ended(tern::Channel& channel, tern::Status status) override {
         if (mover) status = mover->ended(channel, status);
-        return tags ? tags->ended(channel, status) : status;
+        if (tags) status = tags->ended(channel, status);
+        if (status != tern::Status::kOk) tern::lost_something(iface, status);
+        return status;
     }
     void closed(void* user, tern::Status status) override {
         tern::ep_closed(*static_cast<TernEp*>(user), tern::to_ucs(status));
@@ -57,6 +59,12 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     void completed(void* cookie, tern::Status status) override {
         if (tern::Mover::is_cookie(cookie)) return mover->done(cookie, status);
         if (tern::Direct::is_cookie(cookie)) return tags->direct->done(cookie, status);
+        if (tern::Atomics::is_cookie(cookie)) {
+            cookie = atomics->done(cookie, status == tern::Status::kOk);
+            if (cookie == nullptr) return;
+        }
+        if (status != tern::Status::kOk) [[unlikely]]
+            tern::lost_something(iface, status);
         uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
     }
 
@@ -76,6 +84,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     tern::verbs::Port port;
     std::string device;  // name and port
     std::string counters;
+    std::unique_ptr<tern::Atomics> atomics;  // the device writes to it until the engine is gone
     std::unique_ptr<Engine> engine;
     std::unique_ptr<tern::Mover> mover;
     std::unique_ptr<tern::TagInterface> tags;
@@ -99,9 +108,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
     return count;
 }
 
-ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion) {
-    if (completion != nullptr) return UCS_ERR_UNSUPPORTED;
-    TernIface& self = tern::iface_of(iface);
+ucs_status_t look_for_flush(TernIface& self) {
     // UCP counts on it: a flush of a worker covers what its endpoints have in their pending queues.
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
     if (!self.mover->idle() || self.chores != 0) return UCS_INPROGRESS;
@@ -109,8 +116,19 @@ ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completi
     return tern::to_ucs(self.engine->flush_all());
 }
 
-ucs_status_t iface_fence(uct_iface_h, unsigned) {
-    return UCS_OK;
+// A flush is all the calls up to the one that does not return UCS_INPROGRESS: if something was lost
+// in between, that one says so.
+ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion) {
+    if (completion != nullptr) return UCS_ERR_UNSUPPORTED;
+    TernIface& self = tern::iface_of(iface);
+    const ucs_status_t status = look_for_flush(self);
+    if (status == UCS_INPROGRESS && !self.flushing) {
+        self.flushing = true;
+        self.lost = UCS_OK;
+    }
+    if (status != UCS_OK || !self.flushing) return status;
+    self.flushing = false;
+    return self.lost;
 }
 
 ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
@@ -157,6 +175,12 @@ static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
     .ep_am_short_iov = tern::ep_am_short_iov,
     .ep_am_bcopy = tern::ep_am_bcopy,
     .ep_am_zcopy = tern::ep_am_zcopy,
+    .ep_atomic_cswap64 = tern::ep_atomic_cswap64,
+    .ep_atomic_cswap32 = tern::stub<UCS_ERR_UNSUPPORTED>,
+    .ep_atomic32_post = tern::stub<UCS_ERR_UNSUPPORTED>,
+    .ep_atomic64_post = tern::ep_atomic64_post,
+    .ep_atomic32_fetch = tern::stub<UCS_ERR_UNSUPPORTED>,
+    .ep_atomic64_fetch = tern::ep_atomic64_fetch,
     .ep_tag_eager_short = tern::ep_tag_eager_short,
     .ep_tag_eager_bcopy = tern::ep_tag_eager_bcopy,
     .ep_tag_eager_zcopy = tern::ep_tag_eager_zcopy,
@@ -173,7 +197,7 @@ static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
     .ep_create = UCS_CLASS_NEW_FUNC_NAME(TernEp),
     .ep_destroy = UCS_CLASS_DELETE_FUNC_NAME(TernEp),
     .iface_flush = iface_flush,
-    .iface_fence = iface_fence,
+    .iface_fence = tern::iface_fence,
     .iface_progress_enable = uct_base_iface_progress_enable,
     .iface_progress_disable = uct_base_iface_progress_disable,
     .iface_progress = iface_progress,
@@ -250,6 +274,10 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     state->mover = std::make_unique<tern::Mover>(*state->engine, domain.regions, *domain.pins,
                                                  policy, mover_settings, *state);
     self->mover = state->mover.get();
+    state->atomics = std::make_unique<tern::Atomics>(device.pd.get());
+    self->atomics = state->atomics.get();
+    self->flushing = false;
+    self->lost = UCS_OK;
     self->chores = 0;
     if (config.tag_matching != UCS_NO && tern::wants_tags(*params))
         state->tags = std::make_unique<tern::TagInterface>(
@@ -269,6 +297,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
                      why.c_str());
     }
     ucs_arbiter_init(&self->arbiter);
+    ucs_list_head_init(&self->endpoints);
     self->engine = state->engine.get();
     tern::start_background(*self);
     self->state = state.release();
@@ -279,10 +308,10 @@ static UCS_CLASS_CLEANUP_FUNC(TernIface) {
     tern::stop_background(*self);
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     if (!self->state->counters.empty())
-        tern::write_counters(*self->engine, *self->mover, *tern::memory_domain(self->super.md).pins,
-                             self->tags != nullptr ? self->tags->counters : tern::TagCounters{},
-                             self->direct, self->state->device.c_str(),
-                             self->state->counters.c_str());
+        tern::write_counters(
+            *self->engine, *self->mover, *self->atomics, *tern::memory_domain(self->super.md).pins,
+            self->tags != nullptr ? self->tags->counters : tern::TagCounters{}, self->direct,
+            self->state->device.c_str(), self->state->counters.c_str());
     ucs_arbiter_cleanup(&self->arbiter);
     delete self->state;
 }

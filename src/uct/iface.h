@@ -2,6 +2,7 @@
 // UCT's interface and endpoint over the engine. They translate and decide nothing.
 #pragma once
 
+#include "fastpath/atomics.h"
 #include "fastpath/engine.h"
 #include "rendezvous/mover.h"
 #include "uct/status.h"
@@ -10,6 +11,7 @@
 struct TernEp;
 namespace tern {
 class Direct;
+struct Fence;
 struct TagCounters;
 struct TagInterface;
 }  // namespace tern
@@ -21,12 +23,16 @@ struct TernIface {
     uct_base_iface_t super;
     tern::Engine* engine;
     tern::Mover* mover;
+    tern::Atomics* atomics;
     tern::TagInterface* tags;  // null: not offered
     tern::Direct* direct;      // of that; null: no message is direct
     unsigned chores;           // of that, for progress
     int background_fd;         // -1: nobody
     int watch_fd;              // the same
+    bool flushing;             // a flush of the interface is under way
+    ucs_status_t lost;         // something, during that: why
     ucs_arbiter_t arbiter;     // endpoints with pending requests
+    ucs_list_link_t endpoints;
     State* state;
 };
 
@@ -39,7 +45,11 @@ struct TernEp {
     tern::Channel* channel;
     tern::PeerAddress peer;
     ucs_arbiter_group_t pending;
-    ucs_status_t failed;  // UCS_OK, or why it has failed
+    tern::Fence* fences;      // of the elements of `pending`: those that are fences, in order
+    tern::Fence* last_fence;  // of these
+    bool fence_is_last;       // of all elements
+    ucs_status_t failed;      // UCS_OK, or why it has failed
+    ucs_list_link_t in_interface;
 };
 
 UCS_CLASS_DECLARE(TernIface, uct_md_h, uct_worker_h, const uct_iface_params_t*,
@@ -74,10 +84,29 @@ void ep_closed(TernEp& ep, ucs_status_t status);
 ucs_status_t ep_pending_add(uct_ep_h ep, uct_pending_req_t* request, unsigned flags);
 void ep_pending_purge(uct_ep_h ep, uct_pending_purge_callback_t callback, void* argument);
 ucs_status_t ep_flush(uct_ep_h ep, unsigned flags, uct_completion_t* completion);
-ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
 ucs_status_t ep_check(uct_ep_h ep, unsigned flags, uct_completion_t* completion);
 
 int ep_is_connected(uct_ep_h ep, const uct_device_addr_t* device, const uct_iface_addr_t* address);
+
+// ep_fence.cc
+ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
+ucs_status_t iface_fence(uct_iface_h iface, unsigned flags);
+/// Of the first element of an endpoint's pending queue: that it is no fence, or one that waits, or
+/// one that is over, and is to be removed; it is gone.
+enum class FenceState : uint8_t { kNone, kWaits, kPassed };
+FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element);
+/// Of any element.
+bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element);
+/// The endpoint has no requests left.
+void drop_fences(TernEp& ep);
+
+// ep_atomic.cc: data path of endpoints.
+ucs_status_t ep_atomic64_post(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t to,
+                              uct_rkey_t rkey);
+ucs_status_t ep_atomic64_fetch(uct_ep_h ep, unsigned opcode, uint64_t value, uint64_t* result,
+                               uint64_t to, uct_rkey_t rkey, uct_completion_t* completion);
+ucs_status_t ep_atomic_cswap64(uct_ep_h ep, uint64_t compare, uint64_t swap, uint64_t to,
+                               uct_rkey_t rkey, uint64_t* result, uct_completion_t* completion);
 
 // ep_send.cc: data path of endpoints.
 ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* payload,
@@ -107,6 +136,11 @@ int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t* address);
 const verbs::Port& port_of(const TernIface& iface);
 
+/// Something of the user's was lost. What is canceled is not.
+inline void lost_something(TernIface& iface, Status status) {
+    if (status != Status::kCanceled) iface.lost = to_ucs(status);
+}
+
 // background.cc
 /// Has UCX's asynchronous thread answer peers while the program computes, and look at memory while
 /// it sleeps. Without such a thread nobody answers, and the program is woken to look.
@@ -115,8 +149,8 @@ void stop_background(TernIface& iface);
 
 // counters.cc
 /// Appends the counters to the file that `path` names, as a line of JSON.
-void write_counters(const Engine& engine, const Mover& mover, const PinCache& pins,
-                    const TagCounters& tags, const Direct* direct, const char* device,
-                    const char* path);
+void write_counters(const Engine& engine, const Mover& mover, const Atomics& atomics,
+                    const PinCache& pins, const TagCounters& tags, const Direct* direct,
+                    const char* device, const char* path);
 
 }  // namespace tern

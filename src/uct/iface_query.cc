@@ -60,6 +60,13 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     attributes->cap.get.opt_zcopy_align = 1;
     attributes->cap.get.align_mtu = 1;
 
+    if (port.atomics) {
+        attributes->cap.flags |= UCT_IFACE_FLAG_ATOMIC_DEVICE;
+        attributes->cap.atomic64.op_flags = UCS_BIT(UCT_ATOMIC_OP_ADD);
+        attributes->cap.atomic64.fop_flags =
+            UCS_BIT(UCT_ATOMIC_OP_ADD) | UCS_BIT(UCT_ATOMIC_OP_CSWAP);
+    }
+
     if (iface.tags != nullptr) query_tags(iface, *attributes);
 
     attributes->device_addr_len = engine.address().port.packed_size();

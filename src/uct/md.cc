@@ -174,6 +174,12 @@ void open_pins(MemoryDomain& domain, PinSettings settings) {
                  monitor_name(domain.pins->monitor()));
 }
 
+// What peers may do to open memory by themselves.
+int open_access(const ibv_device_attr& device) {
+    return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+           (device.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
 }  // namespace
 
 constinit thread_local bool packing_message = false;
@@ -185,10 +191,9 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
     const Region& region = *handle.region;
     auto* const at = reinterpret_cast<void*>(region.address());
     // If it cannot be registered, peers ask this side to do what they want done with it.
-    handle.open.store(
-        ibv_reg_mr(domain.device.pd.get(), at, region.length(),
-                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ),
-        std::memory_order_release);
+    handle.open.store(ibv_reg_mr(domain.device.pd.get(), at, region.length(),
+                                 open_access(domain.device.attributes)),
+                      std::memory_order_release);
 }
 
 PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle) {

@@ -125,6 +125,7 @@ std::optional<Port> open_port(const Device& device, uint8_t number, const PortSe
     Port port;
     port.context = device.context.get();
     port.number = number;
+    port.atomics = device.attributes.atomic_cap != IBV_ATOMIC_NONE;
     if (ibv_query_port(port.context, number, &port.attributes) != 0) {
         why = "the port cannot be queried";
         return std::nullopt;

@@ -54,6 +54,7 @@ struct Port {
     ibv_gid gid{};
     bool global = false;  // packets carry a GRH
     bool ethernet = false;
+    bool atomics = false;  // fetch-and-add, compare-and-swap: 64 bits
     uint16_t pkey_index = 0;
     uint16_t pkey = 0;
     uint8_t traffic_class = 0;

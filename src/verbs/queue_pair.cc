@@ -73,6 +73,7 @@ int init_reliable(ibv_qp* qp, const Port& port) {
     attributes.port_num = port.number;
     attributes.qp_access_flags =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    if (port.atomics) attributes.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
     return ibv_modify_qp(qp, &attributes,
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }

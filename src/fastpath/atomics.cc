@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "fastpath/atomics.h"
+
+#include <new>
+#include <utility>
+
+namespace tern {
+
+Atomics::Operation* Atomics::take(Channel& channel, uint64_t* result, void* cookie) {
+    if (free_.empty() && !grow()) return nullptr;
+    Operation* operation = free_.back();
+    free_.pop_back();
+    operation->result = result;
+    operation->cookie = cookie;
+    operation->channel = &channel;
+    return operation;
+}
+
+void* Atomics::done(void* cookie, bool good) {
+    auto& operation = owner_of<Operation>(cookie);
+    if (good && operation.result != nullptr) *operation.result = *operation.word;
+    --operation.channel->replies;
+    --under_way_;
+    void* const users = operation.cookie;
+    give(operation);
+    return users;
+}
+
+bool Atomics::grow() {
+    if (pages_.size() == kMostPages) return false;
+    constexpr size_t kWords = kPage / sizeof(uint64_t);
+    Page page;
+    page.words = verbs::RegisteredMemory(pd_, kPage, IBV_ACCESS_LOCAL_WRITE);
+    page.operations.reset(new (std::nothrow) Operation[kWords]);
+    if (!page.words || !page.operations) return false;
+    free_.reserve(free_.size() + kWords * (pages_.size() + 1));
+    for (size_t i = 0; i < kWords; ++i) {
+        Operation& operation = page.operations[i];
+        operation.word = reinterpret_cast<uint64_t*>(page.words.data()) + i;
+        operation.lkey = page.words.lkey();
+        free_.push_back(&operation);
+    }
+    pages_.push_back(std::move(page));
+    return true;
+}
+
+}  // namespace tern

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Fences. What goes by the send queue of an endpoint's connection arrives in the order in which it
+// is posted, so most fences have nothing to do. What may be overtaken is what takes its time to be
+// posted, or comes back (long puts, gets, atomics), or goes by another queue pair (direct
+// messages). Behind that, a fence is an element of the endpoint's queue of pending requests: what
+// is sent later waits behind it.
+//
+//   state of the endpoint     fence                          what is sent later
+//   nothing to be overtaken   is none                        goes
+//   something to be           is queued, alone               is refused, and queued behind it
+//   requests are pending      is queued behind them          the same
+//   a fence comes last        is none: that one does         the same
+//
+// When a fence comes to the queue's head all before it has been begun: it waits for that to be
+// over.
+
+#include <new>
+
+#include "uct/tag.h"
+
+namespace tern {
+
+/// A fence that waits.
+struct Fence {
+    ucs_arbiter_elem_t element;
+    Fence* next;
+    bool at_head;  // and so what follows is set
+    uint64_t channel;
+    uint64_t transfers;
+    uint32_t sends;
+    uint64_t direct;
+};
+
+namespace {
+
+// What is sent on this channel now could come before something that was sent on it before, and not
+// even the device can help it.
+bool may_overtake(const TernIface& iface, const Channel& channel) {
+    if (iface.mover->may_be_overtaken(channel, iface.mover->begun())) return true;
+    return iface.direct != nullptr &&
+           (!iface.direct->arrived(channel, iface.direct->sent(channel)) ||
+            (iface.direct->may_overtake(channel) && !channel.sends.idle()));
+}
+
+// The device sees to what is in the send queue. False: there is no room there.
+bool fence_queue(const TernIface& iface, Channel& channel) {
+    return channel.replies == 0 || iface.engine->fence(channel);
+}
+
+// All that was begun before this fence, which is at the head of the queue, is over, or comes first.
+bool is_passed(TernEp& ep, Fence& fence) {
+    const TernIface& iface = iface_of(&ep.super.super);
+    if (ep.failed != UCS_OK || ep.channel == nullptr) return true;
+    Channel& channel = *ep.channel;
+    if (!fence.at_head) {
+        fence.at_head = true;
+        fence.channel = channel.tag;
+        fence.transfers = iface.mover->begun();
+        fence.sends = channel.sends.next();
+        fence.direct = iface.direct != nullptr ? iface.direct->sent(channel) : 0;
+    }
+    // Another connection, or one that is about to be: all of the last one's is over.
+    if (fence.channel != channel.tag || channel.failed) return true;
+    if (iface.mover->may_be_overtaken(channel, fence.transfers)) return false;
+    if (iface.direct == nullptr) return fence_queue(iface, channel);
+    if (!iface.direct->arrived(channel, fence.direct)) return false;
+    if (!iface.direct->may_overtake(channel)) return fence_queue(iface, channel);
+    // What was posted last may not be reported by itself.
+    return channel.sends.done(fence.sends) || iface.engine->flush(channel, nullptr) == Status::kOk;
+}
+
+void remove_first(TernEp& ep) {
+    Fence* fence = ep.fences;
+    ep.fences = fence->next;
+    if (ep.fences == nullptr) ep.last_fence = nullptr;
+    delete fence;
+}
+
+}  // namespace
+
+ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) {
+    TernEp& ep = ep_of(uct_ep);
+    TernIface& iface = iface_of(uct_ep);
+    if (ep.failed != UCS_OK) return UCS_OK;
+    // A pending request whose turn it is is the first: nothing before it waits.
+    const bool waiting = ep.ready == nullptr && !ucs_arbiter_group_is_empty(&ep.pending);
+    if (!waiting) {
+        Channel* channel = ep.channel;
+        if (channel == nullptr || channel->failed) return UCS_OK;
+        if (!may_overtake(iface, *channel) && fence_queue(iface, *channel)) return UCS_OK;
+    }
+    ep.ready = nullptr;
+    if (ep.fence_is_last) return UCS_OK;
+    auto* fence = new (std::nothrow) Fence{};
+    if (fence == nullptr) return UCS_ERR_NO_MEMORY;
+    (ep.last_fence != nullptr ? ep.last_fence->next : ep.fences) = fence;
+    ep.last_fence = fence;
+    ep.fence_is_last = true;
+    ucs_arbiter_elem_init(&fence->element);
+    ucs_arbiter_group_push_elem_always(&ep.pending, &fence->element);
+    ucs_arbiter_group_schedule(&iface.arbiter, &ep.pending);
+    return UCS_OK;
+}
+
+ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
+    TernIface& iface = iface_of(uct_iface);
+    if (iface.mover->idle() && iface.atomics->under_way() == 0 && iface.direct == nullptr &&
+        ucs_arbiter_is_empty(&iface.arbiter))
+        return UCS_OK;
+    ucs_status_t status = UCS_OK;
+    TernEp* ep;
+    ucs_list_for_each(ep, &iface.endpoints, in_interface) {
+        const ucs_status_t fenced = ep_fence(&ep->super.super, 0);
+        if (fenced != UCS_OK) status = fenced;
+    }
+    return status;
+}
+
+FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element) {
+    if (ep.fences == nullptr || element != &ep.fences->element) return FenceState::kNone;
+    if (!is_passed(ep, *ep.fences)) return FenceState::kWaits;
+    if (ep.fences == ep.last_fence) ep.fence_is_last = false;
+    remove_first(ep);
+    return FenceState::kPassed;
+}
+
+bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element) {
+    for (const Fence* fence = ep.fences; fence != nullptr; fence = fence->next)
+        if (element == &fence->element) return true;
+    return false;
+}
+
+void drop_fences(TernEp& ep) {
+    ucs_arbiter_group_purge(
+        &iface_of(&ep.super.super).arbiter, &ep.pending,
+        [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t*, void*) {
+            return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
+        },
+        nullptr);
+    while (ep.fences != nullptr) remove_first(ep);
+    ep.fence_is_last = false;
+}
+
+}  // namespace tern
