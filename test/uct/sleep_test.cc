@@ -43,8 +43,9 @@ TEST_F(SleepTest, HotPeerComputes) {
         ASSERT_TRUE(eventually({&a, &b}, [&] { return received == sent; }));
         // What is left of the handshake may wake it.
         int early = 0;
-        for (ASSERT_TRUE(arms(b)); wakes(fd, milliseconds(200)) && early < 5; ++early)
+        do {
             ASSERT_TRUE(arms(b));
+        } while (wakes(fd, milliseconds(200)) && ++early < 5);
         EXPECT_LT(early, 5) << "nothing comes";
         for (int i = 0; i < 20; ++i) {
             ASSERT_TRUE(arms(b)) << i;
@@ -61,7 +62,7 @@ TEST_F(SleepTest, HotPeerComputes) {
 TEST_F(SleepTest, SenderOfALongMessageComputes) {
     constexpr std::size_t kSize = 2 << 20;
     const Settings settings{{"RNDV_SCHEME", "superpipeline"}};
-    for (int steps = 0; steps < 40; ++steps) {
+    for (int steps = 0; steps < 40; steps += 5) {
         SCOPED_TRACE(steps);
         Entity a(settings), b(settings);
         Declared near(b.host(), kSize), far(a.host(), kSize);
