@@ -47,9 +47,13 @@ bool Watch::withdraw_armed() {
     bool woken = found_;
     if (found_) (void)drain(found_fd_);
     found_ = false;
-    if (!threaded_ && drain(timer_fd_)) {
-        interval_.grow();
-        woken = true;
+    if (!threaded_) {
+        if (drain(timer_fd_)) {
+            interval_.grow();
+            woken = true;
+        }
+        // It would wake who has nothing to look at.
+        set_timer(0);
     }
     return woken;
 }
