@@ -94,6 +94,18 @@ void everybody_talks(unsigned gid_index) {
     }
 }
 
+TEST_F(SettingsTest, SpeedOfAPortIsTheRateThatFitsTheModel) {
+    const std::pair<const char*, int> rates[] = {{"12.5", 32}, {"25", 64}, {"40", 128}};
+    for (const auto& [bandwidth, speed] : rates) {
+        set("MODEL", std::string("bandwidth=") + bandwidth);
+        alone([speed = speed] {
+            const Hca hca;
+            EXPECT_EQ(hca.port_attr().active_width, 2);
+            EXPECT_EQ(hca.port_attr().active_speed, speed);
+        });
+    }
+}
+
 TEST_F(SettingsTest, DevicesAndPortsAllReachEachOther) {
     set("DEVICES", "2");
     set("PORTS", "2");
@@ -112,7 +124,8 @@ TEST_F(SettingsTest, EthernetIsAddressedByEitherGid) {
     alone([] {
         const Hca hca;
         EXPECT_EQ(hca.port_attr().link_layer, IBV_LINK_LAYER_ETHERNET);
-        EXPECT_EQ(hca.port_attr().gid_tbl_len, 2);
+        EXPECT_EQ(hca.port_attr().gid_tbl_len, 3);
+        EXPECT_EQ(hca.unset_gid_index(), 2);
         EXPECT_EQ(hca.port_attr().lid, 0);
         constexpr std::array<uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
         ibv_gid gid;
