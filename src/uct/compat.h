@@ -145,7 +145,14 @@ int is_reachable_v2(uct_iface_h iface, const Parameters* parameters) {
     if ((parameters->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) == 0) return 0;
     const bool whole = (parameters->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_IFACE_ADDR) != 0;
     const uct_iface_addr_t* address = whole ? parameters->iface_addr : nullptr;
-    if (is_reachable(iface, parameters->device_addr, address) == 0) return 0;
+    if (is_reachable(iface, parameters->device_addr, address) == 0) {
+        if constexpr (requires { uct_iface_fill_info_str_buf(parameters, "%s", ""); })
+            uct_iface_fill_info_str_buf(
+                parameters, "%s",
+                "no address of tern, of another kind of port, or on another "
+                "subnet");
+        return 0;
+    }
     if constexpr (requires { uct_iface_scope_is_reachable(iface, parameters); })
         return uct_iface_scope_is_reachable(iface, parameters);
     return 1;

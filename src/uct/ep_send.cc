@@ -150,13 +150,13 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
                           uct_rkey_t rkey) {
     Engine& engine = *iface_of(ep).engine;
     UCT_CHECK_LENGTH(length, 0, engine.max_inline(), "put_short");
+    if (length == 0) return UCS_OK;  // there may be no key
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
     const RemoteKey& key = remote_key(rkey);
     if (key.rkey != 0) return to_ucs(engine.put_short(*channel, data, length, to, key.rkey));
-    if (length == 0) return UCS_OK;
     return to_ucs(put_copied(
         *iface_of(ep).mover, *channel, length,
         [&](std::byte* at) {
@@ -203,7 +203,8 @@ ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    const RemoteKey& key = remote_key(rkey);
+    static constexpr RemoteKey kNone;  // for puts of no bytes, which are known only when packed
+    const RemoteKey& key = rkey != UCT_INVALID_RKEY ? remote_key(rkey) : kNone;
     uint32_t length = 0;
     if (key.rkey == 0) {
         const Engine& engine = *iface_of(ep).engine;

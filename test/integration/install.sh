@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
-require make
+require make ucx_info
 build=$(readlink -e "$(dirname "$SOFTHCA")/../..")
 root=$tmp/root
 unset LD_PRELOAD UCX_PLUGIN_PATH UCX_TLS
@@ -45,6 +45,27 @@ fi
 module=$(find "$root" -path '*/modulefiles/ucx-tern/*' -type f)
 installed 'environment modules: what is loaded' "$(value "$module" '(LD_PRELOAD|UCX_PLUGIN_PATH)')"
 check 'environment modules: the commands' test -x "$root$(value "$module" PATH)/tern-run"
+
+# From 1.22 on UCX finds the transport in its own folder of modules. What is installed here is copied to where this
+# UCX, copied too, takes it for its own.
+if [ "$(sed -n 's/^ucxmoduledir = //p' "$build/src/Makefile")" ]; then
+    check 'make install-ucx-module' make -C "$build/src" install-ucx-module DESTDIR="$root"
+    link=$(find "$root" -path '*/ucx/libuct_tern.so*')
+    check 'the link leads to the transport' test -f "$root$(readlink "$link")"
+    mkdir -p "$tmp/ucx"
+    for library in $(ldd "$(command -v ucx_info)" | sed -n 's/.*=> \(.*libuc[stmp]\.so[^ ]*\).*/\1/p'); do
+        cp "$library" "$tmp/"
+    done
+    ln -s "$root$(readlink "$link")" "$tmp/ucx/$(basename "$link")"
+    check_match 'UCX finds it by itself' 'Component: tern' \
+        "${hca[@]}" env LD_LIBRARY_PATH="$tmp" ucx_info -d -t tern
+    check 'make uninstall-ucx-module' make -C "$build/src" uninstall-ucx-module DESTDIR="$root"
+else
+    version=$(sed -n 's/^UCX_VERSION = //p' "$build/src/Makefile")
+    skip 'UCX finds it by itself' "UCX $version loads no modules that it does not know"
+    refuses 'make install-ucx-module says so' 2 'loads no modules that it does not know' \
+        make -C "$build/src" install-ucx-module DESTDIR="$root"
+fi
 
 check 'make uninstall' make -C "$build" uninstall DESTDIR="$root"
 check_match 'nothing is left' '^none$' sh -c "find '$root' ! -type d | grep . || echo none"

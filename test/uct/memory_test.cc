@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The memory domain: registration, keys, allocation, and what happens when it is refused.
+#include <ucp/api/ucp_version.h>
+
 #include <algorithm>
 #include <array>
+#include <barrier>
+#include <thread>
 
 #include "../device/fabric.h"
 #include "traffic.h"
+#include "transfer.h"
 
 namespace uct_test {
 namespace {
@@ -114,41 +119,84 @@ TEST_F(MemoryTest, AllocatedMemoryIsRegistered) {
 }
 
 // Nothing is registered before a key is packed, which may fail; then the next one is another try.
+// What the memory was declared for does not matter: newer UCX declares what programs map without a
+// right to atomic operations.
 TEST_F(MemoryTest, RegisteredWithItsKey) {
     NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "others register at once";
     Host host;
     std::vector<std::byte> memory(4096);
     const uint64_t before = objects("memory_regions");
-    uct_mem_h handle;
-    check(uct_md_mem_reg(host.md(), memory.data(), memory.size(), UCT_MD_MEM_ACCESS_ALL, &handle),
-          "uct_md_mem_reg");
-    EXPECT_EQ(objects("memory_regions"), before);
-    std::array<std::byte, 64> closed{}, open{};
-    softhca::inject("reg-fail=1");
-    EXPECT_STATUS(UCS_OK, uct_md_mkey_pack(host.md(), handle, closed.data()));
-    EXPECT_EQ(objects("memory_regions"), before);
-    EXPECT_STATUS(UCS_OK, uct_md_mkey_pack(host.md(), handle, open.data()));
-    EXPECT_EQ(objects("memory_regions"), before + 1);
-    EXPECT_NE(closed, open);
-    EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(host.md(), handle));
-    EXPECT_EQ(objects("memory_regions"), before);
+    for (const unsigned rights : {unsigned{UCT_MD_MEM_ACCESS_ALL}, kRma}) {
+        uct_mem_h handle;
+        check(uct_md_mem_reg(host.md(), memory.data(), memory.size(), rights, &handle),
+              "uct_md_mem_reg");
+        EXPECT_EQ(objects("memory_regions"), before);
+        std::array<std::byte, 64> closed{}, open{};
+        softhca::inject("reg-fail=1");
+        EXPECT_STATUS(UCS_OK, uct_md_mkey_pack(host.md(), handle, closed.data()));
+        EXPECT_EQ(objects("memory_regions"), before);
+        EXPECT_STATUS(UCS_OK, uct_md_mkey_pack(host.md(), handle, open.data()));
+        EXPECT_EQ(objects("memory_regions"), before + 1);
+        EXPECT_NE(closed, open);
+        EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(host.md(), handle));
+        EXPECT_EQ(objects("memory_regions"), before);
+    }
+}
+
+// Two threads pack the key of one region: they get the same, and it is registered once.
+TEST_F(MemoryTest, ThreadsGetOneKey) {
+    if (!is_tern()) GTEST_SKIP() << "others register at once";
+    Host host;
+    std::vector<std::byte> memory(64 << 10);
+    for (int round = 0; round < 500; ++round) {
+        uct_mem_h handle;
+        check(uct_md_mem_reg(host.md(), memory.data(), memory.size(), kRma, &handle),
+              "uct_md_mem_reg");
+        std::array<std::array<std::byte, 64>, 2> keys{};
+        std::barrier start(2);
+        const auto pack = [&](std::size_t which) {
+            start.arrive_and_wait();
+            EXPECT_STATUS(UCS_OK, uct_md_mkey_pack(host.md(), handle, keys[which].data()));
+        };
+        std::thread other(pack, 1);
+        pack(0);
+        other.join();
+        EXPECT_EQ(keys[0], keys[1]) << "in round " << round;
+        EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(host.md(), handle));
+    }
 }
 
 TEST_F(MemoryTest, NothingIsRegisteredForRendezvousAlone) {
     NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "others register at once";
     Host host;
-    std::vector<std::byte> memory(4096);
     const uint64_t before = objects("memory_regions");
-    uct_mem_h handle;
-    check(uct_md_mem_reg(host.md(), memory.data(), memory.size(), UCT_MD_MEM_ACCESS_RMA, &handle),
-          "uct_md_mem_reg");
-    std::array<std::byte, 64> key{};
-    EXPECT_STATUS(UCS_OK, uct_md_mkey_pack(host.md(), handle, key.data()));
+    const Declared memory(host, 4096);
     EXPECT_EQ(objects("memory_regions"), before);
-    EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(host.md(), handle));
 }
+
+#if UCP_API_MAJOR > 1 || UCP_API_MINOR >= 16
+TEST_F(MemoryTest, KeysCompare) {
+    Host host;
+    Memory one(host, 4096), other(host, 4096);
+    const Remote remote = describe(host, one);
+    const RemoteKey key(host, remote), again(host, remote), third(host, describe(host, other));
+    uct_rkey_compare_params_t params{};
+    int same = -2, less = -2, more = -2;
+    const auto compare = [&](const RemoteKey& a, const RemoteKey& b, int& result) {
+        return uct_rkey_compare(host.component(), a.get(), b.get(), &params, &result);
+    };
+    EXPECT_STATUS(UCS_OK, compare(key, again, same));
+    EXPECT_EQ(same, 0);
+    EXPECT_STATUS(UCS_OK, compare(key, third, less));
+    EXPECT_STATUS(UCS_OK, compare(third, key, more));
+    EXPECT_NE(less, 0);
+    EXPECT_EQ(less, -more);
+    params.field_mask = ~uint64_t{0};
+    EXPECT_STATUS(UCS_ERR_INVALID_PARAM, compare(key, again, same));
+}
+#endif
 
 // Memory that cannot be registered is copied, and peers put to it all the same.
 TEST_F(MemoryTest, MemoryThatIsNotRegisteredIsCopied) {

@@ -224,5 +224,16 @@ TEST_F(WrongPutTest, AddressOfSomethingElse) {
     fails(8, key_);
 }
 
+// There is no memory that a key would be of.
+TEST_F(PutTest, NoBytesNeedNoKey) {
+    EXPECT_TRUE(accepted(
+        all_, [&] { return uct_ep_put_short(ep_.get(), nullptr, 0, 0, UCT_INVALID_RKEY); }));
+    EXPECT_TRUE(accepted(all_, [&] {
+        const ssize_t length = uct_ep_put_bcopy(
+            ep_.get(), [](void*, void*) { return std::size_t{0}; }, nullptr, 0, UCT_INVALID_RKEY);
+        return length < 0 ? static_cast<ucs_status_t>(length) : UCS_OK;
+    }));
+}
+
 }  // namespace
 }  // namespace uct_test

@@ -46,6 +46,13 @@ class ZcopyTest : public testing::Test {
     std::vector<std::vector<std::byte>> inbox_;
 };
 
+// UCX sends no bytes from memory that it has not declared (UCX_ZCOPY_THRESH=0).
+TEST_F(ZcopyTest, PiecesOfNoBytesNeedNoHandle) {
+    const uct_iov_t nothing{nullptr, 0, UCT_MEM_HANDLE_NULL, 0, 1};
+    round_trip(pattern(2, 16), {nothing});
+    round_trip(pattern(3, 16), {nothing, memory_.iov(100, 2000), nothing});
+}
+
 TEST_F(ZcopyTest, AsManyPiecesAsAllowed) {
     for (std::size_t pieces = 1; pieces <= a_.attr().cap.am.max_iov; ++pieces) {
         std::vector<uct_iov_t> payload;

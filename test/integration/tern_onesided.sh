@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# One-sided communication of UCP: who has a key that a program was given puts and gets without help from the target.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+require cc
+export UCX_TLS=tern,self UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
+use_tern
+
+cc -std=gnu11 -O2 -o "$tmp/polled" "$srcdir/ucp/polled.c" -lucp -lucs 2>"$tmp/compiler" ||
+    { sed 's/^/# /' "$tmp/compiler"; echo 'Bail out! polled.c does not compile'; exit 1; }
+check 'the target looks at its memory and does not call UCX' "${hca[@]}" "$tmp/polled"
+UCX_PROTO_ENABLE=y check 'the same, new protocols' "${hca[@]}" "$tmp/polled"
+UCX_RNDV_THRESH=1k UCX_ZCOPY_THRESH=0 check 'the same, nothing is copied' "${hca[@]}" "$tmp/polled"
+finish

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/*
+ * Usage: polled [ROUNDS]
+ *
+ * Two processes. One maps memory, gives the other a key, and from then on looks at its memory
+ * without calling UCX. In each round the other puts to it and gets from it: both must be done
+ * meanwhile. In every other round the memory was sent as a long message before it is mapped, so
+ * that UCX has a registration of it already, of a rendezvous.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucp/api/ucp.h>
+#include <unistd.h>
+
+enum { kSize = 1 << 20, kHalf = kSize / 2 };
+
+static const char* who;
+static int channel;
+static ucp_context_h context;
+static ucp_worker_h worker;
+static ucp_ep_h peer;
+
+static void die(const char* what, const char* why) {
+    fprintf(stderr, "polled: %s: %s: %s\n", who, what, why);
+    _exit(1);
+}
+
+static void check(const char* what, ucs_status_t status) {
+    if (status != UCS_OK) die(what, ucs_status_string(status));
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void tell(const void* data, size_t length) {
+    if (write(channel, data, length) != (ssize_t)length) die("write", "the peer has gone");
+}
+
+/* Progresses meanwhile. */
+static void hear(void* data, size_t length) {
+    const double end = now() + 60;
+    for (size_t at = 0; at < length;) {
+        ucp_worker_progress(worker);
+        const ssize_t got = recv(channel, (char*)data + at, length - at, MSG_DONTWAIT);
+        if (got == 0 || now() > end) die("recv", "the peer has gone");
+        if (got > 0) at += (size_t)got;
+    }
+}
+
+static void meet(void) {
+    char byte = 0;
+    tell(&byte, 1);
+    hear(&byte, 1);
+}
+
+static void finish(const char* what, void* request) {
+    const double end = now() + 30;
+    if (request == NULL) return;
+    if (UCS_PTR_IS_ERR(request)) check(what, UCS_PTR_STATUS(request));
+    while (ucp_request_check_status(request) == UCS_INPROGRESS) {
+        ucp_worker_progress(worker);
+        if (now() > end) die(what, "does not end while the target does not call UCX");
+    }
+    check(what, ucp_request_check_status(request));
+    ucp_request_free(request);
+}
+
+static uint8_t byte_of(unsigned round, size_t i) {
+    return (uint8_t)(round * 31 + i * 7 + (i >> 9));
+}
+
+static void fill(uint8_t* memory, size_t size, unsigned round) {
+    for (size_t i = 0; i < size; ++i) memory[i] = byte_of(round, i);
+}
+
+static void compare(const char* what, const uint8_t* memory, size_t size, unsigned round) {
+    for (size_t i = 0; i < size; ++i)
+        if (memory[i] != byte_of(round, i)) die(what, "has wrong bytes");
+}
+
+static size_t length_of(unsigned round) {
+    static const size_t lengths[] = {8, 64, 4096, 65536, kHalf};
+    return lengths[round / 2 % (sizeof(lengths) / sizeof(*lengths))];
+}
+
+static void send_or_receive(int sends, uint8_t* memory, unsigned round) {
+    const ucp_request_param_t params = {0};
+    void* request = sends ? ucp_tag_send_nbx(peer, memory, kSize, round, &params)
+                          : ucp_tag_recv_nbx(worker, memory, kSize, round, UINT64_MAX, &params);
+    finish("a long message", request);
+    meet();
+}
+
+/* The first half is put to, the second is got. */
+static void target(unsigned round) {
+    uint8_t* memory = mmap(NULL, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) die("mmap", "no memory");
+    fill(memory, kSize, 0);
+    uint8_t* other = calloc(kSize, 1);
+    send_or_receive(1, round % 2 != 0 ? memory : other, round);
+    free(other);
+
+    const ucp_mem_map_params_t params = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+        .address = memory,
+        .length = kSize};
+    ucp_mem_h handle;
+    void* key;
+    size_t key_length;
+    check("ucp_mem_map", ucp_mem_map(context, &params, &handle));
+    check("ucp_rkey_pack", ucp_rkey_pack(context, handle, &key, &key_length));
+    memset(memory, 0, kHalf);
+    fill(memory + kHalf, kHalf, round + 100);
+    tell(&memory, sizeof memory);
+    tell(&key_length, sizeof key_length);
+    tell(key, key_length);
+    ucp_rkey_buffer_release(key);
+
+    /* Not one call of UCX until the peer is done. */
+    char done;
+    const double end = now() + 60;
+    while (recv(channel, &done, 1, MSG_DONTWAIT) != 1)
+        if (now() > end) die("recv", "the peer is not done");
+    const size_t length = length_of(round);
+    compare("the memory", memory, length, round);
+    for (size_t i = length; i < kHalf; ++i)
+        if (memory[i] != 0) die("the memory", "was written to behind the put");
+    meet();
+    check("ucp_mem_unmap", ucp_mem_unmap(context, handle));
+    munmap(memory, kSize);
+}
+
+static void initiator(unsigned round) {
+    const ucp_request_param_t params = {0};
+    uint8_t *buffer = malloc(kSize), *memory;
+    send_or_receive(0, buffer, round);
+
+    size_t key_length;
+    hear(&memory, sizeof memory);
+    hear(&key_length, sizeof key_length);
+    void* packed = malloc(key_length);
+    hear(packed, key_length);
+    ucp_rkey_h key;
+    check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(peer, packed, &key));
+    const size_t length = length_of(round);
+    fill(buffer, length, round);
+    finish("ucp_put_nbx", ucp_put_nbx(peer, buffer, length, (uintptr_t)memory, key, &params));
+    finish("ucp_ep_flush_nbx", ucp_ep_flush_nbx(peer, &params));
+    memset(buffer, 0, kSize);
+    finish("ucp_get_nbx",
+           ucp_get_nbx(peer, buffer, length, (uintptr_t)(memory + kHalf), key, &params));
+    compare("what was got", buffer, length, round + 100);
+    tell("", 1);
+    meet();
+    ucp_rkey_destroy(key);
+    free(packed);
+    free(buffer);
+}
+
+static void run(int is_target, unsigned rounds) {
+    /* Without UCP_FEATURE_AMO: from 1.15 on UCX then declares memory without a right to atomics. */
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
+    const ucp_worker_params_t worker_params = {0};
+    ucp_address_t* own;
+    size_t length, peer_length;
+
+    check("ucp_init", ucp_init(&params, NULL, &context));
+    check("ucp_worker_create", ucp_worker_create(context, &worker_params, &worker));
+    check("ucp_worker_get_address", ucp_worker_get_address(worker, &own, &length));
+    tell(&length, sizeof length);
+    hear(&peer_length, sizeof peer_length);
+    void* address = malloc(peer_length);
+    tell(own, length);
+    hear(address, peer_length);
+    const ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
+                                       .address = address};
+    check("ucp_ep_create", ucp_ep_create(worker, &ep_params, &peer));
+
+    for (unsigned round = 0; round < rounds; ++round)
+        if (is_target)
+            target(round);
+        else
+            initiator(round);
+    const ucp_request_param_t no_params = {0};
+    finish("ucp_ep_close_nbx", ucp_ep_close_nbx(peer, &no_params));
+    meet();
+    ucp_worker_release_address(worker, own);
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    free(address);
+    if (is_target) printf("polled: %u rounds\n", rounds);
+}
+
+int main(int argc, char** argv) {
+    const unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 20;
+    int ends[2], status = 0;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 1;
+    const pid_t child = fork();
+    const int is_target = child == 0;
+    who = is_target ? "target" : "initiator";
+    channel = ends[is_target];
+    close(ends[!is_target]);
+    run(is_target, rounds);
+    if (is_target) return 0;
+    waitpid(child, &status, 0);
+    return status == 0 ? 0 : 1;
+}
