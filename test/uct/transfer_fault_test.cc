@@ -26,10 +26,11 @@ class TransferFaultTest : public TernTest {
     }
 };
 
-// Puts and gets of all the memory, one after the other, that all succeed.
-void expect_good(Entity& a, Entity& b, int rounds = 3) {
+// Puts and gets of all the memory, one after the other, that all succeed, with faults if any.
+void expect_good(Entity& a, Entity& b, int rounds = 3, const std::string& faults = {}) {
     const Group all{&a, &b};
     Declared near(a.host(), kSize), far(b.host(), kSize);
+    if (!faults.empty()) softhca::inject(faults);
     const RemoteKey key(a.host(), far.remote());
     const Endpoint ep = a.connect(b);
     const uct_iov_t iov = near.iov(0, kSize);
@@ -51,8 +52,7 @@ TEST_F(TransferFaultTest, RegistrationFailsOnce) {
         for (int n = 1; n <= 6; ++n) {
             SCOPED_TRACE(scheme + std::to_string(n));
             Entity a(by(scheme)), b(by(scheme));
-            softhca::inject("reg-fail=" + std::to_string(n));
-            expect_good(a, b);
+            expect_good(a, b, 3, "reg-fail=" + std::to_string(n));
             softhca::inject("none");
         }
 }
