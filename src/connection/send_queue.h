@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <memory>
 
 namespace tern {
 
-// Accounts for the send queue of one reliable connection. Work requests are numbered from 0, modulo
+// Accounts for the send queue of one reliable connection. Work requests are numbered modulo
 // 2^32; a completion of number n completes all up to n. Data path, but for the waiters.
 class SendQueue {
   public:
@@ -18,9 +19,14 @@ class SendQueue {
         void* cookie = nullptr;  // the user's, to be told
     };
 
-    void open(uint32_t depth) {
+    // `first`: the number of the first work request.
+    void open(uint32_t depth, uint32_t first = 0) {
         depth_ = depth;
-        records_ = std::make_unique<Record[]>(depth);
+        posted_ = completed_ = signaled_ = users_ = first_record_ = last_record_ = first;
+        // The records' places are their numbers modulo this, which must divide 2^32.
+        const uint32_t places = std::bit_ceil(depth);
+        mask_ = places - 1;
+        records_ = std::make_unique<Record[]>(places);
     }
 
     uint32_t depth() const { return depth_; }
@@ -43,7 +49,7 @@ class SendQueue {
     }
     // The work request posted last has something to do at its completion.
     void record(void* buffer, void* cookie) {
-        records_[last_record_++ % depth_] = {posted_ - 1, buffer, cookie};
+        records_[last_record_++ & mask_] = {posted_ - 1, buffer, cookie};
     }
 
     // Work request `number` and all before it are complete. Records then come off by take().
@@ -52,7 +58,7 @@ class SendQueue {
     }
     bool take(Record& record) {
         if (first_record_ == last_record_) return false;
-        record = records_[first_record_ % depth_];
+        record = records_[first_record_ & mask_];
         if (static_cast<int32_t>(completed_ - record.number) <= 0) return false;
         ++first_record_;
         return true;
@@ -79,6 +85,21 @@ class SendQueue {
         waiters_.pop_front();
         return true;
     }
+    // One that is not to wait any longer.
+    bool drop_waiter(void*& cookie) {
+        if (waiters_.empty()) return false;
+        cookie = waiters_.front().cookie;
+        waiters_.pop_front();
+        return true;
+    }
+    // Whether one of the records has a cookie of this kind.
+    template <class Is>
+    bool any_cookie(Is&& is) const {
+        for (uint32_t at = first_record_; at != last_record_; ++at)
+            if (void* cookie = records_[at & mask_].cookie; cookie != nullptr && is(cookie))
+                return true;
+        return false;
+    }
     bool has_waiters() const { return !waiters_.empty(); }
 
   private:
@@ -88,6 +109,7 @@ class SendQueue {
     };
 
     uint32_t depth_ = 0;
+    uint32_t mask_ = 0;
     uint32_t posted_ = 0;
     uint32_t completed_ = 0;
     uint32_t signaled_ = 0;  // one after the last signaled
