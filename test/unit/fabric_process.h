@@ -32,6 +32,7 @@ struct NoEvents : EventSink {
     void qp_event(Qp&, QpEvent) override {}
     void srq_limit(Srq&) override {}
     void port_changed(uint32_t, bool) override {}
+    void devices_failed() override {}
 };
 
 inline std::unique_ptr<Segment> open_segment(const std::string& name,

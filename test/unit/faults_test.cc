@@ -111,7 +111,7 @@ TEST(Faults, DescriptionReadsBack) {
     const std::string list =
         "reg-fail=3,drop-qp=17,delay-completions=5us,rnr=9,port-down=softhca0:1,port-down=softhca2:"
         "2,"
-        "segment=100:2.5ms,out-of-order,stale-cq";
+        "segment=100:2.5ms,out-of-order,stale-cq,device-fatal";
     Faults faults = {};
     ASSERT_EQ(apply_faults(list, faults), std::nullopt);
     EXPECT_EQ(describe(faults), list);
@@ -158,7 +158,7 @@ TEST(Faults, ErrorsNameTheChoices) {
     EXPECT_NE(unknown.find("'explode'"), std::string::npos) << unknown;
     for (const char* choice :
          {"reg-fail=N", "drop-qp=QPN", "delay-completions=TIME", "rnr=N", "port-down", "port-up",
-          "segment=BYTES:PAUSE", "out-of-order", "stale-cq", "none"}) {
+          "segment=BYTES:PAUSE", "out-of-order", "stale-cq", "device-fatal", "none"}) {
         EXPECT_NE(unknown.find(choice), std::string::npos) << choice;
         EXPECT_NE(faults_help().find(choice), std::string::npos) << choice;
     }

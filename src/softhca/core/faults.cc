@@ -19,7 +19,7 @@ static_assert(std::is_standard_layout_v<Faults> && std::atomic<uint64_t>::is_alw
 struct Values {
     uint64_t reg_fail = 0, rnr = 0, delay_completions_ns = 0, segment_bytes = 0,
              segment_pause_ns = 0;
-    uint32_t drop_qp = 0, ports_down = 0, out_of_order = 0, stale_cq = 0;
+    uint32_t drop_qp = 0, ports_down = 0, out_of_order = 0, stale_cq = 0, device_fatal = 0;
 };
 
 Values load(const Faults& faults) {
@@ -31,7 +31,8 @@ Values load(const Faults& faults) {
             faults.drop_qp.load(kRelaxed),
             faults.ports_down.load(kRelaxed),
             faults.out_of_order.load(kRelaxed),
-            faults.stale_cq.load(kRelaxed)};
+            faults.stale_cq.load(kRelaxed),
+            faults.device_fatal.load(kRelaxed)};
 }
 
 // Stores what the list changed, so that a count that is being used up at the same time is not put
@@ -52,6 +53,7 @@ void store(Faults& faults, const Values& before, const Values& after) {
     store_changed(faults.ports_down, before.ports_down, after.ports_down);
     store_changed(faults.out_of_order, before.out_of_order, after.out_of_order);
     store_changed(faults.stale_cq, before.stale_cq, after.stale_cq);
+    store_changed(faults.device_fatal, before.device_fatal, after.device_fatal);
 }
 
 std::optional<uint32_t> parse_qpn(std::string_view text) {
@@ -154,6 +156,12 @@ constexpr Syntax kSyntax[] = {
          v.stale_cq = 1;
          return true;
      }},
+    {"device-fatal", Argument::none, "device-fatal",
+     "devices fail: their completion queues cannot be polled, and programs are told",
+     [](Values& v, const ListEntry&) {
+         v.device_fatal = 1;
+         return true;
+     }},
     {"none", Argument::none, "none", "ends all faults",
      [](Values& v, const ListEntry&) {
          v = {};
@@ -226,6 +234,7 @@ std::string describe(const Faults& faults) {
         add("segment=" + std::to_string(v.segment_bytes) + ":" + time_text(v.segment_pause_ns));
     if (v.out_of_order != 0) add("out-of-order");
     if (v.stale_cq != 0) add("stale-cq");
+    if (v.device_fatal != 0) add("device-fatal");
     return text.empty() ? "none" : text;
 }
 

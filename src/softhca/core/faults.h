@@ -28,6 +28,7 @@ struct Faults {
     std::atomic<uint32_t> out_of_order;  ///< pieces of a message are placed in another order
     std::atomic<uint32_t>
         stale_cq;  ///< a completion of a shared receive queue that is gone fails the poll
+    std::atomic<uint32_t> device_fatal;  ///< devices have failed: queues cannot be polled
 };
 
 /// Applies a comma list of faults; what the list does not name stays as it is. Returns an error

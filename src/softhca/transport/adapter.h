@@ -35,6 +35,7 @@ class EventSink {
     virtual void qp_event(Qp& qp, QpEvent event) = 0;
     virtual void srq_limit(Srq& srq) = 0;
     virtual void port_changed(uint32_t link, bool up) = 0;
+    virtual void devices_failed() = 0;
 };
 
 class Adapter {

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "transport/adapter.h"
 #include "transport/cq.h"
 #include "transport/inbound.h"
@@ -204,6 +206,11 @@ void Engine::check_ports() {
         if ((changed >> link & 1) != 0) {
             adapter_.sink().port_changed(link, (down >> link & 1) == 0);
         }
+    }
+    const uint32_t fatal =
+        adapter_.host().header().faults.device_fatal.load(std::memory_order_acquire);
+    if (fatal != std::exchange(fatal_seen_, fatal) && fatal != 0) {
+        adapter_.sink().devices_failed();
     }
 }
 

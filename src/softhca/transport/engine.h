@@ -66,6 +66,7 @@ class Engine {
     std::atomic<uint32_t> helps_{0};  ///< polls that did or could have done work; counted roughly
     uint32_t helps_seen_ = 0;
     uint32_t ports_seen_ = 0;
+    uint32_t fatal_seen_ = 0;
 };
 
 }  // namespace softhca

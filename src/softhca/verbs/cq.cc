@@ -140,6 +140,10 @@ int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
     if (inherited(ibv->context)) {
         return 0;
     }
+    const Faults& faults = adapter_of(ibv->context).host().header().faults;
+    if (faults.device_fatal.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+        return -1;
+    }
     return object_of<CqObject>(ibv)->cq->poll(count, [&wc](const Completion& from) {
         wc->wr_id = from.wr_id;
         wc->status = static_cast<ibv_wc_status>(from.status);

@@ -52,6 +52,7 @@ class VerbsSink : public EventSink {
     }
 
     void port_changed(uint32_t link, bool up) override;
+    void devices_failed() override;
 };
 
 struct Front {
@@ -79,6 +80,16 @@ void VerbsSink::port_changed(uint32_t link, bool up) {
         ibv_async_event event{};
         event.event_type = up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
         event.element.port_num = static_cast<int>(link % kMaxPorts + 1);
+        context->async_events.put(event);
+    }
+}
+
+void VerbsSink::devices_failed() {
+    Front& state = front();
+    const std::lock_guard lock(state.mutex);
+    for (Context* context : state.contexts) {
+        ibv_async_event event{};
+        event.event_type = IBV_EVENT_DEVICE_FATAL;
         context->async_events.put(event);
     }
 }
