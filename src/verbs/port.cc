@@ -75,6 +75,7 @@ std::optional<Device> open_device(const std::string& name) {
             errno = error;
             return std::nullopt;
         }
+        device.events = std::make_unique<AsyncEvents>(device.context.get());
         device.pd.reset(ibv_alloc_pd(device.context.get()));
         if (!device.pd) return std::nullopt;
         return device;

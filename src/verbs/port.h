@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "verbs/async_events.h"
 #include "verbs/handles.h"
 #include "verbs/link_speed.h"
 
@@ -18,6 +19,7 @@ std::vector<std::string> device_names();
 // An open device and the protection domain that everything of one memory domain lives in.
 struct Device {
     Context context;
+    std::unique_ptr<AsyncEvents> events;
     ProtectionDomain pd;
     ibv_device_attr attributes{};
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "verbs/async_events.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace tern::verbs {
+
+namespace {
+
+DeviceNews news_of(const ibv_async_event& event) {
+    DeviceNews news{.type = event.event_type};
+    switch (event.event_type) {
+        case IBV_EVENT_CQ_ERR:
+            news.queue = event.element.cq;
+            break;
+        case IBV_EVENT_SRQ_ERR:
+        case IBV_EVENT_SRQ_LIMIT_REACHED:
+            news.queue = event.element.srq;
+            break;
+        case IBV_EVENT_QP_FATAL:
+        case IBV_EVENT_QP_REQ_ERR:
+        case IBV_EVENT_QP_ACCESS_ERR:
+        case IBV_EVENT_COMM_EST:
+        case IBV_EVENT_SQ_DRAINED:
+        case IBV_EVENT_PATH_MIG:
+        case IBV_EVENT_PATH_MIG_ERR:
+        case IBV_EVENT_QP_LAST_WQE_REACHED:
+            // Lives until the event is acknowledged.
+            news.qp_num = event.element.qp->qp_num;
+            break;
+        case IBV_EVENT_WQ_FATAL:
+        case IBV_EVENT_DEVICE_FATAL:
+            break;
+        default:
+            news.port = event.element.port_num;
+            break;
+    }
+    return news;
+}
+
+}  // namespace
+
+AsyncEvents::AsyncEvents(ibv_context* context) : context_(context) {
+    const int flags = fcntl(context->async_fd, F_GETFL);
+    readable_ = flags >= 0 && fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+void AsyncEvents::read() {
+    ibv_async_event event{};
+    while (readable_ && ibv_get_async_event(context_, &event) == 0) {
+        const DeviceNews news = news_of(event);
+        // At once: nobody could destroy what it is about before.
+        ibv_ack_async_event(&event);
+        for (Inbox* inbox : inboxes_) {
+            inbox->news_.push_back(news);
+            const uint64_t one = 1;
+            if (inbox->fd_ >= 0) (void)!write(inbox->fd_, &one, sizeof(one));
+        }
+    }
+}
+
+AsyncEvents::Inbox::Inbox(AsyncEvents& events)
+    : events_(events), fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    const std::lock_guard lock(events_.mutex_);
+    events_.inboxes_.push_back(this);
+}
+
+AsyncEvents::Inbox::~Inbox() {
+    {
+        const std::lock_guard lock(events_.mutex_);
+        std::erase(events_.inboxes_, this);
+    }
+    if (fd_ >= 0) close(fd_);
+}
+
+std::optional<DeviceNews> AsyncEvents::Inbox::take() {
+    const std::lock_guard lock(events_.mutex_);
+    events_.read();
+    if (news_.empty()) return {};
+    const DeviceNews news = news_.front();
+    news_.pop_front();
+    uint64_t count = 0;
+    if (news_.empty() && fd_ >= 0) (void)!::read(fd_, &count, sizeof(count));
+    return news;
+}
+
+}  // namespace tern::verbs
