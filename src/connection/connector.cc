@@ -38,13 +38,19 @@ Connector::~Connector() {
 
 Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
     const auto known = peers_.find(peer);
-    if (known != peers_.end()) return known->second;
+    const bool ends =
+        known != peers_.end() && known->second->handshake.state() > Handshake::State::kUp;
+    if (known != peers_.end() && !ends) return known->second;
+    const auto next = next_.find(peer);
+    if (next != next_.end()) return next->second;
     Connection* connection = begin(peer, why);
-    if (connection != nullptr) act(*connection, connection->handshake.connect(owner_.now()));
+    if (connection == nullptr) return nullptr;
+    (ends ? next_ : peers_)[peer] = connection;
+    if (!ends) act(*connection, connection->handshake.connect(owner_.now()));
     return connection;
 }
 
-// A queue pair, a row in the table, a handshake that has not begun.
+// A queue pair, a row in the table, a handshake that has not begun. The caller makes it known.
 Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
     const auto refuse = [&](const char* what, int error) {
         why = std::string(what) + ": " + strerror(error);
@@ -81,7 +87,6 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
     connection.sends.open(settings_.queues.sends);
     connection.qp = std::move(qp);
     index_qp(connection);
-    peers_[peer] = &connection;
     most_ = std::max(most_, ++live_);
     return &connection;
 }
@@ -121,22 +126,32 @@ void Connector::handle(const Packet& packet) {
     const auto known = peers_.find(packet.from);
     if (known != peers_.end()) {
         Connection& connection = *known->second;
+        const uint32_t token = connection.handshake.token();
         act(connection, connection.handshake.receive(packet, owner_.now()));
-        // A newer attempt of the peer's has ended this connection, and now belongs to none.
-        if (!connection.failed || packet.type != PacketType::kConnect) return;
-        if (peers_.contains(packet.from)) return;
+        // A newer attempt of the peer's has ended this connection, and now belongs to the next.
+        const bool over = connection.failed || connection.handshake.token() != token;
+        if (!over || packet.type != PacketType::kConnect) return;
     }
-    if (packet.type != PacketType::kConnect || packet.peer_token != 0) {
-        const auto answer = answer_stray(packet, self_);
-        if (answer) datagrams_->send(*answer, packet.from.port, packet.from.interface.qp_num);
+    if (packet.type == PacketType::kConnect && packet.peer_token == 0) return take_attempt(packet);
+    const auto answer = answer_stray(packet, self_);
+    if (answer) datagrams_->send(*answer, packet.from.port, packet.from.interface.qp_num);
+}
+
+// An attempt of the peer's that is answered by a connection that has not begun yet.
+void Connector::take_attempt(const Packet& packet) {
+    std::string why;
+    const auto known = peers_.find(packet.from);
+    Connection* connection = known != peers_.end() ? known->second : begin(packet.from, why);
+    if (connection != nullptr) {
+        peers_[packet.from] = connection;
+        act(*connection, connection->handshake.receive(packet, owner_.now()));
         return;
     }
-    std::string why;
-    Connection* connection = begin(packet.from, why);
-    if (connection != nullptr)
-        act(*connection, connection->handshake.receive(packet, owner_.now()));
-    else if (!std::exchange(told_, true))
-        owner_.refused(packet.from, why);
+    // There may be room when those that have ended are gone: the peer asks again.
+    if (!over_.empty()) return;
+    datagrams_->send(refuse(packet, self_, Refusal::kResources), packet.from.port,
+                     packet.from.interface.qp_num);
+    if (!std::exchange(told_, true)) owner_.refused(packet.from, why);
 }
 
 void Connector::act(Connection& connection, const Handshake::Actions& actions) {
@@ -145,7 +160,8 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
     };
     if (actions.connect_qp && connection.handshake.peer().version != QpParameters::kVersion) {
         if (actions.send) send();  // the peer is to see it too
-        fail(connection, Status::kProtocol, "the peer's Tern has another version of the protocol");
+        fail(connection, Status::kProtocol, "the peer's Tern has another version of the protocol",
+             Refusal::kVersion);
         return;
     }
     if (actions.connect_qp && !connect_qp(connection)) return;
@@ -160,15 +176,51 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
         owner_.drain(connection);
         finish_if_idle(connection);
     }
-    if (actions.closed) {
-        if (actions.timed_out)
-            close(connection, Status::kTimedOut, "the peer does not answer connection requests");
-        else
-            close(connection, actions.lost ? Status::kConnectionReset : Status::kOk,
-                  "the peer has dropped the connection");
-        return;
-    }
-    wake_at(connection.handshake.deadline());
+    if (actions.closed)
+        ended(connection, actions);
+    else
+        wake_at(connection.handshake.deadline());
+}
+
+void Connector::ended(Connection& connection, const Handshake::Actions& actions) {
+    if (actions.timed_out)
+        return close(connection, Status::kTimedOut, "the peer does not answer connection requests");
+    if (!connection.established && actions.refusal != Refusal::kNone)
+        return close(
+            connection, Status::kRefused,
+            std::string("the peer refuses to be connected to: ") + refusal_text(actions.refusal));
+    if (connection.established || !owner_.wanted(connection))
+        return close(connection, actions.lost ? Status::kConnectionReset : Status::kOk,
+                     "the peer has dropped the connection");
+    if (++connection.attempts >= kMostAttempts)
+        return close(connection, Status::kRefused, "the peer drops each attempt to connect");
+    if (!begin_anew(connection))
+        close(connection, Status::kDevice,
+              "cannot connect again: the device or memory has no room");
+}
+
+// Attempts that cross may cost a connection that nothing has been sent on: who waits for it keeps
+// it, with another queue pair and handshake. What the old ones have is left to a connection that is
+// over. The handshake begins with the packet that is being handled, or at the next tick.
+bool Connector::begin_anew(Connection& connection) {
+    std::string why;
+    Connection* other = begin(connection.peer, why);
+    if (other == nullptr) return false;
+    std::swap(connection.qp, other->qp);
+    std::swap(connection.handshake, other->handshake);
+    close(*other, Status::kOk, "");
+    rebuild_index(by_qp_num_.size());
+    wake_at(0);
+    return true;
+}
+
+// It has not begun, and nobody else is in the way.
+bool Connector::may_connect(const Connection& connection) const {
+    if (connection.handshake.state() != Handshake::State::kConnecting ||
+        connection.handshake.deadline() != UINT64_MAX)
+        return false;
+    const auto known = peers_.find(connection.peer);
+    return known != peers_.end() && known->second == &connection;
 }
 
 bool Connector::connect_qp(Connection& connection) {
@@ -197,6 +249,8 @@ void Connector::disconnect(Connection& connection) {
 void Connector::finish_if_idle(Connection& connection) {
     if (connection.failed || !connection.sends.idle() || connection.holds != 0) return;
     if (connection.handshake.state() == Handshake::State::kDraining) {
+        // What this side has begun comes to its end first, if it could begin.
+        if (connection.transfers != 0 && connection.established) return;
         act(connection, connection.handshake.drained());
     } else if (connection.closing && connection.up() && connection.transfers == 0) {
         connection.closing = false;
@@ -205,9 +259,11 @@ void Connector::finish_if_idle(Connection& connection) {
     }
 }
 
-void Connector::fail(Connection& connection, Status status, const std::string& why) {
+void Connector::fail(Connection& connection, Status status, const std::string& why,
+                     Refusal refusal) {
     if (connection.failed) return;
-    const auto actions = connection.handshake.abandon();
+    const bool refuses = !connection.established && status != Status::kCanceled;
+    const auto actions = connection.handshake.abandon(refuses ? refusal : Refusal::kNone);
     if (actions.send)
         datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
     close(connection, status, why);
@@ -218,13 +274,33 @@ void Connector::fail(Connection& connection, Status status, const std::string& w
 void Connector::close(Connection& connection, Status status, const std::string& why) {
     connection.failed = true;
     connection.reserve = UINT32_MAX;
+    connection.transfer_reserve = UINT32_MAX;
     connection.status = status;
     connection.why = why;
-    peers_.erase(connection.peer);
+    leave_table(connection);
     over_.push_back(&connection);
     --live_;
     (void)verbs::to_error(connection.qp.get());
     if (!connection.sends.idle()) owner_.post_marker(connection);
+}
+
+// Another connection to the peer that has waited for this one's end may begin.
+void Connector::leave_table(Connection& connection) {
+    const auto is = [&](const Peers& peers, Peers::const_iterator at) {
+        return at != peers.end() && at->second == &connection;
+    };
+    const auto next = next_.find(connection.peer);
+    if (is(next_, next)) {
+        next_.erase(next);
+        return;
+    }
+    const auto known = peers_.find(connection.peer);
+    if (!is(peers_, known)) return;
+    peers_.erase(known);
+    if (next == next_.end()) return;
+    peers_[connection.peer] = next->second;
+    next_.erase(next);
+    wake_at(0);
 }
 
 unsigned Connector::reap() {
@@ -243,7 +319,9 @@ unsigned Connector::reap() {
             over_.push_back(connection);
             continue;
         }
-        connection->status = connection->outcome();
+        // Who waits for a connection that never was is told of it.
+        const bool waited_for = !connection->established && owner_.wanted(*connection);
+        if (!waited_for) connection->status = connection->outcome();
         owner_.closed(*connection, connection->status, connection->why);
         free_.push_back(connection->index);
         table_[connection->index].reset();
@@ -266,7 +344,9 @@ void Connector::tick(uint64_t now) {
     for (size_t i = 0; i < table_.size(); ++i) {
         Connection* connection = table_[i].get();
         if (connection == nullptr || connection->failed) continue;
-        if (connection->handshake.deadline() <= now)
+        if (may_connect(*connection))
+            act(*connection, connection->handshake.connect(now));
+        else if (connection->handshake.deadline() <= now)
             act(*connection, connection->handshake.tick(now));
         else
             wake_at(connection->handshake.deadline());

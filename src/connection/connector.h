@@ -29,9 +29,13 @@ class ConnectorOwner {
                                                         const Handshake& handshake) = 0;
     // The completion queue must hold `sends` entries of send queues. False if it cannot.
     virtual bool reserve_completions(uint32_t sends) = 0;
+    // Whether something waits for this connection to be made, which never was: if the peer drops
+    // the attempt there is to be another one.
+    virtual bool wanted(const Connection& connection) const = 0;
     // Data may be sent.
     virtual void established(Connection& connection) = 0;
-    // The peer wants the connection to end: call finish_if_idle once nothing is outstanding.
+    // The peer wants the connection to end: call finish_if_idle once nothing is outstanding, and
+    // transfers are over.
     virtual void drain(Connection& connection) = 0;
     // Posts one signaled work request that does nothing.
     virtual void post_marker(Connection& connection) = 0;
@@ -59,8 +63,8 @@ class Connector {
     Connector(const Connector&) = delete;
     Connector& operator=(const Connector&) = delete;
 
-    // The connection to `peer`, which is begun if there is none. Null if the device refuses; `why`
-    // says what.
+    // The connection to `peer`, which is begun if there is none. Where one is about to end it is
+    // the next one, which begins then. Null if the device refuses; `why` says what.
     Connection* connect(const PeerAddress& peer, std::string& why);
     // Asks whether an interface is alive, without connecting. Only its silence is told, by
     // take_silent. One probe for a cookie at a time; further ones are part of it.
@@ -80,9 +84,10 @@ class Connector {
     bool datagrams_waiting() { return waiting_ || (waiting_ = datagrams_->receive(packet_)); }
 
     // Ends a connection: in good order as soon as nothing is outstanding, or at once because it has
-    // failed.
+    // failed. `refusal`: what the peer is told if it was never established.
     void disconnect(Connection& connection);
-    void fail(Connection& connection, Status status, const std::string& why);
+    void fail(Connection& connection, Status status, const std::string& why,
+              Refusal refusal = Refusal::kDevice);
     // Data has come over a connection.
     void data_arrived(Connection& connection);
     // To be called when a connection that closes or drains has completed something.
@@ -129,11 +134,18 @@ class Connector {
         void* cookie = nullptr;
     };
 
+    static constexpr uint32_t kMostAttempts = 16;  // at a connection, that the peer drops
+
     Connection* begin(const PeerAddress& peer, std::string& why);
+    bool begin_anew(Connection& connection);
+    bool may_connect(const Connection& connection) const;
     void handle(const Packet& packet);
+    void take_attempt(const Packet& packet);
     void act(Connection& connection, const Handshake::Actions& actions);
+    void ended(Connection& connection, const Handshake::Actions& actions);
     bool connect_qp(Connection& connection);
     void close(Connection& connection, Status status, const std::string& why);
+    void leave_table(Connection& connection);
     void tick(uint64_t now);
     void tick_probes(uint64_t now);
     void wake_at(uint64_t time) {
@@ -160,7 +172,9 @@ class Connector {
     Packet packet_;  // taken, but not handled yet, if waiting_
     bool waiting_ = false;
     bool told_ = false;  // of a refusal
-    std::unordered_map<PeerAddress, Connection*, PeerAddressHash> peers_;
+    using Peers = std::unordered_map<PeerAddress, Connection*, PeerAddressHash>;
+    Peers peers_;
+    Peers next_;  // those that begin when the one in `peers_`, which ends, is over
     std::vector<std::unique_ptr<Connection>> table_;
     std::vector<uint32_t> free_;
     std::vector<Slot> by_qp_num_;  // power of two in size, linear probing, never full

@@ -176,7 +176,8 @@ void Datagrams::answer() {
 
 bool Datagrams::poll(Packet& packet) {
     ibv_wc completion{};
-    while (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
+    int count = 0;
+    while ((count = ibv_poll_cq(cq_.get(), 1, &completion)) > 0) {
         const auto slot = static_cast<uint32_t>(completion.wr_id);
         if ((completion.wr_id & kSendTag) != 0) {
             handles_[slot].reset();
@@ -191,6 +192,7 @@ bool Datagrams::poll(Packet& packet) {
             return true;
         }
     }
+    if (count < 0) failed_.store(true, std::memory_order_relaxed);
     return false;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -28,6 +29,9 @@ class Datagrams {
     ~Datagrams();
 
     uint32_t qp_num() const { return qp_->qp_num; }
+    bool is(const void* cq) const { return cq == cq_.get(); }
+    // The completion queue cannot be polled. For any thread.
+    bool failed() const { return failed_.load(std::memory_order_relaxed); }
     size_t registered_bytes() const { return memory_.size(); }
     // Own address, put into what answer() sends.
     void set_self(const PeerAddress& self) { self_ = self; }
@@ -79,6 +83,7 @@ class Datagrams {
     verbs::CompletionChannel events_;
     verbs::CompletionQueue cq_;
     int aside_fd_ = -1;
+    std::atomic<bool> failed_ = false;  // written by whoever polls
 
     std::mutex mutex_;
     std::deque<Packet> aside_;

@@ -29,6 +29,16 @@ std::optional<Packet> answer_stray(const Packet& packet, const PeerAddress& self
     return gone;
 }
 
+Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why) {
+    Packet gone;
+    gone.type = PacketType::kGone;
+    gone.refusal = why;
+    gone.peer_token = connect.token;
+    gone.from = self;
+    gone.to = connect.from.interface;
+    return gone;
+}
+
 Handshake::Handshake(uint32_t token, const PeerAddress& self, const PeerAddress& peer,
                      const QpParameters& local, const HandshakeTimes& times)
     : token_(token), self_(self), peer_address_(peer), local_(local), times_(times) {}
@@ -109,6 +119,11 @@ Handshake::Actions Handshake::receive_disconnect(const Packet& packet) {
     if (state_ == State::kReady || state_ == State::kUp) {
         state_ = State::kDraining;
         actions.drain = true;
+    } else if (state_ == State::kDraining) {
+        // It takes its time, since what this side has begun is not over.
+        say(actions, PacketType::kAlive);
+        actions.packet.token = 0;
+        actions.packet.peer_token = packet.token;
     } else if (state_ == State::kClosing) {
         // Nothing is outstanding at either side.
         say(actions, PacketType::kGone);
@@ -123,6 +138,7 @@ Handshake::Actions Handshake::receive_gone(const Packet& packet) {
     if (packet.peer_token != token_ || (packet.token != peer_token_ && peer_token_ != 0))
         return actions;
     actions.lost = state_ != State::kClosing;
+    actions.refusal = packet.refusal;
     close(actions);
     return actions;
 }
@@ -148,10 +164,11 @@ Handshake::Actions Handshake::drained() {
     return state_ == State::kDraining ? abandon() : Actions{};
 }
 
-Handshake::Actions Handshake::abandon() {
+Handshake::Actions Handshake::abandon(Refusal why) {
     Actions actions;
     if (state_ == State::kClosed) return actions;
     if (peer_token_ != 0) say(actions, PacketType::kGone);
+    actions.packet.refusal = why;
     close(actions);
     return actions;
 }

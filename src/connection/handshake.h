@@ -27,6 +27,18 @@ struct HandshakeTimes {
 //   kClosing     this side wants to end it: kDisconnect is repeated until kGone comes
 //   kClosed      over
 //
+// What leads from one to the other:
+//
+//   kConnecting  a kConnect of the peer                      kReady
+//                a kGone that refuses, the time limit        kClosed
+//   kReady       the peer's is ready, or data has come       kUp
+//                kDisconnect                                 kDraining
+//   kUp          disconnect()                                kClosing
+//                kDisconnect                                 kDraining
+//   kDraining    drained()                                   kClosed
+//   kClosing     kGone, kDisconnect, the time limit          kClosed
+//   all          kGone, a newer kConnect, abandon()          kClosed
+//
 // Only kConnecting, kReady and kClosing retransmit. In kUp the peer's repetitions are answered
 // until it knows.
 class Handshake {
@@ -43,6 +55,8 @@ class Handshake {
         bool lost = false;    // with closed: the peer dropped the connection without being asked.
                               // If it never was established nothing was sent: start anew
         bool timed_out = false;  // with closed: the peer did not answer in time
+        // With closed: the peer refuses to be connected to. It would do so again.
+        Refusal refusal = Refusal::kNone;
         Packet packet;
     };
 
@@ -67,8 +81,9 @@ class Handshake {
     Actions disconnect(uint64_t now);
     // What was outstanding at kDraining is done.
     Actions drained();
-    // The queue pair has failed, or the interface goes: ends at once, telling the peer (kGone).
-    Actions abandon();
+    // The queue pair has failed, or the interface goes: ends at once, telling the peer (kGone), and
+    // why if it was never connected.
+    Actions abandon(Refusal why = Refusal::kNone);
     // To be called at or after deadline().
     Actions tick(uint64_t now);
 
@@ -105,5 +120,8 @@ class Handshake {
 // The answer to a packet that belongs to no connection; empty if it asks for nothing. A kConnect
 // with peer_token 0 belongs to none either, but opens one: give it to a new Handshake.
 std::optional<Packet> answer_stray(const Packet& packet, const PeerAddress& self);
+
+// The answer to such a kConnect if no Handshake can be made for it.
+Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why);
 
 }  // namespace tern

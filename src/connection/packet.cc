@@ -14,6 +14,7 @@ enum Offset : size_t {
     kVersionAt = 4,     // 1
     kTypeAt = 5,        // 1
     kFlagsAt = 6,       // 1
+    kRefusalAt = 7,     // 1
     kTokenAt = 8,       // 4
     kPeerTokenAt = 12,  // 4
     kToAt = 16,         // 8
@@ -41,8 +42,10 @@ bool consistent(const Packet& packet) {
                    (!packet.knows_ready || packet.ready) && packet.qp.mtu >= kLowestMtu &&
                    packet.qp.mtu <= kHighestMtu;
         case PacketType::kDisconnect:
-        case PacketType::kGone:
             return packet.token != 0 && packet.peer_token != 0;
+        case PacketType::kGone:
+            return packet.peer_token != 0 &&
+                   (packet.token != 0 || packet.refusal != Refusal::kNone);
         case PacketType::kPing:
         case PacketType::kAlive:
             return true;
@@ -51,6 +54,21 @@ bool consistent(const Packet& packet) {
 }
 
 }  // namespace
+
+const char* refusal_text(Refusal refusal) {
+    switch (refusal) {
+        case Refusal::kNone:
+            return "it does not say why";
+        case Refusal::kResources:
+            return "its device or memory has no room for another connection; fewer peers, or a "
+                   "smaller UCX_TERN_TX_QUEUE_LEN or UCX_TERN_RX_QUEUE_LEN there, need less";
+        case Refusal::kDevice:
+            return "its device cannot connect a queue pair; see its log";
+        case Refusal::kVersion:
+            return "its Tern has another version of the protocol; install the same on both nodes";
+    }
+    return "for a reason that this version does not know; see its log";
+}
 
 size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
     std::ranges::fill(out, std::byte{0});
@@ -63,6 +81,7 @@ size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {
     to.pack(to_wire + kToAt);
     from.interface.pack(to_wire + kFromAt);
     from.port.pack(to_wire + kPortAt);
+    if (type == PacketType::kGone) to_wire[kRefusalAt] = static_cast<std::byte>(refusal);
     if (type != PacketType::kConnect) return kMaxSize;
     to_wire[kFlagsAt] = std::byte((ready ? kReady : 0) | (knows_ready ? kKnowsReady : 0));
     put_little_endian<3>(to_wire + kQpNumAt, qp.qp_num);
@@ -83,6 +102,7 @@ std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
     packet.type = static_cast<PacketType>(wire[kTypeAt]);
     packet.ready = flags & kReady;
     packet.knows_ready = flags & kKnowsReady;
+    packet.refusal = static_cast<Refusal>(wire[kRefusalAt]);
     packet.token = static_cast<uint32_t>(get_little_endian<4>(wire + kTokenAt));
     packet.peer_token = static_cast<uint32_t>(get_little_endian<4>(wire + kPeerTokenAt));
     packet.to = InterfaceAddress::unpack(wire + kToAt);

@@ -18,6 +18,16 @@ enum class PacketType : uint8_t {
     kAlive = 5,       // I am; and I have heard what you asked with the token in peer_token
 };
 
+// Why a side makes no connection, or ends it before it was made: the reason code of a kGone. Codes
+// that are not known here count as refusals as well.
+enum class Refusal : uint8_t {
+    kNone = 0,       // it is none: the connection is over, and another one may be made
+    kResources = 1,  // the device or memory has no room for another connection
+    kDevice = 2,     // the device cannot connect the queue pair, or has failed
+    kVersion = 3,    // another version of the protocol
+};
+const char* refusal_text(Refusal refusal);
+
 // The reliable connection that a kConnect offers.
 struct QpParameters {
     static constexpr uint8_t kVersion = 5;
@@ -37,13 +47,16 @@ struct Packet {
     static constexpr size_t kMaxSize = 64;          // what every packet measures now
 
     PacketType type = PacketType::kConnect;
-    bool ready = false;        // kConnect: my queue pair can receive and send
-    bool knows_ready = false;  // kConnect: I know that yours can
-    uint32_t token = 0;        // the sender's name of the connection, never 0 but in kPing, kAlive
-    uint32_t peer_token = 0;   // the receiver's, 0 if not known
-    PeerAddress from;          // the sender's address
-    InterfaceAddress to;       // whom it is meant for: a successor with its number drops it
-    QpParameters qp;           // kConnect
+    bool ready = false;                // kConnect: my queue pair can receive and send
+    bool knows_ready = false;          // kConnect: I know that yours can
+    Refusal refusal = Refusal::kNone;  // kGone
+    // The sender's name of the connection. 0 in kPing and kAlive, and in a kGone of somebody who
+    // refuses to make one.
+    uint32_t token = 0;
+    uint32_t peer_token = 0;  // the receiver's, 0 if not known
+    PeerAddress from;         // the sender's address
+    InterfaceAddress to;      // whom it is meant for: a successor with its number drops it
+    QpParameters qp;          // kConnect
 
     // Returns the bytes used: kMaxSize.
     size_t pack(std::span<std::byte, kMaxSize> out) const;

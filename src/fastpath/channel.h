@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "connection/connection.h"
+#include "fastpath/backlog.h"
 #include "fastpath/notify_words.h"
 #include "fastpath/promotion.h"
 #include "fastpath/receive_path.h"
@@ -56,6 +57,7 @@ struct Channel final : Connection {
     uint32_t failures = 0;
     Status failure = Status::kOk;
 
+    Backlog backlog;     // empty once it is up
     uint8_t due = 0;     // of Due
     bool owing = false;  // in the engine's list of those with something due
     verbs::RegisteredMemory block;

@@ -51,6 +51,7 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
         if (errno == ENOMEM) why += "; raise the limit of locked memory (ulimit -l)";
         return false;
     };
+    if (device.events) news_ = std::make_unique<verbs::AsyncEvents::Inbox>(*device.events);
     max_cqe_ = static_cast<uint32_t>(device.attributes.max_cqe);
     events_.reset(ibv_create_comp_channel(port_.context));
     if (!events_) return refuse("cannot create a completion channel");
@@ -120,6 +121,10 @@ Engine::~Engine() {
 }
 
 Channel* Engine::attach(const PeerAddress& peer, void* user, std::string& why) {
+    if (broken_) {
+        why = "the device has failed";
+        return nullptr;
+    }
     auto* channel = static_cast<Channel*>(connector_->connect(peer, why));
     if (channel == nullptr) return nullptr;
     channel->users.push_back(user);
@@ -209,17 +214,27 @@ bool Engine::fence(Channel& channel) {
 }
 
 void Engine::prod(Channel& channel) {
-    if (channel.up() && (channel.sends.idle() || !channel.sends.covered()))
+    if (channel.carries() && (channel.sends.idle() || !channel.sends.covered()))
         (void)nop(channel, true);
 }
 
 Status Engine::flush(Channel& channel, void* cookie) {
+    if (!channel.backlog.empty()) {
+        if (cookie != nullptr)
+            channel.backlog.add({.kind = Backlog::Kind::kFlush, .cookie = cookie});
+        return Status::kInProgress;
+    }
     // What a failed one has lost is known when it is over, and told then.
     if (channel.sends.idle()) return channel.failed ? channel.outcome() : Status::kOk;
     if (!channel.sends.covered() && !channel.failed && !nop(channel, false))
         return Status::kNoResource;
     if (cookie != nullptr) channel.sends.wait(cookie);
     return Status::kInProgress;
+}
+
+void Engine::last_transfer_over(Channel& channel) {
+    if (channel.carries() && !channel.up() && !channel.sends.covered()) (void)nop(channel, false);
+    connector_->finish_if_idle(channel);
 }
 
 Status Engine::flush_all() {
@@ -247,6 +262,8 @@ std::unique_ptr<Connection> Engine::make_connection(uint32_t index, const PeerAd
 }
 
 bool Engine::reserve_completions(uint32_t sends) {
+    errno = EIO;
+    if (broken_) return false;
     const uint64_t needed = uint64_t{settings_.receive_queue} + sends;
     if (static_cast<uint64_t>(cq_->cqe) >= needed) return true;
     errno = ENOMEM;
@@ -264,8 +281,14 @@ void Engine::refused(const PeerAddress& peer, const std::string& why) {
                 "less of the device");
 }
 
+bool Engine::wanted(const Connection& connection) const {
+    return !static_cast<const Channel&>(connection).backlog.empty() || connection.transfers != 0;
+}
+
 void Engine::established(Connection& connection) {
     connection.reserve = kReserve;
+    connection.transfer_reserve = kReserve;
+    send_backlog(static_cast<Channel&>(connection));
 }
 
 void Engine::drain(Connection& connection) {
@@ -289,9 +312,12 @@ void Engine::closed(Connection& connection, Status status, const std::string& wh
     if (channel.activity.hot) promotion_.demoted(channel.activity);
     std::erase(owing_, &channel);
     if (channel.notify_word.at != nullptr) notify_words_.give(channel.notify_word);
-    status = owner_.ended(channel, status);
+    status = drop_backlog(channel, owner_.ended(channel, status));
+    void* cookie = nullptr;
+    while (channel.sends.take_waiter(cookie)) owner_.completed(cookie, status);
     // Nobody misses a peer that nobody has addressed; but that it misbehaves is worth a word.
-    if (status != Status::kOk && (!channel.users.empty() || status != Status::kTimedOut))
+    if (!broken_ && status != Status::kOk &&
+        (!channel.users.empty() || status != Status::kTimedOut))
         owner_.lost(channel.peer, status, why);
     // What one endpoint's owner does about it may take others out of the list.
     while (!channel.users.empty()) {

@@ -49,6 +49,14 @@ class EngineOwner {
     virtual void closed(void* user, Status status) = 0;
     // An interface that was asked for a sign of life gives none.
     virtual void silent(void* user) = 0;
+    // A flush, or another operation that was begun on a connection that is not there any more, is
+    // over.
+    virtual void completed(void* cookie, Status status) = 0;
+    // The device has failed, and with it the interface: an error for the log. Connections are over,
+    // and what the layer above has in queues of the device does not come back.
+    virtual void broken(const std::string&) {}
+    // Something that explains what may come, for the log.
+    virtual void note(const std::string&) {}
     // A warning for the log.
     virtual void warn(const std::string& text) = 0;
 
@@ -94,11 +102,26 @@ class Engine final : private ConnectorOwner {
     // The endpoint has no more use for its channel, which may be null. One that nobody uses is
     // disconnected.
     void leave(Channel* channel, void* user);
+    // The same, while operations of users are under way: they hear of their end from within this
+    // call, and the device does not touch their memory afterwards. Nobody else uses the channel.
+    void leave_at_once(Channel& channel, void* user);
+    // Flushes of this channel are over for their users, who have left.
+    void cancel_flushes(Channel& channel);
+    // Whether an operation is under way with a cookie of this kind.
+    template <class Is>
+    static bool any_cookie(const Channel& channel, Is&& is) {
+        return channel.sends.any_cookie(is);
+    }
     // Ends the channel at once if nobody else uses it: what is outstanding is canceled.
     void cancel(Channel& channel, const void* user);
     // A send that was refused would, for all that is known, be taken now.
     bool has_room(const Channel& channel) const {
-        return channel.sends.room() > channel.reserve && !channel.stalled && pool_.available();
+        return (channel.sends.room() > channel.reserve && !channel.stalled && pool_.available()) ||
+               may_wait(channel);
+    }
+    // The same of what the layer above begins, which waits itself until the connection is up.
+    bool may_begin(const Channel& channel) const {
+        return channel.sends.room() > channel.reserve || may_wait(channel);
     }
 
     // am_bcopy would take a message now, whatever its length. If not, it is a send that was
@@ -116,8 +139,9 @@ class Engine final : private ConnectorOwner {
     }
 
     // Data path: engine_send.h. All return kNoResource if the caller is to try again after some
-    // progress. `id`: of an active message, or what tag_message() makes of a tagged one's.
-    // `fill(std::byte* to)` writes the payload of `length` bytes, at most max_short() + 8.
+    // progress. What is sent while the connection is being made is copied, and waits. `id`: of an
+    // active message, or what tag_message() makes of a tagged one's. `fill(std::byte* to)` writes
+    // the payload of `length` bytes, at most max_short() + 8.
     template <class Fill>
     Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& fill);
     // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length,
@@ -158,6 +182,9 @@ class Engine final : private ConnectorOwner {
     void fail(Channel& channel, Status status, const std::string& why) {
         connector_->fail(channel, status, why);
     }
+    // Ends all channels at once and for good, since the device does not work: nothing more is
+    // expected of its queues.
+    void break_down(const std::string& why);
     // Nothing need be outstanding on this connection for its peer's death to be noticed.
     void prod(Channel& channel);
     // A transfer of the layer above begins, or is over.
@@ -167,7 +194,7 @@ class Engine final : private ConnectorOwner {
     }
     void transfer_over(Channel& channel) {
         --transfers_;
-        if (--channel.transfers == 0) connector_->finish_if_idle(channel);
+        if (--channel.transfers == 0) last_transfer_over(channel);
     }
     // Something is under way to the peer by another queue pair, or is over.
     static void hold(Channel& channel) { ++channel.holds; }
@@ -227,11 +254,15 @@ class Engine final : private ConnectorOwner {
   private:
     static constexpr unsigned kWholeBlock = BlockWriter::kMaxBlock / Word::kUnit;  // frames
     static constexpr uint32_t kReserve = 8;         // send queue places for control frames
+    static constexpr uint32_t kMostWaiting = 32;    // sends and transfers, for one connection
     static constexpr uint32_t kInlineLimit = 1024;  // what a frame on the stack may measure
     static constexpr unsigned kBurst =
         16;  // frames taken from one block, and completions from the queue, at a time
     static constexpr uint16_t kStallCheck =
         4096;  // sends refused for want of credit, from one look whether the peer lives to the next
+    static constexpr uint64_t kFlushLimit = 1'000'000'000;  // ns, for a queue pair in error
+    static constexpr unsigned kRarely =
+        1024;  // of those, from one look at the device's news to the next
     static constexpr unsigned kSeldom =
         64;  // polls that find nothing, from one look at the datagrams to the next
     static constexpr unsigned kAwake =
@@ -253,6 +284,7 @@ class Engine final : private ConnectorOwner {
     std::unique_ptr<Connection> make_connection(uint32_t index, const PeerAddress& peer,
                                                 const Handshake& handshake) override;
     bool reserve_completions(uint32_t sends) override;
+    bool wanted(const Connection& connection) const override;
     void established(Connection& connection) override;
     void drain(Connection& connection) override;
     void post_marker(Connection& connection) override;
@@ -270,6 +302,19 @@ class Engine final : private ConnectorOwner {
     bool write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
                       uint32_t rkey, bool users);
     bool post_wrap(Channel& channel, uint32_t at);
+
+    // What waits for its connection: engine_backlog.cc
+    bool may_wait(const Channel& channel) const;
+    SendPool::Buffer* buffer_to_wait(Channel& channel);
+    void wait(Channel& channel, const Backlog::Entry& entry);
+    template <class Fill>
+    Status message_to_wait(Channel& channel, uint32_t id, Fill&& fill);
+    template <class Fill>
+    Status write_to_wait(Channel& channel, uint64_t to, uint32_t rkey, Fill&& fill);
+    Status gather_to_wait(Channel& channel, uint32_t id, std::span<const std::byte> header,
+                          std::span<const ibv_sge> user);
+    void send_backlog(Channel& channel);
+    Status drop_backlog(Channel& channel, Status status);
 
     // Receiving: engine_poll.h
     template <class Sink>
@@ -315,6 +360,12 @@ class Engine final : private ConnectorOwner {
     void failed_receive(const ibv_wc& completion);
     bool nop(Channel& channel, bool users);
 
+    // Ends that do not wait, and what the device tells: engine_end.cc
+    bool hear_news();
+    void hear(const verbs::DeviceNews& news);
+    void flush_sends(Channel& channel);
+    void last_transfer_over(Channel& channel);
+
     // Sleeping: engine_events.cc
     void awake();
     bool look_at_blocks();
@@ -331,6 +382,7 @@ class Engine final : private ConnectorOwner {
     uint32_t max_cqe_ = 0;
     bool told_pool_ = false;   // that the send pool cannot grow
     bool told_block_ = false;  // that a block cannot be registered
+    std::unique_ptr<verbs::AsyncEvents::Inbox> news_;
     verbs::CompletionChannel events_;
     verbs::CompletionQueue cq_;
     std::unique_ptr<ReceiveQueue> receives_;
@@ -344,8 +396,11 @@ class Engine final : private ConnectorOwner {
     verbs::LateCompletion late_;
     unsigned busy_ = 0;       // polls that found something in a block
     uint32_t transfers_ = 0;  // under way
+    uint32_t waiting_ = 0;    // sends, for connections to be made
     unsigned skipped_ = 0;    // polls that might have looked into the completion queue
     unsigned deferred_ = 0;   // polls that owed control frames, and found completions
+    unsigned rare_ = 0;       // calls of poll_seldom
+    bool broken_ = false;     // the device does not work
     unsigned idle_ = 0;       // looks into the completion queue since poll_seldom
     unsigned drained_ = 0;    // frames and completions taken since poll_seldom began
     // From arm() until it has been polled for a good while without: peers may have been told that

@@ -27,6 +27,10 @@ int Engine::event_fd(std::string& why) {
     for (const int fd : {timer, events_->fd, connector_->datagrams().event_fd(),
                          connector_->datagrams().aside_fd(), watch_.wake_fd()})
         good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+    // What the device tells, to this interface or another one that shares it.
+    if (news_)
+        for (const int fd : {news_->device_fd(), news_->fd()})
+            good = good && (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
     if (watched_fd_ >= 0) good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, watched_fd_, &event) == 0;
     if (!good) {
         why = std::string("cannot make an event descriptor: ") + strerror(errno);
@@ -43,6 +47,7 @@ int Engine::event_fd(std::string& why) {
 // told to notify of what it writes. It may have looked for that just before: until its writes have
 // shown that it knows, somebody looks at the block.
 Status Engine::arm(const std::vector<Watched>& also) {
+    if (hear_news()) return Status::kInProgress;
     const bool woken = watch_.withdraw();
     sleeper_ = true;
     awake_ = 0;

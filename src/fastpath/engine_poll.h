@@ -63,6 +63,7 @@ template <class Sink>
 unsigned Engine::poll_seldom(Sink& sink) {
     unsigned count = 0;
     unsigned packets = 0;
+    if (++rare_ % kRarely == 0) packets += hear_news();
     idle_ = kSeldom;
     do {
         if (!drained(sink, count)) return count + packets;
@@ -70,6 +71,8 @@ unsigned Engine::poll_seldom(Sink& sink) {
     } while (connector_->datagrams_waiting() && packets < kSeldom);
     if (!drained(sink, count)) return count + packets;
     idle_ = 0;
+    if (connector_->datagrams().failed()) [[unlikely]]
+        break_down("its completion queue for datagrams cannot be polled");
     count += packets + connector_->reap();
     for (void* user = nullptr; connector_->take_silent(user); ++count) owner_.silent(user);
     return count;
@@ -133,6 +136,8 @@ unsigned Engine::poll_cq(Sink& sink) {
         else
             sent(completions[i], sink);
     }
+    if (count < 0) [[unlikely]]
+        break_down("its completion queue cannot be polled");
     return count > 0 ? static_cast<unsigned>(count) : 0;
 }
 

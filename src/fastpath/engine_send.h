@@ -68,10 +68,38 @@ inline Status Engine::frame(Channel& channel, const SendPath::Choice& choice, ui
     return Status::kOk;
 }
 
+// The connection may be one that is not up yet: `fill(std::byte* to)` returns the length.
+template <class Fill>
+[[gnu::noinline, gnu::cold]] Status Engine::message_to_wait(Channel& channel, uint32_t id,
+                                                            Fill&& fill) {
+    SendPool::Buffer* buffer = buffer_to_wait(channel);
+    if (buffer == nullptr) return no_room(channel);
+    const uint32_t length = fill(buffer->data + sizeof(Word));
+    wait(channel, {.kind = Backlog::Kind::kMessage, .id = id, .length = length, .buffer = buffer});
+    return Status::kOk;
+}
+
+template <class Fill>
+[[gnu::noinline, gnu::cold]] Status Engine::write_to_wait(Channel& channel, uint64_t to,
+                                                          uint32_t rkey, Fill&& fill) {
+    SendPool::Buffer* buffer = buffer_to_wait(channel);
+    if (buffer == nullptr) return no_room(channel);
+    const uint32_t length = fill(buffer->data);
+    wait(channel, {.kind = Backlog::Kind::kWrite,
+                   .length = length,
+                   .rkey = rkey,
+                   .to = to,
+                   .buffer = buffer});
+    return Status::kOk;
+}
+
 template <class Fill>
 Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& fill) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
-        return no_room(channel);
+        return message_to_wait(channel, id, [&](std::byte* to) {
+            fill(to);
+            return length;
+        });
     const SendPath::Choice choice = channel.tx.choose(length);
     if (choice.route == SendPath::Route::kStall) [[unlikely]]
         return stalled(channel);
@@ -93,7 +121,8 @@ Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& f
 template <class Pack>
 Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
-        return no_room(channel);
+        return message_to_wait(
+            channel, id, [&](std::byte* to) { return length = pack(static_cast<void*>(to)); });
     // The payload must be packed once only, and its length is not known before: it is likely the
     // last one's. If it turns out longer than what the block has room for, the frame goes cold.
     if (channel.tx.choose(channel.last_bcopy).route == SendPath::Route::kStall) [[unlikely]]
@@ -131,7 +160,7 @@ Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& le
 inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
                                std::span<const ibv_sge> user, void* cookie) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
-        return no_room(channel);
+        return gather_to_wait(channel, id, header, user);
     uint32_t size = static_cast<uint32_t>(header.size());
     for (const ibv_sge& piece : user) size += piece.length;
     const SendPath::Choice choice = channel.tx.choose(size);
@@ -191,7 +220,7 @@ inline Status Engine::write_word(Channel& channel, uint64_t word, uint64_t to, u
 
 inline Status Engine::write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
                             uint32_t immediate, void* cookie) {
-    if (channel.sends.room() <= channel.reserve) return no_room(channel);
+    if (channel.sends.room() <= channel.transfer_reserve) return no_room(channel);
     ibv_send_wr request{};
     request.sg_list = pieces.data();
     request.num_sge = static_cast<int>(pieces.size());
@@ -207,7 +236,7 @@ inline Status Engine::write(Channel& channel, std::span<ibv_sge> pieces, uint64_
 
 inline Status Engine::read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from,
                            uint32_t rkey, void* cookie) {
-    if (channel.sends.room() <= channel.reserve) return no_room(channel);
+    if (channel.sends.room() <= channel.transfer_reserve) return no_room(channel);
     ibv_send_wr request{};
     request.sg_list = pieces.data();
     request.num_sge = static_cast<int>(pieces.size());
@@ -245,7 +274,10 @@ inline Status Engine::atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& re
 inline Status Engine::put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
                                 uint32_t rkey) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
-        return no_room(channel);
+        return write_to_wait(channel, to, rkey, [&](std::byte* at) {
+            if (length != 0) memcpy(at, data, length);
+            return length;
+        });
     ++counters_.puts;
     return write_inline(channel, data, length, to, rkey, true) ? Status::kOk : Status::kDevice;
 }
@@ -254,7 +286,8 @@ template <class Pack>
 Status Engine::put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to,
                          uint32_t rkey) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
-        return no_room(channel);
+        return write_to_wait(channel, to, rkey,
+                             [&](std::byte* at) { return length = pack(static_cast<void*>(at)); });
     SendPool::Buffer* buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]] {
         return no_buffer();

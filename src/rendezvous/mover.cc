@@ -38,6 +38,8 @@ unsigned Mover::advance() {
     unsigned count = 0;
     if (!refusals_.empty()) [[unlikely]]
         count += pay_refusals();
+    if (!early_gets_.empty() || !early_puts_.empty()) [[unlikely]]
+        count += begin_connected();
     while (!waiting_.empty() && start(*waiting_.front(), true)) {
         waiting_.pop_front();
         waits_ = 0;
@@ -132,6 +134,26 @@ void Mover::ask_for(Transfer& transfer, uint64_t address, const WireKey& key) {
     transfer.key = key;
     transfer.users = true;
     ++users_;
+}
+
+// What has waited for its connection begins.
+unsigned Mover::begin_connected() {
+    unsigned count = 0;
+    const auto take_connected = [&](auto& transfers, auto&& begin) {
+        for (size_t i = 0; i < transfers.size();) {
+            auto& transfer = *transfers[i];
+            if (!transfer.channel->up()) {
+                ++i;
+                continue;
+            }
+            transfers.erase(transfers.begin() + static_cast<std::ptrdiff_t>(i));
+            begin(transfer);
+            ++count;
+        }
+    };
+    take_connected(early_gets_, [this](Incoming& transfer) { receive(transfer); });
+    take_connected(early_puts_, [this](Outgoing& transfer) { offer(transfer); });
+    return count;
 }
 
 // The peer asks for something of this memory, which has been checked.

@@ -99,9 +99,15 @@ class Mover {
     // peer: what is sent now might come before. Reads that are posted count as such.
     uint64_t begun() const { return sequence_; }
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
+    // Whether operations of users are under way on this channel.
+    bool busy(const Channel& channel) const { return users_ != 0 && pending(channel, sequence_); }
+    // The channel's users have left: their flushes are over.
+    void cancel_flushes(const Channel& channel) {
+        flushes_.ended(channel, Status::kCanceled, owner_);
+    }
     // An operation on this channel would be begun now.
     bool can_begin(const Channel& channel) const {
-        return channel.sends.room() > channel.reserve && has_room();
+        return engine_.may_begin(channel) && has_room();
     }
     // One more can be begun.
     bool has_room() const {
@@ -158,6 +164,7 @@ class Mover {
     bool send(Channel& channel, TransferId id, const Frame& frame);
     void begin(Transfer& transfer, Channel& channel, void* cookie);
     void ask_for(Transfer& transfer, uint64_t address, const WireKey& key);
+    unsigned begin_connected();
     void serve(Transfer& transfer, RegionUse* use, uint64_t address, uint64_t length);
     static bool lend(Transfer& transfer, bool writes);
     bool cut(Transfer& transfer);
@@ -216,6 +223,7 @@ class Mover {
     // mover_send.cc
     Outgoing* take_outgoing();
     void offer(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey);
+    void offer(Outgoing& transfer);
     unsigned make_offers();
     Outgoing* offered(const Channel& channel, uint32_t number);
     bool fetch(Channel& channel, const std::byte* data, uint32_t length);
@@ -258,6 +266,8 @@ class Mover {
     std::vector<uint32_t> free_incoming_;
     std::vector<std::unique_ptr<Outgoing>> outgoing_;
     std::vector<uint32_t> free_outgoing_;
+    std::deque<Incoming*> early_gets_;       // of users, whose channels are not up yet
+    std::deque<Outgoing*> early_puts_;       // the same
     std::vector<Incoming*> receiving_;       // from asking on
     std::deque<Incoming*> waiting_;          // for a window
     std::deque<Outgoing*> offers_;           // to be made
@@ -291,7 +301,7 @@ T* Mover::take(std::vector<std::unique_ptr<T>>& table, std::vector<uint32_t>& fr
 // False: there is no room now.
 template <class Frame>
 bool Mover::send(Channel& channel, TransferId id, const Frame& frame) {
-    return channel.up() &&
+    return channel.carries() &&
            engine_.send_control(channel, static_cast<ControlId>(id), &frame, sizeof(frame));
 }
 

@@ -33,7 +33,7 @@ unsigned Mover::read_more(Incoming& transfer) {
     Channel& channel = *transfer.channel;
     unsigned count = 0;
     while (transfer.asked != transfer.length && !channel.failed &&
-           channel.sends.room() > channel.reserve) {
+           channel.sends.room() > channel.transfer_reserve) {
         const auto free = std::find_if(std::begin(transfer.reads), std::end(transfer.reads),
                                        [](const Incoming::Read& read) { return read.bytes == 0; });
         if (free == std::end(transfer.reads)) break;

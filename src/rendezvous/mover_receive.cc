@@ -70,6 +70,11 @@ Incoming* Mover::take_incoming() {
 }
 
 void Mover::receive(Incoming& transfer) {
+    // Windows are not for peers that may never answer.
+    if (transfer.users && !transfer.channel->up()) {
+        early_gets_.push_back(&transfer);
+        return;
+    }
     // Windows are lent in the order in which they were asked for: nobody waits for ever. Who needs
     // none does not wait at all.
     if (start(transfer, waiting_.empty())) return;
@@ -285,6 +290,7 @@ bool Mover::give_up(Incoming& transfer) {
 }
 
 void Mover::over(Incoming& transfer, Status status) {
+    std::erase(early_gets_, &transfer);
     std::erase(receiving_, &transfer);
     std::erase(waiting_, &transfer);
     std::erase(failures_, &transfer);

@@ -40,14 +40,24 @@ Outgoing* Mover::take_outgoing() {
 void Mover::offer(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey) {
     ask_for(transfer, to, key);
     ++counters_.puts;
-    if (rkey != 0) {
+    transfer.rkey = rkey;
+    transfer.state = Outgoing::State::kOffering;
+    if (transfer.channel->up())
+        offer(transfer);
+    else
+        early_puts_.push_back(&transfer);
+}
+
+void Mover::offer(Outgoing& transfer) {
+    if (transfer.rkey != 0) {
         transfer.alone = true;
-        (void)run(
-            transfer, {},
-            WirePart::of({.upto = transfer.length, .address = to, .rkey = rkey, .direct = true}));
+        (void)run(transfer, {},
+                  WirePart::of({.upto = transfer.length,
+                                .address = transfer.address,
+                                .rkey = transfer.rkey,
+                                .direct = true}));
         return;
     }
-    transfer.state = Outgoing::State::kOffering;
     offers_.push_back(&transfer);
     (void)make_offers();
 }
@@ -190,7 +200,7 @@ unsigned Mover::step(Outgoing& transfer) {
     Sender& core = *transfer.core;
     unsigned count = 0;
     Sender::Chunk chunk;
-    while (count < kWritesAtOnce && channel.sends.room() > channel.reserve) {
+    while (count < kWritesAtOnce && channel.sends.room() > channel.transfer_reserve) {
         // Who has had to give its staging memory back needs it when there is something to write.
         if (core.staged() != 0 && transfer.window.slots == 0 && !core.next(kDirectWrite, chunk))
             break;
@@ -356,6 +366,7 @@ Outgoing* Mover::offered(const Channel& channel, uint32_t number) {
 
 void Mover::over(Outgoing& transfer, Status status) {
     std::erase(sending_, &transfer);
+    std::erase(early_puts_, &transfer);
     std::erase(offers_, &transfer);
     std::erase(waiting_to_send_, &transfer);
     if (transfer.window.slots != 0) staging_.give_back(transfer.window);

@@ -104,6 +104,7 @@ struct Outgoing : Transfer {
     }
 
     State state = State::kFree;
+    uint32_t rkey = 0;                   // of memory that is open to writes; 0: it is not
     bool alone = false;                  // the peer takes no part: its memory is open to writes
     bool waiting = false;                // for staging memory
     bool told = false;                   // the receiver, that all is written

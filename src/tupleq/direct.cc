@@ -128,8 +128,11 @@ unsigned Direct::advance() {
 }
 
 unsigned Direct::poll() {
+    if (broken_) return 0;
     ibv_wc completions[kBurst];
     const int count = completions_.poll(kBurst, completions);
+    if (count < 0) [[unlikely]]
+        engine_.break_down("its completion queue for direct messages cannot be polled");
     for (int i = 0; i < count; ++i) handle(completions[i]);
     return count > 0 ? static_cast<unsigned>(count) : 0;
 }

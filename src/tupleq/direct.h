@@ -131,6 +131,12 @@ class Direct {
 
     // All sent so far on this channel has arrived: kOk. kInProgress: `cookie`, if any, is told.
     Status flush(Channel& channel, void* cookie);
+    // The device does not work: what was sent by links has failed, and nothing more comes.
+    void break_down();
+    // The channel's users have left: their flushes are over.
+    void cancel_flushes(const Channel& channel) {
+        flushes_.ended(channel, Status::kCanceled, owner_);
+    }
     bool idle() const { return under_way_ == 0; }
     // For fences. Messages sent to this peer so far, whether so many have arrived, and whether one
     // that is sent now could come before what this channel's send queue holds.
@@ -312,6 +318,7 @@ class Direct {
     SendPool pool_;
     uint32_t active_ = 0;  // queues and links there have been: completions may come
     bool acting_ = false;
+    bool broken_ = false;     // the device does not work
     uint64_t under_way_ = 0;  // messages
 
     std::vector<std::unique_ptr<Peer>> peers_;  // by the channel's index

@@ -182,6 +182,17 @@ void Direct::sent(const ibv_wc& completion) {
     if (send.cookie != nullptr) owner_.completed(send.cookie, status);
 }
 
+// The channels have failed already.
+void Direct::break_down() {
+    broken_ = true;
+    for (size_t i = 0; i < links_.size(); ++i) {
+        ibv_wc failure{};
+        failure.wr_id = uint64_t{i} << 32;
+        failure.status = IBV_WC_FATAL_ERR;
+        while (links_[i] && !links_[i]->idle()) sent(failure);
+    }
+}
+
 namespace {
 
 // The other end has answered that this is not executed; then nothing behind it is.

@@ -139,6 +139,14 @@ void name_system_device(Device device, const char* name) {
 
 // --- Interface and endpoint
 
+/// What an endpoint hears when its peer has gone. Up to 1.17 UCP's failed endpoints give the
+/// time-out as their reason, whatever it was, and expect it of the transport.
+#if TERN_UCX_SINCE(18)
+inline constexpr ucs_status_t kPeerGone = UCS_ERR_CONNECTION_RESET;
+#else
+inline constexpr ucs_status_t kPeerGone = UCS_ERR_ENDPOINT_TIMEOUT;
+#endif
+
 /// In place of uct_iface_ops_t's function.
 template <auto is_reachable, typename Parameters>
 int is_reachable_v2(uct_iface_h iface, const Parameters* parameters) {

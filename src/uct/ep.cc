@@ -4,6 +4,8 @@
 
 #include "uct/tag.h"
 
+using tern::Engine;
+
 UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     UCT_EP_PARAMS_CHECK_DEV_IFACE_ADDRS(params);
     TernIface& iface = tern::iface_of(params->iface);
@@ -27,6 +29,22 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     return UCS_OK;
 }
 
+// What is under way for an endpoint's user ends with it, and he hears of it now. Where endpoints
+// share a channel, with the last of them.
+static void leave_channel(TernEp& ep) {
+    TernIface& iface = tern::iface_of(&ep.super.super);
+    tern::Channel* channel = ep.channel;
+    if (channel == nullptr || channel->users.size() != 1) return iface.engine->leave(channel, &ep);
+    const auto is_users = [](void* cookie) { return !tern::Mover::is_cookie(cookie); };
+    if (Engine::any_cookie(*channel, is_users) || iface.mover->busy(*channel))
+        iface.engine->leave_at_once(*channel, &ep);
+    else
+        iface.engine->leave(channel, &ep);
+    if (iface.direct != nullptr) iface.direct->cancel_flushes(*channel);
+    iface.mover->cancel_flushes(*channel);
+    iface.engine->cancel_flushes(*channel);
+}
+
 static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     TernIface& iface = tern::iface_of(&self->super.super);
     tern::ep_pending_purge(
@@ -35,7 +53,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     ucs_arbiter_group_cleanup(&self->pending);
     ucs_list_del(&self->in_interface);
     if (iface.tags != nullptr) iface.tags->sends.left(*self);
-    iface.engine->leave(self->channel, self);
+    leave_channel(*self);
 }
 
 UCS_CLASS_DEFINE(TernEp, uct_base_ep_t);
@@ -79,8 +97,8 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
     TernIface& iface = iface_of(uct_ep);
     // A failed endpoint answers sends with its error.
     if (ep.failed != UCS_OK) return UCS_ERR_BUSY;
-    if (ucs_arbiter_group_is_empty(&ep.pending) && ep.channel != nullptr &&
-        iface.engine->has_room(*ep.channel) && iface.mover->has_room())
+    if (ucs_arbiter_group_is_empty(&ep.pending) &&
+        (ep.channel == nullptr || iface.engine->has_room(*ep.channel)) && iface.mover->has_room())
         return UCS_ERR_BUSY;
     uct_pending_req_arb_group_push(&ep.pending, request);
     ep.fence_is_last = false;

@@ -156,7 +156,9 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
     if (channel == nullptr) [[unlikely]]
         return status;
     const RemoteKey& key = remote_key(rkey);
-    if (key.rkey != 0) return to_ucs(engine.put_short(*channel, data, length, to, key.rkey));
+    // What is empty goes too, without a key: its loss tells that the peer has gone.
+    if (key.rkey != 0 || length == 0)
+        return to_ucs(engine.put_short(*channel, data, length, to, key.rkey));
     return to_ucs(put_copied(
         *iface_of(ep).mover, *channel, length,
         [&](std::byte* at) {

@@ -41,6 +41,16 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
         iface.engine->leave(ep.channel, &ep);
         tern::ep_closed(ep, UCS_ERR_ENDPOINT_TIMEOUT);
     }
+    void broken(const std::string& why) override {
+        ucs_error(
+            "tern: %s: %s: the interface and its endpoints have failed; see the kernel's log, "
+            "and restart the program when the device works again",
+            device.c_str(), why.c_str());
+        if (tags && tags->direct) tags->direct->break_down();
+    }
+    void note(const std::string& text) override {
+        ucs_diag("tern: %s: %s", device.c_str(), text.c_str());
+    }
     void warn(const std::string& text) override {
         ucs_warn("tern: %s: %s", device.c_str(), text.c_str());
     }
@@ -56,6 +66,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
         (void)uct_iface_invoke_am(&iface.super, static_cast<uint8_t>(id), const_cast<void*>(data),
                                   length, 0);
     }
+    // Of both owners.
     void completed(void* cookie, tern::Status status) override {
         if (tern::Mover::is_cookie(cookie)) return mover->done(cookie, status);
         if (tern::Direct::is_cookie(cookie)) return tags->direct->done(cookie, status);
@@ -239,6 +250,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
             "tern: a worker that several threads use at once is not supported; serialize them");
         return UCS_ERR_INVALID_PARAM;
     }
+    if (!tern::valid_alignment(*params)) return UCS_ERR_INVALID_PARAM;
     UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &iface_ops.table, &iface_internal_ops.table, md,
                               worker, params,
                               uct_config UCS_STATS_ARG(nullptr) UCS_STATS_ARG("tern"));

@@ -135,6 +135,9 @@ ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address);
 int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t* address);
 const verbs::Port& port_of(const TernIface& iface);
+/// Whether what is asked of the place of active messages makes sense; logs what does not. Only
+/// messages that their receivers may keep are placed by it, and none is here.
+bool valid_alignment(const uct_iface_params_t& params);
 
 /// Something of the user's was lost. What is canceled is not.
 inline void lost_something(TernIface& iface, Status status) {

@@ -3,6 +3,7 @@
 // What the interface is able to, how fast it is, and where it is.
 
 #include <algorithm>
+#include <bit>
 
 #include "uct/tag.h"
 
@@ -100,6 +101,21 @@ int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
     // Ports that address each other by LID alone must be on one subnet.
     if (own.ethernet || !own.has_gid || !own.has_lid) return 1;
     return std::equal(own.gid.begin(), own.gid.begin() + 8, peer->gid.begin()) ? 1 : 0;
+}
+
+bool valid_alignment(const uct_iface_params_t& params) {
+    const bool has_alignment = (params.field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT) != 0;
+    const bool has_offset = (params.field_mask & UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET) != 0;
+    if (has_alignment && !std::has_single_bit(params.am_alignment)) {
+        ucs_error("tern: am_alignment is %zu: it must be a power of 2", params.am_alignment);
+        return false;
+    }
+    if (has_offset && (!has_alignment || params.am_align_offset >= params.am_alignment)) {
+        ucs_error("tern: am_align_offset is %zu: it must be less than am_alignment",
+                  params.am_align_offset);
+        return false;
+    }
+    return true;
 }
 
 }  // namespace tern

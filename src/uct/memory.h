@@ -65,7 +65,12 @@ struct RemoteKey {
     auto identity() const { return std::tuple(region.index, region.generation, rkey); }
 };
 
+/// Of no memory at all, for the key 0.
+inline constexpr RemoteKey kNoMemory{};
+
 inline const RemoteKey& remote_key(uct_rkey_t rkey) {
+    if (rkey == 0) [[unlikely]]
+        return kNoMemory;
     return *reinterpret_cast<const RemoteKey*>(rkey);
 }
 

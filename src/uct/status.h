@@ -2,7 +2,7 @@
 #pragma once
 
 #include "connection/connection.h"
-#include "uct/ucx_headers.h"
+#include "uct/compat.h"
 
 namespace tern {
 
@@ -17,7 +17,9 @@ inline ucs_status_t to_ucs(Status status) {
         case Status::kTimedOut:
             return UCS_ERR_ENDPOINT_TIMEOUT;
         case Status::kConnectionReset:
-            return UCS_ERR_CONNECTION_RESET;
+            return compat::kPeerGone;
+        case Status::kRefused:
+            return UCS_ERR_UNREACHABLE;
         case Status::kRemoteAccess:
         case Status::kProtocol:
         case Status::kDevice:

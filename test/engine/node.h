@@ -40,13 +40,15 @@ struct Node final : EngineOwner {
     Status ended(Channel&, Status status) override { return status; }
     void closed(void* user, Status status) override { closures.push_back({user, status}); }
     void silent(void*) override {}
+    void broken(const std::string& why) override { breakdowns.push_back(why); }
+    void note(const std::string& text) override { notes.push_back(text); }
     void warn(const std::string& text) override { warnings.push_back(text); }
 
     void message(uint32_t id, const void* data, uint32_t length) {
         messages.push_back({id, std::string(static_cast<const char*>(data), length)});
     }
     bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
-    void completed(void*, Status status) { completions.push_back(status); }
+    void completed(void*, Status status) override { completions.push_back(status); }
     bool control(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     bool notified(Channel&, uint32_t) { return false; }
 
@@ -62,6 +64,8 @@ struct Node final : EngineOwner {
     std::vector<Status> losses;
     std::vector<std::pair<void*, Status>> closures;
     std::vector<std::string> warnings;
+    std::vector<std::string> breakdowns;
+    std::vector<std::string> notes;
     std::string reason;
 };
 

@@ -50,6 +50,8 @@ class Rogue final : private ConnectorOwner {
                    std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
     }
     std::deque<Control> controls;
+    // Connections of others.
+    bool refuses = false;
     // Writes to where such a frame says, with immediate data if that is not 0.
     void write_to(const void* data, size_t size, uint64_t address, uint32_t rkey,
                   uint32_t immediate);
@@ -67,7 +69,8 @@ class Rogue final : private ConnectorOwner {
                                                 const Handshake& handshake) override {
         return std::make_unique<Connection>(index, peer, handshake);
     }
-    bool reserve_completions(uint32_t) override { return true; }
+    bool reserve_completions(uint32_t) override { return !refuses; }
+    bool wanted(const Connection&) const override { return false; }
     void established(Connection&) override { up_ = true; }
     void drain(Connection&) override {}
     void post_marker(Connection& connection) override;

@@ -222,7 +222,10 @@ TEST(Handshake, EndsWhenThePeerHasDrained) {
     EXPECT_EQ(asked.type, PacketType::kDisconnect);
     EXPECT_TRUE(pair.b.receive(asked, 0).drain);
     EXPECT_EQ(pair.b.state(), State::kDraining);
-    EXPECT_TRUE(silent(pair.b.receive(asked, 0)));
+    const Packet alive = sent(pair.b.receive(asked, 0));
+    EXPECT_EQ(alive.type, PacketType::kAlive) << "there is no hurry";
+    pair.a.receive(alive, 400);
+    EXPECT_FALSE(pass(pair.a, 899).closed);
 
     const Actions drained = pair.b.drained();
     EXPECT_TRUE(drained.closed);
@@ -288,6 +291,43 @@ TEST(Handshake, AbandonTellsThePeer) {
     Handshake nobody = side_a();
     nobody.connect(0);
     EXPECT_FALSE(nobody.abandon().send) << "nobody has answered";
+}
+
+TEST(Handshake, ARefusalEndsTheAttempt) {
+    Handshake a = side_a();
+    const Packet first = sent(a.connect(0));
+    const Packet refusal = refuse(first, address(2), Refusal::kResources);
+    EXPECT_EQ(refusal.token, 0u) << "there is no connection";
+    EXPECT_EQ(refusal.peer_token, 100u);
+    EXPECT_EQ(refusal.to, address(1).interface);
+    EXPECT_TRUE(silent(side_a(99).receive(refusal, 0))) << "of another attempt";
+    const Actions end = a.receive(refusal, 0);
+    EXPECT_TRUE(end.closed);
+    EXPECT_EQ(end.refusal, Refusal::kResources);
+    EXPECT_FALSE(end.send);
+    EXPECT_FALSE(answer_stray(refusal, address(1)));
+}
+
+TEST(Handshake, ARefusalIsBelievedOfThePeerOnly) {
+    Pair pair = up();
+    Packet refusal = stale(PacketType::kGone, 0, 100);
+    refusal.refusal = Refusal::kResources;
+    EXPECT_TRUE(silent(pair.a.receive(refusal, 0))) << "the peer has a connection";
+    EXPECT_EQ(pair.a.state(), State::kUp);
+}
+
+// What fails on the passive side only is told, and why.
+TEST(Handshake, WhoCannotConnectSaysWhy) {
+    Handshake a = side_a();
+    Handshake b = side_b();
+    b.receive(sent(a.connect(0)), 0);
+    const Actions gone = b.abandon(Refusal::kDevice);
+    const Actions end = a.receive(sent(gone), 0);
+    EXPECT_TRUE(end.closed);
+    EXPECT_EQ(end.refusal, Refusal::kDevice);
+
+    Pair pair = up();
+    EXPECT_EQ(pair.b.receive(sent(pair.a.abandon()), 0).refusal, Refusal::kNone);
 }
 
 TEST(Handshake, LatePacketsOfAnOldConnectionAreToldApart) {

@@ -23,7 +23,7 @@ Wire packed(const Packet& packet) {
 bool same(const Packet& a, const Packet& b) {
     return a.type == b.type && a.ready == b.ready && a.knows_ready == b.knows_ready &&
            a.token == b.token && a.peer_token == b.peer_token && a.from == b.from && a.to == b.to &&
-           a.qp == b.qp;
+           a.qp == b.qp && a.refusal == b.refusal;
 }
 
 uint32_t not_zero(Random& random) {
@@ -44,6 +44,10 @@ Packet random_packet(Random& random) {
     if (packet.from.port.has_gid) packet.from.port.gid = {0xfe, 0x80, 1, 2, 3, 4, 5, 6, 7};
     packet.from.interface = {bits24(random), random.below(uint64_t{1} << 40)};
     packet.to = {bits24(random), random.below(uint64_t{1} << 40)};
+    if (packet.type == PacketType::kGone && random.chance(50)) {
+        packet.refusal = static_cast<Refusal>(random.between(1, 255));
+        if (random.chance(50)) packet.token = 0;
+    }
     if (packet.type != PacketType::kConnect) return packet;
     packet.ready = random.chance(50);
     packet.knows_ready = packet.ready && random.chance(50);

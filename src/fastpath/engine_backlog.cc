@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What is sent while its connection is being made. Control path.
+
+#include <algorithm>
+
+#include "fastpath/engine.h"
+#include "fastpath/engine_send.h"
+
+namespace tern {
+
+// A bounded number for each connection, of which transfers have their share; and for all of them no
+// more of the send pool than leaves enough to those that are up, since peers that do not answer
+// keep it for long.
+bool Engine::may_wait(const Channel& channel) const {
+    if (channel.failed || channel.established) return false;
+    const uint32_t most = std::min(kMostWaiting, settings_.send_queue - kReserve);
+    return channel.backlog.sends() + channel.transfers < most &&
+           waiting_ < settings_.send_buffers / 2 && pool_.available();
+}
+
+SendPool::Buffer* Engine::buffer_to_wait(Channel& channel) {
+    return may_wait(channel) ? pool_.take() : nullptr;
+}
+
+void Engine::wait(Channel& channel, const Backlog::Entry& entry) {
+    channel.backlog.add(entry);
+    ++waiting_;
+}
+
+Status Engine::gather_to_wait(Channel& channel, uint32_t id, std::span<const std::byte> header,
+                              std::span<const ibv_sge> user) {
+    return message_to_wait(channel, id, [&](std::byte* to) {
+        auto* at = std::copy(header.begin(), header.end(), to);
+        for (const ibv_sge& piece : user)
+            at = std::copy_n(reinterpret_cast<const std::byte*>(piece.addr), piece.length, at);
+        return static_cast<uint32_t>(at - to);
+    });
+}
+
+// The connection is up, and its send queue is empty: it holds all that has waited.
+void Engine::send_backlog(Channel& channel) {
+    if (channel.backlog.empty()) return;
+    for (const Backlog::Entry& entry : channel.backlog.take()) {
+        if (entry.kind == Backlog::Kind::kFlush) {
+            if (channel.failed)
+                owner_.completed(entry.cookie, channel.status);
+            else
+                channel.sends.wait(entry.cookie);
+            continue;
+        }
+        --waiting_;
+        const bool message = entry.kind == Backlog::Kind::kMessage;
+        ibv_sge piece{.addr = address_of(entry.buffer->data),
+                      .length = entry.length + (message ? uint32_t{sizeof(Word)} : 0),
+                      .lkey = entry.buffer->lkey};
+        const bool at_once = piece.length <= max_inline_;
+        bool kept = false;
+        if (channel.failed) {
+            // Its end tells the endpoints.
+        } else if (message) {
+            kept =
+                frame(channel, {}, entry.id, entry.length, &piece, 1, at_once ? IBV_SEND_INLINE : 0,
+                      at_once ? nullptr : entry.buffer, nullptr) == Status::kOk &&
+                !at_once;
+        } else {
+            ibv_send_wr request{};
+            request.sg_list = &piece;
+            request.num_sge = entry.length != 0 ? 1 : 0;
+            request.send_flags = at_once ? IBV_SEND_INLINE : 0;
+            request.opcode = IBV_WR_RDMA_WRITE;
+            request.wr.rdma.remote_addr = entry.to;
+            request.wr.rdma.rkey = entry.rkey;
+            kept = post(channel, request, true) && !at_once;
+            if (kept) channel.sends.record(entry.buffer, nullptr);
+        }
+        if (!kept) pool_.give(entry.buffer);
+    }
+    if (channel.sends.has_waiters() && !channel.sends.covered()) (void)nop(channel, false);
+}
+
+// The connection is over before it was made. Returns what its endpoints are to hear.
+Status Engine::drop_backlog(Channel& channel, Status status) {
+    if (channel.backlog.empty()) return status;
+    if (status == Status::kOk) status = Status::kConnectionReset;
+    for (const Backlog::Entry& entry : channel.backlog.take()) {
+        if (entry.kind == Backlog::Kind::kFlush) {
+            owner_.completed(entry.cookie, status);
+        } else {
+            --waiting_;
+            pool_.give(entry.buffer);
+        }
+    }
+    return status;
+}
+
+}  // namespace tern

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Ends that do not wait for the peer: of endpoints that go while operations are under way, and of
+// all when the device fails.
+
+#include <string>
+
+#include "fastpath/engine_poll.h"
+
+namespace tern {
+
+namespace {
+
+// Of a channel that has failed: completions are told, and nothing is received.
+struct Completions {
+    EngineOwner& owner;
+
+    void completed(void* cookie, Status status) const { owner.completed(cookie, status); }
+    static void message(uint32_t, const void*, uint32_t) {}
+    static bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
+};
+
+}  // namespace
+
+// Its queue pair is in error: the device gives back at once what was posted. What else is in the
+// queue is for later.
+void Engine::flush_sends(Channel& channel) {
+    Completions completions{owner_};
+    const uint64_t limit = now() + kFlushLimit;
+    while (!channel.sends.idle() && now() < limit) {
+        ibv_wc completion{};
+        const int count = ibv_poll_cq(cq_.get(), 1, &completion);
+        if (count < 0) return break_down("its completion queue cannot be polled");
+        if (count == 0) {
+            if (!channel.sends.covered()) post_marker(channel);
+        } else if (!work_request_id::is_receive(completion.wr_id) &&
+                   connector_->find_send(completion.wr_id) == &channel) {
+            sent(completion, completions);
+        } else {
+            late_.set_aside(completion);
+        }
+    }
+}
+
+// What is in queues that do not work any more counts as failed.
+void Engine::break_down(const std::string& why) {
+    if (broken_) return;
+    broken_ = true;
+    Completions completions{owner_};
+    connector_->for_each(
+        [&](Connection& connection) { connector_->fail(connection, Status::kDevice, why); });
+    connector_->for_each([&](Connection& connection) {
+        auto& channel = static_cast<Channel&>(connection);
+        if (channel.sends.idle()) return;
+        channel.sends.fail(channel.sends.next() - channel.sends.outstanding());
+        channel.sends.complete(channel.sends.next() - 1);
+        settle(channel, channel.status, completions);
+    });
+    owner_.broken(why);
+}
+
+bool Engine::hear_news() {
+    bool any = false;
+    while (news_) {
+        const auto news = news_->take();
+        if (!news) break;
+        hear(*news);
+        any = true;
+    }
+    return any;
+}
+
+void Engine::hear(const verbs::DeviceNews& news) {
+    const std::string what = ibv_event_type_str(news.type);
+    switch (news.type) {
+        case IBV_EVENT_DEVICE_FATAL:
+            return break_down("the device reports: " + what);
+        case IBV_EVENT_CQ_ERR:
+            if (news.queue == cq_.get() || connector_->datagrams().is(news.queue))
+                break_down("the device reports of its completion queue: " + what);
+            return;
+        case IBV_EVENT_SRQ_ERR:
+            if (news.queue == receives_->srq())
+                break_down("the device reports of its shared receive queue: " + what);
+            return;
+        case IBV_EVENT_QP_FATAL:
+        case IBV_EVENT_QP_REQ_ERR:
+        case IBV_EVENT_QP_ACCESS_ERR: {
+            if (news.qp_num == connector_->datagrams().qp_num())
+                return break_down("the device reports of its datagram queue pair: " + what);
+            Connection* connection = connector_->find(news.qp_num);
+            if (connection == nullptr) return;
+            // The peer's requests, other than the device's own state, are the peer's affair: it has
+            // heard, and drops the connection.
+            const bool own = news.type == IBV_EVENT_QP_FATAL;
+            return connector_->fail(*connection, own ? Status::kDevice : Status::kConnectionReset,
+                                    "the device reports of the queue pair: " + what);
+        }
+        case IBV_EVENT_PORT_ERR:
+        case IBV_EVENT_PORT_ACTIVE:
+            if (news.port == port_.number) owner_.note("the device reports of the port: " + what);
+            return;
+        default:
+            return;
+    }
+}
+
+void Engine::leave_at_once(Channel& channel, void* user) {
+    connector_->fail(channel, Status::kCanceled, "its last endpoint has gone");
+    flush_sends(channel);
+    // What has been lent to other queues comes back from there.
+    if (channel.sends.idle() && channel.holds == 0) (void)owner_.ended(channel, Status::kCanceled);
+    leave(&channel, user);
+}
+
+void Engine::cancel_flushes(Channel& channel) {
+    void* cookie = nullptr;
+    while (channel.sends.drop_waiter(cookie)) owner_.completed(cookie, Status::kCanceled);
+    std::vector<void*> cookies;
+    for (const Backlog::Entry& entry : channel.backlog.take()) {
+        if (entry.kind == Backlog::Kind::kFlush)
+            cookies.push_back(entry.cookie);
+        else
+            channel.backlog.add(entry);
+    }
+    for (void* each : cookies) owner_.completed(each, Status::kCanceled);
+}
+
+}  // namespace tern

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A peer that is alive, and refuses to be connected to.
+#include <gtest/gtest.h>
+
+#include "node.h"
+#include "rogue.h"
+
+namespace tern::test {
+namespace {
+
+// However patient one is: the peer answers, and what has waited is over.
+TEST(RefusedTest, EndsTheAttemptWithItsReason) {
+    Rogue rogue;
+    rogue.refuses = true;
+    EngineSettings patient = quick_settings();
+    patient.handshake.connect_limit = uint64_t{3600} * 1'000'000'000;
+    Node node(patient);
+    int user = 0, cookie = 0;
+    std::string why;
+    Channel* channel = node.engine->attach(rogue.address(), &user, why);
+    ASSERT_NE(channel, nullptr) << why;
+    EXPECT_EQ(node.engine->am_short(*channel, 1, 8, [](std::byte* to) { memset(to, 0, 8); }),
+              Status::kOk);
+    EXPECT_EQ(node.engine->flush(*channel, &cookie), Status::kInProgress);
+    ASSERT_TRUE(until(
+        [&] {
+            node.poll();
+            rogue.poll();
+        },
+        [&] { return !node.closures.empty(); }));
+    EXPECT_EQ(node.closures[0].second, Status::kRefused);
+    EXPECT_EQ(node.completions, std::vector<Status>{Status::kRefused});
+    EXPECT_NE(node.reason.find("no room"), std::string::npos) << node.reason;
+    EXPECT_EQ(node.losses.size(), 1u) << "one line in the log";
+    EXPECT_EQ(node.engine->connections(), 0u);
+}
+
+}  // namespace
+}  // namespace tern::test

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Endpoints that end with operations under way, and what is wrong from the start.
+#include <poll.h>
+
+#include <deque>
+#include <memory>
+
+#include "../device/fabric.h"
+#include "transfer.h"
+
+namespace uct_test {
+namespace {
+
+namespace softhca = conformance::softhca;
+
+class EpEndTest : public TernTest {
+  protected:
+    void TearDown() override {
+        if (!IsSkipped()) end_faults();
+    }
+};
+
+// All are told before the endpoint is gone, and the memory may be used as one likes.
+TEST_F(EpEndTest, OperationsUnderWayAreCanceled) {
+    Entity a, b;
+    std::size_t received = 0;
+    b.handle(1, [&](Bytes) { ++received; });
+    Endpoint ep = a.connect(b);
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 1, pattern(0, 8)); }));
+    ASSERT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
+    std::deque<Completion> completions;
+    Completion flush;
+    {
+        Declared memory(a.host(), 4096);
+        const uct_iov_t iov = memory.iov(0, 4096);
+        for (;;) {
+            const ucs_status_t status = am_zcopy(ep, 1, {}, {&iov, 1}, &completions.emplace_back());
+            if (status == UCS_INPROGRESS) continue;
+            completions.pop_back();
+            if (status == UCS_ERR_NO_RESOURCE) break;
+        }
+        (void)uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, &flush);
+        ep.reset();
+        for (const Completion& it : completions) EXPECT_EQ(it.calls, 1);
+        EXPECT_EQ(flush.calls, 1);
+    }
+    linger({&a, &b});
+    EXPECT_TRUE(a.failures().empty());
+    std::size_t later = 0;
+    b.handle(2, [&](Bytes) { ++later; });
+    ep = a.connect(b);
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 2, pattern(0, 8)); }));
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return later == 1; }));
+}
+
+TEST_F(EpEndTest, TransfersUnderWayAreCanceled) {
+    constexpr std::size_t kBytes = 1 << 20;
+    Entity a, b;
+    Declared target(b.host(), kBytes), source(a.host(), kBytes);
+    const RemoteKey key(a.host(), target.remote());
+    const auto at = reinterpret_cast<uint64_t>(target.data());
+    for (const int turns : {0, 1, 5, 20}) {
+        Endpoint ep = a.connect(b);
+        const uct_iov_t iov = source.iov(0, kBytes);
+        Completion put, get;
+        ASSERT_TRUE(accepted({&a, &b}, [&] { return put_zcopy(ep, {&iov, 1}, at, key, &put); }));
+        ASSERT_TRUE(accepted({&a, &b}, [&] { return get_zcopy(ep, {&iov, 1}, at, key, &get); }));
+        for (int i = 0; i < turns; ++i) progress({&a, &b});
+        ep.reset();
+        EXPECT_EQ(put.calls, 1) << "after " << turns;
+        EXPECT_EQ(get.calls, 1) << "after " << turns;
+        linger({&a, &b}, milliseconds(5));
+    }
+    EXPECT_TRUE(a.failures().empty());
+}
+
+// Another endpoint has the same connection: it goes on.
+TEST_F(EpEndTest, OthersOfTheConnectionStay) {
+    Entity a, b;
+    std::size_t received = 0;
+    b.handle(1, [&](Bytes) { ++received; });
+    Endpoint one = a.connect(b), other = a.connect(b);
+    Memory memory(a.host(), 4096);
+    const uct_iov_t iov = memory.iov(0, 4096);
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(other, 1, pattern(0, 8)); }));
+    ASSERT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
+    Completion completion;
+    ASSERT_STATUS(UCS_INPROGRESS, am_zcopy(one, 1, {}, {&iov, 1}, &completion));
+    one.reset();
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(other, 1, pattern(0, 8)); }));
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 3 && completion.calls == 1; }));
+}
+
+// A put of nothing needs no key, and tells that its peer has gone.
+TEST_F(EpEndTest, EmptyPutWithoutAKey) {
+    Entity a(impatient());
+    auto b = std::make_unique<Entity>(impatient());
+    const Endpoint ep = a.connect(*b);
+    ASSERT_STATUS(UCS_OK, uct_ep_put_short(ep.get(), nullptr, 0, 0, 0));
+    ASSERT_TRUE(flush_wait({&a, b.get()}, ep));
+    b.reset();
+    ASSERT_STATUS(UCS_OK, uct_ep_put_short(ep.get(), nullptr, 0, 0, 0));
+    EXPECT_TRUE(eventually({&a}, [&] { return a.failures(ep) == 1; }));
+}
+
+// A key of nobody's is refused by the peer, and ends no program.
+TEST_F(EpEndTest, PutWithoutAKeyFails) {
+    Entity a, b;
+    const Endpoint ep = a.connect(b);
+    ASSERT_STATUS(UCS_OK, uct_ep_put_short(ep.get(), "12345678", 8, 4096, 0));
+    EXPECT_TRUE(eventually({&a, &b}, [&] { return a.failures(ep) == 1; }));
+}
+
+TEST_F(EpEndTest, WrongAlignmentIsRefused) {
+    const auto open = [](uint64_t fields, std::size_t alignment, std::size_t offset) {
+        Entity entity({}, std::make_shared<Host>(), [&](uct_iface_params_t& params) {
+            params.field_mask |= fields;
+            params.am_alignment = alignment;
+            params.am_align_offset = offset;
+        });
+    };
+    constexpr uint64_t kAlignment = UCT_IFACE_PARAM_FIELD_AM_ALIGNMENT;
+    constexpr uint64_t kBoth = kAlignment | UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET;
+    EXPECT_NO_THROW(open(kAlignment, 64, 0));
+    EXPECT_NO_THROW(open(kBoth, 64, 63));
+    EXPECT_ANY_THROW(open(kAlignment, 0, 0));
+    EXPECT_ANY_THROW(open(kAlignment, 3, 0));
+    EXPECT_ANY_THROW(open(kBoth, 8, 8));
+    EXPECT_ANY_THROW(open(UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET, 8, 1));
+}
+
+// Endpoints hear of it, with all that was under way; new ones fail as well.
+TEST_F(EpEndTest, DeviceThatFailsEndsThemAll) {
+    NEEDS_SOFTWARE_HCA();
+    Entity a, b;
+    std::size_t received = 0;
+    b.handle(1, [&](Bytes) { ++received; });
+    const Endpoint ep = a.connect(b), waiting = a.connect(b);
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 1, pattern(0, 8)); }));
+    ASSERT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
+    Memory memory(a.host(), 4096);
+    const uct_iov_t iov = memory.iov(0, 4096);
+    Completion completion, flush;
+    ASSERT_STATUS(UCS_INPROGRESS, am_zcopy(ep, 1, {}, {&iov, 1}, &completion));
+    ASSERT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, &flush));
+    softhca::inject("device-fatal");
+    EXPECT_TRUE(eventually(
+        {&a}, [&] { return a.failures(ep) == 1 && completion.calls == 1 && flush.calls == 1; }));
+    EXPECT_STATUS(UCS_ERR_IO_ERROR, a.failures()[0].status);
+    EXPECT_NE(completion.status, UCS_OK);
+    const Endpoint late = a.connect(b);
+    const ucs_status_t status = am_short(late, 1, pattern(0, 8));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(status) && status != UCS_ERR_NO_RESOURCE) << Status{status};
+}
+
+// Whoever sleeps is woken by it.
+TEST_F(EpEndTest, DeviceThatFailsWakesSleepers) {
+    NEEDS_SOFTWARE_HCA();
+    Entity a, b;
+    std::size_t received = 0;
+    b.handle(1, [&](Bytes) { ++received; });
+    const Endpoint ep = a.connect(b);
+    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 1, pattern(0, 8)); }));
+    ASSERT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
+    int fd = -1;
+    ASSERT_STATUS(UCS_OK, uct_iface_event_fd_get(a.iface(), &fd));
+    ASSERT_TRUE(eventually({&a, &b}, [&] {
+        return uct_iface_event_arm(a.iface(), UCT_EVENT_RECV | UCT_EVENT_SEND_COMP) == UCS_OK;
+    }));
+    softhca::inject("device-fatal");
+    pollfd event{fd, POLLIN, 0};
+    EXPECT_EQ(poll(&event, 1, static_cast<int>(deadline().count())), 1);
+    EXPECT_TRUE(eventually({&a}, [&] { return a.failures(ep) == 1; }));
+}
+
+}  // namespace
+}  // namespace uct_test
