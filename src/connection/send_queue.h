@@ -32,6 +32,8 @@ class SendQueue {
     uint32_t depth() const { return depth_; }
     uint32_t room() const { return depth_ - (posted_ - completed_); }
     bool idle() const { return posted_ == completed_; }
+    // Nothing of the user's is outstanding; control frames may be.
+    bool users_idle() const { return idle() || static_cast<int32_t>(completed_ - users_) >= 0; }
     uint32_t outstanding() const { return posted_ - completed_; }
     // The number that the next work request gets.
     uint32_t next() const { return posted_; }

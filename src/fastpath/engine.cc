@@ -225,7 +225,8 @@ Status Engine::flush(Channel& channel, void* cookie) {
         return Status::kInProgress;
     }
     // What a failed one has lost is known when it is over, and told then.
-    if (channel.sends.idle()) return channel.failed ? channel.outcome() : Status::kOk;
+    if (channel.failed && channel.sends.idle()) return channel.outcome();
+    if (!channel.failed && channel.sends.users_idle()) return Status::kOk;
     if (!channel.sends.covered() && !channel.failed && !nop(channel, false))
         return Status::kNoResource;
     if (cookie != nullptr) channel.sends.wait(cookie);
