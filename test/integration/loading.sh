@@ -24,6 +24,17 @@ void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
 }
 const char* ucp_get_version_string(void) { return "1.12.7"; }
 END
+# The next release of the same minor version.
+IFS=. read -r major minor release <<<"$(ucx_info -v | sed -n 's/^# .*[Vv]ersion:* *\([0-9.]*\).*/\1/p' | sed 1q)"
+next=$major.$minor.$((release + 1))
+stub release <<END
+void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release) {
+    *major = $major;
+    *minor = $minor;
+    *release = $release + 1;
+}
+const char* ucp_get_version_string(void) { return "$next"; }
+END
 stub layout <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -56,6 +67,8 @@ refused() {
 
 refused 'another version is refused, with one line' version \
     'tern is not available: it was built for UCX [0-9.]+ and this is UCX 1\.12\.7; build it for this one'
+refused 'another release is refused, with one line' release \
+    "tern is not available: it was built for UCX $major\.$minor\.$release and this is UCX $next; build it for this one"
 refused 'another layout is refused, with one line' layout \
     'tern is not available: uct_base_iface_t has [0-9]+ bytes in this UCX [0-9.]+ and [0-9]+ in the one'
 if ucx_info -b | grep -q 'define ENABLE_ASSERT *1'; then

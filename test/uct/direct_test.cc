@@ -3,6 +3,7 @@
 #include "direct.h"
 
 #include <ucp/api/ucp_version.h>
+#include <uct/api/v2/uct_v2.h>
 
 #include <algorithm>
 #include <deque>
@@ -244,14 +245,36 @@ TEST_F(DirectTest, PeersThatWantNoneRefuse) {
     warm(pair);
 }
 
-// UCX would send messages of one tag two ways.
-TEST_F(DirectTest, NotWithProtocolsThatTakeReceivesAway) {
-    if (UCP_API_MAJOR * 100 + UCP_API_MINOR >= 118) GTEST_SKIP() << "this UCX has none";
-    ASSERT_EQ(setenv("UCX_PROTO_ENABLE", "y", 1), 0);
-    TagPair pair(direct());
-    ASSERT_EQ(unsetenv("UCX_PROTO_ENABLE"), 0);
-    warm(pair);
-    EXPECT_EQ(pair.close_and_count()["direct_binds"], 0u);
+// UCX would send messages of one tag two ways. It is known by what it asks, wherever it has been
+// told to.
+TEST_F(DirectTest, NotWithProtocolsThatSendTwoWays) {
+    const auto sent = [](uint64_t asked) {
+        TagPair pair(direct());
+        uct_perf_attr_t attributes{};
+        attributes.field_mask = asked;
+        attributes.operation = UCT_EP_OP_AM_ZCOPY;
+        EXPECT_STATUS(UCS_OK, uct_iface_estimate_perf(pair.a.entity.iface(), &attributes));
+        warm(pair);
+        for (uint64_t i = 0; i < 20; ++i) {
+            Receive receive(pair.b, 3000);
+            EXPECT_STATUS(UCS_OK, receive.post(kTag));
+            linger(pair.all, milliseconds(2));
+            pair.send(kTag, pattern(i, 3000));
+            EXPECT_TRUE(pair.until([&] { return receive.done(); }));
+        }
+        pair.ep.reset();
+        linger(pair.all, milliseconds(5));
+        return pair.a.entity.close_and_count()["direct_sent"];
+    };
+    constexpr uint64_t kOfOlderProtocols = UCT_PERF_ATTR_FIELD_OPERATION |
+                                           UCT_PERF_ATTR_FIELD_SEND_PRE_OVERHEAD |
+                                           UCT_PERF_ATTR_FIELD_SEND_POST_OVERHEAD;
+    constexpr uint64_t kOfNewer = kOfOlderProtocols | UCT_PERF_ATTR_FIELD_RECV_OVERHEAD |
+                                  UCT_PERF_ATTR_FIELD_BANDWIDTH | UCT_PERF_ATTR_FIELD_LATENCY;
+    EXPECT_GT(sent(UCT_PERF_ATTR_FIELD_MAX_INFLIGHT_EPS), 0u);
+    EXPECT_GT(sent(kOfOlderProtocols), 0u);
+    const bool two_ways = UCP_API_MAJOR * 100 + UCP_API_MINOR < 118;
+    EXPECT_EQ(sent(kOfNewer) == 0, two_ways);
 }
 
 TEST_F(DirectTest, FlushCoversThem) {

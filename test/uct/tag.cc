@@ -35,6 +35,7 @@ void Mailbox::add_to(uct_iface_params_t& params) {
     params.rndv_cb = on_rndv;
     params.eager_arg = params.rndv_arg = this;
     params.rx_headroom = kHeadroom;
+    params.features |= UCT_IFACE_FEATURE_TAG;
 }
 
 ucs_status_t Mailbox::on_eager(void* self, void* data, size_t length, unsigned flags, uct_tag_t tag,

@@ -9,12 +9,16 @@ constexpr uint64_t kTagFlags = UCT_IFACE_FLAG_TAG_EAGER_SHORT | UCT_IFACE_FLAG_T
                                UCT_IFACE_FLAG_TAG_EAGER_ZCOPY | UCT_IFACE_FLAG_TAG_RNDV_ZCOPY;
 
 TEST_F(TagTest, OfferedOnlyIfAskedFor) {
-    Entity plain;
+    const auto open = [](const Settings& settings) {
+        return Entity(settings, std::make_shared<Host>(),
+                      [](uct_iface_params_t& params) { params.features |= UCT_IFACE_FEATURE_TAG; });
+    };
+    const Entity plain = open({});
     EXPECT_EQ(plain.attr().cap.flags & kTagFlags, 0u);
-    Entity off(Settings{{"TM_ENABLE", "n"}});
+    const Entity off = open({{"TM_ENABLE", "n"}});
     EXPECT_EQ(off.attr().cap.flags & kTagFlags, 0u);
     for (const char* value : {"y", "try"}) {
-        Entity on(Settings{{"TM_ENABLE", value}, {"TM_LIST_SIZE", "77"}});
+        const Entity on = open({{"TM_ENABLE", value}, {"TM_LIST_SIZE", "77"}});
         EXPECT_EQ(on.attr().cap.flags & kTagFlags, kTagFlags) << value;
         const auto& tag = on.attr().cap.tag;
         EXPECT_EQ(tag.recv.max_outstanding, 77u);
@@ -217,9 +221,9 @@ TEST_F(TagTest, IsOfferedToThoseWhoWantIt) {
     const auto offered = [](uint64_t features) {
         const Entity entity(Settings{{"TM_ENABLE", "y"}}, std::make_shared<Host>(),
                             [=](uct_iface_params_t& params) {
-                                if (features == 0) return;
-                                params.field_mask |= UCT_IFACE_PARAM_FIELD_FEATURES;
                                 params.features = features;
+                                if (features == 0)
+                                    params.field_mask &= ~uint64_t{UCT_IFACE_PARAM_FIELD_FEATURES};
                             });
         return entity.attr().cap.flags & kTags;
     };
