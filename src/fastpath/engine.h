@@ -308,7 +308,7 @@ class Engine final : private ConnectorOwner {
     SendPool::Buffer* buffer_to_wait(Channel& channel);
     void wait(Channel& channel, const Backlog::Entry& entry);
     template <class Fill>
-    Status message_to_wait(Channel& channel, uint32_t id, Fill&& fill);
+    Status message_to_wait(Channel& channel, uint32_t id, uint64_t& counter, Fill&& fill);
     template <class Fill>
     Status write_to_wait(Channel& channel, uint64_t to, uint32_t rkey, Fill&& fill);
     Status gather_to_wait(Channel& channel, uint32_t id, std::span<const std::byte> header,

@@ -30,7 +30,7 @@ void Engine::wait(Channel& channel, const Backlog::Entry& entry) {
 
 Status Engine::gather_to_wait(Channel& channel, uint32_t id, std::span<const std::byte> header,
                               std::span<const ibv_sge> user) {
-    return message_to_wait(channel, id, [&](std::byte* to) {
+    return message_to_wait(channel, id, counters_.zcopies, [&](std::byte* to) {
         auto* at = std::copy(header.begin(), header.end(), to);
         for (const ibv_sge& piece : user)
             at = std::copy_n(reinterpret_cast<const std::byte*>(piece.addr), piece.length, at);

@@ -68,12 +68,14 @@ inline Status Engine::frame(Channel& channel, const SendPath::Choice& choice, ui
     return Status::kOk;
 }
 
-// The connection may be one that is not up yet: `fill(std::byte* to)` returns the length.
+// The connection may be one that is not up yet: `fill(std::byte* to)` returns the length. Counted
+// by `counter` if it is taken.
 template <class Fill>
 [[gnu::noinline, gnu::cold]] Status Engine::message_to_wait(Channel& channel, uint32_t id,
-                                                            Fill&& fill) {
+                                                            uint64_t& counter, Fill&& fill) {
     SendPool::Buffer* buffer = buffer_to_wait(channel);
     if (buffer == nullptr) return no_room(channel);
+    ++counter;
     const uint32_t length = fill(buffer->data + sizeof(Word));
     wait(channel, {.kind = Backlog::Kind::kMessage, .id = id, .length = length, .buffer = buffer});
     return Status::kOk;
@@ -84,6 +86,7 @@ template <class Fill>
                                                           uint32_t rkey, Fill&& fill) {
     SendPool::Buffer* buffer = buffer_to_wait(channel);
     if (buffer == nullptr) return no_room(channel);
+    ++counters_.puts;
     const uint32_t length = fill(buffer->data);
     wait(channel, {.kind = Backlog::Kind::kWrite,
                    .length = length,
@@ -96,7 +99,7 @@ template <class Fill>
 template <class Fill>
 Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& fill) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
-        return message_to_wait(channel, id, [&](std::byte* to) {
+        return message_to_wait(channel, id, counters_.shorts, [&](std::byte* to) {
             fill(to);
             return length;
         });

@@ -115,6 +115,11 @@ void TagReceives::canceled(DirectReceive& direct_receive) {
 
 // Has the message fetched. False: there is no room now.
 bool TagReceives::begin(TagReceive& receive) {
+    // Its sender ends the connection, and does not send it any more.
+    if (receive.channel->carries() && !receive.channel->up()) {
+        over(receive, to_ucs(Status::kConnectionReset));
+        return true;
+    }
     PackedKey key;
     static_assert(sizeof(key) == sizeof(receive.request.key));
     memcpy(&key, receive.request.key, sizeof(key));
@@ -157,7 +162,7 @@ void TagReceives::finish(Channel& channel, uint64_t operation, bool taken) {
 bool TagReceives::send(const Owed& owed) {
     Channel& channel = *owed.channel;
     if (!channel.failed &&
-        (!channel.up() ||
+        (!channel.carries() ||
          !engine_.send_control(channel, static_cast<ControlId>(TagControlId::kFinish), &owed.frame,
                                sizeof(owed.frame))))
         return false;

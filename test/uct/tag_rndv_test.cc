@@ -235,6 +235,8 @@ TEST_F(TagTest, AReceiverGoesInTheMiddle) {
     for (int steps = 0; steps < 40; steps += 3) {
         SCOPED_TRACE(steps);
         TagPair pair;
+        ASSERT_TRUE(accepted(pair.all, [&] { return tag_short(pair.ep, 2, {}); }));
+        ASSERT_TRUE(flush_wait(pair.all, pair.ep));
         const Rendezvous message(pair, 1 << 20);
         for (int i = 0; i < steps; ++i) progress(pair.all);
         pair.b.entity.close();
@@ -248,6 +250,8 @@ TEST_F(TagTest, ASenderGoesInTheMiddle) {
     for (int steps = 0; steps < 40; steps += 3) {
         SCOPED_TRACE(steps);
         TagPair pair;
+        ASSERT_TRUE(accepted(pair.all, [&] { return tag_short(pair.ep, 2, {}); }));
+        ASSERT_TRUE(flush_wait(pair.all, pair.ep));
         const Rendezvous message(pair, 1 << 20);
         for (int i = 0; i < steps; ++i) progress(pair.all);
         pair.ep.reset();

@@ -114,6 +114,9 @@ TEST_F(TransferFaultTest, ConnectionIsCut) {
             const RemoteKey key(a.host(), far.remote());
             fill(far.part(0, kSize), 7);
             Endpoint ep = a.connect(b);
+            b.handle(1, [](Bytes) {});
+            ASSERT_TRUE(accepted(all, [&] { return am_bcopy(ep, 1, pattern(0, 8)); }));
+            ASSERT_TRUE(flush_wait(all, ep));
             std::deque<Completion> completions;
             constexpr std::size_t kCount = 6, kEach = kSize / kCount;
             for (std::size_t i = 0; i < kCount; ++i) {

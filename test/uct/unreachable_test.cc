@@ -87,7 +87,7 @@ TEST_F(UnreachableTest, SuccessorDoesNotAnswerForIt) {
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
     Endpoint ep = a.connect(address);
-    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    ASSERT_STATUS(UCS_OK, am_bcopy(ep, 0, pattern(0, 8)));
     ASSERT_TRUE(eventually(
         {&a, &b}, [&] { return a.failures(ep) > 0; }, kLimit));
     linger({&a, &b});
@@ -101,10 +101,9 @@ TEST_F(UnreachableTest, PeerThatComputesIsWaitedFor) {
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
     const Endpoint ep = a.connect(b);
-    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    ASSERT_STATUS(UCS_OK, am_bcopy(ep, 0, pattern(0, 8)));
     linger({&a}, milliseconds(1500));
     ASSERT_TRUE(a.failures().empty()) << Status{a.failures()[0].status};
-    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 0, pattern(0, 8)); }));
     EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
 }
 
@@ -114,12 +113,11 @@ TEST_F(UnreachableTest, TimeAwayDoesNotCount) {
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
     const Endpoint ep = a.connect(b);
-    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    ASSERT_STATUS(UCS_OK, am_bcopy(ep, 0, pattern(0, 8)));
     for (int i = 0; i < 2; ++i) {
         linger({&a}, milliseconds(150));
         std::this_thread::sleep_for(milliseconds(600));
     }
-    ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 0, pattern(0, 8)); }));
     EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
     EXPECT_TRUE(a.failures().empty());
 }
@@ -127,7 +125,7 @@ TEST_F(UnreachableTest, TimeAwayDoesNotCount) {
 TEST_F(UnreachableTest, GaveUpWhileTheUserWaitsForAFlush) {
     Entity a(impatient());
     const Endpoint ep = a.connect(nobody());
-    ASSERT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 0, pattern(0, 8)));
+    ASSERT_STATUS(UCS_OK, am_bcopy(ep, 0, pattern(0, 8)));
     Completion completion;
     ucs_status_t status = UCS_ERR_NO_RESOURCE;
     ASSERT_TRUE(eventually(
@@ -151,7 +149,7 @@ TEST_F(UnreachableTest, EveryEndpointIsTold) {
     std::vector<Endpoint> eps;
     for (int i = 0; i < 5; ++i) {
         eps.push_back(a.connect(there));
-        EXPECT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(eps.back(), 0, pattern(0, 8)));
+        EXPECT_STATUS(UCS_OK, am_bcopy(eps.back(), 0, pattern(0, 8)));
     }
     eps[2].reset();
     ASSERT_TRUE(eventually(
