@@ -124,8 +124,9 @@ Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& f
 template <class Pack>
 Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
-        return message_to_wait(
-            channel, id, [&](std::byte* to) { return length = pack(static_cast<void*>(to)); });
+        return message_to_wait(channel, id, counters_.bcopies, [&](std::byte* to) {
+            return length = pack(static_cast<void*>(to));
+        });
     // The payload must be packed once only, and its length is not known before: it is likely the
     // last one's. If it turns out longer than what the block has room for, the frame goes cold.
     if (channel.tx.choose(channel.last_bcopy).route == SendPath::Route::kStall) [[unlikely]]

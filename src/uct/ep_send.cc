@@ -150,7 +150,6 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
                           uct_rkey_t rkey) {
     Engine& engine = *iface_of(ep).engine;
     UCT_CHECK_LENGTH(length, 0, engine.max_inline(), "put_short");
-    if (length == 0) return UCS_OK;  // there may be no key
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]

@@ -139,9 +139,11 @@ const verbs::Port& port_of(const TernIface& iface);
 /// messages that their receivers may keep are placed by it, and none is here.
 bool valid_alignment(const uct_iface_params_t& params);
 
-/// Something of the user's was lost. What is canceled is not.
+/// Something of the user's was lost. What is canceled is not. Who has an error handler hears of it
+/// there, and counts on a flush of the interface to end well behind that.
 inline void lost_something(TernIface& iface, Status status) {
-    if (status != Status::kCanceled) iface.lost = to_ucs(status);
+    if (status != Status::kCanceled && iface.super.err_handler == nullptr)
+        iface.lost = to_ucs(status);
 }
 
 // background.cc

@@ -133,7 +133,7 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     ASSERT_TRUE(sender->direct->may_send(*tuple, 7, text.size()));
     ASSERT_EQ(sender->direct->send_zcopy(*to_third, *tuple, text.data(), 64, &tuple),
               Status::kInProgress);
-    int cookie = 0;
+    uint64_t cookie = 0;  // aligned as users' cookies are
     ASSERT_EQ(sender->direct->flush(*to_third, &cookie), Status::kInProgress);
     ASSERT_TRUE(settled([&] { return sender->completions.size() == 2; }));
     EXPECT_NE(sender->completions[0], Status::kOk);

@@ -251,7 +251,7 @@ TEST_F(DirectMessages, FlushCoversThem) {
     auto& receive = receiver->post(kTag);
     ASSERT_TRUE(granted());
     send(std::string(60, 'f'));
-    int cookie = 0;
+    uint64_t cookie = 0;  // aligned as users' cookies are
     const Status status = sender->direct->flush(*out, &cookie);
     if (status == Status::kInProgress) {
         ASSERT_TRUE(settled([&] { return !sender->completions.empty(); }));
