@@ -87,6 +87,14 @@ std::string name_of(int fd) {
     return "/proc/self/fd/" + std::to_string(fd);
 }
 
+// Newer UCX wants the prefix of the setting's table.
+void set(uct_iface_config_t* config, const std::string& name, const std::string& value) {
+    ucs_status_t status = uct_config_modify(config, name.c_str(), value.c_str());
+    if (status == UCS_ERR_NO_ELEM)
+        status = uct_config_modify(config, ("TERN_" + name).c_str(), value.c_str());
+    check(status, name.c_str());
+}
+
 std::string contents(const std::string& name) {
     std::ifstream file(name);
     std::ostringstream text;
@@ -142,10 +150,8 @@ Entity::Entity(const Settings& settings, std::shared_ptr<Host> host,
     const std::unique_ptr<uct_iface_config_t, Release<uct_config_release>> owner(config);
     if (is_tern()) {
         counters_ = new_file();
-        check(uct_config_modify(config, "COUNTERS", name_of(counters_).c_str()), "COUNTERS");
-        for (const auto& [name, value] : settings) {
-            check(uct_config_modify(config, name.c_str(), value.c_str()), name.c_str());
-        }
+        set(config, "COUNTERS", name_of(counters_));
+        for (const auto& [name, value] : settings) set(config, name, value);
     }
     const std::string name = transport();
     uct_iface_params_t params{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The memory domain: registration, keys, allocation, and what happens when it is refused.
 #include <ucp/api/ucp_version.h>
+#include <uct/api/v2/uct_v2.h>
 
 #include <algorithm>
 #include <array>
