@@ -374,6 +374,17 @@ void Connector::forget_probe(void* cookie) {
     std::erase(silent_, cookie);
 }
 
+void Connector::look_at_deadlines() {
+    if (deadline_ == UINT64_MAX) return;
+    deadline_ = UINT64_MAX;
+    for (const auto& connection : table_) {
+        if (!connection || connection->failed) continue;
+        if (may_connect(*connection)) wake_at(0);
+        wake_at(connection->handshake.deadline());
+    }
+    for (const Probe& probe : probes_) wake_at(std::min(probe.next, probe.limit));
+}
+
 void Connector::tick_probes(uint64_t now) {
     for (Probe& probe : probes_) {
         if (now > probe.next) probe.limit += now - probe.next;  // as with connections

@@ -78,6 +78,10 @@ class Connector {
     // When progress() is needed even if nothing comes, in nanoseconds; UINT64_MAX if not.
     uint64_t deadline() const { return deadline_; }
 
+    // What was waited for may have come: deadline() is what it must be, at the cost of a look at each
+    // connection, if there was one at all.
+    void look_at_deadlines();
+
     // Datagrams should be looked at soon: a handshake is under way, or something is over.
     bool urgent() const { return deadline_ != UINT64_MAX || !over_.empty(); }
     // A packet is there.

@@ -65,11 +65,11 @@ struct RemoteKey {
     auto identity() const { return std::tuple(region.index, region.generation, rkey); }
 };
 
-/// Of no memory at all, for the key 0.
+/// Of no memory at all, for keys that are none.
 inline constexpr RemoteKey kNoMemory{};
 
 inline const RemoteKey& remote_key(uct_rkey_t rkey) {
-    if (rkey == 0) [[unlikely]]
+    if (rkey == 0 || rkey == UCT_INVALID_RKEY) [[unlikely]]
         return kNoMemory;
     return *reinterpret_cast<const RemoteKey*>(rkey);
 }

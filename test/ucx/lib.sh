@@ -28,7 +28,7 @@ done
 export LD_LIBRARY_PATH
 export SOFTHCA_FABRIC=test-ucx-$configuration-$$
 # A device that answers at once needs no long timeouts; UCX's tests have short ones of their own, for their own transports.
-export UCX_TERN_TIMEOUT=10ms UCX_TERN_RETRY_COUNT=2 UCX_TERN_CONNECT_TIMEOUT=3s UCX_TERN_TX_QUEUE_LEN=32
+export UCX_TERN_TIMEOUT=10ms UCX_TERN_RETRY_COUNT=2 UCX_TERN_CONNECT_TIMEOUT=6s UCX_TERN_TX_QUEUE_LEN=32
 export UCX_WARN_UNUSED_ENV_VARS=n
 export GTEST_TAP_RESTARTS=100
 limit=${UCX_GTEST_LIMIT:-60} # seconds, for one test
