@@ -38,6 +38,8 @@ ucs_status_t md_query(uct_md_h, Attributes* attributes) {
     capabilities.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     TERN_SET_IF_PRESENT(capabilities, cache_mem_types, UCS_BIT(UCS_MEMORY_TYPE_HOST));
     capabilities.max_reg = ULONG_MAX;
+    // Nothing is allocated; UCX's tests take it for the largest buffer that makes sense.
+    capabilities.max_alloc = ULONG_MAX;
     attributes->rkey_packed_size = sizeof(PackedKey);
     attributes->reg_cost = ucs_linear_func_make(kDeclareCost, 0);
     return UCS_OK;
