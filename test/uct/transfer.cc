@@ -58,11 +58,13 @@ std::size_t first_difference(Bytes bytes, uint64_t seed, uint64_t offset) {
     return first;
 }
 
-// Packs a key as UCX does for a rendezvous: inside a message.
-static void pack_in_message(Host& host, uct_mem_h handle, std::byte* key) {
-    Entity self({}, std::shared_ptr<Host>(std::shared_ptr<Host>(), &host));
+// Packs a key as UCX does for a rendezvous: inside a message. It goes by an interface that nobody
+// else progresses: another thread may be at the memory's own worker.
+static void pack_in_message(uct_md_h md, uct_mem_h handle, std::byte* key) {
+    Entity self;
+    self.handle(0, [](Bytes) {});
     const Endpoint ep = self.connect(self);
-    const auto pack = [&] { check(uct_md_mkey_pack(host.md(), handle, key), "uct_md_mkey_pack"); };
+    const auto pack = [&] { check(uct_md_mkey_pack(md, handle, key), "uct_md_mkey_pack"); };
     const bool sent = accepted({&self}, [&] {
         const ssize_t length = uct_ep_am_bcopy(
             ep.get(), 0,
@@ -83,7 +85,7 @@ Declared::Declared(Host& host, std::size_t size, unsigned rights) : size_(size),
     check(uct_md_mem_reg(md_, data_, size, rights, &handle_), "uct_md_mem_reg");
     remote_.address = reinterpret_cast<uintptr_t>(data_);
     if (is_tern() && (rights & UCT_MD_MEM_ACCESS_REMOTE_ATOMIC) == 0)
-        pack_in_message(host, handle_, remote_.key.data());
+        pack_in_message(md_, handle_, remote_.key.data());
     else
         check(uct_md_mkey_pack(md_, handle_, remote_.key.data()), "uct_md_mkey_pack");
 }
