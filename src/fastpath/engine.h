@@ -30,6 +30,7 @@ struct EngineSettings {
     uint32_t inline_bytes = 128;   // at least
     uint32_t block_first = 4096;   // bytes of a peer's first block
     uint32_t block_most = 32768;
+    bool early_sends = true;       // are taken while a connection is being made
     PollMode poll = PollMode::kAuto;
     Promotion::Limits promotion;
     verbs::RetrySettings retry;

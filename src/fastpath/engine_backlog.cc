@@ -13,7 +13,7 @@ namespace tern {
 // more of the send pool than leaves enough to those that are up, since peers that do not answer
 // keep it for long.
 bool Engine::may_wait(const Channel& channel) const {
-    if (channel.failed || channel.established) return false;
+    if (!settings_.early_sends || channel.failed || channel.established) return false;
     const uint32_t most = std::min(kMostWaiting, settings_.send_queue - kReserve);
     return channel.backlog.sends() + channel.transfers < most &&
            waiting_ < settings_.send_buffers / 2 && pool_.available();

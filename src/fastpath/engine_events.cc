@@ -66,10 +66,6 @@ Status Engine::arm(const std::vector<Watched>& also) {
     if (late_.take(cq_.get()) || !look_at_blocks() || connector_->reapable())
         return Status::kInProgress;
     connector_->look_at_deadlines();
-    if (connector_->deadline() <= now()) {
-        idle_ = kSeldom;
-        return Status::kInProgress;
-    }
     watched_.insert(watched_.end(), also.begin(), also.end());
     watch_.publish(watched_);
     set_timer();

@@ -3,26 +3,28 @@
 // told apart by whether a table has them, constants by the version. What stands here with a
 // template parameter has another type from version to version.
 //
-// | table                    | member or argument     | versions         | what Tern has there |
-// |--------------------------|------------------------|------------------|--------------------------|
-// | uct_component_t          | rkey_compare           | 1.16 on          | rkey_compare | | |
-// rkey_unpack: params    | 1.19 on          | not looked at            | | uct_md_ops_t | query:
-// attributes v2   | 1.14 on          | the same members         | |                          |
-// mem_reg: params        | 1.14 on          | its flags                | | | mkey_pack: range
-// | 1.16 on          | not looked at            | |                          |
-// is_sockaddr_accessible | up to 1.15       | no                       | | | mem_attach | 1.14 on
-// | unsupported              | |                          | mem_elem_pack          | 1.21 on |
-// unsupported              | |                          | mem_elem_release       | 1.22.x, 1.23 |
-// nothing                  | | uct_iface_internal_ops_t | ep_connect_to_ep_v2    | 1.14 on |
-// unsupported              | |                          | iface_is_reachable_v2  | 1.15 on |
-// is_reachable_v2          | |                          | ep_is_connected        | 1.16 on |
-// is_connected_v2          | |                          | ep_get_device_ep       | 1.20 on |
-// unsupported              | |                          | iface_mem_element_pack | 1.20 |
-// unsupported              | |                          | iface_query_v2         | 1.20, 1.22 on |
-// query_v2                 | |                          | ep_put_sgl_zcopy       | 1.22 on |
-// unsupported              | |                          | ep_get_sgl_zcopy       | 1.23 |
-// unsupported              | |                          | ep_outstanding_purge   | 1.23 |
-// unsupported              |
+// clang-format off
+// | table                    | member or argument     | versions      | what Tern has    |
+// |--------------------------|------------------------|---------------|------------------|
+// | uct_component_t          | rkey_compare           | 1.16 on       | rkey_compare     |
+// |                          | rkey_unpack: params    | 1.19 on       | not looked at    |
+// | uct_md_ops_t             | query: attributes v2   | 1.14 on       | the same members |
+// |                          | mem_reg: params        | 1.14 on       | its flags        |
+// |                          | mkey_pack: range       | 1.16 on       | not looked at    |
+// |                          | is_sockaddr_accessible | up to 1.15    | no               |
+// |                          | mem_attach             | 1.14 on       | unsupported      |
+// |                          | mem_elem_pack          | 1.21 on       | unsupported      |
+// |                          | mem_elem_release       | 1.22.x, 1.23  | nothing          |
+// | uct_iface_internal_ops_t | ep_connect_to_ep_v2    | 1.14 on       | unsupported      |
+// |                          | iface_is_reachable_v2  | 1.15 on       | is_reachable_v2  |
+// |                          | ep_is_connected        | 1.16 on       | is_connected_v2  |
+// |                          | ep_get_device_ep       | 1.20 on       | unsupported      |
+// |                          | iface_mem_element_pack | 1.20          | unsupported      |
+// |                          | iface_query_v2         | 1.20, 1.22 on | query_v2         |
+// |                          | ep_put_sgl_zcopy       | 1.22 on       | unsupported      |
+// |                          | ep_get_sgl_zcopy       | 1.23          | unsupported      |
+// |                          | ep_outstanding_purge   | 1.23          | unsupported      |
+// clang-format on
 //
 // uct_iface_ops_t and uct_base_iface_t are the same throughout. docs/ucx-versions.md says what to
 // do for the next version.
@@ -116,6 +118,14 @@ inline unsigned registration_flags(const uct_md_mem_reg_params_t* parameters) {
                ? static_cast<unsigned>(parameters->flags)
                : 0;
 }
+#endif
+
+/// Memory that a program maps is registered with the right to atomic operations, and nothing else
+/// is: up to 1.14. There, requests to send are packed outside of messages too, if they are short.
+#if TERN_UCX_SINCE(15)
+inline constexpr bool kAtomicTellsOfPrograms = false;
+#else
+inline constexpr bool kAtomicTellsOfPrograms = true;
 #endif
 
 /// Whether a setting of a bandwidth is "auto".

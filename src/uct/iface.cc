@@ -273,6 +273,11 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
         if (port) {
             state->port = *port;
             warn_of_unknown_speed(state->device, *port);
+            // UCP, which is known by the room that it wants in front of messages, has a queue for
+            // what is refused, and progresses until that has gone. What is taken goes only when
+            // this side progresses again, which a program that has sent need not do.
+            settings.early_sends = (params->field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) == 0 ||
+                                   params->rx_headroom == 0;
             state->engine = Engine::create(device, *port, settings, *state, why);
         }
     }

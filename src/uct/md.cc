@@ -106,7 +106,10 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
 template <typename... More>
 ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
     auto& handle = *static_cast<MemoryHandle*>(memh);
-    if (!packing_message) open_memory(memory_domain(md), handle);
+    const bool is_programs = compat::kAtomicTellsOfPrograms
+                                 ? (handle.region->access() & kRemoteAtomic) != 0
+                                 : !packing_message;
+    if (is_programs) open_memory(memory_domain(md), handle);
     const PackedKey key = packed_key(memory_domain(md), handle);
     void* buffer = compat::from_end<0>(more...);
     memcpy(buffer, &key, sizeof(key));
