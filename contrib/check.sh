@@ -61,13 +61,13 @@ sanitize() {
     local folder=$1 sanitizers=$2
     shift 2
     say "building in $folder"
-    set_up "$folder" --enable-werror --enable-sanitizers="$sanitizers" CXXFLAGS='-g -O1'
+    set_up "$folder" --enable-werror --enable-sanitizers="$sanitizers" CXXFLAGS='-g1 -O1'
     make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la softhca/libsofthca.la tools/softhca tools/tern-run
     run_tests "$folder" check "$@"
 }
 
 install_packages
-build build/check --enable-werror
+build_to_check
 run_tests build/check check
 if [ "${CHECK_UCX:-yes}" != no ]; then
     contrib/ucx-gtest.sh --build-only

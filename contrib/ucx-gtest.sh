@@ -76,5 +76,5 @@ if [ "$(cat "$folder/.version" 2>/dev/null)" != "$version" ]; then
 fi
 [ "${1:-}" != --build-only ] || exit 0
 
-build build/check --enable-werror
+build_to_check
 make -C build/check check-ucx

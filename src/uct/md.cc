@@ -32,8 +32,8 @@ template <typename Attributes>
 ucs_status_t md_query(uct_md_h, Attributes* attributes) {
     compat::clear(attributes);
     auto& capabilities = compat::capabilities(attributes);
-    capabilities.flags =
-        UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY | compat::kInvalidation;
+    capabilities.flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_MEMH | UCT_MD_FLAG_NEED_RKEY |
+                         UCT_MD_FLAG_ADVISE | compat::kInvalidation;
     capabilities.reg_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     capabilities.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     TERN_SET_IF_PRESENT(capabilities, cache_mem_types, UCS_BIT(UCS_MEMORY_TYPE_HOST));
@@ -103,6 +103,21 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     return UCS_OK;
 }
 
+// What will be needed is pinned now, and stays so as what was used does: until there is no room for
+// it.
+ucs_status_t mem_advise(uct_md_h md, uct_mem_h memh, void* address, size_t length,
+                        unsigned advice) {
+    if (advice != UCT_MADV_WILLNEED) return UCS_ERR_UNSUPPORTED;
+    const Region& region = *static_cast<const MemoryHandle*>(memh)->region;
+    if (!covers(region, reinterpret_cast<uint64_t>(address), length, 0))
+        return UCS_ERR_INVALID_PARAM;
+    PinCache& pins = *memory_domain(md).pins;
+    Pin* pin = pins.pin(address, length, region.access());
+    if (pin == nullptr) return errno == ENOMEM ? UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_PARAM;
+    pins.release(pin);
+    return UCS_OK;
+}
+
 template <typename... More>
 ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
     auto& handle = *static_cast<MemoryHandle*>(memh);
@@ -121,7 +136,7 @@ constinit auto md_ops = compat::padded(compat::with_new_members({
     .query = md_query,
     .mem_alloc = stub<UCS_ERR_UNSUPPORTED>,
     .mem_free = stub<UCS_ERR_UNSUPPORTED>,
-    .mem_advise = stub<UCS_ERR_UNSUPPORTED>,
+    .mem_advise = mem_advise,
     .mem_reg = mem_reg,
     .mem_dereg = mem_dereg,
     .mem_query = stub<UCS_ERR_UNSUPPORTED>,

@@ -186,6 +186,27 @@ TEST_F(MemoryTest, NothingIsRegisteredForRendezvousAlone) {
     EXPECT_EQ(objects("memory_regions"), before);
 }
 
+// Memory that will be needed is registered when that is said: once, and if there is room for it.
+TEST_F(MemoryTest, WhatWillBeNeededIsRegistered) {
+    NEEDS_SOFTWARE_HCA();
+    if (!is_tern()) GTEST_SKIP() << "others register at once";
+    ASSERT_EQ(setenv("UCX_TERN_PIN_MAX", "64k", 1), 0);
+    Host host;
+    unsetenv("UCX_TERN_PIN_MAX");
+    const Declared memory(host, 128 << 10);
+    const auto advise = [&](std::size_t offset, std::size_t length) {
+        return uct_md_mem_advise(host.md(), memory.iov(0, 1).memh, memory.data() + offset, length,
+                                 UCT_MADV_WILLNEED);
+    };
+    const uint64_t before = objects("memory_regions");
+    EXPECT_STATUS(UCS_ERR_INVALID_PARAM, advise(1, 128 << 10)) << "more than was declared";
+    EXPECT_STATUS(UCS_ERR_NO_MEMORY, advise(0, 128 << 10)) << "more than may be pinned";
+    EXPECT_EQ(objects("memory_regions"), before);
+    EXPECT_STATUS(UCS_OK, advise(7, 32 << 10));
+    EXPECT_STATUS(UCS_OK, advise(8, 16 << 10));
+    EXPECT_EQ(objects("memory_regions"), before + 1);
+}
+
 #if UCP_API_MAJOR > 1 || UCP_API_MINOR >= 16
 TEST_F(MemoryTest, KeysCompare) {
     Host host;
