@@ -68,7 +68,7 @@ build_gtest() {
     ./configure --prefix="$folder/none" "${configure_options[@]}" --enable-gtest --disable-static --without-java \
         --without-go --disable-doxygen-doc CFLAGS='-O2 -Wno-error' CXXFLAGS='-O0 -Wno-error'
     local part
-    for part in src/ucm src/ucs src/uct src/ucp src/tools/perf; do make -s -j"$(nproc)" -C $part; done
+    for part in src/ucm src/ucs src/uct src/ucp src/tools/perf test/gtest/common/googletest; do make -s -j"$(nproc)" -C $part; done
     make -s -j"$(nproc)" -C test/gtest gtest
 }
 

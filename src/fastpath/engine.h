@@ -30,7 +30,8 @@ struct EngineSettings {
     uint32_t inline_bytes = 128;   // at least
     uint32_t block_first = 4096;   // bytes of a peer's first block
     uint32_t block_most = 32768;
-    bool early_sends = true;       // are taken while a connection is being made
+    bool early_sends = true;  // are taken while a connection is being made
+    uint32_t early_id = ~0u;  // and active messages of this one in any case
     PollMode poll = PollMode::kAuto;
     Promotion::Limits promotion;
     verbs::RetrySettings retry;
@@ -305,8 +306,10 @@ class Engine final : private ConnectorOwner {
     bool post_wrap(Channel& channel, uint32_t at);
 
     // What waits for its connection: engine_backlog.cc
-    bool may_wait(const Channel& channel) const;
-    SendPool::Buffer* buffer_to_wait(Channel& channel);
+    bool may_wait(const Channel& channel) const {
+        return settings_.early_sends && room_to_wait(channel);
+    }
+    bool room_to_wait(const Channel& channel) const;
     void wait(Channel& channel, const Backlog::Entry& entry);
     template <class Fill>
     Status message_to_wait(Channel& channel, uint32_t id, uint64_t& counter, Fill&& fill);

@@ -12,15 +12,11 @@ namespace tern {
 // A bounded number for each connection, of which transfers have their share; and for all of them no
 // more of the send pool than leaves enough to those that are up, since peers that do not answer
 // keep it for long.
-bool Engine::may_wait(const Channel& channel) const {
-    if (!settings_.early_sends || channel.failed || channel.established) return false;
+bool Engine::room_to_wait(const Channel& channel) const {
+    if (channel.failed || channel.established) return false;
     const uint32_t most = std::min(kMostWaiting, settings_.send_queue - kReserve);
     return channel.backlog.sends() + channel.transfers < most &&
            waiting_ < settings_.send_buffers / 2 && pool_.available();
-}
-
-SendPool::Buffer* Engine::buffer_to_wait(Channel& channel) {
-    return may_wait(channel) ? pool_.take() : nullptr;
 }
 
 void Engine::wait(Channel& channel, const Backlog::Entry& entry) {

@@ -73,7 +73,8 @@ inline Status Engine::frame(Channel& channel, const SendPath::Choice& choice, ui
 template <class Fill>
 [[gnu::noinline, gnu::cold]] Status Engine::message_to_wait(Channel& channel, uint32_t id,
                                                             uint64_t& counter, Fill&& fill) {
-    SendPool::Buffer* buffer = buffer_to_wait(channel);
+    const bool taken = settings_.early_sends || id == settings_.early_id;
+    SendPool::Buffer* buffer = taken && room_to_wait(channel) ? pool_.take() : nullptr;
     if (buffer == nullptr) return no_room(channel);
     ++counter;
     const uint32_t length = fill(buffer->data + sizeof(Word));
@@ -84,7 +85,7 @@ template <class Fill>
 template <class Fill>
 [[gnu::noinline, gnu::cold]] Status Engine::write_to_wait(Channel& channel, uint64_t to,
                                                           uint32_t rkey, Fill&& fill) {
-    SendPool::Buffer* buffer = buffer_to_wait(channel);
+    SendPool::Buffer* buffer = may_wait(channel) ? pool_.take() : nullptr;
     if (buffer == nullptr) return no_room(channel);
     ++counters_.puts;
     const uint32_t length = fill(buffer->data);

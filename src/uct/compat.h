@@ -60,6 +60,9 @@ constexpr Padded<Table> padded(const Table& table) {
     return all;
 }
 
+/// UCP's messages that set up endpoints: UCP_AM_ID_WIREUP, the first of its ids in all releases.
+inline constexpr uint32_t kUcpWireup = 1;
+
 // --- Component and memory domain
 
 /// The last but `back` of the arguments of a function that got more of them in the middle.

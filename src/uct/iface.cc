@@ -275,7 +275,10 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
             warn_of_unknown_speed(state->device, *port);
             // UCP, which is known by the room that it wants in front of messages, has a queue for
             // what is refused, and progresses until that has gone. What is taken goes only when
-            // this side progresses again, which a program that has sent need not do.
+            // this side progresses again, which a program that has sent need not do. But what sets
+            // up its endpoints must not wait in the queue: UCP cannot take such messages out of it
+            // when an endpoint is closed by force, and ends the program.
+            settings.early_id = tern::compat::kUcpWireup;
             settings.early_sends = (params->field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) == 0 ||
                                    params->rx_headroom == 0;
             state->engine = Engine::create(device, *port, settings, *state, why);

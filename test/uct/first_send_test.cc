@@ -76,6 +76,20 @@ TEST_F(FirstSendTest, SeveralAreSentInOrder) {
     EXPECT_TRUE(arrived()) << received_ << " of " << sent_;
 }
 
+// UCP, which wants room in front of messages, waits itself with all but what sets up its endpoints:
+// the first id that it gives out.
+TEST_F(FirstSendTest, OfUcpOnlyWhatSetsUpEndpointsIsTaken) {
+    Entity c({}, std::make_shared<Host>(), [](uct_iface_params_t& params) {
+        params.field_mask |= UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
+        params.rx_headroom = 64;
+    });
+    const Endpoint ep = c.connect(b_);
+    EXPECT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep, 2, pattern(0, kLength)));
+    EXPECT_STATUS(UCS_OK, send(ep));
+    EXPECT_STATUS(UCS_ERR_NO_RESOURCE, am_short(ep, 2, pattern(0, kLength)));
+    EXPECT_TRUE(eventually({&c, &b_}, [&] { return received_ == 1; }));
+}
+
 // Endpoints of one connection share what it can keep; those of others have their own.
 TEST_F(FirstSendTest, ABoundedNumberWaits) {
     Entity other;
