@@ -7,38 +7,14 @@
  * request is over, and has other bytes at the same place. Whoever is told that all is well must
  * have the bytes that were sent; nobody may hang or crash.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <ucp/api/ucp.h>
-#include <unistd.h>
+
+#include "two.h"
 
 enum { kSize = 6 << 20 };
 
-static const char* who;
-static int channel;
-static ucp_context_h context;
-static ucp_worker_h worker;
-
-static void die(const char* what, const char* why) {
-    fprintf(stderr, "close: %s: %s: %s\n", who, what, why);
-    _exit(1);
-}
-
-static void check(const char* what, ucs_status_t status) {
-    if (status != UCS_OK) die(what, ucs_status_string(status));
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
+static int sender_closes;
 
 static uint32_t word_of(uint32_t round, uint32_t i) {
     return (i + 1) * 2654435761u ^ round * 40503u;
@@ -48,27 +24,6 @@ static uint32_t* map(void) {
     void* memory = mmap(NULL, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) die("mmap", "no memory");
     return memory;
-}
-
-static void tell(const void* data, size_t length) {
-    if (write(channel, data, length) != (ssize_t)length) die("write", "the peer has gone");
-}
-
-/* Progresses meanwhile. */
-static void hear(void* data, size_t length) {
-    const double end = now() + 60;
-    for (size_t at = 0; at < length;) {
-        ucp_worker_progress(worker);
-        const ssize_t got = recv(channel, (char*)data + at, length - at, MSG_DONTWAIT);
-        if (got == 0 || now() > end) die("recv", "the peer has gone");
-        if (got > 0) at += (size_t)got;
-    }
-}
-
-static void meet(void) {
-    char byte = 0;
-    tell(&byte, 1);
-    hear(&byte, 1);
 }
 
 static ucs_status_t status_of(void* request) {
@@ -93,11 +48,11 @@ static void on_error(void* argument, ucp_ep_h ep, ucs_status_t status) {
     (void)status;
 }
 
-static ucp_ep_h open_endpoint(const void* address) {
+static ucp_ep_h open_endpoint(void) {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                              .address = address,
+                              .address = peer_address,
                               .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                               .err_handler = {.cb = on_error}};
     ucp_ep_h ep;
@@ -119,26 +74,14 @@ static void close_by_force(ucp_ep_h ep) {
     release(request);
 }
 
-static void run(int sends, int closes, unsigned rounds) {
-    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-    ucp_worker_params_t worker_params = {0};
-    ucp_address_t* own;
-    size_t length, peer_length;
+static void run(int sends, unsigned rounds) {
+    const int closes = sends == sender_closes;
     unsigned good = 0, bad = 0;
-
-    check("ucp_init", ucp_init(&params, NULL, &context));
-    check("ucp_worker_create", ucp_worker_create(context, &worker_params, &worker));
-    check("ucp_worker_get_address", ucp_worker_get_address(worker, &own, &length));
-    tell(&length, sizeof length);
-    hear(&peer_length, sizeof peer_length);
-    void* peer = malloc(peer_length);
-    tell(own, length);
-    hear(peer, peer_length);
-
+    open_worker(UCP_FEATURE_TAG);
     for (uint32_t round = 0; round < rounds; ++round) {
         uint32_t* memory = map();
         for (uint32_t i = 0; i < kSize / 4; ++i) memory[i] = sends ? word_of(round, i) : 0;
-        ucp_ep_h ep = open_endpoint(peer);
+        ucp_ep_h ep = open_endpoint();
         meet();
         void* request = begin(ep, memory, round, sends);
         ucs_status_t status;
@@ -177,27 +120,13 @@ static void run(int sends, int closes, unsigned rounds) {
             if (memory[i] != (i < kSize / 8 ? 0x5a5a5a5au : 0)) die("the memory", "was written to");
         munmap(memory, kSize);
     }
-    printf("close: %s: %u whole, %u ended\n", who, good, bad);
+    printf("%s: %u whole, %u ended\n", who, good, bad);
     fflush(stdout);
-    meet();
-    ucp_worker_release_address(worker, own);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
-    free(peer);
+    close_worker();
 }
 
 int main(int argc, char** argv) {
-    const int sender_closes = argc > 1 && strcmp(argv[1], "sender") == 0;
     const unsigned rounds = argc > 2 ? (unsigned)atoi(argv[2]) : 40;
-    int ends[2], status = 0;
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 1;
-    const pid_t child = fork();
-    const int sends = child == 0;
-    who = sends ? "sender" : "receiver";
-    channel = ends[sends];
-    close(ends[!sends]);
-    run(sends, sends == sender_closes, rounds);
-    if (sends) return 0;
-    waitpid(child, &status, 0);
-    return status == 0 ? 0 : 1;
+    sender_closes = argc > 1 && strcmp(argv[1], "sender") == 0;
+    return run_two(run, "close: receiver", "close: sender", rounds);
 }

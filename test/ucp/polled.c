@@ -7,60 +7,14 @@
  * meanwhile. In every other round the memory was sent as a long message before it is mapped, so
  * that UCX has a registration of it already, of a rendezvous.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <ucp/api/ucp.h>
-#include <unistd.h>
+
+#include "two.h"
 
 enum { kSize = 1 << 20, kHalf = kSize / 2 };
 
-static const char* who;
-static int channel;
-static ucp_context_h context;
-static ucp_worker_h worker;
 static ucp_ep_h peer;
-
-static void die(const char* what, const char* why) {
-    fprintf(stderr, "polled: %s: %s: %s\n", who, what, why);
-    _exit(1);
-}
-
-static void check(const char* what, ucs_status_t status) {
-    if (status != UCS_OK) die(what, ucs_status_string(status));
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static void tell(const void* data, size_t length) {
-    if (write(channel, data, length) != (ssize_t)length) die("write", "the peer has gone");
-}
-
-/* Progresses meanwhile. */
-static void hear(void* data, size_t length) {
-    const double end = now() + 60;
-    for (size_t at = 0; at < length;) {
-        ucp_worker_progress(worker);
-        const ssize_t got = recv(channel, (char*)data + at, length - at, MSG_DONTWAIT);
-        if (got == 0 || now() > end) die("recv", "the peer has gone");
-        if (got > 0) at += (size_t)got;
-    }
-}
-
-static void meet(void) {
-    char byte = 0;
-    tell(&byte, 1);
-    hear(&byte, 1);
-}
 
 static void finish(const char* what, void* request) {
     const double end = now() + 30;
@@ -168,24 +122,10 @@ static void initiator(unsigned round) {
 
 static void run(int is_target, unsigned rounds) {
     /* Without UCP_FEATURE_AMO: from 1.15 on UCX then declares memory without a right to atomics. */
-    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                 .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
-    const ucp_worker_params_t worker_params = {0};
-    ucp_address_t* own;
-    size_t length, peer_length;
-
-    check("ucp_init", ucp_init(&params, NULL, &context));
-    check("ucp_worker_create", ucp_worker_create(context, &worker_params, &worker));
-    check("ucp_worker_get_address", ucp_worker_get_address(worker, &own, &length));
-    tell(&length, sizeof length);
-    hear(&peer_length, sizeof peer_length);
-    void* address = malloc(peer_length);
-    tell(own, length);
-    hear(address, peer_length);
+    open_worker(UCP_FEATURE_TAG | UCP_FEATURE_RMA);
     const ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS,
-                                       .address = address};
+                                       .address = peer_address};
     check("ucp_ep_create", ucp_ep_create(worker, &ep_params, &peer));
-
     for (unsigned round = 0; round < rounds; ++round)
         if (is_target)
             target(round);
@@ -193,25 +133,11 @@ static void run(int is_target, unsigned rounds) {
             initiator(round);
     const ucp_request_param_t no_params = {0};
     finish("ucp_ep_close_nbx", ucp_ep_close_nbx(peer, &no_params));
-    meet();
-    ucp_worker_release_address(worker, own);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
-    free(address);
+    close_worker();
     if (is_target) printf("polled: %u rounds\n", rounds);
 }
 
 int main(int argc, char** argv) {
     const unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 20;
-    int ends[2], status = 0;
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return 1;
-    const pid_t child = fork();
-    const int is_target = child == 0;
-    who = is_target ? "target" : "initiator";
-    channel = ends[is_target];
-    close(ends[!is_target]);
-    run(is_target, rounds);
-    if (is_target) return 0;
-    waitpid(child, &status, 0);
-    return status == 0 ? 0 : 1;
+    return run_two(run, "polled: initiator", "polled: target", rounds);
 }
