@@ -255,6 +255,19 @@ Status Engine::check(Channel* channel, const PeerAddress& peer, void* user) {
     return Status::kOk;
 }
 
+Status Engine::check(Channel& channel, void* cookie) {
+    if (channel.failed) return channel.status;
+    if (!channel.established) {
+        channel.backlog.add({.kind = Backlog::Kind::kFlush, .cookie = cookie});
+        return Status::kInProgress;
+    }
+    // What is under way, and will be reported, tells as well.
+    if ((channel.sends.idle() || !channel.sends.covered()) && !nop(channel, true))
+        return Status::kNoResource;
+    channel.sends.wait(cookie);
+    return Status::kInProgress;
+}
+
 std::unique_ptr<Connection> Engine::make_connection(uint32_t index, const PeerAddress& peer,
                                                     const Handshake& handshake) {
     auto channel = std::make_unique<Channel>(index, peer, handshake);

@@ -220,6 +220,9 @@ class Engine final : private ConnectorOwner {
     Status flush_all();
     // Makes a dead peer of this endpoint known. `channel` may be null.
     Status check(Channel* channel, const PeerAddress& peer, void* user);
+    // Tells `cookie`, as of an operation, whether the peer lives: kInProgress. Another status: it
+    // is not told; kNoResource: there is no room to ask.
+    Status check(Channel& channel, void* cookie);
 
     // Data path: engine_poll.h. Handles what has come; returns how much it was.
     template <class Sink>

@@ -72,7 +72,9 @@ void Engine::send_backlog(Channel& channel) {
         }
         if (!kept) pool_.give(entry.buffer);
     }
-    if (channel.sends.has_waiters() && !channel.sends.covered()) (void)nop(channel, false);
+    // Also those behind which nothing is: somebody wants to know whether the peer lives.
+    if (channel.sends.has_waiters() && (channel.sends.idle() || !channel.sends.covered()))
+        (void)nop(channel, false);
 }
 
 // The connection is over before it was made. Returns what its endpoints are to hear.

@@ -172,10 +172,12 @@ ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
 ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* completion) {
     TernEp& ep = ep_of(uct_ep);
     UCT_CHECK_PARAM(flags == 0, "Unsupported flags: %x", flags);
-    if (completion != nullptr) return UCS_ERR_UNSUPPORTED;
     if (ep.failed != UCS_OK) return ep.failed;
-    iface_of(uct_ep).engine->check(ep.channel, ep.peer, &ep);
-    return UCS_OK;
+    Engine& engine = *iface_of(uct_ep).engine;
+    if (completion == nullptr) return to_ucs(engine.check(ep.channel, ep.peer, &ep));
+    // Who is told of a good end too is told by a connection.
+    if (ep.channel == nullptr && !attach(ep)) return ep.failed;
+    return to_ucs(engine.check(*ep.channel, completion));
 }
 
 int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,

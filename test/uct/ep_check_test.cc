@@ -109,6 +109,41 @@ TEST_F(EpCheckTest, AskedAndLookedAwayFor) {
     EXPECT_TRUE(self.failures().empty());
 }
 
+// From UCX 1.22 on it may be asked for the answer.
+TEST_F(EpCheckTest, WhoAsksMayBeTold) {
+    Team team;
+    spawn_peer(team);
+    Entity self(impatient());
+    const Endpoint ep = self.connect(team[0].receive<Address>());
+    team[0].send(std::size_t{0});
+    for (const char* when : {"nothing was sent", "it is connected", "again"}) {
+        Completion completion;
+        ASSERT_STATUS(UCS_INPROGRESS, uct_ep_check(ep.get(), 0, &completion)) << when;
+        ASSERT_TRUE(eventually({&self}, [&] { return completion.calls == 1; })) << when;
+        EXPECT_STATUS(UCS_OK, completion.status) << when;
+        linger({&self});
+        EXPECT_EQ(completion.calls, 1) << when;
+    }
+    team.kill(0);
+    Completion completion;
+    ASSERT_STATUS(UCS_INPROGRESS, uct_ep_check(ep.get(), 0, &completion));
+    ASSERT_TRUE(eventually({&self}, [&] { return completion.calls == 1; }));
+    EXPECT_NE(completion.status, UCS_OK);
+}
+
+// Nobody is connected to yet, and nobody will be.
+TEST_F(EpCheckTest, WhoAsksIsToldOfADeadPeer) {
+    Team team;
+    spawn_peer(team);
+    Entity self(impatient());
+    const Endpoint ep = self.connect(team[0].receive<Address>());
+    team.kill(0);
+    Completion completion;
+    ASSERT_STATUS(UCS_INPROGRESS, uct_ep_check(ep.get(), 0, &completion));
+    ASSERT_TRUE(eventually({&self}, [&] { return completion.calls == 1; }));
+    EXPECT_NE(completion.status, UCS_OK);
+}
+
 TEST_F(EpCheckTest, KilledPeerNeverTalkedTo) {
     Team team;
     spawn_peer(team);
