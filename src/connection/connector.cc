@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <random>
 #include <utility>
 
 namespace tern {
@@ -12,39 +11,46 @@ namespace tern {
 Connector::Connector(const verbs::Device& device, const verbs::Port& port,
                      const ConnectorSettings& settings, std::unique_ptr<Datagrams> datagrams,
                      ibv_cq* cq, ibv_srq* srq, const PeerAddress& self, ConnectorOwner& owner)
-    : pd_(device.pd.get()),
-      port_(port),
-      settings_(settings),
+    : settings_(settings),
+      queue_pairs_{device.pd.get(), cq, srq, port, settings.queues, settings.retry},
       datagrams_(std::move(datagrams)),
-      cq_(cq),
-      srq_(srq),
       self_(self),
       owner_(owner),
-      next_token_(std::random_device{}()),
+      acceptor_(queue_pairs_, self, settings.times),
       by_qp_num_(16) {}
 
 Connector::~Connector() {
-    for (const auto& connection : table_) {
-        if (!connection || connection->failed) continue;
-        const auto actions = connection->handshake.abandon();
-        if (!actions.send) continue;
-        datagrams_->send(actions.packet, connection->peer.port, connection->peer.interface.qp_num);
+    const auto abandon = [this](Handshake& handshake, const PeerAddress& peer) {
+        const auto actions = handshake.abandon();
+        if (!actions.send) return;
+        datagrams_->send(actions.packet, peer.port, peer.interface.qp_num);
         datagrams_->complete_sends();
-    }
+    };
+    for (auto& accepted : acceptor_.take()) abandon(accepted.handshake, accepted.peer);
+    for (const auto& connection : table_)
+        if (connection && !connection->failed) abandon(connection->handshake, connection->peer);
     // Before what they use, which the connections own.
     for (const auto& connection : table_)
         if (connection) connection->qp.reset();
 }
 
 Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
+    claim(peer);
     const auto known = peers_.find(peer);
+    if (known != peers_.end() && !known->second->sends.open()) {
+        why = "the completion queue cannot grow";
+        return nullptr;  // and is turned away soon
+    }
     const bool ends =
         known != peers_.end() && known->second->handshake.state() > Handshake::State::kUp;
     if (known != peers_.end() && !ends) return known->second;
     const auto next = next_.find(peer);
     if (next != next_.end()) return next->second;
     Connection* connection = begin(peer, why);
-    if (connection == nullptr) return nullptr;
+    if (connection == nullptr) {
+        release(peer);
+        return nullptr;
+    }
     (ends ? next_ : peers_)[peer] = connection;
     if (!ends) act(*connection, connection->handshake.connect(owner_.now()));
     return connection;
@@ -56,18 +62,20 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
         why = std::string(what) + ": " + strerror(error);
         return nullptr;
     };
-    if (free_.empty() && table_.size() == work_request_id::kMaxConnections)
-        return refuse("too many connections", ENOMEM);
-    if (!owner_.reserve_completions((live_ + 1 + static_cast<uint32_t>(over_.size())) *
-                                    settings_.queues.sends))
-        return refuse("the completion queue cannot grow", errno);
-    ibv_qp_cap capacity{};
-    auto qp = verbs::create_queue_pair(pd_, IBV_QPT_RC, cq_, srq_, settings_.queues, capacity);
-    if (!qp) return refuse("cannot create a queue pair", errno);
-    const int error = verbs::init_reliable(qp.get(), port_);
-    if (error != 0) return refuse("cannot initialise a queue pair", error);
-    inline_bytes_ = capacity.max_inline_data;
+    if (full()) return refuse("too many connections", ENOMEM);
+    if (!completions_for_one_more()) return refuse("the completion queue cannot grow", errno);
+    const char* what = nullptr;
+    auto qp = queue_pairs_.create(what);
+    if (!qp) return refuse(what, errno);
+    const uint32_t token = acceptor_.next_token();
+    const Handshake handshake(token, self_, peer, queue_pairs_.parameters(token, *qp),
+                              settings_.times);
+    return &enter(peer, std::move(qp), handshake, settings_.queues.sends);
+}
 
+// A row in the table. `sends`: places in its send queue that the completion queue has room for.
+Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
+                             const Handshake& handshake, uint32_t sends) {
     uint32_t index = static_cast<uint32_t>(table_.size());
     if (free_.empty()) {
         table_.emplace_back();
@@ -75,25 +83,33 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
         index = free_.back();
         free_.pop_back();
     }
-    if (next_token_ == 0) ++next_token_;
-    const QpParameters local{.qp_num = qp->qp_num,
-                             .psn = next_token_ * 0x9e3779b1u >> 8,
-                             .mtu = static_cast<uint8_t>(port_.mtu),
-                             .version = QpParameters::kVersion};
-    table_[index] = owner_.make_connection(
-        index, peer, Handshake(next_token_++, self_, peer, local, settings_.times));
+    table_[index] = owner_.make_connection(index, peer, handshake);
     Connection& connection = *table_[index];
     connection.tag = work_request_id::connection_tag(index, ++generation_);
-    connection.sends.open(settings_.queues.sends);
+    connection.sends.open(sends);
     connection.qp = std::move(qp);
     index_qp(connection);
     most_ = std::max(most_, ++live_);
-    return &connection;
+    acceptor_.allow(!full());
+    return connection;
+}
+
+// But for those that are accepted in the background, which are told before they have a row.
+bool Connector::full() const {
+    return work_request_id::kMaxConnections - table_.size() + free_.size() <= Acceptor::kMost;
+}
+
+bool Connector::completions_for_one_more() {
+    return owner_.reserve_completions((live_ + 1 + static_cast<uint32_t>(over_.size())) *
+                                      settings_.queues.sends);
 }
 
 unsigned Connector::progress() {
     unsigned handled = 0;
-    if (datagrams_waiting()) {
+    const bool waiting = datagrams_waiting();
+    // A packet may be about one of these.
+    adopt();
+    if (waiting) {
         waiting_ = false;
         handle(packet_);
         ++handled;
@@ -140,6 +156,7 @@ void Connector::handle(const Packet& packet) {
 // An attempt of the peer's that is answered by a connection that has not begun yet.
 void Connector::take_attempt(const Packet& packet) {
     std::string why;
+    claim(packet.from);
     const auto known = peers_.find(packet.from);
     Connection* connection = known != peers_.end() ? known->second : begin(packet.from, why);
     if (connection != nullptr) {
@@ -147,6 +164,7 @@ void Connector::take_attempt(const Packet& packet) {
         act(*connection, connection->handshake.receive(packet, owner_.now()));
         return;
     }
+    release(packet.from);
     // There may be room when those that have ended are gone: the peer asks again.
     if (!over_.empty()) return;
     datagrams_->send(refuse(packet, self_, Refusal::kResources), packet.from.port,
@@ -224,12 +242,8 @@ bool Connector::may_connect(const Connection& connection) const {
 }
 
 bool Connector::connect_qp(Connection& connection) {
-    const QpParameters& peer = connection.handshake.peer();
-    const ibv_ah_attr to = address_vector(port_, connection.peer.port);
-    const uint32_t own_psn = connection.handshake.local().psn;
     const int error =
-        verbs::connect_reliable(connection.qp.get(), port_, settings_.retry, to, peer.qp_num,
-                                peer.psn, own_psn, static_cast<ibv_mtu>(peer.mtu));
+        queue_pairs_.connect(connection.qp.get(), connection.peer, connection.handshake);
     if (error == 0) return true;
     fail(connection, Status::kDevice,
          std::string("cannot connect the queue pair: ") + strerror(error));
@@ -278,6 +292,7 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     connection.status = status;
     connection.why = why;
     leave_table(connection);
+    release(connection.peer);
     over_.push_back(&connection);
     --live_;
     (void)verbs::to_error(connection.qp.get());
@@ -327,6 +342,7 @@ unsigned Connector::reap() {
         table_[connection->index].reset();
         ++count;
     }
+    acceptor_.allow(!full());
     rebuild_index(by_qp_num_.size());
     return count;
 }
@@ -344,7 +360,9 @@ void Connector::tick(uint64_t now) {
     for (size_t i = 0; i < table_.size(); ++i) {
         Connection* connection = table_[i].get();
         if (connection == nullptr || connection->failed) continue;
-        if (may_connect(*connection))
+        if (!connection->sends.open())
+            turn_away(*connection);
+        else if (may_connect(*connection))
             act(*connection, connection->handshake.connect(now));
         else if (connection->handshake.deadline() <= now)
             act(*connection, connection->handshake.tick(now));
@@ -379,7 +397,7 @@ void Connector::look_at_deadlines() {
     deadline_ = UINT64_MAX;
     for (const auto& connection : table_) {
         if (!connection || connection->failed) continue;
-        if (may_connect(*connection)) wake_at(0);
+        if (may_connect(*connection) || !connection->sends.open()) wake_at(0);
         wake_at(connection->handshake.deadline());
     }
     for (const Probe& probe : probes_) wake_at(std::min(probe.next, probe.limit));

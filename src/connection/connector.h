@@ -7,11 +7,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "connection/acceptor.h"
 #include "connection/connection.h"
 #include "connection/datagrams.h"
 #include "connection/work_request_id.h"
 #include "verbs/port.h"
-#include "verbs/queue_pair.h"
 
 namespace tern {
 
@@ -43,7 +43,7 @@ class ConnectorOwner {
     virtual void closed(Connection& connection, Status status, const std::string& why) = 0;
     // A peer cannot be connected to; told once.
     virtual void refused(const PeerAddress& peer, const std::string& why) = 0;
-    // Monotonic, in nanoseconds.
+    // Monotonic, in nanoseconds. For any thread.
     virtual uint64_t now() = 0;
 
   protected:
@@ -51,14 +51,14 @@ class ConnectorOwner {
 };
 
 // The peer table of an interface: finds connections, makes them through the handshake, and ends
-// them. Control path, except find().
+// them. Control path, except find(). One thread at a time, but for answer().
 class Connector {
   public:
     // `cq` and `srq` serve every connection.
     Connector(const verbs::Device& device, const verbs::Port& port,
               const ConnectorSettings& settings, std::unique_ptr<Datagrams> datagrams, ibv_cq* cq,
               ibv_srq* srq, const PeerAddress& self, ConnectorOwner& owner);
-    // Ends all connections at once; the peers are told.
+    // Ends all connections at once; the peers are told. Nobody is in answer() any more.
     ~Connector();
     Connector(const Connector&) = delete;
     Connector& operator=(const Connector&) = delete;
@@ -75,6 +75,14 @@ class Connector {
     // Handles one packet that has come, and what is due. Returns how many packets were handled.
     // What has come over the connections must have been taken before.
     unsigned progress();
+    // For a thread in the background: tells peers that ask that this process is alive, and accepts
+    // the connections of strangers, which the owner adopts when it comes to that.
+    void answer() { datagrams_->answer(acceptor_, owner_.now()); }
+    // Connections that were accepted in the background are like all others from now on.
+    void adopt() {
+        if (acceptor_.any()) adopt_all();
+    }
+
     // When progress() is needed even if nothing comes, in nanoseconds; UINT64_MAX if not.
     uint64_t deadline() const { return deadline_; }
 
@@ -108,6 +116,11 @@ class Connector {
         if (slot.qp_num == qp_num) return slot.connection;
         return slot.connection == nullptr ? nullptr : find_further(qp_num);
     }
+    // The same for who has not found it: it may have been accepted in the background. Control path.
+    Connection* find_accepted(uint32_t qp_num) {
+        adopt_all();
+        return find(qp_num);
+    }
     // The connection of a send completion; null if it is gone.
     Connection* find_send(uint64_t id) const {
         const uint32_t index = work_request_id::index(id);
@@ -119,7 +132,6 @@ class Connector {
     Datagrams& datagrams() { return *datagrams_; }
     uint32_t connections() const { return live_; }
     uint32_t most_connections() const { return most_; }
-    uint32_t inline_bytes() const { return inline_bytes_; }
     template <class Visit>
     void for_each(Visit&& visit) {
         for (const auto& connection : table_)
@@ -141,6 +153,14 @@ class Connector {
     static constexpr uint32_t kMostAttempts = 16;  // at a connection, that the peer drops
 
     Connection* begin(const PeerAddress& peer, std::string& why);
+    Connection& enter(const PeerAddress& peer, verbs::QueuePair qp, const Handshake& handshake,
+                      uint32_t sends);
+    bool full() const;
+    bool completions_for_one_more();
+    void claim(const PeerAddress& peer);
+    void release(const PeerAddress& peer);
+    void adopt_all();
+    void turn_away(Connection& connection);
     bool begin_anew(Connection& connection);
     bool may_connect(const Connection& connection) const;
     void handle(const Packet& packet);
@@ -159,16 +179,12 @@ class Connector {
     void rebuild_index(size_t size);
     Connection* find_further(uint32_t qp_num) const;
 
-    ibv_pd* pd_;
-    verbs::Port port_;
     ConnectorSettings settings_;
+    QueuePairs queue_pairs_;
     std::unique_ptr<Datagrams> datagrams_;
-    ibv_cq* cq_;
-    ibv_srq* srq_;
     PeerAddress self_;
     ConnectorOwner& owner_;
-    uint32_t inline_bytes_ = 0;  // what the queue pairs give; known from the first one on
-    uint32_t next_token_;
+    Acceptor acceptor_;
     uint32_t generation_ = 0;
     uint32_t live_ = 0;
     uint32_t most_ = 0;

@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
+#include "connection/acceptor.h"
 #include "verbs/queue_pair.h"
 
 namespace tern {
@@ -125,9 +127,19 @@ bool Datagrams::receive(Packet& packet) {
     if (aside_.empty()) return poll(packet);
     packet = aside_.front();
     aside_.pop_front();
-    uint64_t count = 0;
-    if (aside_.empty()) (void)!read(aside_fd_, &count, sizeof(count));
+    if (aside_.empty()) hush();
     return true;
+}
+
+void Datagrams::call() {
+    const uint64_t one = 1;
+    called_ = true;
+    (void)!write(aside_fd_, &one, sizeof(one));
+}
+
+void Datagrams::hush() {
+    uint64_t count = 0;
+    if (std::exchange(called_, false)) (void)!read(aside_fd_, &count, sizeof(count));
 }
 
 // That a connection is gone is said once; the rest is repeated.
@@ -139,7 +151,9 @@ void Datagrams::put_aside(const Packet& packet) {
 bool Datagrams::arm() {
     const std::lock_guard lock(mutex_);
     take_events();
-    if (!aside_.empty() || ibv_req_notify_cq(cq_.get(), 0) != 0) return false;
+    if (!aside_.empty()) return false;
+    hush();
+    if (ibv_req_notify_cq(cq_.get(), 0) != 0) return false;
     Packet packet;
     if (!poll(packet)) return true;
     aside_.push_back(packet);
@@ -152,13 +166,26 @@ void Datagrams::take_events() {
     while (ibv_get_cq_event(events_.get(), &cq, &context) == 0) ibv_ack_cq_events(cq, 1);
 }
 
-void Datagrams::answer() {
-    const std::lock_guard lock(mutex_);
+void Datagrams::answer(Acceptor& acceptor, uint64_t now) {
+    bool accepted = false;
+    std::unique_lock lock(mutex_);
     take_events();
     (void)ibv_req_notify_cq(cq_.get(), 0);
     Packet packet;
     while (poll(packet)) {
         if (packet.to != self_.interface) continue;
+        if (Acceptor::opens(packet)) {
+            // The owner need not wait for a queue pair to be made.
+            lock.unlock();
+            Packet reply;
+            const bool done = acceptor.accept(packet, now, reply);
+            lock.lock();
+            if (done) {
+                send_locked(reply, packet.from.port, packet.from.interface.qp_num);
+                accepted = true;
+                continue;
+            }
+        }
         if (packet.type != PacketType::kGone && packet.type != PacketType::kAlive) {
             Packet alive;
             alive.type = PacketType::kAlive;
@@ -170,8 +197,7 @@ void Datagrams::answer() {
         // Pings are answered; the rest is the other thread's.
         if (packet.type != PacketType::kPing) put_aside(packet);
     }
-    const uint64_t one = 1;
-    if (!aside_.empty()) (void)!write(aside_fd_, &one, sizeof(one));
+    if (accepted || !aside_.empty()) call();
 }
 
 bool Datagrams::poll(Packet& packet) {

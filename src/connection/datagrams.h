@@ -17,6 +17,8 @@
 
 namespace tern {
 
+class Acceptor;
+
 // The unreliable datagram queue pair that an interface makes its connections through. Control path.
 //
 // Two threads may use it: the interface's own, and one that runs in the background and answers for
@@ -46,13 +48,13 @@ class Datagrams {
 
     // Readable when something has come since arm(), or since answer() was called last.
     int event_fd() const { return events_->fd; }
-    // Readable when answer() has put something aside.
+    // Readable when answer() has put something aside, or accepted a connection.
     int aside_fd() const { return aside_fd_; }
     // Asks for an event. False if something is there already.
     bool arm();
-    // For the background thread: tells askers that this process is alive, and puts their packets
-    // aside for receive().
-    void answer();
+    // For the background thread: has `acceptor` accept connections, tells other askers that this
+    // process is alive, and puts their packets aside for receive(). `now`: for handshakes.
+    void answer(Acceptor& acceptor, uint64_t now);
 
   private:
     static constexpr uint32_t kReceives = 128;
@@ -69,6 +71,8 @@ class Datagrams {
     void send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
     bool poll(Packet& packet);
     void put_aside(const Packet& packet);
+    void call();
+    void hush();
     bool post_receive(uint32_t slot);
     std::byte* receive_slot(uint32_t slot) { return memory_.data() + size_t{slot} * kReceiveSize; }
     std::byte* send_slot(uint32_t slot) {
@@ -87,6 +91,7 @@ class Datagrams {
 
     std::mutex mutex_;
     std::deque<Packet> aside_;
+    bool called_ = false;                               // aside_fd_ is readable
     std::array<verbs::AddressHandle, kSends> handles_;  // of sends under way
     verbs::QueuePair qp_;
 };

@@ -30,6 +30,8 @@ class SendQueue {
     }
 
     uint32_t depth() const { return depth_; }
+    // Anything may be posted, ever.
+    bool open() const { return depth_ != 0; }
     uint32_t room() const { return depth_ - (posted_ - completed_); }
     bool idle() const { return posted_ == completed_; }
     // Nothing of the user's is outstanding; control frames may be.

@@ -239,9 +239,10 @@ class Engine final : private ConnectorOwner {
     void watch(int fd) { watched_fd_ = fd; }
 
     // For a thread in the background: when the descriptor is readable, answer() tells peers that
-    // ask that this process is alive, however long it does not poll. Call answer() once to begin.
+    // ask that this process is alive, and accepts connections, however long it does not poll. Call
+    // answer() once to begin, and not any more when the engine goes.
     int background_fd() { return connector_->datagrams().event_fd(); }
-    void answer() { connector_->datagrams().answer(); }
+    void answer() { connector_->answer(); }
     // The same for what nobody tells a sleeper of: when the descriptor is readable, look(). To be
     // said before event_fd() is asked for; without such a thread the sleeper is woken to look.
     int watch_fd() const { return watch_.look_fd(); }
@@ -334,6 +335,7 @@ class Engine final : private ConnectorOwner {
     unsigned poll_seldom(Sink& sink);
     template <class Sink>
     bool drained(Sink& sink, unsigned& count);
+    Channel* receiver(uint32_t qp_num);
     template <class Sink>
     void received(const ibv_wc& completion, Sink& sink);
     template <class Sink>

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fastpath/engine.h"
+#include "fastpath/engine_poll.h"
 #include "fastpath/engine_send.h"
 
 namespace tern {
@@ -286,9 +286,9 @@ void Engine::failed_send(Channel& channel, const ibv_wc& completion) {
 void Engine::failed_receive(const ibv_wc& completion) {
     // A receive is flushed with its queue pair, which is no news.
     if (completion.status == IBV_WC_WR_FLUSH_ERR) return;
-    Connection* connection = connector_->find(completion.qp_num);
-    if (connection != nullptr)
-        connector_->fail(*connection, Status::kProtocol,
+    Channel* channel = receiver(completion.qp_num);
+    if (channel != nullptr)
+        connector_->fail(*channel, Status::kProtocol,
                          std::string("a receive failed: ") + ibv_wc_status_str(completion.status));
 }
 

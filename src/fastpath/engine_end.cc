@@ -47,6 +47,7 @@ void Engine::break_down(const std::string& why) {
     if (broken_) return;
     broken_ = true;
     Completions completions{owner_};
+    connector_->adopt();
     connector_->for_each(
         [&](Connection& connection) { connector_->fail(connection, Status::kDevice, why); });
     connector_->for_each([&](Connection& connection) {
@@ -88,12 +89,12 @@ void Engine::hear(const verbs::DeviceNews& news) {
         case IBV_EVENT_QP_ACCESS_ERR: {
             if (news.qp_num == connector_->datagrams().qp_num())
                 return break_down("the device reports of its datagram queue pair: " + what);
-            Connection* connection = connector_->find(news.qp_num);
-            if (connection == nullptr) return;
+            Channel* channel = receiver(news.qp_num);
+            if (channel == nullptr) return;
             // The peer's requests, other than the device's own state, are the peer's affair: it has
             // heard, and drops the connection.
             const bool own = news.type == IBV_EVENT_QP_FATAL;
-            return connector_->fail(*connection, own ? Status::kDevice : Status::kConnectionReset,
+            return connector_->fail(*channel, own ? Status::kDevice : Status::kConnectionReset,
                                     "the device reports of the queue pair: " + what);
         }
         case IBV_EVENT_PORT_ERR:

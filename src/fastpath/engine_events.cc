@@ -65,6 +65,8 @@ Status Engine::arm(const std::vector<Watched>& also) {
     }
     if (late_.take(cq_.get()) || !look_at_blocks() || connector_->reapable())
         return Status::kInProgress;
+    // Who is accepted from now on makes the descriptor readable.
+    connector_->adopt();
     connector_->look_at_deadlines();
     watched_.insert(watched_.end(), also.begin(), also.end());
     watch_.publish(watched_);

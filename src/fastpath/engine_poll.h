@@ -141,12 +141,20 @@ unsigned Engine::poll_cq(Sink& sink) {
     return count > 0 ? static_cast<unsigned>(count) : 0;
 }
 
+// A connection may have been accepted in the background, and its peer has sent at once.
+inline Channel* Engine::receiver(uint32_t qp_num) {
+    Connection* connection = connector_->find(qp_num);
+    if (connection == nullptr) [[unlikely]]
+        connection = connector_->find_accepted(qp_num);
+    return static_cast<Channel*>(connection);
+}
+
 template <class Sink>
 void Engine::received(const ibv_wc& completion, Sink& sink) {
     const uint32_t index = work_request_id::number(completion.wr_id);
     if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
         failed_receive(completion);
-    } else if (auto* channel = static_cast<Channel*>(connector_->find(completion.qp_num));
+    } else if (Channel* channel = receiver(completion.qp_num);
                channel != nullptr && !channel->failed) {
         if (!channel->up()) [[unlikely]]
             connector_->data_arrived(*channel);

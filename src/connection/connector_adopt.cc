@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Connections that were accepted in the background become the owner's. Control path.
+
+#include <utility>
+
+#include "connection/connector.h"
+
+namespace tern {
+
+// Nobody accepts the peer in the background from now on; if somebody has, it is in the table.
+void Connector::claim(const PeerAddress& peer) {
+    while (!acceptor_.claim(peer)) adopt_all();
+}
+
+void Connector::release(const PeerAddress& peer) {
+    if (!peers_.contains(peer) && !next_.contains(peer)) acceptor_.release(peer);
+}
+
+// The peers know of their connections, and may have sent. So all of them get their rows; one whose
+// sends the completion queue has no room for gets no place in its send queue, and is turned away
+// when what has come over it has been taken.
+void Connector::adopt_all() {
+    for (Acceptor::Accepted& accepted : acceptor_.take()) {
+        const bool room = completions_for_one_more();
+        Connection& connection = enter(accepted.peer, std::move(accepted.qp), accepted.handshake,
+                                       room ? settings_.queues.sends : 0);
+        peers_[accepted.peer] = &connection;
+        wake_at(room ? connection.handshake.deadline() : 0);
+    }
+}
+
+void Connector::turn_away(Connection& connection) {
+    const std::string why = "the completion queue cannot grow";
+    if (!std::exchange(told_, true)) owner_.refused(connection.peer, why);
+    fail(connection, Status::kConnectionReset, why, Refusal::kResources);
+}
+
+}  // namespace tern

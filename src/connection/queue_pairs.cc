@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/queue_pairs.h"
+
+#include <cerrno>
+
+namespace tern {
+
+verbs::QueuePair QueuePairs::create(const char*& what) const {
+    ibv_qp_cap capacity{};
+    auto qp = verbs::create_queue_pair(pd, IBV_QPT_RC, cq, srq, sizes, capacity);
+    if (!qp) {
+        what = "cannot create a queue pair";
+        return qp;
+    }
+    const int error = verbs::init_reliable(qp.get(), port);
+    if (error == 0) return qp;
+    what = "cannot initialise a queue pair";
+    qp.reset();
+    errno = error;
+    return qp;
+}
+
+QpParameters QueuePairs::parameters(uint32_t token, const ibv_qp& qp) const {
+    return {.qp_num = qp.qp_num,
+            .psn = token * 0x9e3779b1u >> 8,
+            .mtu = static_cast<uint8_t>(port.mtu),
+            .version = QpParameters::kVersion};
+}
+
+int QueuePairs::connect(ibv_qp* qp, const PeerAddress& peer, const Handshake& handshake) const {
+    const QpParameters& there = handshake.peer();
+    return verbs::connect_reliable(qp, port, retry, address_vector(port, peer.port), there.qp_num,
+                                   there.psn, handshake.local().psn,
+                                   static_cast<ibv_mtu>(there.mtu));
+}
+
+}  // namespace tern
