@@ -90,7 +90,7 @@ Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
     connection.qp = std::move(qp);
     index_qp(connection);
     most_ = std::max(most_, ++live_);
-    acceptor_.allow(!full());
+    allow_accepting();
     return connection;
 }
 
@@ -100,8 +100,11 @@ bool Connector::full() const {
 }
 
 bool Connector::completions_for_one_more() {
-    return owner_.reserve_completions((live_ + 1 + static_cast<uint32_t>(over_.size())) *
-                                      settings_.queues.sends);
+    const bool room = owner_.reserve_completions(
+        (live_ + 1 + static_cast<uint32_t>(over_.size())) * settings_.queues.sends);
+    starved_ = !room;
+    allow_accepting();
+    return room;
 }
 
 unsigned Connector::progress() {
@@ -342,7 +345,7 @@ unsigned Connector::reap() {
         table_[connection->index].reset();
         ++count;
     }
-    acceptor_.allow(!full());
+    allow_accepting();
     rebuild_index(by_qp_num_.size());
     return count;
 }

@@ -117,10 +117,7 @@ class Connector {
         return slot.connection == nullptr ? nullptr : find_further(qp_num);
     }
     // The same for who has not found it: it may have been accepted in the background. Control path.
-    Connection* find_accepted(uint32_t qp_num) {
-        adopt_all();
-        return find(qp_num);
-    }
+    [[gnu::cold]] Connection* find_accepted(uint32_t qp_num);
     // The connection of a send completion; null if it is gone.
     Connection* find_send(uint64_t id) const {
         const uint32_t index = work_request_id::index(id);
@@ -157,6 +154,7 @@ class Connector {
                       uint32_t sends);
     bool full() const;
     bool completions_for_one_more();
+    void allow_accepting() { acceptor_.allow(!full() && !starved_); }
     void claim(const PeerAddress& peer);
     void release(const PeerAddress& peer);
     void adopt_all();
@@ -191,7 +189,8 @@ class Connector {
     uint64_t deadline_ = UINT64_MAX;
     Packet packet_;  // taken, but not handled yet, if waiting_
     bool waiting_ = false;
-    bool told_ = false;  // of a refusal
+    bool told_ = false;     // of a refusal
+    bool starved_ = false;  // of completions, when they were asked for last
     using Peers = std::unordered_map<PeerAddress, Connection*, PeerAddressHash>;
     Peers peers_;
     Peers next_;  // those that begin when the one in `peers_`, which ends, is over

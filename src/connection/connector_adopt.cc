@@ -30,6 +30,11 @@ void Connector::adopt_all() {
     }
 }
 
+Connection* Connector::find_accepted(uint32_t qp_num) {
+    adopt_all();
+    return find(qp_num);
+}
+
 void Connector::turn_away(Connection& connection) {
     const std::string why = "the completion queue cannot grow";
     if (!std::exchange(told_, true)) owner_.refused(connection.peer, why);
