@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "../device/fabric.h"
 #include "transfer.h"
 
 namespace uct_test {
@@ -115,13 +116,16 @@ TEST_F(FirstSendTest, NobodyIsToldToWaitWhereThereIsRoom) {
 }
 
 TEST_F(FirstSendTest, FlushWaitsForIt) {
+    NEEDS_SOFTWARE_HCA();
     const Endpoint ep = a_.connect(b_);
-    ASSERT_STATUS(UCS_OK, send(ep));
+    conformance::softhca::inject("drop-qp=any");
+    EXPECT_STATUS(UCS_OK, send(ep));
     Completion flush;
     EXPECT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, &flush));
     EXPECT_STATUS(UCS_INPROGRESS, uct_iface_flush(a_.iface(), UCT_FLUSH_FLAG_LOCAL, nullptr));
     linger({&a_});
     EXPECT_EQ(flush.calls, 0) << "nobody has answered";
+    end_faults();
     EXPECT_TRUE(eventually(all_, [&] { return flush.calls == 1; }));
     EXPECT_STATUS(UCS_OK, flush.status);
     EXPECT_TRUE(arrived());

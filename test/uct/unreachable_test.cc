@@ -100,6 +100,10 @@ TEST_F(UnreachableTest, PeerThatComputesIsWaitedFor) {
     Entity a(impatient()), b;
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
+    // It has begun to connect itself: nobody else goes on with that.
+    a.forget(0);
+    const Endpoint back = b.connect(a);
+    ASSERT_STATUS(UCS_OK, am_bcopy(back, 0, pattern(0, 8)));
     const Endpoint ep = a.connect(b);
     ASSERT_STATUS(UCS_OK, am_bcopy(ep, 0, pattern(0, 8)));
     linger({&a}, milliseconds(1500));
