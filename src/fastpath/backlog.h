@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <infiniband/verbs.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -17,6 +20,8 @@ class Backlog {
     enum class Kind : uint8_t {
         kMessage,  // `length` bytes behind the place of the frame's word
         kWrite,    // `length` bytes to be written to `to` of the peer's memory
+        kAtomic,   // on a word at `to`; `cookie` is to be told when it is over
+        kFence,    // what comes behind it begins when all atomics before it are complete
         kFlush,    // `cookie` is to be told when all before it has arrived
     };
     struct Entry {
@@ -27,6 +32,11 @@ class Backlog {
         uint64_t to = 0;
         SendPool::Buffer* buffer = nullptr;
         void* cookie = nullptr;
+        // kAtomic
+        ibv_wr_opcode opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+        uint64_t compare_add = 0;
+        uint64_t swap = 0;
+        ibv_sge result{};
     };
 
     bool empty() const { return entries_.empty(); }
@@ -36,6 +46,13 @@ class Backlog {
     void add(const Entry& entry) {
         sends_ += entry.kind != Kind::kFlush;
         entries_.push_back(entry);
+    }
+    // Whether one of the atomics has a cookie of this kind.
+    template <class Is>
+    bool any_cookie(Is&& is) const {
+        return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+            return entry.kind == Kind::kAtomic && is(entry.cookie);
+        });
     }
     // Takes all of it off, and keeps no memory.
     std::vector<Entry> take() {

@@ -206,7 +206,11 @@ bool Engine::nop(Channel& channel, bool users) {
 }
 
 bool Engine::fence(Channel& channel) {
-    if (channel.failed || channel.sends.room() <= channel.reserve) return false;
+    if (channel.sends.room() <= channel.reserve) return fence_to_wait(channel);
+    return !channel.failed && post_fence(channel);
+}
+
+bool Engine::post_fence(Channel& channel) {
     ibv_send_wr request{};
     request.opcode = IBV_WR_RDMA_WRITE;
     request.send_flags = IBV_SEND_FENCE;

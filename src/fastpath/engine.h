@@ -112,7 +112,7 @@ class Engine final : private ConnectorOwner {
     // Whether an operation is under way with a cookie of this kind.
     template <class Is>
     static bool any_cookie(const Channel& channel, Is&& is) {
-        return channel.sends.any_cookie(is);
+        return channel.sends.any_cookie(is) || channel.backlog.any_cookie(is);
     }
     // Ends the channel at once if nobody else uses it: what is outstanding is canceled.
     void cancel(Channel& channel, const void* user);
@@ -308,6 +308,9 @@ class Engine final : private ConnectorOwner {
     bool write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
                       uint32_t rkey, bool users);
     bool post_wrap(Channel& channel, uint32_t at);
+    bool post_atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result, uint64_t compare_add,
+                     uint64_t swap, uint64_t to, uint32_t rkey, void* cookie);
+    bool post_fence(Channel& channel);
 
     // What waits for its connection: engine_backlog.cc
     bool may_wait(const Channel& channel) const {
@@ -321,6 +324,9 @@ class Engine final : private ConnectorOwner {
     Status write_to_wait(Channel& channel, uint64_t to, uint32_t rkey, Fill&& fill);
     Status gather_to_wait(Channel& channel, uint32_t id, std::span<const std::byte> header,
                           std::span<const ibv_sge> user);
+    Status atomic_to_wait(Channel& channel, const Backlog::Entry& entry);
+    bool fence_to_wait(Channel& channel);
+    void send_waiting(Channel& channel, const Backlog::Entry& entry);
     void send_backlog(Channel& channel);
     Status drop_backlog(Channel& channel, Status status);
 

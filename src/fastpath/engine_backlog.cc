@@ -34,43 +34,74 @@ Status Engine::gather_to_wait(Channel& channel, uint32_t id, std::span<const std
     });
 }
 
+// Who is told when it is over takes one off the replies.
+Status Engine::atomic_to_wait(Channel& channel, const Backlog::Entry& entry) {
+    if (!may_wait(channel)) return no_room(channel);
+    wait(channel, entry);
+    ++channel.replies;
+    return Status::kOk;
+}
+
+bool Engine::fence_to_wait(Channel& channel) {
+    if (!may_wait(channel)) return false;
+    wait(channel, {.kind = Backlog::Kind::kFence});
+    return true;
+}
+
+// A message or a write: a copy.
+void Engine::send_waiting(Channel& channel, const Backlog::Entry& entry) {
+    const bool message = entry.kind == Backlog::Kind::kMessage;
+    ibv_sge piece{.addr = address_of(entry.buffer->data),
+                  .length = entry.length + (message ? uint32_t{sizeof(Word)} : 0),
+                  .lkey = entry.buffer->lkey};
+    const bool at_once = piece.length <= max_inline_;
+    bool kept = false;
+    if (channel.failed) {
+        // Its end tells the endpoints.
+    } else if (message) {
+        kept = frame(channel, {}, entry.id, entry.length, &piece, 1, at_once ? IBV_SEND_INLINE : 0,
+                     at_once ? nullptr : entry.buffer, nullptr) == Status::kOk &&
+               !at_once;
+    } else {
+        ibv_send_wr request{};
+        request.sg_list = &piece;
+        request.num_sge = entry.length != 0 ? 1 : 0;
+        request.send_flags = at_once ? IBV_SEND_INLINE : 0;
+        request.opcode = IBV_WR_RDMA_WRITE;
+        request.wr.rdma.remote_addr = entry.to;
+        request.wr.rdma.rkey = entry.rkey;
+        kept = post(channel, request, true) && !at_once;
+        if (kept) channel.sends.record(entry.buffer, nullptr);
+    }
+    if (!kept) pool_.give(entry.buffer);
+}
+
 // The connection is up, and its send queue is empty: it holds all that has waited.
 void Engine::send_backlog(Channel& channel) {
     if (channel.backlog.empty()) return;
     for (const Backlog::Entry& entry : channel.backlog.take()) {
-        if (entry.kind == Backlog::Kind::kFlush) {
-            if (channel.failed)
-                owner_.completed(entry.cookie, channel.status);
-            else
-                channel.sends.wait(entry.cookie);
-            continue;
+        if (entry.kind != Backlog::Kind::kFlush) --waiting_;
+        ibv_sge result = entry.result;
+        switch (entry.kind) {
+            case Backlog::Kind::kMessage:
+            case Backlog::Kind::kWrite:
+                send_waiting(channel, entry);
+                break;
+            case Backlog::Kind::kAtomic:
+                if (channel.failed || !post_atomic(channel, entry.opcode, result, entry.compare_add,
+                                                   entry.swap, entry.to, entry.rkey, entry.cookie))
+                    owner_.completed(entry.cookie, channel.status);
+                break;
+            case Backlog::Kind::kFence:
+                if (!channel.failed) (void)post_fence(channel);
+                break;
+            case Backlog::Kind::kFlush:
+                if (channel.failed)
+                    owner_.completed(entry.cookie, channel.status);
+                else
+                    channel.sends.wait(entry.cookie);
+                break;
         }
-        --waiting_;
-        const bool message = entry.kind == Backlog::Kind::kMessage;
-        ibv_sge piece{.addr = address_of(entry.buffer->data),
-                      .length = entry.length + (message ? uint32_t{sizeof(Word)} : 0),
-                      .lkey = entry.buffer->lkey};
-        const bool at_once = piece.length <= max_inline_;
-        bool kept = false;
-        if (channel.failed) {
-            // Its end tells the endpoints.
-        } else if (message) {
-            kept =
-                frame(channel, {}, entry.id, entry.length, &piece, 1, at_once ? IBV_SEND_INLINE : 0,
-                      at_once ? nullptr : entry.buffer, nullptr) == Status::kOk &&
-                !at_once;
-        } else {
-            ibv_send_wr request{};
-            request.sg_list = &piece;
-            request.num_sge = entry.length != 0 ? 1 : 0;
-            request.send_flags = at_once ? IBV_SEND_INLINE : 0;
-            request.opcode = IBV_WR_RDMA_WRITE;
-            request.wr.rdma.remote_addr = entry.to;
-            request.wr.rdma.rkey = entry.rkey;
-            kept = post(channel, request, true) && !at_once;
-            if (kept) channel.sends.record(entry.buffer, nullptr);
-        }
-        if (!kept) pool_.give(entry.buffer);
     }
     // Also those behind which nothing is: somebody wants to know whether the peer lives.
     if (channel.sends.has_waiters() && (channel.sends.idle() || !channel.sends.covered()))
@@ -82,12 +113,9 @@ Status Engine::drop_backlog(Channel& channel, Status status) {
     if (channel.backlog.empty()) return status;
     if (status == Status::kOk) status = Status::kConnectionReset;
     for (const Backlog::Entry& entry : channel.backlog.take()) {
-        if (entry.kind == Backlog::Kind::kFlush) {
-            owner_.completed(entry.cookie, status);
-        } else {
-            --waiting_;
-            pool_.give(entry.buffer);
-        }
+        if (entry.kind != Backlog::Kind::kFlush) --waiting_;
+        if (entry.buffer != nullptr) pool_.give(entry.buffer);
+        if (entry.cookie != nullptr) owner_.completed(entry.cookie, status);
     }
     return status;
 }

@@ -109,6 +109,7 @@ void Engine::hear(const verbs::DeviceNews& news) {
 void Engine::leave_at_once(Channel& channel, void* user) {
     connector_->fail(channel, Status::kCanceled, "its last endpoint has gone");
     flush_sends(channel);
+    (void)drop_backlog(channel, Status::kCanceled);
     // What has been lent to other queues comes back from there.
     if (channel.sends.idle() && channel.holds == 0) (void)owner_.ended(channel, Status::kCanceled);
     leave(&channel, user);

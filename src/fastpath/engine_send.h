@@ -259,7 +259,23 @@ inline Status Engine::atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& re
                              uint64_t compare_add, uint64_t swap, uint64_t to, uint32_t rkey,
                              void* cookie) {
     if (channel.sends.room() <= channel.reserve) [[unlikely]]
-        return no_room(channel);
+        return atomic_to_wait(channel, {.kind = Backlog::Kind::kAtomic,
+                                        .rkey = rkey,
+                                        .to = to,
+                                        .cookie = cookie,
+                                        .opcode = opcode,
+                                        .compare_add = compare_add,
+                                        .swap = swap,
+                                        .result = result});
+    if (!post_atomic(channel, opcode, result, compare_add, swap, to, rkey, cookie))
+        return Status::kDevice;
+    ++channel.replies;
+    return Status::kOk;
+}
+
+inline bool Engine::post_atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result,
+                                uint64_t compare_add, uint64_t swap, uint64_t to, uint32_t rkey,
+                                void* cookie) {
     ibv_send_wr request{};
     request.sg_list = &result;
     request.num_sge = 1;
@@ -269,11 +285,10 @@ inline Status Engine::atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& re
     request.wr.atomic.rkey = rkey;
     request.wr.atomic.compare_add = compare_add;
     request.wr.atomic.swap = swap;
-    if (!post(channel, request, true)) return Status::kDevice;
-    ++channel.replies;
+    if (!post(channel, request, true)) return false;
     channel.sends.record(nullptr, cookie);
     ++counters_.atomics;
-    return Status::kOk;
+    return true;
 }
 
 inline Status Engine::put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,

@@ -37,6 +37,9 @@ class FirstSendTest : public TernTest {
         if (!UCS_STATUS_IS_ERR(status)) ++sent_;
         return status;
     }
+    bool has_atomics() const {
+        return (a_.attr().cap.atomic64.fop_flags & UCS_BIT(UCT_ATOMIC_OP_CSWAP)) != 0;
+    }
     testing::AssertionResult arrived() {
         return eventually(all_, [&] { return received_ == sent_; });
     }
@@ -230,12 +233,71 @@ TEST_F(FirstSendTest, PutsToOpenMemoryAreTaken) {
     EXPECT_TRUE(same({target.data() + 1000, 1000}, pattern(5, 1000)));
 }
 
-TEST_F(FirstSendTest, FailsWithTheEndpoint) {
-    Address nobody;
-    {
-        Entity gone;
-        nobody = gone.address();
+// In their order, with fences, and with what is sent besides.
+TEST_F(FirstSendTest, AtomicsAreTaken) {
+    if (!has_atomics()) GTEST_SKIP() << "the device has no atomics";
+    Declared target(b_.host(), 4096, UCT_MD_MEM_ACCESS_ALL);
+    auto& word = *reinterpret_cast<uint64_t*>(target.data());
+    const uint64_t to = target.remote().address;
+    for (int round = 0; round < 20; ++round) {
+        Entity c;
+        const RemoteKey key(c.host(), target.remote());
+        const Endpoint ep = c.connect(b_);
+        word = 40;
+        uint64_t sum = 0, swapped = 0;
+        const uint64_t later = 7;
+        Completion fetch, swap;
+        ASSERT_STATUS(UCS_OK, uct_ep_atomic64_post(ep.get(), UCT_ATOMIC_OP_ADD, 2, to, key.get()));
+        ASSERT_STATUS(UCS_INPROGRESS, uct_ep_atomic64_fetch(ep.get(), UCT_ATOMIC_OP_ADD, 1, &sum,
+                                                            to, key.get(), &fetch));
+        ASSERT_STATUS(UCS_INPROGRESS,
+                      uct_ep_atomic_cswap64(ep.get(), 43, 50, to, key.get(), &swapped, &swap));
+        ASSERT_STATUS(UCS_OK, uct_ep_fence(ep.get(), 0));
+        ASSERT_STATUS(UCS_OK,
+                      put_short(ep, {reinterpret_cast<const std::byte*>(&later), 8}, to, key));
+        EXPECT_STATUS(UCS_INPROGRESS, uct_iface_flush(c.iface(), 0, nullptr));
+        ASSERT_TRUE(flush_wait({&c, &b_}, ep));
+        EXPECT_EQ(fetch.calls, 1);
+        EXPECT_EQ(swap.calls, 1);
+        EXPECT_STATUS(UCS_OK, fetch.status);
+        EXPECT_EQ(sum, 42u);
+        EXPECT_EQ(swapped, 43u);
+        EXPECT_EQ(word, 7u);
     }
+}
+
+TEST_F(FirstSendTest, AtomicsEndWithTheirEndpoint) {
+    if (!has_atomics()) GTEST_SKIP() << "the device has no atomics";
+    Entity c(impatient());
+    Declared target(b_.host(), 4096, UCT_MD_MEM_ACCESS_ALL);
+    const RemoteKey key(c.host(), target.remote());
+    const Address nobody = Entity().address();
+    for (const bool destroyed : {true, false}) {
+        SCOPED_TRACE(destroyed);
+        Endpoint ep = c.connect(nobody);
+        uint64_t result = 5;
+        Completion fetch, flush;
+        ASSERT_STATUS(UCS_OK, uct_ep_atomic64_post(ep.get(), UCT_ATOMIC_OP_ADD, 2,
+                                                   target.remote().address, key.get()));
+        ASSERT_STATUS(UCS_INPROGRESS,
+                      uct_ep_atomic64_fetch(ep.get(), UCT_ATOMIC_OP_ADD, 1, &result,
+                                            target.remote().address, key.get(), &fetch));
+        ASSERT_STATUS(UCS_INPROGRESS, uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, &flush));
+        if (destroyed)
+            ep.reset();
+        else
+            ASSERT_TRUE(eventually({&c}, [&] { return c.failures(ep) == 1; }));
+        EXPECT_EQ(fetch.calls, 1);
+        EXPECT_EQ(flush.calls, 1);
+        EXPECT_STATUS(destroyed ? UCS_ERR_CANCELED : UCS_ERR_ENDPOINT_TIMEOUT, fetch.status);
+        EXPECT_EQ(result, 5u);
+        linger({&c});
+        EXPECT_EQ(fetch.calls, 1);
+    }
+}
+
+TEST_F(FirstSendTest, FailsWithTheEndpoint) {
+    const Address nobody = Entity().address();
     Entity c(impatient());
     const Endpoint ep = c.connect(nobody);
     ASSERT_STATUS(UCS_OK, am_bcopy(ep, 1, pattern(0, 8)));
