@@ -133,9 +133,11 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("RNR_RETRY_COUNT", "7", "How often that is done; 7 is infinite.", rnr_retries,
                UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("CONNECT_TIMEOUT", "5m",
-               "How long a peer may take to answer a connection request or a sign of life. Peers "
-               "answer from within\n"
-               "progress, so this must be longer than they compute without communicating.",
+               "How long a peer may take to answer a connection request or a sign of life. Where "
+               "UCX runs no\n"
+               "asynchronous thread it answers from within progress, and this must be longer than "
+               "it computes without\n"
+               "communicating.",
                connect_timeout, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("CONNECT_RETRY", "20ms",
                "Time until a connection request is repeated first; it then doubles up to 1s.",
