@@ -76,6 +76,7 @@ fi
 [ "${CHECK_RXE:-yes}" = no ] || RXE_SELECTION=ci run_tests build/check check-rxe
 if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
     sanitize build/check-sanitize address \
+        check_PROGRAMS='softhca-unit tern-unit tern-engine verbs-conformance tern-uct' \
         TESTS='unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh conformance_thread.sh'
     sanitize build/check-threads thread check_PROGRAMS='tern-engine tern-uct' TESTS='tern_engine.sh uct.sh'
 fi
