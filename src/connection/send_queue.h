@@ -44,6 +44,8 @@ class SendQueue {
     bool signal_due() const { return posted_ - signaled_ >= depth_ / 4; }
     // Whether everything posted will be reported by a completion.
     bool covered() const { return signaled_ == posted_; }
+    // Whether a completion is to come that reports everything posted.
+    bool reports() const { return !idle() && covered(); }
 
     // The next work request has been posted. `users`: its loss is the user's loss.
     void posted(bool signaled, bool users) {

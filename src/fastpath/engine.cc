@@ -181,8 +181,7 @@ Status Engine::stalled(Channel& channel) {
         channel.stalls = 0;
         ++counters_.credit_stalls;
         if (channel.tx.stalled()) owe(channel, Channel::kReleaseDue);
-    } else if (++channel.stalls % kStallCheck == 0 &&
-               (channel.sends.idle() || !channel.sends.covered())) {
+    } else if (++channel.stalls % kStallCheck == 0 && !channel.sends.reports()) {
         // Nothing else is under way that would tell of the peer's death.
         (void)nop(channel, true);
     }
@@ -218,8 +217,7 @@ bool Engine::post_fence(Channel& channel) {
 }
 
 void Engine::prod(Channel& channel) {
-    if (channel.carries() && (channel.sends.idle() || !channel.sends.covered()))
-        (void)nop(channel, true);
+    if (channel.carries() && !channel.sends.reports()) (void)nop(channel, true);
 }
 
 Status Engine::flush(Channel& channel, void* cookie) {
@@ -266,8 +264,7 @@ Status Engine::check(Channel& channel, void* cookie) {
         return Status::kInProgress;
     }
     // What is under way, and will be reported, tells as well.
-    if ((channel.sends.idle() || !channel.sends.covered()) && !nop(channel, true))
-        return Status::kNoResource;
+    if (!channel.sends.reports() && !nop(channel, true)) return Status::kNoResource;
     channel.sends.wait(cookie);
     return Status::kInProgress;
 }

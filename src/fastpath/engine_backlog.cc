@@ -79,17 +79,17 @@ void Engine::send_waiting(Channel& channel, const Backlog::Entry& entry) {
 // The connection is up, and its send queue is empty: it holds all that has waited.
 void Engine::send_backlog(Channel& channel) {
     if (channel.backlog.empty()) return;
-    for (const Backlog::Entry& entry : channel.backlog.take()) {
+    for (Backlog::Entry& entry : channel.backlog.take()) {
         if (entry.kind != Backlog::Kind::kFlush) --waiting_;
-        ibv_sge result = entry.result;
         switch (entry.kind) {
             case Backlog::Kind::kMessage:
             case Backlog::Kind::kWrite:
                 send_waiting(channel, entry);
                 break;
             case Backlog::Kind::kAtomic:
-                if (channel.failed || !post_atomic(channel, entry.opcode, result, entry.compare_add,
-                                                   entry.swap, entry.to, entry.rkey, entry.cookie))
+                if (channel.failed ||
+                    !post_atomic(channel, entry.opcode, entry.result, entry.compare_add, entry.swap,
+                                 entry.to, entry.rkey, entry.cookie))
                     owner_.completed(entry.cookie, channel.status);
                 break;
             case Backlog::Kind::kFence:
@@ -104,8 +104,7 @@ void Engine::send_backlog(Channel& channel) {
         }
     }
     // Also those behind which nothing is: somebody wants to know whether the peer lives.
-    if (channel.sends.has_waiters() && (channel.sends.idle() || !channel.sends.covered()))
-        (void)nop(channel, false);
+    if (channel.sends.has_waiters() && !channel.sends.reports()) (void)nop(channel, false);
 }
 
 // The connection is over before it was made. Returns what its endpoints are to hear.
