@@ -8,13 +8,24 @@
 # "N passed, N failed, N skipped".
 #
 #   CHECK_RXE=no          leaves out the guests, which need 6 GiB of free memory and a kernel from Debian
-#   CHECK_UCX=no          leaves out UCX's own tests, which take 5 minutes to build
+#   CHECK_UCX=no          leaves out UCX's own tests, which take 6 minutes to build
 #   CHECK_SANITIZERS=no   leaves out the sanitizers
 . "$(dirname "$0")/common.sh"
+
+max_lines=20 # of a failed test case's output, at the end
 
 passed=0
 failed=0
 skipped=0
+failures=() # what is said of them at the end, where even a log's last page has it
+
+# The test cases of a log that count as failures, each with the beginning of its output.
+excerpts() { # log
+    awk -v max="$max_lines" '
+        /^(not ok|ok .* # TODO|Bail out!)/ && !/^not ok .* # TODO/ { print; left = max; next }
+        /^#/ { if (left-- > 0) print; next }
+        { left = 0 }' "$1"
+}
 
 # Adds up the verdicts of a folder's tests, and shows the output of those that failed.
 count() { # folder
@@ -27,8 +38,10 @@ count() { # folder
         esac
     done < <(find "$1/test" -name '*.trs' -exec sed -n 's/^:test-result: \([A-Z]*\).*/\1/p' {} +)
     while read -r log; do
-        say "${log%.trs}.log"
-        cat "${log%.trs}.log"
+        log=${log%.trs}.log
+        say "$log"
+        cat "$log"
+        failures+=("== $log failed:" "$(excerpts "$log")")
     done < <(find "$1/test" -name '*.trs' -exec grep -El '^:test-result: (FAIL|XPASS|ERROR)' {} +)
 }
 
@@ -37,6 +50,7 @@ summary() {
     local status=$?
     [ $status = 0 ] || [ $failed -gt 0 ] || failed=1
     [ $((passed + failed)) -gt 0 ] || failed=1
+    [ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}"
     echo "$passed passed, $failed failed, $skipped skipped"
     [ $failed = 0 ] || exit 1
 }

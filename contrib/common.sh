@@ -59,7 +59,7 @@ build() {
     make -C "$1" -s -j"$(nproc)"
 }
 
-# The build that is tested. Lines and functions are all that a report needs; whole debugging information takes a fifth of
+# The build that is tested. Lines and functions are all that a report needs; whole debugging information takes a third of
 # the compiler's time.
 build_to_check() {
     build build/check --enable-werror CXXFLAGS='-g1 -O2'
