@@ -70,14 +70,15 @@ run_tests() {
     [ $status = 0 ] || [ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
 }
 
-# sanitize FOLDER SANITIZERS test...: builds what GoogleTest programs need, and runs those.
+# sanitize FOLDER SANITIZERS test...: builds what GoogleTest programs need, and runs those. The programs themselves are
+# not optimized: the compiler takes a third less time for them.
 sanitize() {
     local folder=$1 sanitizers=$2
     shift 2
     say "building in $folder"
     set_up "$folder" --enable-werror --enable-sanitizers="$sanitizers" CXXFLAGS='-g1 -O1'
     make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la softhca/libsofthca.la tools/softhca tools/tern-run
-    run_tests "$folder" check "$@"
+    run_tests "$folder" check CXXFLAGS='-g1 -O0' "$@"
 }
 
 install_packages

@@ -135,6 +135,8 @@ new_port() {
 start() {
     local file=$1
     shift
+    # At once: who looks into it while the command is being started is not to find another one's output.
+    : >"$file"
     timeout -k 5 "$limit" "$@" >"$file" 2>&1 </dev/null &
     pid=$!
     pids+=("$pid")
