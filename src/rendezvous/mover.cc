@@ -238,7 +238,8 @@ void Mover::tell_of_limit() {
         "memory (ulimit -l)");
 }
 
-void Mover::refuse(Channel& channel, uint32_t what, uint32_t number) {
+// False: nobody asks for so much at a time who keeps to the protocol.
+bool Mover::refuse(Channel& channel, uint32_t what, uint32_t number) {
     ++counters_.refused;
     if (!told_refusal_) {
         told_refusal_ = true;
@@ -247,8 +248,11 @@ void Mover::refuse(Channel& channel, uint32_t what, uint32_t number) {
                     "program uses a remote key after the memory was deregistered, or beyond its "
                     "end");
     }
-    refusals_.push_back({&channel, {.what = what, .number = number}});
+    std::deque<Refuse>& frames = refusals_[&channel];
+    frames.push_back({.what = what, .number = number});
+    const bool proper = frames.size() <= kMostRefusals;
     (void)pay_refusals();
+    return proper;
 }
 
 bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
@@ -273,11 +277,15 @@ bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
     return true;
 }
 
-// In order for each channel: one without room has none for what is behind, either.
 unsigned Mover::pay_refusals() {
-    return static_cast<unsigned>(std::erase_if(refusals_, [this](const Refusal& refusal) {
-        return send(*refusal.channel, TransferId::kRefuse, refusal.frame);
-    }));
+    unsigned count = 0;
+    for (auto of_channel = refusals_.begin(); of_channel != refusals_.end();) {
+        auto& [channel, frames] = *of_channel;
+        for (; !frames.empty() && send(*channel, TransferId::kRefuse, frames.front()); ++count)
+            frames.pop_front();
+        of_channel = frames.empty() ? refusals_.erase(of_channel) : std::next(of_channel);
+    }
+    return count;
 }
 
 // An operation of the user's on this channel, begun no later than `until`, is not over.
@@ -361,7 +369,7 @@ bool Mover::control(Channel& channel, uint32_t id, const std::byte* data, uint32
 Status Mover::ended(Channel& channel, Status status) {
     const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
     const uint32_t users = users_;
-    std::erase_if(refusals_, [&](const Refusal& refusal) { return refusal.channel == &channel; });
+    refusals_.erase(&channel);
     while (const Head* head = heads_.of(&channel)) drop(*head);
     // By index: who is told may begin others, on other channels.
     for (size_t i = 0; i < incoming_.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -147,6 +148,7 @@ class Mover {
     static constexpr uint32_t kPatience = 1 << 14;       // the same for a window
     static constexpr uint32_t kIdleAck = 256;            // until what is owed is acknowledged
     static constexpr uint32_t kMostTransfers = 1 << 16;  // of each kind: ids have 16 bits for it
+    static constexpr uint32_t kMostRefusals = 2 * kMostTransfers;  // that wait, of one peer's
 
     bool quiet() const {
         return users_ == 0 && receiving_.empty() && sending_.empty() && offers_.empty() &&
@@ -174,7 +176,7 @@ class Mover {
     void end(Transfer& transfer);
     void tell(bool users, void* cookie, Channel& channel, Status status);
     void tell_of_limit();
-    void refuse(Channel& channel, uint32_t what, uint32_t number);
+    bool refuse(Channel& channel, uint32_t what, uint32_t number);
     bool refused(Channel& channel, const std::byte* data, uint32_t length);
     unsigned pay_refusals();
     unsigned pay_flushes();
@@ -274,11 +276,8 @@ class Mover {
     std::vector<Incoming*> failures_;        // to be told
     std::deque<Outgoing*> waiting_to_send_;  // for staging memory
     std::vector<Outgoing*> sending_;         // and waiting for the last acknowledgement
-    struct Refusal {
-        Channel* channel;
-        Refuse frame;
-    };
-    std::deque<Refusal> refusals_;
+    // That there is no room for yet, in order.
+    std::map<Channel*, std::deque<Refuse>> refusals_;
     Heads heads_;
     Flushes flushes_;
     MoverCounters counters_;

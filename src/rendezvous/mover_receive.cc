@@ -53,8 +53,7 @@ bool Mover::delivery(Channel& channel, const std::byte* data, uint32_t length) {
     Incoming* transfer = use != nullptr ? take_incoming() : nullptr;
     if (transfer == nullptr) {
         if (use != nullptr) regions_.release(use);
-        refuse(channel, Refuse::kDeliver, offer.sender);
-        return true;
+        return refuse(channel, Refuse::kDeliver, offer.sender);
     }
     begin(*transfer, channel, nullptr);
     serve(*transfer, use, offer.address, offer.length);
@@ -276,7 +275,7 @@ Incoming* Mover::incoming(const Channel& channel, uint32_t number) {
 // Not even a small window can be registered.
 bool Mover::out_of_windows(Incoming& transfer) {
     tell_of_limit();
-    if (!transfer.users) refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
+    if (!transfer.users) (void)refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
     failures_.push_back(&transfer);
     return true;
 }
@@ -284,7 +283,7 @@ bool Mover::out_of_windows(Incoming& transfer) {
 // The memory is declared no more, and nothing has been written to it.
 bool Mover::give_up(Incoming& transfer) {
     ++counters_.refused;
-    refusals_.push_back({transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender}});
+    refusals_[transfer.channel].push_back({.what = Refuse::kDeliver, .number = transfer.sender});
     failures_.push_back(&transfer);
     return true;
 }

@@ -62,7 +62,7 @@ void Mover::offer(Outgoing& transfer) {
     (void)make_offers();
 }
 
-// In order for each channel, as with refusals.
+// In order for each channel: one without room has none for what is behind, either.
 unsigned Mover::make_offers() {
     return static_cast<unsigned>(std::erase_if(offers_, [this](Outgoing* transfer) {
         const Deliver frame{.sender = transfer->number,
@@ -85,8 +85,7 @@ bool Mover::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     Outgoing* transfer = use != nullptr ? take_outgoing() : nullptr;
     if (transfer == nullptr) {
         if (use != nullptr) regions_.release(use);
-        refuse(channel, Refuse::kFetch, frame.receiver);
-        return true;
+        return refuse(channel, Refuse::kFetch, frame.receiver);
     }
     begin(*transfer, channel, nullptr);
     serve(*transfer, use, frame.address, frame.length);
@@ -156,7 +155,7 @@ unsigned Mover::lend_to_waiting() {
         Outgoing& transfer = *waiting_to_send_.front();
         if (transfer.under_way() != 0) break;
         tell_of_limit();
-        if (!transfer.alone) refusals_.push_back({transfer.channel, {.number = transfer.receiver}});
+        if (!transfer.alone) refusals_[transfer.channel].push_back({.number = transfer.receiver});
         over(transfer, Status::kDevice);
         ++count;
     }

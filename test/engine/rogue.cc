@@ -66,7 +66,7 @@ void Rogue::poll() {
                 {static_cast<TransferId>(word.id()),
                  std::string(reinterpret_cast<const char*>(receives_->buffer(index)) + sizeof(word),
                              word.length())});
-        receives_->release(index);
+        if (!deaf) receives_->release(index);
     }
     connector_->reap();
 }

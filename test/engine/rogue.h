@@ -52,6 +52,8 @@ class Rogue final : private ConnectorOwner {
     std::deque<Control> controls;
     // Connections of others.
     bool refuses = false;
+    // Keeps its receive buffers: what it is sent soon finds none.
+    bool deaf = false;
     // Writes to where such a frame says, with immediate data if that is not 0.
     void write_to(const void* data, size_t size, uint64_t address, uint32_t rkey,
                   uint32_t immediate);

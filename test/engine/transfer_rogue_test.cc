@@ -78,6 +78,20 @@ TEST_P(TransferRogueTest, WhatItHasNoRightToIsRefused) {
     expect_heard();
 }
 
+// It asks on and on, and takes no answer: what it is to be told must not pile up.
+TEST_P(TransferRogueTest, AsksForeverAndTakesNoAnswer) {
+    Fetch bad = good_fetch();
+    bad.key.generation ^= 1;
+    rogue->deaf = true;
+    for (uint32_t asked = 0; asked < 200'000 && !rogue->over(); ++asked) {
+        rogue->send_control(TransferId::kFetch, bad);
+        victim.poll();
+        rogue->poll();
+    }
+    expect_dropped();
+    expect_alive();
+}
+
 // A window that it may not be written to ends the connection that it was told over.
 TEST_P(TransferRogueTest, WindowThatIsNone) {
     Fetch fetch = good_fetch();
