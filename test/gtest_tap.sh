@@ -154,7 +154,7 @@ run_once() {
 
 check_leftovers() {
     local left=
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
+    for _ in {1..50}; do
         left=$(session_members "$1")
         [ -n "$left" ] || return
         sleep 0.2

@@ -152,15 +152,19 @@ wait_for_server() {
     done
 }
 
+# Whether process group $1 has live processes. Those that ended and were not waited for by whoever inherited them do not count.
+lives() {
+    kill -0 -- "-$1" 2>/dev/null &&
+        ps -eo pgid=,stat= | awk -v group="$1" '$1 == group && $2 !~ /^Z/ { left = 1 } END { exit !left }'
+}
+
 # Ends what is left of process group $1; fails if anything was.
 reap_group() {
     local _
-    for _ in {1..10}; do
-        kill -0 -- "-$1" 2>/dev/null || return 0
+    for _ in {1..50}; do
+        lives "$1" || return 0
         sleep 0.1
     done
-    # Processes that ended and were not waited for by whoever inherited them do not count.
-    ps -eo pgid=,stat= | awk -v group="$1" '$1 == group && $2 !~ /^Z/ { left = 1 } END { exit !left }' || return 0
     kill -KILL -- "-$1" 2>/dev/null
     return 1
 }
