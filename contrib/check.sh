@@ -8,7 +8,7 @@
 # "N passed, N failed, N skipped".
 #
 #   CHECK_RXE=no          leaves out the guests, which need 6 GiB of free memory and a kernel from Debian
-#   CHECK_UCX=no          leaves out UCX's own tests, which take 6 minutes to build
+#   CHECK_UCX=no          leaves out UCX's own tests, which take 3 minutes to build
 #   CHECK_SANITIZERS=no   leaves out the sanitizers
 . "$(dirname "$0")/common.sh"
 
