@@ -78,7 +78,7 @@ sanitize() {
     set_up "$folder" --enable-werror --enable-sanitizers="$sanitizers" CXXFLAGS='-g1 -O1'
     make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la softhca/libsofthca.la tools/softhca tools/tern-run
     # shellcheck disable=SC2086 # a list
-    make -C "$folder/test" -s -j"$(nproc)" CXXFLAGS='-g1 -O0' $unoptimized
+    [ -z "$unoptimized" ] || make -C "$folder/test" -s -j"$(nproc)" CXXFLAGS='-g1 -O0' $unoptimized
     run_tests "$folder" check check_PROGRAMS="$unoptimized $optimized" TESTS="$tests"
 }
 
@@ -93,5 +93,5 @@ fi
 if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
     sanitize build/check-sanitize address 'verbs-conformance tern-engine tern-uct' 'softhca-unit tern-unit' \
         'unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh conformance_thread.sh'
-    sanitize build/check-threads thread 'tern-engine tern-uct' '' 'tern_engine.sh uct.sh'
+    sanitize build/check-threads thread '' 'tern-engine tern-uct' 'tern_engine.sh uct.sh'
 fi

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <random>
 #include <sstream>
+#include <utility>
 
 namespace uct_test {
 namespace {
@@ -219,7 +220,8 @@ testing::AssertionResult run(const std::vector<Flow*>& flows, milliseconds limit
 
 testing::AssertionResult run(const Group& who, const std::vector<Sender*>& senders,
                              const std::vector<Receiver*>& receivers, milliseconds limit) {
-    const auto end = Clock::now() + limit;
+    auto end = Clock::now() + limit;
+    uint64_t moved = 0;
     std::minstd_rand random(42);
     for (unsigned round = 0;; ++round) {
         bool done = true;
@@ -240,10 +242,17 @@ testing::AssertionResult run(const Group& who, const std::vector<Sender*>& sende
         }
         if (done) return testing::AssertionSuccess();
         if (round % 256 == 0) sched_yield();
-        if (round % 64 == 0 && Clock::now() > end) break;
+        if (round % 64 != 0) continue;
+        uint64_t moved_by_now = 0;
+        for (const Sender* sender : senders) moved_by_now += sender->sent();
+        for (const Receiver* receiver : receivers) moved_by_now += receiver->received();
+        if (std::exchange(moved, moved_by_now) != moved_by_now)
+            end = Clock::now() + limit;
+        else if (Clock::now() > end)
+            break;
     }
     testing::AssertionResult result = testing::AssertionFailure();
-    result << "unfinished after " << limit.count() << " ms:";
+    result << "nothing has moved for " << limit.count() << " ms:";
     for (const Sender* sender : senders) {
         result << " sent " << sender->sent() << ", outstanding " << sender->outstanding()
                << (sender->is_pending() ? ", pending;" : ";");

@@ -108,7 +108,8 @@ struct Flow {
     Sender sender;
 };
 
-// Lets senders and receivers do all their work, in a random order.
+// Lets senders and receivers do all their work, in a random order. Fails if nothing moves for so
+// long.
 testing::AssertionResult run(const std::vector<Flow*>& flows, milliseconds limit = deadline());
 // One process's part.
 testing::AssertionResult run(const Group& who, const std::vector<Sender*>& senders,
