@@ -41,7 +41,7 @@ count() { # folder
         log=${log%.trs}.log
         say "$log"
         cat "$log"
-        failures+=("== $log failed:" "$(excerpts "$log")")
+        failures+=("$(say "$log failed:")" "$(excerpts "$log")")
     done < <(find "$1/test" -name '*.trs' -exec grep -El '^:test-result: (FAIL|XPASS|ERROR)' {} +)
 }
 
@@ -71,7 +71,8 @@ run_tests() {
 }
 
 # sanitize FOLDER SANITIZERS UNOPTIMIZED OPTIMIZED TESTS: builds those GoogleTest programs and runs the tests. Programs that
-# spend their time waiting are not optimized, which takes the compiler a third less time.
+# spend their time waiting need not be optimized, which takes the compiler a third less time. With the thread sanitizer
+# they do: it slows down what a test compares more than that saves.
 sanitize() {
     local folder=$1 sanitizers=$2 unoptimized=$3 optimized=$4 tests=$5
     say "building in $folder"
