@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <deque>
 #include <memory>
 
 namespace tern {
+
+// Who waits for all that was sent so far.
+struct Waiter {
+    void* cookie = nullptr;      // is told; null: nobody is
+    const void* user = nullptr;  // of the connection, who may leave it before; null: stays
+};
 
 // Accounts for the send queue of one reliable connection. Work requests are numbered modulo
 // 2^32; a completion of number n completes all up to n. Data path, but for the waiters.
@@ -82,20 +89,23 @@ class SendQueue {
     // Whether all before work request `number`, which is at most next(), is complete.
     bool done(uint32_t number) const { return static_cast<int32_t>(completed_ - number) >= 0; }
 
-    // Tells `cookie` when all posted so far is complete.
-    void wait(void* cookie) { waiters_.push_back({posted_, cookie}); }
+    // Tells `waiter` when all posted so far is complete.
+    void wait(const Waiter& waiter) { waiters_.push_back({posted_, waiter}); }
     bool take_waiter(void*& cookie) {
-        if (waiters_.empty() || static_cast<int32_t>(completed_ - waiters_.front().until) < 0)
+        if (waiters_.empty() || static_cast<int32_t>(completed_ - waiters_.front().number) < 0)
             return false;
-        cookie = waiters_.front().cookie;
+        cookie = waiters_.front().waiter.cookie;
         waiters_.pop_front();
         return true;
     }
-    // One that is not to wait any longer.
-    bool drop_waiter(void*& cookie) {
-        if (waiters_.empty()) return false;
-        cookie = waiters_.front().cookie;
-        waiters_.pop_front();
+    // One of `user`'s, which is not to wait any longer.
+    bool drop_waiter(const void* user, void*& cookie) {
+        const auto found = std::find_if(waiters_.begin(), waiters_.end(), [&](const Until& each) {
+            return each.waiter.user == user;
+        });
+        if (found == waiters_.end()) return false;
+        cookie = found->waiter.cookie;
+        waiters_.erase(found);
         return true;
     }
     // Whether one of the records has a cookie of this kind.
@@ -109,9 +119,9 @@ class SendQueue {
     bool has_waiters() const { return !waiters_.empty(); }
 
   private:
-    struct Waiter {
-        uint32_t until;
-        void* cookie;
+    struct Until {
+        uint32_t number;
+        Waiter waiter;
     };
 
     uint32_t depth_ = 0;
@@ -125,7 +135,7 @@ class SendQueue {
     uint32_t first_record_ = 0;
     uint32_t last_record_ = 0;
     std::unique_ptr<Record[]> records_;
-    std::deque<Waiter> waiters_;
+    std::deque<Until> waiters_;
 };
 
 }  // namespace tern

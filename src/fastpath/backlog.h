@@ -32,6 +32,7 @@ class Backlog {
         uint64_t to = 0;
         SendPool::Buffer* buffer = nullptr;
         void* cookie = nullptr;
+        const void* user = nullptr;  // kFlush: whose it is
         // kAtomic
         ibv_wr_opcode opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
         uint64_t compare_add = 0;

@@ -220,10 +220,9 @@ void Engine::prod(Channel& channel) {
     if (channel.carries() && !channel.sends.reports()) (void)nop(channel, true);
 }
 
-Status Engine::flush(Channel& channel, void* cookie) {
+Status Engine::flush(Channel& channel, const Waiter& waiter) {
     if (!channel.backlog.empty()) {
-        if (cookie != nullptr)
-            channel.backlog.add({.kind = Backlog::Kind::kFlush, .cookie = cookie});
+        if (waiter.cookie != nullptr) flush_to_wait(channel, waiter);
         return Status::kInProgress;
     }
     // What a failed one has lost is known when it is over, and told then.
@@ -231,7 +230,7 @@ Status Engine::flush(Channel& channel, void* cookie) {
     if (!channel.failed && channel.sends.users_idle()) return Status::kOk;
     if (!channel.sends.covered() && !channel.failed && !nop(channel, false))
         return Status::kNoResource;
-    if (cookie != nullptr) channel.sends.wait(cookie);
+    if (waiter.cookie != nullptr) channel.sends.wait(waiter);
     return Status::kInProgress;
 }
 
@@ -243,7 +242,7 @@ void Engine::last_transfer_over(Channel& channel) {
 Status Engine::flush_all() {
     Status status = Status::kOk;
     connector_->for_each([&](Connection& connection) {
-        if (flush(static_cast<Channel&>(connection), nullptr) != Status::kOk)
+        if (flush(static_cast<Channel&>(connection), {}) != Status::kOk)
             status = Status::kInProgress;
     });
     return status;
@@ -257,15 +256,15 @@ Status Engine::check(Channel* channel, const PeerAddress& peer, void* user) {
     return Status::kOk;
 }
 
-Status Engine::check(Channel& channel, void* cookie) {
+Status Engine::check(Channel& channel, const Waiter& waiter) {
     if (channel.failed) return channel.status;
     if (!channel.established) {
-        channel.backlog.add({.kind = Backlog::Kind::kFlush, .cookie = cookie});
+        flush_to_wait(channel, waiter);
         return Status::kInProgress;
     }
     // What is under way, and will be reported, tells as well.
     if (!channel.sends.reports() && !nop(channel, true)) return Status::kNoResource;
-    channel.sends.wait(cookie);
+    channel.sends.wait(waiter);
     return Status::kInProgress;
 }
 

@@ -107,8 +107,8 @@ class Engine final : private ConnectorOwner {
     // The same, while operations of users are under way: they hear of their end from within this
     // call, and the device does not touch their memory afterwards. Nobody else uses the channel.
     void leave_at_once(Channel& channel, void* user);
-    // Flushes of this channel are over for their users, who have left.
-    void cancel_flushes(Channel& channel);
+    // A user of the channel leaves, or has left: his flushes are over.
+    void cancel_flushes(Channel& channel, const void* user);
     // Whether an operation is under way with a cookie of this kind.
     template <class Is>
     static bool any_cookie(const Channel& channel, Is&& is) {
@@ -212,17 +212,17 @@ class Engine final : private ConnectorOwner {
         return !sleeper_ && may_poll_memory(channel);
     }
 
-    // kOk: all sent so far has arrived. kInProgress: `cookie`, if any, is told when it has. An
-    // error: something has been lost, with its connection, which is about to be told as closed.
-    Status flush(Channel& channel, void* cookie);
+    // kOk: all sent so far has arrived. kInProgress: the waiter, if any, is told when it has.
+    // An error: something has been lost, with its connection, which is about to be told as closed.
+    Status flush(Channel& channel, const Waiter& waiter);
     // Same for all channels, without being told. kInProgress as long as one that has failed has yet
     // to be told as closed, unless nothing was lost with it.
     Status flush_all();
     // Makes a dead peer of this endpoint known. `channel` may be null.
     Status check(Channel* channel, const PeerAddress& peer, void* user);
-    // Tells `cookie`, as of an operation, whether the peer lives: kInProgress. Another status: it
+    // Tells the waiter, as of an operation, whether the peer lives: kInProgress. Another status: it
     // is not told; kNoResource: there is no room to ask.
-    Status check(Channel& channel, void* cookie);
+    Status check(Channel& channel, const Waiter& waiter);
 
     // Data path: engine_poll.h. Handles what has come; returns how much it was.
     template <class Sink>
@@ -326,6 +326,7 @@ class Engine final : private ConnectorOwner {
                           std::span<const ibv_sge> user);
     Status atomic_to_wait(Channel& channel, const Backlog::Entry& entry);
     bool fence_to_wait(Channel& channel);
+    static void flush_to_wait(Channel& channel, const Waiter& waiter);
     void send_waiting(Channel& channel, const Backlog::Entry& entry);
     void send_backlog(Channel& channel);
     Status drop_backlog(Channel& channel, Status status);

@@ -48,6 +48,11 @@ bool Engine::fence_to_wait(Channel& channel) {
     return true;
 }
 
+void Engine::flush_to_wait(Channel& channel, const Waiter& waiter) {
+    channel.backlog.add(
+        {.kind = Backlog::Kind::kFlush, .cookie = waiter.cookie, .user = waiter.user});
+}
+
 // A message or a write: a copy.
 void Engine::send_waiting(Channel& channel, const Backlog::Entry& entry) {
     const bool message = entry.kind == Backlog::Kind::kMessage;
@@ -99,7 +104,7 @@ void Engine::send_backlog(Channel& channel) {
                 if (channel.failed)
                     owner_.completed(entry.cookie, channel.status);
                 else
-                    channel.sends.wait(entry.cookie);
+                    channel.sends.wait({entry.cookie, entry.user});
                 break;
         }
     }

@@ -115,12 +115,12 @@ void Engine::leave_at_once(Channel& channel, void* user) {
     leave(&channel, user);
 }
 
-void Engine::cancel_flushes(Channel& channel) {
+void Engine::cancel_flushes(Channel& channel, const void* user) {
     void* cookie = nullptr;
-    while (channel.sends.drop_waiter(cookie)) owner_.completed(cookie, Status::kCanceled);
+    while (channel.sends.drop_waiter(user, cookie)) owner_.completed(cookie, Status::kCanceled);
     std::vector<void*> cookies;
     for (const Backlog::Entry& entry : channel.backlog.take()) {
-        if (entry.kind == Backlog::Kind::kFlush)
+        if (entry.kind == Backlog::Kind::kFlush && entry.user == user)
             cookies.push_back(entry.cookie);
         else
             channel.backlog.add(entry);

@@ -16,11 +16,11 @@ class Flushes {
   public:
     bool empty() const { return flushes_.empty(); }
     // `until`: the last of what it waits for, as the caller counts.
-    void add(Channel& channel, uint64_t until, void* cookie) {
-        flushes_.push_back({&channel, until, cookie, channel.failures});
+    void add(Channel& channel, uint64_t until, const Waiter& waiter) {
+        flushes_.push_back({&channel, until, waiter, channel.failures});
     }
-    // `begin(channel, until, cookie)`: kNoResource if it has to wait further; else what the engine
-    // says of the flush; `cookie` may be null. Returns how many have begun, or ended.
+    // `begin(channel, until, waiter)`: kNoResource if it has to wait further; else what the engine
+    // says of the flush; the waiter may be nobody. Returns how many have begun, or ended.
     template <class Begin, class Owner>
     unsigned pay(Begin&& begin, Owner& owner) {
         unsigned count = 0;
@@ -28,7 +28,8 @@ class Flushes {
             const Flush flush = flushes_[i];
             const bool lost = flush.failures != flush.channel->failures;
             const Status failure = flush.channel->failure;
-            const Status status = begin(*flush.channel, flush.until, lost ? nullptr : flush.cookie);
+            const Status status =
+                begin(*flush.channel, flush.until, lost ? Waiter{} : flush.waiter);
             // The engine knows of no loss: it is asked, and tells nobody, until all has arrived.
             if (status == Status::kNoResource || (lost && status == Status::kInProgress)) {
                 ++i;
@@ -37,31 +38,45 @@ class Flushes {
             remove(i);
             ++count;
             if (status != Status::kInProgress)
-                owner.completed(flush.cookie, lost && status == Status::kOk ? failure : status);
+                owner.completed(flush.waiter.cookie,
+                                lost && status == Status::kOk ? failure : status);
         }
         return count;
     }
     // The channel is over.
     template <class Owner>
     void ended(const Channel& channel, Status status, Owner& owner) {
-        for (size_t i = 0; i < flushes_.size();) {
-            const Flush flush = flushes_[i];
-            if (flush.channel != &channel) {
-                ++i;
-                continue;
-            }
-            remove(i);
-            owner.completed(flush.cookie, status);
-        }
+        end([&](const Flush& flush) { return flush.channel == &channel; }, status, owner);
+    }
+    // One of the channel's users has gone, who is to hear of it now.
+    template <class Owner>
+    void cancel(const Channel& channel, const void* user, Owner& owner) {
+        const auto is_users = [&](const Flush& flush) {
+            return flush.channel == &channel && flush.waiter.user == user;
+        };
+        end(is_users, Status::kCanceled, owner);
     }
 
   private:
     struct Flush {
         Channel* channel;
         uint64_t until;
-        void* cookie;
+        Waiter waiter;
         uint32_t failures;  // of the channel, before
     };
+
+    template <class Is, class Owner>
+    void end(Is&& is, Status status, Owner& owner) {
+        for (size_t i = 0; i < flushes_.size();) {
+            const Flush flush = flushes_[i];
+            if (!is(flush)) {
+                ++i;
+                continue;
+            }
+            remove(i);
+            owner.completed(flush.waiter.cookie, status);
+        }
+    }
 
     void remove(size_t index) {
         flushes_.erase(flushes_.begin() + static_cast<std::ptrdiff_t>(index));

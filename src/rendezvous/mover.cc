@@ -315,18 +315,18 @@ bool Mover::may_be_overtaken(const Channel& channel, uint64_t until) const {
 }
 
 // One on a channel that has failed is told when that is over, and what was lost with it.
-Status Mover::flush(Channel& channel, void* cookie) {
+Status Mover::flush(Channel& channel, const Waiter& waiter) {
     if (!channel.failed && (users_ == 0 || !pending(channel, sequence_)))
-        return engine_.flush(channel, cookie);
-    if (cookie != nullptr) flushes_.add(channel, sequence_, cookie);
+        return engine_.flush(channel, waiter);
+    if (waiter.cookie != nullptr) flushes_.add(channel, sequence_, waiter);
     return Status::kInProgress;
 }
 
 unsigned Mover::pay_flushes() {
     return flushes_.pay(
-        [this](Channel& channel, uint64_t until, void* cookie) {
+        [this](Channel& channel, uint64_t until, const Waiter& waiter) {
             return channel.failed || pending(channel, until) ? Status::kNoResource
-                                                             : engine_.flush(channel, cookie);
+                                                             : engine_.flush(channel, waiter);
         },
         owner_);
 }

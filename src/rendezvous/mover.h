@@ -91,9 +91,9 @@ class Mover {
                         bool returns);
     // Nothing if that has been used, or dropped, by then.
     void drop_head(uint64_t number);
-    // All that was asked for on this channel so far is over: kOk. kInProgress: `cookie`, if any, is
-    // told, when all sent before has arrived as well.
-    Status flush(Channel& channel, void* cookie);
+    // All that was asked for on this channel so far is over: kOk. kInProgress: the waiter, if any,
+    // is told, when all sent before has arrived as well.
+    Status flush(Channel& channel, const Waiter& waiter);
     bool idle() const { return users_ == 0; }
     // For fences. Operations begun so far, on all channels; and whether one of those that were
     // begun on this one, no later than the `until`th, has something to post yet, or waits for the
@@ -102,9 +102,9 @@ class Mover {
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     // Whether operations of users are under way on this channel.
     bool busy(const Channel& channel) const { return users_ != 0 && pending(channel, sequence_); }
-    // The channel's users have left: their flushes are over.
-    void cancel_flushes(const Channel& channel) {
-        flushes_.ended(channel, Status::kCanceled, owner_);
+    // A user of the channel leaves: his flushes are over.
+    void cancel_flushes(const Channel& channel, const void* user) {
+        flushes_.cancel(channel, user, owner_);
     }
     // An operation on this channel would be begun now.
     bool can_begin(const Channel& channel) const {

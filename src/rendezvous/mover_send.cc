@@ -173,7 +173,7 @@ void Mover::reclaim_staging() {
         transfer->reclaim.owner = transfer;
         transfer->reclaim_at = transfer->core->staged();
         void* cookie = make_cookie(CookieKind::kWrite, &transfer->reclaim);
-        const Status status = engine_.flush(*transfer->channel, cookie);
+        const Status status = engine_.flush(*transfer->channel, {cookie});
         if (status == Status::kInProgress)
             ++transfer->reclaim.under_way;
         else if (status == Status::kOk)

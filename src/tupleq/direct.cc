@@ -153,11 +153,11 @@ Status Direct::arm() {
     return completions_.keep_late() || queues_->stops_wait() ? Status::kInProgress : Status::kOk;
 }
 
-Status Direct::flush(Channel& channel, void* cookie) {
+Status Direct::flush(Channel& channel, const Waiter& waiter) {
     Peer* peer = find_peer(number_of(channel));
     if (peer == nullptr || (peer->completed == peer->posted && !peer->lost))
-        return mover_.flush(channel, cookie);
-    if (cookie != nullptr) flushes_.add(channel, peer->posted, cookie);
+        return mover_.flush(channel, waiter);
+    if (waiter.cookie != nullptr) flushes_.add(channel, peer->posted, waiter);
     return Status::kInProgress;
 }
 
@@ -173,10 +173,10 @@ bool Direct::arrived(const Channel& channel, uint64_t count) const {
 
 unsigned Direct::pay_flushes() {
     return flushes_.pay(
-        [this](Channel& channel, uint64_t until, void* cookie) {
+        [this](Channel& channel, uint64_t until, const Waiter& waiter) {
             const Peer* peer = find_peer(number_of(channel));
             const bool done = peer == nullptr || (peer->completed >= until && !peer->lost);
-            return done ? mover_.flush(channel, cookie) : Status::kNoResource;  // else see ended()
+            return done ? mover_.flush(channel, waiter) : Status::kNoResource;  // else see ended()
         },
         owner_);
 }

@@ -129,13 +129,14 @@ class Direct {
     bool bind(Channel& channel, uint64_t tag);
     void unbind(uint64_t tag);
 
-    // All sent so far on this channel has arrived: kOk. kInProgress: `cookie`, if any, is told.
-    Status flush(Channel& channel, void* cookie);
+    // All sent so far on this channel has arrived: kOk. kInProgress: the waiter, if any, is
+    // told.
+    Status flush(Channel& channel, const Waiter& waiter);
     // The device does not work: what was sent by links has failed, and nothing more comes.
     void break_down();
-    // The channel's users have left: their flushes are over.
-    void cancel_flushes(const Channel& channel) {
-        flushes_.ended(channel, Status::kCanceled, owner_);
+    // A user of the channel leaves: his flushes are over.
+    void cancel_flushes(const Channel& channel, const void* user) {
+        flushes_.cancel(channel, user, owner_);
     }
     bool idle() const { return under_way_ == 0; }
     // For fences. Messages sent to this peer so far, whether so many have arrived, and whether one
@@ -154,9 +155,7 @@ class Direct {
     Status arm();
 
     // From the engine.
-    static bool is_cookie(const void* cookie) {
-        return kind_of(cookie) == CookieKind::kRevocation;
-    }
+    static bool is_cookie(const void* cookie) { return kind_of(cookie) == CookieKind::kRevocation; }
     void done(void* cookie, Status status);
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     Status ended(Channel& channel, Status status);

@@ -30,19 +30,21 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
 }
 
 // What is under way for an endpoint's user ends with it, and he hears of it now. Where endpoints
-// share a channel, with the last of them.
+// share a channel, that is so of flushes; what uses memory ends with the last of them, or when it
+// is done.
 static void leave_channel(TernEp& ep) {
     TernIface& iface = tern::iface_of(&ep.super.super);
     tern::Channel* channel = ep.channel;
-    if (channel == nullptr || channel->users.size() != 1) return iface.engine->leave(channel, &ep);
+    if (channel == nullptr) return iface.engine->leave(channel, &ep);
     const auto is_users = [](void* cookie) { return !tern::Mover::is_cookie(cookie); };
-    if (Engine::any_cookie(*channel, is_users) || iface.mover->busy(*channel))
+    const bool alone = channel->users.size() == 1;
+    if (alone && (Engine::any_cookie(*channel, is_users) || iface.mover->busy(*channel)))
         iface.engine->leave_at_once(*channel, &ep);
     else
         iface.engine->leave(channel, &ep);
-    if (iface.direct != nullptr) iface.direct->cancel_flushes(*channel);
-    iface.mover->cancel_flushes(*channel);
-    iface.engine->cancel_flushes(*channel);
+    if (iface.direct != nullptr) iface.direct->cancel_flushes(*channel, &ep);
+    iface.mover->cancel_flushes(*channel, &ep);
+    iface.engine->cancel_flushes(*channel, &ep);
 }
 
 static UCS_CLASS_CLEANUP_FUNC(TernEp) {
@@ -162,8 +164,9 @@ ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     if (ep.failed != UCS_OK) return (flags & UCT_FLUSH_FLAG_CANCEL) != 0 ? UCS_OK : ep.failed;
     if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) return UCS_ERR_NO_RESOURCE;
     if (ep.channel == nullptr) return UCS_OK;
-    const Status status = iface.direct != nullptr ? iface.direct->flush(*ep.channel, completion)
-                                                  : iface.mover->flush(*ep.channel, completion);
+    const Waiter waiter{completion, &ep};
+    const Status status = iface.direct != nullptr ? iface.direct->flush(*ep.channel, waiter)
+                                                  : iface.mover->flush(*ep.channel, waiter);
     if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)
         engine.cancel(*ep.channel, &ep);
     return to_ucs(status);
@@ -177,7 +180,7 @@ ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     if (completion == nullptr) return to_ucs(engine.check(ep.channel, ep.peer, &ep));
     // Who is told of a good end too is told by a connection.
     if (ep.channel == nullptr && !attach(ep)) return ep.failed;
-    return to_ucs(engine.check(*ep.channel, completion));
+    return to_ucs(engine.check(*ep.channel, {completion, &ep}));
 }
 
 int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,

@@ -67,7 +67,7 @@ bool is_passed(TernEp& ep, Fence& fence) {
     if (!iface.direct->arrived(channel, fence.direct)) return false;
     if (!iface.direct->may_overtake(channel)) return fence_queue(iface, channel);
     // What was posted last may not be reported by itself.
-    return channel.sends.done(fence.sends) || iface.engine->flush(channel, nullptr) == Status::kOk;
+    return channel.sends.done(fence.sends) || iface.engine->flush(channel, {}) == Status::kOk;
 }
 
 void remove_first(TernEp& ep) {

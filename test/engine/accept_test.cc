@@ -32,7 +32,7 @@ Channel* attach(Node& from, const PeerAddress& to, void* user) {
 // Nobody else is polled.
 bool flushed(Node& node, Channel& channel) {
     return until([&] { node.poll(); },
-                 [&] { return node.engine->flush(channel, nullptr) == Status::kOk; });
+                 [&] { return node.engine->flush(channel, {}) == Status::kOk; });
 }
 
 bool send_alone(Node& node, Channel& channel, uint32_t id, const std::string& text) {

@@ -134,7 +134,7 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     ASSERT_EQ(sender->direct->send_zcopy(*to_third, *tuple, text.data(), 64, &tuple),
               Status::kInProgress);
     uint64_t cookie = 0;  // aligned as users' cookies are
-    ASSERT_EQ(sender->direct->flush(*to_third, &cookie), Status::kInProgress);
+    ASSERT_EQ(sender->direct->flush(*to_third, {&cookie}), Status::kInProgress);
     ASSERT_TRUE(settled([&] { return sender->completions.size() == 2; }));
     EXPECT_NE(sender->completions[0], Status::kOk);
     EXPECT_NE(sender->completions[1], Status::kOk);

@@ -252,7 +252,7 @@ TEST_F(DirectMessages, FlushCoversThem) {
     ASSERT_TRUE(granted());
     send(std::string(60, 'f'));
     uint64_t cookie = 0;  // aligned as users' cookies are
-    const Status status = sender->direct->flush(*out, &cookie);
+    const Status status = sender->direct->flush(*out, {&cookie});
     if (status == Status::kInProgress) {
         ASSERT_TRUE(settled([&] { return !sender->completions.empty(); }));
         EXPECT_EQ(sender->completions.front(), Status::kOk);

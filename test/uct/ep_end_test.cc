@@ -91,6 +91,53 @@ TEST_F(EpEndTest, OthersOfTheConnectionStay) {
     EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 3 && completion.calls == 1; }));
 }
 
+// Each endpoint's flush ends with it, at once: UCP asks for nothing else when it destroys a worker.
+TEST_F(EpEndTest, FlushOfOneThatSharesAConnectionEndsWithIt) {
+    constexpr std::size_t kBytes = 1 << 20;
+    Entity a, b;
+    Declared target(b.host(), kBytes), source(a.host(), kBytes);
+    const RemoteKey key(a.host(), target.remote());
+    const auto at = reinterpret_cast<uint64_t>(target.data());
+    const uct_iov_t iov = source.iov(0, kBytes);
+    std::size_t received = 0;
+    b.handle(1, [&](Bytes) { ++received; });
+    // Before the connection is up, with messages under way, and with a transfer.
+    for (const int stage : {0, 1, 2}) {
+        Endpoint one = a.connect(b), other = a.connect(b);
+        Completion put, flushed, stays;
+        const std::size_t before = received;
+        for (const Endpoint* ep : {&one, &other})
+            ASSERT_STATUS(UCS_OK, am_short(*ep, 1, pattern(0, 8)));
+        if (stage != 0) {
+            ASSERT_TRUE(eventually({&a, &b}, [&] { return received == before + 2; }));
+            ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(one, 1, pattern(0, 8)); }));
+        }
+        if (stage == 2) {
+            ASSERT_TRUE(accepted({&a, &b}, [&] {
+                return put_zcopy(one, {&iov, 1}, at, key, &put);
+            }));
+        }
+        for (auto [ep, completion] : {std::pair{&one, &flushed}, {&other, &stays}})
+            ASSERT_STATUS(UCS_INPROGRESS,
+                          uct_ep_flush(ep->get(), UCT_FLUSH_FLAG_LOCAL, completion));
+        one.reset();
+        EXPECT_EQ(flushed.calls, 1) << "stage " << stage;
+        EXPECT_STATUS(UCS_ERR_CANCELED, flushed.status);
+        EXPECT_EQ(stays.calls, 0) << "stage " << stage;
+        EXPECT_TRUE(eventually({&a, &b},
+                               [&] {
+                                   return stays.calls == 1 &&
+                                          received == before + (stage != 0 ? 3 : 2) &&
+                                          put.calls == (stage == 2 ? 1 : 0);
+                               }))
+            << "stage " << stage;
+        EXPECT_STATUS(UCS_OK, stays.status);
+        other.reset();
+        linger({&a, &b}, milliseconds(5));
+    }
+    EXPECT_TRUE(a.failures().empty());
+}
+
 // A put of nothing needs no key, and tells that its peer has gone.
 TEST_F(EpEndTest, EmptyPutWithoutAKey) {
     Entity a(impatient());

@@ -36,7 +36,7 @@ void cross(uint32_t depth, Random& random) {
         ASSERT_LE(queue.outstanding(), depth);
         if (random.chance(20) && !queue.idle()) {
             waiters.push_back(cookie(queue.next()));
-            queue.wait(waiters.back());
+            queue.wait({waiters.back()});
         }
         completed += static_cast<uint32_t>(random.between(0, queue.outstanding()));
         if (completed != queue.next() - queue.outstanding()) queue.complete(completed - 1);
@@ -91,13 +91,21 @@ TEST(SendQueue, WaitersMayBeGivenUp) {
     SendQueue queue;
     queue.open(8);
     queue.posted(true, true);
-    queue.wait(cookie(1));
+    int one = 0, other = 0;
+    queue.wait({cookie(1), &one});
+    queue.wait({cookie(2), &other});
+    queue.wait({cookie(3), &one});
     void* waiter = nullptr;
     EXPECT_FALSE(queue.take_waiter(waiter));
-    EXPECT_TRUE(queue.drop_waiter(waiter));
-    EXPECT_EQ(waiter, cookie(1));
+    for (const int each : {1, 3}) {
+        EXPECT_TRUE(queue.drop_waiter(&one, waiter));
+        EXPECT_EQ(waiter, cookie(each));
+    }
+    EXPECT_FALSE(queue.drop_waiter(&one, waiter));
+    queue.complete(0);
+    EXPECT_TRUE(queue.take_waiter(waiter)) << "the others' stay";
+    EXPECT_EQ(waiter, cookie(2));
     EXPECT_FALSE(queue.has_waiters());
-    EXPECT_FALSE(queue.drop_waiter(waiter));
 }
 
 }  // namespace
