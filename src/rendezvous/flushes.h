@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fastpath/channel.h"
+#include "engine/channel.h"
 
 namespace tern {
 

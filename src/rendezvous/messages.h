@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "fastpath/control.h"
 #include "rendezvous/part.h"
+#include "veloblock/frame.h"
 
 namespace tern {
 

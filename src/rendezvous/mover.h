@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "connection/cookie.h"
-#include "fastpath/engine.h"
+#include "engine/engine.h"
 #include "rendezvous/flushes.h"
 #include "rendezvous/heads.h"
 #include "rendezvous/transfer.h"

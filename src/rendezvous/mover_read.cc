@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fastpath/engine_send.h"
+#include "engine/engine_send.h"
 #include "rendezvous/mover.h"
 
 namespace tern {

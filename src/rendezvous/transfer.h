@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "fastpath/channel.h"
+#include "engine/channel.h"
 #include "pinning/pin_cache.h"
 #include "pinning/regions.h"
 #include "rendezvous/buffers.h"

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fastpath/engine_send.h"
+#include "engine/engine_send.h"
 
 namespace tern {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "fastpath/engine_send.h"
+#include "engine/engine_send.h"
 #include "tupleq/direct.h"
 
 namespace tern {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "fastpath/control.h"
+#include "veloblock/frame.h"
 
 namespace tern {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "fastpath/engine_send.h"
+#include "engine/engine_send.h"
 #include "tupleq/direct.h"
 
 namespace tern {

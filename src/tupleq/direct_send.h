@@ -5,7 +5,7 @@
 
 #include <arpa/inet.h>
 
-#include "fastpath/engine_send.h"
+#include "engine/engine_send.h"
 #include "tupleq/direct.h"
 
 namespace tern {

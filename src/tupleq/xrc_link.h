@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "fastpath/channel.h"
-#include "fastpath/send_pool.h"
+#include "engine/channel.h"
+#include "engine/send_pool.h"
 #include "pinning/pin.h"
 #include "verbs/xrc.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "fastpath/engine.h"
+#include "engine/engine.h"
 #include "rendezvous/mover.h"
 #include "tupleq/direct.h"
 #include "uct/ucx_headers.h"

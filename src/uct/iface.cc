@@ -7,7 +7,7 @@
 #include <memory>
 #include <new>
 
-#include "fastpath/engine_poll.h"
+#include "engine/engine_poll.h"
 #include "uct/compat.h"
 #include "uct/config.h"
 #include "uct/md.h"

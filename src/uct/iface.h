@@ -2,8 +2,8 @@
 // UCT's interface and endpoint over the engine. They translate and decide nothing.
 #pragma once
 
-#include "fastpath/atomics.h"
-#include "fastpath/engine.h"
+#include "engine/atomics.h"
+#include "engine/engine.h"
 #include "rendezvous/mover.h"
 #include "uct/status.h"
 #include "uct/ucx_headers.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fastpath/engine.h"
+#include "engine/engine.h"
 #include "rendezvous/registration_costs.h"
 #include "rendezvous/tuning.h"
 #include "uct/compat.h"

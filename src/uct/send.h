@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "fastpath/engine_send.h"
+#include "engine/engine_send.h"
 #include "uct/iface.h"
 
 namespace tern {

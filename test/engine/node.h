@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "fastpath/engine_poll.h"
-#include "fastpath/engine_send.h"
+#include "engine/engine_poll.h"
+#include "engine/engine_send.h"
 
 namespace tern::test {
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "connection/connector.h"
-#include "fastpath/control.h"
-#include "fastpath/receive_queue.h"
+#include "engine/receive_queue.h"
 #include "rendezvous/messages.h"
+#include "veloblock/frame.h"
 
 namespace tern::test {
 

@@ -5,9 +5,9 @@
 #include <deque>
 #include <vector>
 
-#include "fastpath/block_reader.h"
-#include "fastpath/block_writer.h"
 #include "tools/measure/failure.h"
+#include "veloblock/block_writer.h"
+#include "veloblock/receive_path.h"
 
 namespace tern::bench {
 namespace {

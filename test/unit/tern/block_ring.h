@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "fastpath/block_reader.h"
-#include "fastpath/block_writer.h"
 #include "schedules.h"
+#include "veloblock/block_writer.h"
+#include "veloblock/receive_path.h"
 
 namespace tern {
 

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "block_ring.h"
-#include "fastpath/word.h"
 #include "schedules.h"
+#include "veloblock/frame.h"
 
 namespace tern {
 namespace {
@@ -205,7 +205,7 @@ TEST(Block, CarriesEverySize) {
 
 // Wherever the next frame begins and as much as may be unreported.
 TEST(Block, AlwaysTakesItsLongestPayload) {
-    for (uint32_t size = BlockWriter::kMinBlock; size < 1100; size += 8) {
+    for (uint32_t size = kMinBlock; size < 1100; size += 8) {
         const uint32_t quiet = (size / 4 - 1) / 8;  // units: the most that is not due
         for (uint32_t begin = 0; begin <= size / 8; ++begin) {
             BlockWriter writer;
@@ -293,7 +293,7 @@ TEST(Block, WriterRefusesCreditForWhatItHasNotWritten) {
 
 // Past 2^32 bytes, in steps that have no payload to carry.
 TEST(Block, CountersMayWrapAround) {
-    constexpr uint32_t kSize = BlockWriter::kMaxBlock;
+    constexpr uint32_t kSize = kMaxBlock;
     std::vector<uint64_t> memory(kSize / 8);
     BlockWriter writer;
     BlockReader reader;

@@ -174,7 +174,7 @@ TEST(SendPath, RefusesAGrantThatMakesNoSense) {
     EXPECT_FALSE(takes([](BlockGrant& grant) { grant.address = 4100; }));
     EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = 504; }));
     EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = 4092; }));
-    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = BlockWriter::kMaxBlock + 8; }));
+    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = kMaxBlock + 8; }));
     EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = 0xfffffff8; }));
     EXPECT_FALSE(takes([](BlockGrant& grant) { grant.flags = 2; }));
     SendPath twice;

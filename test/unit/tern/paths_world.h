@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "fastpath/receive_path.h"
-#include "fastpath/send_path.h"
 #include "schedules.h"
+#include "veloblock/receive_path.h"
+#include "veloblock/send_path.h"
 
 namespace tern {
 

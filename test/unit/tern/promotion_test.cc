@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who gets a block.
-#include "fastpath/promotion.h"
+#include "veloblock/promotion.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fastpath/watch.h"
+#include "engine/watch.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

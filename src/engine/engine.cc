@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fastpath/engine.h"
+#include "engine/engine.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <ctime>
 #include <random>
 
-#include "fastpath/engine_send.h"
+#include "engine/engine_send.h"
 
 namespace tern {
 

@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fastpath/engine_poll.h"
-#include "fastpath/engine_send.h"
+#include "engine/engine_poll.h"
+#include "engine/engine_send.h"
 
 namespace tern {
 

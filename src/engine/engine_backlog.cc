@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "fastpath/engine.h"
-#include "fastpath/engine_send.h"
+#include "engine/engine.h"
+#include "engine/engine_send.h"
 
 namespace tern {
 

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "connection/connection.h"
-#include "fastpath/backlog.h"
-#include "fastpath/notify_words.h"
-#include "fastpath/promotion.h"
-#include "fastpath/receive_path.h"
-#include "fastpath/send_path.h"
+#include "engine/backlog.h"
+#include "engine/notify_words.h"
+#include "veloblock/promotion.h"
+#include "veloblock/receive_path.h"
+#include "veloblock/send_path.h"
 #include "verbs/memory.h"
 
 namespace tern {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fastpath/send_pool.h"
+#include "engine/send_pool.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 
 #include <arpa/inet.h>
 
-#include "fastpath/engine.h"
+#include "engine/engine.h"
 
 namespace tern {
 

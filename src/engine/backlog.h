@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "fastpath/send_pool.h"
+#include "engine/send_pool.h"
 
 namespace tern {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fastpath/notify_words.h"
+#include "engine/notify_words.h"
 
 namespace tern {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fastpath/promotion.h"
+#include "veloblock/promotion.h"
 
 #include <algorithm>
 

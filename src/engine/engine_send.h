@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "fastpath/engine.h"
+#include "engine/engine.h"
 
 namespace tern {
 

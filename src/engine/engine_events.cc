@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fastpath/engine.h"
-#include "fastpath/engine_send.h"
+#include "engine/engine.h"
+#include "engine/engine_send.h"
 
 namespace tern {
 

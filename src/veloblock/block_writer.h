@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "fastpath/word.h"
+#include "veloblock/frame.h"
 
 namespace tern {
 
@@ -21,9 +21,6 @@ namespace tern {
 class BlockWriter {
   public:
     static constexpr uint32_t kOverhead = 2 * Word::kUnit;  // zero word and tail
-    // What a block may measure. 2^15 units outstanding are the most the credit can tell apart.
-    static constexpr uint32_t kMinBlock = 512;
-    static constexpr uint32_t kMaxBlock = 256 * 1024 - Word::kUnit;
 
     // Where a frame goes. `wrap`: a tail of kind kWrap must be written at `wrap_at` first.
     struct Plan {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fastpath/receive_queue.h"
+#include "engine/receive_queue.h"
 
 #include <cerrno>
 

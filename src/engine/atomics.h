@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "connection/cookie.h"
-#include "fastpath/channel.h"
+#include "engine/channel.h"
 #include "verbs/memory.h"
 
 namespace tern {
@@ -36,9 +36,7 @@ class Atomics {
     static void* cookie_of(Operation& operation) {
         return make_cookie(CookieKind::kAtomic, &operation);
     }
-    static bool is_cookie(const void* cookie) {
-        return kind_of(cookie) == CookieKind::kAtomic;
-    }
+    static bool is_cookie(const void* cookie) { return kind_of(cookie) == CookieKind::kAtomic; }
     // It is over; the user's cookie, or null.
     void* done(void* cookie, bool good);
 

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "connection/connector.h"
-#include "fastpath/channel.h"
-#include "fastpath/control.h"
-#include "fastpath/counters.h"
-#include "fastpath/notify_words.h"
-#include "fastpath/receive_queue.h"
-#include "fastpath/send_pool.h"
-#include "fastpath/watch.h"
+#include "engine/channel.h"
+#include "engine/counters.h"
+#include "engine/notify_words.h"
+#include "engine/receive_queue.h"
+#include "engine/send_pool.h"
+#include "engine/watch.h"
+#include "veloblock/frame.h"
 #include "verbs/late_completion.h"
 #include "verbs/port.h"
 
@@ -258,7 +258,7 @@ class Engine final : private ConnectorOwner {
     uint64_t registered_bytes() const;
 
   private:
-    static constexpr unsigned kWholeBlock = BlockWriter::kMaxBlock / Word::kUnit;  // frames
+    static constexpr unsigned kWholeBlock = kMaxBlock / Word::kUnit;  // frames
     static constexpr uint32_t kReserve = 8;         // send queue places for control frames
     static constexpr uint32_t kMostWaiting = 32;    // sends and transfers, for one connection
     static constexpr uint32_t kInlineLimit = 1024;  // what a frame on the stack may measure

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "fastpath/engine_poll.h"
+#include "engine/engine_poll.h"
 
 namespace tern {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fastpath/atomics.h"
+#include "engine/atomics.h"
 
 #include <new>
 #include <utility>

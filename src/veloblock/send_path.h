@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "fastpath/block_writer.h"
-#include "fastpath/control.h"
-#include "fastpath/word.h"
+#include "veloblock/block_writer.h"
+#include "veloblock/frame.h"
 
 namespace tern {
 
@@ -60,7 +59,7 @@ class SendPath {
         if (hot_ || !grant.valid()) return false;
         hot_ = true;
         release_due_ = false;
-        most_ = std::min(grant.most, BlockWriter::kMaxBlock);
+        most_ = std::min(grant.most, kMaxBlock);
         largest_ = BlockWriter::max_payload(grant.size);
         stalls_ = 0;
         misfits_ = 0;
@@ -107,8 +106,8 @@ class SendPath {
         return true;
     }
     static uint32_t size_for(uint32_t length) {
-        uint32_t size = BlockWriter::kMinBlock;
-        while (size < BlockWriter::kMaxBlock && BlockWriter::max_payload(size) < length) size *= 2;
+        uint32_t size = kMinBlock;
+        while (size < kMaxBlock && BlockWriter::max_payload(size) < length) size *= 2;
         return size;
     }
 
