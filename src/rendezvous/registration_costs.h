@@ -3,7 +3,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "pinning/pin_cache.h"
+#include "pinning/cache/pin_cache.h"
 #include "rendezvous/cost_model.h"
 
 namespace tern {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/channel.h"
-#include "pinning/pin_cache.h"
-#include "pinning/regions.h"
+#include "pinning/cache/pin_cache.h"
+#include "pinning/regions/regions.h"
 #include "rendezvous/buffers.h"
 #include "rendezvous/messages.h"
 #include "rendezvous/policy.h"

@@ -6,7 +6,7 @@
 
 #include "engine/engine.h"
 #include "rendezvous/mover.h"
-#include "tupleq/direct.h"
+#include "tupleq/xrc/direct.h"
 #include "uct/ucx_headers.h"
 #include "verbs/port.h"
 

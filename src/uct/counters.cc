@@ -5,7 +5,7 @@
 #include <cinttypes>
 #include <string>
 
-#include "tupleq/direct.h"
+#include "tupleq/xrc/direct.h"
 #include "uct/iface.h"
 #include "uct/tag_counters.h"
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 
-#include "pinning/pin_cache.h"
-#include "pinning/regions.h"
+#include "pinning/cache/pin_cache.h"
+#include "pinning/regions/regions.h"
 #include "rendezvous/cost_model.h"
 #include "uct/compat.h"
 #include "uct/memory.h"

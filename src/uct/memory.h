@@ -5,7 +5,7 @@
 #include <atomic>
 #include <tuple>
 
-#include "pinning/regions.h"
+#include "pinning/regions/regions.h"
 #include "rendezvous/messages.h"
 #include "uct/compat.h"
 #include "verbs/handles.h"

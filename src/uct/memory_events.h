@@ -2,7 +2,7 @@
 // UCX's memory events, for where neither the device nor the kernel tells that pages have gone.
 #pragma once
 
-#include "pinning/pin_cache.h"
+#include "pinning/cache/pin_cache.h"
 
 namespace tern {
 

@@ -2,7 +2,7 @@
 
 // Sending tagged messages. Data path.
 
-#include "tupleq/direct_send.h"
+#include "tupleq/xrc/direct_send.h"
 #include "uct/md.h"
 #include "uct/send.h"
 #include "uct/tag.h"

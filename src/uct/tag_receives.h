@@ -6,7 +6,7 @@
 
 #include "matching/messages.h"
 #include "matching/slab.h"
-#include "tupleq/direct.h"
+#include "tupleq/xrc/direct.h"
 #include "uct/iface.h"
 #include "uct/tag_buffers.h"
 #include "uct/tag_counters.h"

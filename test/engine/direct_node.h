@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "node.h"
-#include "tupleq/direct_send.h"
+#include "tupleq/xrc/direct_send.h"
 
 namespace tern::test {
 

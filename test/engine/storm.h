@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "pinning/pin_cache.h"
+#include "pinning/cache/pin_cache.h"
 #include "storm_device.h"
 
 namespace tern::test {

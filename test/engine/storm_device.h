@@ -8,8 +8,8 @@
 #include <memory>
 #include <mutex>
 
-#include "pinning/pin.h"
-#include "pinning/registrar.h"
+#include "pinning/cache/pin.h"
+#include "pinning/cache/registrar.h"
 
 namespace tern::test {
 

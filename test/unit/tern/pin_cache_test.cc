@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is pinned, remembered and let go of; without a device.
-#include "pinning/pin_cache.h"
+#include "pinning/cache/pin_cache.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

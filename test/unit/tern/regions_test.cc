@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Declared memory and the keys that name it.
-#include "pinning/regions.h"
+#include "pinning/regions/regions.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

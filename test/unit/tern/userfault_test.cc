@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "pinning/pin_cache.h"
+#include "pinning/cache/pin_cache.h"
 
 namespace tern {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The bookkeeping of monitors: ranges that are watched, changes that are told.
-#include "pinning/watched_ranges.h"
+#include "pinning/watch/watched_ranges.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "pinning/inbox.h"
+#include "pinning/watch/inbox.h"
 
 namespace tern {
 namespace {

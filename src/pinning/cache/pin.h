@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+#include "pinning/regions/access.h"
+
+namespace tern {
+
+// Whole pages that are registered with the device. Who has one has a reference to it; its keys are
+// good until that is released, whatever becomes of the memory.
+class Pin {
+  public:
+    uint64_t start() const { return start_; }
+    uint64_t end() const { return end_; }
+    unsigned access() const { return access_; }
+    uint32_t lkey() const { return region_->lkey; }
+    uint32_t rkey() const { return region_->rkey; }
+
+    bool covers(uint64_t start, uint64_t end, unsigned access) const {
+        return start_ <= start && end <= end_ && (access_ & access) == access;
+    }
+    bool overlaps(uint64_t start, uint64_t end) const { return start_ < end && start < end_; }
+
+  private:
+    friend class PinCache;
+    friend class PinIndex;
+    friend class PinList;
+    uint64_t start_ = 0;
+    uint64_t end_ = 0;
+    unsigned access_ = 0;
+    ibv_mr* region_ = nullptr;
+    uint32_t references_ = 0;
+    bool listed_ = false;  // found by find()
+    bool stale_ = false;   // the memory changed while it was being registered
+    Pin* newer_ = nullptr;
+    Pin* older_ = nullptr;
+};
+
+// A list without memory of its own, from the newest to the oldest.
+class PinList {
+  public:
+    bool empty() const { return newest_ == nullptr; }
+    Pin* newest() const { return newest_; }
+    Pin* oldest() const { return oldest_; }
+    static Pin* next(const Pin* pin) { return pin->older_; }
+
+    void add(Pin* pin) {
+        pin->newer_ = nullptr;
+        pin->older_ = newest_;
+        (newest_ != nullptr ? newest_->newer_ : oldest_) = pin;
+        newest_ = pin;
+    }
+    void remove(Pin* pin) {
+        (pin->newer_ != nullptr ? pin->newer_->older_ : newest_) = pin->older_;
+        (pin->older_ != nullptr ? pin->older_->newer_ : oldest_) = pin->newer_;
+    }
+
+  private:
+    Pin* newest_ = nullptr;
+    Pin* oldest_ = nullptr;
+};
+
+}  // namespace tern

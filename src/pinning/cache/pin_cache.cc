@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pinning/cache/pin_cache.h"
+
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <thread>
+
+namespace tern {
+
+namespace {
+
+uint64_t page_size() {
+    static const auto size = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    return size;
+}
+
+int verbs_access(unsigned access, bool writable, bool on_demand) {
+    int flags = 0;
+    if (writable) flags |= IBV_ACCESS_LOCAL_WRITE;
+    if ((access & kRemoteGet) != 0) flags |= IBV_ACCESS_REMOTE_READ;
+    if ((access & kRemotePut) != 0) flags |= IBV_ACCESS_REMOTE_WRITE;
+    if ((access & kRemoteAtomic) != 0) flags |= IBV_ACCESS_REMOTE_ATOMIC;
+    if (on_demand) flags |= IBV_ACCESS_ON_DEMAND;
+    return flags;
+}
+
+uint64_t to_word(const void* address) {
+    return reinterpret_cast<uintptr_t>(address);
+}
+
+// The limit of locked memory does not bind who has CAP_IPC_LOCK.
+bool is_above_limit() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
+    return syscall(SYS_capget, &header, data) == 0 &&
+           (data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective & CAP_TO_MASK(CAP_IPC_LOCK)) != 0;
+}
+
+}  // namespace
+
+uint64_t default_pinned_bytes() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        !is_above_limit())
+        return limit.rlim_cur / 2;
+    return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * page_size() / 4;
+}
+
+PinCache::PinCache(ibv_pd* pd, const PinSettings& settings)
+    : PinCache(std::make_unique<VerbsRegistrar>(pd), settings) {}
+
+PinCache::PinCache(std::unique_ptr<Registrar> registrar, const PinSettings& settings)
+    : registrar_(std::move(registrar)),
+      settings_(settings),
+      most_bytes_(settings.most_bytes != 0 ? settings.most_bytes : default_pinned_bytes()),
+      survives_fork_(registrar_->survives_fork()),
+      monitor_(make_monitor(settings.monitor, {registrar_->on_demand(), settings.owner_hears},
+                            inbox_, [this] { reaper_.wake(); })) {}
+
+PinCache::~PinCache() {
+    if (guard_.inherited()) {
+        // They are the parent's: neither its registrations nor its threads may be touched.
+        static_cast<void>(registrar_.release());
+        static_cast<void>(monitor_.release());
+        return;
+    }
+    reaper_.stop();  // it asks the monitor
+    handle_changes();
+    monitor_.reset();
+    for (PinList* list : {&unused_, &used_, &dead_})
+        while (Pin* pin = list->newest()) {
+            list->remove(pin);
+            registrar_->remove(pin->region_);
+            delete pin;
+        }
+}
+
+bool PinCache::pages(const void* address, size_t length, Range& range) {
+    const uint64_t mask = page_size() - 1;
+    range.start = to_word(address) & ~mask;
+    if (length == 0 || __builtin_add_overflow(to_word(address) + mask, length, &range.end))
+        return false;
+    range.end &= ~mask;
+    return range.end > range.start;
+}
+
+Pin* PinCache::find(const void* address, size_t length, unsigned access) {
+    Range range;
+    if (guard_.inherited() || !pages(address, length, range)) return nullptr;
+    Pin* pin = nullptr;
+    PinList dead;
+    {
+        const std::lock_guard lock(mutex_);
+        pin = lookup(range, access);
+        dead = take_dead();
+    }
+    bury(dead);
+    return pin;
+}
+
+Pin* PinCache::lookup(const Range& range, unsigned access) {
+    // To ask what has changed costs more than to look.
+    if (index_.find(range.start, range.end, access) == nullptr || !up_to_date()) return nullptr;
+    Pin* pin = index_.find(range.start, range.end, access);
+    if (pin == nullptr) return nullptr;
+    hold(pin);
+    ++counters_.hits;
+    return pin;
+}
+
+void PinCache::hold(Pin* pin) {
+    if (pin->references_++ > 0) return;
+    unused_.remove(pin);
+    used_.add(pin);
+}
+
+// Takes `bytes` of the cap, at the expense of what was not used for the longest time.
+bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
+    if (bytes > most_bytes_) return false;
+    for (;;) {
+        if (counters_.pinned_bytes + bytes <= most_bytes_) break;
+        while (counters_.pinned_bytes - dying_ + bytes > most_bytes_ && evict()) {
+        }
+        if (counters_.pinned_bytes - dying_ + bytes > most_bytes_) return false;
+        // Enough is dying, here or in the hands of another thread.
+        const PinList dead = take_dead();
+        lock.unlock();
+        bury(dead);
+        std::this_thread::yield();
+        lock.lock();
+    }
+    counters_.pinned_bytes += bytes;
+    return true;
+}
+
+bool PinCache::evict() {
+    Pin* victim = unused_.oldest();
+    if (victim == nullptr) return false;
+    ++counters_.evictions;
+    drop(victim);
+    return true;
+}
+
+Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
+    Range range;
+    if (guard_.inherited() || !pages(address, length, range)) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    std::unique_ptr<Pin> fresh(new (std::nothrow) Pin);
+    int error = fresh ? 0 : ENOMEM;
+    Pin* found = nullptr;
+    unsigned also = 0;  // rights that are not asked for now, but were: one pin for all
+    bool watched = false;
+    const uint64_t bytes = range.end - range.start;
+    PinList dead;
+    if (error == 0) {
+        std::unique_lock lock(mutex_);
+        handle_changes();
+        found = lookup(range, access);
+        if (found == nullptr && Clock::now() < refused_until_) error = ENOMEM;
+        if (found == nullptr && error == 0 && !reserve(bytes, lock)) {
+            ++counters_.failures;
+            error = ENOMEM;
+        }
+        if (found == nullptr && error == 0) {
+            index_.overlapping(range.start, range.end,
+                               [&](const Pin* other) { also |= other->access_; });
+            fresh->start_ = range.start;
+            fresh->end_ = range.end;
+            fresh->access_ = access | kLocalRead;
+            // Before the registration: a change in between is told, and makes it stale.
+            watched = monitor_->watch(range.start, range.end);
+            registering_.add(fresh.get());
+        }
+        dead = take_dead();
+    }
+    bury(dead);
+    if (found != nullptr || error != 0) {
+        errno = error;
+        return found;
+    }
+
+    bool registered = register_memory(fresh.get(), also);
+    error = errno;
+    if (!registered && error == ENOMEM) {
+        // Others may share the limit with this cache: make do with less.
+        {
+            const std::lock_guard lock(mutex_);
+            while (dying_ < bytes && evict()) {
+            }
+            dead = take_dead();
+        }
+        bury(dead);
+        registered = register_memory(fresh.get(), also);
+        error = errno;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        handle_changes();
+        registering_.remove(fresh.get());
+        if (registered) {
+            ++counters_.registrations;
+            ++counters_.pins;
+            counters_.pinned_bytes_most =
+                std::max(counters_.pinned_bytes_most, counters_.pinned_bytes);
+            fresh->references_ = 1;
+            used_.add(fresh.get());
+            if (watched) publish(fresh.get());
+            found = fresh.release();
+        } else {
+            ++counters_.failures;
+            counters_.pinned_bytes -= bytes;
+            if (error == ENOMEM) refused_until_ = Clock::now() + settings_.refusal;
+            // There may be no memory; what is mapped there one day was not watched.
+            if (error != ENOMEM) monitor_->changed({range.start, range.end, true});
+        }
+        dead = take_dead();
+    }
+    bury(dead);
+    errno = error;
+    return found;
+}
+
+// Writable even if only reading is asked for: the first store to a page that was only read takes
+// another page (copy on write), and nobody would be told.
+bool PinCache::register_memory(Pin* pin, unsigned also) {
+    void* address = reinterpret_cast<void*>(pin->start_);
+    const size_t length = pin->end_ - pin->start_;
+    const bool on_demand = monitor_->kind() == MonitorKind::kOdp;
+    const auto attempt = [&](unsigned access, bool writable) {
+        pin->region_ = registrar_->add(address, length, verbs_access(access, writable, on_demand));
+        if (pin->region_ == nullptr) return false;
+        pin->access_ = access | (writable ? unsigned{kLocalWrite} : 0u);
+        return true;
+    };
+    const unsigned asked = pin->access_;
+    if (attempt(asked | also, true)) return true;
+    if (errno == ENOMEM) return false;
+    if ((also & ~asked) != 0 && attempt(asked, true)) return true;
+    if (errno == ENOMEM || writes(asked)) return false;
+    return attempt(asked, false);
+}
+
+void PinCache::publish(Pin* pin) {
+    const Range range{pin->start_, pin->end_};
+    // A pin that cannot write does not hold what a later store makes of the page.
+    if (pin->stale_ || (pin->access_ & kLocalWrite) == 0 || quarantined(range)) return;
+    index_.overlapping(range.start, range.end, [&](Pin* other) {
+        const bool within = range.start <= other->start_ && other->end_ <= range.end;
+        const bool lacks = other->start_ <= range.start && range.end <= other->end_;
+        if (within || (lacks && (other->access_ & pin->access_) != pin->access_)) drop(other);
+    });
+    index_.add(pin);
+    if (settings_.background && monitor_->kind() != MonitorKind::kOdp) reaper_.start();
+}
+
+void PinCache::release(Pin* pin) {
+    if (guard_.inherited()) return;
+    PinList dead;
+    {
+        const std::lock_guard lock(mutex_);
+        if (--pin->references_ > 0) return;
+        used_.remove(pin);
+        if (pin->listed_) {
+            unused_.add(pin);
+        } else {
+            dead_.add(pin);
+            dying_ += pin->end_ - pin->start_;
+        }
+        dead = take_dead();
+    }
+    bury(dead);
+}
+
+uint32_t PinCache::note(const void* address, size_t length) {
+    Range range;
+    if (guard_.inherited() || !pages(address, length, range)) return 0;
+    const std::lock_guard lock(mutex_);
+    handle_past();
+    const uint32_t count = recent_.note(to_word(address), to_word(address) + length);
+    if (count == 2) monitor_->watch(range.start, range.end);
+    return count;
+}
+
+uint32_t PinCache::uses(const void* address, size_t length) {
+    Range range;
+    if (guard_.inherited() || !pages(address, length, range)) return 0;
+    const std::lock_guard lock(mutex_);
+    handle_past();
+    return recent_.uses(to_word(address), to_word(address) + length);
+}
+
+// Outside the lock, as it may take long.
+void PinCache::bury(PinList dead) {
+    uint64_t bytes = 0;
+    uint64_t count = 0;
+    while (Pin* pin = dead.newest()) {
+        dead.remove(pin);
+        registrar_->remove(pin->region_);
+        bytes += pin->end_ - pin->start_;
+        ++count;
+        delete pin;
+    }
+    if (count == 0) return;
+    const std::lock_guard lock(mutex_);
+    dying_ -= bytes;
+    counters_.pinned_bytes -= bytes;
+    counters_.pins -= count;
+}
+
+PinCounters PinCache::counters() const {
+    if (guard_.inherited()) return {};
+    const std::lock_guard lock(mutex_);
+    return counters_;
+}
+
+}  // namespace tern

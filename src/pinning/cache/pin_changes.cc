@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Memory that changes under the cache.
+#include <algorithm>
+#include <thread>
+
+#include "pinning/cache/pin_cache.h"
+
+namespace tern {
+
+namespace {
+
+uint64_t to_word(const void* address) {
+    return reinterpret_cast<uintptr_t>(address);
+}
+
+}  // namespace
+
+template <class Settled>
+bool PinCache::handle_all(Settled&& settled) {
+    constexpr int kTries = 20;
+    for (int i = 0; i < kTries; ++i) {
+        // In this order: what is settled is in the inbox.
+        const bool all = settled();
+        if (handle_changes() && all) return true;
+        // Somebody is being told of a change right now. He does not need our lock for it.
+        std::this_thread::yield();
+    }
+    return false;
+}
+
+// Whether the index reflects every change of memory that began before this call. What is in the
+// inbox is handled in any case.
+bool PinCache::up_to_date() {
+    if (!survives_fork_ && forks_seen_ != ForkGuard::forks()) {
+        // The next store to a page may be the child's gain: copy on write.
+        forks_seen_ = ForkGuard::forks();
+        invalidate_locked({0, UINT64_MAX});
+    }
+    return handle_all([this] { return monitor_->settled(); });
+}
+
+// What this thread has changed, or what others had before they told it.
+void PinCache::handle_past() {
+    (void)handle_all([this] { return monitor_->quiet(); });
+}
+
+bool PinCache::handle_changes() {
+    return inbox_.drain([this](const MemoryChange& happened) { change(happened); });
+}
+
+void PinCache::change(const MemoryChange& change) {
+    const Range range{change.start, change.end};
+    monitor_->changed(change);
+    if (change.early) quarantine(range);
+    invalidate_locked(range);
+}
+
+void PinCache::invalidate_locked(const Range& range) {
+    index_.overlapping(range.start, range.end, [this](Pin* pin) {
+        ++counters_.invalidations;
+        drop(pin);
+    });
+    for (Pin* pin = registering_.newest(); pin != nullptr; pin = PinList::next(pin))
+        if (pin->overlaps(range.start, range.end)) pin->stale_ = true;
+    recent_.forget(range.start, range.end);
+}
+
+// Out of the index. Dead, unless somebody has a reference.
+void PinCache::drop(Pin* pin) {
+    index_.remove(pin);
+    if (pin->references_ > 0) return;
+    unused_.remove(pin);
+    dead_.add(pin);
+    dying_ += pin->end_ - pin->start_;
+}
+
+// Memory whose pages go soon must not be remembered with those pages: who has told it, by madvise()
+// say, may still be on his way to take them. He is not followed; he is given time.
+void PinCache::quarantine(const Range& range) {
+    const auto until = Clock::now() + settings_.quarantine;
+    for (Quarantined& one : quarantine_)
+        if (one.range.start <= range.start && range.end <= one.range.end) {
+            one.until = until;
+            return;
+        }
+    Quarantined& slot = quarantine_[quarantine_next_++ % kQuarantined];
+    quarantine_all_until_ = std::max(quarantine_all_until_, slot.until);
+    slot = {range, until};
+}
+
+bool PinCache::quarantined(const Range& range) const {
+    const auto now = Clock::now();
+    if (quarantine_all_until_ > now) return true;
+    return std::ranges::any_of(quarantine_, [&](const Quarantined& one) {
+        return one.until > now && one.range.start < range.end && range.start < one.range.end;
+    });
+}
+
+void PinCache::invalidate(const void* start, const void* end) {
+    if (guard_.inherited()) return;
+    PinList dead;
+    {
+        const std::lock_guard lock(mutex_);
+        handle_changes();
+        invalidate_locked({to_word(start), to_word(end)});
+        dead = take_dead();
+    }
+    bury(dead);
+}
+
+void PinCache::unmapped(const void* start, const void* end) {
+    if (guard_.inherited()) return;
+    inbox_.put({to_word(start), to_word(end), true, true});
+    reaper_.wake();
+}
+
+void PinCache::clean_up() {
+    if (guard_.inherited()) return;
+    PinList dead;
+    {
+        const std::lock_guard lock(mutex_);
+        handle_changes();
+        dead = take_dead();
+    }
+    bury(dead);
+}
+
+}  // namespace tern

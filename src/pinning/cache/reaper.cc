@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pinning/cache/reaper.h"
+
+#include <signal.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+namespace tern {
+
+namespace {
+
+// Whoever woke it, or communicates, is likely to do the work himself within this time.
+constexpr std::chrono::milliseconds kDelay{2};
+
+}  // namespace
+
+void Reaper::stop() {
+    if (!running_ || guard_.inherited()) return;
+    running_ = false;
+    state_.store(kStopped);
+    state_.notify_one();
+    pthread_join(thread_, nullptr);
+}
+
+void Reaper::start() {
+    if (tried_) return;
+    tried_ = true;
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const auto body = [](void* self) -> void* {
+        pthread_setname_np(pthread_self(), "tern-reaper");
+        static_cast<Reaper*>(self)->run();
+        return nullptr;
+    };
+    running_ = pthread_create(&thread_, nullptr, body, this) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Reaper::wake() {
+    int asleep = kAsleep;
+    if (!state_.compare_exchange_strong(asleep, kWoken)) return;
+    const int error = errno;
+    state_.notify_one();
+    errno = error;
+}
+
+void Reaper::run() {
+    for (;;) {
+        state_.wait(kAsleep);
+        if (state_.load() == kStopped) return;
+        std::this_thread::sleep_for(kDelay);
+        int woken = kWoken;
+        state_.compare_exchange_strong(woken, kAsleep);
+        work_();
+    }
+}
+
+}  // namespace tern

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pinning/watch/fork.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+
+namespace tern {
+
+namespace {
+
+// Plain words: a child of fork() may not rely on more.
+std::atomic<unsigned> generation{0};
+std::atomic<unsigned> fork_count{0};
+std::array<std::atomic<int>, 64> descriptors{};  // plus one; 0: none
+
+constinit std::mutex the_lock;
+
+void before() {
+    the_lock.lock();
+    fork_count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void in_parent() {
+    fork_count.fetch_add(1, std::memory_order_relaxed);
+    the_lock.unlock();
+}
+
+void in_child() {
+    generation.fetch_add(1, std::memory_order_relaxed);
+    for (auto& slot : descriptors)
+        if (const int fd = slot.exchange(0, std::memory_order_relaxed) - 1; fd >= 0) close(fd);
+    the_lock.unlock();
+}
+
+}  // namespace
+
+ForkGuard::ForkGuard() {
+    [[maybe_unused]] static const int registered = pthread_atfork(before, in_parent, in_child);
+    depth_ = depth();
+}
+
+std::mutex& process_lock() {
+    return the_lock;
+}
+
+unsigned ForkGuard::forks() {
+    return fork_count.load(std::memory_order_relaxed);
+}
+
+unsigned ForkGuard::depth() {
+    return generation.load(std::memory_order_relaxed);
+}
+
+void close_in_child(int fd) {
+    for (auto& slot : descriptors)
+        if (int none = 0; slot.compare_exchange_strong(none, fd + 1)) return;
+    // No room: the child keeps it until it ends or executes another program.
+}
+
+void keep_in_child(int fd) {
+    for (auto& slot : descriptors)
+        if (int that = fd + 1; slot.compare_exchange_strong(that, 0)) return;
+}
+
+}  // namespace tern

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pinning/watch/monitor.h"
+
+#include "pinning/watch/userfault_monitor.h"
+
+namespace tern {
+
+const char* monitor_name(MonitorKind kind) {
+    switch (kind) {
+        case MonitorKind::kAuto:
+            return "auto";
+        case MonitorKind::kOdp:
+            return "odp";
+        case MonitorKind::kUserfaultfd:
+            return "userfaultfd";
+        case MonitorKind::kUcm:
+            return "ucm";
+        case MonitorKind::kNone:
+            break;
+    }
+    return "none";
+}
+
+std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& means, Inbox& inbox,
+                                      std::function<void()> told) {
+    const auto may_be = [wanted](MonitorKind kind) {
+        return wanted == kind || wanted == MonitorKind::kAuto;
+    };
+    if (may_be(MonitorKind::kOdp) && means.on_demand) return std::make_unique<OdpMonitor>();
+    if (may_be(MonitorKind::kUserfaultfd))
+        if (auto monitor = UserfaultMonitor::create(inbox, std::move(told))) return monitor;
+    if (may_be(MonitorKind::kUcm) && means.owner_hears) return std::make_unique<ExternalMonitor>();
+    return std::make_unique<NoMonitor>();
+}
+
+}  // namespace tern

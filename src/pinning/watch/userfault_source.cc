@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pinning/watch/userfault_source.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <new>
+#include <thread>
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+namespace tern {
+
+namespace {
+
+constexpr uint64_t kEvents =
+    UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP;
+
+// Whether a change is under way, given the answer to a change of protections without arguments.
+bool under_way(int fd) {
+    return ioctl(fd, UFFDIO_WRITEPROTECT, nullptr) != 0 && errno == EAGAIN;
+}
+
+}  // namespace
+
+std::shared_ptr<UserfaultSource> UserfaultSource::get() {
+    const std::lock_guard lock(process_lock());
+    static std::weak_ptr<UserfaultSource> the_one;
+    std::shared_ptr<UserfaultSource> source = the_one.lock();
+    if (source && !source->guard_.inherited()) return source;
+    source.reset(new UserfaultSource);
+    if (!source->open()) return nullptr;
+    the_one = source;
+    return source;
+}
+
+bool UserfaultSource::open() {
+    constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
+    fd_ = static_cast<int>(syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY));
+    // Before Linux 5.11 there was no such flag.
+    if (fd_ < 0 && errno == EINVAL) fd_ = static_cast<int>(syscall(SYS_userfaultfd, kFlags));
+    if (fd_ < 0) return false;
+    close_in_child(fd_);
+    uffdio_api api{};
+    api.api = UFFD_API;
+    api.features = kEvents;
+    if (ioctl(fd_, UFFDIO_API, &api) != 0) return false;
+    stop_fd_ = eventfd(0, EFD_CLOEXEC);
+    if (stop_fd_ < 0) return false;
+    close_in_child(stop_fd_);
+
+    // Write-protect mode came with Linux 5.7; nothing else is known to lack it.
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    void* memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    const auto first = reinterpret_cast<uintptr_t>(memory);
+    const bool works = register_range(first, first + page) && !under_way(fd_) && errno == EFAULT &&
+                       unregister_range(first, first + page);
+    munmap(memory, page);
+    return works;
+}
+
+UserfaultSource::~UserfaultSource() {
+    if (guard_.inherited()) return;  // fork closed the descriptors, and there is no thread
+    if (running_) {
+        // While the reader still reads: a process forked by other means than fork() may keep the
+        // descriptor open, and nobody would read what is sent to it.
+        for (const auto& [first, last] : registered_) unregister_range(first, last);
+        // What is under way now is the last.
+        for (int i = 0; i < 10000 && !settled(); ++i) usleep(100);
+        const uint64_t one = 1;
+        while (write(stop_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
+        }
+        pthread_join(reader_, nullptr);
+    }
+    for (const int fd : {stop_fd_, fd_}) {
+        if (fd < 0) continue;
+        keep_in_child(fd);
+        close(fd);
+    }
+}
+
+bool UserfaultSource::subscribe(Subscriber* subscriber) {
+    for (auto& slot : subscribers_)
+        if (Subscriber* none = nullptr; slot.compare_exchange_strong(none, subscriber)) return true;
+    return false;
+}
+
+void UserfaultSource::unsubscribe(Subscriber* subscriber) {
+    for (auto& slot : subscribers_)
+        if (Subscriber* that = subscriber; slot.compare_exchange_strong(that, nullptr)) break;
+    while (reading_ || ending_ != 0) std::this_thread::yield();
+}
+
+void UserfaultSource::tell(const MemoryChange& change) {
+    for (auto& slot : subscribers_)
+        if (Subscriber* subscriber = slot) subscriber->inbox.put(change);
+}
+
+bool UserfaultSource::register_range(uint64_t first, uint64_t last) const {
+    uffdio_register request{};
+    request.range = {first, last - first};
+    request.mode = UFFDIO_REGISTER_MODE_WP;
+    return ioctl(fd_, UFFDIO_REGISTER, &request) == 0;
+}
+
+bool UserfaultSource::unregister_range(uint64_t first, uint64_t last) const {
+    uffdio_range range{first, last - first};
+    return ioctl(fd_, UFFDIO_UNREGISTER, &range) == 0;
+}
+
+bool UserfaultSource::start() {
+    if (running_ || failed_) return running_;
+    // Signals are for the program's threads.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const auto body = [](void* self) -> void* {
+        pthread_setname_np(pthread_self(), "tern-monitor");
+        static_cast<UserfaultSource*>(self)->run();
+        return nullptr;
+    };
+    running_ = pthread_create(&reader_, nullptr, body, this) == 0;
+    failed_ = !running_;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return running_;
+}
+
+bool UserfaultSource::begin(uint64_t first, uint64_t last) {
+    const std::lock_guard lock(mutex_);
+    if (!start() || !register_range(first, last)) return false;
+    if (registered_.size() >= kMostRanges) registered_ = {};
+    try {
+        registered_.add(first, last);
+    } catch (const std::bad_alloc&) {
+    }
+    return true;
+}
+
+// Nothing is settled from before the events end until everybody is told.
+void UserfaultSource::end(uint64_t first, uint64_t last) {
+    ++ending_;
+    unregister_range(first, last);
+    tell({first, last, true});
+    --ending_;
+    const std::lock_guard lock(mutex_);
+    registered_.remove(first, last);
+}
+
+void UserfaultSource::changed(const MemoryChange& change) {
+    if (!change.unmapped || change.end == UINT64_MAX) return;
+    const std::lock_guard lock(mutex_);
+    registered_.remove(change.start, change.end);
+    if (change.moved_to == 0) return;
+    try {
+        registered_.add(change.moved_to, change.moved_to + (change.end - change.start));
+    } catch (const std::bad_alloc&) {
+    }
+}
+
+bool UserfaultSource::settled() const {
+    // In this order: an event that is not under way any more was read while `reading_`.
+    return !under_way(fd_) && quiet();
+}
+
+void UserfaultSource::run() {
+    pollfd polled[] = {{fd_, POLLIN, 0}, {stop_fd_, POLLIN, 0}};
+    for (;;) {
+        if (poll(polled, 2, -1) < 0) {
+            // No reason to stop: who unmaps memory waits for us.
+            polled[1].revents = 0;
+            usleep(1000);
+        }
+        if (!read_events() && (polled[1].revents & POLLIN) != 0) return;
+    }
+}
+
+// Reads what there is. False if there was nothing.
+bool UserfaultSource::read_events() {
+    uffd_msg events[16];
+    bool told = false;
+    reading_ = true;
+    for (;;) {
+        const ssize_t size = read(fd_, events, sizeof(events));
+        if (size < static_cast<ssize_t>(sizeof(events[0]))) break;
+        const size_t count = static_cast<size_t>(size) / sizeof(events[0]);
+        for (size_t i = 0; i < count; ++i) {
+            const auto& what = events[i].arg;
+            switch (events[i].event) {
+                case UFFD_EVENT_UNMAP:
+                    tell({what.remove.start, what.remove.end, true});
+                    break;
+                case UFFD_EVENT_REMOVE:
+                    tell({what.remove.start, what.remove.end, false, true});
+                    break;
+                case UFFD_EVENT_REMAP:
+                    tell({what.remap.from, what.remap.from + what.remap.len, true, false,
+                          what.remap.to});
+                    break;
+                default:
+                    break;
+            }
+        }
+        told = true;
+    }
+    if (told)
+        for (auto& slot : subscribers_)
+            if (Subscriber* subscriber = slot) subscriber->told();
+    reading_ = false;
+    return told;
+}
+
+}  // namespace tern

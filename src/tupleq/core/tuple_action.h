@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tupleq/core/grant.h"
+#include "tupleq/core/tuple_messages.h"
+#include "tupleq/core/tuple_receiver.h"
+
+namespace tern {
+
+// What TupleReceivers wants done, in order. What cannot be done now may wait; then those behind it
+// of the same peer wait too.
+struct TupleAction {
+    enum class Kind : uint8_t {
+        kBind,       // send `bind` to `peer`, with what it takes to reach the queue
+        kClose,      // send `close` to `peer`
+        kRevoke,     // write zero over all grants of the tuple that are not used, then read what
+                     // its sender has announced: revoked(), with `count`
+        kGrant,      // put `receive` into the queue, as `place`; then write `grant` to `slot`. If
+                     // this is done late, software may have matched the receive: its memory counts
+        kDrain,      // send `count` empty messages to the queue from this process
+        kCancelled,  // `receive` is cancelled, and no longer posted; tell the user
+        kFailed,     // the message for `receive` is lost with `peer`; it is no longer posted
+        kRetry,      // offer the messages of `peer` that are held again
+        kDiscard,    // destroy the queue with all in it, make a new one, then call replaced()
+    };
+
+    // It has to wait for what the same peer waits for; the others are between core and user.
+    static constexpr bool is_ordered(Kind kind) {
+        return kind == Kind::kBind || kind == Kind::kClose || kind == Kind::kRevoke ||
+               kind == Kind::kGrant || kind == Kind::kDrain;
+    }
+
+    Kind kind = Kind::kBind;
+    uint16_t tuple = 0;  // number of the queue
+    uint32_t peer = 0;
+    uint32_t place = 0;  // of the receive in the queue: a number below its depth
+    uint32_t count = 0;
+    uint32_t slot = 0;  // counted in the sender's memory, as in TupleBound
+    Grant grant;
+    ReceiveHandle receive = 0;
+    TupleBind bind;
+    TupleClose close;
+};
+
+// First in, first out. Allocates only to grow.
+class TupleActions {
+  public:
+    TupleActions() { actions_.reserve(64); }
+
+    TupleAction& push() { return actions_.emplace_back(); }
+    bool empty() const { return first_ == actions_.size(); }
+    const TupleAction& front() const { return actions_[first_]; }
+    TupleAction& front() { return actions_[first_]; }
+    void pop() {
+        ++first_;
+        if (first_ < kCompact && first_ != actions_.size()) return;
+        actions_.erase(actions_.begin(), actions_.begin() + static_cast<ptrdiff_t>(first_));
+        first_ = 0;
+    }
+
+    template <class Sink>
+    void save(Sink&& sink) const {
+        for (size_t i = first_; i != actions_.size(); ++i) {
+            const TupleAction& each = actions_[i];
+            sink(each.kind), sink(each.tuple), sink(each.peer), sink(each.count);
+            sink(each.grant.raw()), sink(each.receive), sink(each.close.unbind);
+            if (each.kind == TupleAction::Kind::kBind) sink(each.bind.tag), sink(each.bind.mask);
+        }
+    }
+
+  private:
+    static constexpr size_t kCompact = 64;
+
+    std::vector<TupleAction> actions_;
+    size_t first_ = 0;
+};
+
+}  // namespace tern

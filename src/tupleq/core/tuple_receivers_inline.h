@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The member functions of TupleReceivers; include tuple_receivers.h.
+#pragma once
+
+#include "tupleq/core/tuple_receivers.h"
+
+namespace tern {
+
+// Grants what may be granted: the receives of the key, in order, up to the first that a wildcard is
+// before of. `late`: since a message has come, see GrantWindow.
+template <PostedTable Posted>
+void TupleReceivers<Posted>::refill(Tuple& tuple, bool late) {
+    TupleReceiver& queue = tuple.queue;
+    if (tuple.revoking || tuple.leave || !queue.may_grant(late) ||
+        (!held_.empty() && held(tuple.peer) != nullptr))
+        return;
+    ReceiveHandle receive = queue.granted() == 0
+                                ? posted_->first(tuple.tag)
+                                : posted_->next(queue.entry(queue.live() - 1).receive);
+    while (receive != 0 && queue.may_grant(late)) {
+        if (posted_->behind_wildcard(receive)) {
+            any_blocked_ = tuple.blocked = true;
+            return;
+        }
+        if (!posted_->prepare(receive)) return;
+        TupleAction& action = act(TupleAction::Kind::kGrant, tuple);
+        action.place = queue.place(queue.live());
+        action.receive = receive;
+        action.grant = queue.grant(receive, posted_->capacity(receive), late);
+        action.slot = tuple.slot + (action.grant.sequence() & (queue.depth() - 1));
+        ++counters_.grants;
+        receive = posted_->next(receive);
+    }
+}
+
+// A wildcard has gone.
+template <PostedTable Posted>
+void TupleReceivers<Posted>::refill_blocked() {
+    if (!any_blocked_) return;
+    any_blocked_ = false;
+    for (Tuple& tuple : tuples_)
+        if (tuple.blocked) {
+            tuple.blocked = false;
+            refill(tuple);
+        }
+}
+
+template <PostedTable Posted>
+auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool keyed) -> Cancel {
+    Tuple* tuple = keyed ? find(tag) : nullptr;
+    if (tuple != nullptr) {
+        TupleReceiver& queue = tuple->queue;
+        for (uint32_t i = 0; i < queue.live(); ++i) {
+            if (queue.entry(i).receive != receive) continue;
+            if (i < queue.claimed()) return Cancel::kNever;
+            queue.entry(i).cancel = true;
+            revoke(*tuple);
+            return Cancel::kLater;
+        }
+    }
+    posted_->remove(receive);
+    if (tuple != nullptr) refill(*tuple);
+    if (!keyed) refill_blocked();
+    return Cancel::kDone;
+}
+
+// Matching is in the order in which messages were sent. A mark is heeded at once even if the
+// message is held: answers of the peer may depend on it.
+template <PostedTable Posted>
+auto TupleReceivers<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark,
+                                      uint64_t length) -> Arrival {
+    Tuple* tuple = find(tag);
+    const bool own = tuple != nullptr && tuple->peer == peer;
+    const bool numbered = own && tuple->queue.numbered();
+    if (numbered != (mark != nullptr)) return {Verdict::kBroken};
+    if (mark != nullptr) {
+        const auto before = static_cast<uint16_t>(mark->sequence - 1);
+        if (mark->tuple != number(*tuple) || !end_epoch(*tuple, before, true))
+            return {Verdict::kBroken};
+        tuple->queue.passed(length);
+        ++counters_.ordinary;
+        // Is it the tuple's tag that counts?
+        tuple->others = tag != tuple->tag ? tuple->others + 1 : 0;
+        if (tuple->others == kMostOthers) leave(*tuple);
+    }
+    Held* held = held_.empty() ? nullptr : this->held(peer);
+    const Arrival arrival = held == nullptr ? match(peer, tag) : Arrival{Verdict::kHold};
+    if (arrival.verdict == Verdict::kHold) {
+        if (held == nullptr) held = &held_.emplace_back(Held{peer, 0});
+        ++held->messages;
+        ++counters_.holds;
+    }
+    if (own) refill(*tuple, true);
+    return arrival;
+}
+
+template <PostedTable Posted>
+auto TupleReceivers<Posted>::retry(uint32_t peer, uint64_t tag) -> Arrival {
+    Held* const held = this->held(peer);
+    if (held == nullptr) return {Verdict::kBroken};
+    const Arrival arrival = match(peer, tag);
+    if (arrival.verdict == Verdict::kMatched && --held->messages == 0) drop_held(peer);
+    return arrival;
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::drop_held(uint32_t peer) {
+    Held* const held = this->held(peer);
+    if (held == nullptr) return;
+    *held = held_.back();
+    held_.pop_back();
+    for (Tuple& tuple : tuples_)
+        if (tuple.peer == peer) refill(tuple);
+}
+
+// A receive that is granted to one peer is not another's, unless the first has no use for it. The
+// key has two senders, so that is the end of the tuple.
+template <PostedTable Posted>
+auto TupleReceivers<Posted>::match(uint32_t peer, uint64_t tag) -> Arrival {
+    Tuple* tuple = find(tag);
+    if (tuple != nullptr && tuple->peer != peer) {
+        leave(*tuple);
+        if (tuple->queue.granted() != 0) {
+            tuple->awaited = true;
+            return {Verdict::kHold};
+        }
+    }
+    const TakenReceive taken = posted_->take(tag);
+    if (taken.wildcard) refill_blocked();
+    return {Verdict::kMatched, taken.receive};
+}
+
+template <PostedTable Posted>
+auto TupleReceivers<Posted>::direct(uint16_t number) -> Direct {
+    Direct direct;
+    Tuple& tuple = tuples_[number];
+    TupleReceiver::Entry entry;
+    bool claimed = false;
+    if (!tuple.queue.arrive(entry, direct.place, claimed)) return direct;
+    direct.receive = entry.receive;
+    if (!claimed) posted_->remove(entry.receive);
+    ++counters_.direct;
+    tuple.others = 0;
+    if (claimed || tuple.queue.voids() != 0) settle(tuple);
+    refill(tuple, true);
+    return direct;
+}
+
+template <PostedTable Posted>
+bool TupleReceivers<Posted>::drained(uint16_t number, uint32_t& place) {
+    Tuple& tuple = tuples_[number];
+    if (!tuple.queue.drained(place)) return false;
+    ++counters_.drains;
+    settle(tuple);
+    refill(tuple, true);
+    return true;
+}
+
+template <PostedTable Posted>
+bool TupleReceivers<Posted>::bind(uint32_t peer, uint64_t tag) {
+    if (changing_key_ || find(tag) != nullptr) return false;
+    const uint64_t mask = posted_->key_mask();
+    for (Tuple& tuple : tuples_) {
+        if (tuple.queue.state() != State::kFree) continue;
+        tuple.tag = tag;
+        tuple.peer = peer;
+        tuple.blocked = tuple.awaited = tuple.leave = tuple.revoking = false;
+        tuple.others = 0;
+        tuple.queue.bind(sequence_, epoch_);
+        index_.insert(0, tag, mask, number(tuple));
+        act(TupleAction::Kind::kBind, tuple).bind = {tag, mask, number(tuple),
+                                                     static_cast<uint16_t>(tuple.queue.depth())};
+        ++counters_.binds;
+        return true;
+    }
+    return false;
+}
+
+template <PostedTable Posted>
+bool TupleReceivers<Posted>::bound(uint32_t peer, const TupleBound& answer) {
+    Tuple* tuple = checked(peer, answer.tuple);
+    if (tuple == nullptr || tuple->queue.state() != State::kBinding) return false;
+    if (answer.sender == TupleBound::kRefused) {
+        bury(*tuple);
+        return true;
+    }
+    tuple->sender = answer.sender;
+    tuple->slot = answer.slot;
+    tuple->queue.bound();
+    if (tuple->leave) close(*tuple);
+    refill(*tuple);
+    return true;
+}
+
+template <PostedTable Posted>
+bool TupleReceivers<Posted>::closed(uint32_t peer, const TupleClosed& answer) {
+    Tuple* tuple = checked(peer, answer.tuple);
+    if (tuple == nullptr) return false;
+    TupleReceiver& queue = tuple->queue;
+    if (queue.state() != State::kUnbinding || !answer.unbind) return false;
+    queue.closed();
+    if (!end_epoch(*tuple, answer.sequence, false)) return false;
+    return true;
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::unbind(uint16_t number) {
+    leave(tuples_[number]);
+}
+
+// Grants are taken back first: what is granted is decided before the sender answers, and behind
+// Close its words are not this side's any more.
+template <PostedTable Posted>
+void TupleReceivers<Posted>::leave(Tuple& tuple) {
+    if (tuple.leave) return;
+    tuple.leave = true;
+    if (tuple.queue.state() != State::kOpen) return;
+    if (tuple.queue.granted() != 0)
+        revoke(tuple);
+    else if (!tuple.revoking)
+        close(tuple);
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::close(Tuple& tuple) {
+    tuple.queue.close();
+    ++counters_.unbinds;
+    act(TupleAction::Kind::kClose, tuple).close = {tuple.sender, true};
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::revoke(Tuple& tuple) {
+    if (tuple.revoking || tuple.queue.state() != State::kOpen) return;
+    tuple.revoking = true;
+    act(TupleAction::Kind::kRevoke, tuple).count = ++tuple.asked;
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sent) {
+    Tuple& tuple = tuples_[number];
+    TupleReceiver& queue = tuple.queue;
+    // It may be another tuple by now.
+    if (!tuple.revoking || tuple.asked != count || !queue.numbered()) return;
+    tuple.revoking = false;
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    queue.revoke(sent, begin, end);
+    for (uint32_t i = begin; i < end; ++i) {
+        const TupleReceiver::Entry entry = queue.entry(i);
+        if (!entry.cancel) continue;
+        posted_->remove(entry.receive);
+        act(TupleAction::Kind::kCancelled, tuple).receive = entry.receive;
+    }
+    counters_.voids += end - begin;
+    if (tuple.awaited && queue.granted() == 0) release_held(tuple);
+    if (tuple.leave && queue.state() == State::kOpen) close(tuple);
+    settle(tuple);
+    refill(tuple);
+}
+
+template <PostedTable Posted>
+bool TupleReceivers<Posted>::undecided(uint16_t number) const {
+    const TupleReceiver& queue = tuples_[number].queue;
+    for (uint32_t i = queue.claimed(); i < queue.live(); ++i)
+        if (queue.entry(i).cancel) return true;
+    return false;
+}
+
+template <PostedTable Posted>
+bool TupleReceivers<Posted>::end_epoch(Tuple& tuple, uint16_t sequence, bool ordinary) {
+    TupleReceiver& queue = tuple.queue;
+    uint32_t begin = 0;
+    uint32_t voids = 0;
+    uint32_t end = 0;
+    if (!queue.end_epoch(sequence, ordinary, begin, voids, end)) return false;
+    for (uint32_t i = begin; i < end; ++i) {
+        const TupleReceiver::Entry entry = queue.entry(i);
+        if (i < voids || entry.cancel) posted_->remove(entry.receive);
+        if (i >= voids && entry.cancel)
+            act(TupleAction::Kind::kCancelled, tuple).receive = entry.receive;
+    }
+    counters_.epochs += end != voids;
+    counters_.voids += end - voids;
+    if (tuple.awaited) release_held(tuple);
+    settle(tuple);
+    return true;
+}
+
+// Messages that waited to see whose the granted receives are can be matched now.
+template <PostedTable Posted>
+void TupleReceivers<Posted>::release_held(Tuple& tuple) {
+    tuple.awaited = false;
+    for (const Held& held : held_) act(TupleAction::Kind::kRetry, tuple).peer = held.peer;
+}
+
+// After entries have gone or become void: drains; frees the queue of a tuple that is forgotten.
+template <PostedTable Posted>
+void TupleReceivers<Posted>::settle(Tuple& tuple) {
+    if (const uint32_t count = tuple.queue.drain())
+        act(TupleAction::Kind::kDrain, tuple).count = count;
+    if (tuple.queue.state() == State::kUnbound && tuple.queue.empty()) bury(tuple);
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::bury(Tuple& tuple) {
+    index_.erase(number(tuple));
+    tuple.queue.reset();
+    change_key_if_free();
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::change_key() {
+    if (changing_key_) return;
+    changing_key_ = true;
+    for (Tuple& tuple : tuples_) leave(tuple);
+    change_key_if_free();
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::change_key_if_free() {
+    if (!changing_key_ || !index_.empty()) return;
+    changing_key_ = false;
+    posted_->change_key();
+}
+
+template <PostedTable Posted>
+void TupleReceivers<Posted>::peer_died(uint32_t peer) {
+    Tuple* awaited = nullptr;
+    for (Tuple& tuple : tuples_) {
+        TupleReceiver& queue = tuple.queue;
+        if (tuple.peer != peer || queue.state() == State::kFree || queue.state() == State::kBroken)
+            continue;
+        for (uint32_t i = 0; i < queue.live(); ++i) {
+            const TupleReceiver::Entry entry = queue.entry(i);
+            const bool lost = i < queue.claimed();
+            if (!lost && !entry.cancel) continue;
+            if (!lost) posted_->remove(entry.receive);
+            act(lost ? TupleAction::Kind::kFailed : TupleAction::Kind::kCancelled, tuple).receive =
+                entry.receive;
+        }
+        index_.erase(number(tuple));
+        const bool unused = queue.state() == State::kBinding;
+        queue.reset();
+        if (!unused) {
+            queue.broken();
+            act(TupleAction::Kind::kDiscard, tuple);
+            ++counters_.discards;
+        }
+        if (tuple.awaited) awaited = &tuple;
+    }
+    if (awaited != nullptr) release_held(*awaited);
+    change_key_if_free();
+}
+
+template <PostedTable Posted>
+template <class Sink>
+void TupleReceivers<Posted>::save(Sink&& sink) const {
+    for (const Tuple& tuple : tuples_) {
+        tuple.queue.save(sink);
+        if (tuple.queue.state() == State::kFree) continue;
+        sink(tuple.tag), sink(tuple.peer), sink(tuple.sender);
+        sink(tuple.blocked), sink(tuple.awaited), sink(tuple.leave), sink(tuple.revoking);
+    }
+    for (const Held& held : held_) sink(held.peer), sink(held.messages);
+    sink(changing_key_);
+    actions_.save(sink);
+}
+
+}  // namespace tern

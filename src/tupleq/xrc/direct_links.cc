@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// XRC connections, and what this side does for peers as the sender of tuples. Control path.
+
+#include <algorithm>
+#include <cerrno>
+
+#include "engine/engine_send.h"
+#include "tupleq/xrc/direct.h"
+
+namespace tern {
+
+namespace {
+
+constexpr uint32_t kMostNumber = 0xffffff;  // of queue pairs and packets
+
+}  // namespace
+
+// The completion queue holds what so many links may send. False if it cannot.
+bool Direct::grow_queue(uint32_t links) {
+    const uint64_t needed = settings_.completions(links);
+    if (static_cast<uint64_t>(completions_.get()->cqe) >= needed) return true;
+    errno = ENOMEM;
+    if (needed > max_cqe_) return false;
+    const int error = ibv_resize_cq(completions_.get(),
+                                    static_cast<int>(std::min<uint64_t>(needed * 2, max_cqe_)));
+    errno = error;
+    return error == 0;
+}
+
+XrcLink* Direct::make_link() {
+    uint32_t index = 0;
+    while (index < links_.size() && links_[index]) ++index;
+    if (!grow_queue(index + 1)) return nullptr;
+    auto link = XrcLink::create(engine_.pd(), completions_.get(), index, settings_.sends,
+                                settings_.inline_bytes);
+    if (!link) return nullptr;
+    if (index == links_.size()) links_.emplace_back();
+    links_[index] = std::move(link);
+    ++active_;
+    return links_[index].get();
+}
+
+// The link to a node that the peer belongs to; a new one begins to ask the peer for its other end.
+// Null if the device refuses.
+XrcLink* Direct::link_to(Channel& channel, uint64_t node) {
+    for (const auto& link : links_)
+        if (link && link->node == node && link->port == channel.peer.port &&
+            link->state != XrcLink::State::kOver && link->host != nullptr && link->host->up() &&
+            !link->host->closing)
+            return link.get();
+    XrcLink* link = make_link();
+    if (link == nullptr) return nullptr;
+    link->host = &channel;
+    link->node = node;
+    link->port = channel.peer.port;
+    return link;
+}
+
+// False: there is no room now.
+bool Direct::ask(XrcLink& link) {
+    if (link.number != 0) return true;
+    const DirectConnect frame{.number = attempts_ + 1,
+                              .qp_num = link.qp()->qp_num,
+                              .psn = link.psn(),
+                              .mtu = static_cast<uint32_t>(port_.mtu)};
+    if (!say(*link.host, DirectId::kConnect, frame)) return false;
+    link.number = ++attempts_;
+    return true;
+}
+
+bool Direct::connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu) {
+    return verbs::connect_xrc_sender(link.qp(), port_, settings_.retry, address_vector(port_, to),
+                                     qp_num, 0, link.psn(), static_cast<ibv_mtu>(mtu)) == 0;
+}
+
+// A peer wants an end for its messages to this node. It belongs to the channel; a newer one takes
+// its place.
+bool Direct::connect_wanted(Channel& channel, const DirectConnect& frame) {
+    if (frame.number == 0 || frame.qp_num == 0 || frame.qp_num > kMostNumber ||
+        frame.psn > kMostNumber || frame.mtu < IBV_MTU_256 || frame.mtu > IBV_MTU_4096)
+        return false;
+    Peer& peer = peer_of(channel);
+    const ibv_ah_attr to = address_vector(port_, channel.peer.port);
+    peer.end = verbs::create_xrc_receiver(port_.context, *domain_);
+    if (peer.end && verbs::connect_xrc_receiver(peer.end.get(), port_, to, frame.qp_num, frame.psn,
+                                                static_cast<ibv_mtu>(frame.mtu)) != 0)
+        peer.end.reset();
+    peer.answer = {.number = frame.number,
+                   .qp_num = peer.end ? peer.end->qp_num : 0,
+                   .mtu = static_cast<uint32_t>(port_.mtu)};
+    peer.answer_due = true;
+    remember(channel);
+    (void)answer_requests();
+    return true;
+}
+
+bool Direct::connected(Channel& channel, const DirectConnected& frame) {
+    if (frame.number == 0 || frame.qp_num > kMostNumber || frame.mtu < IBV_MTU_256 ||
+        frame.mtu > IBV_MTU_4096)
+        return false;
+    const auto asking = [&](const auto& link) {
+        return link && link->host == &channel && link->state == XrcLink::State::kAsking &&
+               link->number == frame.number;
+    };
+    const auto found = std::find_if(links_.begin(), links_.end(), asking);
+    if (found == links_.end()) return false;
+    XrcLink& link = **found;
+    if (frame.qp_num != 0 && connect(link, channel.peer.port, frame.qp_num, frame.mtu)) {
+        link.state = XrcLink::State::kUp;
+        ++counters_.links;
+    } else {
+        peer_of(channel).refused = link.node;
+        over(link);
+    }
+    (void)answer_requests();
+    return true;
+}
+
+// To queues of this process; made when the first one is.
+bool Direct::open_loopback() {
+    if (loopback_ != nullptr) return true;
+    XrcLink* link = make_link();
+    if (link == nullptr) return false;
+    link->node = 0;
+    auto end = verbs::create_xrc_receiver(port_.context, *domain_);
+    const PortAddress& here = engine_.address().port;
+    if (!end ||
+        verbs::connect_xrc_receiver(end.get(), port_, address_vector(port_, here),
+                                    link->qp()->qp_num, link->psn(), port_.mtu) != 0 ||
+        !connect(*link, here, end->qp_num, port_.mtu)) {
+        links_[link->index()].reset();
+        return false;
+    }
+    link->state = XrcLink::State::kUp;
+    loopback_end_ = std::move(end);
+    loopback_ = link;
+    return true;
+}
+
+// Nothing more is sent by this link; the tuples that were are sent the ordinary way.
+void Direct::over(XrcLink& link) {
+    if (link.state != XrcLink::State::kOver) {
+        link.state = XrcLink::State::kOver;
+        for (Route& route : routes_)
+            if (route.link == &link) route.link = nullptr;
+        if (&link == loopback_) {
+            loopback_ = nullptr;
+            loopback_end_.reset();
+        }
+        (void)verbs::to_error(link.qp());
+    }
+    if (link.idle()) links_[link.index()].reset();
+}
+
+// A direct message is sent, or a drain. The first failure is the end of the link: what is behind it
+// fails too. Nothing is sent twice, so a message that may not have arrived ends its channel.
+void Direct::sent(const ibv_wc& completion) {
+    XrcLink& link = *links_[XrcLink::index_of(completion.wr_id)];
+    const DirectSend send = link.take();
+    if (send.channel == nullptr) return drain_sent(link, send.cookie, completion.status);
+    const bool good = completion.status == IBV_WC_SUCCESS;
+    if (!good && link.state != XrcLink::State::kOver) [[unlikely]] {
+        ++counters_.links_lost;
+        counters_.not_ready += completion.status == IBV_WC_RNR_RETRY_EXC_ERR;
+        owner_.warn(std::string("a direct message has failed: ") +
+                    ibv_wc_status_str(completion.status));
+    }
+    Peer& peer = *peers_[send.channel->index];
+    ++peer.completed;
+    --under_way_;
+    if (send.buffer != nullptr) pool_.give(send.buffer);
+    if (send.pin != nullptr) pins_.release(send.pin);
+    const Status status = good ? Status::kOk : Status::kTimedOut;
+    if (!good) {
+        peer.lost = true;
+        engine_.fail(*send.channel, status, "a direct message may not have arrived");
+    }
+    if (link.idle()) engine_.let_go(*link.host);
+    engine_.let_go(*send.channel);
+    if (!good) over(link);
+    if (send.cookie != nullptr) owner_.completed(send.cookie, status);
+}
+
+// The channels have failed already.
+void Direct::break_down() {
+    broken_ = true;
+    for (size_t i = 0; i < links_.size(); ++i) {
+        ibv_wc failure{};
+        failure.wr_id = uint64_t{i} << 32;
+        failure.status = IBV_WC_FATAL_ERR;
+        while (links_[i] && !links_[i]->idle()) sent(failure);
+    }
+}
+
+namespace {
+
+// The other end has answered that this is not executed; then nothing behind it is.
+bool refused(ibv_wc_status status) {
+    return status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_ACCESS_ERR ||
+           status == IBV_WC_REM_OP_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR;
+}
+
+}  // namespace
+
+// A drain that finds its queue gone breaks the loop-back link, and that is nobody's fault. Those of
+// other queues behind it are sent again, by a new link.
+void Direct::drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status) {
+    if (status == IBV_WC_SUCCESS) return;
+    const bool first = link.state != XrcLink::State::kOver;
+    if (first) link.in_doubt = !refused(status);
+    const bool again = !first && !link.in_doubt;
+    over(link);
+    if (is_astray(cookie)) return;
+    const uint16_t number = tuple_of_drain(cookie);
+    if (again) {
+        TupleAction action{.kind = TupleAction::Kind::kDrain,
+                           .tuple = number,
+                           .peer = receivers_.peer(number),
+                           .count = 1};
+        return perform_or_keep(action);
+    }
+    counters_.links_lost += first;
+    counters_.not_ready += status == IBV_WC_RNR_RETRY_EXC_ERR;
+    fail_tuple(number, Status::kDevice,
+               std::string("a queue cannot be drained: ") + ibv_wc_status_str(status));
+}
+
+// The peer wants something of this side as a sender.
+bool Direct::requested(Channel& channel, const Request& request) {
+    Peer& peer = peer_of(channel);
+    if (peer.requests.size() >= kMostRequests) return false;
+    peer.requests.push_back(request);
+    remember(channel);
+    (void)answer_requests();
+    return !channel.failed;
+}
+
+void Direct::remember(Channel& channel) {
+    if (std::find(requests_.begin(), requests_.end(), &channel) == requests_.end())
+        requests_.push_back(&channel);
+}
+
+// In order for each peer: answers separate what was sent before from what comes after.
+unsigned Direct::answer_requests() {
+    unsigned count = 0;
+    for (size_t i = 0; i < requests_.size();) {
+        Channel& channel = *requests_[i];
+        Peer& peer = *peers_[channel.index];
+        if (peer.answer_due && say(channel, DirectId::kConnected, peer.answer)) {
+            peer.answer_due = false;
+            ++count;
+        }
+        while (!channel.failed && !peer.requests.empty()) {
+            const Request request = peer.requests.front();
+            if (!answer(peer, request)) break;
+            peer.requests.pop_front();
+            ++count;
+        }
+        if (channel.failed || (peer.requests.empty() && !peer.answer_due))
+            requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(i));
+        else
+            ++i;
+    }
+    return count;
+}
+
+// False: not now.
+bool Direct::answer(Peer& peer, const Request& request) {
+    Channel& channel = *peer.channel;
+    if (!channel.up() || channel.sends.room() == 0) return false;
+    if (!request.close) return answer_bind(peer, request.bind);
+    TupleClosed answer;
+    const bool unbind = (request.unbind.flags & DirectClose::kUnbind) != 0;
+    if (!senders_.close(number_of(channel), {request.unbind.sender, unbind}, answer)) {
+        malformed(channel);
+        return true;
+    }
+    if (unbind) routes_[request.unbind.sender] = {};
+    return say(
+        channel, DirectId::kClosed,
+        DirectClosed{
+            .tuple = answer.tuple, .sequence = answer.sequence, .flags = request.unbind.flags});
+}
+
+bool Direct::answer_bind(Peer& peer, const DirectBind& bind) {
+    Channel& channel = *peer.channel;
+    TupleBound answer{bind.tuple, TupleBound::kRefused, 0};
+    // No link can be made: its tuple is refused, too. The next Bind is tried again.
+    const bool refused = bind.node == peer.refused || !sends_;
+    XrcLink* link = refused ? nullptr : link_to(channel, bind.node);
+    if (link != nullptr && link->state == XrcLink::State::kAsking) {
+        (void)ask(*link);
+        return false;
+    }
+    if (link != nullptr) {
+        if (!senders_.bind(number_of(channel), {bind.tag, bind.mask, bind.tuple, bind.depth},
+                           answer)) {
+            malformed(channel);
+            return true;
+        }
+        if (answer.sender != TupleBound::kRefused) routes_[answer.sender] = {link, bind.queue};
+    }
+    const bool said = say(channel, DirectId::kBound,
+                          DirectBound{.tuple = answer.tuple,
+                                      .sender = answer.sender,
+                                      .slot = answer.slot,
+                                      .address = address_of(grants_.data()),
+                                      .rkey = grants_.rkey()});
+    if (said && refused) peer.refused = 0;
+    return said;
+}
+
+}  // namespace tern

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The receiving side: receives go into queues, grants to senders.
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/engine_send.h"
+#include "tupleq/xrc/direct.h"
+
+namespace tern {
+
+bool DirectTable::prepare(ReceiveHandle of) {
+    return direct_.prepare(receive(of));
+}
+
+void DirectTable::remove(ReceiveHandle of) {
+    TuplePosted::remove(of);
+    direct_.owner_.taken(receive(of));
+}
+
+// A receive is about to be granted: its memory stays registered until the entry has gone.
+bool Direct::prepare(const DirectReceive& receive) {
+    if (receive.room < settings_.policy.least) return false;
+    Prepared prepared;
+    if (receive.room != 0) {
+        if (receive.room > UINT32_MAX) return false;
+        prepared.pin = pins_.pin(receive.buffer, receive.room, kLocalWrite);
+        if (prepared.pin != nullptr && receive.region.generation != 0) {
+            prepared.use = regions_.find(receive.region);
+            if (prepared.use == nullptr) release(prepared);
+        }
+        if (prepared.pin == nullptr) {
+            ++counters_.unpinned;
+            return false;
+        }
+        prepared.piece = {.addr = address_of(receive.buffer),
+                          .length = static_cast<uint32_t>(receive.room),
+                          .lkey = prepared.pin->lkey()};
+    }
+    prepared_.push_back(prepared);
+    return true;
+}
+
+// Does what the core wants done, in order. What finds no room waits, and with it all that is behind
+// it of the same peer. What is called may come here again.
+void Direct::act() {
+    if (acting_) return;
+    acting_ = true;
+    TupleActions& actions = receivers_.actions();
+    while (!actions.empty()) {
+        TupleAction action = std::as_const(actions).front();
+        actions.pop();
+        if (action.kind == TupleAction::Kind::kGrant) place_prepared(action);
+        perform_or_keep(action);
+    }
+    acting_ = false;
+}
+
+void Direct::perform_or_keep(TupleAction& action) {
+    Peer* peer = find_peer(action.peer);
+    const bool behind =
+        peer != nullptr && !peer->later.empty() && TupleAction::is_ordered(action.kind);
+    if (!behind && perform(action)) return;
+    if (peer->later.empty()) waiting_.push_back(peer);
+    peer->later.push() = action;
+}
+
+unsigned Direct::catch_up() {
+    unsigned count = 0;
+    acting_ = true;
+    for (size_t i = 0; i < waiting_.size();) {
+        TupleActions& later = waiting_[i]->later;
+        for (; !later.empty() && perform(later.front()); ++count) later.pop();
+        if (later.empty()) {
+            waiting_[i] = waiting_.back();
+            waiting_.pop_back();
+        } else {
+            ++i;
+        }
+    }
+    acting_ = false;
+    act();
+    return count;
+}
+
+// From now on the place has what was prepared, and who ends its declaration stops the queue.
+void Direct::place_prepared(const TupleAction& action) {
+    places_[action.tuple * settings_.depth + action.place] = prepared_[next_prepared_++];
+    if (next_prepared_ == prepared_.size()) {
+        prepared_.clear();
+        next_prepared_ = 0;
+    }
+    lend(action.tuple, action.place, true);
+}
+
+// `writes`: a message may come for the entry. If there is none to come, the peer cannot write to
+// the memory as long as it keeps to the protocol: only who invalidates it stops the queue.
+void Direct::lend(uint16_t number, uint32_t place, bool writes) {
+    RegionUse* const use = places_[number * settings_.depth + place].use;
+    if (use == nullptr) return;
+    Stoppable& queue = queues_->stopper(number);
+    if (!use->enter()) [[unlikely]] {
+        if (writes) queue.stop();
+        return;
+    }
+    use->lend(queue, writes);
+    use->leave();
+}
+
+void Direct::lend_voids(uint16_t number) {
+    const TupleReceiver& queue = receivers_.queue(number);
+    for (uint32_t i = 0; i < queue.voids(); ++i) lend(number, queue.place(queue.live() + i), false);
+}
+
+// Memory has been deregistered that a message was to be placed in. The queue is gone, so the peer
+// must not send to it any more.
+void Direct::fail_stopped() {
+    for (uint16_t number = 0; number < settings_.tuples; ++number) {
+        if (!queues_->stopped(number)) continue;
+        ++counters_.stopped;
+        if (receivers_.queue(number).state() == TupleReceiver::State::kFree)
+            queues_->destroy(number);
+        else
+            fail_tuple(number, Status::kDevice,
+                       "memory was deregistered while a receive was posted in it: cancel the "
+                       "receive first");
+    }
+}
+
+// False: there is no room now. That is so only with a peer.
+bool Direct::perform(TupleAction& action) {
+    Peer* peer = find_peer(action.peer);
+    switch (action.kind) {
+        case TupleAction::Kind::kBind:
+            return announce(action);
+        case TupleAction::Kind::kClose:
+            return peer == nullptr || !peer->channel->up() ||
+                   say(*peer->channel, DirectId::kClose,
+                       DirectClose{
+                           .sender = action.close.sender,
+                           .flags = action.close.unbind ? DirectClose::kUnbind : uint16_t{0}});
+        case TupleAction::Kind::kRevoke:
+            return revoke(action);
+        case TupleAction::Kind::kGrant:
+            return put_and_grant(action);
+        case TupleAction::Kind::kDrain:
+            return drain(action);
+        case TupleAction::Kind::kCancelled:
+            owner_.cancelled(DirectTable::receive(action.receive));
+            return true;
+        case TupleAction::Kind::kFailed:
+            owner_.received(DirectTable::receive(action.receive), receivers_.tag(action.tuple), 0,
+                            Status::kConnectionReset);
+            return true;
+        case TupleAction::Kind::kRetry:
+            owner_.retry(action.peer);
+            return true;
+        case TupleAction::Kind::kDiscard:
+            discard(action.tuple);
+            return true;
+    }
+    return true;
+}
+
+bool Direct::announce(const TupleAction& action) {
+    Peer* peer = find_peer(action.peer);
+    if (peer == nullptr || !peer->channel->up()) return true;
+    if (queues_->stopped(action.tuple)) queues_->destroy(action.tuple);
+    const bool was_open = queues_->is_open(action.tuple);
+    // A new queue may have the number of one that has gone, to which drains are on their way.
+    const auto astray = [this](const DirectSend& send) { return is_astray(send.cookie); };
+    if (!was_open && loopback_ != nullptr && loopback_->any_under_way(astray)) return false;
+    if (!open_loopback() || !queues_->open(action.tuple)) {
+        (void)receivers_.bound(action.peer, {action.tuple, TupleBound::kRefused, 0});
+        policy_.discourage(action.tuple);
+        look_whether_free(action.tuple);
+        return true;
+    }
+    active_ += !was_open;
+    return say(*peer->channel, DirectId::kBind,
+               DirectBind{.tag = action.bind.tag,
+                          .mask = action.bind.mask,
+                          .node = domain_->id(),
+                          .queue = queues_->number(action.tuple),
+                          .tuple = action.bind.tuple,
+                          .depth = action.bind.depth});
+}
+
+bool Direct::put_and_grant(const TupleAction& action) {
+    Peer* peer = find_peer(action.peer);
+    const bool told = peer != nullptr && peer->channel->up();
+    if (told && peer->channel->sends.room() <= peer->channel->reserve) return false;
+    ibv_sge piece = places_[action.tuple * settings_.depth + action.place].piece;
+    if (!queues_->post(action.tuple, piece)) [[unlikely]] {
+        fail_tuple(action.tuple, Status::kDevice, "the device refuses a receive");
+        return true;
+    }
+    if (told && !queues_->stopped(action.tuple))
+        (void)engine_.write_word(*peer->channel, action.grant.raw(),
+                                 peer->grants + uint64_t{action.slot} * sizeof(uint64_t),
+                                 peer->grants_rkey);
+    return true;
+}
+
+// An entry cannot be taken out of a queue: a message of this process's own goes into it. Not if the
+// peer is gone: then the queue goes, too.
+bool Direct::drain(TupleAction& action) {
+    if (find_peer(action.peer) == nullptr || queues_->stopped(action.tuple)) return true;
+    for (; action.count != 0; --action.count) {
+        if (!open_loopback()) {
+            fail_tuple(action.tuple, Status::kDevice, "a queue cannot be drained");
+            return true;
+        }
+        if (loopback_->room() == 0) return false;
+        ibv_send_wr request{};
+        request.imm_data = htonl(kDrain);
+        if (loopback_->post(request, queues_->number(action.tuple),
+                            {.cookie = drain_cookie(action.tuple)}) != 0) {
+            fail_tuple(action.tuple, Status::kDevice, "a queue cannot be drained");
+            return true;
+        }
+    }
+    return true;
+}
+
+// The drain's queue has gone: it is of no use to anybody, and there may be another in its place.
+bool Direct::is_astray(const void* cookie) const {
+    const uint16_t number = tuple_of_drain(cookie);
+    return cookie != drain_cookie(number) || queues_->stopped(number);
+}
+
+// With all that is in it: what comes too late finds no queue.
+void Direct::discard(uint16_t number) {
+    queues_->destroy(number);
+    for (uint32_t place = 0; place < settings_.depth; ++place) free_place(number, place);
+    receivers_.replaced(number);
+    look_whether_free(number);
+}
+
+void Direct::look_whether_free(uint16_t number) {
+    if (!taken_[number] || receivers_.queue(number).state() != TupleReceiver::State::kFree) return;
+    taken_[number] = false;
+    policy_.freed(number);
+}
+
+void Direct::release(Prepared& prepared) {
+    if (prepared.pin != nullptr) pins_.release(prepared.pin);
+    if (prepared.use != nullptr) regions_.release(prepared.use);
+    prepared = {};
+}
+
+void Direct::fail_tuple(uint16_t number, Status status, const std::string& why) {
+    if (receivers_.queue(number).state() == TupleReceiver::State::kFree) return;
+    Peer* peer = find_peer(receivers_.peer(number));
+    if (peer != nullptr) engine_.fail(*peer->channel, status, why);
+}
+
+// Who sent it the device does not say: any process of this user can that has a link to this node.
+// The tuple is lost in any case, and with it the order of its peer's messages.
+void Direct::spoilt(uint16_t number, const std::string& what) {
+    queues_->spoil(number);
+    fail_tuple(number, Status::kProtocol,
+               what +
+                   ": the peer, or another process of this user, does not keep to the protocol; "
+                   "see that all run the same version, or set UCX_TERN_TM_TUPLES=0");
+}
+
+// A queue's receive is complete: by a message, or by a drain.
+void Direct::arrived(const ibv_wc& completion) {
+    const auto number = static_cast<uint16_t>(XrcQueues::index_of(completion.wr_id));
+    if (XrcQueues::generation_of(completion.wr_id) != queues_->generation(number) ||
+        queues_->spoilt(number))
+        return;
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
+        return spoilt(number, std::string("a direct message cannot be placed: ") +
+                                  ibv_wc_status_str(completion.status));
+    const bool named = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
+    const uint32_t name = ntohl(completion.imm_data);
+    if (named && name == kDrain) {
+        uint32_t place = 0;
+        if (!receivers_.drained(number, place)) [[unlikely]]
+            return spoilt(number, "a queue is drained that need not be");
+        free_place(number, place);
+    } else {
+        const TupleReceiver& queue = receivers_.queue(number);
+        if (!named || queue.live() == 0 || name != name_of(number, queue.entry(0).sequence))
+            [[unlikely]]
+            return spoilt(number, "a direct message is not the one that a receive was granted to");
+        const uint64_t tag = receivers_.tag(number);
+        const auto message = receivers_.direct(number);
+        free_place(number, message.place);
+        counters_.received_bytes += completion.byte_len;
+        policy_.used(number);
+        owner_.received(DirectTable::receive(message.receive), tag, completion.byte_len,
+                        Status::kOk);
+    }
+    look_whether_free(number);
+    act();
+}
+
+bool Direct::bound(Channel& channel, const DirectBound& frame) {
+    Peer& peer = peer_of(channel);
+    if (frame.sender != DirectBound::kRefused) {
+        if (frame.address == 0 || frame.address % sizeof(uint64_t) != 0) return false;
+        if (peer.grants != 0 && (peer.grants != frame.address || peer.grants_rkey != frame.rkey))
+            return false;
+        peer.grants = frame.address;
+        peer.grants_rkey = frame.rkey;
+    }
+    const bool good = receivers_.bound(number_of(channel), {frame.tuple, frame.sender, frame.slot});
+    if (good && frame.sender == DirectBound::kRefused) {
+        policy_.discourage(frame.tuple);
+        look_whether_free(frame.tuple);
+    }
+    act();
+    return good;
+}
+
+Direct::Cancel Direct::cancel(DirectReceive& receive) {
+    const Cancel result =
+        receivers_.cancel(DirectTable::handle(&receive), receive.tag, table_.is_keyed(receive));
+    // It will not be asked any more what the sender of a tuple that is unbound has announced.
+    if (result == Cancel::kLater && !receivers_.revoking(receivers_.lookup(receive.tag)))
+        remember_undecided(receivers_.lookup(receive.tag));
+    act();
+    return result;
+}
+
+Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark,
+                                 uint64_t length) {
+    const Arrival arrival = receivers_.ordinary(number_of(channel), tag, mark, length);
+    if (mark != nullptr && arrival.verdict != Arrival::Verdict::kBroken) lend_voids(mark->tuple);
+    judge(channel, tag, mark, length, arrival);
+    return arrival;
+}
+
+// The queues that tuples leave for that are free at once, or when their senders have answered.
+void Direct::change_key() {
+    receivers_.change_key();
+    act();
+}
+
+// Is the key of this message to be a tuple?
+void Direct::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
+                   const Arrival& arrival) {
+    const bool matched = arrival.verdict == Arrival::Verdict::kMatched;
+    if (mark != nullptr) {
+        if (matched) policy_.missed(mark->tuple);
+        return;
+    }
+    const uint64_t key = tag & table_.key_mask();
+    // It may be the second sender of the key.
+    if (arrival.verdict == Arrival::Verdict::kHold)
+        (void)policy_.worth(number_of(channel), key, 0, false);
+    // Most messages are short, and looked up for nothing.
+    if (!matched || length < settings_.policy.least || !channel.up()) return;
+    // Its receive was posted, and could have been granted.
+    const bool could =
+        arrival.receive != 0 && table_.is_keyed(DirectTable::receive(arrival.receive));
+    if (!policy_.worth(number_of(channel), key, length, could) || begin(channel, tag)) return;
+    const uint16_t victim = policy_.victim(key);
+    if (victim != TuplePolicy::kNone) receivers_.unbind(victim);
+}
+
+Direct::Arrival Direct::retry(uint32_t peer, uint64_t tag) {
+    const Arrival arrival = receivers_.retry(peer, tag);
+    act();
+    return arrival;
+}
+
+bool Direct::bind(Channel& channel, uint64_t tag) {
+    if (!begin(channel, tag)) return false;
+    act();
+    return true;
+}
+
+bool Direct::begin(Channel& channel, uint64_t tag) {
+    (void)peer_of(channel);
+    if (!receivers_.bind(number_of(channel), tag)) return false;
+    const uint16_t number = receivers_.lookup(tag);
+    policy_.bound(number, number_of(channel), tag & table_.key_mask());
+    taken_[number] = true;
+    counters_.queues_most = std::max<uint64_t>(counters_.queues_most, queues_in_use());
+    return true;
+}
+
+void Direct::unbind(uint64_t tag) {
+    const uint16_t number = receivers_.lookup(tag);
+    if (number != TupleIndex::kNone) receivers_.unbind(number);
+    act();
+}
+
+}  // namespace tern

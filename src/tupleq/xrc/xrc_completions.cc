@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tupleq/xrc/xrc_completions.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace tern {
+
+bool XrcCompletions::open(ibv_context* context, uint32_t entries, ibv_comp_channel* channel) {
+    queue_.reset(ibv_create_cq(context, static_cast<int>(entries), nullptr, channel, 0));
+    return queue_ != nullptr;
+}
+
+int XrcCompletions::take_kept(int most, ibv_wc* completions) {
+    const auto count = std::min(static_cast<ptrdiff_t>(kept_.size()), ptrdiff_t{most});
+    std::copy_n(kept_.begin(), count, completions);
+    kept_.erase(kept_.begin(), kept_.begin() + count);
+    return static_cast<int>(count);
+}
+
+int XrcCompletions::poll_later(int most, ibv_wc* completions) {
+    inside_.store(0, std::memory_order_release);
+    const std::lock_guard lock(mutex_);
+    return take(most, completions);
+}
+
+bool XrcCompletions::any_kept() {
+    const std::lock_guard lock(mutex_);
+    return !kept_.empty();
+}
+
+bool XrcCompletions::keep_late() {
+    const std::lock_guard lock(mutex_);
+    ibv_wc completion;
+    if (kept_.empty() && ibv_poll_cq(queue_.get(), 1, &completion) > 0) kept_.push_back(completion);
+    return !kept_.empty();
+}
+
+// One at a time, so that one that fails the poll takes no other with it. A queue that has failed
+// fails every poll: what is not tried here fails the owner's.
+void XrcCompletions::keep_all() {
+    ibv_wc completion;
+    for (int left = queue_->cqe; left >= 0; --left) {
+        const int count = ibv_poll_cq(queue_.get(), 1, &completion);
+        if (count == 0) return;
+        if (count > 0) kept_.push_back(completion);
+    }
+}
+
+// A message may come until the queue is gone. Its completion is of no use to anybody, and must not
+// stay.
+void XrcCompletions::destroy(verbs::SharedReceiveQueue& receives) {
+    if (!receives) return;
+    const std::lock_guard lock(mutex_);
+    wanted_.store(1, std::memory_order_seq_cst);
+    // For the time of a poll.
+    while (inside_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+    keep_all();
+    receives.reset();
+    keep_all();
+    wanted_.store(0, std::memory_order_release);
+}
+
+}  // namespace tern

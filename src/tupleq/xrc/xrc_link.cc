@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tupleq/xrc/xrc_link.h"
+
+#include <bit>
+#include <random>
+
+namespace tern {
+
+std::unique_ptr<XrcLink> XrcLink::create(ibv_pd* pd, ibv_cq* cq, uint32_t index, uint32_t sends,
+                                         uint32_t inline_bytes) {
+    std::unique_ptr<XrcLink> link(new XrcLink);
+    link->index_ = index;
+    link->depth_ = std::bit_ceil(sends);
+    link->psn_ = std::random_device{}() & 0xffffff;
+    ibv_qp_cap capacity{};
+    link->qp_ = verbs::create_xrc_sender(
+        pd, cq, {.sends = link->depth_, .inline_bytes = inline_bytes}, capacity);
+    if (!link->qp_) return nullptr;
+    link->max_inline_ = capacity.max_inline_data;
+    link->sends_ = std::make_unique<DirectSend[]>(link->depth_);
+    return link;
+}
+
+}  // namespace tern

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/channel.h"
+#include "engine/send_pool.h"
+#include "pinning/cache/pin.h"
+#include "verbs/xrc.h"
+
+namespace tern {
+
+// What the completion of a direct send gives back or tells of.
+struct DirectSend {
+    Channel* channel = nullptr;  // of the receiver; held until then. Null: a drain
+    SendPool::Buffer* buffer = nullptr;
+    Pin* pin = nullptr;
+    void* cookie = nullptr;  // the user's
+};
+
+// The XRC queue pair that carries direct messages to all processes of a node. Its other end belongs
+// to one of them, `host`; if that one goes, so does the link. Every send is signaled: they complete
+// in order.
+class XrcLink {
+  public:
+    enum class State : uint8_t {
+        kAsking,  // the host has been asked for an end
+        kUp,
+        kOver,  // nothing more is sent; goes when nothing is outstanding
+    };
+
+    // Null and errno if the device refuses. `index` is part of the ids of its work requests.
+    static std::unique_ptr<XrcLink> create(ibv_pd* pd, ibv_cq* cq, uint32_t index, uint32_t sends,
+                                           uint32_t inline_bytes);
+
+    // What work request ids say: bit 63 is 0, bits 32..62 the link, 0..31 the number of the send.
+    static uint32_t index_of(uint64_t id) { return static_cast<uint32_t>(id >> 32); }
+
+    uint32_t index() const { return index_; }
+    ibv_qp* qp() const { return qp_.get(); }
+    void close() { qp_.reset(); }
+    uint32_t psn() const { return psn_; }
+    uint32_t max_inline() const { return max_inline_; }
+
+    // A message may be posted: there is room, and the host does not want to go.
+    bool usable() const { return state == State::kUp && room() != 0 && host_stays(); }
+    uint32_t room() const { return depth_ - (posted_ - completed_); }
+    bool idle() const { return posted_ == completed_; }
+
+    // Posts a send to a queue. `request` has its pieces and flags. 0, or what the device says.
+    int post(ibv_send_wr& request, uint32_t queue, const DirectSend& send) {
+        request.wr_id = uint64_t{index_} << 32 | posted_;
+        request.opcode = IBV_WR_SEND_WITH_IMM;
+        request.send_flags |= IBV_SEND_SIGNALED;
+        request.qp_type.xrc.remote_srqn = queue;
+        ibv_send_wr* refused = nullptr;
+        const int error = ibv_post_send(qp_.get(), &request, &refused);
+        if (error != 0) return error;
+        sends_[posted_++ % depth_] = send;
+        return 0;
+    }
+    // The oldest send is complete.
+    DirectSend take() { return sends_[completed_++ % depth_]; }
+    // Some send that is not complete is so.
+    template <class Is>
+    bool any_under_way(Is&& is) const {
+        for (uint32_t i = completed_; i != posted_; ++i)
+            if (is(sends_[i % depth_])) return true;
+        return false;
+    }
+
+    State state = State::kAsking;
+    Channel* host = nullptr;  // null: this process
+    uint64_t node = 0;        // its XRC domain
+    PortAddress port;
+    uint32_t number = 0;    // of the attempt, in frames
+    bool in_doubt = false;  // over, and what was sent last may have arrived or not
+
+  private:
+    XrcLink() = default;
+    bool host_stays() const {
+        return host == nullptr || (host->up() && !host->closing && !host->failed);
+    }
+
+    uint32_t index_ = 0;
+    uint32_t psn_ = 0;
+    uint32_t max_inline_ = 0;
+    uint32_t depth_ = 0;  // a power of two
+    uint32_t posted_ = 0;
+    uint32_t completed_ = 0;
+    std::unique_ptr<DirectSend[]> sends_;
+    verbs::QueuePair qp_;
+};
+
+}  // namespace tern
