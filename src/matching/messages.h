@@ -15,11 +15,11 @@ enum class TagFrameId : uint32_t {
     kSoftwareRequest = 3,  // an EagerHeader, then a header of the user's: who moves it is the user
 };
 
-// In the id, beside one of those: a TagMark comes before the header.
+// In the id, beside one of those: a WireMark comes before the header.
 inline constexpr uint32_t kMarkedTagFrame = 8;
 
 // Messages of a tuple are numbered, those that go direct and those that do not.
-struct TagMark {
+struct WireMark {
     uint16_t tuple = 0;
     uint16_t sequence = 0;
     uint32_t reserved = 0;
@@ -58,7 +58,7 @@ struct TagFinish {
     uint32_t reserved = 0;
 };
 
-static_assert(sizeof(TagMark) == 8 && sizeof(EagerHeader) == 8 && sizeof(ImmediateHeader) == 16);
+static_assert(sizeof(WireMark) == 8 && sizeof(EagerHeader) == 8 && sizeof(ImmediateHeader) == 16);
 static_assert(sizeof(RequestHeader) == 48 && sizeof(TagFinish) == 16);
 
 }  // namespace tern

@@ -224,7 +224,7 @@ ucs_config_field_t config_table[] = {
 };
 
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 MoverSettings& mover, DirectSettings& direct, verbs::PortSettings& port,
+                 MoverSettings& mover, TupleQSettings& tupleq, verbs::PortSettings& port,
                  std::string& why) {
     if (!check({{"SEG_SIZE", static_cast<double>(config.segment_size), kLeastSegment, kMostSegment},
                 {"TX_QUEUE_LEN", double(config.send_queue), kLeastSends,
@@ -284,16 +284,16 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
     mover.policy.staging.first = static_cast<double>(config.chunk_first);
     mover.policy.staging.q = config.chunk_growth;
     mover.policy.staging.most = static_cast<double>(config.window) / config.window_chunks;
-    direct.tuples = config.tuples;
-    direct.depth = std::bit_ceil(config.tuple_depth);
-    direct.sends = std::min(config.send_queue, 1u << 12);
-    direct.inline_bytes = engine.inline_bytes;
-    direct.copy_most = engine.segment_size;
-    direct.policy.after = config.tuple_after;
-    direct.policy.least = config.tuple_least == UCS_MEMUNITS_AUTO
+    tupleq.tuples = config.tuples;
+    tupleq.depth = std::bit_ceil(config.tuple_depth);
+    tupleq.sends = std::min(config.send_queue, 1u << 12);
+    tupleq.inline_bytes = engine.inline_bytes;
+    tupleq.copy_most = engine.segment_size;
+    tupleq.policy.after = config.tuple_after;
+    tupleq.policy.least = config.tuple_least == UCS_MEMUNITS_AUTO
                               ? uint64_t{engine.segment_size} + 1
                               : config.tuple_least;
-    direct.retry = engine.retry;
+    tupleq.retry = engine.retry;
     port.gid_index = config.gid_index == UCS_ULUNITS_AUTO
                          ? -1
                          : static_cast<int>(std::min(config.gid_index, 65535ul));

@@ -6,7 +6,7 @@
 
 #include "engine/engine.h"
 #include "rendezvous/mover.h"
-#include "tupleq/xrc/direct.h"
+#include "tupleq/xrc/tupleq.h"
 #include "uct/ucx_headers.h"
 #include "verbs/port.h"
 
@@ -65,7 +65,7 @@ extern ucs_config_field_t config_table[];
 
 /// The parts of a configuration. False if a setting is out of range; `why` names it.
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 MoverSettings& mover, DirectSettings& direct, verbs::PortSettings& port,
+                 MoverSettings& mover, TupleQSettings& tupleq, verbs::PortSettings& port,
                  std::string& why);
 
 /// What things cost: as measured, where no setting says otherwise. `bandwidth`: of the port.

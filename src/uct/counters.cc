@@ -5,22 +5,22 @@
 #include <cinttypes>
 #include <string>
 
-#include "tupleq/xrc/direct.h"
+#include "tupleq/xrc/tupleq.h"
 #include "uct/iface.h"
 #include "uct/tag_counters.h"
 
 namespace tern {
 
 void write_counters(const Engine& engine, const Mover& mover, const Atomics& atomics,
-                    const PinCache& pins, const TagCounters& tags, const Direct* direct,
+                    const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
                     const char* device, const char* path) {
     std::string name = path;
     if (const size_t at = name.find("%p"); at != std::string::npos)
         name.replace(at, 2, std::to_string(getpid()));
     const Counters& counters = engine.counters();
     const MoverCounters& moved = mover.counters();
-    const DirectCounters placed = direct != nullptr ? direct->counters() : DirectCounters{};
-    const TupleCounters tuples = direct != nullptr ? direct->matching() : TupleCounters{};
+    const TupleQCounters placed = tupleq != nullptr ? tupleq->counters() : TupleQCounters{};
+    const TupleCounters tuples = tupleq != nullptr ? tupleq->matching() : TupleCounters{};
     const PinCounters pinned = pins.counters();
     const struct {
         const char* name;
@@ -32,7 +32,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"hot_peers_most", counters.hot_peers_most},
         {"registered_bytes", engine.registered_bytes() + mover.registered_bytes() +
                                  atomics.registered_bytes() +
-                                 (direct != nullptr ? direct->registered_bytes() : 0)},
+                                 (tupleq != nullptr ? tupleq->registered_bytes() : 0)},
         {"receive_queue_bytes", engine.receive_queue_bytes()},
         {"send_pool_bytes", engine.send_pool_bytes()},
         {"block_bytes", counters.block_bytes},
@@ -105,7 +105,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"direct_binds", tuples.binds},
         {"direct_unbinds", tuples.unbinds},
         {"direct_holds", tuples.holds},
-        {"direct_queues", direct != nullptr ? direct->queues_in_use() : 0},
+        {"direct_queues", tupleq != nullptr ? tupleq->queues_in_use() : 0},
         {"direct_queues_most", placed.queues_most},
         {"direct_links", placed.links},
         {"direct_links_lost", placed.links_lost},

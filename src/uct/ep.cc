@@ -42,7 +42,7 @@ static void leave_channel(TernEp& ep) {
         iface.engine->leave_at_once(*channel, &ep);
     else
         iface.engine->leave(channel, &ep);
-    if (iface.direct != nullptr) iface.direct->cancel_flushes(*channel, &ep);
+    if (iface.tupleq != nullptr) iface.tupleq->cancel_flushes(*channel, &ep);
     iface.mover->cancel_flushes(*channel, &ep);
     iface.engine->cancel_flushes(*channel, &ep);
 }
@@ -165,7 +165,7 @@ ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) return UCS_ERR_NO_RESOURCE;
     if (ep.channel == nullptr) return UCS_OK;
     const Waiter waiter{completion, &ep};
-    const Status status = iface.direct != nullptr ? iface.direct->flush(*ep.channel, waiter)
+    const Status status = iface.tupleq != nullptr ? iface.tupleq->flush(*ep.channel, waiter)
                                                   : iface.mover->flush(*ep.channel, waiter);
     if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)
         engine.cancel(*ep.channel, &ep);

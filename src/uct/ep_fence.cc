@@ -38,9 +38,9 @@ namespace {
 // even the device can help it.
 bool may_overtake(const TernIface& iface, const Channel& channel) {
     if (iface.mover->may_be_overtaken(channel, iface.mover->begun())) return true;
-    return iface.direct != nullptr &&
-           (!iface.direct->arrived(channel, iface.direct->sent(channel)) ||
-            (iface.direct->may_overtake(channel) && !channel.sends.idle()));
+    return iface.tupleq != nullptr &&
+           (!iface.tupleq->arrived(channel, iface.tupleq->sent(channel)) ||
+            (iface.tupleq->may_overtake(channel) && !channel.sends.idle()));
 }
 
 // The device sees to what is in the send queue. False: there is no room there.
@@ -58,14 +58,14 @@ bool is_passed(TernEp& ep, Fence& fence) {
         fence.channel = channel.tag;
         fence.transfers = iface.mover->begun();
         fence.sends = channel.sends.next();
-        fence.direct = iface.direct != nullptr ? iface.direct->sent(channel) : 0;
+        fence.direct = iface.tupleq != nullptr ? iface.tupleq->sent(channel) : 0;
     }
     // Another connection, or one that is about to be: all of the last one's is over.
     if (fence.channel != channel.tag || channel.failed) return true;
     if (iface.mover->may_be_overtaken(channel, fence.transfers)) return false;
-    if (iface.direct == nullptr) return fence_queue(iface, channel);
-    if (!iface.direct->arrived(channel, fence.direct)) return false;
-    if (!iface.direct->may_overtake(channel)) return fence_queue(iface, channel);
+    if (iface.tupleq == nullptr) return fence_queue(iface, channel);
+    if (!iface.tupleq->arrived(channel, fence.direct)) return false;
+    if (!iface.tupleq->may_overtake(channel)) return fence_queue(iface, channel);
     // What was posted last may not be reported by itself.
     return channel.sends.done(fence.sends) || iface.engine->flush(channel, {}) == Status::kOk;
 }
@@ -105,7 +105,7 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) {
 
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
     TernIface& iface = iface_of(uct_iface);
-    if (iface.mover->idle() && iface.atomics->under_way() == 0 && iface.direct == nullptr &&
+    if (iface.mover->idle() && iface.atomics->under_way() == 0 && iface.tupleq == nullptr &&
         ucs_arbiter_is_empty(&iface.arbiter))
         return UCS_OK;
     ucs_status_t status = UCS_OK;

@@ -46,7 +46,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
             "tern: %s: %s: the interface and its endpoints have failed; see the kernel's log, "
             "and restart the program when the device works again",
             device.c_str(), why.c_str());
-        if (tags && tags->direct) tags->direct->break_down();
+        if (tags && tags->tupleq) tags->tupleq->break_down();
     }
     void note(const std::string& text) override {
         ucs_diag("tern: %s: %s", device.c_str(), text.c_str());
@@ -69,7 +69,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     // Of both owners.
     void completed(void* cookie, tern::Status status) override {
         if (tern::Mover::is_cookie(cookie)) return mover->done(cookie, status);
-        if (tern::Direct::is_cookie(cookie)) return tags->direct->done(cookie, status);
+        if (tern::TupleQ::is_cookie(cookie)) return tags->tupleq->done(cookie, status);
         if (tern::Atomics::is_cookie(cookie)) {
             cookie = atomics->done(cookie, status == tern::Status::kOk);
             if (cookie == nullptr) return;
@@ -109,7 +109,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
     unsigned count = iface.engine->poll(*iface.state);
     count += iface.mover->progress();
     if (iface.tags != nullptr) {
-        if (iface.direct != nullptr) count += iface.direct->progress();
+        if (iface.tupleq != nullptr) count += iface.tupleq->progress();
         iface.tags->sends.progress(*iface.engine);
     }
     if (!ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
@@ -123,7 +123,7 @@ ucs_status_t look_for_flush(TernIface& self) {
     // UCP counts on it: a flush of a worker covers what its endpoints have in their pending queues.
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
     if (!self.mover->idle() || self.chores != 0) return UCS_INPROGRESS;
-    if (self.direct != nullptr && !self.direct->idle()) return UCS_INPROGRESS;
+    if (self.tupleq != nullptr && !self.tupleq->idle()) return UCS_INPROGRESS;
     return tern::to_ucs(self.engine->flush_all());
 }
 
@@ -156,15 +156,15 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     if (self.tags != nullptr && self.tags->receives.any_canceled()) return UCS_ERR_BUSY;
     std::vector<tern::Watched> words;
     tern::Status status = self.mover->arm(words);
-    if (status == tern::Status::kOk && self.direct != nullptr) status = self.direct->arm();
+    if (status == tern::Status::kOk && self.tupleq != nullptr) status = self.tupleq->arm();
     if (status == tern::Status::kOk) status = self.engine->arm(words);
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
 }
 
 ucs_status_t iface_estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) {
     TernIface& iface = tern::iface_of(uct_iface);
-    if (iface.direct != nullptr && tern::sends_tags_two_ways(*attributes) &&
-        iface.direct->stop_sending())
+    if (iface.tupleq != nullptr && tern::sends_tags_two_ways(*attributes) &&
+        iface.tupleq->stop_sending())
         ucs_info(
             "tern: %s: no message is sent direct: UCX before 1.18 announces long messages by "
             "active messages with UCX_PROTO_ENABLE",
@@ -262,7 +262,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     std::string why;
     tern::EngineSettings settings;
     tern::MoverSettings mover_settings;
-    tern::DirectSettings direct_settings;
+    tern::TupleQSettings direct_settings;
     tern::verbs::PortSettings port_settings;
     const size_t colon = state->device.rfind(':');
     const int number = colon == std::string::npos ? 1 : atoi(state->device.c_str() + colon + 1);
@@ -304,15 +304,15 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
             *state->engine, *state->mover, *state, config.tag_receives,
             tern::tag_callbacks(*params), self->chores);
     self->tags = state->tags.get();
-    self->direct = nullptr;
+    self->tupleq = nullptr;
     if (self->tags != nullptr && direct_settings.tuples != 0) {
         tern::TagInterface& tags = *self->tags;
-        tags.direct =
-            tern::Direct::create(device, state->port, *state->engine, *state->mover, domain.regions,
+        tags.tupleq =
+            tern::TupleQ::create(device, state->port, *state->engine, *state->mover, domain.regions,
                                  *domain.pins, tags.receives.table(), direct_settings, tags, why);
-        self->direct = tags.direct.get();
-        tags.receives.use(self->direct);
-        if (!tags.direct)
+        self->tupleq = tags.tupleq.get();
+        tags.receives.use(self->tupleq);
+        if (!tags.tupleq)
             ucs_info("tern: %s: messages are matched in software only: %s", state->device.c_str(),
                      why.c_str());
     }
@@ -330,7 +330,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernIface) {
     if (!self->state->counters.empty())
         tern::write_counters(
             *self->engine, *self->mover, *self->atomics, *tern::memory_domain(self->super.md).pins,
-            self->tags != nullptr ? self->tags->counters : tern::TagCounters{}, self->direct,
+            self->tags != nullptr ? self->tags->counters : tern::TagCounters{}, self->tupleq,
             self->state->device.c_str(), self->state->counters.c_str());
     ucs_arbiter_cleanup(&self->arbiter);
     delete self->state;

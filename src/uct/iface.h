@@ -10,7 +10,7 @@
 
 struct TernEp;
 namespace tern {
-class Direct;
+class TupleQ;
 struct Fence;
 struct TagCounters;
 struct TagInterface;
@@ -25,7 +25,7 @@ struct TernIface {
     tern::Mover* mover;
     tern::Atomics* atomics;
     tern::TagInterface* tags;  // null: not offered
-    tern::Direct* direct;      // of that; null: no message is direct
+    tern::TupleQ* tupleq;      // of that; null: no message is direct
     unsigned chores;           // of that, for progress
     int background_fd;         // -1: nobody
     int watch_fd;              // the same
@@ -155,7 +155,7 @@ void stop_background(TernIface& iface);
 // counters.cc
 /// Appends the counters to the file that `path` names, as a line of JSON.
 void write_counters(const Engine& engine, const Mover& mover, const Atomics& atomics,
-                    const PinCache& pins, const TagCounters& tags, const Direct* direct,
+                    const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
                     const char* device, const char* path);
 
 }  // namespace tern

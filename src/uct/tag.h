@@ -8,7 +8,7 @@
 namespace tern {
 
 /// Of an interface, if it offers to match tags.
-struct TagInterface final : DirectOwner {
+struct TagInterface final : TupleQOwner {
     TagInterface(Engine& engine, Mover& mover, MoverOwner& mover_owner, uint32_t most,
                  const TagCallbacks& callbacks, unsigned& chores)
         : owner(mover_owner),
@@ -22,11 +22,11 @@ struct TagInterface final : DirectOwner {
     Status ended(Channel& channel, Status status);
 
     void completed(void* cookie, Status status) override { owner.completed(cookie, status); }
-    void taken(DirectReceive& receive) override { TagReceives::taken(receive); }
-    void received(DirectReceive& receive, uint64_t tag, uint32_t length, Status status) override {
+    void taken(TupleReceive& receive) override { TagReceives::taken(receive); }
+    void received(TupleReceive& receive, uint64_t tag, uint32_t length, Status status) override {
         receives.received(receive, tag, length, status);
     }
-    void cancelled(DirectReceive& receive) override { receives.canceled(receive); }
+    void cancelled(TupleReceive& receive) override { receives.canceled(receive); }
     void retry(uint32_t peer) override { receives.retry(peer); }
     void warn(const std::string& text) override { owner.warn(text); }
 
@@ -34,7 +34,7 @@ struct TagInterface final : DirectOwner {
     TagCounters counters;
     TagSends sends;
     TagReceives receives;
-    std::unique_ptr<Direct> direct;  // null: no message is direct
+    std::unique_ptr<TupleQ> tupleq;  // null: no message is direct
 };
 
 /// The user has use for matching: it does not say what it needs, or that is part of it.

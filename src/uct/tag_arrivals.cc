@@ -16,7 +16,7 @@ void* mutable_data(const std::byte* data) {
 }
 
 TagReceive* receive_of(ReceiveHandle handle) {
-    return handle != 0 ? static_cast<TagReceive*>(&DirectTable::receive(handle)) : nullptr;
+    return handle != 0 ? static_cast<TagReceive*>(&TupleTable::receive(handle)) : nullptr;
 }
 
 // A copy of a message that the user may keep, with room in front of it: a pointer to who releases
@@ -74,11 +74,11 @@ Header header_of(const std::byte* data) {
 }  // namespace
 
 bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
-    TagMark mark;
+    WireMark mark;
     const bool marked = (id & kMarkedTagFrame) != 0;
     if (marked) {
-        if (length < sizeof(mark) || direct_ == nullptr) return false;
-        mark = header_of<TagMark>(data);
+        if (length < sizeof(mark) || tupleq_ == nullptr) return false;
+        mark = header_of<WireMark>(data);
         if (mark.reserved != 0) return false;
         data += sizeof(mark);
         length -= static_cast<uint32_t>(sizeof(mark));
@@ -88,7 +88,7 @@ bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, 
     if (id == static_cast<uint32_t>(TagFrameId::kEagerImmediate) &&
         header_of<ImmediateHeader>(data).immediate == 0)
         return false;
-    if (direct_ != nullptr)
+    if (tupleq_ != nullptr)
         return arrived_with_direct(channel, id, data, length, marked ? &mark : nullptr);
     const uint64_t tag = header_of<EagerHeader>(data).tag;
     handle(&channel, id, data, length, static_cast<TagReceive*>(posted_.match(tag)));
@@ -96,7 +96,7 @@ bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, 
 }
 
 bool TagReceives::arrived_with_direct(Channel& channel, uint32_t id, const std::byte* data,
-                                      uint32_t length, const TagMark* mark) {
+                                      uint32_t length, const WireMark* mark) {
     const uint64_t tag = header_of<EagerHeader>(data).tag;
     // Of what can be direct.
     uint64_t bytes = 0;
@@ -107,17 +107,17 @@ bool TagReceives::arrived_with_direct(Channel& channel, uint32_t id, const std::
     const TupleMark number{mark != nullptr ? mark->tuple : uint16_t{0},
                            mark != nullptr ? mark->sequence : uint16_t{0}};
     const auto arrival =
-        direct_->ordinary(channel, tag, mark != nullptr ? &number : nullptr, bytes);
+        tupleq_->ordinary(channel, tag, mark != nullptr ? &number : nullptr, bytes);
     switch (arrival.verdict) {
-        case Direct::Arrival::Verdict::kMatched:
+        case TupleQ::Arrival::Verdict::kMatched:
             handle(&channel, id, data, length, receive_of(arrival.receive));
-            direct_->delivered();
+            tupleq_->delivered();
             return true;
-        case Direct::Arrival::Verdict::kHold:
-            held_.push_back({Direct::number_of(channel), &channel, id, {data, data + length}});
-            direct_->delivered();
+        case TupleQ::Arrival::Verdict::kHold:
+            held_.push_back({TupleQ::number_of(channel), &channel, id, {data, data + length}});
+            tupleq_->delivered();
             return true;
-        case Direct::Arrival::Verdict::kBroken:
+        case TupleQ::Arrival::Verdict::kBroken:
             break;
     }
     return false;
@@ -129,8 +129,8 @@ void TagReceives::retry(uint32_t peer) {
         const auto first = std::find_if(held_.begin(), held_.end(),
                                         [&](const Held& held) { return held.peer == peer; });
         if (first == held_.end()) return;
-        const auto arrival = direct_->retry(peer, header_of<EagerHeader>(first->frame.data()).tag);
-        if (arrival.verdict != Direct::Arrival::Verdict::kMatched) return;
+        const auto arrival = tupleq_->retry(peer, header_of<EagerHeader>(first->frame.data()).tag);
+        if (arrival.verdict != TupleQ::Arrival::Verdict::kMatched) return;
         const Held held = std::move(*first);
         held_.erase(first);
         handle(held.channel, held.id, held.frame.data(), static_cast<uint32_t>(held.frame.size()),

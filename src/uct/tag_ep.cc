@@ -2,7 +2,7 @@
 
 // Sending tagged messages. Data path.
 
-#include "tupleq/xrc/direct_send.h"
+#include "tupleq/xrc/send.h"
 #include "uct/md.h"
 #include "uct/send.h"
 #include "uct/tag.h"
@@ -16,13 +16,13 @@ constexpr uint32_t type_of(TagFrameId id) {
 }
 
 // The tuple of a message; null: nothing is special about it.
-Direct::Tuple* tuple_of(const TernIface& iface, const Channel& channel, uint64_t tag) {
-    return iface.direct == nullptr ? nullptr : iface.direct->find(channel, tag);
+TupleQ::Tuple* tuple_of(const TernIface& iface, const Channel& channel, uint64_t tag) {
+    return iface.tupleq == nullptr ? nullptr : iface.tupleq->find(channel, tag);
 }
 
 // Of the next message, which is certain to go.
-TagMark mark_of(Direct::Tuple& tuple) {
-    const TupleMark number = Direct::mark(tuple);
+WireMark mark_of(TupleQ::Tuple& tuple) {
+    const TupleMark number = TupleQ::mark(tuple);
     return {.tuple = number.tuple, .sequence = number.sequence};
 }
 
@@ -33,7 +33,7 @@ ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    Direct::Tuple* const tuple = tuple_of(iface_of(ep), *channel, header.tag);
+    TupleQ::Tuple* const tuple = tuple_of(iface_of(ep), *channel, header.tag);
     size_t filled = 0;
     uint32_t length = 0;
     const Status sent = iface_of(ep).engine->am_bcopy(
@@ -41,7 +41,7 @@ ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
         [&](void* to) {
             auto* at = static_cast<std::byte*>(to);
             if (tuple != nullptr) [[unlikely]] {
-                const TagMark mark = mark_of(*tuple);
+                const WireMark mark = mark_of(*tuple);
                 memcpy(at, &mark, sizeof(mark));
                 at += sizeof(mark);
             }
@@ -69,7 +69,7 @@ ucs_status_t gathered(uct_ep_h ep, TagFrameId id, const Header& header, const uc
 size_t longest(uct_ep_h ep, size_t header) {
     const TernIface& iface = iface_of(ep);
     return iface.engine->settings().segment_size - header -
-           (iface.direct != nullptr ? sizeof(TagMark) : 0);
+           (iface.tupleq != nullptr ? sizeof(WireMark) : 0);
 }
 
 auto bytes(const void* data, size_t length) {
@@ -86,20 +86,20 @@ ucs_status_t status_of(ssize_t length) {
 // Below: what is different if there are tuples. UCS_ERR_UNSUPPORTED: nothing is.
 ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const void* data,
                             size_t length) {
-    Direct& direct = *iface_of(ep).direct;
-    Direct::Tuple* tuple = direct.find(channel, tag);
+    TupleQ& tupleq = *iface_of(ep).tupleq;
+    TupleQ::Tuple* tuple = tupleq.find(channel, tag);
     if (tuple == nullptr) return UCS_ERR_UNSUPPORTED;
-    if (direct.may_send(*tuple, tag, length)) {
-        const Status sent = direct.send(channel, *tuple, data, static_cast<uint32_t>(length));
+    if (tupleq.may_send(*tuple, tag, length)) {
+        const Status sent = tupleq.send(channel, *tuple, data, static_cast<uint32_t>(length));
         if (sent != Status::kNoResource) return to_ucs(sent);
     }
-    if (length + sizeof(TagMark) > iface_of(ep).engine->max_short())
+    if (length + sizeof(WireMark) > iface_of(ep).engine->max_short())
         return status_of(copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(data, length)));
     const EagerHeader header{tag};
     return to_ucs(iface_of(ep).engine->am_short(
         channel, type_of(TagFrameId::kEager) | kMarkedTagFrame,
-        static_cast<uint32_t>(sizeof(TagMark) + sizeof(header) + length), [&](std::byte* to) {
-            const TagMark mark = mark_of(*tuple);
+        static_cast<uint32_t>(sizeof(WireMark) + sizeof(header) + length), [&](std::byte* to) {
+            const WireMark mark = mark_of(*tuple);
             memcpy(to, &mark, sizeof(mark));
             memcpy(to + sizeof(mark), &header, sizeof(header));
             if (length != 0) memcpy(to + sizeof(mark) + sizeof(header), data, length);
@@ -109,15 +109,15 @@ ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const v
 // What a message of this tag would go by. Without a channel the status says why.
 struct Way {
     Way(uct_ep_h ep, uint64_t tag)
-        : direct(*iface_of(ep).direct), channel(channel_for(ep_of(ep), status)) {
+        : tupleq(*iface_of(ep).tupleq), channel(channel_for(ep_of(ep), status)) {
         if (channel != nullptr) [[likely]]
-            tuple = direct.find(*channel, tag);
+            tuple = tupleq.find(*channel, tag);
     }
 
-    Direct& direct;
+    TupleQ& tupleq;
     ucs_status_t status = UCS_OK;
     Channel* channel;
-    Direct::Tuple* tuple = nullptr;
+    TupleQ::Tuple* tuple = nullptr;
 };
 
 // How long the message is, is known only when it is packed: it must be sure to go one way or the
@@ -126,22 +126,22 @@ ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, voi
     const Way way(ep, tag);
     if (way.channel == nullptr) [[unlikely]]
         return way.status;
-    if (way.tuple == nullptr || !way.direct.may_send(*way.tuple, tag, 0))
+    if (way.tuple == nullptr || !way.tupleq.may_send(*way.tuple, tag, 0))
         return UCS_ERR_UNSUPPORTED;
-    const bool fits = way.direct.may_send(*way.tuple, tag, longest(ep, 0));
+    const bool fits = way.tupleq.may_send(*way.tuple, tag, longest(ep, 0));
     if (!fits && !iface_of(ep).engine->takes_copies(*way.channel)) return UCS_ERR_NO_RESOURCE;
-    SendPool::Buffer* buffer = way.direct.take_buffer();
+    SendPool::Buffer* buffer = way.tupleq.take_buffer();
     if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = pack(buffer->data, argument);
-    if (way.direct.may_send(*way.tuple, tag, length)) {
+    if (way.tupleq.may_send(*way.tuple, tag, length)) {
         const Status sent =
-            way.direct.send(*way.channel, *way.tuple, buffer, static_cast<uint32_t>(length));
+            way.tupleq.send(*way.channel, *way.tuple, buffer, static_cast<uint32_t>(length));
         return sent == Status::kOk ? static_cast<ssize_t>(length)
                                    : static_cast<ssize_t>(to_ucs(sent));
     }
     const ssize_t sent =
         copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(buffer->data, length));
-    way.direct.give_buffer(buffer);
+    way.tupleq.give_buffer(buffer);
     return sent;
 }
 
@@ -152,9 +152,9 @@ ucs_status_t direct_of_tuple(uct_ep_h ep, uint64_t tag, const uct_iov_t& iov,
     if (way.channel == nullptr) [[unlikely]]
         return way.status;
     const size_t length = uct_iov_get_length(&iov);
-    if (way.tuple == nullptr || length == 0 || !way.direct.may_send(*way.tuple, tag, length))
+    if (way.tuple == nullptr || length == 0 || !way.tupleq.may_send(*way.tuple, tag, length))
         return UCS_ERR_UNSUPPORTED;
-    const Status sent = way.direct.send_zcopy(*way.channel, *way.tuple, iov.buffer,
+    const Status sent = way.tupleq.send_zcopy(*way.channel, *way.tuple, iov.buffer,
                                               static_cast<uint32_t>(length), completion);
     return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
 }
@@ -167,8 +167,8 @@ ucs_status_t pieces_of_tuple(uct_ep_h ep, uint64_t tag, uint64_t immediate, cons
     if (way.tuple == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = total(iov, count);
     if (immediate == 0 && count == 1 && length != 0 &&
-        way.direct.may_send(*way.tuple, tag, length)) {
-        const Status sent = way.direct.send_zcopy(*way.channel, *way.tuple, iov->buffer,
+        way.tupleq.may_send(*way.tuple, tag, length)) {
+        const Status sent = way.tupleq.send_zcopy(*way.channel, *way.tuple, iov->buffer,
                                                   static_cast<uint32_t>(length), completion);
         if (sent != Status::kNoResource) return to_ucs(sent);
     }
@@ -194,7 +194,7 @@ ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, si
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    if (iface.direct != nullptr) {
+    if (iface.tupleq != nullptr) {
         status = short_of_tuple(ep, *channel, tag, data, length);
         if (status != UCS_ERR_UNSUPPORTED) {
             if (status == UCS_OK) ++iface.tags->counters.eager_sent;
@@ -217,7 +217,7 @@ ssize_t ep_tag_eager_bcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate, uct_p
                            void* argument, unsigned) {
     const auto fill = [&](std::byte* to) { return pack(to, argument); };
     ssize_t length = UCS_ERR_UNSUPPORTED;
-    if (iface_of(ep).direct != nullptr && immediate == 0)
+    if (iface_of(ep).tupleq != nullptr && immediate == 0)
         length = packed_of_tuple(ep, tag, pack, argument);
     if (length == UCS_ERR_UNSUPPORTED)
         length = immediate == 0 ? copied(ep, TagFrameId::kEager, EagerHeader{tag}, fill)
@@ -234,7 +234,7 @@ ucs_status_t ep_tag_eager_zcopy(uct_ep_h ep, uct_tag_t tag, uint64_t immediate,
     UCT_CHECK_IOV_SIZE(count, size_t{iface.engine->max_pieces()}, "tag_eager_zcopy");
     UCT_CHECK_LENGTH(total(iov, count), 0, longest(ep, sizeof(ImmediateHeader)), "tag_eager_zcopy");
     ucs_status_t status = UCS_ERR_UNSUPPORTED;
-    if (iface.direct != nullptr)
+    if (iface.tupleq != nullptr)
         status = pieces_of_tuple(ep, tag, immediate, iov, count, completion);
     if (status == UCS_ERR_UNSUPPORTED)
         status = immediate == 0
@@ -253,7 +253,7 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
     UCT_CHECK_PARAM_PTR(users_length <= longest(ep, sizeof(RequestHeader)), "Too long a header: %u",
                         users_length);
     TagSend& send = iface.tags->sends.take();
-    if (iface.direct != nullptr && count == 1) {
+    if (iface.tupleq != nullptr && count == 1) {
         const ucs_status_t status =
             direct_of_tuple(ep, tag, *iov, iface.tags->sends.direct(send, completion));
         if (status == UCS_INPROGRESS) {

@@ -55,7 +55,7 @@ void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
     attributes.cap.flags |= UCT_IFACE_FLAG_TAG_EAGER_SHORT | UCT_IFACE_FLAG_TAG_EAGER_BCOPY |
                             UCT_IFACE_FLAG_TAG_EAGER_ZCOPY | UCT_IFACE_FLAG_TAG_RNDV_ZCOPY;
     size_t longest = engine.settings().segment_size - sizeof(ImmediateHeader);
-    if (iface.direct != nullptr) longest -= sizeof(TagMark);
+    if (iface.tupleq != nullptr) longest -= sizeof(WireMark);
     auto& tag = attributes.cap.tag;
     tag.eager.max_short = engine.max_short();
     tag.eager.max_bcopy = longest;
@@ -76,20 +76,20 @@ bool TagInterface::control(Engine& engine, Channel& channel, uint32_t id, const 
                            uint32_t length) {
     if (id == static_cast<uint32_t>(TagControlId::kFinish))
         return sends.finished(channel, data, length);
-    if (direct) return direct->control(channel, id, data, length);
+    if (tupleq) return tupleq->control(channel, id, data, length);
     // Who wants no direct messages, or cannot have them, refuses.
-    DirectBind bind;
-    if (id != static_cast<uint32_t>(DirectId::kBind) || length != sizeof(bind)) return false;
+    WireBind bind;
+    if (id != static_cast<uint32_t>(TupleControlId::kBind) || length != sizeof(bind)) return false;
     memcpy(&bind, data, sizeof(bind));
-    const DirectBound answer{.tuple = bind.tuple};
+    const WireBound answer{.tuple = bind.tuple};
     if (channel.up())
-        (void)engine.send_control(channel, static_cast<ControlId>(DirectId::kBound), &answer,
+        (void)engine.send_control(channel, static_cast<ControlId>(TupleControlId::kBound), &answer,
                                   sizeof(answer));
     return true;
 }
 
 Status TagInterface::ended(Channel& channel, Status status) {
-    if (direct) status = direct->ended(channel, status);
+    if (tupleq) status = tupleq->ended(channel, status);
     const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
     const bool received = receives.ended(channel, lost);
     const bool sent = sends.ended(channel, lost);

@@ -55,8 +55,8 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
     posted_.post(*receive, tag, mask);
     ++counters_.posted;
     counters_.wildcards += !posted_.is_keyed(*receive);
-    if (direct_ != nullptr)
-        direct_->posted(*receive);
+    if (tupleq_ != nullptr)
+        tupleq_->posted(*receive);
     else if (posted_.wants_other_key()) [[unlikely]]
         posted_.change_key();
     return UCS_OK;
@@ -66,13 +66,13 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
     TagReceive* receive = receive_of(context);
     if (receive->posted) {
         receive->leaving = true;
-        if (direct_ == nullptr)
+        if (tupleq_ == nullptr)
             posted_.remove(*receive), ++counters_.canceled;
-        else if (const Direct::Cancel result = direct_->cancel(*receive);
-                 result != Direct::Cancel::kDone) {
+        else if (const TupleQ::Cancel result = tupleq_->cancel(*receive);
+                 result != TupleQ::Cancel::kDone) {
             // The device has it: it, or its message, comes.
             if (!force) return UCS_OK;
-            if (result == Direct::Cancel::kNever || !direct_->cancel_now(*receive))
+            if (result == TupleQ::Cancel::kNever || !tupleq_->cancel_now(*receive))
                 return UCS_ERR_BUSY;
         } else {
             ++counters_.canceled;
@@ -92,12 +92,12 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
 }
 
 // The user must not find it for another message. It knows of what it has canceled.
-void TagReceives::taken(DirectReceive& direct_receive) {
+void TagReceives::taken(TupleReceive& direct_receive) {
     const auto& receive = static_cast<TagReceive&>(direct_receive);
     if (!receive.leaving) receive.context->tag_consumed_cb(receive.context);
 }
 
-void TagReceives::received(DirectReceive& direct_receive, uint64_t tag, uint32_t length,
+void TagReceives::received(TupleReceive& direct_receive, uint64_t tag, uint32_t length,
                            Status status) {
     auto& receive = static_cast<TagReceive&>(direct_receive);
     uct_tag_context_t* context = receive.context;
@@ -105,7 +105,7 @@ void TagReceives::received(DirectReceive& direct_receive, uint64_t tag, uint32_t
     context->completed_cb(context, tag, 0, length, nullptr, to_ucs(status));
 }
 
-void TagReceives::canceled(DirectReceive& direct_receive) {
+void TagReceives::canceled(TupleReceive& direct_receive) {
     auto& receive = static_cast<TagReceive&>(direct_receive);
     ++counters_.canceled;
     receive.canceled = true;

@@ -6,7 +6,7 @@
 
 #include "matching/messages.h"
 #include "matching/slab.h"
-#include "tupleq/xrc/direct.h"
+#include "tupleq/xrc/tupleq.h"
 #include "uct/iface.h"
 #include "uct/tag_buffers.h"
 #include "uct/tag_counters.h"
@@ -16,7 +16,7 @@ namespace tern {
 class TagReceives;
 
 /// A receive from its posting to the last that the user hears of it.
-struct TagReceive : DirectReceive, TagBuffer {
+struct TagReceive : TupleReceive, TagBuffer {
     TagReceive* next_free = nullptr;
     TagReceives* owner = nullptr;
     uct_tag_context_t* context = nullptr;
@@ -48,7 +48,7 @@ class TagReceives {
                 TagCounters& counters, unsigned& chores);
 
     /// From now on the device may place messages; what is posted are TagReceive.
-    void use(Direct* direct) { direct_ = direct; }
+    void use(TupleQ* tupleq) { tupleq_ = tupleq; }
     PostedReceives& table() { return posted_; }
 
     /// UCS_ERR_ALREADY_EXISTS: there is one with this tag and this memory whose end the user has
@@ -69,9 +69,9 @@ class TagReceives {
 
     /// From the direct path: a receive has its message, or will have; a message is in the receive's
     /// memory, or lost; a receive is canceled; messages that are held can be offered again.
-    static void taken(DirectReceive& receive);
-    void received(DirectReceive& receive, uint64_t tag, uint32_t length, Status status);
-    void canceled(DirectReceive& receive);
+    static void taken(TupleReceive& receive);
+    void received(TupleReceive& receive, uint64_t tag, uint32_t length, Status status);
+    void canceled(TupleReceive& receive);
     void retry(uint32_t peer);
     /// The channel is over. Returns whether that has ended anything early.
     bool ended(Channel& channel, Status status);
@@ -91,7 +91,7 @@ class TagReceives {
     };
 
     bool arrived_with_direct(Channel& channel, uint32_t id, const std::byte* data, uint32_t length,
-                             const TagMark* mark);
+                             const WireMark* mark);
     void handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
                 TagReceive* receive);
     void eager(TagReceive* receive, uint64_t tag, uint64_t immediate, const std::byte* data,
@@ -116,7 +116,7 @@ class TagReceives {
 
     Engine& engine_;
     Mover& mover_;
-    Direct* direct_ = nullptr;  // null: no message is direct
+    TupleQ* tupleq_ = nullptr;  // null: no message is direct
     TagCallbacks callbacks_;
     TagCounters& counters_;
     unsigned& chores_;

@@ -17,15 +17,15 @@ ibv_device_attr device_with(int max_cqe, int max_srq, int max_srq_wr, int max_qp
     return attributes;
 }
 
-TEST(DirectSettings, WhatFitsStays) {
-    const DirectSettings wanted{.tuples = 64, .depth = 16, .sends = 200};
-    const DirectSettings fit = wanted.within(device_with(1 << 16, 1000, 1000, 1000));
+TEST(TupleQSettings, WhatFitsStays) {
+    const TupleQSettings wanted{.tuples = 64, .depth = 16, .sends = 200};
+    const TupleQSettings fit = wanted.within(device_with(1 << 16, 1000, 1000, 1000));
     EXPECT_EQ(fit.tuples, 64u);
     EXPECT_EQ(fit.depth, 16u);
     EXPECT_EQ(fit.sends, 200u);
 }
 
-TEST(DirectSettings, EveryLimitIsKept) {
+TEST(TupleQSettings, EveryLimitIsKept) {
     const int limits[] = {-1, 0, 1, 2, 3, 15, 16, 17, 100, 4095, 65535, 1 << 20, INT32_MAX};
     for (const uint32_t tuples : {1u, 3u, 64u, 1024u})
         for (const uint32_t depth : {1u, 16u, 1024u})
@@ -33,8 +33,8 @@ TEST(DirectSettings, EveryLimitIsKept) {
                 for (const int cqe : limits)
                     for (const int srq : limits)
                         for (const int wr : limits) {
-                            const DirectSettings fit =
-                                DirectSettings{.tuples = tuples, .depth = depth, .sends = sends}
+                            const TupleQSettings fit =
+                                TupleQSettings{.tuples = tuples, .depth = depth, .sends = sends}
                                     .within(device_with(cqe, srq, wr, wr));
                             if (fit.tuples == 0) {
                                 // Not for no reason.
@@ -57,7 +57,7 @@ TEST(DirectSettings, EveryLimitIsKept) {
 class DirectExtremes : public DirectMessages, public testing::WithParamInterface<uint32_t> {
   protected:
     void SetUp() override {
-        DirectSettings settings = few_tuples();
+        TupleQSettings settings = few_tuples();
         settings.tuples = settings.depth = GetParam();
         sender = std::make_unique<DirectNode>(settings);
         receiver = std::make_unique<DirectNode>(settings);
@@ -66,8 +66,8 @@ class DirectExtremes : public DirectMessages, public testing::WithParamInterface
 };
 
 TEST_P(DirectExtremes, MessagesAreDirect) {
-    const DirectSettings wanted{.tuples = GetParam(), .depth = GetParam(), .sends = 16};
-    const DirectSettings fit = wanted.within(device().attributes);
+    const TupleQSettings wanted{.tuples = GetParam(), .depth = GetParam(), .sends = 16};
+    const TupleQSettings fit = wanted.within(device().attributes);
     const bool less = fit.tuples != wanted.tuples || fit.depth != wanted.depth;
     ASSERT_EQ(receiver->warnings.size(), less ? 1u : 0u);
     EXPECT_TRUE(less || GetParam() < 1024 || device().attributes.max_cqe > 2 << 20);

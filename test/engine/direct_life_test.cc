@@ -12,7 +12,7 @@ TEST_F(DirectMessages, PeerThatGoesTakesItsGrantsWithIt) {
     sender.reset();
     ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
     quiesce();
-    EXPECT_EQ(receiver->direct->queues_in_use(), 0u);
+    EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
     EXPECT_FALSE(receive.done);
     EXPECT_TRUE(receive.posted) << "anybody may send it";
     // And its queue serves the next.
@@ -28,11 +28,11 @@ TEST_F(DirectMessages, PeerThatGoesTakesItsGrantsWithIt) {
 
 // Asked for a tuple, it goes before it answers: its place is free again, for the policy too.
 TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
-    for (uint64_t tag = 1; tag <= 4; ++tag) ASSERT_TRUE(receiver->direct->bind(*in, tag));
-    EXPECT_FALSE(receiver->direct->bind(*in, 5));
+    for (uint64_t tag = 1; tag <= 4; ++tag) ASSERT_TRUE(receiver->tupleq->bind(*in, tag));
+    EXPECT_FALSE(receiver->tupleq->bind(*in, 5));
     sender.reset();
     ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
-    EXPECT_EQ(receiver->direct->queues_in_use(), 0u);
+    EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
     sender = std::make_unique<DirectNode>();
     ASSERT_NO_FATAL_FAILURE(meet());
     for (uint64_t tag = 1; tag <= 4; ++tag) bind(tag);
@@ -46,20 +46,20 @@ TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
 // The sender's device does not take the link's settings: the tuple is refused, each time it is
 // asked for, and its messages are ordinary ones.
 TEST_F(DirectMessages, LinkThatCannotBeMade) {
-    DirectSettings settings = few_tuples();
+    TupleQSettings settings = few_tuples();
     settings.retry.retries = 8;
     sender = std::make_unique<DirectNode>(settings);
     ASSERT_NO_FATAL_FAILURE(meet());
     for (int i = 0; i < 3; ++i) {
-        ASSERT_TRUE(receiver->direct->bind(*in, kTag));
-        EXPECT_EQ(receiver->direct->queues_in_use(), 1u);
-        ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
+        ASSERT_TRUE(receiver->tupleq->bind(*in, kTag));
+        EXPECT_EQ(receiver->tupleq->queues_in_use(), 1u);
+        ASSERT_TRUE(settled([&] { return receiver->tupleq->queues_in_use() == 0; }));
         auto& receive = receiver->post(kTag);
         send("the ordinary way");
         ASSERT_TRUE(settled([&] { return receive.done; }));
         EXPECT_FALSE(receive.direct);
     }
-    EXPECT_TRUE(settled([&] { return sender->direct->arm() == Status::kOk; }));
+    EXPECT_TRUE(settled([&] { return sender->tupleq->arm() == Status::kOk; }));
     EXPECT_EQ(sent().links, 0u);
     EXPECT_TRUE(out->up() && in->up());
 }
@@ -71,12 +71,12 @@ TEST_F(DirectMessages, SleepsWhileALinkIsAskedFor) {
     ASSERT_GE(sender->engine->event_fd(why), 0) << why;
     const auto asked = [this] { return sender->engine->counters().received_cold; };
     const uint64_t before = asked();
-    ASSERT_TRUE(receiver->direct->bind(*in, kTag));
+    ASSERT_TRUE(receiver->tupleq->bind(*in, kTag));
     ASSERT_TRUE(until([this] { sender->poll(); }, [&] { return asked() > before; }));
-    EXPECT_TRUE(until([this] { sender->poll(); },
-                      [this] { return sender->direct->arm() == Status::kOk; }));
+    EXPECT_TRUE(
+        until([this] { sender->poll(); }, [this] { return sender->tupleq->arm() == Status::kOk; }));
     EXPECT_EQ(sent().links, 0u);
-    ASSERT_TRUE(settled([&] { return sender->direct->find(*out, kTag) != nullptr; }));
+    ASSERT_TRUE(settled([&] { return sender->tupleq->find(*out, kTag) != nullptr; }));
     EXPECT_EQ(sent().links, 1u);
 }
 
@@ -103,8 +103,8 @@ TEST_F(DirectMessages, LinkOutlivesNeitherItsHostNorAnybodysMessages) {
     EXPECT_FALSE(second.direct);
     EXPECT_EQ(second.text, "the ordinary way");
     // A new tuple makes a new link.
-    ASSERT_TRUE(third->direct->bind(*from_third, 8));
-    ASSERT_TRUE(settled([&] { return sender->direct->find(*to_third, 8) != nullptr; }));
+    ASSERT_TRUE(third->tupleq->bind(*from_third, 8));
+    ASSERT_TRUE(settled([&] { return sender->tupleq->find(*to_third, 8) != nullptr; }));
     auto& other = third->post(8);
     ASSERT_TRUE(granted(*to_third, 8));
     ASSERT_TRUE(sender->send(*to_third, 8, "by its own"));
@@ -129,12 +129,12 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     receiver.reset();
     // The sender has not heard of that.
     const std::string text(64, 'l');
-    Direct::Tuple* tuple = sender->direct->find(*to_third, 7);
-    ASSERT_TRUE(sender->direct->may_send(*tuple, 7, text.size()));
-    ASSERT_EQ(sender->direct->send_zcopy(*to_third, *tuple, text.data(), 64, &tuple),
+    TupleQ::Tuple* tuple = sender->tupleq->find(*to_third, 7);
+    ASSERT_TRUE(sender->tupleq->may_send(*tuple, 7, text.size()));
+    ASSERT_EQ(sender->tupleq->send_zcopy(*to_third, *tuple, text.data(), 64, &tuple),
               Status::kInProgress);
     uint64_t cookie = 0;  // aligned as users' cookies are
-    ASSERT_EQ(sender->direct->flush(*to_third, {&cookie}), Status::kInProgress);
+    ASSERT_EQ(sender->tupleq->flush(*to_third, {&cookie}), Status::kInProgress);
     ASSERT_TRUE(settled([&] { return sender->completions.size() == 2; }));
     EXPECT_NE(sender->completions[0], Status::kOk);
     EXPECT_NE(sender->completions[1], Status::kOk);
@@ -142,7 +142,7 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     EXPECT_EQ(sent().links_lost, 1u);
     EXPECT_NE(sender->closures.back(), Status::kOk);
     EXPECT_FALSE(receive.done);
-    EXPECT_EQ(third->direct->queues_in_use(), 0u);
+    EXPECT_EQ(third->tupleq->queues_in_use(), 0u);
     // All begins anew.
     ASSERT_NO_FATAL_FAILURE(meet_third());
     ASSERT_TRUE(granted(*to_third, 7));
@@ -166,8 +166,8 @@ TEST_F(DirectMessages, DrainsOutliveThoseOfAPeerThatEnds) {
         Channel* other = third->attach(*receiver);
         Channel* back = receiver->attach(*third);
         ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
-        ASSERT_TRUE(receiver->direct->bind(*back, 9));
-        ASSERT_TRUE(settled([&] { return third->direct->find(*other, 9) != nullptr; }));
+        ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
+        ASSERT_TRUE(settled([&] { return third->tupleq->find(*other, 9) != nullptr; }));
         DirectNode::Receive* last = nullptr;
         for (int i = 0; i < 4; ++i) {
             receiver->post(kTag, 8);
@@ -175,23 +175,23 @@ TEST_F(DirectMessages, DrainsOutliveThoseOfAPeerThatEnds) {
         }
         ASSERT_TRUE(granted());
         ASSERT_TRUE(settled(
-            [&] { return third->direct->may_send(*third->direct->find(*other, 9), 9, 0); }));
+            [&] { return third->tupleq->may_send(*third->tupleq->find(*other, 9), 9, 0); }));
         quiesce();
         ASSERT_TRUE(sender->send(*out, kTag, "longer than eight"));
         ASSERT_TRUE(third->send(*other, 9, "longer than eight"));
-        ASSERT_TRUE(settled([&] { return receiver->direct->matching().voids == 8; }));
+        ASSERT_TRUE(settled([&] { return receiver->tupleq->matching().voids == 8; }));
         receiver->engine->fail(*in, Status::kConnectionReset, "a test");
         ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
         // Its queue is of use again.
         for (int i = 0; i < 3; ++i) {
             ASSERT_TRUE(settled(
-                [&] { return third->direct->may_send(*third->direct->find(*other, 9), 9, 0); }));
+                [&] { return third->tupleq->may_send(*third->tupleq->find(*other, 9), 9, 0); }));
             ASSERT_TRUE(third->send(*other, 9, "short"));
         }
         ASSERT_TRUE(settled([&] { return last->done; })) << receiver->reason;
         EXPECT_TRUE(last->direct);
         EXPECT_EQ(receiver->ends, 1u) << receiver->reason;
-        EXPECT_EQ(receiver->direct->counters().links_lost, 0u);
+        EXPECT_EQ(receiver->tupleq->counters().links_lost, 0u);
         EXPECT_TRUE(receiver->warnings.empty());
     }
 }
@@ -210,17 +210,17 @@ TEST_F(DirectMessages, TagOfTwoSenders) {
     ASSERT_TRUE(settled([&] { return first.done && second.done; }));
     EXPECT_EQ(first.text, "of the first sender");
     EXPECT_EQ(second.text, "of the second");
-    ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
+    ASSERT_TRUE(settled([&] { return receiver->tupleq->queues_in_use() == 0; }));
     EXPECT_EQ(receiver->ordinary, 1u);
     // Not bound again, although it was only ever held.
-    const uint64_t binds = receiver->direct->matching().binds;
+    const uint64_t binds = receiver->tupleq->matching().binds;
     for (int i = 0; i < 20; ++i) {
         auto& next = receiver->post(kTag);
         quiesce();
         send("again");
         ASSERT_TRUE(settled([&] { return next.done; }));
     }
-    EXPECT_EQ(receiver->direct->matching().binds, binds);
+    EXPECT_EQ(receiver->tupleq->matching().binds, binds);
 }
 
 }  // namespace

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "node.h"
-#include "tupleq/xrc/direct_send.h"
+#include "tupleq/xrc/send.h"
 
 namespace tern::test {
 
-inline DirectSettings few_tuples() {
+inline TupleQSettings few_tuples() {
     return {.tuples = 4,
             .depth = 4,
             .sends = 16,
@@ -24,8 +24,8 @@ inline DirectSettings few_tuples() {
 }
 
 // An interface with direct messages, and the least that matches the ordinary ones.
-struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
-    struct Receive : DirectReceive {
+struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
+    struct Receive : TupleReceive {
         std::vector<char> memory;
         bool done = false;
         bool direct = false;
@@ -44,7 +44,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
         std::string text;
     };
 
-    explicit DirectNode(const DirectSettings& direct_settings = few_tuples()) {
+    explicit DirectNode(const TupleQSettings& direct_settings = few_tuples()) {
         std::string why;
         EngineSettings settings = quick_settings();
         settings.retry.timeout = 10;
@@ -52,12 +52,12 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
         EXPECT_TRUE(engine) << why;
         mover = std::make_unique<Mover>(*engine, regions, pins, Policy(*find_costs("graphene"), {}),
                                         MoverSettings{}, *this);
-        direct = Direct::create(device(), port(), *engine, *mover, regions, pins, posted,
+        tupleq = TupleQ::create(device(), port(), *engine, *mover, regions, pins, posted,
                                 direct_settings, *this, why);
-        EXPECT_TRUE(direct) << why;
+        EXPECT_TRUE(tupleq) << why;
     }
     ~DirectNode() {
-        direct.reset();
+        tupleq.reset();
         mover.reset();
         engine.reset();
     }
@@ -66,7 +66,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     Status ended(Channel& channel, Status status) override {
         status = mover->ended(channel, status);
         ++ends;
-        return direct->ended(channel, status);
+        return tupleq->ended(channel, status);
     }
     void closed(void*, Status status) override { closures.push_back(status); }
     void silent(void*) override {}
@@ -74,13 +74,13 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     void message(uint32_t, const void*, uint32_t) { ADD_FAILURE() << "an active message"; }
     void completed(void* cookie, Status status) override {
         if (Mover::is_cookie(cookie)) return mover->done(cookie, status);
-        if (Direct::is_cookie(cookie)) return direct->done(cookie, status);
+        if (TupleQ::is_cookie(cookie)) return tupleq->done(cookie, status);
         completions.push_back(status);
     }
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
-        return id < static_cast<uint32_t>(DirectId::kBind)
+        return id < static_cast<uint32_t>(TupleControlId::kBind)
                    ? mover->control(channel, id, data, length)
-                   : direct->control(channel, id, data, length);
+                   : tupleq->control(channel, id, data, length);
     }
     bool notified(Channel&, uint32_t) { return false; }
 
@@ -92,25 +92,25 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
                                length - sizeof(header));
         ++ordinary;
         const auto arrival =
-            direct->ordinary(channel, header.tag, header.marked != 0 ? &header.mark : nullptr, 0);
+            tupleq->ordinary(channel, header.tag, header.marked != 0 ? &header.mark : nullptr, 0);
         const bool good = take(channel, arrival, {header.tag, text});
-        direct->delivered();
+        tupleq->delivered();
         return good;
     }
-    bool take(Channel& channel, const Direct::Arrival& arrival, const Message& message) {
-        using Verdict = Direct::Arrival::Verdict;
+    bool take(Channel& channel, const TupleQ::Arrival& arrival, const Message& message) {
+        using Verdict = TupleQ::Arrival::Verdict;
         if (arrival.verdict == Verdict::kBroken) return false;
         if (arrival.verdict == Verdict::kHold)
-            held[Direct::number_of(channel)].push_back(message);
+            held[TupleQ::number_of(channel)].push_back(message);
         else
             match(arrival, message);
         return true;
     }
-    void match(const Direct::Arrival& arrival, const Message& message) {
+    void match(const TupleQ::Arrival& arrival, const Message& message) {
         if (arrival.receive == 0)
             unexpected.push_back(message);
         else
-            fill(static_cast<Receive&>(DirectTable::receive(arrival.receive)), message.text);
+            fill(static_cast<Receive&>(TupleTable::receive(arrival.receive)), message.text);
     }
     static void fill(Receive& receive, const std::string& text) {
         EXPECT_FALSE(receive.done) << "it has had a message";
@@ -118,11 +118,11 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
         receive.text = text;
     }
 
-    void taken(DirectReceive& receive) override {
+    void taken(TupleReceive& receive) override {
         EXPECT_FALSE(receive.posted);
         ++takings;
     }
-    void received(DirectReceive& direct_receive, uint64_t tag, uint32_t length,
+    void received(TupleReceive& direct_receive, uint64_t tag, uint32_t length,
                   Status status) override {
         auto& receive = static_cast<Receive&>(direct_receive);
         EXPECT_FALSE(receive.posted);
@@ -131,16 +131,16 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
         receive.status = status;
         fill(receive, {receive.memory.data(), length});
     }
-    void cancelled(DirectReceive& receive) override {
+    void cancelled(TupleReceive& receive) override {
         static_cast<Receive&>(receive).cancelled = true;
     }
     void retry(uint32_t peer) override {
         auto& messages = held[peer];
         while (!messages.empty()) {
             const Message message = messages.front();
-            const auto arrival = direct->retry(peer, message.tag);
-            if (arrival.verdict != Direct::Arrival::Verdict::kMatched) {
-                EXPECT_EQ(arrival.verdict, Direct::Arrival::Verdict::kHold);
+            const auto arrival = tupleq->retry(peer, message.tag);
+            if (arrival.verdict != TupleQ::Arrival::Verdict::kMatched) {
+                EXPECT_EQ(arrival.verdict, TupleQ::Arrival::Verdict::kHold);
                 return;
             }
             messages.pop_front();
@@ -166,18 +166,18 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
             return receive;
         }
         posted.post(receive, tag, mask);
-        direct->posted(receive);
+        tupleq->posted(receive);
         return receive;
     }
     // Sends a message, direct if it may be. False: not now.
     bool send(Channel& channel, uint64_t tag, const std::string& text, bool zcopy = false) {
-        Direct::Tuple* tuple = direct->find(channel, tag);
+        TupleQ::Tuple* tuple = tupleq->find(channel, tag);
         const auto length = static_cast<uint32_t>(text.size());
-        if (tuple != nullptr && channel.up() && direct->may_send(*tuple, tag, length)) {
+        if (tuple != nullptr && channel.up() && tupleq->may_send(*tuple, tag, length)) {
             const Status status =
                 zcopy && length != 0
-                    ? direct->send_zcopy(channel, *tuple, text.data(), length, &completions)
-                    : direct->send(channel, *tuple, text.data(), length);
+                    ? tupleq->send_zcopy(channel, *tuple, text.data(), length, &completions)
+                    : tupleq->send(channel, *tuple, text.data(), length);
             if (status != Status::kNoResource) return true;
         }
         uint32_t size = 0;
@@ -185,7 +185,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
             channel, tag_message(0),
             [&](void* to) {
                 Header header{tag, tuple != nullptr, {}};
-                if (tuple != nullptr) header.mark = Direct::mark(*tuple);
+                if (tuple != nullptr) header.mark = TupleQ::mark(*tuple);
                 memcpy(to, &header, sizeof(header));
                 memcpy(static_cast<char*>(to) + sizeof(header), text.data(), text.size());
                 return static_cast<uint32_t>(sizeof(header) + text.size());
@@ -196,7 +196,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     void poll() {
         (void)engine->poll(*this);
         (void)mover->progress();
-        (void)direct->progress();
+        (void)tupleq->progress();
     }
 
     Regions regions;
@@ -207,7 +207,7 @@ struct DirectNode final : EngineOwner, MoverOwner, DirectOwner {
     std::map<uint32_t, std::deque<Message>> held;
     std::unique_ptr<Engine> engine;
     std::unique_ptr<Mover> mover;
-    std::unique_ptr<Direct> direct;
+    std::unique_ptr<TupleQ> tupleq;
     std::vector<Status> completions;
     std::vector<Status> closures;
     std::vector<std::string> warnings;

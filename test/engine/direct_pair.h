@@ -30,12 +30,12 @@ class DirectMessages : public testing::Test {
         from_third = third->attach(*sender);
         ASSERT_TRUE(to_third != nullptr && from_third != nullptr);
         ASSERT_TRUE(settled([this] { return to_third->up() && from_third->up(); }));
-        ASSERT_TRUE(third->direct->bind(*from_third, 7));
-        ASSERT_TRUE(settled([this] { return sender->direct->find(*to_third, 7) != nullptr; }));
+        ASSERT_TRUE(third->tupleq->bind(*from_third, 7));
+        ASSERT_TRUE(settled([this] { return sender->tupleq->find(*to_third, 7) != nullptr; }));
     }
     void TearDown() override {
         if (sender) {
-            EXPECT_EQ(sender->direct->counters().not_ready, 0u);
+            EXPECT_EQ(sender->tupleq->counters().not_ready, 0u);
         }
     }
     void poll() {
@@ -52,8 +52,8 @@ class DirectMessages : public testing::Test {
     }
     // A tuple that is bound, as the receiver knows.
     void bind(uint64_t tag = kTag) {
-        ASSERT_TRUE(receiver->direct->bind(*in, tag));
-        ASSERT_TRUE(settled([&] { return sender->direct->find(*out, tag) != nullptr; }));
+        ASSERT_TRUE(receiver->tupleq->bind(*in, tag));
+        ASSERT_TRUE(settled([&] { return sender->tupleq->find(*out, tag) != nullptr; }));
         quiesce();
     }
     void send(const std::string& text, uint64_t tag = kTag, bool zcopy = false) {
@@ -63,11 +63,11 @@ class DirectMessages : public testing::Test {
     bool granted(uint64_t tag = kTag) { return granted(*out, tag); }
     bool granted(Channel& channel, uint64_t tag) {
         return settled([&] {
-            Direct::Tuple* tuple = sender->direct->find(channel, tag);
-            return tuple != nullptr && sender->direct->may_send(*tuple, tag, 0);
+            TupleQ::Tuple* tuple = sender->tupleq->find(channel, tag);
+            return tuple != nullptr && sender->tupleq->may_send(*tuple, tag, 0);
         });
     }
-    const DirectCounters& sent() const { return sender->direct->counters(); }
+    const TupleQCounters& sent() const { return sender->tupleq->counters(); }
 
     std::unique_ptr<DirectNode> sender = std::make_unique<DirectNode>();
     std::unique_ptr<DirectNode> receiver = std::make_unique<DirectNode>();

@@ -17,12 +17,12 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
         if ((device().attributes.device_cap_flags & IBV_DEVICE_XRC) == 0) GTEST_SKIP() << "no XRC";
     }
     template <class Frame>
-    void say(DirectId id, const Frame& frame) {
+    void say(TupleControlId id, const Frame& frame) {
         rogue->send_control(static_cast<TransferId>(id), frame);
     }
     // The next control frame of the victim's with this id.
     template <class Frame>
-    bool hear(DirectId id, Frame& frame) {
+    bool hear(TupleControlId id, Frame& frame) {
         const auto next = [this, id] {
             while (!rogue->controls.empty() &&
                    rogue->controls.front().id != static_cast<TransferId>(id))
@@ -35,120 +35,122 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
         return true;
     }
     // A victim that sends tag 1 to the rogue, to a queue that is not there.
-    void bind(DirectBound& bound) {
-        say(DirectId::kBind, good_bind);
-        DirectConnect wanted;
-        ASSERT_TRUE(hear(DirectId::kConnect, wanted));
-        say(DirectId::kConnected,
-            DirectConnected{.number = wanted.number, .qp_num = 0xfffffe, .mtu = IBV_MTU_1024});
-        ASSERT_TRUE(hear(DirectId::kBound, bound));
-        ASSERT_NE(bound.sender, DirectBound::kRefused);
+    void bind(WireBound& bound) {
+        say(TupleControlId::kBind, good_bind);
+        WireConnect wanted;
+        ASSERT_TRUE(hear(TupleControlId::kConnect, wanted));
+        say(TupleControlId::kConnected,
+            WireConnected{.number = wanted.number, .qp_num = 0xfffffe, .mtu = IBV_MTU_1024});
+        ASSERT_TRUE(hear(TupleControlId::kBound, bound));
+        ASSERT_NE(bound.sender, WireBound::kRefused);
     }
 
     // The victim would have tag 1 from the rogue.
-    void ask(DirectBind& bind) {
+    void ask(WireBind& bind) {
         in = victim.engine->attach(rogue->address(), &victim, victim.reason);
         ASSERT_NE(in, nullptr);
         ASSERT_TRUE(turn([&] { return in->up(); }));
-        ASSERT_TRUE(victim.direct->bind(*in, 1));
-        ASSERT_TRUE(hear(DirectId::kBind, bind));
+        ASSERT_TRUE(victim.tupleq->bind(*in, 1));
+        ASSERT_TRUE(hear(TupleControlId::kBind, bind));
     }
 
     // It has; in good order, the rogue has the first grants.
-    void receive(DirectBind& bind) {
+    void receive(WireBind& bind) {
         ASSERT_NO_FATAL_FAILURE(ask(bind));
-        say(DirectId::kBound, DirectBound{.tuple = bind.tuple,
-                                          .sender = 0,
-                                          .address = address_of(rogue->window().data()),
-                                          .rkey = rogue->window().rkey()});
+        say(TupleControlId::kBound, WireBound{.tuple = bind.tuple,
+                                              .sender = 0,
+                                              .address = address_of(rogue->window().data()),
+                                              .rkey = rogue->window().rkey()});
         const auto* words = reinterpret_cast<const uint64_t*>(rogue->window().data());
         ASSERT_TRUE(turn([&] { return Grant::read(words + 1).permits(0, 1, 5); }));
     }
 
     Channel* in = nullptr;
-    static constexpr DirectBind good_bind{
+    static constexpr WireBind good_bind{
         .tag = 1, .mask = KeyMask::kFull, .node = 99, .queue = 12345, .tuple = 3, .depth = 2};
 };
 
 TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
-    const DirectConnect good_connect{.number = 1, .qp_num = 77, .psn = 5, .mtu = IBV_MTU_1024};
+    const WireConnect good_connect{.number = 1, .qp_num = 77, .psn = 5, .mtu = IBV_MTU_1024};
     const auto bind_with = [&](auto field, auto value) {
         return [=, this] {
-            DirectBind bind = good_bind;
+            WireBind bind = good_bind;
             bind.*field = value;
-            say(DirectId::kBind, bind);
+            say(TupleControlId::kBind, bind);
         };
     };
     const auto connect_with = [&](auto field, auto value) {
         return [=, this] {
-            DirectConnect connect = good_connect;
+            WireConnect connect = good_connect;
             connect.*field = value;
-            say(DirectId::kConnect, connect);
+            say(TupleControlId::kConnect, connect);
         };
     };
     const std::vector<std::function<void()>> lies{
-        [&] { say(DirectId::kBind, uint64_t{5}); },
-        [&] { say(DirectId::kBound, uint64_t{5}); },
-        [&] { say(DirectId::kClose, uint32_t{5}); },
-        [&] { say(DirectId::kClosed, uint32_t{5}); },
-        [&] { say(DirectId::kConnect, uint32_t{5}); },
-        [&] { say(DirectId::kConnected, uint32_t{5}); },
-        [&] { say(static_cast<DirectId>(30), uint32_t{5}); },
-        bind_with(&DirectBind::mask, 0),
-        bind_with(&DirectBind::mask, ~uint64_t{0x1f}),
-        bind_with(&DirectBind::node, 0),
-        bind_with(&DirectBind::queue, 0),
-        [&] { say(DirectId::kClose, DirectClose{.sender = 0}); },
-        [&] { say(DirectId::kClose, DirectClose{.sender = 60000}); },
-        [&] { say(DirectId::kClose, DirectClose{.sender = 0, .flags = 2}); },
-        [&] { say(DirectId::kBound, DirectBound{.tuple = 0}); },
-        [&] { say(DirectId::kBound, DirectBound{.tuple = 0, .sender = 0, .address = 4096}); },
-        [&] { say(DirectId::kBound, DirectBound{.tuple = 60000, .sender = 0, .address = 4096}); },
-        [&] { say(DirectId::kBound, DirectBound{.tuple = 0, .sender = 0, .address = 4097}); },
-        [&] { say(DirectId::kClosed, DirectClosed{.tuple = 0}); },
-        [&] { say(DirectId::kClosed, DirectClosed{.tuple = 60000}); },
-        [&] { say(DirectId::kClosed, DirectClosed{.tuple = 0, .flags = 4}); },
-        connect_with(&DirectConnect::qp_num, 0),
-        connect_with(&DirectConnect::qp_num, 0x1000000),
-        connect_with(&DirectConnect::psn, 0x1000000),
-        connect_with(&DirectConnect::mtu, 6),
-        [&] { say(DirectId::kConnected, DirectConnected{.number = 1, .qp_num = 9, .mtu = 3}); },
+        [&] { say(TupleControlId::kBind, uint64_t{5}); },
+        [&] { say(TupleControlId::kBound, uint64_t{5}); },
+        [&] { say(TupleControlId::kClose, uint32_t{5}); },
+        [&] { say(TupleControlId::kClosed, uint32_t{5}); },
+        [&] { say(TupleControlId::kConnect, uint32_t{5}); },
+        [&] { say(TupleControlId::kConnected, uint32_t{5}); },
+        [&] { say(static_cast<TupleControlId>(30), uint32_t{5}); },
+        bind_with(&WireBind::mask, 0),
+        bind_with(&WireBind::mask, ~uint64_t{0x1f}),
+        bind_with(&WireBind::node, 0),
+        bind_with(&WireBind::queue, 0),
+        [&] { say(TupleControlId::kClose, WireClose{.sender = 0}); },
+        [&] { say(TupleControlId::kClose, WireClose{.sender = 60000}); },
+        [&] { say(TupleControlId::kClose, WireClose{.sender = 0, .flags = 2}); },
+        [&] { say(TupleControlId::kBound, WireBound{.tuple = 0}); },
+        [&] { say(TupleControlId::kBound, WireBound{.tuple = 0, .sender = 0, .address = 4096}); },
+        [&] {
+            say(TupleControlId::kBound, WireBound{.tuple = 60000, .sender = 0, .address = 4096});
+        },
+        [&] { say(TupleControlId::kBound, WireBound{.tuple = 0, .sender = 0, .address = 4097}); },
+        [&] { say(TupleControlId::kClosed, WireClosed{.tuple = 0}); },
+        [&] { say(TupleControlId::kClosed, WireClosed{.tuple = 60000}); },
+        [&] { say(TupleControlId::kClosed, WireClosed{.tuple = 0, .flags = 4}); },
+        connect_with(&WireConnect::qp_num, 0),
+        connect_with(&WireConnect::qp_num, 0x1000000),
+        connect_with(&WireConnect::psn, 0x1000000),
+        connect_with(&WireConnect::mtu, 6),
+        [&] { say(TupleControlId::kConnected, WireConnected{.number = 1, .qp_num = 9, .mtu = 3}); },
     };
     for (size_t i = 0; i < lies.size(); ++i) {
         ASSERT_NO_FATAL_FAILURE(meet());
         lies[i]();
         EXPECT_TRUE(dropped()) << i;
     }
-    EXPECT_EQ(victim.direct->queues_in_use(), 0u);
+    EXPECT_EQ(victim.tupleq->queues_in_use(), 0u);
 }
 
 // In frames that are good otherwise.
 TEST_F(DirectRogue, ReservedFieldsAreZero) {
-    DirectBound bound;
+    WireBound bound;
     ASSERT_NO_FATAL_FAILURE(meet());
     ASSERT_NO_FATAL_FAILURE(bind(bound));
-    say(DirectId::kClose, DirectClose{.sender = bound.sender, .reserved = 1});
+    say(TupleControlId::kClose, WireClose{.sender = bound.sender, .reserved = 1});
     EXPECT_TRUE(dropped());
 
     ASSERT_NO_FATAL_FAILURE(meet());
-    say(DirectId::kConnected, DirectConnected{.number = 1, .reserved = 1});
+    say(TupleControlId::kConnected, WireConnected{.number = 1, .reserved = 1});
     EXPECT_TRUE(dropped());
 
     ASSERT_NO_FATAL_FAILURE(meet());
-    DirectBind bind;
+    WireBind bind;
     ASSERT_NO_FATAL_FAILURE(ask(bind));
-    say(DirectId::kBound, DirectBound{.tuple = bind.tuple, .reserved = 1});
+    say(TupleControlId::kBound, WireBound{.tuple = bind.tuple, .reserved = 1});
     EXPECT_TRUE(dropped());
-    EXPECT_EQ(victim.direct->queues_in_use(), 0u);
+    EXPECT_EQ(victim.tupleq->queues_in_use(), 0u);
 }
 
 TEST_F(DirectRogue, ConnectingAgainTakesTheOldOnesPlace) {
     ASSERT_NO_FATAL_FAILURE(meet());
     for (uint32_t i = 1; i <= 100; ++i) {
-        say(DirectId::kConnect,
-            DirectConnect{.number = i, .qp_num = 77, .psn = 5, .mtu = IBV_MTU_1024});
-        DirectConnected answer;
-        ASSERT_TRUE(hear(DirectId::kConnected, answer));
+        say(TupleControlId::kConnect,
+            WireConnect{.number = i, .qp_num = 77, .psn = 5, .mtu = IBV_MTU_1024});
+        WireConnected answer;
+        ASSERT_TRUE(hear(TupleControlId::kConnected, answer));
         EXPECT_EQ(answer.number, i);
         EXPECT_NE(answer.qp_num, 0u);
     }
@@ -158,77 +160,77 @@ TEST_F(DirectRogue, ConnectingAgainTakesTheOldOnesPlace) {
 TEST_F(DirectRogue, LinkThatIsRefused) {
     ASSERT_NO_FATAL_FAILURE(meet());
     for (uint64_t tag = 1; tag <= 3; ++tag) {
-        DirectBind bind = good_bind;
+        WireBind bind = good_bind;
         bind.tag = tag;
-        say(DirectId::kBind, bind);
+        say(TupleControlId::kBind, bind);
         bind.tag += 10;
-        say(DirectId::kBind, bind);
+        say(TupleControlId::kBind, bind);
         for (int i = 0; i < 2; ++i) {
-            DirectConnect wanted;
-            ASSERT_TRUE(hear(DirectId::kConnect, wanted));
+            WireConnect wanted;
+            ASSERT_TRUE(hear(TupleControlId::kConnect, wanted));
             EXPECT_EQ(wanted.number, 2 * tag - 1 + i) << "asked once for each";
-            say(DirectId::kConnected,
-                DirectConnected{.number = wanted.number, .qp_num = 0, .mtu = IBV_MTU_1024});
-            DirectBound bound;
-            ASSERT_TRUE(hear(DirectId::kBound, bound));
-            EXPECT_EQ(bound.sender, DirectBound::kRefused);
+            say(TupleControlId::kConnected,
+                WireConnected{.number = wanted.number, .qp_num = 0, .mtu = IBV_MTU_1024});
+            WireBound bound;
+            ASSERT_TRUE(hear(TupleControlId::kBound, bound));
+            EXPECT_EQ(bound.sender, WireBound::kRefused);
         }
-        EXPECT_TRUE(turn([this] { return victim.direct->arm() == Status::kOk; }));
+        EXPECT_TRUE(turn([this] { return victim.tupleq->arm() == Status::kOk; }));
     }
-    EXPECT_EQ(victim.direct->counters().links, 0u);
-    EXPECT_EQ(victim.direct->tuples_sent(), 0u);
-    DirectBound bound;
+    EXPECT_EQ(victim.tupleq->counters().links, 0u);
+    EXPECT_EQ(victim.tupleq->tuples_sent(), 0u);
+    WireBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
-    EXPECT_EQ(victim.direct->tuples_sent(), 1u);
+    EXPECT_EQ(victim.tupleq->tuples_sent(), 1u);
 }
 
 TEST_F(DirectRogue, TheSameTupleTwice) {
     ASSERT_NO_FATAL_FAILURE(meet());
-    DirectBound bound;
+    WireBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
-    say(DirectId::kBind, good_bind);
+    say(TupleControlId::kBind, good_bind);
     EXPECT_TRUE(dropped());
-    EXPECT_EQ(victim.direct->tuples_sent(), 0u);
+    EXPECT_EQ(victim.tupleq->tuples_sent(), 0u);
 }
 
 TEST_F(DirectRogue, TuplesOfDifferentMasks) {
     ASSERT_NO_FATAL_FAILURE(meet());
-    DirectBound bound;
+    WireBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
-    DirectBind other = good_bind;
+    WireBind other = good_bind;
     other.tag = 1 << 4;
     other.mask = ~uint64_t{3};
-    say(DirectId::kBind, other);
+    say(TupleControlId::kBind, other);
     EXPECT_TRUE(dropped());
-    EXPECT_EQ(victim.direct->tuples_sent(), 0u);
+    EXPECT_EQ(victim.tupleq->tuples_sent(), 0u);
 }
 
 TEST_F(DirectRogue, MoreTuplesThanThereIsRoomForAreRefused) {
     ASSERT_NO_FATAL_FAILURE(meet());
-    DirectBound bound;
+    WireBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
     for (uint64_t tag = 2; tag <= 6; ++tag) {
-        DirectBind more = good_bind;
+        WireBind more = good_bind;
         more.tag = tag;
-        say(DirectId::kBind, more);
-        ASSERT_TRUE(hear(DirectId::kBound, bound));
-        EXPECT_EQ(bound.sender == DirectBound::kRefused, tag > 4);
+        say(TupleControlId::kBind, more);
+        ASSERT_TRUE(hear(TupleControlId::kBound, bound));
+        EXPECT_EQ(bound.sender == WireBound::kRefused, tag > 4);
     }
-    DirectBind deep = good_bind;
+    WireBind deep = good_bind;
     deep.tag = 7;
     deep.depth = 1024;
-    say(DirectId::kBind, deep);
-    ASSERT_TRUE(hear(DirectId::kBound, bound));
-    EXPECT_EQ(bound.sender, DirectBound::kRefused);
+    say(TupleControlId::kBind, deep);
+    ASSERT_TRUE(hear(TupleControlId::kBound, bound));
+    EXPECT_EQ(bound.sender, WireBound::kRefused);
 }
 
 // What is not answered yet is bounded.
 TEST_F(DirectRogue, AFloodOfRequestsEndsTheConnection) {
     ASSERT_NO_FATAL_FAILURE(meet());
     for (uint64_t tag = 1; tag <= 5000 && !rogue->over(); ++tag) {
-        DirectBind bind = good_bind;
+        WireBind bind = good_bind;
         bind.tag = tag;
-        say(DirectId::kBind, bind);
+        say(TupleControlId::kBind, bind);
         if (tag % 8 != 0) continue;
         victim.poll();
         rogue->poll();
@@ -238,19 +240,19 @@ TEST_F(DirectRogue, AFloodOfRequestsEndsTheConnection) {
 
 TEST_F(DirectRogue, GrantForAQueueThatIsNotThere) {
     ASSERT_NO_FATAL_FAILURE(meet());
-    DirectBound bound;
+    WireBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
     Channel* channel = victim.engine->attach(rogue->address(), &victim, victim.reason);
     ASSERT_TRUE(turn([&] { return channel->up(); }));
     const uint64_t word = Grant(0, 1, 4096).raw();
     rogue->write_to(&word, sizeof(word), bound.address + uint64_t{bound.slot + 1} * 8, bound.rkey,
                     0);
-    Direct::Tuple* tuple = victim.direct->find(*channel, 1);
+    TupleQ::Tuple* tuple = victim.tupleq->find(*channel, 1);
     ASSERT_NE(tuple, nullptr);
-    ASSERT_TRUE(turn([&] { return victim.direct->may_send(*tuple, 1, 5); }));
-    ASSERT_EQ(victim.direct->send(*channel, *tuple, "hello", 5), Status::kOk);
+    ASSERT_TRUE(turn([&] { return victim.tupleq->may_send(*tuple, 1, 5); }));
+    ASSERT_EQ(victim.tupleq->send(*channel, *tuple, "hello", 5), Status::kOk);
     EXPECT_TRUE(dropped());
-    EXPECT_EQ(victim.direct->counters().links_lost, 1u);
+    EXPECT_EQ(victim.tupleq->counters().links_lost, 1u);
     // The victim is as good as before.
     ASSERT_NO_FATAL_FAILURE(meet());
     ASSERT_NO_FATAL_FAILURE(bind(bound));
@@ -274,7 +276,7 @@ TEST_F(DirectRogue, MessageInAQueueThatIsNotForIt) {
         ASSERT_NO_FATAL_FAILURE(meet());
         auto& first = victim.post(1);
         auto& second = victim.post(1);
-        DirectBind bind;
+        WireBind bind;
         ASSERT_NO_FATAL_FAILURE(receive(bind));
         // Another connection of the victim's is none the worse.
         DirectNode other;
@@ -291,7 +293,7 @@ TEST_F(DirectRogue, MessageInAQueueThatIsNotForIt) {
         EXPECT_FALSE(first.done || second.done) << i;
         EXPECT_TRUE(first.posted && second.posted) << i;
         EXPECT_NE(victim.reason, "") << i;
-        EXPECT_EQ(victim.direct->queues_in_use(), 0u);
+        EXPECT_EQ(victim.tupleq->queues_in_use(), 0u);
         EXPECT_TRUE(channel->up());
         victim.posted.remove(first);
         victim.posted.remove(second);
@@ -310,11 +312,11 @@ TEST_F(DirectRogue, MessageLongerThanItsReceive) {
     verbs::CompletionQueue cq(ibv_create_cq(port().context, 16, nullptr, nullptr, 0));
     XrcWay way(*domain, cq.get());
     auto& receive = victim.post(1, 8);
-    DirectBind bind;
+    WireBind bind;
     ASSERT_NO_FATAL_FAILURE(this->receive(bind));
     way.send(1, bind.queue, "longer than eight", uint32_t{bind.tuple} << 16 | 1);
     EXPECT_TRUE(dropped());
-    EXPECT_TRUE(turn([&] { return victim.direct->queues_in_use() == 0; }));
+    EXPECT_TRUE(turn([&] { return victim.tupleq->queues_in_use() == 0; }));
     EXPECT_FALSE(receive.done);
 }
 

@@ -23,13 +23,13 @@ class DirectStop : public DirectMessages {
         region = receiver->regions.declare(receive.buffer, receive.room, kLocalWrite);
         receive.region = region->key();
         receiver->posted.post(receive, tag, PostedReceive::kFullMask);
-        receiver->direct->posted(receive);
+        receiver->tupleq->posted(receive);
         return receive;
     }
     // The sender has sent it direct, and the receiver has not looked.
     void send_unseen(uint64_t tag, const std::string& text) {
-        Direct::Tuple* const tuple = sender->direct->find(*out, tag);
-        ASSERT_TRUE(tuple != nullptr && sender->direct->may_send(*tuple, tag, text.size()));
+        TupleQ::Tuple* const tuple = sender->tupleq->find(*out, tag);
+        ASSERT_TRUE(tuple != nullptr && sender->tupleq->may_send(*tuple, tag, text.size()));
         const uint64_t before = sent().sent;
         ASSERT_TRUE(sender->send(*out, tag, text));
         ASSERT_EQ(sent().sent, before + 1);
@@ -56,7 +56,7 @@ TEST_F(DirectStop, CompletionsThatWaitAreNotLost) {
     EXPECT_TRUE(first.done);
     EXPECT_EQ(first.text, "has come in time");
     EXPECT_FALSE(second.done);
-    EXPECT_EQ(receiver->direct->counters().stopped, 1u);
+    EXPECT_EQ(receiver->tupleq->counters().stopped, 1u);
     (void)receiver->regions.undeclare(region);
 }
 
@@ -67,12 +67,12 @@ TEST_F(DirectStop, PeerEndsWithCompletionsThatWait) {
     Channel* const other = third->attach(*receiver);
     Channel* const back = receiver->attach(*third);
     ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
-    ASSERT_TRUE(receiver->direct->bind(*back, 9));
-    ASSERT_TRUE(settled([&] { return third->direct->find(*other, 9) != nullptr; }));
+    ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
+    ASSERT_TRUE(settled([&] { return third->tupleq->find(*other, 9) != nullptr; }));
     for (int round = 0; round < 10; ++round) {
         auto& receive = receiver->post(9);
         ASSERT_TRUE(settled(
-            [&] { return third->direct->may_send(*third->direct->find(*other, 9), 9, 0); }));
+            [&] { return third->tupleq->may_send(*third->tupleq->find(*other, 9), 9, 0); }));
         if (round == 5) {
             receiver->post(kTag);
             ASSERT_TRUE(granted());
@@ -95,8 +95,8 @@ TEST_F(DirectStop, WhileMessagesCome) {
     Channel* const other = third->attach(*receiver);
     Channel* const back = receiver->attach(*third);
     ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
-    ASSERT_TRUE(receiver->direct->bind(*back, 9));
-    ASSERT_TRUE(settled([&] { return third->direct->find(*other, 9) != nullptr; }));
+    ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
+    ASSERT_TRUE(settled([&] { return third->tupleq->find(*other, 9) != nullptr; }));
     unsigned count = 0;
     for (unsigned round = 0; round < kRounds; ++round) {
         bind();
@@ -116,7 +116,7 @@ TEST_F(DirectStop, WhileMessagesCome) {
         while (!over || count < until) {
             auto& receive = receiver->post(9);
             ASSERT_TRUE(settled(
-                [&] { return third->direct->may_send(*third->direct->find(*other, 9), 9, 0); }));
+                [&] { return third->tupleq->may_send(*third->tupleq->find(*other, 9), 9, 0); }));
             ASSERT_TRUE(third->send(*other, 9, std::to_string(count)));
             ASSERT_TRUE(settled([&] { return receive.done; })) << "message " << count;
             EXPECT_TRUE(receive.direct);
@@ -127,13 +127,13 @@ TEST_F(DirectStop, WhileMessagesCome) {
         ASSERT_TRUE(settled([&] { return sender->ends == round + 1; }));
         for (DirectNode::Receive* each : posted)
             if (each->posted) {
-                EXPECT_EQ(receiver->direct->cancel(*each), Direct::Cancel::kDone);
+                EXPECT_EQ(receiver->tupleq->cancel(*each), TupleQ::Cancel::kDone);
             }
         if (round + 1 != kRounds) {
             ASSERT_NO_FATAL_FAILURE(meet());
         }
     }
-    EXPECT_EQ(receiver->direct->counters().stopped, kRounds);
+    EXPECT_EQ(receiver->tupleq->counters().stopped, kRounds);
 }
 
 }  // namespace

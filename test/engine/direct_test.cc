@@ -28,8 +28,8 @@ TEST_F(DirectMessages, GrantedMessageIsPlaced) {
     EXPECT_EQ(first.text, "hello");
     EXPECT_EQ(second.text, "");
     EXPECT_EQ(receiver->ordinary, 0u);
-    EXPECT_EQ(receiver->direct->matching().direct, 2u);
-    EXPECT_EQ(receiver->direct->queues_in_use(), 1u);
+    EXPECT_EQ(receiver->tupleq->matching().direct, 2u);
+    EXPECT_EQ(receiver->tupleq->queues_in_use(), 1u);
 }
 
 TEST_F(DirectMessages, AllSizesAndWays) {
@@ -77,7 +77,7 @@ TEST_F(DirectMessages, LongerThanItsReceiveIsOrdinaryAndGrantsAreDrained) {
     ASSERT_TRUE(settled([&] { return small.done; }));
     EXPECT_FALSE(small.direct);
     EXPECT_EQ(small.text, "longer than eight") << "to be truncated by whom it concerns";
-    ASSERT_TRUE(settled([&] { return receiver->direct->matching().drains == 2; }));
+    ASSERT_TRUE(settled([&] { return receiver->tupleq->matching().drains == 2; }));
     ASSERT_TRUE(granted());
     send("fits");
     ASSERT_TRUE(settled([&] { return next.done; }));
@@ -104,7 +104,7 @@ TEST_F(DirectMessages, CancelledReceiveGetsNothing) {
     bind();
     auto& first = receiver->post(kTag);
     auto& second = receiver->post(kTag);
-    EXPECT_EQ(receiver->direct->cancel(first), Direct::Cancel::kLater);
+    EXPECT_EQ(receiver->tupleq->cancel(first), TupleQ::Cancel::kLater);
     ASSERT_TRUE(settled([&] { return first.cancelled; }));
     quiesce();
     send("for the second");
@@ -123,8 +123,8 @@ TEST_F(DirectMessages, CancelWaitsForNobody) {
     quiesce();
     ASSERT_TRUE(granted());
     // The sender is asked for another tuple meanwhile, and answers in order.
-    ASSERT_TRUE(receiver->direct->bind(*in, kTag + 1));
-    EXPECT_EQ(receiver->direct->cancel(first), Direct::Cancel::kLater);
+    ASSERT_TRUE(receiver->tupleq->bind(*in, kTag + 1));
+    EXPECT_EQ(receiver->tupleq->cancel(first), TupleQ::Cancel::kLater);
     ASSERT_TRUE(until([&] { receiver->poll(); }, [&] { return first.cancelled; }));
     EXPECT_FALSE(second.cancelled);
     // It has not heard of that, and what it sends now is for the second all the same.
@@ -148,8 +148,8 @@ TEST_F(DirectMessages, CancelNow) {
     auto& second = receiver->post(kTag);
     quiesce();
     ASSERT_TRUE(granted());
-    ASSERT_EQ(receiver->direct->cancel(second), Direct::Cancel::kLater);
-    EXPECT_TRUE(receiver->direct->cancel_now(second));
+    ASSERT_EQ(receiver->tupleq->cancel(second), TupleQ::Cancel::kLater);
+    EXPECT_TRUE(receiver->tupleq->cancel_now(second));
     EXPECT_TRUE(second.cancelled);
     EXPECT_FALSE(second.posted);
     EXPECT_FALSE(first.cancelled);
@@ -161,11 +161,11 @@ TEST_F(DirectMessages, CancelNow) {
     // Its message has been sent.
     auto& used = receiver->post(kTag);
     ASSERT_TRUE(granted());
-    const uint64_t direct = sent().sent;
+    const uint64_t tupleq = sent().sent;
     ASSERT_TRUE(sender->send(*out, kTag, "on its way"));
-    ASSERT_EQ(sent().sent, direct + 1);
-    EXPECT_NE(receiver->direct->cancel(used), Direct::Cancel::kDone);
-    EXPECT_FALSE(receiver->direct->cancel_now(used));
+    ASSERT_EQ(sent().sent, tupleq + 1);
+    EXPECT_NE(receiver->tupleq->cancel(used), TupleQ::Cancel::kDone);
+    EXPECT_FALSE(receiver->tupleq->cancel_now(used));
     EXPECT_FALSE(used.cancelled);
     ASSERT_TRUE(settled([&] { return used.done; }));
     EXPECT_EQ(used.text, "on its way");
@@ -178,12 +178,12 @@ TEST_F(DirectMessages, AnnouncedAndNeverSent) {
     auto& receive = receiver->post(kTag);
     quiesce();
     ASSERT_TRUE(granted());
-    sender->direct->find(*out, kTag)->sender.announce();
-    ASSERT_EQ(receiver->direct->cancel(receive), Direct::Cancel::kLater);
+    sender->tupleq->find(*out, kTag)->sender.announce();
+    ASSERT_EQ(receiver->tupleq->cancel(receive), TupleQ::Cancel::kLater);
     ASSERT_TRUE(until([&] { receiver->poll(); }, [&] { return receiver->ends == 1; }));
     EXPECT_TRUE(receive.cancelled);
     EXPECT_FALSE(receive.done);
-    EXPECT_EQ(receiver->direct->queues_in_use(), 0u);
+    EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
 }
 
 // The user turns out to send some messages by another way.
@@ -191,14 +191,14 @@ TEST_F(DirectMessages, SenderMayStop) {
     bind();
     auto& receive = receiver->post(kTag);
     ASSERT_TRUE(granted());
-    EXPECT_TRUE(sender->direct->stop_sending());
-    EXPECT_FALSE(sender->direct->stop_sending());
+    EXPECT_TRUE(sender->tupleq->stop_sending());
+    EXPECT_FALSE(sender->tupleq->stop_sending());
     send("ordinary");
     ASSERT_TRUE(settled([&] { return receive.done; }));
     EXPECT_FALSE(receive.direct);
-    ASSERT_TRUE(receiver->direct->bind(*in, kTag + 1));
+    ASSERT_TRUE(receiver->tupleq->bind(*in, kTag + 1));
     quiesce();
-    EXPECT_EQ(sender->direct->find(*out, kTag + 1), nullptr);
+    EXPECT_EQ(sender->tupleq->find(*out, kTag + 1), nullptr);
     EXPECT_EQ(sent().sent, 0u);
 }
 
@@ -207,8 +207,8 @@ TEST_F(DirectMessages, MessageThatIsOnItsWayIsNotCancelled) {
     auto& receive = receiver->post(kTag);
     ASSERT_TRUE(granted());
     send("placed");
-    const auto result = receiver->direct->cancel(receive);
-    EXPECT_NE(result, Direct::Cancel::kDone);
+    const auto result = receiver->tupleq->cancel(receive);
+    EXPECT_NE(result, TupleQ::Cancel::kDone);
     ASSERT_TRUE(settled([&] { return receive.done || receive.cancelled; }));
     EXPECT_TRUE(receive.done);
     EXPECT_FALSE(receive.cancelled);
@@ -223,20 +223,20 @@ TEST_F(DirectMessages, UnboundTupleIsOrdinaryAndItsQueueIsUsedAgain) {
         send("text", tag);
         ASSERT_TRUE(settled([&] { return receive.done; }));
         EXPECT_TRUE(receive.direct);
-        receiver->direct->unbind(tag);
-        ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
-        EXPECT_EQ(sender->direct->find(*out, tag), nullptr);
+        receiver->tupleq->unbind(tag);
+        ASSERT_TRUE(settled([&] { return receiver->tupleq->queues_in_use() == 0; }));
+        EXPECT_EQ(sender->tupleq->find(*out, tag), nullptr);
         send("more", tag);
         ASSERT_TRUE(settled([&] { return unused.done; }));
         EXPECT_FALSE(unused.direct);
     }
-    EXPECT_EQ(receiver->direct->queues_in_use(), 0u);
+    EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
 }
 
 TEST_F(DirectMessages, NoMoreTuplesThanQueues) {
     for (uint64_t tag = 1; tag <= 4; ++tag) bind(tag);
-    EXPECT_FALSE(receiver->direct->bind(*in, 5));
-    EXPECT_FALSE(receiver->direct->bind(*in, 4)) << "has one";
+    EXPECT_FALSE(receiver->tupleq->bind(*in, 5));
+    EXPECT_FALSE(receiver->tupleq->bind(*in, 4)) << "has one";
     for (uint64_t tag = 1; tag <= 5; ++tag) {
         auto& receive = receiver->post(tag);
         ASSERT_TRUE(tag > 4 || granted(tag));
@@ -252,14 +252,14 @@ TEST_F(DirectMessages, FlushCoversThem) {
     ASSERT_TRUE(granted());
     send(std::string(60, 'f'));
     uint64_t cookie = 0;  // aligned as users' cookies are
-    const Status status = sender->direct->flush(*out, {&cookie});
+    const Status status = sender->tupleq->flush(*out, {&cookie});
     if (status == Status::kInProgress) {
         ASSERT_TRUE(settled([&] { return !sender->completions.empty(); }));
         EXPECT_EQ(sender->completions.front(), Status::kOk);
     } else {
         EXPECT_EQ(status, Status::kOk);
     }
-    EXPECT_TRUE(sender->direct->idle());
+    EXPECT_TRUE(sender->tupleq->idle());
     EXPECT_EQ(receive.memory[0], 'f');
 }
 
@@ -273,7 +273,7 @@ TEST_F(DirectMessages, WakesWhoSleeps) {
     pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
     // What was there before may wake it once.
     ASSERT_TRUE(settled([&] {
-        return receiver->engine->arm() == Status::kOk && receiver->direct->arm() == Status::kOk &&
+        return receiver->engine->arm() == Status::kOk && receiver->tupleq->arm() == Status::kOk &&
                ::poll(&wait, 1, 0) == 0;
     }));
     ASSERT_TRUE(sender->send(*out, kTag, "wake up"));
@@ -293,9 +293,9 @@ TEST_F(DirectMessages, ReceivesThatLeaveBitsOpen) {
     std::vector<DirectNode::Receive*> open;
     while (!receiver->posted.wants_other_key()) open.push_back(&receiver->post(11, 64, kTwoOpen));
     EXPECT_EQ(receiver->posted.key_mask(), PostedReceive::kFullMask) << "a tuple is bound";
-    EXPECT_FALSE(receiver->direct->bind(*in, 9)) << "it would be in the way";
+    EXPECT_FALSE(receiver->tupleq->bind(*in, 9)) << "it would be in the way";
     ASSERT_TRUE(settled([&] { return receiver->posted.key_mask() == kTwoOpen; }));
-    EXPECT_EQ(sender->direct->find(*out, kTag), nullptr);
+    EXPECT_EQ(sender->tupleq->find(*out, kTag), nullptr);
     send("what is exact takes its turn");
     ASSERT_TRUE(settled([&] { return earlier.done; }));
     EXPECT_FALSE(earlier.direct);
@@ -321,17 +321,17 @@ TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
     Channel* other = third->attach(*receiver);
     Channel* back = receiver->attach(*third);
     ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
-    ASSERT_TRUE(receiver->direct->bind(*back, 9));
-    ASSERT_TRUE(settled([&] { return third->direct->find(*other, 9) != nullptr; }));
+    ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
+    ASSERT_TRUE(settled([&] { return third->tupleq->find(*other, 9) != nullptr; }));
     quiesce();
     const uint32_t reserve = std::exchange(in->reserve, UINT32_MAX);
     auto& first = receiver->post(kTag);
     auto& second = receiver->post(kTag);
     auto& others = receiver->post(9);
-    Direct::Tuple* tuple = third->direct->find(*other, 9);
-    ASSERT_TRUE(settled([&] { return third->direct->may_send(*tuple, 9, 0); }));
-    EXPECT_FALSE(sender->direct->may_send(*sender->direct->find(*out, kTag), kTag, 0));
-    EXPECT_TRUE(settled([&] { return receiver->direct->arm() == Status::kOk; }))
+    TupleQ::Tuple* tuple = third->tupleq->find(*other, 9);
+    ASSERT_TRUE(settled([&] { return third->tupleq->may_send(*tuple, 9, 0); }));
+    EXPECT_FALSE(sender->tupleq->may_send(*sender->tupleq->find(*out, kTag), kTag, 0));
+    EXPECT_TRUE(settled([&] { return receiver->tupleq->arm() == Status::kOk; }))
         << "it waits for room, and has nothing to do before";
     ASSERT_TRUE(third->send(*other, 9, "of another peer"));
     ASSERT_TRUE(settled([&] { return others.done; }));
@@ -364,15 +364,15 @@ TEST_F(DirectMessages, PeerWithoutRoomGoes) {
             send("direct");
             ASSERT_TRUE(settled([&] { return second.done; }));
             EXPECT_TRUE(second.direct);
-            receiver->direct->unbind(kTag);
-            ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
+            receiver->tupleq->unbind(kTag);
+            ASSERT_TRUE(settled([&] { return receiver->tupleq->queues_in_use() == 0; }));
             continue;
         }
         sender.reset();
-        ASSERT_TRUE(settled([&] { return receiver->direct->queues_in_use() == 0; }));
+        ASSERT_TRUE(settled([&] { return receiver->tupleq->queues_in_use() == 0; }));
         EXPECT_FALSE(second.done);
         EXPECT_TRUE(second.posted);
-        EXPECT_EQ(receiver->direct->arm(), Status::kOk);
+        EXPECT_EQ(receiver->tupleq->arm(), Status::kOk);
     }
 }
 
@@ -417,10 +417,10 @@ TEST_F(DirectMessages, RandomTrafficEndsWhereItShould) {
                 receiver->poll();
                 break;
             case 6:
-                if (chance(20)) (void)receiver->direct->bind(*in, tag);
+                if (chance(20)) (void)receiver->tupleq->bind(*in, tag);
                 break;
             case 7:
-                if (chance(5)) receiver->direct->unbind(tag);
+                if (chance(5)) receiver->tupleq->unbind(tag);
                 break;
         }
     }
@@ -442,9 +442,9 @@ TEST_F(DirectMessages, RandomTrafficEndsWhereItShould) {
             else
                 ASSERT_FALSE(row.receives[i]->done);
         }
-    std::cout << receiver->direct->matching().direct << " direct, " << receiver->ordinary
-              << " ordinary, " << receiver->direct->matching().voids << " void grants, "
-              << receiver->direct->matching().drains << " drains" << std::endl;
+    std::cout << receiver->tupleq->matching().direct << " direct, " << receiver->ordinary
+              << " ordinary, " << receiver->tupleq->matching().voids << " void grants, "
+              << receiver->tupleq->matching().drains << " drains" << std::endl;
     EXPECT_EQ(sender->warnings.size() + receiver->warnings.size(), 0u);
 }
 

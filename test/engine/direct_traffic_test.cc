@@ -28,7 +28,7 @@ struct Totals {
 class Traffic {
   public:
     Traffic(Random random, Totals& totals) : random_(random), totals_(totals) {
-        DirectSettings settings = few_tuples();
+        TupleQSettings settings = few_tuples();
         settings.policy = {.after = static_cast<uint32_t>(random_.between(1, 4)),
                            .least = 0,
                            .idle = static_cast<uint32_t>(random_.between(1, 8))};
@@ -121,7 +121,7 @@ class Traffic {
                 break;
             default:
                 if (random_.chance(20)) pause();
-                if (random_.chance(2)) receiver_->direct->unbind(some_key());
+                if (random_.chance(2)) receiver_->tupleq->unbind(some_key());
                 if (random_.chance(5) && !receives_.empty()) cancel();
         }
         key_changes_ += key_mask_ != receiver_->posted.key_mask();
@@ -158,9 +158,9 @@ class Traffic {
         Receive& receive = receives_[receives_.size() - 1 - back];
         if (!receive.it.posted || receive.to_cancel) return;
         receive.to_cancel = true;
-        const Direct::Cancel result = receiver_->direct->cancel(receive.it);
-        if (result == Direct::Cancel::kDone) receive.it.cancelled = true;
-        totals_.cancels += result == Direct::Cancel::kLater;
+        const TupleQ::Cancel result = receiver_->tupleq->cancel(receive.it);
+        if (result == TupleQ::Cancel::kDone) receive.it.cancelled = true;
+        totals_.cancels += result == TupleQ::Cancel::kLater;
     }
     // The first sender's connection, by either side.
     void end_one() {
@@ -215,7 +215,7 @@ class Traffic {
         for (size_t i = 0; i < had.size(); ++i)
             EXPECT_TRUE(had[i] == 1 || (had[i] == 0 && messages_[i].sender.over)) << i;
         for (const Sender& sender : senders_)
-            EXPECT_EQ(sender.node->direct->counters().not_ready, 0u);
+            EXPECT_EQ(sender.node->tupleq->counters().not_ready, 0u);
         for (size_t i = 0; i < receives_.size() && !testing::Test::HasFailure(); ++i)
             if (receives_[i].has_message()) check_order(i);
     }
@@ -231,7 +231,7 @@ class Traffic {
         }
     }
     void count() {
-        const TupleCounters& counters = receiver_->direct->matching();
+        const TupleCounters& counters = receiver_->tupleq->matching();
         ++totals_.schedules;
         totals_.messages += messages_.size();
         totals_.direct += counters.direct;

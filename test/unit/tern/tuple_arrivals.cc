@@ -158,7 +158,7 @@ void TupleWorld::direct(uint8_t p) {
     if (receive != entry.receive) fail("a direct message is in the wrong receive");
     if (receivers_.tag(direct.tuple) != direct.message.tag)
         fail("a direct message has the tag of another");
-    const Core::Direct told = receivers_.direct(direct.tuple);
+    const Core::Placed told = receivers_.direct(direct.tuple);
     if (told.receive != receive) fail_books("the core takes a direct message for another");
     if (told.place != entry.place) fail_books("the core is wrong about a place");
 }

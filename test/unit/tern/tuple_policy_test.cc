@@ -2,7 +2,7 @@
 // Which tuples have a queue.
 #include <gtest/gtest.h>
 
-#include "tupleq/core/tuple_policy.h"
+#include "tupleq/core/policy.h"
 
 namespace tern {
 namespace {

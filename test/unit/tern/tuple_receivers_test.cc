@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receives, grants, cancels and peers' deaths, one step at a time, over the transport's own table.
-#include "tupleq/core/tuple_receivers.h"
+#include "tupleq/core/receivers.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
-#include "tupleq/core/tuple_posted.h"
+#include "tupleq/core/posted.h"
 
 namespace tern {
 namespace {

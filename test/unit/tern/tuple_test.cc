@@ -7,8 +7,8 @@
 
 #include "matching/key_mask.h"
 #include "schedules.h"
-#include "tupleq/core/tuple_receiver.h"
-#include "tupleq/core/tuple_senders.h"
+#include "tupleq/core/receiver.h"
+#include "tupleq/core/senders.h"
 
 namespace tern {
 namespace {

@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "schedules.h"
-#include "tupleq/core/tuple_posted.h"
-#include "tupleq/core/tuple_receivers.h"
-#include "tupleq/core/tuple_senders.h"
+#include "tupleq/core/posted.h"
+#include "tupleq/core/receivers.h"
+#include "tupleq/core/senders.h"
 
 namespace tern {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "few.h"
 #include "tuple_scenario.h"
-#include "tupleq/core/tuple_receivers.h"
-#include "tupleq/core/tuple_senders.h"
+#include "tupleq/core/receivers.h"
+#include "tupleq/core/senders.h"
 
 namespace tern {
 

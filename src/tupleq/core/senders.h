@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tupleq/core/tuple_index.h"
-#include "tupleq/core/tuple_messages.h"
-#include "tupleq/core/tuple_sender.h"
+#include "tupleq/core/index.h"
+#include "tupleq/core/messages.h"
+#include "tupleq/core/sender.h"
 
 namespace tern {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tupleq/xrc/xrc_link.h"
+#include "tupleq/xrc/link.h"
 
 #include <bit>
 #include <random>
@@ -17,7 +17,7 @@ std::unique_ptr<XrcLink> XrcLink::create(ibv_pd* pd, ibv_cq* cq, uint32_t index,
         pd, cq, {.sends = link->depth_, .inline_bytes = inline_bytes}, capacity);
     if (!link->qp_) return nullptr;
     link->max_inline_ = capacity.max_inline_data;
-    link->sends_ = std::make_unique<DirectSend[]>(link->depth_);
+    link->sends_ = std::make_unique<TupleSend[]>(link->depth_);
     return link;
 }
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "engine/engine_send.h"
-#include "tupleq/xrc/direct.h"
+#include "tupleq/xrc/tupleq.h"
 
 namespace tern {
 
@@ -17,7 +17,7 @@ constexpr uint32_t kMostNumber = 0xffffff;  // of queue pairs and packets
 }  // namespace
 
 // The completion queue holds what so many links may send. False if it cannot.
-bool Direct::grow_queue(uint32_t links) {
+bool TupleQ::grow_queue(uint32_t links) {
     const uint64_t needed = settings_.completions(links);
     if (static_cast<uint64_t>(completions_.get()->cqe) >= needed) return true;
     errno = ENOMEM;
@@ -28,7 +28,7 @@ bool Direct::grow_queue(uint32_t links) {
     return error == 0;
 }
 
-XrcLink* Direct::make_link() {
+XrcLink* TupleQ::make_link() {
     uint32_t index = 0;
     while (index < links_.size() && links_[index]) ++index;
     if (!grow_queue(index + 1)) return nullptr;
@@ -43,7 +43,7 @@ XrcLink* Direct::make_link() {
 
 // The link to a node that the peer belongs to; a new one begins to ask the peer for its other end.
 // Null if the device refuses.
-XrcLink* Direct::link_to(Channel& channel, uint64_t node) {
+XrcLink* TupleQ::link_to(Channel& channel, uint64_t node) {
     for (const auto& link : links_)
         if (link && link->node == node && link->port == channel.peer.port &&
             link->state != XrcLink::State::kOver && link->host != nullptr && link->host->up() &&
@@ -58,25 +58,25 @@ XrcLink* Direct::link_to(Channel& channel, uint64_t node) {
 }
 
 // False: there is no room now.
-bool Direct::ask(XrcLink& link) {
+bool TupleQ::ask(XrcLink& link) {
     if (link.number != 0) return true;
-    const DirectConnect frame{.number = attempts_ + 1,
-                              .qp_num = link.qp()->qp_num,
-                              .psn = link.psn(),
-                              .mtu = static_cast<uint32_t>(port_.mtu)};
-    if (!say(*link.host, DirectId::kConnect, frame)) return false;
+    const WireConnect frame{.number = attempts_ + 1,
+                            .qp_num = link.qp()->qp_num,
+                            .psn = link.psn(),
+                            .mtu = static_cast<uint32_t>(port_.mtu)};
+    if (!say(*link.host, TupleControlId::kConnect, frame)) return false;
     link.number = ++attempts_;
     return true;
 }
 
-bool Direct::connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu) {
+bool TupleQ::connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu) {
     return verbs::connect_xrc_sender(link.qp(), port_, settings_.retry, address_vector(port_, to),
                                      qp_num, 0, link.psn(), static_cast<ibv_mtu>(mtu)) == 0;
 }
 
 // A peer wants an end for its messages to this node. It belongs to the channel; a newer one takes
 // its place.
-bool Direct::connect_wanted(Channel& channel, const DirectConnect& frame) {
+bool TupleQ::connect_wanted(Channel& channel, const WireConnect& frame) {
     if (frame.number == 0 || frame.qp_num == 0 || frame.qp_num > kMostNumber ||
         frame.psn > kMostNumber || frame.mtu < IBV_MTU_256 || frame.mtu > IBV_MTU_4096)
         return false;
@@ -95,7 +95,7 @@ bool Direct::connect_wanted(Channel& channel, const DirectConnect& frame) {
     return true;
 }
 
-bool Direct::connected(Channel& channel, const DirectConnected& frame) {
+bool TupleQ::connected(Channel& channel, const WireConnected& frame) {
     if (frame.number == 0 || frame.qp_num > kMostNumber || frame.mtu < IBV_MTU_256 ||
         frame.mtu > IBV_MTU_4096)
         return false;
@@ -118,7 +118,7 @@ bool Direct::connected(Channel& channel, const DirectConnected& frame) {
 }
 
 // To queues of this process; made when the first one is.
-bool Direct::open_loopback() {
+bool TupleQ::open_loopback() {
     if (loopback_ != nullptr) return true;
     XrcLink* link = make_link();
     if (link == nullptr) return false;
@@ -139,7 +139,7 @@ bool Direct::open_loopback() {
 }
 
 // Nothing more is sent by this link; the tuples that were are sent the ordinary way.
-void Direct::over(XrcLink& link) {
+void TupleQ::over(XrcLink& link) {
     if (link.state != XrcLink::State::kOver) {
         link.state = XrcLink::State::kOver;
         for (Route& route : routes_)
@@ -155,9 +155,9 @@ void Direct::over(XrcLink& link) {
 
 // A direct message is sent, or a drain. The first failure is the end of the link: what is behind it
 // fails too. Nothing is sent twice, so a message that may not have arrived ends its channel.
-void Direct::sent(const ibv_wc& completion) {
+void TupleQ::sent(const ibv_wc& completion) {
     XrcLink& link = *links_[XrcLink::index_of(completion.wr_id)];
-    const DirectSend send = link.take();
+    const TupleSend send = link.take();
     if (send.channel == nullptr) return drain_sent(link, send.cookie, completion.status);
     const bool good = completion.status == IBV_WC_SUCCESS;
     if (!good && link.state != XrcLink::State::kOver) [[unlikely]] {
@@ -183,7 +183,7 @@ void Direct::sent(const ibv_wc& completion) {
 }
 
 // The channels have failed already.
-void Direct::break_down() {
+void TupleQ::break_down() {
     broken_ = true;
     for (size_t i = 0; i < links_.size(); ++i) {
         ibv_wc failure{};
@@ -205,7 +205,7 @@ bool refused(ibv_wc_status status) {
 
 // A drain that finds its queue gone breaks the loop-back link, and that is nobody's fault. Those of
 // other queues behind it are sent again, by a new link.
-void Direct::drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status) {
+void TupleQ::drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status) {
     if (status == IBV_WC_SUCCESS) return;
     const bool first = link.state != XrcLink::State::kOver;
     if (first) link.in_doubt = !refused(status);
@@ -227,7 +227,7 @@ void Direct::drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status)
 }
 
 // The peer wants something of this side as a sender.
-bool Direct::requested(Channel& channel, const Request& request) {
+bool TupleQ::requested(Channel& channel, const Request& request) {
     Peer& peer = peer_of(channel);
     if (peer.requests.size() >= kMostRequests) return false;
     peer.requests.push_back(request);
@@ -236,18 +236,18 @@ bool Direct::requested(Channel& channel, const Request& request) {
     return !channel.failed;
 }
 
-void Direct::remember(Channel& channel) {
+void TupleQ::remember(Channel& channel) {
     if (std::find(requests_.begin(), requests_.end(), &channel) == requests_.end())
         requests_.push_back(&channel);
 }
 
 // In order for each peer: answers separate what was sent before from what comes after.
-unsigned Direct::answer_requests() {
+unsigned TupleQ::answer_requests() {
     unsigned count = 0;
     for (size_t i = 0; i < requests_.size();) {
         Channel& channel = *requests_[i];
         Peer& peer = *peers_[channel.index];
-        if (peer.answer_due && say(channel, DirectId::kConnected, peer.answer)) {
+        if (peer.answer_due && say(channel, TupleControlId::kConnected, peer.answer)) {
             peer.answer_due = false;
             ++count;
         }
@@ -266,24 +266,24 @@ unsigned Direct::answer_requests() {
 }
 
 // False: not now.
-bool Direct::answer(Peer& peer, const Request& request) {
+bool TupleQ::answer(Peer& peer, const Request& request) {
     Channel& channel = *peer.channel;
     if (!channel.up() || channel.sends.room() == 0) return false;
     if (!request.close) return answer_bind(peer, request.bind);
     TupleClosed answer;
-    const bool unbind = (request.unbind.flags & DirectClose::kUnbind) != 0;
+    const bool unbind = (request.unbind.flags & WireClose::kUnbind) != 0;
     if (!senders_.close(number_of(channel), {request.unbind.sender, unbind}, answer)) {
         malformed(channel);
         return true;
     }
     if (unbind) routes_[request.unbind.sender] = {};
     return say(
-        channel, DirectId::kClosed,
-        DirectClosed{
+        channel, TupleControlId::kClosed,
+        WireClosed{
             .tuple = answer.tuple, .sequence = answer.sequence, .flags = request.unbind.flags});
 }
 
-bool Direct::answer_bind(Peer& peer, const DirectBind& bind) {
+bool TupleQ::answer_bind(Peer& peer, const WireBind& bind) {
     Channel& channel = *peer.channel;
     TupleBound answer{bind.tuple, TupleBound::kRefused, 0};
     // No link can be made: its tuple is refused, too. The next Bind is tried again.
@@ -301,12 +301,12 @@ bool Direct::answer_bind(Peer& peer, const DirectBind& bind) {
         }
         if (answer.sender != TupleBound::kRefused) routes_[answer.sender] = {link, bind.queue};
     }
-    const bool said = say(channel, DirectId::kBound,
-                          DirectBound{.tuple = answer.tuple,
-                                      .sender = answer.sender,
-                                      .slot = answer.slot,
-                                      .address = address_of(grants_.data()),
-                                      .rkey = grants_.rkey()});
+    const bool said = say(channel, TupleControlId::kBound,
+                          WireBound{.tuple = answer.tuple,
+                                    .sender = answer.sender,
+                                    .slot = answer.slot,
+                                    .address = address_of(grants_.data()),
+                                    .rkey = grants_.rkey()});
     if (said && refused) peer.refused = 0;
     return said;
 }

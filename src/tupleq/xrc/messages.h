@@ -9,17 +9,17 @@ namespace tern {
 
 // The control frames by which tuples are bound to queues and XRC connections are made, little
 // endian as everything on the wire. R is the receiver of the tuple's messages, P their sender.
-enum class DirectId : uint32_t {
-    kBind = 24,       // R to P: a DirectBind
-    kBound = 25,      // P to R: the answer, a DirectBound
-    kClose = 26,      // R to P: a DirectClose
-    kClosed = 27,     // P to R: the answer, a DirectClosed
-    kConnect = 28,    // P to R: a DirectConnect
-    kConnected = 29,  // R to P: the answer, a DirectConnected
+enum class TupleControlId : uint32_t {
+    kBind = 24,       // R to P: a WireBind
+    kBound = 25,      // P to R: the answer, a WireBound
+    kClose = 26,      // R to P: a WireClose
+    kClosed = 27,     // P to R: the answer, a WireClosed
+    kConnect = 28,    // P to R: a WireConnect
+    kConnected = 29,  // R to P: the answer, a WireConnected
 };
 
 // Messages of exactly this tag may go straight to this queue, when granted.
-struct DirectBind {
+struct WireBind {
     uint64_t tag = 0;
     uint64_t mask = 0;   // bits of a tag that make its key, the same for all of R's tuples
     uint64_t node = 0;   // XRC domain that the queue is in
@@ -29,7 +29,7 @@ struct DirectBind {
 };
 
 // From here on P numbers the messages with the key.
-struct DirectBound {
+struct WireBound {
     static constexpr uint16_t kRefused = 0xffff;
 
     uint16_t tuple = 0;
@@ -41,7 +41,7 @@ struct DirectBound {
 };
 
 // Use no grant of those written so far.
-struct DirectClose {
+struct WireClose {
     static constexpr uint16_t kUnbind = 1;  // and forget the tuple
 
     uint16_t sender = 0;
@@ -50,7 +50,7 @@ struct DirectClose {
 };
 
 // Nothing that comes after this uses them, or is numbered if it is forgotten.
-struct DirectClosed {
+struct WireClosed {
     uint16_t tuple = 0;
     uint16_t sequence = 0;  // of the last message sent, on either path
     uint16_t flags = 0;     // as in the close
@@ -58,22 +58,22 @@ struct DirectClosed {
 };
 
 // P's queue pair wants an end for its messages in the domain of R's node.
-struct DirectConnect {
+struct WireConnect {
     uint32_t number = 0;  // P's name of the attempt
     uint32_t qp_num = 0;
     uint32_t psn = 0;  // of its first packet
     uint32_t mtu = 0;  // as the handshake tells it
 };
 
-struct DirectConnected {
+struct WireConnected {
     uint32_t number = 0;
     uint32_t qp_num = 0;  // 0: refused
     uint32_t mtu = 0;
     uint32_t reserved = 0;
 };
 
-static_assert(sizeof(DirectBind) == 32 && sizeof(DirectBound) == 24 && sizeof(DirectClose) == 8);
-static_assert(sizeof(DirectClosed) == 8 && sizeof(DirectConnect) == 16);
-static_assert(sizeof(DirectConnected) == 16 && sizeof(DirectBind) <= kMaxControl);
+static_assert(sizeof(WireBind) == 32 && sizeof(WireBound) == 24 && sizeof(WireClose) == 8);
+static_assert(sizeof(WireClosed) == 8 && sizeof(WireConnect) == 16);
+static_assert(sizeof(WireConnected) == 16 && sizeof(WireBind) <= kMaxControl);
 
 }  // namespace tern

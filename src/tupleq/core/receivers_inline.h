@@ -2,7 +2,7 @@
 // The member functions of TupleReceivers; include tuple_receivers.h.
 #pragma once
 
-#include "tupleq/core/tuple_receivers.h"
+#include "tupleq/core/receivers.h"
 
 namespace tern {
 
@@ -131,8 +131,8 @@ auto TupleReceivers<Posted>::match(uint32_t peer, uint64_t tag) -> Arrival {
 }
 
 template <PostedTable Posted>
-auto TupleReceivers<Posted>::direct(uint16_t number) -> Direct {
-    Direct direct;
+auto TupleReceivers<Posted>::direct(uint16_t number) -> Placed {
+    Placed direct;
     Tuple& tuple = tuples_[number];
     TupleReceiver::Entry entry;
     bool claimed = false;

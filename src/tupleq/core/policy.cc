@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tupleq/core/tuple_policy.h"
+#include "tupleq/core/policy.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 
 // Life, completions, flushes, and what comes from peers.
 
-#include "tupleq/xrc/direct.h"
+#include "tupleq/xrc/tupleq.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,9 +12,9 @@
 
 namespace tern {
 
-Direct::Direct(const verbs::Port& port, Engine& engine, Mover& mover, Regions& regions,
-               PinCache& pins, PostedReceives& posted, const DirectSettings& settings,
-               DirectOwner& owner)
+TupleQ::TupleQ(const verbs::Port& port, Engine& engine, Mover& mover, Regions& regions,
+               PinCache& pins, PostedReceives& posted, const TupleQSettings& settings,
+               TupleQOwner& owner)
     : port_(port),
       engine_(engine),
       mover_(mover),
@@ -34,27 +34,27 @@ Direct::Direct(const verbs::Port& port, Engine& engine, Mover& mover, Regions& r
       taken_(settings.tuples),
       places_(size_t{settings.tuples} * settings.depth) {}
 
-std::unique_ptr<Direct> Direct::create(const verbs::Device& device, const verbs::Port& port,
+std::unique_ptr<TupleQ> TupleQ::create(const verbs::Device& device, const verbs::Port& port,
                                        Engine& engine, Mover& mover, Regions& regions,
                                        PinCache& pins, PostedReceives& posted,
-                                       const DirectSettings& settings, DirectOwner& owner,
+                                       const TupleQSettings& settings, TupleQOwner& owner,
                                        std::string& why) {
-    const DirectSettings fit = settings.within(device.attributes);
+    const TupleQSettings fit = settings.within(device.attributes);
     if (fit.tuples == 0) {
         why = device.name() + " has no room for a single tuple";
         return nullptr;
     }
-    std::unique_ptr<Direct> direct(
-        new Direct(port, engine, mover, regions, pins, posted, fit, owner));
-    if (!direct->open(device, why)) return nullptr;
+    std::unique_ptr<TupleQ> tupleq(
+        new TupleQ(port, engine, mover, regions, pins, posted, fit, owner));
+    if (!tupleq->open(device, why)) return nullptr;
     if (fit.tuples != settings.tuples || fit.depth != settings.depth)
         owner.warn("the device holds less than UCX_TERN_TM_TUPLES and UCX_TERN_TM_DEPTH ask for: " +
                    std::to_string(fit.tuples) + " tuples of " + std::to_string(fit.depth) +
                    " receives are used");
-    return direct;
+    return tupleq;
 }
 
-bool Direct::open(const verbs::Device& device, std::string& why) {
+bool TupleQ::open(const verbs::Device& device, std::string& why) {
     const auto refuse = [&](const char* what) {
         why = std::string(what) + ": " + strerror(errno);
         return false;
@@ -75,13 +75,13 @@ bool Direct::open(const verbs::Device& device, std::string& why) {
 }
 
 // What is under way is given up: the queue pairs go before the memory.
-Direct::~Direct() {
+TupleQ::~TupleQ() {
     loopback_end_.reset();
     for (const auto& link : links_) {
         if (!link) continue;
         link->close();
         while (!link->idle()) {
-            const DirectSend send = link->take();
+            const TupleSend send = link->take();
             if (send.pin != nullptr) pins_.release(send.pin);
         }
     }
@@ -90,7 +90,7 @@ Direct::~Direct() {
     for (Prepared& place : places_) release(place);
 }
 
-Direct::Peer& Direct::peer_of(Channel& channel) {
+TupleQ::Peer& TupleQ::peer_of(Channel& channel) {
     if (peers_.size() <= channel.index) peers_.resize(channel.index + 1);
     auto& peer = peers_[channel.index];
     if (!peer) {
@@ -100,17 +100,17 @@ Direct::Peer& Direct::peer_of(Channel& channel) {
     return *peer;
 }
 
-Direct::Peer* Direct::find_peer(uint32_t number) const {
+TupleQ::Peer* TupleQ::find_peer(uint32_t number) const {
     const uint32_t index = work_request_id::index(uint64_t{number} << 32);
     Peer* peer = index < peers_.size() ? peers_[index].get() : nullptr;
     return peer != nullptr && number_of(*peer->channel) == number ? peer : nullptr;
 }
 
-void Direct::malformed(Channel& channel) {
+void TupleQ::malformed(Channel& channel) {
     engine_.fail(channel, Status::kProtocol, "what it says of direct messages makes no sense");
 }
 
-unsigned Direct::advance() {
+unsigned TupleQ::advance() {
     unsigned count = active_ != 0 ? poll() : 0;
     if (queues_->any_stopped()) [[unlikely]] {
         fail_stopped();
@@ -127,7 +127,7 @@ unsigned Direct::advance() {
     return count;
 }
 
-unsigned Direct::poll() {
+unsigned TupleQ::poll() {
     if (broken_) return 0;
     ibv_wc completions[kBurst];
     const int count = completions_.poll(kBurst, completions);
@@ -137,7 +137,7 @@ unsigned Direct::poll() {
     return count > 0 ? static_cast<unsigned>(count) : 0;
 }
 
-void Direct::handle(const ibv_wc& completion) {
+void TupleQ::handle(const ibv_wc& completion) {
     if (XrcQueues::is_receive(completion.wr_id))
         arrived(completion);
     else
@@ -145,7 +145,7 @@ void Direct::handle(const ibv_wc& completion) {
 }
 
 // What waits for room, or for a peer's answer, is woken by what brings it.
-Status Direct::arm() {
+Status TupleQ::arm() {
     if (completions_.any_kept() || !undecided_.empty()) return Status::kInProgress;
     if (active_ == 0) return Status::kOk;
     if (queues_->forget_wake()) return Status::kInProgress;
@@ -153,7 +153,7 @@ Status Direct::arm() {
     return completions_.keep_late() || queues_->stops_wait() ? Status::kInProgress : Status::kOk;
 }
 
-Status Direct::flush(Channel& channel, const Waiter& waiter) {
+Status TupleQ::flush(Channel& channel, const Waiter& waiter) {
     Peer* peer = find_peer(number_of(channel));
     if (peer == nullptr || (peer->completed == peer->posted && !peer->lost))
         return mover_.flush(channel, waiter);
@@ -161,17 +161,17 @@ Status Direct::flush(Channel& channel, const Waiter& waiter) {
     return Status::kInProgress;
 }
 
-uint64_t Direct::sent(const Channel& channel) const {
+uint64_t TupleQ::sent(const Channel& channel) const {
     const Peer* peer = find_peer(number_of(channel));
     return peer != nullptr ? peer->posted : 0;
 }
 
-bool Direct::arrived(const Channel& channel, uint64_t count) const {
+bool TupleQ::arrived(const Channel& channel, uint64_t count) const {
     const Peer* peer = find_peer(number_of(channel));
     return peer == nullptr || peer->completed >= count;
 }
 
-unsigned Direct::pay_flushes() {
+unsigned TupleQ::pay_flushes() {
     return flushes_.pay(
         [this](Channel& channel, uint64_t until, const Waiter& waiter) {
             const Peer* peer = find_peer(number_of(channel));
@@ -192,31 +192,30 @@ bool unpack(Frame& frame, const std::byte* data, uint32_t length) {
 
 }  // namespace
 
-bool Direct::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+bool TupleQ::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
     Request request;
-    DirectBound bound_frame;
-    DirectClosed closed;
-    DirectConnect wanted;
-    DirectConnected answer;
-    switch (static_cast<DirectId>(id)) {
-        case DirectId::kBind:
+    WireBound bound_frame;
+    WireClosed closed;
+    WireConnect wanted;
+    WireConnected answer;
+    switch (static_cast<TupleControlId>(id)) {
+        case TupleControlId::kBind:
             return unpack(request.bind, data, length) && KeyMask::eligible(request.bind.mask) &&
                    request.bind.node != 0 && request.bind.queue != 0 && requested(channel, request);
-        case DirectId::kClose:
+        case TupleControlId::kClose:
             request.close = true;
             return unpack(request.unbind, data, length) && request.unbind.reserved == 0 &&
-                   (request.unbind.flags & ~DirectClose::kUnbind) == 0 &&
-                   requested(channel, request);
-        case DirectId::kBound:
+                   (request.unbind.flags & ~WireClose::kUnbind) == 0 && requested(channel, request);
+        case TupleControlId::kBound:
             return unpack(bound_frame, data, length) && bound_frame.reserved == 0 &&
                    bound(channel, bound_frame);
-        case DirectId::kClosed: {
+        case TupleControlId::kClosed: {
             if (!unpack(closed, data, length) || closed.reserved != 0 ||
-                (closed.flags & ~DirectClose::kUnbind) != 0)
+                (closed.flags & ~WireClose::kUnbind) != 0)
                 return false;
             const bool good = receivers_.closed(
                 number_of(channel),
-                {closed.tuple, closed.sequence, (closed.flags & DirectClose::kUnbind) != 0});
+                {closed.tuple, closed.sequence, (closed.flags & WireClose::kUnbind) != 0});
             if (good) {
                 lend_voids(closed.tuple);
                 look_whether_free(closed.tuple);
@@ -224,9 +223,9 @@ bool Direct::control(Channel& channel, uint32_t id, const std::byte* data, uint3
             act();
             return good;
         }
-        case DirectId::kConnect:
+        case TupleControlId::kConnect:
             return unpack(wanted, data, length) && connect_wanted(channel, wanted);
-        case DirectId::kConnected:
+        case TupleControlId::kConnected:
             return unpack(answer, data, length) && answer.reserved == 0 &&
                    connected(channel, answer);
     }
@@ -234,7 +233,7 @@ bool Direct::control(Channel& channel, uint32_t id, const std::byte* data, uint3
 }
 
 // All that was sent to the peer by links is complete: the channel has been held until then.
-Status Direct::ended(Channel& channel, Status status) {
+Status TupleQ::ended(Channel& channel, Status status) {
     const uint32_t number = number_of(channel);
     for (const auto& link : links_)
         if (link && link->host == &channel) over(*link);
@@ -262,7 +261,7 @@ Status Direct::ended(Channel& channel, Status status) {
     return status;
 }
 
-uint32_t Direct::queues_in_use() const {
+uint32_t TupleQ::queues_in_use() const {
     uint32_t count = 0;
     for (uint32_t i = 0; i < settings_.tuples; ++i)
         count += receivers_.queue(static_cast<uint16_t>(i)).state() != TupleReceiver::State::kFree;

@@ -5,12 +5,12 @@
 
 #include <cstdint>
 
-#include "tupleq/core/tuple_policy.h"
+#include "tupleq/core/policy.h"
 #include "verbs/queue_pair.h"
 
 namespace tern {
 
-struct DirectSettings {
+struct TupleQSettings {
     uint32_t tuples = 0;   // bound at a time, at most, in each direction; 0: none ever
     uint32_t depth = 16;   // receives granted at a time for each, a power of two
     uint32_t sends = 256;  // under way to a node at a time
@@ -25,7 +25,7 @@ struct DirectSettings {
     uint64_t completions(uint32_t links) const;
     // The same, but no more than the device holds: with that, no queue overflows. No tuples: it
     // holds none.
-    DirectSettings within(const ibv_device_attr& device) const;
+    TupleQSettings within(const ibv_device_attr& device) const;
 };
 
 }  // namespace tern

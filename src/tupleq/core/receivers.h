@@ -31,10 +31,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "tupleq/core/tuple_action.h"
-#include "tupleq/core/tuple_index.h"
-#include "tupleq/core/tuple_messages.h"
-#include "tupleq/core/tuple_receiver.h"
+#include "tupleq/core/action.h"
+#include "tupleq/core/index.h"
+#include "tupleq/core/messages.h"
+#include "tupleq/core/receiver.h"
 
 namespace tern {
 
@@ -81,7 +81,7 @@ class TupleReceivers {
         ReceiveHandle receive = 0;
     };
     // A message that the device has placed.
-    struct Direct {
+    struct Placed {
         ReceiveHandle receive = 0;  // 0: the queue has none; the peer breaks the rules
         uint32_t place = 0;
     };
@@ -119,7 +119,7 @@ class TupleReceivers {
     // Messages. Data path. `length`: of what could have been direct.
     Arrival ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark, uint64_t length = 0);
     Arrival retry(uint32_t peer, uint64_t tag);
-    Direct direct(uint16_t number);
+    Placed direct(uint16_t number);
     // False if nothing was to be drained, or is not any more since the queue is to be discarded.
     bool drained(uint16_t number, uint32_t& place);
 
@@ -250,4 +250,4 @@ class TupleReceivers {
 
 }  // namespace tern
 
-#include "tupleq/core/tuple_receivers_inline.h"
+#include "tupleq/core/receivers_inline.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/engine_send.h"
-#include "tupleq/xrc/direct.h"
+#include "tupleq/xrc/tupleq.h"
 
 namespace tern {
 
@@ -23,7 +23,7 @@ uint64_t now_ns() {
 
 // False: there is no room now. The newest grants come first: while this waits for room some of the
 // oldest may be used. Reads are executed behind the writes before them.
-bool Direct::revoke(TupleAction& action) {
+bool TupleQ::revoke(TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     if (peer == nullptr || !peer->channel->up()) return true;  // its end decides
     Channel& channel = *peer->channel;
@@ -51,14 +51,14 @@ bool Direct::revoke(TupleAction& action) {
 }
 
 // The read is complete. If it has failed, so has the channel, and its end decides.
-void Direct::done(void* cookie, Status status) {
+void TupleQ::done(void* cookie, Status status) {
     if (status != Status::kOk) return;
     const auto bits = reinterpret_cast<uintptr_t>(cookie);
     const auto number = static_cast<uint16_t>(bits >> 3);
     revoked(number, static_cast<uint32_t>(bits >> 19), read_word(number));
 }
 
-void Direct::revoked(uint16_t number, uint32_t count, uint64_t announced) {
+void TupleQ::revoked(uint16_t number, uint32_t count, uint64_t announced) {
     receivers_.revoked(number, count, static_cast<uint16_t>(announced));
     lend_voids(number);
     if (receivers_.undecided(number)) remember_undecided(number);
@@ -66,7 +66,7 @@ void Direct::revoked(uint16_t number, uint32_t count, uint64_t announced) {
     act();
 }
 
-void Direct::remember_undecided(uint16_t number) {
+void TupleQ::remember_undecided(uint16_t number) {
     for (const Undecided& each : undecided_)
         if (each.number == number) return;
     undecided_.push_back({number, now_ns()});
@@ -75,7 +75,7 @@ void Direct::remember_undecided(uint16_t number) {
 // The sender has announced a message that has not come. It is on its way, or has been withdrawn; or
 // the sender has been stopped in between, or does not keep to the protocol: then the queue is
 // destroyed.
-void Direct::ask_again() {
+void TupleQ::ask_again() {
     const uint64_t now = now_ns();
     std::erase_if(undecided_, [this, now](const Undecided& each) {
         if (!receivers_.undecided(each.number)) return true;
@@ -92,7 +92,7 @@ void Direct::ask_again() {
     act();
 }
 
-bool Direct::cancel_now(DirectReceive& receive) {
+bool TupleQ::cancel_now(TupleReceive& receive) {
     const uint16_t number = receivers_.lookup(receive.tag);
     if (number == TupleIndex::kNone || acting_) return false;
     const uint64_t limit = now_ns() + kReadLimit;
@@ -108,7 +108,7 @@ bool Direct::cancel_now(DirectReceive& receive) {
     return !receive.posted;
 }
 
-bool Direct::stop_sending() {
+bool TupleQ::stop_sending() {
     for (Route& route : routes_) route.link = nullptr;
     return std::exchange(sends_, false);
 }

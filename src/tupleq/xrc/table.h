@@ -2,33 +2,33 @@
 #pragma once
 
 #include "pinning/regions/regions.h"
-#include "tupleq/core/tuple_posted.h"
+#include "tupleq/core/posted.h"
 
 namespace tern {
 
-class Direct;
+class TupleQ;
 
 // A receive with the memory that its message may be placed in.
-struct DirectReceive : PostedReceive {
+struct TupleReceive : PostedReceive {
     std::byte* buffer = nullptr;
     size_t room = 0;
     RegionKey region;  // that the memory was declared as; none, if the generation is 0
 };
 
-// The receives that are posted, all of them DirectReceive, as TupleReceivers looks at them.
-class DirectTable : public TuplePosted {
+// The receives that are posted, all of them TupleReceive, as TupleReceivers looks at them.
+class TupleTable : public TuplePosted {
   public:
-    DirectTable(PostedReceives& posted, Direct& direct) : TuplePosted(posted), direct_(direct) {}
+    TupleTable(PostedReceives& posted, TupleQ& tupleq) : TuplePosted(posted), tupleq_(tupleq) {}
 
-    static DirectReceive& receive(ReceiveHandle handle) {
-        return *static_cast<DirectReceive*>(TuplePosted::receive(handle));
+    static TupleReceive& receive(ReceiveHandle handle) {
+        return *static_cast<TupleReceive*>(TuplePosted::receive(handle));
     }
     static uint64_t capacity(ReceiveHandle of) { return receive(of).room; }
     bool prepare(ReceiveHandle of);
     void remove(ReceiveHandle of);
 
   private:
-    Direct& direct_;
+    TupleQ& tupleq_;
 };
 
 }  // namespace tern

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tupleq/xrc/xrc_completions.h"
+#include "tupleq/xrc/completions.h"
 
 #include <algorithm>
 #include <thread>

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "pinning/regions/region_use.h"
-#include "tupleq/xrc/xrc_completions.h"
+#include "tupleq/xrc/completions.h"
 #include "verbs/xrc.h"
 
 namespace tern {

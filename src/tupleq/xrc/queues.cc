@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tupleq/xrc/xrc_queues.h"
+#include "tupleq/xrc/queues.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

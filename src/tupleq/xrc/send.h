@@ -6,11 +6,11 @@
 #include <arpa/inet.h>
 
 #include "engine/engine_send.h"
-#include "tupleq/xrc/direct.h"
+#include "tupleq/xrc/tupleq.h"
 
 namespace tern {
 
-inline bool Direct::may_send(const Tuple& tuple, uint64_t tag, uint64_t length) const {
+inline bool TupleQ::may_send(const Tuple& tuple, uint64_t tag, uint64_t length) const {
     if (length > port_.attributes.max_msg_sz || !tuple.may_send_direct(tag, length)) return false;
     const XrcLink* link = routes_[tuple.number].link;
     return link != nullptr && link->usable();
@@ -18,7 +18,7 @@ inline bool Direct::may_send(const Tuple& tuple, uint64_t tag, uint64_t length) 
 
 // `request` has its pieces and flags. kNoResource: the grant has been taken back, and the message
 // is an ordinary one. If anything else fails it has had its number.
-inline Status Direct::post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
+inline Status TupleQ::post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
                            SendPool::Buffer* buffer, Pin* pin, void* cookie) {
     const Route& route = routes_[tuple.number];
     XrcLink& link = *route.link;
@@ -39,7 +39,7 @@ inline Status Direct::post(Channel& channel, Tuple& tuple, ibv_send_wr& request,
     return Status::kOk;
 }
 
-inline Status Direct::send(Channel& channel, Tuple& tuple, SendPool::Buffer* buffer,
+inline Status TupleQ::send(Channel& channel, Tuple& tuple, SendPool::Buffer* buffer,
                            uint32_t length) {
     ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
     ibv_send_wr request{};
@@ -52,7 +52,7 @@ inline Status Direct::send(Channel& channel, Tuple& tuple, SendPool::Buffer* buf
     return status;
 }
 
-inline Status Direct::send(Channel& channel, Tuple& tuple, const void* data, uint32_t length) {
+inline Status TupleQ::send(Channel& channel, Tuple& tuple, const void* data, uint32_t length) {
     if (length <= routes_[tuple.number].link->max_inline()) {
         ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
         ibv_send_wr request{};
@@ -68,7 +68,7 @@ inline Status Direct::send(Channel& channel, Tuple& tuple, const void* data, uin
     return send(channel, tuple, buffer, length);
 }
 
-inline Status Direct::send_zcopy(Channel& channel, Tuple& tuple, const void* data, uint32_t length,
+inline Status TupleQ::send_zcopy(Channel& channel, Tuple& tuple, const void* data, uint32_t length,
                                  void* cookie) {
     Pin* pin = pins_.pin(data, length, kLocalRead);
     if (pin == nullptr) [[unlikely]] {

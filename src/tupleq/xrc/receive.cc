@@ -8,21 +8,21 @@
 #include <utility>
 
 #include "engine/engine_send.h"
-#include "tupleq/xrc/direct.h"
+#include "tupleq/xrc/tupleq.h"
 
 namespace tern {
 
-bool DirectTable::prepare(ReceiveHandle of) {
-    return direct_.prepare(receive(of));
+bool TupleTable::prepare(ReceiveHandle of) {
+    return tupleq_.prepare(receive(of));
 }
 
-void DirectTable::remove(ReceiveHandle of) {
+void TupleTable::remove(ReceiveHandle of) {
     TuplePosted::remove(of);
-    direct_.owner_.taken(receive(of));
+    tupleq_.owner_.taken(receive(of));
 }
 
 // A receive is about to be granted: its memory stays registered until the entry has gone.
-bool Direct::prepare(const DirectReceive& receive) {
+bool TupleQ::prepare(const TupleReceive& receive) {
     if (receive.room < settings_.policy.least) return false;
     Prepared prepared;
     if (receive.room != 0) {
@@ -46,7 +46,7 @@ bool Direct::prepare(const DirectReceive& receive) {
 
 // Does what the core wants done, in order. What finds no room waits, and with it all that is behind
 // it of the same peer. What is called may come here again.
-void Direct::act() {
+void TupleQ::act() {
     if (acting_) return;
     acting_ = true;
     TupleActions& actions = receivers_.actions();
@@ -59,7 +59,7 @@ void Direct::act() {
     acting_ = false;
 }
 
-void Direct::perform_or_keep(TupleAction& action) {
+void TupleQ::perform_or_keep(TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     const bool behind =
         peer != nullptr && !peer->later.empty() && TupleAction::is_ordered(action.kind);
@@ -68,7 +68,7 @@ void Direct::perform_or_keep(TupleAction& action) {
     peer->later.push() = action;
 }
 
-unsigned Direct::catch_up() {
+unsigned TupleQ::catch_up() {
     unsigned count = 0;
     acting_ = true;
     for (size_t i = 0; i < waiting_.size();) {
@@ -87,7 +87,7 @@ unsigned Direct::catch_up() {
 }
 
 // From now on the place has what was prepared, and who ends its declaration stops the queue.
-void Direct::place_prepared(const TupleAction& action) {
+void TupleQ::place_prepared(const TupleAction& action) {
     places_[action.tuple * settings_.depth + action.place] = prepared_[next_prepared_++];
     if (next_prepared_ == prepared_.size()) {
         prepared_.clear();
@@ -98,7 +98,7 @@ void Direct::place_prepared(const TupleAction& action) {
 
 // `writes`: a message may come for the entry. If there is none to come, the peer cannot write to
 // the memory as long as it keeps to the protocol: only who invalidates it stops the queue.
-void Direct::lend(uint16_t number, uint32_t place, bool writes) {
+void TupleQ::lend(uint16_t number, uint32_t place, bool writes) {
     RegionUse* const use = places_[number * settings_.depth + place].use;
     if (use == nullptr) return;
     Stoppable& queue = queues_->stopper(number);
@@ -110,14 +110,14 @@ void Direct::lend(uint16_t number, uint32_t place, bool writes) {
     use->leave();
 }
 
-void Direct::lend_voids(uint16_t number) {
+void TupleQ::lend_voids(uint16_t number) {
     const TupleReceiver& queue = receivers_.queue(number);
     for (uint32_t i = 0; i < queue.voids(); ++i) lend(number, queue.place(queue.live() + i), false);
 }
 
 // Memory has been deregistered that a message was to be placed in. The queue is gone, so the peer
 // must not send to it any more.
-void Direct::fail_stopped() {
+void TupleQ::fail_stopped() {
     for (uint16_t number = 0; number < settings_.tuples; ++number) {
         if (!queues_->stopped(number)) continue;
         ++counters_.stopped;
@@ -131,17 +131,16 @@ void Direct::fail_stopped() {
 }
 
 // False: there is no room now. That is so only with a peer.
-bool Direct::perform(TupleAction& action) {
+bool TupleQ::perform(TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     switch (action.kind) {
         case TupleAction::Kind::kBind:
             return announce(action);
         case TupleAction::Kind::kClose:
             return peer == nullptr || !peer->channel->up() ||
-                   say(*peer->channel, DirectId::kClose,
-                       DirectClose{
-                           .sender = action.close.sender,
-                           .flags = action.close.unbind ? DirectClose::kUnbind : uint16_t{0}});
+                   say(*peer->channel, TupleControlId::kClose,
+                       WireClose{.sender = action.close.sender,
+                                 .flags = action.close.unbind ? WireClose::kUnbind : uint16_t{0}});
         case TupleAction::Kind::kRevoke:
             return revoke(action);
         case TupleAction::Kind::kGrant:
@@ -149,10 +148,10 @@ bool Direct::perform(TupleAction& action) {
         case TupleAction::Kind::kDrain:
             return drain(action);
         case TupleAction::Kind::kCancelled:
-            owner_.cancelled(DirectTable::receive(action.receive));
+            owner_.cancelled(TupleTable::receive(action.receive));
             return true;
         case TupleAction::Kind::kFailed:
-            owner_.received(DirectTable::receive(action.receive), receivers_.tag(action.tuple), 0,
+            owner_.received(TupleTable::receive(action.receive), receivers_.tag(action.tuple), 0,
                             Status::kConnectionReset);
             return true;
         case TupleAction::Kind::kRetry:
@@ -165,13 +164,13 @@ bool Direct::perform(TupleAction& action) {
     return true;
 }
 
-bool Direct::announce(const TupleAction& action) {
+bool TupleQ::announce(const TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     if (peer == nullptr || !peer->channel->up()) return true;
     if (queues_->stopped(action.tuple)) queues_->destroy(action.tuple);
     const bool was_open = queues_->is_open(action.tuple);
     // A new queue may have the number of one that has gone, to which drains are on their way.
-    const auto astray = [this](const DirectSend& send) { return is_astray(send.cookie); };
+    const auto astray = [this](const TupleSend& send) { return is_astray(send.cookie); };
     if (!was_open && loopback_ != nullptr && loopback_->any_under_way(astray)) return false;
     if (!open_loopback() || !queues_->open(action.tuple)) {
         (void)receivers_.bound(action.peer, {action.tuple, TupleBound::kRefused, 0});
@@ -180,16 +179,16 @@ bool Direct::announce(const TupleAction& action) {
         return true;
     }
     active_ += !was_open;
-    return say(*peer->channel, DirectId::kBind,
-               DirectBind{.tag = action.bind.tag,
-                          .mask = action.bind.mask,
-                          .node = domain_->id(),
-                          .queue = queues_->number(action.tuple),
-                          .tuple = action.bind.tuple,
-                          .depth = action.bind.depth});
+    return say(*peer->channel, TupleControlId::kBind,
+               WireBind{.tag = action.bind.tag,
+                        .mask = action.bind.mask,
+                        .node = domain_->id(),
+                        .queue = queues_->number(action.tuple),
+                        .tuple = action.bind.tuple,
+                        .depth = action.bind.depth});
 }
 
-bool Direct::put_and_grant(const TupleAction& action) {
+bool TupleQ::put_and_grant(const TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     const bool told = peer != nullptr && peer->channel->up();
     if (told && peer->channel->sends.room() <= peer->channel->reserve) return false;
@@ -207,7 +206,7 @@ bool Direct::put_and_grant(const TupleAction& action) {
 
 // An entry cannot be taken out of a queue: a message of this process's own goes into it. Not if the
 // peer is gone: then the queue goes, too.
-bool Direct::drain(TupleAction& action) {
+bool TupleQ::drain(TupleAction& action) {
     if (find_peer(action.peer) == nullptr || queues_->stopped(action.tuple)) return true;
     for (; action.count != 0; --action.count) {
         if (!open_loopback()) {
@@ -227,32 +226,32 @@ bool Direct::drain(TupleAction& action) {
 }
 
 // The drain's queue has gone: it is of no use to anybody, and there may be another in its place.
-bool Direct::is_astray(const void* cookie) const {
+bool TupleQ::is_astray(const void* cookie) const {
     const uint16_t number = tuple_of_drain(cookie);
     return cookie != drain_cookie(number) || queues_->stopped(number);
 }
 
 // With all that is in it: what comes too late finds no queue.
-void Direct::discard(uint16_t number) {
+void TupleQ::discard(uint16_t number) {
     queues_->destroy(number);
     for (uint32_t place = 0; place < settings_.depth; ++place) free_place(number, place);
     receivers_.replaced(number);
     look_whether_free(number);
 }
 
-void Direct::look_whether_free(uint16_t number) {
+void TupleQ::look_whether_free(uint16_t number) {
     if (!taken_[number] || receivers_.queue(number).state() != TupleReceiver::State::kFree) return;
     taken_[number] = false;
     policy_.freed(number);
 }
 
-void Direct::release(Prepared& prepared) {
+void TupleQ::release(Prepared& prepared) {
     if (prepared.pin != nullptr) pins_.release(prepared.pin);
     if (prepared.use != nullptr) regions_.release(prepared.use);
     prepared = {};
 }
 
-void Direct::fail_tuple(uint16_t number, Status status, const std::string& why) {
+void TupleQ::fail_tuple(uint16_t number, Status status, const std::string& why) {
     if (receivers_.queue(number).state() == TupleReceiver::State::kFree) return;
     Peer* peer = find_peer(receivers_.peer(number));
     if (peer != nullptr) engine_.fail(*peer->channel, status, why);
@@ -260,7 +259,7 @@ void Direct::fail_tuple(uint16_t number, Status status, const std::string& why) 
 
 // Who sent it the device does not say: any process of this user can that has a link to this node.
 // The tuple is lost in any case, and with it the order of its peer's messages.
-void Direct::spoilt(uint16_t number, const std::string& what) {
+void TupleQ::spoilt(uint16_t number, const std::string& what) {
     queues_->spoil(number);
     fail_tuple(number, Status::kProtocol,
                what +
@@ -269,7 +268,7 @@ void Direct::spoilt(uint16_t number, const std::string& what) {
 }
 
 // A queue's receive is complete: by a message, or by a drain.
-void Direct::arrived(const ibv_wc& completion) {
+void TupleQ::arrived(const ibv_wc& completion) {
     const auto number = static_cast<uint16_t>(XrcQueues::index_of(completion.wr_id));
     if (XrcQueues::generation_of(completion.wr_id) != queues_->generation(number) ||
         queues_->spoilt(number))
@@ -294,16 +293,16 @@ void Direct::arrived(const ibv_wc& completion) {
         free_place(number, message.place);
         counters_.received_bytes += completion.byte_len;
         policy_.used(number);
-        owner_.received(DirectTable::receive(message.receive), tag, completion.byte_len,
+        owner_.received(TupleTable::receive(message.receive), tag, completion.byte_len,
                         Status::kOk);
     }
     look_whether_free(number);
     act();
 }
 
-bool Direct::bound(Channel& channel, const DirectBound& frame) {
+bool TupleQ::bound(Channel& channel, const WireBound& frame) {
     Peer& peer = peer_of(channel);
-    if (frame.sender != DirectBound::kRefused) {
+    if (frame.sender != WireBound::kRefused) {
         if (frame.address == 0 || frame.address % sizeof(uint64_t) != 0) return false;
         if (peer.grants != 0 && (peer.grants != frame.address || peer.grants_rkey != frame.rkey))
             return false;
@@ -311,7 +310,7 @@ bool Direct::bound(Channel& channel, const DirectBound& frame) {
         peer.grants_rkey = frame.rkey;
     }
     const bool good = receivers_.bound(number_of(channel), {frame.tuple, frame.sender, frame.slot});
-    if (good && frame.sender == DirectBound::kRefused) {
+    if (good && frame.sender == WireBound::kRefused) {
         policy_.discourage(frame.tuple);
         look_whether_free(frame.tuple);
     }
@@ -319,9 +318,9 @@ bool Direct::bound(Channel& channel, const DirectBound& frame) {
     return good;
 }
 
-Direct::Cancel Direct::cancel(DirectReceive& receive) {
+TupleQ::Cancel TupleQ::cancel(TupleReceive& receive) {
     const Cancel result =
-        receivers_.cancel(DirectTable::handle(&receive), receive.tag, table_.is_keyed(receive));
+        receivers_.cancel(TupleTable::handle(&receive), receive.tag, table_.is_keyed(receive));
     // It will not be asked any more what the sender of a tuple that is unbound has announced.
     if (result == Cancel::kLater && !receivers_.revoking(receivers_.lookup(receive.tag)))
         remember_undecided(receivers_.lookup(receive.tag));
@@ -329,7 +328,7 @@ Direct::Cancel Direct::cancel(DirectReceive& receive) {
     return result;
 }
 
-Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark,
+TupleQ::Arrival TupleQ::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark,
                                  uint64_t length) {
     const Arrival arrival = receivers_.ordinary(number_of(channel), tag, mark, length);
     if (mark != nullptr && arrival.verdict != Arrival::Verdict::kBroken) lend_voids(mark->tuple);
@@ -338,13 +337,13 @@ Direct::Arrival Direct::ordinary(Channel& channel, uint64_t tag, const TupleMark
 }
 
 // The queues that tuples leave for that are free at once, or when their senders have answered.
-void Direct::change_key() {
+void TupleQ::change_key() {
     receivers_.change_key();
     act();
 }
 
 // Is the key of this message to be a tuple?
-void Direct::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
+void TupleQ::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
                    const Arrival& arrival) {
     const bool matched = arrival.verdict == Arrival::Verdict::kMatched;
     if (mark != nullptr) {
@@ -359,25 +358,25 @@ void Direct::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64
     if (!matched || length < settings_.policy.least || !channel.up()) return;
     // Its receive was posted, and could have been granted.
     const bool could =
-        arrival.receive != 0 && table_.is_keyed(DirectTable::receive(arrival.receive));
+        arrival.receive != 0 && table_.is_keyed(TupleTable::receive(arrival.receive));
     if (!policy_.worth(number_of(channel), key, length, could) || begin(channel, tag)) return;
     const uint16_t victim = policy_.victim(key);
     if (victim != TuplePolicy::kNone) receivers_.unbind(victim);
 }
 
-Direct::Arrival Direct::retry(uint32_t peer, uint64_t tag) {
+TupleQ::Arrival TupleQ::retry(uint32_t peer, uint64_t tag) {
     const Arrival arrival = receivers_.retry(peer, tag);
     act();
     return arrival;
 }
 
-bool Direct::bind(Channel& channel, uint64_t tag) {
+bool TupleQ::bind(Channel& channel, uint64_t tag) {
     if (!begin(channel, tag)) return false;
     act();
     return true;
 }
 
-bool Direct::begin(Channel& channel, uint64_t tag) {
+bool TupleQ::begin(Channel& channel, uint64_t tag) {
     (void)peer_of(channel);
     if (!receivers_.bind(number_of(channel), tag)) return false;
     const uint16_t number = receivers_.lookup(tag);
@@ -387,7 +386,7 @@ bool Direct::begin(Channel& channel, uint64_t tag) {
     return true;
 }
 
-void Direct::unbind(uint64_t tag) {
+void TupleQ::unbind(uint64_t tag) {
     const uint16_t number = receivers_.lookup(tag);
     if (number != TupleIndex::kNone) receivers_.unbind(number);
     act();

@@ -12,7 +12,7 @@
 namespace tern {
 
 // What the completion of a direct send gives back or tells of.
-struct DirectSend {
+struct TupleSend {
     Channel* channel = nullptr;  // of the receiver; held until then. Null: a drain
     SendPool::Buffer* buffer = nullptr;
     Pin* pin = nullptr;
@@ -49,7 +49,7 @@ class XrcLink {
     bool idle() const { return posted_ == completed_; }
 
     // Posts a send to a queue. `request` has its pieces and flags. 0, or what the device says.
-    int post(ibv_send_wr& request, uint32_t queue, const DirectSend& send) {
+    int post(ibv_send_wr& request, uint32_t queue, const TupleSend& send) {
         request.wr_id = uint64_t{index_} << 32 | posted_;
         request.opcode = IBV_WR_SEND_WITH_IMM;
         request.send_flags |= IBV_SEND_SIGNALED;
@@ -61,7 +61,7 @@ class XrcLink {
         return 0;
     }
     // The oldest send is complete.
-    DirectSend take() { return sends_[completed_++ % depth_]; }
+    TupleSend take() { return sends_[completed_++ % depth_]; }
     // Some send that is not complete is so.
     template <class Is>
     bool any_under_way(Is&& is) const {
@@ -89,7 +89,7 @@ class XrcLink {
     uint32_t depth_ = 0;  // a power of two
     uint32_t posted_ = 0;
     uint32_t completed_ = 0;
-    std::unique_ptr<DirectSend[]> sends_;
+    std::unique_ptr<TupleSend[]> sends_;
     verbs::QueuePair qp_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tupleq/core/tuple_senders.h"
+#include "tupleq/core/senders.h"
 
 #include <bit>
 

@@ -11,17 +11,17 @@
 #include "pinning/cache/pin_cache.h"
 #include "rendezvous/flushes.h"
 #include "rendezvous/mover.h"
-#include "tupleq/core/tuple_policy.h"
-#include "tupleq/core/tuple_senders.h"
-#include "tupleq/xrc/direct_messages.h"
-#include "tupleq/xrc/direct_settings.h"
-#include "tupleq/xrc/direct_table.h"
-#include "tupleq/xrc/xrc_link.h"
-#include "tupleq/xrc/xrc_queues.h"
+#include "tupleq/core/policy.h"
+#include "tupleq/core/senders.h"
+#include "tupleq/xrc/link.h"
+#include "tupleq/xrc/messages.h"
+#include "tupleq/xrc/queues.h"
+#include "tupleq/xrc/settings.h"
+#include "tupleq/xrc/table.h"
 
 namespace tern {
 
-struct DirectCounters {
+struct TupleQCounters {
     uint64_t sent = 0;  // messages
     uint64_t sent_copied = 0;
     uint64_t sent_bytes = 0;
@@ -34,46 +34,46 @@ struct DirectCounters {
     uint64_t stopped = 0;      // queues, for memory of theirs was deregistered
 };
 
-using TupleCounters = TupleReceivers<DirectTable>::Counters;
+using TupleCounters = TupleReceivers<TupleTable>::Counters;
 
 // What the owner of the direct path hears.
-class DirectOwner {
+class TupleQOwner {
   public:
     // A send, or a flush, is over.
     virtual void completed(void* cookie, Status status) = 0;
     // A receive is no longer posted: its message is there, or on its way and nobody else's; or it
     // is cancelled. Nothing may be done about it but to take note.
-    virtual void taken(DirectReceive& receive) = 0;
+    virtual void taken(TupleReceive& receive) = 0;
     // A message of this tag is in the receive's memory, or, with another status than kOk, lost. It
     // is no longer posted.
-    virtual void received(DirectReceive& receive, uint64_t tag, uint32_t length, Status status) = 0;
+    virtual void received(TupleReceive& receive, uint64_t tag, uint32_t length, Status status) = 0;
     // A receive whose cancellation was to be heard of later.
-    virtual void cancelled(DirectReceive& receive) = 0;
+    virtual void cancelled(TupleReceive& receive) = 0;
     // Messages of this peer that are held can be offered again; its channel may be over.
     virtual void retry(uint32_t peer) = 0;
     // A warning for the log.
     virtual void warn(const std::string& text) = 0;
 
   protected:
-    ~DirectOwner() = default;
+    ~TupleQOwner() = default;
 };
 
 // Messages that the device places into the receives posted for them: the binding of TupleQ to XRC.
 // Each tuple has a shared receive queue of its own at the receiver, and words in the sender's
 // memory that the receiver writes grants to. One thread at a time.
-class Direct {
+class TupleQ {
   public:
     using Tuple = TupleSenders::Tuple;
 
-    // Null if the device cannot; `why` says why. `posted`: of DirectReceive.
-    static std::unique_ptr<Direct> create(const verbs::Device& device, const verbs::Port& port,
+    // Null if the device cannot; `why` says why. `posted`: of TupleReceive.
+    static std::unique_ptr<TupleQ> create(const verbs::Device& device, const verbs::Port& port,
                                           Engine& engine, Mover& mover, Regions& regions,
                                           PinCache& pins, PostedReceives& posted,
-                                          const DirectSettings& settings, DirectOwner& owner,
+                                          const TupleQSettings& settings, TupleQOwner& owner,
                                           std::string& why);
-    ~Direct();
-    Direct(const Direct&) = delete;
-    Direct& operator=(const Direct&) = delete;
+    ~TupleQ();
+    TupleQ(const TupleQ&) = delete;
+    TupleQ& operator=(const TupleQ&) = delete;
 
     // Sending, the data path: direct_send.h. The tuple of a message; null if it is an ordinary one.
     Tuple* find(const Channel& channel, uint64_t tag) {
@@ -96,7 +96,7 @@ class Direct {
                       void* cookie);
 
     // Receiving: direct_receive.cc. A receive has been posted.
-    void posted(const DirectReceive& receive) {
+    void posted(const TupleReceive& receive) {
         if (table_.wants_other_key()) [[unlikely]]
             change_key();
         if (active_ == 0 || !table_.is_keyed(receive)) return;
@@ -104,11 +104,11 @@ class Direct {
         act();
     }
     // A posted receive is to be cancelled.
-    using Cancel = TupleReceivers<DirectTable>::Cancel;
-    Cancel cancel(DirectReceive& receive);
+    using Cancel = TupleReceivers<TupleTable>::Cancel;
+    Cancel cancel(TupleReceive& receive);
     // One whose cancellation is kLater, at once: waits for the sender's device, for a bounded time.
     // True: it is cancelled, and that has been told. False: its message is on its way, or may be.
-    bool cancel_now(DirectReceive& receive);
+    bool cancel_now(TupleReceive& receive);
     // From now on no message is sent direct, and no tuple taken: the user sends some messages of
     // the same tags by another way. False: that was so.
     bool stop_sending();
@@ -116,7 +116,7 @@ class Direct {
     // posted; or it is to be held. `mark`: null if it bears none. `length`: of what could have been
     // direct; 0 if it could not. Then it is delivered, and that is told: what it has the user do
     // must find it.
-    using Arrival = TupleReceivers<DirectTable>::Arrival;
+    using Arrival = TupleReceivers<TupleTable>::Arrival;
     Arrival ordinary(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length);
     void delivered() { act(); }
     // The same for one that was held, of the peer with this number.
@@ -160,7 +160,7 @@ class Direct {
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     Status ended(Channel& channel, Status status);
 
-    const DirectCounters& counters() const { return counters_; }
+    const TupleQCounters& counters() const { return counters_; }
     const TupleCounters& matching() const { return receivers_.counters(); }
     uint32_t queues_in_use() const;
     // Of its own: words for grants, and buffers that messages are sent from.
@@ -168,7 +168,7 @@ class Direct {
     uint32_t tuples_sent() const { return senders_.bound(); }
 
   private:
-    friend class DirectTable;
+    friend class TupleTable;
 
     static constexpr int kBurst = 16;              // completions at a time
     static constexpr size_t kMostRequests = 4096;  // of a peer, not answered yet
@@ -189,14 +189,14 @@ class Direct {
     // What a peer asks of this side as the sender, to be answered in order.
     struct Request {
         bool close = false;
-        DirectBind bind;
-        DirectClose unbind;
+        WireBind bind;
+        WireClose unbind;
     };
     struct Peer {
         Channel* channel = nullptr;
         std::deque<Request> requests;
         verbs::QueuePair end;  // of its link to this node
-        DirectConnected answer;
+        WireConnected answer;
         bool answer_due = false;
         uint64_t refused = 0;  // a node that it gives no link to; said with the next answer
         uint64_t grants = 0;   // its memory for grants
@@ -218,14 +218,14 @@ class Direct {
         ibv_sge piece{};
     };
 
-    Direct(const verbs::Port& port, Engine& engine, Mover& mover, Regions& regions, PinCache& pins,
-           PostedReceives& posted, const DirectSettings& settings, DirectOwner& owner);
+    TupleQ(const verbs::Port& port, Engine& engine, Mover& mover, Regions& regions, PinCache& pins,
+           PostedReceives& posted, const TupleQSettings& settings, TupleQOwner& owner);
     bool open(const verbs::Device& device, std::string& why);
 
     Peer& peer_of(Channel& channel);
     Peer* find_peer(uint32_t number) const;
     template <class Frame>
-    bool say(Channel& channel, DirectId id, const Frame& frame);
+    bool say(Channel& channel, TupleControlId id, const Frame& frame);
     void malformed(Channel& channel);
 
     // direct.cc
@@ -241,8 +241,8 @@ class Direct {
     bool ask(XrcLink& link);
     bool open_loopback();
     bool connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint32_t mtu);
-    bool connect_wanted(Channel& channel, const DirectConnect& frame);
-    bool connected(Channel& channel, const DirectConnected& frame);
+    bool connect_wanted(Channel& channel, const WireConnect& frame);
+    bool connected(Channel& channel, const WireConnected& frame);
     void over(XrcLink& link);
     void sent(const ibv_wc& completion);
     void drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status);
@@ -250,7 +250,7 @@ class Direct {
     void remember(Channel& channel);
     unsigned answer_requests();
     bool answer(Peer& peer, const Request& request);
-    bool answer_bind(Peer& peer, const DirectBind& bind);
+    bool answer_bind(Peer& peer, const WireBind& bind);
 
     // direct_send.h
     Status post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
@@ -267,7 +267,7 @@ class Direct {
     }
 
     // direct_receive.cc
-    bool prepare(const DirectReceive& receive);
+    bool prepare(const TupleReceive& receive);
     void act();
     void perform_or_keep(TupleAction& action);
     unsigned catch_up();
@@ -289,7 +289,7 @@ class Direct {
     }
     void discard(uint16_t number);
     void arrived(const ibv_wc& completion);
-    bool bound(Channel& channel, const DirectBound& frame);
+    bool bound(Channel& channel, const WireBound& frame);
     void change_key();
     void judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
                const Arrival& arrival);
@@ -307,8 +307,8 @@ class Direct {
     Mover& mover_;
     Regions& regions_;
     PinCache& pins_;
-    DirectSettings settings_;
-    DirectOwner& owner_;
+    TupleQSettings settings_;
+    TupleQOwner& owner_;
 
     std::unique_ptr<verbs::XrcDomain> domain_;
     uint32_t max_cqe_ = 0;
@@ -331,8 +331,8 @@ class Direct {
     TupleSenders senders_;
     std::vector<Route> routes_;  // by the sender's number of a tuple
 
-    DirectTable table_;
-    TupleReceivers<DirectTable> receivers_;
+    TupleTable table_;
+    TupleReceivers<TupleTable> receivers_;
     TuplePolicy policy_;
     std::vector<bool> taken_;  // queues, as far as the policy knows
     struct Undecided {
@@ -346,11 +346,11 @@ class Direct {
     std::vector<Prepared> places_;    // of the entries of queue after queue
     std::vector<Prepared> prepared_;  // for the grants among the core's actions, in order
     size_t next_prepared_ = 0;
-    DirectCounters counters_;
+    TupleQCounters counters_;
 };
 
 template <class Frame>
-bool Direct::say(Channel& channel, DirectId id, const Frame& frame) {
+bool TupleQ::say(Channel& channel, TupleControlId id, const Frame& frame) {
     return channel.up() &&
            engine_.send_control(channel, static_cast<ControlId>(id), &frame, sizeof(frame));
 }

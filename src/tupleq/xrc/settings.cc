@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tupleq/xrc/direct_settings.h"
+#include "tupleq/xrc/settings.h"
 
 #include <algorithm>
 #include <bit>
@@ -18,13 +18,13 @@ uint32_t limit(int of_device) {
 
 }  // namespace
 
-uint64_t DirectSettings::completions(uint32_t links) const {
+uint64_t TupleQSettings::completions(uint32_t links) const {
     return uint64_t{tuples} * depth * 2 + uint64_t{links} * std::bit_ceil(sends);
 }
 
-DirectSettings DirectSettings::within(const ibv_device_attr& device) const {
+TupleQSettings TupleQSettings::within(const ibv_device_attr& device) const {
     const uint64_t most = limit(device.max_cqe);
-    DirectSettings fit = *this;
+    TupleQSettings fit = *this;
     const uint64_t at_once = std::min<uint64_t>(limit(device.max_qp_wr), most / 2 / kLinks);
     fit.sends = static_cast<uint32_t>(std::min<uint64_t>(sends, std::bit_floor(at_once)));
     fit.depth = std::min(depth, std::bit_floor(limit(device.max_srq_wr)));

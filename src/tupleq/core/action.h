@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tupleq/core/grant.h"
-#include "tupleq/core/tuple_messages.h"
-#include "tupleq/core/tuple_receiver.h"
+#include "tupleq/core/messages.h"
+#include "tupleq/core/receiver.h"
 
 namespace tern {
 
