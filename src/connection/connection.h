@@ -42,6 +42,8 @@ struct Connection {
     // Control frames and transfers still go: it is up, or ends in good order.
     bool carries() const { return established && !failed; }
 
+    static constexpr uint32_t kAllPlaces = UINT32_MAX;
+
     uint32_t index;    // in the connector's table; part of every work request's id
     uint64_t tag = 0;  // index and generation, in the place that work request ids have them
     PeerAddress peer;
@@ -49,11 +51,11 @@ struct Connection {
     SendQueue sends;
     // Data is refused while no more than this many places are left in the send queue: they are for
     // control frames. All places while the connection is not up.
-    uint32_t reserve = UINT32_MAX;
+    uint32_t reserve = kAllPlaces;
     // The same for transfers, which come to their end while the connection does.
-    uint32_t transfer_reserve = UINT32_MAX;
+    uint32_t transfer_reserve = kAllPlaces;
     Handshake handshake;
-    bool ripe = false;            // has been over for one round at least
+    bool seen_over = false;       // has been over for one round at least
     bool failed = false;          // out of the peer table; waits for its last completions
     Status status = Status::kOk;  // why it has failed, with the text for the log
     std::string why;

@@ -100,8 +100,8 @@ bool Connector::full() const {
 }
 
 bool Connector::completions_for_one_more() {
-    const bool room = owner_.reserve_completions(
-        (live_ + 1 + static_cast<uint32_t>(over_.size())) * settings_.queues.sends);
+    const bool room = owner_.reserve_completions((live_ + 1 + static_cast<uint32_t>(over_.size())) *
+                                                 settings_.queues.sends);
     starved_ = !room;
     allow_accepting();
     return room;
@@ -193,8 +193,8 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
         finish_if_idle(connection);
     }
     if (actions.drain) {
-        connection.reserve = UINT32_MAX;
-        owner_.drain(connection);
+        connection.reserve = Connection::kAllPlaces;
+        owner_.draining(connection);
         finish_if_idle(connection);
     }
     if (actions.closed)
@@ -271,7 +271,7 @@ void Connector::finish_if_idle(Connection& connection) {
         act(connection, connection.handshake.drained());
     } else if (connection.closing && connection.up() && connection.transfers == 0) {
         connection.closing = false;
-        connection.reserve = UINT32_MAX;
+        connection.reserve = Connection::kAllPlaces;
         act(connection, connection.handshake.disconnect(owner_.now()));
     }
 }
@@ -290,8 +290,8 @@ void Connector::fail(Connection& connection, Status status, const std::string& w
 // last work request marks the end, since those that are complete but were not signaled say nothing.
 void Connector::close(Connection& connection, Status status, const std::string& why) {
     connection.failed = true;
-    connection.reserve = UINT32_MAX;
-    connection.transfer_reserve = UINT32_MAX;
+    connection.reserve = Connection::kAllPlaces;
+    connection.transfer_reserve = Connection::kAllPlaces;
     connection.status = status;
     connection.why = why;
     leave_table(connection);
@@ -321,7 +321,7 @@ void Connector::leave_table(Connection& connection) {
     wake_at(0);
 }
 
-unsigned Connector::reap() {
+unsigned Connector::destroy_closed() {
     if (over_.empty()) return 0;
     unsigned count = 0;
     // What is told may close further ones, so the list is taken first.
@@ -330,7 +330,7 @@ unsigned Connector::reap() {
     for (Connection* connection : over) {
         // Destroyed only when what has come over it has been taken off the completion queue, with
         // its buffers.
-        if (!std::exchange(connection->ripe, true) || !connection->sends.idle() ||
+        if (!std::exchange(connection->seen_over, true) || !connection->sends.idle() ||
             connection->holds != 0) {
             if (!connection->sends.idle() && !connection->sends.covered())
                 owner_.post_marker(*connection);
@@ -350,10 +350,11 @@ unsigned Connector::reap() {
     return count;
 }
 
-bool Connector::reapable() const {
+bool Connector::may_destroy_closed() const {
     return std::any_of(over_.begin(), over_.end(), [](const Connection* connection) {
         const bool idle = connection->sends.idle();
-        return !connection->ripe || (idle ? connection->holds == 0 : !connection->sends.covered());
+        return !connection->seen_over ||
+               (idle ? connection->holds == 0 : !connection->sends.covered());
     });
 }
 

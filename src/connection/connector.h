@@ -36,7 +36,7 @@ class ConnectorOwner {
     virtual void established(Connection& connection) = 0;
     // The peer wants the connection to end: call finish_if_idle once nothing is outstanding, and
     // transfers are over.
-    virtual void drain(Connection& connection) = 0;
+    virtual void draining(Connection& connection) = 0;
     // Posts one signaled work request that does nothing.
     virtual void post_marker(Connection& connection) = 0;
     // The connection is over and will be destroyed. kOk: nothing of the user's was lost.
@@ -86,8 +86,8 @@ class Connector {
     // When progress() is needed even if nothing comes, in nanoseconds; UINT64_MAX if not.
     uint64_t deadline() const { return deadline_; }
 
-    // What was waited for may have come: deadline() is what it must be, at the cost of a look at each
-    // connection, if there was one at all.
+    // What was waited for may have come: deadline() is what it must be, at the cost of a look at
+    // each connection, if there was one at all.
     void look_at_deadlines();
 
     // Datagrams should be looked at soon: a handshake is under way, or something is over.
@@ -106,9 +106,9 @@ class Connector {
     void finish_if_idle(Connection& connection);
     // Tells of, and destroys, what is over and complete; returns how many. Never from within a
     // callback.
-    unsigned reap();
+    unsigned destroy_closed();
     // There is something to do for it before what is outstanding completes.
-    bool reapable() const;
+    bool may_destroy_closed() const;
 
     // The connection with this queue pair number; null if there is none. Data path.
     Connection* find(uint32_t qp_num) const {

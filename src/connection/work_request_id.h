@@ -8,9 +8,8 @@ namespace tern {
 // What a work request's id says, so that its completion finds its way.
 //
 //   receive   bit 63 is 1; bits 0..31 the buffer's index
-//   send      bit 63 is 0; bits 52..62 generation and bits 32..51 index of the connection; bits
-//   0..31 the number
-//             of the work request in its send queue
+//   send      bit 63 is 0; bits 52..62 generation and bits 32..51 index of the connection;
+//             bits 0..31 the number of the work request in its send queue
 //
 // The generation tells a late completion of a connection that is gone from one of its successor's.
 namespace work_request_id {

@@ -57,9 +57,9 @@ struct Channel final : Connection {
     uint32_t failures = 0;
     Status failure = Status::kOk;
 
-    Backlog backlog;     // empty once it is up
-    uint8_t due = 0;     // of Due
-    bool owing = false;  // in the engine's list of those with something due
+    Backlog backlog;      // empty once it is up
+    uint8_t due = 0;      // of Due
+    bool listed = false;  // in the engine's list of those with something due
     verbs::RegisteredMemory block;
     std::vector<void*> users;  // the endpoints
 };

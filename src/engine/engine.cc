@@ -180,7 +180,7 @@ Status Engine::stalled(Channel& channel) {
         channel.stalled = true;
         channel.stalls = 0;
         ++counters_.credit_stalls;
-        if (channel.tx.stalled()) owe(channel, Channel::kReleaseDue);
+        if (channel.tx.stalled()) schedule_control(channel, Channel::kReleaseDue);
     } else if (++channel.stalls % kStallCheck == 0 && !channel.sends.reports()) {
         // Nothing else is under way that would tell of the peer's death.
         (void)nop(channel, true);
@@ -216,7 +216,7 @@ bool Engine::post_fence(Channel& channel) {
     return post(channel, request, false);
 }
 
-void Engine::prod(Channel& channel) {
+void Engine::request_report(Channel& channel) {
     if (channel.carries() && !channel.sends.reports()) (void)nop(channel, true);
 }
 
@@ -305,7 +305,7 @@ void Engine::established(Connection& connection) {
     send_backlog(static_cast<Channel&>(connection));
 }
 
-void Engine::drain(Connection& connection) {
+void Engine::draining(Connection& connection) {
     auto& channel = static_cast<Channel&>(connection);
     if (!channel.sends.covered()) (void)nop(channel, false);
 }
@@ -324,7 +324,7 @@ void Engine::closed(Connection& connection, Status status, const std::string& wh
     auto& channel = static_cast<Channel&>(connection);
     if (channel.rx.block() != ReceivePath::Block::kNone) drop_block(channel);
     if (channel.activity.hot) promotion_.demoted(channel.activity);
-    std::erase(owing_, &channel);
+    std::erase(due_channels_, &channel);
     if (channel.notify_word.at != nullptr) notify_words_.give(channel.notify_word);
     status = drop_backlog(channel, owner_.ended(channel, status));
     void* cookie = nullptr;

@@ -188,7 +188,7 @@ class Engine final : private ConnectorOwner {
     // expected of its queues.
     void break_down(const std::string& why);
     // Nothing need be outstanding on this connection for its peer's death to be noticed.
-    void prod(Channel& channel);
+    void request_report(Channel& channel);
     // A transfer of the layer above begins, or is over.
     void transfer_begins(Channel& channel) {
         ++channel.transfers;
@@ -200,7 +200,7 @@ class Engine final : private ConnectorOwner {
     }
     // Something is under way to the peer by another queue pair, or is over.
     static void hold(Channel& channel) { ++channel.holds; }
-    void let_go(Channel& channel) {
+    void release_hold(Channel& channel) {
         if (--channel.holds == 0) [[unlikely]]
             connector_->finish_if_idle(channel);
     }
@@ -267,10 +267,16 @@ class Engine final : private ConnectorOwner {
     static constexpr uint16_t kStallCheck =
         4096;  // sends refused for want of credit, from one look whether the peer lives to the next
     static constexpr uint64_t kFlushLimit = 1'000'000'000;  // ns, for a queue pair in error
-    static constexpr unsigned kRarely =
-        1024;  // of those, from one look at the device's news to the next
+    // Of polls that found something in a block, the share that looks into the completion queue.
+    static constexpr unsigned kBusyPolls = 8;
+    // Of polls that found nothing in the blocks there are, and without transfers, the same.
+    static constexpr unsigned kSkippedPolls = 4;
+    // Of polls that found completions, the share that sends the control frames that are due.
+    static constexpr unsigned kDeferredPolls = 8;
     static constexpr unsigned kSeldom =
         64;  // polls that find nothing, from one look at the datagrams to the next
+    static constexpr unsigned kRarely =
+        1024;  // of those looks, from one look at the device's news to the next
     static constexpr unsigned kAwake =
         4096;  // polls without arm() in between, until peers are told that nobody sleeps any more
     static constexpr unsigned kDrained =
@@ -292,7 +298,7 @@ class Engine final : private ConnectorOwner {
     bool reserve_completions(uint32_t sends) override;
     bool wanted(const Connection& connection) const override;
     void established(Connection& connection) override;
-    void drain(Connection& connection) override;
+    void draining(Connection& connection) override;
     void post_marker(Connection& connection) override;
     void refused(const PeerAddress& peer, const std::string& why) override;
     void closed(Connection& connection, Status status, const std::string& why) override;
@@ -365,9 +371,9 @@ class Engine final : private ConnectorOwner {
     bool may_poll_memory(const Channel& channel) const;
     void judge(Channel& channel);
     void sweep();
-    void owe(Channel& channel, Channel::Due what);
-    void pay();
-    bool pay(Channel& channel);
+    void schedule_control(Channel& channel, Channel::Due what);
+    void send_due_control();
+    bool send_due_control(Channel& channel);
     bool grant_block(Channel& channel);
     void drop_block(Channel& channel);
     void revoke(Channel& channel);
@@ -407,8 +413,8 @@ class Engine final : private ConnectorOwner {
     NotifyWords notify_words_;
     std::unique_ptr<Connector> connector_;
 
-    std::vector<Polled> polled_;   // blocks in memory that are polled
-    std::vector<Channel*> owing_;  // channels with control frames to send
+    std::vector<Polled> polled_;          // blocks in memory that are polled
+    std::vector<Channel*> due_channels_;  // channels with control frames to send
     verbs::LateCompletion late_;
     unsigned busy_ = 0;       // polls that found something in a block
     uint32_t transfers_ = 0;  // under way

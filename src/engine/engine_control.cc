@@ -18,7 +18,7 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
             return granted(channel, payload, word.length());
         case ControlId::kRevoke:
             channel.tx.revoked();
-            if (channel.tx.release_due()) owe(channel, Channel::kReleaseDue);
+            if (channel.tx.release_due()) schedule_control(channel, Channel::kReleaseDue);
             return word.length() == 0;
         case ControlId::kRelease:
             return released(channel, payload, word.length());
@@ -55,7 +55,8 @@ void Engine::choose_notification(Channel& channel, const BlockGrant& grant) {
     const bool none = channel.notify_word.at == nullptr;
     channel.notify = none ? &notify::kAlways : channel.notify_word.at;
     // Before the first frame in the block, as far as there is room.
-    if (first && !none && !tell_notify_word(channel)) owe(channel, Channel::kNotifyDue);
+    if (first && !none && !tell_notify_word(channel))
+        schedule_control(channel, Channel::kNotifyDue);
 }
 
 // False: there is no room now.
@@ -89,7 +90,7 @@ bool Engine::released(Channel& channel, const std::byte* payload, uint32_t lengt
     channel.wish = std::min(release.wish & ~(Word::kUnit - 1), settings_.block_most);
     // A wish is for a larger block at once; otherwise the peer has to earn the next one anew.
     if (channel.wish != 0 && !revoked)
-        owe(channel, Channel::kGrantDue);
+        schedule_control(channel, Channel::kGrantDue);
     else
         promotion_.demoted(channel.activity);
     return true;
@@ -103,7 +104,7 @@ void Engine::judge(Channel& channel) {
             break;
         case Promotion::Verdict::kPromote:
             promotion_.promoted(channel.activity);
-            owe(channel, Channel::kGrantDue);
+            schedule_control(channel, Channel::kGrantDue);
             break;
         case Promotion::Verdict::kReplace:
             revoke(*static_cast<Channel*>(victim->owner));
@@ -118,27 +119,27 @@ void Engine::sweep() {
 void Engine::revoke(Channel& channel) {
     if (channel.rx.block() != ReceivePath::Block::kGranted) return;
     channel.rx.revoke();
-    owe(channel, Channel::kRevokeDue);
+    schedule_control(channel, Channel::kRevokeDue);
 }
 
-void Engine::owe(Channel& channel, Channel::Due what) {
+void Engine::schedule_control(Channel& channel, Channel::Due what) {
     channel.due |= what;
-    if (channel.owing) return;
-    channel.owing = true;
-    owing_.push_back(&channel);
+    if (channel.listed) return;
+    channel.listed = true;
+    due_channels_.push_back(&channel);
 }
 
-void Engine::pay() {
-    if (owing_.empty()) return;
-    std::erase_if(owing_, [this](Channel* channel) {
-        if (!pay(*channel)) return false;
-        channel->owing = false;
+void Engine::send_due_control() {
+    if (due_channels_.empty()) return;
+    std::erase_if(due_channels_, [this](Channel* channel) {
+        if (!send_due_control(*channel)) return false;
+        channel->listed = false;
         return true;
     });
 }
 
 // Sends what is due. False if something still is.
-bool Engine::pay(Channel& channel) {
+bool Engine::send_due_control(Channel& channel) {
     if (channel.failed || !channel.up()) {
         // A connection that ends takes its debts with it; one that begins has none.
         channel.due = 0;

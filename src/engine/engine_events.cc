@@ -52,7 +52,7 @@ Status Engine::arm(const std::vector<Watched>& also) {
     sleeper_ = true;
     awake_ = 0;
     // What there is no room for has completions to come that make room.
-    pay();
+    send_due_control();
     if (drain_events() || woken || late_.waits()) return Status::kInProgress;
     if (connector_->datagrams_waiting()) {
         idle_ = kSeldom;
@@ -63,7 +63,7 @@ Status Engine::arm(const std::vector<Watched>& also) {
         idle_ = kSeldom;
         return Status::kInProgress;
     }
-    if (late_.take(cq_.get()) || !look_at_blocks() || connector_->reapable())
+    if (late_.take(cq_.get()) || !look_at_blocks() || connector_->may_destroy_closed())
         return Status::kInProgress;
     // Who is accepted from now on makes the descriptor readable.
     connector_->adopt();

@@ -19,9 +19,9 @@ unsigned Engine::poll(Sink& sink) {
         if (__atomic_load_n(polled.next, __ATOMIC_ACQUIRE) != 0)
             count += poll_block(*polled.channel, sink, kBurst);
     // Blocks that are never empty must not keep the completion queue waiting for ever.
-    if (count != 0 && (++busy_ & 7) != 0) return count;
+    if (count != 0 && ++busy_ % kBusyPolls != 0) return count;
     // A look into the queue costs more than one at the blocks; but it is where transfers go on.
-    if (!polled_.empty() && transfers_ == 0 && (++skipped_ & 3) != 0) return count;
+    if (!polled_.empty() && transfers_ == 0 && ++skipped_ % kSkippedPolls != 0) return count;
     unsigned completed = poll_cq(sink);
     // Frames that peers notify of are taken from memory, but use up receive buffers all the same:
     // their completions do not lag behind.
@@ -29,8 +29,9 @@ unsigned Engine::poll(Sink& sink) {
     while (last == kBurst && completed < count) [[unlikely]] completed += last = poll_cq(sink);
     count += completed;
     // Who has received is likely to answer, and an answer carries credit; but not for ever.
-    if (!owing_.empty() && (completed == 0 || (++deferred_ & 7) == 0)) [[unlikely]]
-        pay();
+    if (!due_channels_.empty() && (completed == 0 || ++deferred_ % kDeferredPolls == 0))
+        [[unlikely]]
+        send_due_control();
     if (++idle_ >= kSeldom || connector_->urgent()) [[unlikely]]
         count += poll_seldom(sink);
     return count;
@@ -73,7 +74,7 @@ unsigned Engine::poll_seldom(Sink& sink) {
     idle_ = 0;
     if (connector_->datagrams().failed()) [[unlikely]]
         break_down("its completion queue for datagrams cannot be polled");
-    count += packets + connector_->reap();
+    count += packets + connector_->destroy_closed();
     for (void* user = nullptr; connector_->take_silent(user); ++count) owner_.silent(user);
     return count;
 }
@@ -108,7 +109,7 @@ unsigned Engine::poll_block(Channel& channel, Sink& sink, unsigned most) {
         channel.rx.consume(word);
     }
     update_polled(channel);
-    if (channel.rx.credit_due()) owe(channel, Channel::kCreditDue);
+    if (channel.rx.credit_due()) schedule_control(channel, Channel::kCreditDue);
     return count;
 }
 

@@ -118,7 +118,7 @@ Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& f
     const Status status =
         frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
     ++counters_.shorts;
-    if (!hot && channel.tx.detoured(length)) owe(channel, Channel::kReleaseDue);
+    if (!hot && channel.tx.detoured(length)) schedule_control(channel, Channel::kReleaseDue);
     return status;
 }
 
@@ -158,7 +158,7 @@ Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& le
             pool_.give(buffer);
     }
     ++counters_.bcopies;
-    if (!hot && channel.tx.detoured(length)) owe(channel, Channel::kReleaseDue);
+    if (!hot && channel.tx.detoured(length)) schedule_control(channel, Channel::kReleaseDue);
     return status;
 }
 
@@ -198,7 +198,7 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
                                 at_once ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
                                 at_once ? nullptr : buffer, at_once ? nullptr : cookie);
     ++counters_.zcopies;
-    if (!hot && channel.tx.detoured(size)) owe(channel, Channel::kReleaseDue);
+    if (!hot && channel.tx.detoured(size)) schedule_control(channel, Channel::kReleaseDue);
     if (at_once || status != Status::kOk) pool_.give(buffer);
     return at_once || status != Status::kOk ? status : Status::kInProgress;
 }

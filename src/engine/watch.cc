@@ -11,7 +11,7 @@ namespace tern {
 
 namespace {
 
-bool drain(int fd) {
+bool empty(int fd) {
     uint64_t count = 0;
     return read(fd, &count, sizeof(count)) > 0;
 }
@@ -45,10 +45,10 @@ bool Watch::withdraw_armed() {
     const std::lock_guard lock(mutex_);
     words_.clear();
     bool woken = found_;
-    if (found_) (void)drain(found_fd_);
+    if (found_) (void)empty(found_fd_);
     found_ = false;
     if (!threaded_) {
-        if (drain(timer_fd_)) {
+        if (empty(timer_fd_)) {
             interval_.grow();
             woken = true;
         }
@@ -61,7 +61,7 @@ bool Watch::withdraw_armed() {
 void Watch::look() {
     const std::lock_guard lock(mutex_);
     // A timer that was set anew since has not run out.
-    if (!drain(timer_fd_) || words_.empty() || found_) return;
+    if (!empty(timer_fd_) || words_.empty() || found_) return;
     const auto changed = [](const Watched& word) {
         return __atomic_load_n(word.at, __ATOMIC_RELAXED) != word.was;
     };

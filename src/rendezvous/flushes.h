@@ -22,7 +22,7 @@ class Flushes {
     // `begin(channel, until, waiter)`: kNoResource if it has to wait further; else what the engine
     // says of the flush; the waiter may be nobody. Returns how many have begun, or ended.
     template <class Begin, class Owner>
-    unsigned pay(Begin&& begin, Owner& owner) {
+    unsigned progress(Begin&& begin, Owner& owner) {
         unsigned count = 0;
         for (size_t i = 0; i < flushes_.size();) {
             const Flush flush = flushes_[i];

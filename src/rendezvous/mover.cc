@@ -30,14 +30,14 @@ Mover::Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& pol
       generation_(std::random_device()()) {}
 
 Mover::~Mover() {
-    for (const auto& transfer : incoming_) let_go(*transfer);
-    for (const auto& transfer : outgoing_) let_go(*transfer);
+    for (const auto& transfer : incoming_) release_memory(*transfer);
+    for (const auto& transfer : outgoing_) release_memory(*transfer);
 }
 
 unsigned Mover::advance() {
     unsigned count = 0;
     if (!refusals_.empty()) [[unlikely]]
-        count += pay_refusals();
+        count += send_refusals();
     if (!early_gets_.empty() || !early_puts_.empty()) [[unlikely]]
         count += begin_connected();
     while (!waiting_.empty() && start(*waiting_.front(), true)) {
@@ -63,7 +63,7 @@ unsigned Mover::advance() {
         if (i < receiving_.size() && receiving_[i] == &transfer) ++i;
     }
     if (!flushes_.empty()) [[unlikely]]
-        count += pay_flushes();
+        count += progress_flushes();
     idle_ = count != 0 ? 0 : idle_ + 1;
     if (idle_ == kIdleCheck) look_at_peers();
     return count;
@@ -73,9 +73,9 @@ unsigned Mover::advance() {
 void Mover::look_at_peers() {
     idle_ = 0;
     for (const auto& transfer : incoming_)
-        if (transfer->channel != nullptr) engine_.prod(*transfer->channel);
+        if (transfer->channel != nullptr) engine_.request_report(*transfer->channel);
     for (const auto& transfer : outgoing_)
-        if (transfer->channel != nullptr) engine_.prod(*transfer->channel);
+        if (transfer->channel != nullptr) engine_.request_report(*transfer->channel);
 }
 
 // What has begun has had a turn, and nothing has come of it. All else that there is to wait for are
@@ -202,7 +202,7 @@ bool Mover::fits(uint64_t length) const {
     return length <= pins_.most_bytes() / 4;
 }
 
-void Mover::let_go(Transfer& transfer) {
+void Mover::release_memory(Transfer& transfer) {
     if (transfer.use != nullptr) regions_.release(transfer.use);
     if (transfer.pin != nullptr) pins_.release(transfer.pin);
     if (transfer.ahead != nullptr) pins_.release(transfer.ahead);
@@ -211,7 +211,7 @@ void Mover::let_go(Transfer& transfer) {
 
 // The transfer is over; its place is free already.
 void Mover::end(Transfer& transfer) {
-    let_go(transfer);
+    release_memory(transfer);
     engine_.transfer_over(*transfer.channel);
     if (transfer.users) --users_;
 }
@@ -251,7 +251,7 @@ bool Mover::refuse(Channel& channel, uint32_t what, uint32_t number) {
     std::deque<Refuse>& frames = refusals_[&channel];
     frames.push_back({.what = what, .number = number});
     const bool proper = frames.size() <= kMostRefusals;
-    (void)pay_refusals();
+    (void)send_refusals();
     return proper;
 }
 
@@ -277,7 +277,7 @@ bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
     return true;
 }
 
-unsigned Mover::pay_refusals() {
+unsigned Mover::send_refusals() {
     unsigned count = 0;
     for (auto of_channel = refusals_.begin(); of_channel != refusals_.end();) {
         auto& [channel, frames] = *of_channel;
@@ -322,8 +322,8 @@ Status Mover::flush(Channel& channel, const Waiter& waiter) {
     return Status::kInProgress;
 }
 
-unsigned Mover::pay_flushes() {
-    return flushes_.pay(
+unsigned Mover::progress_flushes() {
+    return flushes_.progress(
         [this](Channel& channel, uint64_t until, const Waiter& waiter) {
             return channel.failed || pending(channel, until) ? Status::kNoResource
                                                              : engine_.flush(channel, waiter);

@@ -57,8 +57,8 @@ class MoverOwner {
 };
 
 // Moves messages that are too long for a frame: the rendezvous of an interface, over its engine.
-// All bytes are written by the side that has them; who wants to read asks it to. Large transfers
-// take turns. One thread at a time.
+// The side that has the bytes writes them, and the other asks it to; only open memory is read by the
+// receiver's device. Large transfers take turns. One thread at a time.
 class Mover {
   public:
     Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
@@ -172,14 +172,14 @@ class Mover {
     bool cut(Transfer& transfer);
     BufferState look_up(Transfer& transfer, unsigned access);
     bool fits(uint64_t length) const;
-    void let_go(Transfer& transfer);
+    void release_memory(Transfer& transfer);
     void end(Transfer& transfer);
     void tell(bool users, void* cookie, Channel& channel, Status status);
     void tell_of_limit();
     bool refuse(Channel& channel, uint32_t what, uint32_t number);
     bool refused(Channel& channel, const std::byte* data, uint32_t length);
-    unsigned pay_refusals();
-    unsigned pay_flushes();
+    unsigned send_refusals();
+    unsigned progress_flushes();
     bool pending(const Channel& channel, uint64_t until) const;
     RegionUse* open(const WireKey& key, uint64_t address, uint64_t length, unsigned access);
 

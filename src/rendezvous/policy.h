@@ -27,7 +27,7 @@ extern const char* const kSchemeSettings[];
 struct BufferState {
     bool pinned = false;    // all of it
     bool can_pin = true;    // a registration is possible: no limit reached, none has failed lately
-    uint32_t returned = 0;  // how often it has come back lately
+    uint32_t returned = 0;  // how often it was used lately, this use included
 };
 
 // The receiver's decision.
@@ -55,7 +55,7 @@ class Policy {
   public:
     struct Settings {
         SchemeSetting scheme = SchemeSetting::kAuto;
-        uint32_t worth_pinning = 2;  // a buffer that has come back this often is pinned
+        uint32_t worth_pinning = 2;  // a buffer is pinned from its use of this number on
         double margin = 0.03;
         bool overlap = true;  // what is pinned for a message is pinned while it is on the wire
         Staging staging = {.most = 64 * SubBlocks::kSubBlock};

@@ -8,8 +8,8 @@
 
 namespace tern {
 
-// Rings of registered memory, lent to transfers for as long as these last; no peer has one of its
-// own. Made when they are first needed.
+// Rings of registered memory, lent to transfers and to early copies, for as long as these need them;
+// no peer has one of its own. Made when they are first needed.
 class WindowPool {
   public:
     struct Window {

@@ -22,7 +22,6 @@ constexpr size_t kMostSegment = Word::kMaxLength & ~7u;
 constexpr double kGap = 100e-9;  // seconds; HCAs of today have less
 constexpr double kOverhead = 100e-9;
 constexpr double kNotice = 2e-6;       // a frame through the completion queue
-constexpr unsigned kLeastInline = 64;  // control frames are sent inline
 
 struct Range {
     const char* name;
@@ -79,7 +78,7 @@ ucs_config_field_t config_table[] = {
         "How a receiver notices a frame in a block:\n"
         " memory - polls the block; right only if the device writes in ascending order of address\n"
         " cq     - by a write with immediate and the completion queue\n"
-        " auto   - memory if the device promises the order and nobody waits for events, else cq",
+        " auto   - memory if the device promises the order, else cq",
         poll, UCS_CONFIG_TYPE_ENUM(poll_names)),
     TERN_FIELD("HOT_AFTER", "16",
                "Messages, within a window, after which a sender gets a block (becomes hot).",
@@ -165,7 +164,7 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("RNDV_CHUNK_GROWTH", "1.5", "How much longer each chunk is than the one before it.",
                chunk_growth, UCS_CONFIG_TYPE_DOUBLE),
     TERN_FIELD("RNDV_PIN_AFTER", "2",
-               "A buffer that has come back this often is pinned, if zero-copy is faster then.",
+               "A buffer is pinned from its use of this number on, if zero-copy is faster then.",
                pin_after, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "RNDV_PIN_OVERLAP", "y",
@@ -256,7 +255,7 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
     engine.send_queue = config.send_queue;
     engine.send_buffers = config.send_buffers;
     engine.receive_queue = config.receive_queue;
-    engine.inline_bytes = std::max(config.inline_bytes, kLeastInline);
+    engine.inline_bytes = config.inline_bytes;
     engine.block_first = static_cast<uint32_t>(config.block_first) & ~(Word::kUnit - 1);
     engine.block_most = static_cast<uint32_t>(config.block_most) & ~(Word::kUnit - 1);
     engine.poll = static_cast<PollMode>(config.poll);

@@ -23,7 +23,7 @@ void TagSends::give(TagSend& send) {
 
 void TagSends::prod_peers(Engine& engine) const {
     for (const auto& send : sends_)
-        if (send->under_way) engine.prod(*send->channel);
+        if (send->under_way) engine.request_report(*send->channel);
 }
 
 bool TagSends::finished(const Channel& channel, const std::byte* data, uint32_t length) {

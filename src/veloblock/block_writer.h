@@ -14,8 +14,7 @@ namespace tern {
 //     | zero word | payload, padded to 8 | tail word |
 //
 // whose zero word lies where the next frame's tail will land; a wrap there sends the reader back to
-// the high end. All offsets are from the block's low
-// end.
+// the high end. All offsets are from the block's low end.
 //
 // Credits are cumulative counts of freed units modulo 2^16, so a repeated or late one does no harm.
 class BlockWriter {

@@ -68,7 +68,7 @@ void Rogue::poll() {
                              word.length())});
         if (!deaf) receives_->release(index);
     }
-    connector_->reap();
+    connector_->destroy_closed();
 }
 
 void Rogue::send(const void* data, size_t size) {

@@ -74,7 +74,7 @@ class Rogue final : private ConnectorOwner {
     bool reserve_completions(uint32_t) override { return !refuses; }
     bool wanted(const Connection&) const override { return false; }
     void established(Connection&) override { up_ = true; }
-    void drain(Connection&) override {}
+    void draining(Connection&) override {}
     void post_marker(Connection& connection) override;
     void refused(const PeerAddress&, const std::string&) override {}
     void closed(Connection&, Status, const std::string&) override { over_ = true; }

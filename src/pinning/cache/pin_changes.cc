@@ -45,7 +45,7 @@ void PinCache::handle_past() {
 }
 
 bool PinCache::handle_changes() {
-    return inbox_.drain([this](const MemoryChange& happened) { change(happened); });
+    return inbox_.take_all([this](const MemoryChange& happened) { change(happened); });
 }
 
 void PinCache::change(const MemoryChange& change) {

@@ -43,7 +43,7 @@ class Inbox {
 
     // Takes out what is in, in order. One thread at a time. False if a change is just being put in.
     template <class Handle>
-    bool drain(Handle&& handle) {
+    bool take_all(Handle&& handle) {
         if (overflow_.exchange(false, std::memory_order_seq_cst))
             handle(MemoryChange{0, UINT64_MAX, true, true});
         for (;;) {

@@ -17,9 +17,8 @@ namespace tern {
 // A find() after the change must not find what was pinned before it:
 // - The reader is marked as reading before it reads an event, until the event is in the inbox.
 //   Whoever returned from munmap() and calls find() sees the mark or the event in the inbox.
-// - Another thread may be given the same addresses before munmap() returns to the first. From
-// before
-//   the pages go until the event was read the kernel counts the change as under way, and refuses to
+// - Another thread may be given the same addresses before munmap() returns to the first. From before
+//   the pages go until the event was read, the kernel counts the change as under way, and refuses to
 //   change protections with EAGAIN. So settled() asks for such a change, of nothing.
 // - madvise(MADV_DONTNEED) sends its event before the pages go. That is an early change: see
 //   PinCache::quarantined().

@@ -5,8 +5,7 @@
 //   a receive is posted              put it into Posted; posted(tag) if its mask is the key mask
 //   Posted wants another key mask    change_key()
 //   a receive is to be cancelled     cancel()
-//   a tagged message has come        ordinary(): it has matched it, or the message is to be held,
-//   in
+//   a tagged message has come        ordinary(): it has matched it, or the message is to be held, in
 //                                    order, with all further ones of this peer until kRetry
 //   kRetry for a peer                retry() for the held ones, the oldest first, until one says
 //                                    kHold again

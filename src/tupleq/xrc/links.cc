@@ -176,8 +176,8 @@ void TupleQ::sent(const ibv_wc& completion) {
         peer.lost = true;
         engine_.fail(*send.channel, status, "a direct message may not have arrived");
     }
-    if (link.idle()) engine_.let_go(*link.host);
-    engine_.let_go(*send.channel);
+    if (link.idle()) engine_.release_hold(*link.host);
+    engine_.release_hold(*send.channel);
     if (!good) over(link);
     if (send.cookie != nullptr) owner_.completed(send.cookie, status);
 }

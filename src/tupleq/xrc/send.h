@@ -46,9 +46,10 @@ inline Status TupleQ::send(Channel& channel, Tuple& tuple, SendPool::Buffer* buf
     request.sg_list = &piece;
     request.num_sge = length != 0 ? 1 : 0;
     const Status status = post(channel, tuple, request, length, buffer, nullptr, nullptr);
-    if (status != Status::kOk) [[unlikely]]
+    if (status == Status::kOk) [[likely]]
+        ++counters_.sent_copied;
+    else
         pool_.give(buffer);
-    ++counters_.sent_copied;
     return status;
 }
 

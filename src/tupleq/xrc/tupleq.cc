@@ -123,7 +123,7 @@ unsigned TupleQ::advance() {
     if (!undecided_.empty()) [[unlikely]]
         ask_again();
     if (!flushes_.empty()) [[unlikely]]
-        count += pay_flushes();
+        count += progress_flushes();
     return count;
 }
 
@@ -171,8 +171,8 @@ bool TupleQ::arrived(const Channel& channel, uint64_t count) const {
     return peer == nullptr || peer->completed >= count;
 }
 
-unsigned TupleQ::pay_flushes() {
-    return flushes_.pay(
+unsigned TupleQ::progress_flushes() {
+    return flushes_.progress(
         [this](Channel& channel, uint64_t until, const Waiter& waiter) {
             const Peer* peer = find_peer(number_of(channel));
             const bool done = peer == nullptr || (peer->completed >= until && !peer->lost);

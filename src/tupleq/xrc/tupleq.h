@@ -232,7 +232,7 @@ class TupleQ {
     unsigned advance();
     unsigned poll();
     void handle(const ibv_wc& completion);
-    unsigned pay_flushes();
+    unsigned progress_flushes();
 
     // direct_links.cc
     bool grow_queue(uint32_t links);

@@ -56,12 +56,12 @@ TEST(Inbox, KeepsOrderAndLosesNothingSilently) {
         EXPECT_TRUE(inbox.empty());
         inbox.put({i, i + 1, false, false});
         EXPECT_FALSE(inbox.empty());
-        EXPECT_TRUE(inbox.drain(expect_next));
+        EXPECT_TRUE(inbox.take_all(expect_next));
     }
     EXPECT_EQ(next, 1000u);
     for (uint64_t i = 0; i < 1000; ++i) inbox.put({5, 6, false, false});
     bool all = false;
-    inbox.drain([&](const MemoryChange& change) { all = all || change.end == UINT64_MAX; });
+    inbox.take_all([&](const MemoryChange& change) { all = all || change.end == UINT64_MAX; });
     EXPECT_TRUE(all);
     EXPECT_TRUE(inbox.empty());
 }
@@ -89,7 +89,7 @@ TEST(Inbox, IsForSeveralThreads) {
         over = done;
         uint64_t before[kThreads];
         for (uint64_t t = 0; t < kThreads; ++t) before[t] = told[t];
-        const bool ended = inbox.drain([&](const MemoryChange& change) {
+        const bool ended = inbox.take_all([&](const MemoryChange& change) {
             if (change.end == UINT64_MAX) {
                 // What has been put may not have been told yet.
                 for (uint64_t t = 0; t < kThreads; ++t) seen[t] = std::max(seen[t], told[t] + 1);
