@@ -47,7 +47,7 @@ struct WirePart {
 };
 
 // Where staged parts are written to: a ring of slots; none if nothing is staged.
-struct WireWindow {
+struct WireRing {
     static constexpr uint32_t kNotify = 1;  // write with immediate data
     static constexpr uint32_t kMostSlots = 4096;
     static constexpr uint64_t kGeneration = (uint64_t{1} << 40) - 1;
@@ -69,7 +69,7 @@ struct Fetch {
     uint64_t address = 0;
     uint64_t length = 0;
     WireKey key;
-    WireWindow window;
+    WireRing ring;
     WirePart part;
 };
 
@@ -84,7 +84,7 @@ struct Deliver {
 struct Accept {
     uint32_t sender = 0;
     uint32_t receiver = 0;
-    WireWindow window;
+    WireRing ring;
     WirePart part;
 };
 
@@ -118,7 +118,7 @@ struct Refuse {
     uint32_t number = 0;  // as in the refused frame
 };
 
-static_assert(sizeof(WirePart) == 24 && sizeof(WireWindow) == 24);
+static_assert(sizeof(WirePart) == 24 && sizeof(WireRing) == 24);
 static_assert(sizeof(Fetch) == 80 && sizeof(Fetch) <= kMaxControl);
 static_assert(sizeof(Deliver) == 32 && sizeof(Accept) == 56 && sizeof(MorePart) == 32);
 static_assert(sizeof(Ack) == 16 && sizeof(Finish) == 8 && sizeof(Refuse) == 8);

@@ -11,8 +11,8 @@ namespace tern {
 
 namespace {
 
-uint32_t slots_of(uint32_t window) {
-    return std::clamp(window / SubBlocks::kSlot, 1u, WireWindow::kMostSlots);
+uint32_t slots_of(uint32_t ring) {
+    return std::clamp(ring / SubBlocks::kSlot, 1u, WireRing::kMostSlots);
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ Mover::Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& pol
       policy_(policy),
       settings_(settings),
       owner_(owner),
-      windows_(engine.pd(), slots_of(settings.window), std::max(1u, settings.windows)),
+      rings_(engine.pd(), slots_of(settings.window), std::max(1u, settings.windows)),
       staging_(engine.pd(), slots_of(settings.window), std::max(1u, settings.windows)),
       generation_(std::random_device()()) {}
 
@@ -45,7 +45,7 @@ unsigned Mover::advance() {
         waits_ = 0;
         ++count;
     }
-    if (!waiting_.empty() && ++waits_ >= kPatience) count += do_without_windows();
+    if (!waiting_.empty() && ++waits_ >= kPatience) count += do_without_rings();
     if (!waiting_to_send_.empty()) count += lend_to_waiting();
     while (!failures_.empty()) {
         Incoming* transfer = failures_.back();
@@ -89,11 +89,11 @@ Status Mover::arm(std::vector<Watched>& words) {
         // Before the look: the value that is seen is not what is waited for.
         Watched flag;
         if (core.polls_memory()) {
-            flag.at = core.flag(transfer->window.data);
+            flag.at = core.flag(transfer->ring.data);
             flag.was = __atomic_load_n(flag.at, __ATOMIC_RELAXED);
         }
         Receiver::Block block;
-        if (core.next(transfer->window.data, block)) return Status::kInProgress;
+        if (core.next(transfer->ring.data, block)) return Status::kInProgress;
         // The sender may have no room left, and nobody looks again.
         if (core.ack_owed()) {
             if (!core.notified()) core.waited();
@@ -104,9 +104,9 @@ Status Mover::arm(std::vector<Watched>& words) {
     return Status::kOk;
 }
 
-// The windows are with peers that do nothing, perhaps for minutes. What can be pinned goes in
+// The rings are with peers that do nothing, perhaps for minutes. What can be pinned goes in
 // place.
-unsigned Mover::do_without_windows() {
+unsigned Mover::do_without_rings() {
     waits_ = 0;
     return static_cast<unsigned>(std::erase_if(waiting_, [this](Incoming* transfer) {
         if (!transfer->memory.contiguous() || transfer->owned) return false;
@@ -231,8 +231,8 @@ void Mover::tell(bool users, void* cookie, Channel& channel, Status status) {
 }
 
 void Mover::tell_of_limit() {
-    if (told_windows_) return;
-    told_windows_ = true;
+    if (told_rings_) return;
+    told_rings_ = true;
     owner_.warn(
         "no memory for large messages can be registered: they fail; raise the limit of locked "
         "memory (ulimit -l)");
@@ -370,7 +370,7 @@ Status Mover::ended(Channel& channel, Status status) {
     const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
     const uint32_t users = users_;
     refusals_.erase(&channel);
-    while (const Head* head = heads_.of(&channel)) drop(*head);
+    while (const EarlyCopy* copy = early_copies_.of(&channel)) drop(*copy);
     // By index: who is told may begin others, on other channels.
     for (size_t i = 0; i < incoming_.size(); ++i) {
         Incoming& transfer = *incoming_[i];

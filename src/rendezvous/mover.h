@@ -11,16 +11,16 @@
 
 #include "connection/cookie.h"
 #include "engine/engine.h"
+#include "rendezvous/early_copies.h"
 #include "rendezvous/flushes.h"
-#include "rendezvous/heads.h"
 #include "rendezvous/transfer.h"
 
 namespace tern {
 
 struct MoverSettings {
-    uint32_t window = 256 * 1024;  // bytes of a window
+    uint32_t window = 256 * 1024;  // bytes of a ring
     uint32_t windows = 16;         // at most, for receiving; as many again for sending
-    uint32_t buffers = 3;          // chunks that share a window
+    uint32_t buffers = 3;          // chunks that share a ring
     Policy::Settings policy;
 };
 
@@ -39,7 +39,7 @@ struct MoverCounters {
     uint64_t chunks = 0;
     uint64_t window_waits = 0;
     uint64_t heads_staged = 0;   // beginnings of messages that were copied ahead
-    uint64_t heads_used = 0;     // that their receivers fetched through a window
+    uint64_t heads_used = 0;     // that their receivers fetched through a ring
     uint64_t heads_dropped = 0;  // the others
     uint64_t fallbacks = 0;      // memory that could not be pinned when it was to be
 };
@@ -57,8 +57,8 @@ class MoverOwner {
 };
 
 // Moves messages that are too long for a frame: the rendezvous of an interface, over its engine.
-// The side that has the bytes writes them, and the other asks it to; only open memory is read by the
-// receiver's device. Large transfers take turns. One thread at a time.
+// The side that has the bytes writes them, and the other asks it to; only open memory is read by
+// the receiver's device. Large transfers take turns. One thread at a time.
 class Mover {
   public:
     Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
@@ -85,12 +85,12 @@ class Mover {
                      uint64_t to, const WireKey& key);
     // The peer has just been sent a request to fetch this memory, which does not change until that
     // is over. While it travels the first chunk is copied, if the message is likely to be staged
-    // and a window is to spare. `returns`: the memory is pinned, or soon will be. What to drop when
+    // and a ring is to spare. `returns`: the memory is pinned, or soon will be. What to drop when
     // the message is over; 0: nothing. Data path.
-    uint64_t stage_head(Channel& channel, const void* from, uint64_t length, const WireKey& key,
-                        bool returns);
+    uint64_t make_early_copy(Channel& channel, const void* from, uint64_t length,
+                             const WireKey& key, bool returns);
     // Nothing if that has been used, or dropped, by then.
-    void drop_head(uint64_t number);
+    void drop_early_copy(uint64_t number);
     // All that was asked for on this channel so far is over: kOk. kInProgress: the waiter, if any,
     // is told, when all sent before has arrived as well.
     Status flush(Channel& channel, const Waiter& waiter);
@@ -137,7 +137,7 @@ class Mover {
 
     const MoverCounters& counters() const { return counters_; }
     uint64_t registered_bytes() const {
-        return windows_.registered_bytes() + staging_.registered_bytes();
+        return rings_.registered_bytes() + staging_.registered_bytes();
     }
 
   private:
@@ -145,7 +145,7 @@ class Mover {
     static constexpr uint32_t kWritesAtOnce = 2;   // the same for sending
     static constexpr uint64_t kDirectWrite = 512 * 1024;  // bytes of one
     static constexpr uint32_t kIdleCheck = 1 << 14;      // looks in vain, until peers are looked at
-    static constexpr uint32_t kPatience = 1 << 14;       // the same for a window
+    static constexpr uint32_t kPatience = 1 << 14;       // the same for a ring
     static constexpr uint32_t kIdleAck = 256;            // until what is owed is acknowledged
     static constexpr uint32_t kMostTransfers = 1 << 16;  // of each kind: ids have 16 bits for it
     static constexpr uint32_t kMostRefusals = 2 * kMostTransfers;  // that wait, of one peer's
@@ -157,7 +157,7 @@ class Mover {
     }
     unsigned advance();
     void look_at_peers();
-    unsigned do_without_windows();
+    unsigned do_without_rings();
 
     // mover.cc
     template <class T>
@@ -188,14 +188,14 @@ class Mover {
     void receive(Incoming& transfer);
     Plan plan(Incoming& transfer);
     bool start(Incoming& transfer, bool may_lend);
-    bool lend_window(Incoming& transfer, bool may_lend);
+    bool lend_ring(Incoming& transfer, bool may_lend);
     bool ask(Incoming& transfer);
     unsigned step(Incoming& transfer);
     unsigned take_blocks(Incoming& transfer);
     unsigned more(Incoming& transfer);
     unsigned complete(Incoming& transfer);
     bool acknowledge(Incoming& transfer);
-    bool out_of_windows(Incoming& transfer);
+    bool out_of_rings(Incoming& transfer);
     bool give_up(Incoming& transfer);
     bool delivery(Channel& channel, const std::byte* data, uint32_t length);
     bool finish(Channel& channel, const std::byte* data, uint32_t length);
@@ -218,9 +218,9 @@ class Mover {
     unsigned read_more(Incoming& transfer);
     void have_read(Incoming::Read& read, Status status);
 
-    // mover_head.cc
-    void drop(const Head& head);
-    void take_head(Outgoing& transfer, const Fetch& frame);
+    // mover_early_copy.cc
+    void drop(const EarlyCopy& copy);
+    void take_early_copy(Outgoing& transfer, const Fetch& frame);
 
     // mover_send.cc
     Outgoing* take_outgoing();
@@ -232,7 +232,7 @@ class Mover {
     bool accepted(Channel& channel, const std::byte* data, uint32_t length);
     bool part(Channel& channel, const std::byte* data, uint32_t length);
     bool ack(Channel& channel, const std::byte* data, uint32_t length);
-    bool run(Outgoing& transfer, const WireWindow& window, const WirePart& first);
+    bool run(Outgoing& transfer, const WireRing& ring, const WirePart& first);
     bool stage(Outgoing& transfer);
     bool lend_staging(Outgoing& transfer);
     void reclaim_staging();
@@ -254,15 +254,15 @@ class Mover {
     Policy policy_;
     MoverSettings settings_;
     MoverOwner& owner_;
-    WindowPool windows_;
-    WindowPool staging_;
-    uint64_t generation_;  // of the last window lent: of the flags in it
+    RingPool rings_;
+    RingPool staging_;
+    uint64_t generation_;  // of the last ring lent: of the flags in it
     uint64_t sequence_ = 0;
     uint32_t idle_ = 0;   // calls of advance() that found nothing
-    uint32_t waits_ = 0;  // the same, no window
+    uint32_t waits_ = 0;  // the same, no ring
     uint32_t users_ = 0;  // operations of this side's users
     bool told_refusal_ = false;
-    bool told_windows_ = false;
+    bool told_rings_ = false;
 
     std::vector<std::unique_ptr<Incoming>> incoming_;
     std::vector<uint32_t> free_incoming_;
@@ -271,14 +271,14 @@ class Mover {
     std::deque<Incoming*> early_gets_;       // of users, whose channels are not up yet
     std::deque<Outgoing*> early_puts_;       // the same
     std::vector<Incoming*> receiving_;       // from asking on
-    std::deque<Incoming*> waiting_;          // for a window
+    std::deque<Incoming*> waiting_;          // for a ring
     std::deque<Outgoing*> offers_;           // to be made
     std::vector<Incoming*> failures_;        // to be told
     std::deque<Outgoing*> waiting_to_send_;  // for staging memory
     std::vector<Outgoing*> sending_;         // and waiting for the last acknowledgement
     // That there is no room for yet, in order.
     std::map<Channel*, std::deque<Refuse>> refusals_;
-    Heads heads_;
+    EarlyCopies early_copies_;
     Flushes flushes_;
     MoverCounters counters_;
 };

@@ -18,7 +18,7 @@ uint64_t Mover::piece_of(uint64_t planned, uint64_t rest) const {
     return std::min(alone ? planned : std::max(planned, Policy::kLongestPiece), rest);
 }
 
-// The part behind those told of: pinned, or if that cannot be, all the rest through the window.
+// The part behind those told of: pinned, or if that cannot be, all the rest through the ring.
 Part Mover::pin_next(Incoming& transfer) {
     const uint64_t begin = transfer.core->told();
     const uint64_t rest = transfer.length - begin;

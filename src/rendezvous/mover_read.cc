@@ -10,7 +10,7 @@
 
 namespace tern {
 
-// Into the user's memory if that is, or is worth being, pinned; else by way of a window. False if
+// Into the user's memory if that is, or is worth being, pinned; else by way of a ring. False if
 // it has to wait for one.
 bool Mover::start_reading(Incoming& transfer, bool may_lend) {
     // Once, however often it is tried: a look counts as a use.
@@ -21,8 +21,8 @@ bool Mover::start_reading(Incoming& transfer, bool may_lend) {
                                      kLocalWrite);
     }
     transfer.planned = true;
-    if (transfer.pin == nullptr && !lend_window(transfer, may_lend))
-        return windows_.hopeless() && out_of_windows(transfer);
+    if (transfer.pin == nullptr && !lend_ring(transfer, may_lend))
+        return rings_.hopeless() && out_of_rings(transfer);
     transfer.state = Incoming::State::kReading;
     receiving_.push_back(&transfer);
     (void)read_more(transfer);
@@ -43,10 +43,10 @@ unsigned Mover::read_more(Incoming& transfer) {
             piece.addr = address_of(transfer.memory.data()) + transfer.asked;
             piece.lkey = transfer.pin->lkey();
         } else {
-            most = uint64_t{transfer.window.slots} * SubBlocks::kSlot / std::size(transfer.reads);
-            piece.addr = address_of(transfer.window.data) +
+            most = uint64_t{transfer.ring.slots} * SubBlocks::kSlot / std::size(transfer.reads);
+            piece.addr = address_of(transfer.ring.data) +
                          most * static_cast<uint64_t>(free - transfer.reads);
-            piece.lkey = transfer.window.lkey;
+            piece.lkey = transfer.ring.lkey;
         }
         free->owner = &transfer;
         free->bytes = std::min(transfer.length - transfer.asked, most);

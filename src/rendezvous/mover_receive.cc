@@ -69,19 +69,19 @@ Incoming* Mover::take_incoming() {
 }
 
 void Mover::receive(Incoming& transfer) {
-    // Windows are not for peers that may never answer.
+    // Rings are not for peers that may never answer.
     if (transfer.users && !transfer.channel->up()) {
         early_gets_.push_back(&transfer);
         return;
     }
-    // Windows are lent in the order in which they were asked for: nobody waits for ever. Who needs
+    // Rings are lent in the order in which they were asked for: nobody waits for ever. Who needs
     // none does not wait at all.
     if (start(transfer, waiting_.empty())) return;
     ++counters_.window_waits;
     waiting_.push_back(&transfer);
 }
 
-// Decides how the message is to come. False if it has to wait for a window: always, where it needs
+// Decides how the message is to come. False if it has to wait for a ring: always, where it needs
 // one and may not have it.
 bool Mover::start(Incoming& transfer, bool may_lend) {
     if (transfer.rkey != 0) return start_reading(transfer, may_lend);
@@ -91,20 +91,20 @@ bool Mover::start(Incoming& transfer, bool may_lend) {
         transfer.plan = plan(transfer);
     }
     // In pieces: the sender pins its first one meanwhile. What cannot be pinned goes through a
-    // window; if there is none to spare for that, all is pinned before.
+    // ring; if there is none to spare for that, all is pinned before.
     bool in_pieces = transfer.plan.head == 0 && transfer.plan.piece != 0;
     Part first{.upto = transfer.length};
-    if (in_pieces && !lend_window(transfer, may_lend)) {
+    if (in_pieces && !lend_ring(transfer, may_lend)) {
         transfer.plan.piece = 0;
         in_pieces = false;
     }
     if (transfer.plan.head == 0 && transfer.plan.piece == 0 && transfer.pin == nullptr) {
-        // All of it in place, or else through a window after all.
+        // All of it in place, or else through a ring after all.
         transfer.pin = pin(transfer.memory.data(), transfer.length);
         if (transfer.pin == nullptr) transfer.plan = {.head = transfer.length};
     }
-    if (transfer.pin == nullptr && !lend_window(transfer, may_lend)) {
-        if (windows_.hopeless()) return out_of_windows(transfer);
+    if (transfer.pin == nullptr && !lend_ring(transfer, may_lend)) {
+        if (rings_.hopeless()) return out_of_rings(transfer);
         return false;
     }
     if (transfer.pin != nullptr && !lend(transfer, true)) return give_up(transfer);
@@ -115,10 +115,10 @@ bool Mover::start(Incoming& transfer, bool may_lend) {
     ++(transfer.plan.scheme == Scheme::kSuperpipeline ? counters_.superpipeline
        : transfer.plan.scheme == Scheme::kZeroCopy    ? counters_.zero_copy
                                                       : counters_.hybrid);
-    transfer.generation = ++generation_ & WireWindow::kGeneration;
-    transfer.core.emplace(transfer.length, transfer.window.slots, transfer.generation,
+    transfer.generation = ++generation_ & WireRing::kGeneration;
+    transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
                           !engine_.polls_memory(*transfer.channel),
-                          transfer.window.slots / (settings_.buffers + 1));
+                          transfer.ring.slots / (settings_.buffers + 1));
     if (in_pieces && transfer.pin == nullptr) {
         transfer.first = WirePart::announce(std::min(transfer.plan.piece, transfer.length));
     } else {
@@ -131,31 +131,31 @@ bool Mover::start(Incoming& transfer, bool may_lend) {
     return true;
 }
 
-// True if it has a window, now or before.
-bool Mover::lend_window(Incoming& transfer, bool may_lend) {
-    return transfer.window.slots != 0 || (may_lend && windows_.lend(transfer.window));
+// True if it has a ring, now or before.
+bool Mover::lend_ring(Incoming& transfer, bool may_lend) {
+    return transfer.ring.slots != 0 || (may_lend && rings_.lend(transfer.ring));
 }
 
 // Tells the sender to begin. False: there is no room now.
 bool Mover::ask(Incoming& transfer) {
-    const WireWindow window{
-        .address = reinterpret_cast<uint64_t>(transfer.window.data),
-        .rkey = transfer.window.rkey,
-        .slots = static_cast<uint16_t>(transfer.window.slots),
-        .flags = static_cast<uint16_t>(transfer.core->notified() ? WireWindow::kNotify : 0),
+    const WireRing ring{
+        .address = reinterpret_cast<uint64_t>(transfer.ring.data),
+        .rkey = transfer.ring.rkey,
+        .slots = static_cast<uint16_t>(transfer.ring.slots),
+        .flags = static_cast<uint16_t>(transfer.core->notified() ? WireRing::kNotify : 0),
         .generation = transfer.generation};
     if (transfer.users) {
         const Fetch frame{.receiver = transfer.number,
                           .address = transfer.address,
                           .length = transfer.length,
                           .key = transfer.key,
-                          .window = window,
+                          .ring = ring,
                           .part = transfer.first};
         return send(*transfer.channel, TransferId::kFetch, frame);
     }
     const Accept frame{.sender = transfer.sender,
                        .receiver = transfer.number,
-                       .window = window,
+                       .ring = ring,
                        .part = transfer.first};
     return send(*transfer.channel, TransferId::kAccept, frame);
 }
@@ -193,17 +193,17 @@ bool Mover::acknowledge(Incoming& transfer) {
 }
 
 // What has come is copied to where it belongs. Once that is declared no more the sender's writes
-// have to come to their end all the same, for the window to be somebody else's.
+// have to come to their end all the same, for the ring to be somebody else's.
 unsigned Mover::take_blocks(Incoming& transfer) {
     Receiver& core = *transfer.core;
     const Touch memory(transfer);
     if (!memory) transfer.failed = true;
     unsigned count = 0;
     Receiver::Block block;
-    for (; count < kBlocksAtOnce && core.next(transfer.window.data, block); ++count) {
+    for (; count < kBlocksAtOnce && core.next(transfer.ring.data, block); ++count) {
         if (memory) {
             if (block.offset > transfer.taken) transfer.memory.skip(block.offset - transfer.taken);
-            transfer.memory.write(transfer.window.data + block.at, block.bytes);
+            transfer.memory.write(transfer.ring.data + block.at, block.bytes);
             transfer.taken = block.offset + block.bytes;
         }
         core.taken();
@@ -272,8 +272,8 @@ Incoming* Mover::incoming(const Channel& channel, uint32_t number) {
     return is ? &transfer : nullptr;
 }
 
-// Not even a small window can be registered.
-bool Mover::out_of_windows(Incoming& transfer) {
+// Not even a small ring can be registered.
+bool Mover::out_of_rings(Incoming& transfer) {
     tell_of_limit();
     if (!transfer.users) (void)refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
     failures_.push_back(&transfer);
@@ -293,7 +293,7 @@ void Mover::over(Incoming& transfer, Status status) {
     std::erase(receiving_, &transfer);
     std::erase(waiting_, &transfer);
     std::erase(failures_, &transfer);
-    if (transfer.window.slots != 0) windows_.give_back(transfer.window);
+    if (transfer.ring.slots != 0) rings_.give_back(transfer.ring);
     const bool users = transfer.users;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;

@@ -80,7 +80,7 @@ bool Mover::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     Fetch frame;
     if (length != sizeof(frame)) return false;
     memcpy(&frame, data, sizeof(frame));
-    if (!frame.window.valid() || !frame.part.valid()) return false;
+    if (!frame.ring.valid() || !frame.part.valid()) return false;
     RegionUse* use = open(frame.key, frame.address, frame.length, kRemoteGet);
     Outgoing* transfer = use != nullptr ? take_outgoing() : nullptr;
     if (transfer == nullptr) {
@@ -90,40 +90,40 @@ bool Mover::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     begin(*transfer, channel, nullptr);
     serve(*transfer, use, frame.address, frame.length);
     transfer->receiver = frame.receiver;
-    if (!heads_.empty()) take_head(*transfer, frame);
-    return run(*transfer, frame.window, frame.part);
+    if (!early_copies_.empty()) take_early_copy(*transfer, frame);
+    return run(*transfer, frame.ring, frame.part);
 }
 
 bool Mover::accepted(Channel& channel, const std::byte* data, uint32_t length) {
     Accept frame;
     if (length != sizeof(frame)) return false;
     memcpy(&frame, data, sizeof(frame));
-    if (!frame.window.valid() || !frame.part.valid()) return false;
+    if (!frame.ring.valid() || !frame.part.valid()) return false;
     Outgoing* transfer = offered(channel, frame.sender);
     if (transfer == nullptr) return false;
     transfer->receiver = frame.receiver;
-    return run(*transfer, frame.window, frame.part);
+    return run(*transfer, frame.ring, frame.part);
 }
 
 // The receiver is ready. False if what it says makes no sense.
-bool Mover::run(Outgoing& transfer, const WireWindow& window, const WirePart& first) {
-    transfer.to = window;
-    const uint32_t slots = std::min<uint32_t>(window.slots, staging_.slots());
-    transfer.core.emplace(transfer.length, window.slots, staging_.slots(),
+bool Mover::run(Outgoing& transfer, const WireRing& ring, const WirePart& first) {
+    transfer.to = ring;
+    const uint32_t slots = std::min<uint32_t>(ring.slots, staging_.slots());
+    transfer.core.emplace(transfer.length, ring.slots, staging_.slots(),
                           policy_.limits(transfer.length, slots, settings_.buffers));
-    transfer.core->set_head(transfer.head);
+    transfer.core->set_early_chunk(transfer.early);
     transfer.state = Outgoing::State::kRunning;
     sending_.push_back(&transfer);
     if (first.announced()) return prepare(transfer, first.upto);
     const Part part = first.part();
-    if ((!part.direct && window.slots == 0) || !transfer.core->add(part)) return false;
+    if ((!part.direct && ring.slots == 0) || !transfer.core->add(part)) return false;
     (void)step(transfer);
     return true;
 }
 
 // Staging memory, if the transfer has none. In the order in which they asked for it.
 bool Mover::stage(Outgoing& transfer) {
-    if (transfer.window.slots != 0) return true;
+    if (transfer.staging.slots != 0) return true;
     if (waiting_to_send_.empty() && lend_staging(transfer)) return true;
     transfer.waiting = true;
     waiting_to_send_.push_back(&transfer);
@@ -132,13 +132,13 @@ bool Mover::stage(Outgoing& transfer) {
 }
 
 bool Mover::lend_staging(Outgoing& transfer) {
-    if (!staging_.lend(transfer.window)) {
+    if (!staging_.lend(transfer.staging)) {
         // It does not wait for what nobody may ever ask for.
-        if (heads_.empty()) return false;
-        drop(heads_.oldest());
-        (void)staging_.lend(transfer.window);
+        if (early_copies_.empty()) return false;
+        drop(early_copies_.oldest());
+        (void)staging_.lend(transfer.staging);
     }
-    transfer.core->set_staging(transfer.window.slots);
+    transfer.core->set_staging(transfer.staging.slots);
     return true;
 }
 
@@ -163,11 +163,11 @@ unsigned Mover::lend_to_waiting() {
 }
 
 // Staging memory is free once what was written from it has gone, whenever the receiver looks: of
-// who has nothing to write now, be it for good or until the receiver has made room in its window.
+// who has nothing to write now, be it for good or until the receiver has made room in its ring.
 void Mover::reclaim_staging() {
     for (Outgoing* transfer : sending_) {
         Sender::Chunk chunk;
-        if (transfer->window.slots == 0 || transfer->reclaim.under_way != 0 ||
+        if (transfer->staging.slots == 0 || transfer->reclaim.under_way != 0 ||
             transfer->channel->failed || transfer->core->next(kDirectWrite, chunk))
             continue;
         transfer->reclaim.owner = transfer;
@@ -182,12 +182,12 @@ void Mover::reclaim_staging() {
 }
 
 void Mover::take_staging_back(Outgoing& transfer) {
-    if (transfer.window.slots == 0 || transfer.core->staged() != transfer.reclaim_at ||
+    if (transfer.staging.slots == 0 || transfer.core->staged() != transfer.reclaim_at ||
         transfer.halves[0].under_way + transfer.halves[1].under_way != 0)
         return;
-    staging_.give_back(transfer.window);
-    transfer.window = {};
-    transfer.core->forget_head();
+    staging_.give_back(transfer.staging);
+    transfer.staging = {};
+    transfer.core->forget_early_chunk();
 }
 
 // Posts what can be posted, for its turn.
@@ -201,7 +201,7 @@ unsigned Mover::step(Outgoing& transfer) {
     Sender::Chunk chunk;
     while (count < kWritesAtOnce && channel.sends.room() > channel.transfer_reserve) {
         // Who has had to give its staging memory back needs it when there is something to write.
-        if (core.staged() != 0 && transfer.window.slots == 0 && !core.next(kDirectWrite, chunk))
+        if (core.staged() != 0 && transfer.staging.slots == 0 && !core.next(kDirectWrite, chunk))
             break;
         // First, since how much there is decides on the chunks.
         if (core.staging() && !stage(transfer)) break;
@@ -238,14 +238,14 @@ bool Mover::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
     if (transfer.halves[0].under_way + transfer.halves[1].under_way != 0) return false;
     const Touch memory(transfer);
     if (!memory) return false;
-    const StagingMemory staging(transfer.window.data, transfer.window.slots);
+    const StagingMemory staging(transfer.staging.data, transfer.staging.slots);
     const uint64_t to =
         chunk.index % transfer.to.slots * SubBlocks::kSlot + (SubBlocks::kSubBlock - chunk.first);
     const size_t bytes = staging.fill(chunk, transfer.to.generation, transfer.memory);
     ibv_sge piece{.addr = address_of(staging.begin(chunk)),
                   .length = static_cast<uint32_t>(bytes),
-                  .lkey = transfer.window.lkey};
-    const uint32_t immediate = (transfer.to.flags & WireWindow::kNotify) != 0
+                  .lkey = transfer.staging.lkey};
+    const uint32_t immediate = (transfer.to.flags & WireRing::kNotify) != 0
                                    ? (transfer.receiver & 0xffff) << 16 | chunk.blocks
                                    : 0;
     counters_.staged_bytes += chunk.bytes;
@@ -266,7 +266,7 @@ bool Mover::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
         return write_direct(transfer, chunk, from, transfer.pin->lkey(), transfer.gather);
     }
     if (!transfer.core->all_acknowledged() || !stage(transfer)) return false;
-    const uint64_t half = uint64_t{transfer.window.slots} * SubBlocks::kSlot / 2;
+    const uint64_t half = uint64_t{transfer.staging.slots} * SubBlocks::kSlot / 2;
     const auto free =
         std::find_if(std::begin(transfer.halves), std::end(transfer.halves),
                      [](const Outgoing::Write& write) { return write.under_way == 0; });
@@ -277,10 +277,10 @@ bool Mover::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     transfer.copy_bytes = std::min(transfer.copy_bytes, static_cast<double>(half));
     chunk.bytes = std::min(chunk.bytes, static_cast<uint64_t>(transfer.copy_bytes));
     transfer.copy_bytes *= settings_.policy.staging.q;
-    std::byte* to = transfer.window.data + half * static_cast<uint64_t>(free - transfer.halves);
+    std::byte* to = transfer.staging.data + half * static_cast<uint64_t>(free - transfer.halves);
     transfer.memory.read(to, chunk.bytes);
     counters_.copied_bytes += chunk.bytes;
-    return write_direct(transfer, chunk, to, transfer.window.lkey, *free);
+    return write_direct(transfer, chunk, to, transfer.staging.lkey, *free);
 }
 
 bool Mover::write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const std::byte* from,
@@ -368,7 +368,7 @@ void Mover::over(Outgoing& transfer, Status status) {
     std::erase(early_puts_, &transfer);
     std::erase(offers_, &transfer);
     std::erase(waiting_to_send_, &transfer);
-    if (transfer.window.slots != 0) staging_.give_back(transfer.window);
+    if (transfer.staging.slots != 0) staging_.give_back(transfer.staging);
     const bool users = transfer.users;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;

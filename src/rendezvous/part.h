@@ -13,7 +13,7 @@ struct Part {
     uint64_t upto = 0;     // where it ends in the message, in bytes
     uint64_t address = 0;  // direct: of the memory that takes its first byte
     uint32_t rkey = 0;
-    bool direct = false;  // written to where it belongs; otherwise staged in the window
+    bool direct = false;  // written to where it belongs; otherwise staged in the ring
 };
 
 // Parts in order, first in first out. One or two, which is what most messages have, need no memory.

@@ -11,7 +11,7 @@ namespace tern {
 
 // How a message travels.
 enum class Scheme : uint8_t {
-    kSuperpipeline,  // staged through windows
+    kSuperpipeline,  // staged through rings
     kZeroCopy,       // straight into the receiver's pinned memory
     kHybrid,         // the head staged while the tail is being pinned
 };
@@ -33,7 +33,7 @@ struct BufferState {
 // The receiver's decision.
 struct Plan {
     Scheme scheme = Scheme::kSuperpipeline;
-    uint64_t head = 0;   // bytes staged through windows: all, none, or whole sub-blocks
+    uint64_t head = 0;   // bytes staged through rings: all, none, or whole sub-blocks
     uint64_t piece = 0;  // bytes of the rest to be pinned first; 0: all at once, or pinned
 };
 

@@ -11,13 +11,13 @@
 namespace tern {
 
 // The receiver's part of a transfer: what has come, and where it belongs. Pure but for reading the
-// flags in the window, which the device writes and nobody else.
+// flags in the ring, which the device writes and nobody else.
 class Receiver {
   public:
     struct Block {
         uint64_t offset = 0;  // in the message
         uint32_t bytes = 0;
-        uint32_t at = 0;  // in the window
+        uint32_t at = 0;  // in the ring
     };
 
     // `notified`: writes are told of, and flags are not looked at. `ack_after`: sub-blocks.
@@ -42,14 +42,14 @@ class Receiver {
     }
 
     // The sub-block that is next, if it is there. Data path.
-    bool next(const std::byte* window, Block& block) const {
+    bool next(const std::byte* ring, Block& block) const {
         if (index_ == staged_) return false;
         const auto slot = static_cast<uint32_t>(index_ % slots_) * SubBlocks::kSlot;
         if (notified_) {
             if (index_ == arrived_) return false;
         } else {
             // Acquire: what was written before the flag is read after it.
-            if (__atomic_load_n(flag(window), __ATOMIC_ACQUIRE) != flag_of(generation_, index_))
+            if (__atomic_load_n(flag(ring), __ATOMIC_ACQUIRE) != flag_of(generation_, index_))
                 return false;
         }
         const uint64_t length = parts_.front().upto - begin_;
@@ -60,8 +60,8 @@ class Receiver {
         return true;
     }
     // Where the next sub-block's flag is.
-    const uint64_t* flag(const std::byte* window) const {
-        return reinterpret_cast<const uint64_t*>(window + index_ % slots_ * SubBlocks::kSlot +
+    const uint64_t* flag(const std::byte* ring) const {
+        return reinterpret_cast<const uint64_t*>(ring + index_ % slots_ * SubBlocks::kSlot +
                                                  SubBlocks::kSubBlock);
     }
     // It has been taken.

@@ -6,7 +6,7 @@
 
 namespace tern {
 
-// How a staged segment lies in a window: a ring of slots, each with a sub-block of data and the
+// How a staged segment lies in a ring of slots, each with a sub-block of data and the
 // flag that says it has come. The first sub-block of a segment is the short one; it ends where the
 // others do, right before its flag, so the flag is always in the same place.
 struct SubBlocks {

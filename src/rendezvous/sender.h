@@ -10,7 +10,7 @@
 namespace tern {
 
 // What a sub-block's flag says once the sub-block is there: a number that has never been in this
-// place of the window before, so nothing needs to be zeroed.
+// place of the ring before, so nothing needs to be zeroed.
 constexpr uint64_t flag_of(uint64_t generation, uint64_t index) {
     return generation << 24 | (index & 0xffffff);
 }
@@ -18,12 +18,12 @@ constexpr uint64_t flag_of(uint64_t generation, uint64_t index) {
 // The beginning of a message, copied before its receiver has asked for it, while the request to
 // send travels (the paper's C_0): the first sub-blocks of what will be staged lie in the slots from
 // 0 on of staging memory. Their flags are the receiver's to choose, and not there yet.
-struct StagedHead {
+struct EarlyChunk {
     uint32_t blocks = 0;
     uint32_t first = 0;  // bytes in the first of them
 
     // The first chunk of a part of `length` bytes.
-    static StagedHead of(uint64_t length, const ScheduleLimits& limits) {
+    static EarlyChunk of(uint64_t length, const ScheduleLimits& limits) {
         return {Schedule(length, limits).wanted(), SubBlocks::first(length)};
     }
     // It is the beginning of this, the first part of its message.
@@ -35,8 +35,8 @@ struct StagedHead {
 // The sender's part of a transfer: what is to be written next, and where. Pure: it moves nothing.
 //
 // Sub-blocks are numbered from 0 through all staged parts; number n lies in slot n modulo the
-// number of slots, in the receiver's window as in the sender's own staging memory. The sender is
-// never more than the window ahead of what the receiver has acknowledged, and with that its staging
+// number of slots, in the receiver's ring as in the sender's own staging memory. The sender is
+// never more than the ring ahead of what the receiver has acknowledged, and with that its staging
 // memory is free again too, since what has been read at the other end need not be sent once more.
 // Between two chunks it may be taken back, once the writes are complete, and other memory be given.
 class Sender {
@@ -56,7 +56,7 @@ class Sender {
 
     static constexpr size_t kMostParts = 1024;  // told and not begun yet
 
-    // `slots` of the receiver's window, and of the sender's own staging memory.
+    // `slots` of the receiver's ring, and of the sender's own staging memory.
     Sender(uint64_t length, uint32_t slots, uint32_t staging_slots, const ScheduleLimits& limits)
         : length_(length),
           slots_(std::max(1u, slots)),
@@ -68,9 +68,9 @@ class Sender {
 
     // Staging memory holds this; before the first part is told. If that is not what it begins with
     // it is as if nothing were there.
-    void set_head(const StagedHead& head) { head_ = head; }
+    void set_early_chunk(const EarlyChunk& chunk) { early_ = chunk; }
     // Staging memory, and what is in it, belongs to somebody else now.
-    void forget_head() { head_ = {}; }
+    void forget_early_chunk() { early_ = {}; }
 
     // The receiver tells of the part after the last one. False if that makes no sense.
     bool add(const Part& part) {
@@ -113,8 +113,8 @@ class Sender {
         chunk.index = index_;
         chunk.blocks = wanted;
         chunk.first = SubBlocks::bytes(length, first);
-        chunk.ready = index_ < head_.blocks
-                          ? std::min(wanted, head_.blocks - static_cast<uint32_t>(index_))
+        chunk.ready = index_ < early_.blocks
+                          ? std::min(wanted, early_.blocks - static_cast<uint32_t>(index_))
                           : 0;
         chunk.bytes = SubBlocks::offset(length, first + wanted) - SubBlocks::offset(length, first);
         return true;
@@ -141,7 +141,7 @@ class Sender {
     uint64_t staged() const { return index_; }  // sub-blocks so far
     uint64_t sent() const { return at_; }       // bytes
     uint64_t length() const { return length_; }
-    // What is to be sent now goes through the window.
+    // What is to be sent now goes through the ring.
     bool staging() const { return !parts_.empty() && !parts_.front().direct; }
 
   private:
@@ -150,11 +150,11 @@ class Sender {
         part_begin_ = at_;
         const Part& part = parts_.front();
         if (!part.direct) schedule_ = Schedule(part.upto - at_, limits_);
-        if (head_.fits(part))
-            head_.blocks = static_cast<uint32_t>(
-                std::min<uint64_t>({head_.blocks, staging_slots_, SubBlocks::count(part.upto)}));
+        if (early_.fits(part))
+            early_.blocks = static_cast<uint32_t>(
+                std::min<uint64_t>({early_.blocks, staging_slots_, SubBlocks::count(part.upto)}));
         else
-            head_ = {};
+            early_ = {};
     }
 
     uint64_t length_;
@@ -168,7 +168,7 @@ class Sender {
     Schedule schedule_;        // of the first of parts_, if it is staged
     uint64_t index_ = 0;       // sub-blocks posted
     uint64_t acked_ = 0;
-    StagedHead head_;
+    EarlyChunk early_;
     bool any_direct_ = false;
 };
 

@@ -21,7 +21,7 @@ class StagingMemory {
         return data_ + chunk.index % slots_ * SubBlocks::kSlot + SubBlocks::kSubBlock - chunk.first;
     }
     // Copies what is not there yet, which is next in the message, and has flags say that all is:
-    // those of a window of this generation. Returns the length of the chunk with its flags.
+    // those of a ring of this generation. Returns the length of the chunk with its flags.
     size_t fill(const Sender::Chunk& chunk, uint64_t generation, Buffers& message) const {
         return walk(begin(chunk), chunk.first, chunk.blocks,
                     [&](std::byte* at, uint32_t bytes, uint32_t i) {
@@ -34,8 +34,8 @@ class StagingMemory {
                     });
     }
     // The beginning of a message.
-    void fill(const StagedHead& head, Buffers& message) const {
-        (void)walk(data_ + SubBlocks::kSubBlock - head.first, head.first, head.blocks,
+    void fill(const EarlyChunk& chunk, Buffers& message) const {
+        (void)walk(data_ + SubBlocks::kSubBlock - chunk.first, chunk.first, chunk.blocks,
                    [&](std::byte* at, uint32_t bytes, uint32_t) { message.read(at, bytes); });
     }
 

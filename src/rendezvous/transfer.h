@@ -13,8 +13,8 @@
 #include "rendezvous/messages.h"
 #include "rendezvous/policy.h"
 #include "rendezvous/receiver.h"
+#include "rendezvous/ring_pool.h"
 #include "rendezvous/sender.h"
-#include "rendezvous/window_pool.h"
 
 namespace tern {
 
@@ -30,10 +30,9 @@ struct Transfer {
     void* cookie = nullptr;    // the user's, to be told
     uint64_t address = 0;      // this side asked: the peer's memory
     WireKey key;
-    WindowPool::Window window;  // slots is 0 if there is none
-    Pin* pin = nullptr;         // of what is being transferred in place
-    Pin* ahead = nullptr;       // of what is behind that
-    std::vector<Pin*> pins;     // of what was before
+    Pin* pin = nullptr;      // of what is being transferred in place
+    Pin* ahead = nullptr;    // of what is behind that
+    std::vector<Pin*> pins;  // of what was before
 };
 
 // While it lives, and is true, a transfer's memory may be touched. False: it is declared no more.
@@ -69,6 +68,7 @@ struct Incoming : Transfer {
     };
 
     State state = State::kFree;
+    RingPool::Ring ring;  // slots is 0 if there is none
     uint32_t sender = 0;  // the peer asked: its number
     bool sender_pinned = false;
     uint32_t rkey = 0;   // of open memory, which is read without the peer; 0: it is not
@@ -114,8 +114,9 @@ struct Outgoing : Transfer {
     uint32_t receiver = 0;               // the peer's number
     std::unique_ptr<std::byte[]> owned;  // of a put whose data was copied at once
     std::optional<Sender> core;
-    StagedHead head;  // of the message, is in the window
-    WireWindow to;
+    RingPool::Ring staging;  // slots is 0 if there is none
+    EarlyChunk early;        // is in it
+    WireRing to;
     bool source_planned = false;
     SourcePlan source;
     double copy_bytes = 0;    // of the next direct write by way of staging memory

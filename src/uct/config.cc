@@ -21,7 +21,7 @@ constexpr size_t kLeastSegment = 1024;
 constexpr size_t kMostSegment = Word::kMaxLength & ~7u;
 constexpr double kGap = 100e-9;  // seconds; HCAs of today have less
 constexpr double kOverhead = 100e-9;
-constexpr double kNotice = 2e-6;       // a frame through the completion queue
+constexpr double kNotice = 2e-6;  // a frame through the completion queue
 
 struct Range {
     const char* name;
@@ -143,21 +143,21 @@ ucs_config_field_t config_table[] = {
                connect_retry, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("RNDV_SCHEME", "auto",
                "How long messages are received:\n"
-               " superpipeline - copied through windows while they are on the wire\n"
+               " superpipeline - copied through rings while they are on the wire\n"
                " zcopy         - in place, in memory that is pinned for it\n"
                " hybrid        - the head copied while the tail is being pinned\n"
                " auto          - as the model of their costs says",
                scheme, UCS_CONFIG_TYPE_ENUM(kSchemeSettings)),
     TERN_FIELD("RNDV_WINDOW", "256k",
-               "Size of a window: registered memory that a long message is received, or sent, "
+               "Size of a ring: registered memory that a long message is received, or sent, "
                "through.",
                window, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("RNDV_WINDOWS", "16",
-               "Most windows for receiving, and as many for sending; so many long messages are "
+               "Most rings for receiving, and as many for sending; so many long messages are "
                "copied at a time, and others\n"
                "wait. Made when they are needed.",
                windows, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RNDV_BUFFERS", "3", "Longest chunks that a window holds.", window_chunks,
+    TERN_FIELD("RNDV_BUFFERS", "3", "Longest chunks that a ring holds.", window_chunks,
                UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("RNDV_CHUNK_FIRST", "12k", "Length of the first chunk of a message.", chunk_first,
                UCS_CONFIG_TYPE_MEMUNITS),
@@ -236,9 +236,9 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
                 {"BLOCK_MIN", double(config.block_first), kMinBlock, kMaxBlock},
                 {"BLOCK_MAX", double(config.block_most), double(config.block_first), kMaxBlock},
                 {"RNDV_WINDOW", double(config.window), SubBlocks::kSlot,
-                 double(WireWindow::kMostSlots) * SubBlocks::kSlot},
+                 double(WireRing::kMostSlots) * SubBlocks::kSlot},
                 {"RNDV_WINDOWS", double(config.windows), 1, 1 << 16},
-                {"RNDV_BUFFERS", double(config.window_chunks), 1, WireWindow::kMostSlots},
+                {"RNDV_BUFFERS", double(config.window_chunks), 1, WireRing::kMostSlots},
                 {"RNDV_CHUNK_FIRST", double(config.chunk_first), 1, 1 << 30},
                 {"RNDV_CHUNK_GROWTH", config.chunk_growth, 1, 1000},
                 {"TM_LIST_SIZE", double(config.tag_receives), 1, 1 << 20},

@@ -283,8 +283,8 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
     iface.tags->sends.begun(send, channel, ep_of(ep), completion);
     // Who has a key to open memory reads it by itself.
     if (header.length != 0 && key.rkey == 0)
-        send.head = iface.mover->stage_head(channel, iov->buffer, header.length, key.region,
-                                            (key.flags & PackedKey::kPinned) != 0);
+        send.head = iface.mover->make_early_copy(channel, iov->buffer, header.length, key.region,
+                                                 (key.flags & PackedKey::kPinned) != 0);
     ++iface.tags->counters.rndv_sent;
     return &send;
 }

@@ -16,7 +16,7 @@ TagSend& TagSends::take() {
 
 void TagSends::give(TagSend& send) {
     under_way_ -= send.under_way;
-    if (send.head != 0) mover_.drop_head(send.head);
+    if (send.head != 0) mover_.drop_early_copy(send.head);
     send = {.number = send.number + (uint64_t{1} << 32)};
     free_.push_back(&send);
 }

@@ -26,8 +26,8 @@ class HeadRogueTest : public TransferRogueTest {
     }
     void announce() {
         std::ranges::fill(victim.memory, kCopied);
-        number = victim.mover->stage_head(*channel, victim.memory.data(), good_fetch().length,
-                                          victim.key(victim.open), false);
+        number = victim.mover->make_early_copy(*channel, victim.memory.data(), good_fetch().length,
+                                               victim.key(victim.open), false);
         EXPECT_NE(number, 0u);
         std::ranges::fill(victim.memory, kNow);
     }
@@ -35,7 +35,7 @@ class HeadRogueTest : public TransferRogueTest {
     Fetch fetch(uint64_t length) {
         Fetch frame = good_fetch();
         frame.receiver = ++fetches;
-        frame.window.generation = fetches;
+        frame.ring.generation = fetches;
         frame.length = frame.part.upto = length;
         return frame;
     }
@@ -44,7 +44,7 @@ class HeadRogueTest : public TransferRogueTest {
         rogue->send_control(TransferId::kFetch, frame);
         const std::byte* const slot = rogue->window().data();
         const auto* flag = reinterpret_cast<const uint64_t*>(slot + SubBlocks::kSubBlock);
-        const uint64_t there = flag_of(frame.window.generation, 0);
+        const uint64_t there = flag_of(frame.ring.generation, 0);
         EXPECT_TRUE(turn([&] { return __atomic_load_n(flag, __ATOMIC_ACQUIRE) == there; }));
         return slot[SubBlocks::in_slot(frame.part.upto, 0)];
     }
@@ -74,7 +74,7 @@ TEST_P(HeadRogueTest, OnlyTheMessageItselfIsServedByIt) {
     EXPECT_EQ(byte_of(fetch(100000)), kCopied);
     EXPECT_EQ(byte_of(fetch(100000)), kNow) << "once";
     expect_counted(1, 1, 0);
-    victim.mover->drop_head(number);
+    victim.mover->drop_early_copy(number);
     expect_counted(1, 1, 0);
     expect_heard();
 }
@@ -111,8 +111,8 @@ TEST_P(HeadRogueTest, ItGoesIfTheReceiverWantsItInPlace) {
     announce();
     frame = fetch(100000);
     frame.part = WirePart::of({.upto = frame.length,
-                               .address = frame.window.address,
-                               .rkey = frame.window.rkey,
+                               .address = frame.ring.address,
+                               .rkey = frame.ring.rkey,
                                .direct = true});
     frame.part.upto = 4096;
     rogue->send_control(TransferId::kFetch, frame);
@@ -125,7 +125,7 @@ TEST_P(HeadRogueTest, ItGoesWithTheConnection) {
     rogue->send_frame(FrameKind::kControl, 7, "");
     expect_dropped();
     expect_counted(1, 0, 1);
-    victim.mover->drop_head(number);
+    victim.mover->drop_early_copy(number);
     expect_counted(1, 0, 1);
     expect_alive();
 }
@@ -135,7 +135,7 @@ TEST_P(HeadRogueTest, WhatIsAskedForWithItMakesNoSense) {
     bad[0].part.upto = 0;
     bad[1].part.upto = 100001;
     bad[2].part.upto = UINT64_MAX;
-    bad[3].window.slots = 0;
+    bad[3].ring.slots = 0;
     for (const Fetch& frame : bad) {
         rogue->send_control(TransferId::kFetch, frame);
         expect_dropped();

@@ -29,10 +29,10 @@ TEST_P(TransferFuzzTest, RandomFrames) {
             .flags = static_cast<uint32_t>(random() % 8 == 0 ? random() : random() % 4)};
     };
     const auto any_window = [&] {
-        WireWindow it = window(static_cast<uint16_t>(any({1, 2, 15, 60, 0, 4096, 4097})));
+        WireRing it = window(static_cast<uint16_t>(any({1, 2, 15, 60, 0, 4096, 4097})));
         it.flags = static_cast<uint16_t>(any({0, 0, 0, 1, 2}));
         if (random() % 8 == 0) it.rkey ^= 1;
-        it.generation = any({1, 2, random() & WireWindow::kGeneration});
+        it.generation = any({1, 2, random() & WireRing::kGeneration});
         return it;
     };
     for (int round = 0; round < 400; ++round) {
@@ -58,7 +58,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
                                                                   .address = address,
                                                                   .length = any_length(),
                                                                   .key = key,
-                                                                  .window = any_window(),
+                                                                  .ring = any_window(),
                                                                   .part = any_part()});
                     break;
                 case 1:
@@ -70,7 +70,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
                 case 2:
                     rogue->send_control(TransferId::kAccept, Accept{.sender = number(),
                                                                     .receiver = number(),
-                                                                    .window = any_window(),
+                                                                    .ring = any_window(),
                                                                     .part = any_part()});
                     break;
                 case 3:

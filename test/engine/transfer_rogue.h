@@ -91,7 +91,7 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
         EXPECT_NE(victim.completions[0], Status::kOk);
     }
 
-    WireWindow window(uint16_t slots = 15) const {
+    WireRing window(uint16_t slots = 15) const {
         return {.address = reinterpret_cast<uint64_t>(rogue->window().data()),
                 .rkey = rogue->window().rkey(),
                 .slots = slots,
@@ -103,7 +103,7 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
                 .address = victim.address(),
                 .length = 100000,
                 .key = victim.key(victim.open),
-                .window = window(),
+                .ring = window(),
                 .part = {.upto = 100000}};
     }
 

@@ -34,10 +34,10 @@ TEST_P(TransferRogueTest, UnknownIds) {
 
 TEST_P(TransferRogueTest, FetchesThatMakeNoSense) {
     std::vector<Fetch> bad(10, good_fetch());
-    bad[0].window.slots = WireWindow::kMostSlots + 1;
-    bad[1].window.flags = 2;
-    bad[2].window.generation = UINT64_MAX;
-    bad[3].window.slots = 0;
+    bad[0].ring.slots = WireRing::kMostSlots + 1;
+    bad[1].ring.flags = 2;
+    bad[2].ring.generation = UINT64_MAX;
+    bad[3].ring.slots = 0;
     bad[4].part.upto = 0;
     bad[5].part.upto = 100001;
     bad[6].part.flags = 2;
@@ -95,14 +95,14 @@ TEST_P(TransferRogueTest, AsksForeverAndTakesNoAnswer) {
 // A window that it may not be written to ends the connection that it was told over.
 TEST_P(TransferRogueTest, WindowThatIsNone) {
     Fetch fetch = good_fetch();
-    fetch.window.rkey ^= 0x5555;
+    fetch.ring.rkey ^= 0x5555;
     rogue->send_control(TransferId::kFetch, fetch);
     expect_dropped();
     expect_alive();
 }
 
 TEST_P(TransferRogueTest, AnswersToNothing) {
-    const Accept accept{.sender = 0, .receiver = 0, .window = window(), .part = {.upto = 1}};
+    const Accept accept{.sender = 0, .receiver = 0, .ring = window(), .part = {.upto = 1}};
     rogue->send_control(TransferId::kAccept, accept);
     expect_dropped();
     meet();
@@ -172,17 +172,17 @@ TEST_P(TransferRogueTest, RestIsDropped) {
     const Accept accept = rogue->controls[0].as<Accept>();
     rogue->controls.clear();
     const uint64_t blocks = SubBlocks::count(kLength);
-    ASSERT_LE(blocks, accept.window.slots);
+    ASSERT_LE(blocks, accept.ring.slots);
     const auto write = [&](uint64_t number) {
         const uint32_t bytes = SubBlocks::bytes(kLength, number);
         std::string block(bytes + sizeof(uint64_t), '\x55');
-        const uint64_t flag = flag_of(accept.window.generation, number);
+        const uint64_t flag = flag_of(accept.ring.generation, number);
         memcpy(block.data() + bytes, &flag, sizeof(flag));
-        const bool notify = (accept.window.flags & WireWindow::kNotify) != 0;
+        const bool notify = (accept.ring.flags & WireRing::kNotify) != 0;
         rogue->write_to(
             block.data(), block.size(),
-            accept.window.address + number * SubBlocks::kSlot + SubBlocks::in_slot(kLength, number),
-            accept.window.rkey, notify ? (accept.receiver & 0xffff) << 16 | 1 : 0);
+            accept.ring.address + number * SubBlocks::kSlot + SubBlocks::in_slot(kLength, number),
+            accept.ring.rkey, notify ? (accept.receiver & 0xffff) << 16 | 1 : 0);
     };
     write(0);
     ASSERT_TRUE(turn([this] { return victim.memory[0] == std::byte{0x55}; }));
@@ -237,7 +237,7 @@ TEST_P(TransferRogueTest, AcceptsNonsense) {
     EXPECT_EQ(deliver.length, MoverNode::kSize);
     rogue->send_control(TransferId::kAccept, Accept{.sender = deliver.sender,
                                                     .receiver = 5,
-                                                    .window = window(),
+                                                    .ring = window(),
                                                     .part = {.upto = deliver.length + 1}});
     expect_failed();
     expect_alive();
@@ -248,7 +248,7 @@ TEST_P(TransferRogueTest, AcceptsTwice) {
     const Deliver deliver = rogue->controls[0].as<Deliver>();
     const Accept accept{.sender = deliver.sender,
                         .receiver = 5,
-                        .window = window(),
+                        .ring = window(),
                         .part = {.upto = deliver.length}};
     rogue->send_control(TransferId::kAccept, accept);
     rogue->send_control(TransferId::kAccept, accept);
@@ -266,8 +266,8 @@ TEST_P(TransferRogueTest, EndsWhatHasNotCome) {
 TEST_P(TransferRogueTest, NotifiesOfTooMuch) {
     let_ask(true);
     const Fetch fetch = rogue->controls[0].as<Fetch>();
-    EXPECT_EQ(fetch.window.flags, GetParam() == PollMode::kCq ? WireWindow::kNotify : 0);
-    const uint32_t blocks = fetch.window.slots + 1u;
+    EXPECT_EQ(fetch.ring.flags, GetParam() == PollMode::kCq ? WireRing::kNotify : 0);
+    const uint32_t blocks = fetch.ring.slots + 1u;
     rogue->write_to("", 0, 0, 0, (fetch.receiver & 0xffff) << 16 | blocks);
     expect_failed();
     expect_alive();
@@ -277,23 +277,22 @@ TEST_P(TransferRogueTest, NotifiesOfTooMuch) {
 TEST_P(TransferRogueTest, FillsTheWindowWithGarbage) {
     let_ask(true);
     const Fetch fetch = rogue->controls[0].as<Fetch>();
-    const size_t bytes = size_t{fetch.window.slots} * SubBlocks::kSlot;
+    const size_t bytes = size_t{fetch.ring.slots} * SubBlocks::kSlot;
     std::vector<uint64_t> garbage(1024);
     for (size_t at = 0; at < bytes; at += 8192) {
-        for (uint64_t& word : garbage) word = flag_of(fetch.window.generation, word + at);
-        rogue->write_to(garbage.data(), std::min<size_t>(8192, bytes - at),
-                        fetch.window.address + at, fetch.window.rkey, 0);
+        for (uint64_t& word : garbage) word = flag_of(fetch.ring.generation, word + at);
+        rogue->write_to(garbage.data(), std::min<size_t>(8192, bytes - at), fetch.ring.address + at,
+                        fetch.ring.rkey, 0);
     }
-    for (uint64_t index = 0; index < fetch.window.slots; ++index) {
-        const uint64_t flag = flag_of(fetch.window.generation, index);
+    for (uint64_t index = 0; index < fetch.ring.slots; ++index) {
+        const uint64_t flag = flag_of(fetch.ring.generation, index);
         rogue->write_to(&flag, sizeof(flag),
-                        fetch.window.address + index * SubBlocks::kSlot + SubBlocks::kSubBlock,
-                        fetch.window.rkey, 0);
+                        fetch.ring.address + index * SubBlocks::kSlot + SubBlocks::kSubBlock,
+                        fetch.ring.rkey, 0);
     }
     expect_heard();
     // Behind its end there is nothing to be written.
-    rogue->write_to(garbage.data(), 64, fetch.window.address + bytes + (1 << 20), fetch.window.rkey,
-                    0);
+    rogue->write_to(garbage.data(), 64, fetch.ring.address + bytes + (1 << 20), fetch.ring.rkey, 0);
     expect_failed();
     expect_alive();
 }

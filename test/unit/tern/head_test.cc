@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/heads.h"
+#include "rendezvous/early_copies.h"
 #include "rendezvous/receiver.h"
 #include "rendezvous/staging.h"
 
@@ -20,9 +20,9 @@ namespace {
 constexpr uint32_t kBlock = SubBlocks::kSubBlock;
 constexpr uint64_t kFirst = 12 * 1024;  // C_0
 
-TEST(StagedHead, IsTheFirstChunk) {
+TEST(EarlyChunk, IsTheFirstChunk) {
     for (uint64_t length = 1; length <= 2 * kFirst; ++length) {
-        const StagedHead head = StagedHead::of(length, {});
+        const EarlyChunk head = EarlyChunk::of(length, {});
         const uint64_t bytes = SubBlocks::offset(length, head.blocks);
         ASSERT_EQ(head.first, SubBlocks::first(length));
         ASSERT_TRUE(bytes == length || (bytes < length && length > kFirst)) << length;
@@ -43,7 +43,7 @@ struct Rings {
 
 // Moves a message in these staged parts, byte by byte. Its head has been copied before, into memory
 // that holds others. Says what went wrong, or how many sub-blocks needed no copy any more.
-std::string moved(const std::vector<uint64_t>& parts, const StagedHead& head, Rings rings = {}) {
+std::string moved(const std::vector<uint64_t>& parts, const EarlyChunk& head, Rings rings = {}) {
     constexpr uint64_t kGeneration = 7;
     const uint64_t length = parts.back();
     std::vector<std::byte> message(length);
@@ -57,7 +57,7 @@ std::string moved(const std::vector<uint64_t>& parts, const StagedHead& head, Ri
 
     Sender sender(length, rings.window, rings.staging,
                   {.most = std::min({21u, rings.window, rings.staging})});
-    sender.set_head(head);
+    sender.set_early_chunk(head);
     Receiver receiver(length, rings.window, kGeneration, false, 1);
     std::vector<std::byte> got;
     uint32_t ready = 0;
@@ -82,21 +82,21 @@ std::string moved(const std::vector<uint64_t>& parts, const StagedHead& head, Ri
     return got == message ? std::to_string(ready) : "the bytes are others";
 }
 
-TEST(StagedHead, IsNotCopiedAgain) {
+TEST(EarlyChunk, IsNotCopiedAgain) {
     for (uint64_t length = 1; length <= 2 * kFirst; ++length) {
-        const StagedHead head = StagedHead::of(length, {});
+        const EarlyChunk head = EarlyChunk::of(length, {});
         ASSERT_EQ(moved({length}, head), std::to_string(head.blocks)) << length;
     }
 }
 
 // What is told of the window comes after the copy: it may have room for less, or for more.
-TEST(StagedHead, OfAnyLengthInAnyRing) {
+TEST(EarlyChunk, OfAnyLengthInAnyRing) {
     for (uint32_t staging = 1; staging <= 6; ++staging)
         for (uint32_t window = 1; window <= 6; ++window)
             for (uint32_t blocks = 1; blocks <= staging; ++blocks)
                 for (const uint64_t length :
                      {1u, kBlock, kBlock + 1, 4 * kBlock - 1, 20 * kBlock}) {
-                    const StagedHead head{
+                    const EarlyChunk head{
                         static_cast<uint32_t>(std::min<uint64_t>(blocks, SubBlocks::count(length))),
                         SubBlocks::first(length)};
                     ASSERT_EQ(moved({length}, head, {staging, window}), std::to_string(head.blocks))
@@ -105,11 +105,11 @@ TEST(StagedHead, OfAnyLengthInAnyRing) {
                 }
 }
 
-TEST(StagedHead, ThatIsNotWhatIsAskedForIsNotUsed) {
+TEST(EarlyChunk, ThatIsNotWhatIsAskedForIsNotUsed) {
     // Copied for the whole message, or for a part of it that is to be staged.
     constexpr uint64_t kLength = 10 * kBlock + 100;
-    const StagedHead whole = StagedHead::of(kLength, {});
-    const StagedHead part = StagedHead::of(5 * kBlock, {});
+    const EarlyChunk whole = EarlyChunk::of(kLength, {});
+    const EarlyChunk part = EarlyChunk::of(5 * kBlock, {});
     EXPECT_EQ(moved({kLength}, whole), "3");
     EXPECT_EQ(moved({kLength}, part), "0");
     EXPECT_EQ(moved({5 * kBlock, kLength}, part), "3");
@@ -121,7 +121,7 @@ TEST(StagedHead, ThatIsNotWhatIsAskedForIsNotUsed) {
     EXPECT_FALSE(whole.fits(direct));
     EXPECT_FALSE(part.fits({.upto = 0}));
     Sender sender(2 * kLength, 64, 64, {});
-    sender.set_head(whole);
+    sender.set_early_chunk(whole);
     ASSERT_TRUE(sender.add(direct));
     ASSERT_TRUE(sender.add({.upto = 2 * kLength}));
     Sender::Chunk chunk;
@@ -145,7 +145,7 @@ class HeadsTest : public testing::Test {
     static Fetch fetch(uint64_t address) {
         return {.address = address, .length = 100, .key = {1, 2}};
     }
-    Heads heads;
+    EarlyCopies heads;
 };
 
 TEST_F(HeadsTest, AreFoundByAllThatIsAskedFor) {
@@ -167,7 +167,7 @@ TEST_F(HeadsTest, AreFoundByAllThatIsAskedFor) {
 TEST_F(HeadsTest, TheOldestComesFirst) {
     std::vector<uint64_t> numbers;
     while (!heads.full()) numbers.push_back(add(8, 0));
-    EXPECT_EQ(numbers.size(), Heads::kMost);
+    EXPECT_EQ(numbers.size(), EarlyCopies::kMost);
     heads.remove(*heads.numbered(numbers[3]));
     EXPECT_EQ(heads.numbered(numbers[3]), nullptr);
     numbers.erase(numbers.begin() + 3);
@@ -187,10 +187,10 @@ TEST_F(HeadsTest, TheOldestGivesWayWhenOvertaken) {
     EXPECT_EQ(heads.overtaken(1000), nullptr);
     (void)add(8, 0, 5);
     (void)add(8, 0, 6);
-    EXPECT_EQ(heads.overtaken(5 + Heads::kOvertaken - 1), nullptr);
-    EXPECT_EQ(heads.overtaken(5 + Heads::kOvertaken), &heads.oldest());
+    EXPECT_EQ(heads.overtaken(5 + EarlyCopies::kOvertaken - 1), nullptr);
+    EXPECT_EQ(heads.overtaken(5 + EarlyCopies::kOvertaken), &heads.oldest());
     heads.remove(heads.oldest());
-    EXPECT_EQ(heads.overtaken(5 + Heads::kOvertaken), nullptr);
+    EXPECT_EQ(heads.overtaken(5 + EarlyCopies::kOvertaken), nullptr);
 }
 
 }  // namespace

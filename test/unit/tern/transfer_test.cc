@@ -163,13 +163,13 @@ TEST(ReceiverTest, FlagsOfEarlierTransfers) {
 }
 
 TEST(MessagesTest, WindowsAndPartsThatMakeNoSense) {
-    const WireWindow good{.address = 1, .rkey = 1, .slots = 63, .flags = 0, .generation = 1};
+    const WireRing good{.address = 1, .rkey = 1, .slots = 63, .flags = 0, .generation = 1};
     EXPECT_TRUE(good.valid());
-    WireWindow bad[3] = {good, good, good};
-    bad[0].slots = WireWindow::kMostSlots + 1;
+    WireRing bad[3] = {good, good, good};
+    bad[0].slots = WireRing::kMostSlots + 1;
     bad[1].flags = 2;
-    bad[2].generation = WireWindow::kGeneration + 1;
-    for (const WireWindow& window : bad) EXPECT_FALSE(window.valid());
+    bad[2].generation = WireRing::kGeneration + 1;
+    for (const WireRing& window : bad) EXPECT_FALSE(window.valid());
     WirePart part;
     EXPECT_TRUE(part.valid());
     part.flags = 2;

@@ -104,7 +104,7 @@ std::string TransferWorld::run(const TransferCase& what) {
         .q = 1 + static_cast<double>(random_() % 100) / 50,
         .most = ScheduleLimits::most_of(std::min(what.slots, what.staging_slots), what.buffers)};
     sender_.emplace(what.length, what.slots, what.staging_slots, limits);
-    sender_->set_head(what.head);
+    sender_->set_early_chunk(what.head);
     for (uint32_t i = 0; i < what.head.blocks; ++i) staging_[i] = i;
     ready_ = 0;
     receiver_.emplace(what.length, what.slots, ++generation_, what.notified,

@@ -25,7 +25,7 @@ struct TransferCase {
     bool notified = false;
     bool copied = false;      // direct parts go through the sender's staging memory, too
     std::vector<Part> parts;  // addresses are filled in
-    StagedHead head;          // was copied before
+    EarlyChunk head;          // was copied before
 
     std::string describe() const;
 };

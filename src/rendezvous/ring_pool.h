@@ -8,11 +8,11 @@
 
 namespace tern {
 
-// Rings of registered memory, lent to transfers and to early copies, for as long as these need them;
-// no peer has one of its own. Made when they are first needed.
-class WindowPool {
+// Rings of registered memory, lent to transfers and to early copies, for as long as these need
+// them; no peer has one of its own. Made when they are first needed.
+class RingPool {
   public:
-    struct Window {
+    struct Ring {
         std::byte* data = nullptr;
         uint32_t lkey = 0;
         uint32_t rkey = 0;
@@ -20,21 +20,21 @@ class WindowPool {
         uint32_t number = 0;
     };
 
-    // `slots` of a window; `most` windows.
-    WindowPool(ibv_pd* pd, uint32_t slots, uint32_t most) : pd_(pd), slots_(slots), most_(most) {}
+    // `slots` of a ring; `most` rings.
+    RingPool(ibv_pd* pd, uint32_t slots, uint32_t most) : pd_(pd), slots_(slots), most_(most) {}
 
-    // A window that nobody else has. False if there is none now.
-    bool lend(Window& window);
+    // A ring that nobody else has. False if there is none now.
+    bool lend(Ring& ring);
     // The same, of those that there are: nothing is registered for it. Data path.
-    bool lend_idle(Window& window);
-    void give_back(const Window& window) { free_.push_back(window.number); }
+    bool lend_idle(Ring& ring);
+    void give_back(const Ring& ring) { free_.push_back(ring.number); }
 
     // None can be had, now or later: not even a small one could be registered.
-    bool hopeless() const { return refused_ && windows_.empty(); }
+    bool hopeless() const { return refused_ && rings_.empty(); }
     // Memory could not be had: there are fewer or smaller ones than asked for.
     bool refused() const { return refused_; }
     uint32_t slots() const { return slots_; }
-    uint32_t in_use() const { return static_cast<uint32_t>(windows_.size() - free_.size()); }
+    uint32_t in_use() const { return static_cast<uint32_t>(rings_.size() - free_.size()); }
     uint64_t registered_bytes() const { return registered_; }
 
   private:
@@ -45,7 +45,7 @@ class WindowPool {
     uint32_t most_;
     bool refused_ = false;
     uint64_t registered_ = 0;
-    std::vector<verbs::RegisteredMemory> windows_;
+    std::vector<verbs::RegisteredMemory> rings_;
     std::vector<uint32_t> free_;  // the one used last comes first: it is in the cache
 };
 
