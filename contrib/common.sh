@@ -16,22 +16,26 @@ die() {
     exit 1
 }
 
-wanted_packages() {
-    sed 's/#.*//' contrib/packages.txt | awk 'NF { print $1 }'
+# Of those sections of packages.txt; of all without an argument.
+wanted_packages() { # section...
+    awk -v sections="$(printf '%s\n' "$@")" '
+        BEGIN { for (i = split(sections, name, "\n"); i > 0; i--) if (name[i] != "") wanted[name[i]] = some = 1 }
+        /^# / { section = substr($0, 3) }
+        /^[^#]/ && (!some || section in wanted) { print $1 }' contrib/packages.txt
 }
 
-missing_packages() {
+missing_packages() { # section...
     local package
-    for package in $(wanted_packages); do
+    for package in $(wanted_packages "$@"); do
         dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
     done
 }
 
-install_packages() {
+install_packages() { # section...
     local missing
     command -v dpkg-query >/dev/null ||
         die "this is not a Debian system; install by hand what contrib/packages.txt names"
-    mapfile -t missing < <(missing_packages)
+    mapfile -t missing < <(missing_packages "$@")
     [ ${#missing[@]} -gt 0 ] || return 0
     [ "$(id -u)" = 0 ] ||
         die "packages are missing; run this first: sudo apt-get install --no-install-recommends ${missing[*]}"
