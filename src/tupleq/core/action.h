@@ -11,7 +11,7 @@
 
 namespace tern {
 
-// What TupleReceivers wants done, in order. What cannot be done now may wait; then those behind it
+// What TupleMatcher wants done, in order. What cannot be done now may wait; then those behind it
 // of the same peer wait too.
 struct TupleAction {
     enum class Kind : uint8_t {

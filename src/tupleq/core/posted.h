@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "matching/posted_receives.h"
-#include "tupleq/core/receivers.h"
+#include "tupleq/core/matcher.h"
 
 namespace tern {
 

@@ -13,8 +13,8 @@ namespace tern {
 using ReceiveHandle = uint64_t;
 
 // A tuple as its receiver sees it: the receives in its queue and whose they are. One object belongs
-// to one queue, which is bound to one tuple after the other. TupleReceivers drives it; a binding
-// drives TupleReceivers.
+// to one queue, which is bound to one tuple after the other. TupleMatcher drives it; a binding
+// drives TupleMatcher.
 //
 // The entries of the queue, oldest first, are of three kinds:
 //   granted   the sender may use them, or has; not known yet

@@ -15,7 +15,7 @@ struct TupleReceive : PostedReceive {
     RegionKey region;  // that the memory was declared as; none, if the generation is 0
 };
 
-// The receives that are posted, all of them TupleReceive, as TupleReceivers looks at them.
+// The receives that are posted, all of them TupleReceive, as TupleMatcher looks at them.
 class TupleTable : public TuplePosted {
   public:
     TupleTable(PostedReceives& posted, TupleQ& tupleq) : TuplePosted(posted), tupleq_(tupleq) {}

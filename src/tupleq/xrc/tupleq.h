@@ -34,7 +34,7 @@ struct TupleQCounters {
     uint64_t stopped = 0;      // queues, for memory of theirs was deregistered
 };
 
-using TupleCounters = TupleReceivers<TupleTable>::Counters;
+using TupleCounters = TupleMatcher<TupleTable>::Counters;
 
 // What the owner of the direct path hears.
 class TupleQOwner {
@@ -104,7 +104,7 @@ class TupleQ {
         act();
     }
     // A posted receive is to be cancelled.
-    using Cancel = TupleReceivers<TupleTable>::Cancel;
+    using Cancel = TupleMatcher<TupleTable>::Cancel;
     Cancel cancel(TupleReceive& receive);
     // One whose cancellation is kLater, at once: waits for the sender's device, for a bounded time.
     // True: it is cancelled, and that has been told. False: its message is on its way, or may be.
@@ -116,7 +116,7 @@ class TupleQ {
     // posted; or it is to be held. `mark`: null if it bears none. `length`: of what could have been
     // direct; 0 if it could not. Then it is delivered, and that is told: what it has the user do
     // must find it.
-    using Arrival = TupleReceivers<TupleTable>::Arrival;
+    using Arrival = TupleMatcher<TupleTable>::Arrival;
     Arrival ordinary(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length);
     void delivered() { act(); }
     // The same for one that was held, of the peer with this number.
@@ -332,7 +332,7 @@ class TupleQ {
     std::vector<Route> routes_;  // by the sender's number of a tuple
 
     TupleTable table_;
-    TupleReceivers<TupleTable> receivers_;
+    TupleMatcher<TupleTable> receivers_;
     TuplePolicy policy_;
     std::vector<bool> taken_;  // queues, as far as the policy knows
     struct Undecided {

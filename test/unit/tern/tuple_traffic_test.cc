@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "schedules.h"
+#include "tupleq/core/matcher.h"
 #include "tupleq/core/posted.h"
-#include "tupleq/core/receivers.h"
 #include "tupleq/core/senders.h"
 
 namespace tern {
@@ -132,7 +132,7 @@ class TupleTraffic : public testing::Test {
     std::deque<std::unique_ptr<PostedReceive>> receives_;
     PostedReceives posted_{1024};
     Table table_{posted_};
-    TupleReceivers<Table> receivers_{table_, 1, kDepth};
+    TupleMatcher<Table> receivers_{table_, 1, kDepth};
     uint64_t grants_[TupleSender::words(kDepth)] = {};
     TupleSenders senders_{grants_, 1, kDepth};
     std::multimap<uint64_t, std::function<void()>> events_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One process that receives and some that send to it, around the real TupleReceivers and
+// One process that receives and some that send to it, around the real TupleMatcher and
 // TupleSenders, with everything between them that can be late: frames in both directions, grants,
 // direct messages, drains. A reference model of MPI matching says for each message whose receive is
 // its own. The world can be copied, and two that will behave alike have the same digest.
@@ -12,7 +12,7 @@
 
 #include "few.h"
 #include "tuple_scenario.h"
-#include "tupleq/core/receivers.h"
+#include "tupleq/core/matcher.h"
 #include "tupleq/core/senders.h"
 
 namespace tern {
@@ -153,7 +153,7 @@ class TupleWorld {
         uint16_t last_read = 0;
     };
 
-    using Core = TupleReceivers<Posted>;
+    using Core = TupleMatcher<Posted>;
 
     void fail(const std::string& what);
     // The core's books are wrong. With a rule left out that is no surprise; what counts is what

@@ -5,7 +5,8 @@
 //   a receive is posted              put it into Posted; posted(tag) if its mask is the key mask
 //   Posted wants another key mask    change_key()
 //   a receive is to be cancelled     cancel()
-//   a tagged message has come        ordinary(): it has matched it, or the message is to be held, in
+//   a tagged message has come        ordinary(): it has matched it, or the message is to be held,
+//   in
 //                                    order, with all further ones of this peer until kRetry
 //   kRetry for a peer                retry() for the held ones, the oldest first, until one says
 //                                    kHold again
@@ -67,7 +68,7 @@ concept PostedTable = requires(T table, uint64_t tag, ReceiveHandle receive) {
 };
 
 template <PostedTable Posted>
-class TupleReceivers {
+class TupleMatcher {
   public:
     // An ordinary message.
     struct Arrival {
@@ -103,7 +104,7 @@ class TupleReceivers {
     };
 
     // `queues`: how many there are, numbered from 0, `depth` entries each, a power of two.
-    TupleReceivers(Posted& posted, uint32_t queues, uint32_t depth)
+    TupleMatcher(Posted& posted, uint32_t queues, uint32_t depth)
         : posted_(&posted), index_(queues), tuples_(queues, Tuple(depth)) {}
 
     // Receives. Data path.
@@ -249,4 +250,4 @@ class TupleReceivers {
 
 }  // namespace tern
 
-#include "tupleq/core/receivers_inline.h"
+#include "tupleq/core/matcher_inline.h"

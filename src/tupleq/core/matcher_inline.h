@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The member functions of TupleReceivers; include tuple_receivers.h.
+// The member functions of TupleMatcher; include matcher.h.
 #pragma once
 
-#include "tupleq/core/receivers.h"
+#include "tupleq/core/matcher.h"
 
 namespace tern {
 
 // Grants what may be granted: the receives of the key, in order, up to the first that a wildcard is
 // before of. `late`: since a message has come, see GrantWindow.
 template <PostedTable Posted>
-void TupleReceivers<Posted>::refill(Tuple& tuple, bool late) {
+void TupleMatcher<Posted>::refill(Tuple& tuple, bool late) {
     TupleReceiver& queue = tuple.queue;
     if (tuple.revoking || tuple.leave || !queue.may_grant(late) ||
         (!held_.empty() && held(tuple.peer) != nullptr))
@@ -35,7 +35,7 @@ void TupleReceivers<Posted>::refill(Tuple& tuple, bool late) {
 
 // A wildcard has gone.
 template <PostedTable Posted>
-void TupleReceivers<Posted>::refill_blocked() {
+void TupleMatcher<Posted>::refill_blocked() {
     if (!any_blocked_) return;
     any_blocked_ = false;
     for (Tuple& tuple : tuples_)
@@ -46,7 +46,7 @@ void TupleReceivers<Posted>::refill_blocked() {
 }
 
 template <PostedTable Posted>
-auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool keyed) -> Cancel {
+auto TupleMatcher<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool keyed) -> Cancel {
     Tuple* tuple = keyed ? find(tag) : nullptr;
     if (tuple != nullptr) {
         TupleReceiver& queue = tuple->queue;
@@ -67,8 +67,8 @@ auto TupleReceivers<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool ke
 // Matching is in the order in which messages were sent. A mark is heeded at once even if the
 // message is held: answers of the peer may depend on it.
 template <PostedTable Posted>
-auto TupleReceivers<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark,
-                                      uint64_t length) -> Arrival {
+auto TupleMatcher<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark,
+                                    uint64_t length) -> Arrival {
     Tuple* tuple = find(tag);
     const bool own = tuple != nullptr && tuple->peer == peer;
     const bool numbered = own && tuple->queue.numbered();
@@ -95,7 +95,7 @@ auto TupleReceivers<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMa
 }
 
 template <PostedTable Posted>
-auto TupleReceivers<Posted>::retry(uint32_t peer, uint64_t tag) -> Arrival {
+auto TupleMatcher<Posted>::retry(uint32_t peer, uint64_t tag) -> Arrival {
     Held* const held = this->held(peer);
     if (held == nullptr) return {Verdict::kBroken};
     const Arrival arrival = match(peer, tag);
@@ -104,7 +104,7 @@ auto TupleReceivers<Posted>::retry(uint32_t peer, uint64_t tag) -> Arrival {
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::drop_held(uint32_t peer) {
+void TupleMatcher<Posted>::drop_held(uint32_t peer) {
     Held* const held = this->held(peer);
     if (held == nullptr) return;
     *held = held_.back();
@@ -116,7 +116,7 @@ void TupleReceivers<Posted>::drop_held(uint32_t peer) {
 // A receive that is granted to one peer is not another's, unless the first has no use for it. The
 // key has two senders, so that is the end of the tuple.
 template <PostedTable Posted>
-auto TupleReceivers<Posted>::match(uint32_t peer, uint64_t tag) -> Arrival {
+auto TupleMatcher<Posted>::match(uint32_t peer, uint64_t tag) -> Arrival {
     Tuple* tuple = find(tag);
     if (tuple != nullptr && tuple->peer != peer) {
         leave(*tuple);
@@ -131,7 +131,7 @@ auto TupleReceivers<Posted>::match(uint32_t peer, uint64_t tag) -> Arrival {
 }
 
 template <PostedTable Posted>
-auto TupleReceivers<Posted>::direct(uint16_t number) -> Placed {
+auto TupleMatcher<Posted>::direct(uint16_t number) -> Placed {
     Placed direct;
     Tuple& tuple = tuples_[number];
     TupleReceiver::Entry entry;
@@ -147,7 +147,7 @@ auto TupleReceivers<Posted>::direct(uint16_t number) -> Placed {
 }
 
 template <PostedTable Posted>
-bool TupleReceivers<Posted>::drained(uint16_t number, uint32_t& place) {
+bool TupleMatcher<Posted>::drained(uint16_t number, uint32_t& place) {
     Tuple& tuple = tuples_[number];
     if (!tuple.queue.drained(place)) return false;
     ++counters_.drains;
@@ -157,7 +157,7 @@ bool TupleReceivers<Posted>::drained(uint16_t number, uint32_t& place) {
 }
 
 template <PostedTable Posted>
-bool TupleReceivers<Posted>::bind(uint32_t peer, uint64_t tag) {
+bool TupleMatcher<Posted>::bind(uint32_t peer, uint64_t tag) {
     if (changing_key_ || find(tag) != nullptr) return false;
     const uint64_t mask = posted_->key_mask();
     for (Tuple& tuple : tuples_) {
@@ -177,7 +177,7 @@ bool TupleReceivers<Posted>::bind(uint32_t peer, uint64_t tag) {
 }
 
 template <PostedTable Posted>
-bool TupleReceivers<Posted>::bound(uint32_t peer, const TupleBound& answer) {
+bool TupleMatcher<Posted>::bound(uint32_t peer, const TupleBound& answer) {
     Tuple* tuple = checked(peer, answer.tuple);
     if (tuple == nullptr || tuple->queue.state() != State::kBinding) return false;
     if (answer.sender == TupleBound::kRefused) {
@@ -193,7 +193,7 @@ bool TupleReceivers<Posted>::bound(uint32_t peer, const TupleBound& answer) {
 }
 
 template <PostedTable Posted>
-bool TupleReceivers<Posted>::closed(uint32_t peer, const TupleClosed& answer) {
+bool TupleMatcher<Posted>::closed(uint32_t peer, const TupleClosed& answer) {
     Tuple* tuple = checked(peer, answer.tuple);
     if (tuple == nullptr) return false;
     TupleReceiver& queue = tuple->queue;
@@ -204,14 +204,14 @@ bool TupleReceivers<Posted>::closed(uint32_t peer, const TupleClosed& answer) {
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::unbind(uint16_t number) {
+void TupleMatcher<Posted>::unbind(uint16_t number) {
     leave(tuples_[number]);
 }
 
 // Grants are taken back first: what is granted is decided before the sender answers, and behind
 // Close its words are not this side's any more.
 template <PostedTable Posted>
-void TupleReceivers<Posted>::leave(Tuple& tuple) {
+void TupleMatcher<Posted>::leave(Tuple& tuple) {
     if (tuple.leave) return;
     tuple.leave = true;
     if (tuple.queue.state() != State::kOpen) return;
@@ -222,21 +222,21 @@ void TupleReceivers<Posted>::leave(Tuple& tuple) {
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::close(Tuple& tuple) {
+void TupleMatcher<Posted>::close(Tuple& tuple) {
     tuple.queue.close();
     ++counters_.unbinds;
     act(TupleAction::Kind::kClose, tuple).close = {tuple.sender, true};
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::revoke(Tuple& tuple) {
+void TupleMatcher<Posted>::revoke(Tuple& tuple) {
     if (tuple.revoking || tuple.queue.state() != State::kOpen) return;
     tuple.revoking = true;
     act(TupleAction::Kind::kRevoke, tuple).count = ++tuple.asked;
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sent) {
+void TupleMatcher<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sent) {
     Tuple& tuple = tuples_[number];
     TupleReceiver& queue = tuple.queue;
     // It may be another tuple by now.
@@ -259,7 +259,7 @@ void TupleReceivers<Posted>::revoked(uint16_t number, uint32_t count, uint16_t s
 }
 
 template <PostedTable Posted>
-bool TupleReceivers<Posted>::undecided(uint16_t number) const {
+bool TupleMatcher<Posted>::undecided(uint16_t number) const {
     const TupleReceiver& queue = tuples_[number].queue;
     for (uint32_t i = queue.claimed(); i < queue.live(); ++i)
         if (queue.entry(i).cancel) return true;
@@ -267,7 +267,7 @@ bool TupleReceivers<Posted>::undecided(uint16_t number) const {
 }
 
 template <PostedTable Posted>
-bool TupleReceivers<Posted>::end_epoch(Tuple& tuple, uint16_t sequence, bool ordinary) {
+bool TupleMatcher<Posted>::end_epoch(Tuple& tuple, uint16_t sequence, bool ordinary) {
     TupleReceiver& queue = tuple.queue;
     uint32_t begin = 0;
     uint32_t voids = 0;
@@ -288,28 +288,28 @@ bool TupleReceivers<Posted>::end_epoch(Tuple& tuple, uint16_t sequence, bool ord
 
 // Messages that waited to see whose the granted receives are can be matched now.
 template <PostedTable Posted>
-void TupleReceivers<Posted>::release_held(Tuple& tuple) {
+void TupleMatcher<Posted>::release_held(Tuple& tuple) {
     tuple.awaited = false;
     for (const Held& held : held_) act(TupleAction::Kind::kRetry, tuple).peer = held.peer;
 }
 
 // After entries have gone or become void: drains; frees the queue of a tuple that is forgotten.
 template <PostedTable Posted>
-void TupleReceivers<Posted>::settle(Tuple& tuple) {
+void TupleMatcher<Posted>::settle(Tuple& tuple) {
     if (const uint32_t count = tuple.queue.drain())
         act(TupleAction::Kind::kDrain, tuple).count = count;
     if (tuple.queue.state() == State::kUnbound && tuple.queue.empty()) bury(tuple);
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::bury(Tuple& tuple) {
+void TupleMatcher<Posted>::bury(Tuple& tuple) {
     index_.erase(number(tuple));
     tuple.queue.reset();
     change_key_if_free();
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::change_key() {
+void TupleMatcher<Posted>::change_key() {
     if (changing_key_) return;
     changing_key_ = true;
     for (Tuple& tuple : tuples_) leave(tuple);
@@ -317,14 +317,14 @@ void TupleReceivers<Posted>::change_key() {
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::change_key_if_free() {
+void TupleMatcher<Posted>::change_key_if_free() {
     if (!changing_key_ || !index_.empty()) return;
     changing_key_ = false;
     posted_->change_key();
 }
 
 template <PostedTable Posted>
-void TupleReceivers<Posted>::peer_died(uint32_t peer) {
+void TupleMatcher<Posted>::peer_died(uint32_t peer) {
     Tuple* awaited = nullptr;
     for (Tuple& tuple : tuples_) {
         TupleReceiver& queue = tuple.queue;
@@ -354,7 +354,7 @@ void TupleReceivers<Posted>::peer_died(uint32_t peer) {
 
 template <PostedTable Posted>
 template <class Sink>
-void TupleReceivers<Posted>::save(Sink&& sink) const {
+void TupleMatcher<Posted>::save(Sink&& sink) const {
     for (const Tuple& tuple : tuples_) {
         tuple.queue.save(sink);
         if (tuple.queue.state() == State::kFree) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receives, grants, cancels and peers' deaths, one step at a time, over the transport's own table.
-#include "tupleq/core/receivers.h"
+#include "tupleq/core/matcher.h"
 
 #include <gtest/gtest.h>
 
@@ -28,9 +28,9 @@ struct Table : TuplePosted {
     }
 };
 
-class TupleReceiversTest : public testing::Test {
+class TupleMatcherTest : public testing::Test {
   protected:
-    using Receivers = TupleReceivers<Table>;
+    using Receivers = TupleMatcher<Table>;
     using Verdict = Receivers::Arrival::Verdict;
     using Kind = TupleAction::Kind;
 
@@ -72,7 +72,7 @@ class TupleReceiversTest : public testing::Test {
     Receivers receivers_{table_, 2, 4};
 };
 
-TEST_F(TupleReceiversTest, GrantsWhatIsPostedBeforeAndAfterTheTupleIsBound) {
+TEST_F(TupleMatcherTest, GrantsWhatIsPostedBeforeAndAfterTheTupleIsBound) {
     Receive& first = post();
     bind();
     EXPECT_EQ(receivers_.counters().grants, 1u);
@@ -89,7 +89,7 @@ TEST_F(TupleReceiversTest, GrantsWhatIsPostedBeforeAndAfterTheTupleIsBound) {
     EXPECT_TRUE(second.posted);
 }
 
-TEST_F(TupleReceiversTest, GrantsNoMoreThanTheQueueHolds) {
+TEST_F(TupleMatcherTest, GrantsNoMoreThanTheQueueHolds) {
     bind();
     for (int i = 0; i < 6; ++i) post();
     EXPECT_EQ(actions().size(), 4u);
@@ -97,7 +97,7 @@ TEST_F(TupleReceiversTest, GrantsNoMoreThanTheQueueHolds) {
     EXPECT_EQ(actions().size(), 1u);
 }
 
-TEST_F(TupleReceiversTest, GrantsLessWhenGrantsAreNotUsedAndThenNone) {
+TEST_F(TupleMatcherTest, GrantsLessWhenGrantsAreNotUsedAndThenNone) {
     bind();
     for (int i = 0; i < 3; ++i) post();
     const auto granted = [this] { return receivers_.queue(0).granted(); };
@@ -123,7 +123,7 @@ TEST_F(TupleReceiversTest, GrantsLessWhenGrantsAreNotUsedAndThenNone) {
 }
 
 // A cancel and an end find nothing to wait for, but the sender's last answer.
-TEST_F(TupleReceiversTest, WhatIsNotGrantedIsCancelledAtOnce) {
+TEST_F(TupleMatcherTest, WhatIsNotGrantedIsCancelledAtOnce) {
     bind();
     for (uint16_t sequence = 1; sequence < 3; ++sequence) {
         post();
@@ -144,7 +144,7 @@ TEST_F(TupleReceiversTest, WhatIsNotGrantedIsCancelledAtOnce) {
 }
 
 // What the receiver ends itself says nothing about the sender.
-TEST_F(TupleReceiversTest, ACancelDoesNotCountAsAMiss) {
+TEST_F(TupleMatcherTest, ACancelDoesNotCountAsAMiss) {
     bind();
     Receive& first = post();
     for (int i = 0; i < 3; ++i) post();
@@ -157,7 +157,7 @@ TEST_F(TupleReceiversTest, ACancelDoesNotCountAsAMiss) {
     EXPECT_EQ(receivers_.queue(0).granted(), 3u);
 }
 
-TEST_F(TupleReceiversTest, AReceiveThatCannotBePinnedStopsThoseBehindIt) {
+TEST_F(TupleMatcherTest, AReceiveThatCannotBePinnedStopsThoseBehindIt) {
     bind();
     post();
     Receive& stubborn = post(kTag, PostedReceive::kFullMask, false);
@@ -174,7 +174,7 @@ TEST_F(TupleReceiversTest, AReceiveThatCannotBePinnedStopsThoseBehindIt) {
     EXPECT_EQ(all[0].grant.sequence(), 3);
 }
 
-TEST_F(TupleReceiversTest, AWildcardOfOtherTagsIsNoObstacle) {
+TEST_F(TupleMatcherTest, AWildcardOfOtherTagsIsNoObstacle) {
     bind();
     post(0x100, 0xff00);
     post();
@@ -187,7 +187,7 @@ TEST_F(TupleReceiversTest, AWildcardOfOtherTagsIsNoObstacle) {
     EXPECT_EQ(actions().size(), 1u);
 }
 
-TEST_F(TupleReceiversTest, ACancelWaitsForWhatTheSenderHasAnnounced) {
+TEST_F(TupleMatcherTest, ACancelWaitsForWhatTheSenderHasAnnounced) {
     bind();
     Receive& first = post();
     Receive& second = post();
@@ -230,7 +230,7 @@ TEST_F(TupleReceiversTest, ACancelWaitsForWhatTheSenderHasAnnounced) {
 }
 
 // It is read what a message is announced as that goes the ordinary way after all.
-TEST_F(TupleReceiversTest, AnAnnouncementMayBeWithdrawn) {
+TEST_F(TupleMatcherTest, AnAnnouncementMayBeWithdrawn) {
     bind();
     Receive& first = post();
     actions();
@@ -254,7 +254,7 @@ TEST_F(TupleReceiversTest, AnAnnouncementMayBeWithdrawn) {
 }
 
 // Whatever the sender says: it does not know what has been granted.
-TEST_F(TupleReceiversTest, ANumberThatCannotBeClaimsNoMoreThanThereIs) {
+TEST_F(TupleMatcherTest, ANumberThatCannotBeClaimsNoMoreThanThereIs) {
     bind();
     Receive& first = post();
     post();
@@ -266,7 +266,7 @@ TEST_F(TupleReceiversTest, ANumberThatCannotBeClaimsNoMoreThanThereIs) {
     EXPECT_EQ(receivers_.queue(0).voids(), 0u);
 }
 
-TEST_F(TupleReceiversTest, BindsNoMoreThanItHasQueues) {
+TEST_F(TupleMatcherTest, BindsNoMoreThanItHasQueues) {
     EXPECT_TRUE(receivers_.bind(1, 10));
     EXPECT_FALSE(receivers_.bind(2, 10));
     EXPECT_TRUE(receivers_.bind(1, 11));
@@ -276,7 +276,7 @@ TEST_F(TupleReceiversTest, BindsNoMoreThanItHasQueues) {
     EXPECT_TRUE(receivers_.bind(1, 12));
 }
 
-TEST_F(TupleReceiversTest, TrustsNoSender) {
+TEST_F(TupleMatcherTest, TrustsNoSender) {
     EXPECT_FALSE(receivers_.bound(1, {0, 0, 0}));
     EXPECT_FALSE(receivers_.bound(1, {77, 0, 0}));
     EXPECT_EQ(ordinary(1, {0, 1}), Verdict::kBroken);
@@ -298,7 +298,7 @@ TEST_F(TupleReceiversTest, TrustsNoSender) {
     EXPECT_EQ(ordinary(1, {0, 1}), Verdict::kMatched);
 }
 
-TEST_F(TupleReceiversTest, WhenThePeerDiesWhatWasGrantedWaitsForOthers) {
+TEST_F(TupleMatcherTest, WhenThePeerDiesWhatWasGrantedWaitsForOthers) {
     bind();
     Receive& lost = post();
     Receive& free = post();
@@ -322,7 +322,7 @@ TEST_F(TupleReceiversTest, WhenThePeerDiesWhatWasGrantedWaitsForOthers) {
 }
 
 // Messages with the key are the tuple's, whatever their other bits are.
-TEST_F(TupleReceiversTest, TuplesAreOfKeys) {
+TEST_F(TupleMatcherTest, TuplesAreOfKeys) {
     constexpr uint64_t kTwoOpen = ~uint64_t{3};
     for (int i = 0; i < 32; ++i) post(100, kTwoOpen);
     ASSERT_TRUE(posted_.wants_other_key());
@@ -347,7 +347,7 @@ TEST_F(TupleReceiversTest, TuplesAreOfKeys) {
 }
 
 // It can be bound again with the tag that most have.
-TEST_F(TupleReceiversTest, ATupleWhoseTagDoesNotComeAnyMoreIsUnbound) {
+TEST_F(TupleMatcherTest, ATupleWhoseTagDoesNotComeAnyMoreIsUnbound) {
     for (int i = 0; i < 32; ++i) post(100, ~uint64_t{3});
     receivers_.change_key();
     bind();
@@ -365,7 +365,7 @@ TEST_F(TupleReceiversTest, ATupleWhoseTagDoesNotComeAnyMoreIsUnbound) {
     EXPECT_TRUE(receivers_.bind(1, kTag ^ 1));
 }
 
-TEST_F(TupleReceiversTest, TheKeyMaskChangesWhenAllTuplesAreUnbound) {
+TEST_F(TupleMatcherTest, TheKeyMaskChangesWhenAllTuplesAreUnbound) {
     bind();
     Receive& receive = post();
     ASSERT_TRUE(receivers_.bind(2, kTag + 1));
@@ -396,7 +396,7 @@ TEST_F(TupleReceiversTest, TheKeyMaskChangesWhenAllTuplesAreUnbound) {
 }
 
 // A message of a peer whose receive is granted to another one waits for that one's answer.
-TEST_F(TupleReceiversTest, ATagOfTwoPeersIsNoTuple) {
+TEST_F(TupleMatcherTest, ATagOfTwoPeersIsNoTuple) {
     bind();
     Receive& receive = post();
     actions();
