@@ -57,6 +57,14 @@ class Touch {
 using Unpack = void (*)(void* argument, const void* data, size_t length);
 
 // The half that takes the bytes.
+//
+//   kFree      this side's user gets, or the peer offers             kWaiting
+//   kWaiting   a ring, or a pin, is there: the way is decided        kAsking
+//              the peer's memory is open: reads are posted           kReading
+//   kAsking    the fetch or the accept has been sent                 kRunning
+//   kRunning   all has come, or the peer ends it                     kFree
+//   kReading   all is read, or a read fails                          kFree
+//   all        the connection ends                                   kFree
 struct Incoming : Transfer {
     enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kReading };
 
@@ -90,6 +98,16 @@ struct Incoming : Transfer {
 };
 
 // The half that has them.
+//
+//   kFree       this side's user puts                                kOffering
+//               the peer's fetch has come                            kRunning
+//   kOffering   the deliver has been sent                            kOffered
+//               the peer's memory is open: it takes no part          kRunning
+//   kOffered    the peer's accept has come                           kRunning
+//               the peer refuses                                     kFree
+//   kRunning    the peer acknowledges all, or ends it; or what was
+//               written to open memory has arrived                   kFree
+//   all         the connection ends                                  kFree
 struct Outgoing : Transfer {
     enum class State : uint8_t { kFree, kOffering, kOffered, kRunning };
 

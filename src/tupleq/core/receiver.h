@@ -24,6 +24,17 @@ using ReceiveHandle = uint64_t;
 // in it, so that all granted receives become claimed or void. Grants that are taken back become
 // void, but those that the sender may have used remain granted until their messages come, or an
 // event says that they will not. Nothing is granted until the void ones are drained.
+//
+// What leads from one state to the other:
+//
+//   kFree        bind(): Bind is sent                            kBinding
+//   kBinding     bound(): the sender accepts                     kOpen
+//                the sender refuses, or dies; reset()            kFree
+//   kOpen        close(): Close is sent                          kUnbinding
+//   kUnbinding   closed(): the sender answers                    kUnbound
+//   kUnbound     all entries have gone; reset()                  kFree
+//   kOpen, kUnbinding, kUnbound   the sender dies; broken()      kBroken
+//   kBroken      another queue takes the place; reset()          kFree
 class TupleReceiver {
   public:
     enum class State : uint8_t {
