@@ -162,7 +162,8 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
     PinList dead;
     if (error == 0) {
         std::unique_lock lock(mutex_);
-        handle_changes();
+        // A change of what was mapped here before would make the new registration stale.
+        handle_past();
         found = lookup(range, access);
         if (found == nullptr && Clock::now() < refused_until_) error = ENOMEM;
         if (found == nullptr && error == 0 && !reserve(bytes, lock)) {
@@ -283,7 +284,7 @@ uint32_t PinCache::note(const void* address, size_t length) {
     Range range;
     if (guard_.inherited() || !pages(address, length, range)) return 0;
     const std::lock_guard lock(mutex_);
-    handle_past();
+    if (!handle_past()) return 1;
     const uint32_t count = recent_.note(to_word(address), to_word(address) + length);
     if (count == 2) monitor_->watch(range.start, range.end);
     return count;
@@ -293,8 +294,7 @@ uint32_t PinCache::uses(const void* address, size_t length) {
     Range range;
     if (guard_.inherited() || !pages(address, length, range)) return 0;
     const std::lock_guard lock(mutex_);
-    handle_past();
-    return recent_.uses(to_word(address), to_word(address) + length);
+    return handle_past() ? recent_.uses(to_word(address), to_word(address) + length) : 0;
 }
 
 // Outside the lock, as it may take long.

@@ -71,8 +71,9 @@ class PinCache {
     Pin* pin(const void* address, size_t length, unsigned access);
     void release(Pin* pin);
 
-    // Counts the use of a buffer; returns what uses() returns from now on. A buffer that has come
-    // twice is watched: if it comes a third time, it was not unmapped in between.
+    // Counts the use of a buffer; returns how often it has come, this time included. A buffer that
+    // has come twice is watched: if it comes a third time, it was not unmapped in between. While a
+    // change is being told, this memory may be new: it counts as such.
     uint32_t note(const void* address, size_t length);
     uint32_t uses(const void* address, size_t length);
 
@@ -109,7 +110,7 @@ class PinCache {
     template <class Settled>
     bool handle_all(Settled&& settled);
     bool up_to_date();
-    void handle_past();
+    bool handle_past();
     bool handle_changes();
     void change(const MemoryChange& change);
     void invalidate_locked(const Range& range);

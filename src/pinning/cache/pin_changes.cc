@@ -39,9 +39,9 @@ bool PinCache::up_to_date() {
     return handle_all([this] { return monitor_->settled(); });
 }
 
-// What this thread has changed, or what others had before they told it.
-void PinCache::handle_past() {
-    (void)handle_all([this] { return monitor_->quiet(); });
+// The same of what this thread has changed, or what others had before they told it.
+bool PinCache::handle_past() {
+    return handle_all([this] { return monitor_->quiet(); });
 }
 
 bool PinCache::handle_changes() {
