@@ -61,6 +61,16 @@ class Backlog {
             return entry.kind == Kind::kAtomic && is(entry.cookie);
         });
     }
+    // A flush of `user`'s, which is not to wait any longer.
+    bool drop_flush(const void* user, void*& cookie) {
+        const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+            return entry.kind == Kind::kFlush && entry.user == user;
+        });
+        if (found == entries_.end()) return false;
+        cookie = found->cookie;
+        entries_.erase(found);
+        return true;
+    }
     // Takes all of it off, and keeps no memory.
     std::vector<Entry> take() {
         sends_ = 0;

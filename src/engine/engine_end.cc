@@ -117,15 +117,8 @@ void Engine::leave_at_once(Channel& channel, void* user) {
 
 void Engine::cancel_flushes(Channel& channel, const void* user) {
     void* cookie = nullptr;
-    while (channel.sends.drop_waiter(user, cookie)) owner_.completed(cookie, Status::kCanceled);
-    std::vector<void*> cookies;
-    for (const Backlog::Entry& entry : channel.backlog.take()) {
-        if (entry.kind == Backlog::Kind::kFlush && entry.user == user)
-            cookies.push_back(entry.cookie);
-        else
-            channel.backlog.add(entry);
-    }
-    for (void* each : cookies) owner_.completed(each, Status::kCanceled);
+    while (channel.sends.drop_waiter(user, cookie) || channel.backlog.drop_flush(user, cookie))
+        owner_.completed(cookie, Status::kCanceled);
 }
 
 }  // namespace tern
