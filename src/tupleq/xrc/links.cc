@@ -216,7 +216,7 @@ void TupleQ::drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status)
     if (again) {
         TupleAction action{.kind = TupleAction::Kind::kDrain,
                            .tuple = number,
-                           .peer = receivers_.peer(number),
+                           .peer = matcher_.peer(number),
                            .count = 1};
         return perform_or_keep(action);
     }

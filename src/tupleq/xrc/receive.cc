@@ -49,7 +49,7 @@ bool TupleQ::prepare(const TupleReceive& receive) {
 void TupleQ::act() {
     if (acting_) return;
     acting_ = true;
-    TupleActions& actions = receivers_.actions();
+    TupleActions& actions = matcher_.actions();
     while (!actions.empty()) {
         TupleAction action = std::as_const(actions).front();
         actions.pop();
@@ -111,7 +111,7 @@ void TupleQ::lend(uint16_t number, uint32_t place, bool writes) {
 }
 
 void TupleQ::lend_voids(uint16_t number) {
-    const TupleReceiver& queue = receivers_.queue(number);
+    const TupleReceiver& queue = matcher_.queue(number);
     for (uint32_t i = 0; i < queue.voids(); ++i) lend(number, queue.place(queue.live() + i), false);
 }
 
@@ -121,7 +121,7 @@ void TupleQ::fail_stopped() {
     for (uint16_t number = 0; number < settings_.tuples; ++number) {
         if (!queues_->stopped(number)) continue;
         ++counters_.stopped;
-        if (receivers_.queue(number).state() == TupleReceiver::State::kFree)
+        if (matcher_.queue(number).state() == TupleReceiver::State::kFree)
             queues_->destroy(number);
         else
             fail_tuple(number, Status::kDevice,
@@ -151,7 +151,7 @@ bool TupleQ::perform(TupleAction& action) {
             owner_.cancelled(TupleTable::receive(action.receive));
             return true;
         case TupleAction::Kind::kFailed:
-            owner_.received(TupleTable::receive(action.receive), receivers_.tag(action.tuple), 0,
+            owner_.received(TupleTable::receive(action.receive), matcher_.tag(action.tuple), 0,
                             Status::kConnectionReset);
             return true;
         case TupleAction::Kind::kRetry:
@@ -173,7 +173,7 @@ bool TupleQ::announce(const TupleAction& action) {
     const auto astray = [this](const TupleSend& send) { return is_astray(send.cookie); };
     if (!was_open && loopback_ != nullptr && loopback_->any_under_way(astray)) return false;
     if (!open_loopback() || !queues_->open(action.tuple)) {
-        (void)receivers_.bound(action.peer, {action.tuple, TupleBound::kRefused, 0});
+        (void)matcher_.bound(action.peer, {action.tuple, TupleBound::kRefused, 0});
         policy_.discourage(action.tuple);
         look_whether_free(action.tuple);
         return true;
@@ -235,12 +235,12 @@ bool TupleQ::is_astray(const void* cookie) const {
 void TupleQ::discard(uint16_t number) {
     queues_->destroy(number);
     for (uint32_t place = 0; place < settings_.depth; ++place) free_place(number, place);
-    receivers_.replaced(number);
+    matcher_.replaced(number);
     look_whether_free(number);
 }
 
 void TupleQ::look_whether_free(uint16_t number) {
-    if (!taken_[number] || receivers_.queue(number).state() != TupleReceiver::State::kFree) return;
+    if (!taken_[number] || matcher_.queue(number).state() != TupleReceiver::State::kFree) return;
     taken_[number] = false;
     policy_.freed(number);
 }
@@ -252,8 +252,8 @@ void TupleQ::release(Prepared& prepared) {
 }
 
 void TupleQ::fail_tuple(uint16_t number, Status status, const std::string& why) {
-    if (receivers_.queue(number).state() == TupleReceiver::State::kFree) return;
-    Peer* peer = find_peer(receivers_.peer(number));
+    if (matcher_.queue(number).state() == TupleReceiver::State::kFree) return;
+    Peer* peer = find_peer(matcher_.peer(number));
     if (peer != nullptr) engine_.fail(*peer->channel, status, why);
 }
 
@@ -280,16 +280,16 @@ void TupleQ::arrived(const ibv_wc& completion) {
     const uint32_t name = ntohl(completion.imm_data);
     if (named && name == kDrain) {
         uint32_t place = 0;
-        if (!receivers_.drained(number, place)) [[unlikely]]
+        if (!matcher_.drained(number, place)) [[unlikely]]
             return spoilt(number, "a queue is drained that need not be");
         free_place(number, place);
     } else {
-        const TupleReceiver& queue = receivers_.queue(number);
+        const TupleReceiver& queue = matcher_.queue(number);
         if (!named || queue.live() == 0 || name != name_of(number, queue.entry(0).sequence))
             [[unlikely]]
             return spoilt(number, "a direct message is not the one that a receive was granted to");
-        const uint64_t tag = receivers_.tag(number);
-        const auto message = receivers_.direct(number);
+        const uint64_t tag = matcher_.tag(number);
+        const auto message = matcher_.direct(number);
         free_place(number, message.place);
         counters_.received_bytes += completion.byte_len;
         policy_.used(number);
@@ -309,7 +309,7 @@ bool TupleQ::bound(Channel& channel, const WireBound& frame) {
         peer.grants = frame.address;
         peer.grants_rkey = frame.rkey;
     }
-    const bool good = receivers_.bound(number_of(channel), {frame.tuple, frame.sender, frame.slot});
+    const bool good = matcher_.bound(number_of(channel), {frame.tuple, frame.sender, frame.slot});
     if (good && frame.sender == WireBound::kRefused) {
         policy_.discourage(frame.tuple);
         look_whether_free(frame.tuple);
@@ -320,17 +320,17 @@ bool TupleQ::bound(Channel& channel, const WireBound& frame) {
 
 TupleQ::Cancel TupleQ::cancel(TupleReceive& receive) {
     const Cancel result =
-        receivers_.cancel(TupleTable::handle(&receive), receive.tag, table_.is_keyed(receive));
+        matcher_.cancel(TupleTable::handle(&receive), receive.tag, table_.is_keyed(receive));
     // It will not be asked any more what the sender of a tuple that is unbound has announced.
-    if (result == Cancel::kLater && !receivers_.revoking(receivers_.lookup(receive.tag)))
-        remember_undecided(receivers_.lookup(receive.tag));
+    if (result == Cancel::kLater && !matcher_.revoking(matcher_.lookup(receive.tag)))
+        remember_undecided(matcher_.lookup(receive.tag));
     act();
     return result;
 }
 
 TupleQ::Arrival TupleQ::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark,
                                  uint64_t length) {
-    const Arrival arrival = receivers_.ordinary(number_of(channel), tag, mark, length);
+    const Arrival arrival = matcher_.ordinary(number_of(channel), tag, mark, length);
     if (mark != nullptr && arrival.verdict != Arrival::Verdict::kBroken) lend_voids(mark->tuple);
     judge(channel, tag, mark, length, arrival);
     return arrival;
@@ -338,7 +338,7 @@ TupleQ::Arrival TupleQ::ordinary(Channel& channel, uint64_t tag, const TupleMark
 
 // The queues that tuples leave for that are free at once, or when their senders have answered.
 void TupleQ::change_key() {
-    receivers_.change_key();
+    matcher_.change_key();
     act();
 }
 
@@ -361,11 +361,11 @@ void TupleQ::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64
         arrival.receive != 0 && table_.is_keyed(TupleTable::receive(arrival.receive));
     if (!policy_.worth(number_of(channel), key, length, could) || begin(channel, tag)) return;
     const uint16_t victim = policy_.victim(key);
-    if (victim != TuplePolicy::kNone) receivers_.unbind(victim);
+    if (victim != TuplePolicy::kNone) matcher_.unbind(victim);
 }
 
 TupleQ::Arrival TupleQ::retry(uint32_t peer, uint64_t tag) {
-    const Arrival arrival = receivers_.retry(peer, tag);
+    const Arrival arrival = matcher_.retry(peer, tag);
     act();
     return arrival;
 }
@@ -378,8 +378,8 @@ bool TupleQ::bind(Channel& channel, uint64_t tag) {
 
 bool TupleQ::begin(Channel& channel, uint64_t tag) {
     (void)peer_of(channel);
-    if (!receivers_.bind(number_of(channel), tag)) return false;
-    const uint16_t number = receivers_.lookup(tag);
+    if (!matcher_.bind(number_of(channel), tag)) return false;
+    const uint16_t number = matcher_.lookup(tag);
     policy_.bound(number, number_of(channel), tag & table_.key_mask());
     taken_[number] = true;
     counters_.queues_most = std::max<uint64_t>(counters_.queues_most, queues_in_use());
@@ -387,8 +387,8 @@ bool TupleQ::begin(Channel& channel, uint64_t tag) {
 }
 
 void TupleQ::unbind(uint64_t tag) {
-    const uint16_t number = receivers_.lookup(tag);
-    if (number != TupleIndex::kNone) receivers_.unbind(number);
+    const uint16_t number = matcher_.lookup(tag);
+    if (number != TupleIndex::kNone) matcher_.unbind(number);
     act();
 }
 

@@ -29,12 +29,12 @@ bool TupleQ::revoke(TupleAction& action) {
     Channel& channel = *peer->channel;
     const auto has_room = [&] { return channel.sends.room() > channel.reserve; };
     const auto at = [&](uint32_t slot) { return peer->grants + uint64_t{slot} * sizeof(uint64_t); };
-    const TupleReceiver& queue = receivers_.queue(action.tuple);
+    const TupleReceiver& queue = matcher_.queue(action.tuple);
     const auto last = static_cast<uint16_t>(queue.known() + queue.granted());
     for (; action.place < queue.granted(); ++action.place) {
         if (!has_room()) return false;
         const auto sequence = static_cast<uint16_t>(last - action.place);
-        (void)engine_.write_word(channel, 0, at(receivers_.slot(action.tuple, sequence)),
+        (void)engine_.write_word(channel, 0, at(matcher_.slot(action.tuple, sequence)),
                                  peer->grants_rkey);
     }
     if (!has_room()) return false;
@@ -43,7 +43,7 @@ bool TupleQ::revoke(TupleAction& action) {
     ibv_sge piece{.addr = address_of(&word), .length = sizeof(word), .lkey = grants_.lkey()};
     // It is not the user's: no fence waits for it.
     if (engine_.read(
-            channel, {&piece, 1}, at(receivers_.announced_slot(action.tuple)), peer->grants_rkey,
+            channel, {&piece, 1}, at(matcher_.announced_slot(action.tuple)), peer->grants_rkey,
             make_cookie(CookieKind::kRevocation, uintptr_t{action.count} << 19 |
                                                      uintptr_t{action.tuple} << 3)) == Status::kOk)
         --channel.replies;
@@ -59,9 +59,9 @@ void TupleQ::done(void* cookie, Status status) {
 }
 
 void TupleQ::revoked(uint16_t number, uint32_t count, uint64_t announced) {
-    receivers_.revoked(number, count, static_cast<uint16_t>(announced));
+    matcher_.revoked(number, count, static_cast<uint16_t>(announced));
     lend_voids(number);
-    if (receivers_.undecided(number)) remember_undecided(number);
+    if (matcher_.undecided(number)) remember_undecided(number);
     look_whether_free(number);
     act();
 }
@@ -78,9 +78,9 @@ void TupleQ::remember_undecided(uint16_t number) {
 void TupleQ::ask_again() {
     const uint64_t now = now_ns();
     std::erase_if(undecided_, [this, now](const Undecided& each) {
-        if (!receivers_.undecided(each.number)) return true;
+        if (!matcher_.undecided(each.number)) return true;
         if (now - each.since < kAnnouncedLimit) {
-            receivers_.ask_again(each.number);
+            matcher_.ask_again(each.number);
             return false;
         }
         queues_->stopper(each.number).stop();
@@ -93,15 +93,15 @@ void TupleQ::ask_again() {
 }
 
 bool TupleQ::cancel_now(TupleReceive& receive) {
-    const uint16_t number = receivers_.lookup(receive.tag);
+    const uint16_t number = matcher_.lookup(receive.tag);
     if (number == TupleIndex::kNone || acting_) return false;
     const uint64_t limit = now_ns() + kReadLimit;
     // What has been asked is read, or will not be.
-    while (receivers_.revoking(number) && find_peer(receivers_.peer(number)) != nullptr &&
-           find_peer(receivers_.peer(number))->later.empty() && now_ns() < limit) {
+    while (matcher_.revoking(number) && find_peer(matcher_.peer(number)) != nullptr &&
+           find_peer(matcher_.peer(number))->later.empty() && now_ns() < limit) {
         const uint64_t announced = __atomic_load_n(&read_word(number), __ATOMIC_ACQUIRE);
         if (announced != kNothingRead)
-            revoked(number, receivers_.asked(number), announced);
+            revoked(number, matcher_.asked(number), announced);
         else
             engine_.keep_completion();
     }

@@ -29,7 +29,7 @@ TupleQ::TupleQ(const verbs::Port& port, Engine& engine, Mover& mover, Regions& r
       senders_(reinterpret_cast<uint64_t*>(grants_.data()), settings.tuples, settings.depth),
       routes_(settings.tuples),
       table_(posted, *this),
-      receivers_(table_, settings.tuples, settings.depth),
+      matcher_(table_, settings.tuples, settings.depth),
       policy_(settings.policy, settings.tuples),
       taken_(settings.tuples),
       places_(size_t{settings.tuples} * settings.depth) {}
@@ -213,7 +213,7 @@ bool TupleQ::control(Channel& channel, uint32_t id, const std::byte* data, uint3
             if (!unpack(closed, data, length) || closed.reserved != 0 ||
                 (closed.flags & ~WireClose::kUnbind) != 0)
                 return false;
-            const bool good = receivers_.closed(
+            const bool good = matcher_.closed(
                 number_of(channel),
                 {closed.tuple, closed.sequence, (closed.flags & WireClose::kUnbind) != 0});
             if (good) {
@@ -247,11 +247,10 @@ Status TupleQ::ended(Channel& channel, Status status) {
     std::erase(requests_, &channel);
     std::erase(waiting_, peer);
     senders_.peer_died(number);
-    receivers_.peer_died(number);
+    matcher_.peer_died(number);
     for (uint16_t queue = 0; queue < settings_.tuples; ++queue) {
         // Before anybody hears that a message is lost: it must not come after all.
-        if (receivers_.queue(queue).state() == TupleReceiver::State::kBroken)
-            queues_->destroy(queue);
+        if (matcher_.queue(queue).state() == TupleReceiver::State::kBroken) queues_->destroy(queue);
         look_whether_free(queue);
     }
     peers_[channel.index].reset();
@@ -264,7 +263,7 @@ Status TupleQ::ended(Channel& channel, Status status) {
 uint32_t TupleQ::queues_in_use() const {
     uint32_t count = 0;
     for (uint32_t i = 0; i < settings_.tuples; ++i)
-        count += receivers_.queue(static_cast<uint16_t>(i)).state() != TupleReceiver::State::kFree;
+        count += matcher_.queue(static_cast<uint16_t>(i)).state() != TupleReceiver::State::kFree;
     return count;
 }
 

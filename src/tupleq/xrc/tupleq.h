@@ -9,17 +9,43 @@
 
 #include "connection/cookie.h"
 #include "pinning/cache/pin_cache.h"
+#include "pinning/regions/regions.h"
 #include "rendezvous/flushes.h"
 #include "rendezvous/mover.h"
 #include "tupleq/core/policy.h"
+#include "tupleq/core/posted.h"
 #include "tupleq/core/senders.h"
 #include "tupleq/xrc/link.h"
 #include "tupleq/xrc/messages.h"
 #include "tupleq/xrc/queues.h"
 #include "tupleq/xrc/settings.h"
-#include "tupleq/xrc/table.h"
 
 namespace tern {
+
+class TupleQ;
+
+// A receive with the memory that its message may be placed in.
+struct TupleReceive : PostedReceive {
+    std::byte* buffer = nullptr;
+    size_t room = 0;
+    RegionKey region;  // that the memory was declared as; none, if the generation is 0
+};
+
+// The receives that are posted, all of them TupleReceive, as TupleMatcher looks at them.
+class TupleTable : public TuplePosted {
+  public:
+    TupleTable(PostedReceives& posted, TupleQ& tupleq) : TuplePosted(posted), tupleq_(tupleq) {}
+
+    static TupleReceive& receive(ReceiveHandle handle) {
+        return *static_cast<TupleReceive*>(TuplePosted::receive(handle));
+    }
+    static uint64_t capacity(ReceiveHandle of) { return receive(of).room; }
+    bool prepare(ReceiveHandle of);
+    void remove(ReceiveHandle of);
+
+  private:
+    TupleQ& tupleq_;
+};
 
 struct TupleQCounters {
     uint64_t sent = 0;  // messages
@@ -100,7 +126,7 @@ class TupleQ {
         if (table_.wants_other_key()) [[unlikely]]
             change_key();
         if (active_ == 0 || !table_.is_keyed(receive)) return;
-        receivers_.posted(receive.tag);
+        matcher_.posted(receive.tag);
         act();
     }
     // A posted receive is to be cancelled.
@@ -161,7 +187,7 @@ class TupleQ {
     Status ended(Channel& channel, Status status);
 
     const TupleQCounters& counters() const { return counters_; }
-    const TupleCounters& matching() const { return receivers_.counters(); }
+    const TupleCounters& matching() const { return matcher_.counters(); }
     uint32_t queues_in_use() const;
     // Of its own: words for grants, and buffers that messages are sent from.
     uint64_t registered_bytes() const { return grants_.size() + pool_.registered_bytes(); }
@@ -332,7 +358,7 @@ class TupleQ {
     std::vector<Route> routes_;  // by the sender's number of a tuple
 
     TupleTable table_;
-    TupleMatcher<TupleTable> receivers_;
+    TupleMatcher<TupleTable> matcher_;
     TuplePolicy policy_;
     std::vector<bool> taken_;  // queues, as far as the policy knows
     struct Undecided {
