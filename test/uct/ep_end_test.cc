@@ -20,6 +20,16 @@ class EpEndTest : public TernTest {
     }
 };
 
+// Two interfaces, and memory of the second's that the first may put into and get from.
+struct LongTransfers {
+    static constexpr std::size_t kBytes = 1 << 20;
+    Entity a, b;
+    Declared target{b.host(), kBytes}, source{a.host(), kBytes};
+    const RemoteKey key{a.host(), target.remote()};
+    const uint64_t at = reinterpret_cast<uint64_t>(target.data());
+    const uct_iov_t iov = source.iov(0, kBytes);
+};
+
 // All are told before the endpoint is gone, and the memory may be used as one likes.
 TEST_F(EpEndTest, OperationsUnderWayAreCanceled) {
     Entity a, b;
@@ -54,17 +64,17 @@ TEST_F(EpEndTest, OperationsUnderWayAreCanceled) {
 }
 
 TEST_F(EpEndTest, TransfersUnderWayAreCanceled) {
-    constexpr std::size_t kBytes = 1 << 20;
-    Entity a, b;
-    Declared target(b.host(), kBytes), source(a.host(), kBytes);
-    const RemoteKey key(a.host(), target.remote());
-    const auto at = reinterpret_cast<uint64_t>(target.data());
+    LongTransfers world;
+    Entity &a = world.a, &b = world.b;
     for (const int turns : {0, 1, 5, 20}) {
         Endpoint ep = a.connect(b);
-        const uct_iov_t iov = source.iov(0, kBytes);
         Completion put, get;
-        ASSERT_TRUE(accepted({&a, &b}, [&] { return put_zcopy(ep, {&iov, 1}, at, key, &put); }));
-        ASSERT_TRUE(accepted({&a, &b}, [&] { return get_zcopy(ep, {&iov, 1}, at, key, &get); }));
+        ASSERT_TRUE(accepted({&a, &b}, [&] {
+            return put_zcopy(ep, {&world.iov, 1}, world.at, world.key, &put);
+        }));
+        ASSERT_TRUE(accepted({&a, &b}, [&] {
+            return get_zcopy(ep, {&world.iov, 1}, world.at, world.key, &get);
+        }));
         for (int i = 0; i < turns; ++i) progress({&a, &b});
         ep.reset();
         EXPECT_EQ(put.calls, 1) << "after " << turns;
@@ -93,12 +103,8 @@ TEST_F(EpEndTest, OthersOfTheConnectionStay) {
 
 // Each endpoint's flush ends with it, at once: UCP asks for nothing else when it destroys a worker.
 TEST_F(EpEndTest, FlushOfOneThatSharesAConnectionEndsWithIt) {
-    constexpr std::size_t kBytes = 1 << 20;
-    Entity a, b;
-    Declared target(b.host(), kBytes), source(a.host(), kBytes);
-    const RemoteKey key(a.host(), target.remote());
-    const auto at = reinterpret_cast<uint64_t>(target.data());
-    const uct_iov_t iov = source.iov(0, kBytes);
+    LongTransfers world;
+    Entity &a = world.a, &b = world.b;
     std::size_t received = 0;
     b.handle(1, [&](Bytes) { ++received; });
     // Before the connection is up, with messages under way, and with a transfer.
@@ -114,7 +120,7 @@ TEST_F(EpEndTest, FlushOfOneThatSharesAConnectionEndsWithIt) {
         }
         if (stage == 2) {
             ASSERT_TRUE(accepted({&a, &b}, [&] {
-                return put_zcopy(one, {&iov, 1}, at, key, &put);
+                return put_zcopy(one, {&world.iov, 1}, world.at, world.key, &put);
             }));
         }
         for (auto [ep, completion] : {std::pair{&one, &flushed}, {&other, &stays}})
