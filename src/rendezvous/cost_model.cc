@@ -195,36 +195,26 @@ double CostModel::copied_once(uint64_t length, const Staging& staging) const {
            costs_.network.latency;
 }
 
-double CostModel::hybrid(uint64_t length, const Split& split, const Staging& staging) const {
-    if (split.head >= length) return superpipeline(length, staging);
+// Pieces are pinned one after the other, at both sides; the news that the sender may use one
+// travels while the wire is busy with the one before. As in stage(), but the last piece may be a
+// short one.
+double CostModel::pinned_behind_wire(uint64_t length, uint64_t piece) const {
+    if (length == 0) return raw(0);
     const NetworkCosts& network = costs_.network;
-    const double head = static_cast<double>(split.head);
-    const double tail = static_cast<double>(length - split.head);
-    const double per_byte = 1 / copy_bandwidth(length);
-    const Sent sent = stage(head, per_byte, staging);
+    const double bytes = static_cast<double>(length);
+    const double most = piece == 0 ? bytes : std::min(static_cast<double>(piece), bytes);
+    const double pieces = std::ceil(bytes / most);
+    const double last = bytes - (pieces - 1) * most;
 
-    double piece = static_cast<double>(split.piece);
-    if (split.piece == 0 || piece > tail) piece = tail;
-    const double pieces = std::ceil(tail / piece);
-    const double last = tail - (pieces - 1) * piece;
-
-    // Pieces are pinned one after the other, at both sides; that the sender may use one travels
-    // while it waits for the wire. As in stage(), only that the last piece may be a short one.
-    const double before = costs_.registration.beside ? 0 : sent.copied;
-    const double first_pinned = before + registration(piece);
     const double all_pinned =
-        before + pieces * costs_.registration.latency + tail / costs_.registration.bandwidth;
-    const double send_all = pieces * network.gap + tail / network.bandwidth;
+        pieces * costs_.registration.latency + bytes / costs_.registration.bandwidth;
+    const double send_all = pieces * network.gap + bytes / network.bandwidth;
     const double send_last = network.gap + last / network.bandwidth;
-    double end = std::max({sent.left + send_all, first_pinned + send_all, all_pinned + send_last});
+    double end = std::max(registration(most) + send_all, all_pinned + send_last);
     if (pieces > 1)
         end = std::max(end, all_pinned - registration(last) + send_last + network.gap +
-                                piece / network.bandwidth);
-    return network.latency + std::max(end, sent.left + sent.lag);
-}
-
-double CostModel::pinned_behind_wire(uint64_t length, uint64_t piece) const {
-    return length == 0 ? raw(0) : hybrid(length, {0, piece}, {});
+                                most / network.bandwidth);
+    return network.latency + end;
 }
 
 // Calls consider(n) for the numbers of pieces that may be best. A piece whose pinning takes as long
@@ -270,43 +260,6 @@ uint64_t CostModel::best_piece(uint64_t length) const {
         if (!(time < least)) return;
         least = time;
         best = piece < length ? piece : 0;
-    });
-    return best;
-}
-
-// The head should keep the wire busy for as long as it takes to copy it, if a processor does both,
-// and to pin the first piece: head * staged == head * copy + T_reg(piece_of(length - head)).
-CostModel::Split CostModel::best_split(uint64_t length, const Staging& staging) const {
-    constexpr uint64_t kUnit = SubBlocks::kSubBlock;
-    Split best = {length, 0};
-    if (length < 2 * kUnit) return best;
-    const RegistrationCosts& pin = costs_.registration;
-    const double bytes = static_cast<double>(length);
-    const double copy = 1 / copy_bandwidth(length);
-    const double wire = 1 / costs_.network.bandwidth;
-    const double pinning = 1 / pin.bandwidth;
-    const double hidden = std::max(copy, wire) - (pin.beside ? 0 : copy);
-
-    double least = std::numeric_limits<double>::infinity();
-    const auto consider = [&](double head, double count) {
-        Split split;
-        split.head = whole(clamp(head, 1, bytes - kUnit), kUnit);
-        if (split.head >= length) split.head -= kUnit;
-        const uint64_t tail = length - split.head;
-        split.piece = piece_of(static_cast<double>(tail), count);
-        if (split.piece >= tail) split.piece = 0;
-        const double time = hybrid(length, split, staging);
-        if (!(time < least)) return;
-        least = time;
-        best = split;
-    };
-    each_count(bytes, [&](double count) {
-        const double others = count - 1;
-        const double share = others > 0 ? pinning / (pinning + others * wire) : 1;
-        consider((pin.latency + share * (others * pin.latency + bytes * pinning)) /
-                     (hidden + share * pinning),
-                 count);
-        consider(1, count);
     });
     return best;
 }

@@ -29,7 +29,6 @@ struct RegistrationCosts {
     double latency = 0;                                          // lambda_reg
     double bandwidth = std::numeric_limits<double>::infinity();  // B_reg
     double look = 0;                                             // whether memory is pinned
-    bool beside = false;  // pinning has a thread of its own: it goes on while bytes are copied
 };
 
 struct Costs {
@@ -110,17 +109,6 @@ class CostModel {
     double pinned_behind_wire(uint64_t length, uint64_t piece) const;
     // The piece with the least pinned_behind_wire(), in whole pages; 0: all at once.
     uint64_t best_piece(uint64_t length) const;
-
-    // The first `head` bytes as superpipeline(), the rest as pinned_behind_wire(); a processor
-    // that copies cannot pin meanwhile, unless pinning has a thread of its own.
-    struct Split {
-        uint64_t head = 0;   // whole sub-blocks, or the length
-        uint64_t piece = 0;  // whole pages; 0: all at once
-    };
-    double hybrid(uint64_t length, const Split& split, const Staging& staging) const;
-    // The split with about the least hybrid(), with a head and a tail; head == length if the
-    // message is too short for that.
-    Split best_split(uint64_t length, const Staging& staging) const;
 
   private:
     struct Chunks;

@@ -32,7 +32,6 @@ struct MoverCounters {
     uint64_t refused = 0;
     uint64_t superpipeline = 0;  // messages received, by scheme
     uint64_t zero_copy = 0;
-    uint64_t hybrid = 0;
     uint64_t staged_bytes = 0;  // sent
     uint64_t copied_bytes = 0;  // sent from staging memory straight to where they belong
     uint64_t gathered_bytes = 0;

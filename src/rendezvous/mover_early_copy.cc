@@ -12,8 +12,7 @@ uint64_t Mover::make_early_copy(Channel& channel, const void* from, uint64_t len
     if (!waiting_to_send_.empty()) return 0;
     // Of the other side's memory nothing is known: what comes back here probably does there.
     const BufferState buffer{.pinned = returns, .can_pin = fits(length)};
-    const uint64_t staged = policy_.receive(length, buffer, buffer).head;
-    if (staged == 0) return 0;
+    if (!policy_.receive(length, buffer, buffer).staged()) return 0;
     RingPool::Ring staging;
     if (early_copies_.full() || !staging_.lend_idle(staging)) {
         const EarlyCopy* old = early_copies_.overtaken(sequence_);
@@ -22,7 +21,7 @@ uint64_t Mover::make_early_copy(Channel& channel, const void* from, uint64_t len
         if (!staging_.lend_idle(staging)) return 0;
     }
     const EarlyChunk copy =
-        EarlyChunk::of(staged, policy_.limits(length, staging.slots, settings_.buffers));
+        EarlyChunk::of(length, policy_.limits(length, staging.slots, settings_.buffers));
     auto* const at = static_cast<std::byte*>(const_cast<void*>(from));
     const Buffers::Piece piece{.at = at, .length = static_cast<size_t>(length)};
     Buffers memory({&piece, 1});

@@ -92,16 +92,16 @@ bool Mover::start(Incoming& transfer, bool may_lend) {
     }
     // In pieces: the sender pins its first one meanwhile. What cannot be pinned goes through a
     // ring; if there is none to spare for that, all is pinned before.
-    bool in_pieces = transfer.plan.head == 0 && transfer.plan.piece != 0;
+    bool in_pieces = !transfer.plan.staged() && transfer.plan.piece != 0;
     Part first{.upto = transfer.length};
     if (in_pieces && !lend_ring(transfer, may_lend)) {
         transfer.plan.piece = 0;
         in_pieces = false;
     }
-    if (transfer.plan.head == 0 && transfer.plan.piece == 0 && transfer.pin == nullptr) {
+    if (!transfer.plan.staged() && transfer.plan.piece == 0 && transfer.pin == nullptr) {
         // All of it in place, or else through a ring after all.
         transfer.pin = pin(transfer.memory.data(), transfer.length);
-        if (transfer.pin == nullptr) transfer.plan = {.head = transfer.length};
+        if (transfer.pin == nullptr) transfer.plan = {};
     }
     if (transfer.pin == nullptr && !lend_ring(transfer, may_lend)) {
         if (rings_.hopeless()) return out_of_rings(transfer);
@@ -110,11 +110,7 @@ bool Mover::start(Incoming& transfer, bool may_lend) {
     if (transfer.pin != nullptr && !lend(transfer, true)) return give_up(transfer);
     if (transfer.pin != nullptr)
         first = direct_part(*transfer.pin, transfer.memory.data(), transfer.length);
-    else if (transfer.plan.head != 0)
-        first.upto = transfer.plan.head;
-    ++(transfer.plan.scheme == Scheme::kSuperpipeline ? counters_.superpipeline
-       : transfer.plan.scheme == Scheme::kZeroCopy    ? counters_.zero_copy
-                                                      : counters_.hybrid);
+    ++(transfer.plan.staged() ? counters_.superpipeline : counters_.zero_copy);
     transfer.generation = ++generation_ & WireRing::kGeneration;
     transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
                           !engine_.polls_memory(*transfer.channel),
@@ -224,12 +220,12 @@ unsigned Mover::more(Incoming& transfer) {
     return 1;
 }
 
-// What of the message is to be staged, and how the rest is to be pinned.
+// Whether the message is to be staged, and how it is to be pinned if not.
 Plan Mover::plan(Incoming& transfer) {
-    if (!transfer.memory.contiguous() || transfer.owned) return {.head = transfer.length};
+    if (!transfer.memory.contiguous() || transfer.owned) return {};
     const BufferState own = look_up(transfer, kRemotePut);
     Plan plan = policy_.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
-    if (plan.head != 0 && own.pinned) pins_.release(std::exchange(transfer.pin, nullptr));
+    if (plan.staged() && own.pinned) pins_.release(std::exchange(transfer.pin, nullptr));
     // What comes back is one pin, to be found by one look.
     if (own.returned >= settings_.policy.worth_pinning) plan.piece = 0;
     return plan;

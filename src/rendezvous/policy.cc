@@ -2,7 +2,6 @@
 #include "rendezvous/policy.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace tern {
 
@@ -12,7 +11,7 @@ constexpr double kLate = 1.1;  // registrations take longer at times
 
 }  // namespace
 
-const char* const kSchemeSettings[] = {"auto", "superpipeline", "zcopy", "hybrid", nullptr};
+const char* const kSchemeSettings[] = {"auto", "superpipeline", "zcopy", nullptr};
 
 std::string_view name_of(Scheme scheme) {
     return kSchemeSettings[static_cast<size_t>(scheme) + 1];
@@ -60,22 +59,16 @@ uint64_t Policy::next_piece(uint64_t piece) const {
 }
 
 Plan Policy::in_place(uint64_t length, const BufferState& own) const {
-    return {Scheme::kZeroCopy, 0, own.pinned ? 0 : first_piece(length)};
+    return {Scheme::kZeroCopy, own.pinned ? 0 : first_piece(length)};
 }
 
 Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender) const {
-    const Plan staged = {Scheme::kSuperpipeline, length, 0};
+    const Plan staged = {};
     if (length == 0 || !(own.pinned || own.can_pin)) return staged;
     if (settings_.scheme == SchemeSetting::kSuperpipeline) return staged;
-
-    const Staging shape = staging(length);
-    if (settings_.scheme == SchemeSetting::kHybrid) {
-        const CostModel::Split split = model_.best_split(length, shape);
-        if (split.head >= length) return staged;
-        return {Scheme::kHybrid, split.head, own.pinned ? 0 : split.piece};
-    }
     if (settings_.scheme == SchemeSetting::kZeroCopy) return in_place(length, own);
 
+    const Staging shape = staging(length);
     // The usual case, and the quickest: nothing could beat staging by as much as it must.
     const double through = model_.superpipeline(length, shape);
     const double enough = through / (1 + settings_.margin);
@@ -93,15 +86,7 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
     if (comes_back(own))
         return copying < placing && through < sending ? staged : in_place(length, own);
 
-    const double zero_copy = std::max(pinned + placing, sending);
-    const CostModel::Split split = model_.best_split(length, shape);
-    const bool can_split = split.head < length && (sender.pinned || sender.can_pin);
-    const double hybrid =
-        can_split ? model_.hybrid(length, split, shape) : std::numeric_limits<double>::infinity();
-    if (std::min(zero_copy, hybrid) > enough) return staged;
-    if (zero_copy <= std::min(enough, hybrid * (1 + settings_.margin)))
-        return in_place(length, own);
-    return {Scheme::kHybrid, split.head, split.piece};
+    return std::max(pinned + placing, sending) > enough ? staged : in_place(length, own);
 }
 
 SourcePlan Policy::send(uint64_t length, const BufferState& own) const {

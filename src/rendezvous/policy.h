@@ -13,14 +13,13 @@ namespace tern {
 enum class Scheme : uint8_t {
     kSuperpipeline,  // staged through rings
     kZeroCopy,       // straight into the receiver's pinned memory
-    kHybrid,         // the head staged while the tail is being pinned
 };
 
 // A setting: what the model says, or always one scheme.
-enum class SchemeSetting : uint8_t { kAuto, kSuperpipeline, kZeroCopy, kHybrid };
+enum class SchemeSetting : uint8_t { kAuto, kSuperpipeline, kZeroCopy };
 
 std::string_view name_of(Scheme scheme);
-// By the order of SchemeSetting, ended by null: "auto", "superpipeline", "zcopy", "hybrid".
+// By the order of SchemeSetting, ended by null: "auto", "superpipeline", "zcopy".
 extern const char* const kSchemeSettings[];
 
 // What is known of the user's memory on one side.
@@ -33,8 +32,9 @@ struct BufferState {
 // The receiver's decision.
 struct Plan {
     Scheme scheme = Scheme::kSuperpipeline;
-    uint64_t head = 0;   // bytes staged through rings: all, none, or whole sub-blocks
-    uint64_t piece = 0;  // bytes of the rest to be pinned first; 0: all at once, or pinned
+    uint64_t piece = 0;  // zero-copy: bytes to be pinned first; 0: all at once, or pinned already
+
+    bool staged() const { return scheme == Scheme::kSuperpipeline; }
 };
 
 // The sender's, for bytes that go straight into the receiver's memory.
@@ -48,8 +48,8 @@ struct SourcePlan {
 //   - a setting;
 //   - what is pinned, or comes back so often that it will be worth it, is used in place, unless it
 //     is so short that a processor copies it in less time than zero-copy costs whatever the length;
-//   - else the scheme that takes the least time now: staging unless another is better by `margin`,
-//     and hybrid only where it is that much better than zero-copy.
+//   - else the scheme that takes the least time now: staging unless zero-copy is better by
+//   `margin`.
 // A decision takes less than a microsecond; no allocation, no clock.
 class Policy {
   public:

@@ -145,7 +145,6 @@ ucs_config_field_t config_table[] = {
                "How long messages are received:\n"
                " superpipeline - copied through rings while they are on the wire\n"
                " zcopy         - in place, in memory that is pinned for it\n"
-               " hybrid        - the head copied while the tail is being pinned\n"
                " auto          - as the model of their costs says",
                scheme, UCS_CONFIG_TYPE_ENUM(kSchemeSettings)),
     TERN_FIELD("RNDV_WINDOW", "256k",

@@ -60,7 +60,6 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"rndv_refused", moved.refused},
         {"rndv_superpipeline", moved.superpipeline},
         {"rndv_zero_copy", moved.zero_copy},
-        {"rndv_hybrid", moved.hybrid},
         {"rndv_staged_bytes", moved.staged_bytes},
         {"rndv_copied_bytes", moved.copied_bytes},
         {"rndv_gathered_bytes", moved.gathered_bytes},

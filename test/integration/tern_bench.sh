@@ -150,7 +150,7 @@ tune_tests() {
     compares 'tune: registration' '$1 > 60' \
         "$(value "$tmp/tune" 'parameters of the cost model                   fixed by' 'registration: fixed')"
     check_match 'tune: what fixes it' '^  network: bandwidth .* GB/s +UCX_TERN_' cat "$tmp/tune"
-    check_match 'tune: which scheme' '^  32 KiB .* (superpipeline|zcopy|hybrid) +(superpipeline|zcopy|hybrid)$' cat "$tmp/tune"
+    check_match 'tune: which scheme' '^  32 KiB .* (superpipeline|zcopy) +(superpipeline|zcopy)$' cat "$tmp/tune"
     is_json 'tune: the json is json' "$tmp/tune.json"
 }
 

@@ -86,7 +86,7 @@ every_large() { # [section of one-sided communication]
     for value in put_zcopy get_zcopy; do
         UCX_RNDV_SCHEME=$value verify "RNDV_SCHEME=$value" 2 large
     done
-    for value in superpipeline zcopy hybrid; do
+    for value in superpipeline zcopy; do
         rm -f "$file"
         UCX_TERN_COUNTERS=$file UCX_TERN_RNDV_SCHEME=$value UCX_RNDV_THRESH=1k verify "TERN_RNDV_SCHEME=$value" 2 large point
         [ "$(counter "$file" "rndv_${value/zcopy/zero_copy}")" -gt 20 ]

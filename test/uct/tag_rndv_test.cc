@@ -6,7 +6,7 @@
 namespace uct_test {
 namespace {
 
-constexpr const char* kSchemes[] = {"superpipeline", "zcopy", "hybrid", "auto"};
+constexpr const char* kSchemes[] = {"superpipeline", "zcopy", "auto"};
 
 TEST_F(TagTest, RendezvousFillsThePostedReceive) {
     for (const char* scheme : kSchemes) {

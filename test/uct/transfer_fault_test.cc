@@ -13,7 +13,7 @@ namespace {
 namespace softhca = conformance::softhca;
 
 constexpr std::size_t kSize = 2 << 20;
-constexpr const char* kSchemes[] = {"superpipeline", "zcopy", "hybrid"};
+constexpr const char* kSchemes[] = {"superpipeline", "zcopy"};
 
 Settings by(const char* scheme) {
     return {{"RNDV_SCHEME", scheme}};

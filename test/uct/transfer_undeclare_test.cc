@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kSize = 256 * 1024;
 constexpr uint64_t kSent = 1, kLater = 2, kOther = 3;  // seeds
-constexpr const char* kSchemes[] = {"superpipeline", "zcopy", "hybrid"};
+constexpr const char* kSchemes[] = {"superpipeline", "zcopy"};
 
 // Windows of a few slots, so that each transfer takes many turns.
 Settings by(const std::string& scheme) {

@@ -13,7 +13,7 @@ namespace uct_test {
 namespace {
 
 constexpr std::size_t kSize = 2 << 20;
-constexpr const char* kSchemes[] = {"superpipeline", "zcopy", "hybrid"};
+constexpr const char* kSchemes[] = {"superpipeline", "zcopy"};
 
 struct Peer {
     Address address;

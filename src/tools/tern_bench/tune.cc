@@ -53,9 +53,6 @@ struct Times {
         : raw(policy.model().raw(length)),
           superpipeline(policy.model().superpipeline(length, policy.staging(length))),
           pinning(policy.model().pinned_behind_wire(length, policy.model().best_piece(length))),
-          hybrid(policy.model().hybrid(length,
-                                       policy.model().best_split(length, policy.staging(length)),
-                                       policy.staging(length))),
           pipeline(policy.model().pipeline(length)),
           copy(policy.model().naive_copy(length)),
           registration(policy.model().naive_registration(length)),
@@ -67,7 +64,6 @@ struct Times {
     double raw;
     double superpipeline;
     double pinning;
-    double hybrid;
     double pipeline;
     double copy;
     double registration;
@@ -79,11 +75,12 @@ struct Curve {
     const char* name;
     double Times::*time;
 };
-constexpr Curve kLines[] = {
-    {"RDMA write", &Times::raw},       {"superpipeline", &Times::superpipeline},
-    {"hybrid", &Times::hybrid},        {"pin behind wire", &Times::pinning},
-    {"pipeline", &Times::pipeline},    {"copy", &Times::copy},
-    {"register", &Times::registration}};
+constexpr Curve kLines[] = {{"RDMA write", &Times::raw},
+                            {"superpipeline", &Times::superpipeline},
+                            {"pin behind wire", &Times::pinning},
+                            {"pipeline", &Times::pipeline},
+                            {"copy", &Times::copy},
+                            {"register", &Times::registration}};
 
 std::string parameter_table(const Costs& costs) {
     std::vector<measure::Cells> lines = {{kParameters, "", "", "fixed by"}};
@@ -108,7 +105,7 @@ std::string curve_table(const Policy& policy, const std::vector<uint32_t>& sizes
         cells.insert(cells.end(), {std::string(times.fresh), std::string(times.reused)});
         lines.push_back(std::move(cells));
     }
-    return measure::in_columns(lines, "lrrrrrrrll");
+    return measure::in_columns(lines, "lrrrrrrll");
 }
 
 }  // namespace

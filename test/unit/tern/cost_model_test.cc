@@ -214,12 +214,10 @@ TEST(CostModel, ZeroCopyIsTheLimit) {
         const CostModel model = model_of(name);
         each_size(1, 64 * kMB, [&](uint64_t length) {
             const double raw = model.raw(length) * (1 - 1e-9);
-            const CostModel::Split split = model.best_split(length, {});
             EXPECT_GE(model.naive_copy(length), raw);
             EXPECT_GE(model.pipeline(length), raw);
             EXPECT_GE(model.superpipeline(length, {}), raw);
             EXPECT_GE(model.copied_once(length, {}), raw);
-            EXPECT_GE(model.hybrid(length, split, {}), raw);
             EXPECT_GE(model.pinned_behind_wire(length, model.best_piece(length)), raw);
             EXPECT_LE(model.copied_once(length, {}), model.superpipeline(length, {}));
         });
@@ -256,49 +254,13 @@ TEST(CostModel, NoPieceIsMuchBetter) {
     }
 }
 
-TEST(CostModel, NoSplitIsMuchBetter) {
-    for (const bool beside : {false, true}) {
-        for (const char* name : {"graphene", "infini", "hdr200"}) {
-            Costs costs = *find_costs(name);
-            costs.registration.beside = beside;
-            const CostModel model(costs);
-            const Staging staging = {.q = 1.2, .most = 256.0 * kKB};
-            for (uint64_t length = 32 * kKB; length < 64 * kMB; length = length * 7 / 3) {
-                double best = kInfinity;
-                for (uint64_t head = 4096; head < length;
-                     head = std::max(head + 4096, head / 4096 * 11 / 10 * 4096))
-                    for (double piece = 4096; piece < 1.1 * static_cast<double>(length);
-                         piece *= 1.2)
-                        best = std::min(
-                            best,
-                            model.hybrid(length, {head, static_cast<uint64_t>(piece)}, staging));
-                EXPECT_LT(model.hybrid(length, model.best_split(length, staging), staging),
-                          best * 1.03)
-                    << name << " " << length << " beside " << beside;
-            }
-        }
-    }
-}
-
-// A receiver whose copies are slow is still at the head when the tail has come.
-TEST(CostModel, AHybridEndsWithItsHead) {
-    Costs costs = *find_costs("hdr200");
-    costs.registration = {0, kInfinity, true};
-    const CostModel model(costs);
-    const uint64_t head = 4 * kMB;
-    EXPECT_GT(model.hybrid(head + 4096, {head, 0}, {.q = 4}),
-              model.superpipeline(head, {.q = 4}) * 0.99);
-}
-
 TEST(CostModel, AMessageOfNothing) {
     const CostModel graphene = model_of("graphene");
-    for (const double time :
-         {graphene.raw(0), graphene.naive_copy(0), graphene.pipeline(0), graphene.pipeline(0, 0),
-          graphene.superpipeline(0, {}), graphene.copied_once(0, {}),
-          graphene.pinned_behind_wire(0, 0), graphene.hybrid(0, {}, {})})
+    for (const double time : {graphene.raw(0), graphene.naive_copy(0), graphene.pipeline(0),
+                              graphene.pipeline(0, 0), graphene.superpipeline(0, {}),
+                              graphene.copied_once(0, {}), graphene.pinned_behind_wire(0, 0)})
         EXPECT_DOUBLE_EQ(time, 2.3e-6);
     EXPECT_EQ(graphene.best_piece(0), 0u);
-    EXPECT_EQ(graphene.best_split(0, {}).head, 0u);
     EXPECT_EQ(CostModel::superpipeline_gaps(0, {}), 0);
 }
 
@@ -310,35 +272,29 @@ TEST(CostModel, NothingIsNotANumber) {
         Costs costs;
         costs.network = {any(random), any(random), any(random), any(random), any(random)};
         costs.copy = {any(random), any(random), any(random)};
-        costs.registration = {any(random), any(random), any(random), random.chance(50)};
+        costs.registration = {any(random), any(random), any(random)};
         const CostModel model(costs);
         const Staging staging = {any(random), any(random), any(random),
                                  any(random), any(random), random.chance(50)};
         const uint64_t length = random.chance(10) ? 0 : random() >> random.between(15, 63);
-        const CostModel::Split split = model.best_split(length, staging);
         const uint64_t piece = model.best_piece(length);
-        const double values[] = {
-            model.ratio(length),
-            model.copy_bandwidth(length),
-            model.raw(length),
-            model.placing(),
-            model.naive_copy(length),
-            model.naive_registration(length),
-            model.pipeline(length, any(random)),
-            model.optimal_chunk(length),
-            model.pipeline(length),
-            model.pipeline_gaps(length, any(random)),
-            CostModel::superpipeline_gaps(length, staging),
-            model.superpipeline(length, staging),
-            model.copied_once(length, staging),
-            model.pinned_behind_wire(length, piece),
-            model.pinned_behind_wire(length, random.below(length + 2)),
-            model.hybrid(length, split, staging),
-            model.hybrid(length, {random.below(length + 2), random.below(length + 2)}, staging)};
+        const double values[] = {model.ratio(length),
+                                 model.copy_bandwidth(length),
+                                 model.raw(length),
+                                 model.placing(),
+                                 model.naive_copy(length),
+                                 model.naive_registration(length),
+                                 model.pipeline(length, any(random)),
+                                 model.optimal_chunk(length),
+                                 model.pipeline(length),
+                                 model.pipeline_gaps(length, any(random)),
+                                 CostModel::superpipeline_gaps(length, staging),
+                                 model.superpipeline(length, staging),
+                                 model.copied_once(length, staging),
+                                 model.pinned_behind_wire(length, piece),
+                                 model.pinned_behind_wire(length, random.below(length + 2))};
         for (size_t i = 0; i < std::size(values); ++i)
             if (!(values[i] >= 0)) return "value " + std::to_string(i);
-        if (split.head > length || (split.head % 4096 != 0 && split.head != length)) return "head";
-        if (split.piece % 4096 != 0 || split.piece > length) return "piece of the split";
         if (piece % 4096 != 0 || piece > length) return "piece";
         return {};
     });

@@ -106,19 +106,5 @@ TEST(PipelineRun, PinningBehindTheWire) {
     });
 }
 
-TEST(PipelineRun, Hybrid) {
-    each_schedule(3000, [](Random random) -> std::string {
-        const Case it = any_case(random);
-        CostModel::Split split = it.model.best_split(it.length, it.staging);
-        if (split.head == it.length) return {};
-        if (random.chance(50))
-            split = {4096 * random.between(1, it.length / 4096), 4096 * random.between(16, 1000)};
-        PipelineRun run(it.model, it.length);
-        run.stage(split.head, it.limits);
-        run.place(it.length - split.head, split.piece);
-        return it.wrong("hybrid", it.model.hybrid(it.length, split, it.staging), run.time());
-    });
-}
-
 }  // namespace
 }  // namespace tern

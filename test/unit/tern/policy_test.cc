@@ -23,14 +23,8 @@ constexpr BufferState kPinned = {.pinned = true};
 constexpr BufferState kReturned = {.returned = 2};
 constexpr BufferState kUnpinnable = {.can_pin = false};
 
-Costs costs_of(std::string_view name, bool beside = false) {
-    Costs costs = *find_costs(name);
-    costs.registration.beside = beside;
-    return costs;
-}
-
 Policy policy_of(std::string_view name, SchemeSetting scheme = SchemeSetting::kAuto) {
-    return Policy(costs_of(name), {.scheme = scheme});
+    return Policy(*find_costs(name), {.scheme = scheme});
 }
 
 // From 1 KB to 64 MB in steps of about 1.2, odd lengths too.
@@ -42,29 +36,21 @@ void each_size(Check check) {
 // What a plan takes, both buffers being seen for the first time.
 double time_of(const Policy& policy, uint64_t length, const Plan& plan) {
     const CostModel& model = policy.model();
-    if (plan.scheme == Scheme::kSuperpipeline)
-        return model.superpipeline(length, policy.staging(length));
-    if (plan.scheme == Scheme::kZeroCopy) return model.pinned_behind_wire(length, plan.piece);
-    return model.hybrid(length, {plan.head, plan.piece}, policy.staging(length));
+    return plan.staged() ? model.superpipeline(length, policy.staging(length))
+                         : model.pinned_behind_wire(length, plan.piece);
 }
 
 double best_time(const Policy& policy, uint64_t length) {
     const CostModel& model = policy.model();
     const Staging staging = policy.staging(length);
     double best = model.superpipeline(length, staging);
-    for (double piece = 4096; piece < 1.1 * static_cast<double>(length); piece *= 1.1) {
-        const uint64_t pinned = static_cast<uint64_t>(piece);
-        best = std::min(best, model.pinned_behind_wire(length, pinned));
-        for (double head = 4096; head < static_cast<double>(length); head *= 1.2)
-            best = std::min(best,
-                            model.hybrid(length, {static_cast<uint64_t>(head), pinned}, staging));
-    }
+    for (double piece = 4096; piece < 1.1 * static_cast<double>(length); piece *= 1.1)
+        best = std::min(best, model.pinned_behind_wire(length, static_cast<uint64_t>(piece)));
     return best;
 }
 
-void expect_plan(const Plan& plan, Scheme scheme, uint64_t head) {
+void expect_plan(const Plan& plan, Scheme scheme) {
     EXPECT_EQ(name_of(plan.scheme), name_of(scheme));
-    EXPECT_EQ(plan.head, head);
 }
 
 // The issue is bytes that are sent once: no registration pays for itself.
@@ -72,35 +58,30 @@ TEST(Policy, FreshBuffersAreStagedWhereCopiesAreFaster) {
     for (const char* name : {"graphene", "infini"}) {
         const Policy policy = policy_of(name);
         each_size([&](uint64_t length) {
-            expect_plan(policy.receive(length, kFresh, kFresh), Scheme::kSuperpipeline, length);
+            expect_plan(policy.receive(length, kFresh, kFresh), Scheme::kSuperpipeline);
         });
     }
 }
 
 TEST(Policy, IsWithinATwentiethOfTheBestScheme) {
     for (const char* name : {"graphene", "infini", "hdr200"}) {
-        for (const bool beside : {false, true}) {
-            const Policy policy(costs_of(name, beside), {});
-            each_size([&](uint64_t length) {
-                const Plan plan = policy.receive(length, kFresh, kFresh);
-                EXPECT_LT(time_of(policy, length, plan) / best_time(policy, length), 1.05)
-                    << name << " " << length << " " << name_of(plan.scheme) << " beside " << beside;
-            });
-        }
+        const Policy policy = policy_of(name);
+        each_size([&](uint64_t length) {
+            const Plan plan = policy.receive(length, kFresh, kFresh);
+            EXPECT_LT(time_of(policy, length, plan) / best_time(policy, length), 1.05)
+                << name << " " << length << " " << name_of(plan.scheme);
+        });
     }
 }
 
 // Where the network outruns copies, and there is enough to send to make up for a registration.
 TEST(Policy, LargeMessagesArePinnedWhereTheNetworkIsFaster) {
-    const Policy alone = policy_of("hdr200");
-    const Policy beside(costs_of("hdr200", true), {});
+    const Policy policy = policy_of("hdr200");
     for (uint64_t length = 3 * kMB; length <= 64 * kMB; length *= 2) {
-        ASSERT_LT(alone.model().ratio(length), 1);
-        EXPECT_NE(alone.receive(length, kFresh, kFresh).scheme, Scheme::kSuperpipeline);
-        EXPECT_EQ(beside.receive(length, kFresh, kFresh).scheme, Scheme::kHybrid);
+        ASSERT_LT(policy.model().ratio(length), 1);
+        EXPECT_EQ(policy.receive(length, kFresh, kFresh).scheme, Scheme::kZeroCopy);
     }
-    EXPECT_EQ(beside.receive(kMB, kFresh, kFresh).scheme, Scheme::kHybrid);
-    EXPECT_EQ(alone.receive(64 * kKB, kFresh, kFresh).scheme, Scheme::kSuperpipeline)
+    EXPECT_EQ(policy.receive(64 * kKB, kFresh, kFresh).scheme, Scheme::kSuperpipeline)
         << "30 us of registration for 4 us of copies";
 }
 
@@ -110,7 +91,7 @@ TEST(Policy, BuffersThatComeBackReachTheSpeedOfTheNetwork) {
         each_size([&](uint64_t length) {
             for (const BufferState& own : {kPinned, kReturned}) {
                 for (const BufferState& sender : {kPinned, kReturned, kFresh, kUnpinnable})
-                    expect_plan(policy.receive(length, own, sender), Scheme::kZeroCopy, 0);
+                    expect_plan(policy.receive(length, own, sender), Scheme::kZeroCopy);
                 EXPECT_TRUE(policy.send(length, own).gather);
             }
             // Both pinned: nothing is left to be pinned, and the model knows no faster way.
@@ -124,7 +105,7 @@ TEST(Policy, ReuseIsASetting) {
     BufferState buffer = {.returned = 1};
     EXPECT_EQ(policy_of("graphene").receive(kMB, buffer, kFresh).scheme, Scheme::kSuperpipeline);
     EXPECT_FALSE(policy_of("graphene").send(kMB, buffer).gather);
-    const Policy reluctant(costs_of("graphene"), {.worth_pinning = 10});
+    const Policy reluctant(*find_costs("graphene"), {.worth_pinning = 10});
     buffer.returned = 9;
     EXPECT_EQ(reluctant.receive(kMB, buffer, kFresh).scheme, Scheme::kSuperpipeline);
     buffer.returned = 10;
@@ -133,13 +114,12 @@ TEST(Policy, ReuseIsASetting) {
 
 TEST(Policy, WhatCannotBePinnedIsCopied) {
     BufferState hopeless = {.can_pin = false, .returned = 100};
-    for (const SchemeSetting setting : {SchemeSetting::kAuto, SchemeSetting::kSuperpipeline,
-                                        SchemeSetting::kZeroCopy, SchemeSetting::kHybrid}) {
+    for (const SchemeSetting setting :
+         {SchemeSetting::kAuto, SchemeSetting::kSuperpipeline, SchemeSetting::kZeroCopy}) {
         for (const char* name : {"graphene", "hdr200"}) {
             const Policy policy = policy_of(name, setting);
             each_size([&](uint64_t length) {
-                expect_plan(policy.receive(length, hopeless, kPinned), Scheme::kSuperpipeline,
-                            length);
+                expect_plan(policy.receive(length, hopeless, kPinned), Scheme::kSuperpipeline);
                 EXPECT_FALSE(policy.send(length, hopeless).gather);
             });
         }
@@ -170,29 +150,22 @@ TEST(Policy, ASettingForcesAScheme) {
     for (const char* name : {"graphene", "hdr200"}) {
         each_size([&](uint64_t length) {
             const Policy staged = policy_of(name, SchemeSetting::kSuperpipeline);
-            expect_plan(staged.receive(length, kPinned, kPinned), Scheme::kSuperpipeline, length);
+            expect_plan(staged.receive(length, kPinned, kPinned), Scheme::kSuperpipeline);
             EXPECT_FALSE(staged.send(length, kReturned).gather);
 
             const Policy direct = policy_of(name, SchemeSetting::kZeroCopy);
-            expect_plan(direct.receive(length, kFresh, kFresh), Scheme::kZeroCopy, 0);
+            expect_plan(direct.receive(length, kFresh, kFresh), Scheme::kZeroCopy);
             EXPECT_TRUE(direct.send(length, kFresh).gather);
-
-            const Plan both =
-                policy_of(name, SchemeSetting::kHybrid).receive(length, kFresh, kFresh);
-            if (length < 8 * kKB) return expect_plan(both, Scheme::kSuperpipeline, length);
-            EXPECT_EQ(both.scheme, Scheme::kHybrid);
-            EXPECT_GT(both.head, 0u);
-            EXPECT_LT(both.head, length);
         });
     }
     EXPECT_STREQ(kSchemeSettings[static_cast<int>(SchemeSetting::kZeroCopy)], "zcopy");
-    EXPECT_EQ(kSchemeSettings[4], nullptr);
-    EXPECT_EQ(name_of(Scheme::kHybrid), "hybrid");
+    EXPECT_EQ(kSchemeSettings[3], nullptr);
+    EXPECT_EQ(name_of(Scheme::kZeroCopy), "zcopy");
 }
 
 // What zero-copy costs whatever the length is more than a copy, up to some length.
 TEST(Policy, ShortMessagesAreStagedEvenBetweenPinnedBuffers) {
-    Costs costs = costs_of("graphene");
+    Costs costs = *find_costs("graphene");
     costs.registration.look = 1.2e-6;
     costs.network.notice = 2e-6;
     const Policy policy(costs, {});
@@ -222,14 +195,14 @@ TEST(Policy, PiecesGrowWhereRegistrationIsFasterThanTheWire) {
     EXPECT_GT(piece, kMB);
     EXPECT_LT(pieces, 12u);
 
-    Costs slow = costs_of("graphene");
+    Costs slow = *find_costs("graphene");
     slow.registration.bandwidth = 1e9;
     const Policy equal(slow, {.scheme = SchemeSetting::kZeroCopy});
     EXPECT_EQ(equal.next_piece(64 * kKB), 64 * kKB) << "pinning lags behind whatever is done";
 }
 
 TEST(Policy, PinsAllBeforeIfItMustNotOverlap) {
-    const Policy policy(costs_of("graphene"),
+    const Policy policy(*find_costs("graphene"),
                         {.scheme = SchemeSetting::kZeroCopy, .overlap = false});
     EXPECT_EQ(policy.receive(16 * kMB, kFresh, kFresh).piece, 0u);
     EXPECT_EQ(policy.send(16 * kMB, kFresh).piece, 0u);
@@ -270,9 +243,9 @@ TEST(Policy, PlansAreSound) {
         Costs costs;
         costs.network = {any(random), any(random), any(random), any(random), any(random)};
         costs.copy = {any(random), any(random), any(random)};
-        costs.registration = {any(random), any(random), any(random), random.chance(50)};
+        costs.registration = {any(random), any(random), any(random)};
         Policy::Settings settings;
-        settings.scheme = static_cast<SchemeSetting>(random.below(4));
+        settings.scheme = static_cast<SchemeSetting>(random.below(3));
         settings.margin = any(random);
         settings.staging.first = any(random);
         settings.staging.q = any(random);
@@ -285,20 +258,10 @@ TEST(Policy, PlansAreSound) {
         const uint64_t length = random.chance(10) ? 0 : random() >> random.between(16, 63);
         const BufferState own = buffer();
         const Plan plan = policy.receive(length, own, buffer());
-        switch (plan.scheme) {
-            case Scheme::kSuperpipeline:
-                if (plan.head != length || plan.piece != 0) return "not all staged";
-                break;
-            case Scheme::kZeroCopy:
-                if (plan.head != 0 || length == 0) return "not all in place";
-                break;
-            case Scheme::kHybrid:
-                if (plan.head == 0 || plan.head >= length || plan.head % 4096 != 0) return "head";
-                break;
-        }
-        if (plan.piece % 4096 != 0 || (plan.piece > 0 && plan.piece >= length - plan.head))
-            return "piece";
-        if (plan.head < length && !own.pinned && !own.can_pin) return "pins what it cannot";
+        if (plan.staged() && plan.piece != 0) return "staged, and pinned";
+        if (!plan.staged() && length == 0) return "nothing, in place";
+        if (plan.piece % 4096 != 0 || (plan.piece > 0 && plan.piece >= length)) return "piece";
+        if (!plan.staged() && !own.pinned && !own.can_pin) return "pins what it cannot";
         if (own.pinned && plan.piece != 0) return "pins what is pinned";
         const BufferState source = buffer();
         const SourcePlan send = policy.send(length, source);
