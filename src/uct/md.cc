@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "rendezvous/registration_costs.h"
-#include "rendezvous/tuning.h"
+#include "rendezvous/calibration.h"
 #include "uct/compat.h"
 #include "verbs/memory.h"
 
@@ -293,12 +292,9 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                                                    .costs = {},
                                                    .opening = {}};
     if (domain == nullptr) return UCS_ERR_NO_MEMORY;
-    ibv_pd* pd = domain->device.pd.get();
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
                         .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});
-    domain->costs.copy = measure_copies();
-    domain->costs.registration = measure_registration(pd);
-    domain->costs.registration.look = measure_look(*domain->pins);
+    domain->costs = calibrate(domain->device.pd.get(), *domain->pins);
     domain->super.ops = &md_ops.table;
     domain->super.component = component;
     *md = &domain->super;

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "rendezvous/tuning.h"
+#include "rendezvous/calibration.h"
 #include "tools/measure/failure.h"
 #include "tools/tern_bench/arms.h"
 #include "tools/tern_bench/fit.h"

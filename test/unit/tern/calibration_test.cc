@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What is measured for the cost model.
-#include "rendezvous/tuning.h"
+#include "rendezvous/calibration.h"
 
 #include <gtest/gtest.h>
 
