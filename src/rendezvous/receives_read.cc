@@ -6,30 +6,31 @@
 #include <utility>
 
 #include "engine/engine_send.h"
-#include "rendezvous/mover.h"
+#include "rendezvous/receives.h"
 
 namespace tern {
 
 // Into the user's memory if that is, or is worth being, pinned; else by way of a ring. False if
 // it has to wait for one.
-bool Mover::start_reading(Incoming& transfer, bool may_lend) {
+bool Receives::start_reading(Incoming& transfer, bool may_lend) {
     // Once, however often it is tried: a look counts as a use.
     if (!transfer.planned && transfer.memory.contiguous() && !transfer.owned) {
-        const BufferState own = look_up(transfer, kLocalWrite);
-        if (!own.pinned && policy_.send(transfer.length, own).gather)
-            transfer.pin = pins_.pin(transfer.memory.data(), static_cast<size_t>(transfer.length),
-                                     kLocalWrite);
+        const BufferState own = context_.look_up(transfer, kLocalWrite);
+        if (!own.pinned && context_.policy.send(transfer.length, own).gather)
+            transfer.pin = context_.pins.pin(transfer.memory.data(),
+                                             static_cast<size_t>(transfer.length), kLocalWrite);
     }
     transfer.planned = true;
     if (transfer.pin == nullptr && !lend_ring(transfer, may_lend))
         return rings_.hopeless() && out_of_rings(transfer);
     transfer.state = Incoming::State::kReading;
-    receiving_.push_back(&transfer);
+    running_.push_back(&transfer);
+    ++context_.running;
     (void)read_more(transfer);
     return true;
 }
 
-unsigned Mover::read_more(Incoming& transfer) {
+unsigned Receives::read_more(Incoming& transfer) {
     Channel& channel = *transfer.channel;
     unsigned count = 0;
     while (transfer.asked != transfer.length && !channel.failed &&
@@ -38,7 +39,7 @@ unsigned Mover::read_more(Incoming& transfer) {
                                        [](const Incoming::Read& read) { return read.bytes == 0; });
         if (free == std::end(transfer.reads)) break;
         ibv_sge piece{};
-        uint64_t most = kDirectWrite;
+        uint64_t most = kLongestRead;
         if (transfer.pin != nullptr) {
             piece.addr = address_of(transfer.memory.data()) + transfer.asked;
             piece.lkey = transfer.pin->lkey();
@@ -53,8 +54,8 @@ unsigned Mover::read_more(Incoming& transfer) {
         free->from = reinterpret_cast<const std::byte*>(piece.addr);
         piece.length = static_cast<uint32_t>(free->bytes);
         void* cookie = make_cookie(CookieKind::kRead, free);
-        (void)engine_.read(channel, {&piece, 1}, transfer.address + transfer.asked, transfer.rkey,
-                           cookie);
+        (void)context_.engine.read(channel, {&piece, 1}, transfer.address + transfer.asked,
+                                   transfer.rkey, cookie);
         transfer.asked += free->bytes;
         ++count;
     }
@@ -62,7 +63,7 @@ unsigned Mover::read_more(Incoming& transfer) {
 }
 
 // In the order in which they were posted.
-void Mover::have_read(Incoming::Read& read, Status status) {
+void Receives::have_read(Incoming::Read& read, Status status) {
     Incoming& transfer = *read.owner;
     const uint64_t bytes = std::exchange(read.bytes, 0);
     --transfer.channel->replies;

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// How a transfer that takes bytes begins and ends.
+
+#include "rendezvous/receives.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+namespace tern {
+
+Receives::Receives(TransferContext& context)
+    : context_(context),
+      rings_(context.engine.pd(), context.settings.slots(), context.settings.rings()),
+      generation_(std::random_device()()) {}
+
+Receives::~Receives() {
+    for (const auto& transfer : table_) context_.release_memory(*transfer);
+}
+
+void Receives::get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key,
+                   uint32_t rkey, bool pinned, void* cookie) {
+    Incoming* transfer = take();
+    context_.begin(*transfer, channel, cookie);
+    transfer->memory = to;
+    context_.ask_for(*transfer, from, key);
+    transfer->rkey = rkey;
+    transfer->sender_pinned = pinned;
+    ++context_.counters.gets;
+    receive(*transfer);
+}
+
+void Receives::get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
+                         uint64_t from, const WireKey& key, uint32_t rkey, Unpack unpack,
+                         void* argument, void* cookie) {
+    Incoming* transfer = take();
+    context_.begin(*transfer, channel, cookie);
+    const Buffers::Piece piece{.at = memory.get(), .length = length};
+    transfer->memory = Buffers({&piece, 1});
+    transfer->owned = std::move(memory);
+    transfer->unpack = unpack;
+    transfer->argument = argument;
+    context_.ask_for(*transfer, from, key);
+    transfer->rkey = rkey;
+    ++context_.counters.gets;
+    receive(*transfer);
+}
+
+// A peer wants to put.
+bool Receives::deliver(Channel& channel, const std::byte* data, uint32_t length) {
+    Deliver offer;
+    if (length != sizeof(offer)) return false;
+    memcpy(&offer, data, sizeof(offer));
+    RegionUse* use = context_.open(offer.key, offer.address, offer.length, kRemotePut);
+    Incoming* transfer = use != nullptr ? take() : nullptr;
+    if (transfer == nullptr) {
+        if (use != nullptr) context_.regions.release(use);
+        return context_.refuse(channel, Refuse::kDeliver, offer.sender);
+    }
+    context_.begin(*transfer, channel, nullptr);
+    context_.serve(*transfer, use, offer.address, offer.length);
+    transfer->sender = offer.sender;
+    receive(*transfer);
+    return true;
+}
+
+Incoming* Receives::take() {
+    Incoming* transfer = table_.take();
+    if (transfer != nullptr) transfer->state = Incoming::State::kWaiting;
+    return transfer;
+}
+
+void Receives::receive(Incoming& transfer) {
+    // Rings are not for peers that may never answer.
+    if (transfer.users && !transfer.channel->up()) {
+        early_.push_back(&transfer);
+        return;
+    }
+    // Rings are lent in the order in which they were asked for: nobody waits for ever. Who needs
+    // none does not wait at all.
+    if (start(transfer, waiting_.empty())) return;
+    ++context_.counters.window_waits;
+    waiting_.push_back(&transfer);
+}
+
+// Decides how the message is to come. False if it has to wait for a ring: always, where it needs
+// one and may not have it.
+bool Receives::start(Incoming& transfer, bool may_lend) {
+    if (transfer.rkey != 0) return start_reading(transfer, may_lend);
+    if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
+    if (!transfer.planned) {
+        transfer.planned = true;
+        transfer.plan = plan(transfer);
+    }
+    // In pieces: the sender pins its first one meanwhile. What cannot be pinned goes through a
+    // ring; if there is none to spare for that, all is pinned before.
+    bool in_pieces = !transfer.plan.staged() && transfer.plan.piece != 0;
+    Part first{.upto = transfer.length};
+    if (in_pieces && !lend_ring(transfer, may_lend)) {
+        transfer.plan.piece = 0;
+        in_pieces = false;
+    }
+    if (!transfer.plan.staged() && transfer.plan.piece == 0 && transfer.pin == nullptr) {
+        // All of it in place, or else through a ring after all.
+        transfer.pin = pin(transfer.memory.data(), transfer.length);
+        if (transfer.pin == nullptr) transfer.plan = {};
+    }
+    if (transfer.pin == nullptr && !lend_ring(transfer, may_lend)) {
+        if (rings_.hopeless()) return out_of_rings(transfer);
+        return false;
+    }
+    if (transfer.pin != nullptr && !context_.expose(transfer, true)) return give_up(transfer);
+    if (transfer.pin != nullptr)
+        first = direct_part(*transfer.pin, transfer.memory.data(), transfer.length);
+    ++(transfer.plan.staged() ? context_.counters.superpipeline : context_.counters.zero_copy);
+    transfer.generation = ++generation_ & WireRing::kGeneration;
+    transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
+                          !context_.engine.polls_memory(*transfer.channel),
+                          transfer.ring.slots / (context_.settings.buffers + 1));
+    if (in_pieces && transfer.pin == nullptr) {
+        transfer.first = WirePart::announce(std::min(transfer.plan.piece, transfer.length));
+    } else {
+        transfer.first = WirePart::of(first);
+        transfer.core->add(first);
+    }
+    transfer.state = Incoming::State::kAsking;
+    running_.push_back(&transfer);
+    ++context_.running;
+    if (ask_sender(transfer)) transfer.state = Incoming::State::kRunning;
+    return true;
+}
+
+// True if it has a ring, now or before.
+bool Receives::lend_ring(Incoming& transfer, bool may_lend) {
+    return transfer.ring.slots != 0 || (may_lend && rings_.lend(transfer.ring));
+}
+
+// Tells the sender to begin. False: there is no room now.
+bool Receives::ask_sender(Incoming& transfer) {
+    const WireRing ring{
+        .address = reinterpret_cast<uint64_t>(transfer.ring.data),
+        .rkey = transfer.ring.rkey,
+        .slots = static_cast<uint16_t>(transfer.ring.slots),
+        .flags = static_cast<uint16_t>(transfer.core->notified() ? WireRing::kNotify : 0),
+        .generation = transfer.generation};
+    if (transfer.users) {
+        const Fetch frame{.receiver = transfer.number,
+                          .address = transfer.address,
+                          .length = transfer.length,
+                          .key = transfer.key,
+                          .ring = ring,
+                          .part = transfer.first};
+        return context_.send(*transfer.channel, TransferId::kFetch, frame);
+    }
+    const Accept frame{.sender = transfer.sender,
+                       .receiver = transfer.number,
+                       .ring = ring,
+                       .part = transfer.first};
+    return context_.send(*transfer.channel, TransferId::kAccept, frame);
+}
+
+// Whether the message is to be staged, and how it is to be pinned if not.
+Plan Receives::plan(Incoming& transfer) {
+    if (!transfer.memory.contiguous() || transfer.owned) return {};
+    const BufferState own = context_.look_up(transfer, kRemotePut);
+    Plan plan = context_.policy.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
+    if (plan.staged() && own.pinned) context_.pins.release(std::exchange(transfer.pin, nullptr));
+    // What comes back is one pin, to be found by one look.
+    if (own.returned >= context_.settings.policy.worth_pinning) plan.piece = 0;
+    return plan;
+}
+
+bool Receives::finish(Channel& channel, const std::byte* data, uint32_t length) {
+    Finish frame;
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    Incoming* transfer = table_.find(channel, frame.receiver);
+    return transfer != nullptr && transfer->core && transfer->core->finished();
+}
+
+bool Receives::notified(Channel& channel, uint32_t immediate) {
+    Incoming* transfer = table_.find_index(channel, immediate >> 16);
+    return transfer != nullptr && transfer->core && transfer->core->arrived(immediate & 0xffff);
+}
+
+// The sender says so of a fetch, or of what it has not sent of a message yet.
+bool Receives::refused(Channel& channel, const Refuse& frame) {
+    Incoming* transfer = table_.find(channel, frame.number);
+    if (transfer == nullptr) return false;
+    if (frame.what == Refuse::kFetch) {
+        over(*transfer, Status::kRemoteAccess);
+        return true;
+    }
+    // All that was sent before has come: its memory may be somebody else's.
+    transfer->failed = true;
+    return transfer->users && transfer->state == Incoming::State::kRunning;
+}
+
+// Not even a small ring can be registered.
+bool Receives::out_of_rings(Incoming& transfer) {
+    context_.warn_of_limit();
+    if (!transfer.users)
+        (void)context_.refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
+    failures_.push_back(&transfer);
+    return true;
+}
+
+// The memory is declared no more, and nothing has been written to it.
+bool Receives::give_up(Incoming& transfer) {
+    ++context_.counters.refused;
+    context_.add_refusal(*transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender});
+    failures_.push_back(&transfer);
+    return true;
+}
+
+void Receives::over(Incoming& transfer, Status status) {
+    std::erase(early_, &transfer);
+    context_.running -= static_cast<uint32_t>(std::erase(running_, &transfer));
+    std::erase(waiting_, &transfer);
+    std::erase(failures_, &transfer);
+    if (transfer.ring.slots != 0) rings_.give_back(transfer.ring);
+    const bool users = transfer.users;
+    void* cookie = transfer.cookie;
+    Channel& channel = *transfer.channel;
+    const auto owned = std::move(transfer.owned);
+    const Unpack unpack = transfer.unpack;
+    void* const argument = transfer.argument;
+    const auto length = static_cast<size_t>(transfer.length);
+    context_.end(transfer);
+    table_.put_back(transfer);
+    if (owned && status == Status::kOk) unpack(argument, owned.get(), length);
+    context_.tell_user(users, cookie, channel, status);
+}
+
+// The rings are with peers that do nothing, perhaps for minutes. What can be pinned goes in
+// place.
+unsigned Receives::do_without_rings() {
+    waits_ = 0;
+    return static_cast<unsigned>(std::erase_if(waiting_, [this](Incoming* transfer) {
+        if (!transfer->memory.contiguous() || transfer->owned) return false;
+        if (transfer->rkey == 0)
+            transfer->plan = {.scheme = Scheme::kZeroCopy};
+        else if (transfer->pin == nullptr)
+            transfer->pin = context_.pins.pin(transfer->memory.data(),
+                                              static_cast<size_t>(transfer->length), kLocalWrite);
+        return start(*transfer, false);
+    }));
+}
+
+unsigned Receives::begin_waiting() {
+    unsigned count = 0;
+    if (!early_.empty()) [[unlikely]]
+        count += begin_connected();
+    while (!waiting_.empty() && start(*waiting_.front(), true)) {
+        waiting_.pop_front();
+        waits_ = 0;
+        ++count;
+    }
+    if (!waiting_.empty() && ++waits_ >= kPatience) count += do_without_rings();
+    while (!failures_.empty()) {
+        Incoming* transfer = failures_.back();
+        failures_.pop_back();
+        over(*transfer, Status::kDevice);
+        ++count;
+    }
+    return count;
+}
+
+// What has waited for its connection begins.
+unsigned Receives::begin_connected() {
+    return take_connected(early_, [this](Incoming& transfer) { receive(transfer); });
+}
+
+bool Receives::pending(const Channel& channel, uint64_t until) const {
+    return std::any_of(table_.begin(), table_.end(),
+                       [&](const auto& transfer) { return is_pending(*transfer, channel, until); });
+}
+
+// What is in the send queue, and takes no other way, is ordered by that.
+bool Receives::may_be_overtaken(const Channel& channel, uint64_t until) const {
+    return std::any_of(table_.begin(), table_.end(), [&](const auto& transfer) {
+        return is_pending(*transfer, channel, until) &&
+               !(transfer->state == Incoming::State::kReading &&
+                 transfer->asked == transfer->length);
+    });
+}
+
+void Receives::request_reports() const {
+    for (const auto& transfer : table_)
+        if (transfer->channel != nullptr) context_.engine.request_report(*transfer->channel);
+}
+
+// By index: who is told may begin others, on other channels.
+void Receives::ended(Channel& channel, Status status) {
+    for (size_t i = 0; i < table_.size(); ++i)
+        if (table_[i].channel == &channel) over(table_[i], status);
+}
+
+}  // namespace tern

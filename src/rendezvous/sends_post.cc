@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What is posted, and the pinning of what it is posted from: a piece of the user's memory is pinned
+// while the one before is being sent.
+
+#include "rendezvous/sends.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/engine_send.h"
+#include "rendezvous/staging.h"
+
+namespace tern {
+
+unsigned Sends::advance() {
+    unsigned count = 0;
+    if (!early_.empty()) [[unlikely]]
+        count += take_connected(early_, [this](Outgoing& transfer) { offer(transfer); });
+    if (!waiting_.empty()) count += lend_to_waiting();
+    count += make_offers();
+    // What completes calls the user, who may begin further ones: the list grows at its end.
+    for (size_t i = 0; i < running_.size(); ++i) count += step(*running_[i]);
+    return count;
+}
+
+// Posts what can be posted, for its turn.
+unsigned Sends::step(Outgoing& transfer) {
+    Channel& channel = *transfer.channel;
+    if (channel.failed) return 0;
+    if (transfer.use != nullptr && transfer.use->revoked() && withdraw(transfer)) return 0;
+    if (transfer.state == Outgoing::State::kWaiting) return 0;
+    Sender& core = *transfer.core;
+    unsigned count = 0;
+    Sender::Chunk chunk;
+    while (count < kWritesAtOnce && channel.sends.room() > channel.transfer_reserve) {
+        // Who has had to give its staging memory back needs it when there is something to write.
+        if (core.staged() != 0 && transfer.staging.slots == 0 && !core.next(kLongestWrite, chunk))
+            break;
+        // First, since how much there is decides on the chunks.
+        if (core.staging() && !stage(transfer)) break;
+        if (!core.next(kLongestWrite, chunk)) break;
+        if (!(chunk.direct ? post_direct(transfer, chunk) : post_staged(transfer, chunk))) break;
+        core.posted(chunk);
+        ++context_.counters.chunks;
+        ++count;
+    }
+    count += pin_ahead(transfer);
+    if (core.all_posted() && core.must_tell() && !transfer.alone() &&
+        transfer.state == Outgoing::State::kWriting) {
+        const Finish frame{.receiver = transfer.receiver};
+        if (context_.send(*transfer.channel, TransferId::kFinish, frame))
+            transfer.state = Outgoing::State::kFinished;
+    }
+    return count;
+}
+
+// Copies what is not there yet of a chunk into staging memory, each sub-block with its flag, and
+// writes it in one piece.
+bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
+    // What was copied for a direct part is still there.
+    if (transfer.halves[0].under_way + transfer.halves[1].under_way != 0) return false;
+    const Touch memory(transfer);
+    if (!memory) return false;
+    const StagingMemory staging(transfer.staging.data, transfer.staging.slots);
+    const uint64_t to =
+        chunk.index % transfer.to.slots * SubBlocks::kSlot + (SubBlocks::kSubBlock - chunk.first);
+    const size_t bytes = staging.fill(chunk, transfer.to.generation, transfer.memory);
+    ibv_sge piece{.addr = address_of(staging.begin(chunk)),
+                  .length = static_cast<uint32_t>(bytes),
+                  .lkey = transfer.staging.lkey};
+    const uint32_t immediate = (transfer.to.flags & WireRing::kNotify) != 0
+                                   ? (transfer.receiver & 0xffff) << 16 | chunk.blocks
+                                   : 0;
+    context_.counters.staged_bytes += chunk.bytes;
+    (void)context_.engine.write(*transfer.channel, {&piece, 1}, transfer.to.address + to,
+                                transfer.to.rkey, immediate, nullptr);
+    return true;
+}
+
+// Writes to where the bytes belong: from where they are, if that is pinned, else by way of staging
+// memory.
+bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
+    if (!transfer.source_planned) plan_source(transfer, chunk);
+    if (transfer.source.gather && pin_source(transfer, chunk)) {
+        if (!context_.expose(transfer, false)) return false;
+        std::byte* from = transfer.memory.data() + chunk.offset;
+        transfer.memory.skip(chunk.bytes);
+        context_.counters.gathered_bytes += chunk.bytes;
+        return write_direct(transfer, chunk, from, transfer.pin->lkey(), transfer.gather);
+    }
+    if (!transfer.core->all_acknowledged() || !stage(transfer)) return false;
+    const uint64_t half = uint64_t{transfer.staging.slots} * SubBlocks::kSlot / 2;
+    const auto free =
+        std::find_if(std::begin(transfer.halves), std::end(transfer.halves),
+                     [](const Outgoing::Write& write) { return write.under_way == 0; });
+    const Touch memory(transfer);
+    if (free == std::end(transfer.halves) || !memory) return false;
+    // Chunks grow here too: the wire waits for the first copy only.
+    if (transfer.copy_bytes == 0) transfer.copy_bytes = context_.settings.policy.staging.first;
+    transfer.copy_bytes = std::min(transfer.copy_bytes, static_cast<double>(half));
+    chunk.bytes = std::min(chunk.bytes, static_cast<uint64_t>(transfer.copy_bytes));
+    transfer.copy_bytes *= context_.settings.policy.staging.q;
+    std::byte* to = transfer.staging.data + half * static_cast<uint64_t>(free - transfer.halves);
+    transfer.memory.read(to, chunk.bytes);
+    context_.counters.copied_bytes += chunk.bytes;
+    return write_direct(transfer, chunk, to, transfer.staging.lkey, *free);
+}
+
+bool Sends::write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const std::byte* from,
+                         uint32_t lkey, Outgoing::Write& write) {
+    ibv_sge piece{
+        .addr = address_of(from), .length = static_cast<uint32_t>(chunk.bytes), .lkey = lkey};
+    write.owner = &transfer;
+    void* cookie = make_cookie(CookieKind::kWrite, &write);
+    if (context_.engine.write(*transfer.channel, {&piece, 1}, chunk.address, chunk.rkey, 0,
+                              cookie) == Status::kOk)
+        ++write.under_way;
+    return true;
+}
+
+void Sends::written(Outgoing::Write& write, Status status) {
+    Outgoing& transfer = *write.owner;
+    --write.under_way;
+    // What fails ends its channel, and with that all of it.
+    if (status != Status::kOk) return;
+    if (transfer.use != nullptr && transfer.gather.under_way == 0) {
+        const Touch memory(transfer);
+        if (memory) transfer.use->lend(nullptr, false);
+    }
+    if (&write == &transfer.reclaim) take_staging_back(transfer);
+    if (transfer.under_way() != 0) return;
+    if (transfer.state == Outgoing::State::kEnded ||
+        (transfer.alone() && transfer.core->all_posted()))
+        over(transfer, transfer.status);
+}
+
+// The receiver is pinning the first part: so does this side, with what goes there. False if there
+// is no such part.
+bool Sends::prepare_source(Outgoing& transfer, uint64_t upto) {
+    if (upto == 0 || upto > transfer.length) return false;
+    Sender::Chunk chunk{.bytes = upto};
+    plan_source(transfer, chunk);
+    if (transfer.source.gather) (void)pin_source(transfer, chunk);
+    return true;
+}
+
+void Sends::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
+    transfer.source_planned = true;
+    if (!transfer.memory.contiguous()) return;
+    const BufferState own = context_.look_up(transfer, kLocalRead);
+    if (own.pinned) transfer.pin_end = transfer.length;
+    transfer.source = context_.policy.send(transfer.length - chunk.offset, own);
+    if (own.returned >= context_.settings.policy.worth_pinning) transfer.source.piece = 0;
+}
+
+// The bytes of the chunk are pinned; it may get shorter. False if they cannot be.
+bool Sends::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
+    if (chunk.offset >= transfer.pin_end) {
+        if (transfer.ahead == nullptr) pin_behind(transfer, chunk.offset);
+        if (transfer.ahead == nullptr) return false;
+        if (transfer.pin != nullptr) transfer.pins.push_back(transfer.pin);
+        transfer.pin = std::exchange(transfer.ahead, nullptr);
+        transfer.pin_end = transfer.ahead_end;
+    }
+    chunk.bytes = std::min(chunk.bytes, transfer.pin_end - chunk.offset);
+    return true;
+}
+
+// Pins the piece that begins at `offset`, if that can be.
+void Sends::pin_behind(Outgoing& transfer, uint64_t offset) {
+    SourcePlan& source = transfer.source;
+    const uint64_t rest = transfer.length - offset;
+    const uint64_t piece = context_.piece_of(source.piece, rest);
+    transfer.ahead =
+        context_.pins.pin(transfer.memory.data() + offset, static_cast<size_t>(piece), kLocalRead);
+    if (transfer.ahead == nullptr) {
+        ++context_.counters.fallbacks;
+        source.gather = false;
+    }
+    transfer.ahead_end = offset + piece;
+    source.piece = context_.policy.next_piece(source.piece);
+}
+
+// While what is pinned is on the wire, and the receiver pins.
+unsigned Sends::pin_ahead(Outgoing& transfer) {
+    if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.gather ||
+        transfer.source.piece == 0 || transfer.pin_end == transfer.length ||
+        transfer.core->sent() != transfer.pin_end)
+        return 0;
+    pin_behind(transfer, transfer.pin_end);
+    return 1;
+}
+
+}  // namespace tern

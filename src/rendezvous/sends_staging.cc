@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Staging memory: who has it, and what is copied into it before it is asked for.
+
+#include "rendezvous/sends.h"
+
+#include <algorithm>
+
+#include "rendezvous/staging.h"
+
+namespace tern {
+
+// Staging memory, if the transfer has none. In the order in which they asked for it.
+bool Sends::stage(Outgoing& transfer) {
+    if (transfer.staging.slots != 0) return true;
+    if (waiting_.empty() && lend_staging(transfer)) return true;
+    transfer.state = Outgoing::State::kWaiting;
+    waiting_.push_back(&transfer);
+    ++context_.counters.window_waits;
+    return false;
+}
+
+bool Sends::lend_staging(Outgoing& transfer) {
+    if (!staging_.lend(transfer.staging)) {
+        // It does not wait for what nobody may ever ask for.
+        if (early_copies_.empty()) return false;
+        drop(early_copies_.oldest());
+        (void)staging_.lend(transfer.staging);
+    }
+    transfer.core->set_staging(transfer.staging.slots);
+    return true;
+}
+
+unsigned Sends::lend_to_waiting() {
+    unsigned count = 0;
+    while (!waiting_.empty() && lend_staging(*waiting_.front())) {
+        waiting_.front()->state = Outgoing::State::kWriting;
+        waiting_.pop_front();
+        ++count;
+    }
+    if (!waiting_.empty()) reclaim_staging();
+    // Not even a small piece can be registered, nor will be.
+    while (staging_.hopeless() && !waiting_.empty()) {
+        Outgoing& transfer = *waiting_.front();
+        if (transfer.under_way() != 0) break;
+        context_.warn_of_limit();
+        if (!transfer.alone())
+            context_.add_refusal(*transfer.channel, {.number = transfer.receiver});
+        over(transfer, Status::kDevice);
+        ++count;
+    }
+    return count;
+}
+
+// Staging memory is free once what was written from it has gone, whenever the receiver looks: of
+// who has nothing to write now, be it for good or until the receiver has made room in its ring.
+void Sends::reclaim_staging() {
+    for (Outgoing* transfer : running_) {
+        Sender::Chunk chunk;
+        if (transfer->staging.slots == 0 || transfer->reclaim.under_way != 0 ||
+            transfer->channel->failed || transfer->core->next(kLongestWrite, chunk))
+            continue;
+        transfer->reclaim.owner = transfer;
+        transfer->reclaim_at = transfer->core->staged();
+        void* cookie = make_cookie(CookieKind::kWrite, &transfer->reclaim);
+        const Status status = context_.engine.flush(*transfer->channel, {cookie});
+        if (status == Status::kInProgress)
+            ++transfer->reclaim.under_way;
+        else if (status == Status::kOk)
+            take_staging_back(*transfer);
+    }
+}
+
+void Sends::take_staging_back(Outgoing& transfer) {
+    if (transfer.staging.slots == 0 || transfer.core->staged() != transfer.reclaim_at ||
+        transfer.halves[0].under_way + transfer.halves[1].under_way != 0)
+        return;
+    staging_.give_back(transfer.staging);
+    transfer.staging = {};
+    transfer.core->forget_early_chunk();
+}
+
+uint64_t Sends::make_early_copy(Channel& channel, const void* from, uint64_t length,
+                                const WireKey& key, bool returns) {
+    if (!waiting_.empty()) return 0;
+    // Of the other side's memory nothing is known: what comes back here probably does there.
+    const BufferState buffer{.pinned = returns, .can_pin = context_.fits(length)};
+    if (!context_.policy.receive(length, buffer, buffer).staged()) return 0;
+    RingPool::Ring staging;
+    if (early_copies_.full() || !staging_.lend_idle(staging)) {
+        const EarlyCopy* old = early_copies_.overtaken(context_.begun);
+        if (old == nullptr) return 0;
+        drop(*old);
+        if (!staging_.lend_idle(staging)) return 0;
+    }
+    const EarlyChunk copy = EarlyChunk::of(
+        length, context_.policy.limits(length, staging.slots, context_.settings.buffers));
+    auto* const at = static_cast<std::byte*>(const_cast<void*>(from));
+    const Buffers::Piece piece{.at = at, .length = static_cast<size_t>(length)};
+    Buffers memory({&piece, 1});
+    StagingMemory(staging.data, staging.slots).fill(copy, memory);
+    ++context_.counters.heads_staged;
+    return early_copies_.add({.channel = &channel,
+                              .address = reinterpret_cast<uint64_t>(from),
+                              .length = length,
+                              .key = key,
+                              .staged = copy,
+                              .staging = staging,
+                              .since = context_.begun});
+}
+
+void Sends::drop_early_copy(uint64_t number) {
+    if (const EarlyCopy* copy = early_copies_.numbered(number); copy != nullptr) drop(*copy);
+}
+
+void Sends::drop(const EarlyCopy& copy) {
+    ++context_.counters.heads_dropped;
+    staging_.give_back(copy.staging);
+    early_copies_.remove(copy);
+}
+
+// The peer asks for a message, which it has been told of or not.
+void Sends::take_early_copy(Outgoing& transfer, const Fetch& frame) {
+    const EarlyCopy* copy = early_copies_.of(transfer.channel, frame);
+    if (copy == nullptr) return;
+    // What is going another way after all does without.
+    if (!copy->staged.fits(frame.part.part())) return drop(*copy);
+    ++context_.counters.heads_used;
+    transfer.staging = copy->staging;
+    transfer.early = copy->staged;
+    early_copies_.remove(*copy);
+}
+
+}  // namespace tern
