@@ -279,7 +279,7 @@ class Engine final : private ConnectorOwner {
         1024;  // of those looks, from one look at the device's news to the next
     static constexpr unsigned kAwake =
         4096;  // polls without arm() in between, until peers are told that nobody sleeps any more
-    static constexpr unsigned kDrained =
+    static constexpr unsigned kTakenAtOnce =
         64;  // frames taken from one block at a time before that look
 
     struct Polled {
@@ -308,8 +308,9 @@ class Engine final : private ConnectorOwner {
     Status no_room(Channel& channel);
     Status no_buffer();
     Status stalled(Channel& channel);
-    Status frame(Channel& channel, const SendPath::Choice& choice, uint32_t id, uint32_t length,
-                 ibv_sge* pieces, int count, unsigned flags, void* buffer, void* cookie);
+    Status post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
+                      uint32_t length, ibv_sge* pieces, int count, unsigned flags, void* buffer,
+                      void* cookie);
     bool post(Channel& channel, ibv_send_wr& request, bool users);
     bool write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
                       uint32_t rkey, bool users);
@@ -347,7 +348,7 @@ class Engine final : private ConnectorOwner {
     template <class Sink>
     unsigned poll_seldom(Sink& sink);
     template <class Sink>
-    bool drained(Sink& sink, unsigned& count);
+    bool take_arrived(Sink& sink, unsigned& count);
     Channel* receiver(uint32_t qp_num);
     template <class Sink>
     void received(const ibv_wc& completion, Sink& sink);
@@ -424,7 +425,7 @@ class Engine final : private ConnectorOwner {
     unsigned rare_ = 0;       // calls of poll_seldom
     bool broken_ = false;     // the device does not work
     unsigned idle_ = 0;       // looks into the completion queue since poll_seldom
-    unsigned drained_ = 0;    // frames and completions taken since poll_seldom began
+    unsigned taken_ = 0;      // frames and completions taken since poll_seldom began
     // From arm() until it has been polled for a good while without: peers may have been told that
     // this side sleeps, and what they notify of comes by the completion queue as well.
     bool sleeper_ = false;

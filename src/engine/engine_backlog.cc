@@ -64,8 +64,9 @@ void Engine::send_waiting(Channel& channel, const Backlog::Entry& entry) {
     if (channel.failed) {
         // Its end tells the endpoints.
     } else if (message) {
-        kept = frame(channel, {}, entry.id, entry.length, &piece, 1, at_once ? IBV_SEND_INLINE : 0,
-                     at_once ? nullptr : entry.buffer, nullptr) == Status::kOk &&
+        kept = post_frame(channel, {}, entry.id, entry.length, &piece, 1,
+                          at_once ? IBV_SEND_INLINE : 0, at_once ? nullptr : entry.buffer,
+                          nullptr) == Status::kOk &&
                !at_once;
     } else {
         ibv_send_wr request{};

@@ -40,18 +40,18 @@ unsigned Engine::poll(Sink& sink) {
 // Takes what is there already, or a part of it: a poll must not take the user's time without end.
 // False: there may be more, and the next poll goes on.
 template <class Sink>
-bool Engine::drained(Sink& sink, unsigned& count) {
+bool Engine::take_arrived(Sink& sink, unsigned& count) {
     // Those that come meanwhile do not count.
     const unsigned most = static_cast<unsigned>(cq_->cqe) + kWholeBlock;
-    for (unsigned now = 0; now < kDrained;) {
+    for (unsigned now = 0; now < kTakenAtOnce;) {
         unsigned taken = poll_cq(sink);
         for (size_t i = 0; i < polled_.size(); ++i)
-            taken += poll_block(*polled_[i].channel, sink, kDrained);
+            taken += poll_block(*polled_[i].channel, sink, kTakenAtOnce);
         now += taken;
         count += taken;
-        drained_ += taken;
-        if (taken == 0 || drained_ >= most) {
-            drained_ = 0;
+        taken_ += taken;
+        if (taken == 0 || taken_ >= most) {
+            taken_ = 0;
             return true;
         }
     }
@@ -67,10 +67,10 @@ unsigned Engine::poll_seldom(Sink& sink) {
     if (++rare_ % kRarely == 0) packets += hear_news();
     idle_ = kSeldom;
     do {
-        if (!drained(sink, count)) return count + packets;
+        if (!take_arrived(sink, count)) return count + packets;
         packets += connector_->progress();
     } while (connector_->datagrams_waiting() && packets < kSeldom);
-    if (!drained(sink, count)) return count + packets;
+    if (!take_arrived(sink, count)) return count + packets;
     idle_ = 0;
     if (connector_->datagrams().failed()) [[unlikely]]
         break_down("its completion queue for datagrams cannot be polled");

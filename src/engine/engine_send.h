@@ -32,9 +32,9 @@ inline bool Engine::post(Channel& channel, ibv_send_wr& request, bool users) {
 
 // Posts a frame by the way that was chosen. `pieces` are the whole frame, zero word or head
 // included; the words are written into the memory that the first and the last of them point to.
-inline Status Engine::frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
-                            uint32_t length, ibv_sge* pieces, int count, unsigned flags,
-                            void* buffer, void* cookie) {
+inline Status Engine::post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
+                                 uint32_t length, ibv_sge* pieces, int count, unsigned flags,
+                                 void* buffer, void* cookie) {
     ibv_send_wr request{};
     request.sg_list = pieces;
     request.num_sge = count;
@@ -116,7 +116,7 @@ Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& f
         .length = hot ? padded(length) + BlockWriter::kOverhead : length + uint32_t{sizeof(Word)},
         .lkey = 0};
     const Status status =
-        frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
+        post_frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
     ++counters_.shorts;
     if (!hot && channel.tx.detoured(length)) schedule_control(channel, Channel::kReleaseDue);
     return status;
@@ -150,10 +150,11 @@ Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& le
         .lkey = buffer->lkey};
     Status status;
     if (piece.length <= max_inline_) {
-        status = frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
+        status =
+            post_frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
         pool_.give(buffer);
     } else {
-        status = frame(channel, choice, id, length, &piece, 1, 0, buffer, nullptr);
+        status = post_frame(channel, choice, id, length, &piece, 1, 0, buffer, nullptr);
         if (status != Status::kOk) [[unlikely]]
             pool_.give(buffer);
     }
@@ -194,9 +195,9 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
     const uint32_t total =
         (hot ? padded(size) + BlockWriter::kOverhead : size + uint32_t{sizeof(Word)});
     const bool at_once = total <= max_inline_;
-    const Status status = frame(channel, choice, id, size, pieces, count,
-                                at_once ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
-                                at_once ? nullptr : buffer, at_once ? nullptr : cookie);
+    const Status status = post_frame(channel, choice, id, size, pieces, count,
+                                     at_once ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
+                                     at_once ? nullptr : buffer, at_once ? nullptr : cookie);
     ++counters_.zcopies;
     if (!hot && channel.tx.detoured(size)) schedule_control(channel, Channel::kReleaseDue);
     if (at_once || status != Status::kOk) pool_.give(buffer);

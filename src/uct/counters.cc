@@ -99,7 +99,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"direct_received_bytes", placed.received_bytes},
         {"direct_not", tuples.ordinary},
         {"direct_grants", tuples.grants},
-        {"direct_grants_void", tuples.voids},
+        {"direct_grants_void", tuples.void_grants},
         {"direct_drains", tuples.drains},
         {"direct_binds", tuples.binds},
         {"direct_unbinds", tuples.unbinds},

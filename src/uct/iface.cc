@@ -114,7 +114,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
     }
     if (!ucs_arbiter_is_empty(&iface.arbiter)) [[unlikely]]
         count += tern::dispatch_pending(iface);
-    if (iface.chores != 0) [[unlikely]]
+    if (iface.tags != nullptr && iface.tags->receives.has_work()) [[unlikely]]
         count += iface.tags->receives.progress();
     return count;
 }
@@ -122,7 +122,8 @@ unsigned iface_progress(uct_iface_h uct_iface) {
 ucs_status_t look_for_flush(TernIface& self) {
     // UCP counts on it: a flush of a worker covers what its endpoints have in their pending queues.
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
-    if (!self.mover->idle() || self.chores != 0) return UCS_INPROGRESS;
+    if (!self.mover->idle() || (self.tags != nullptr && self.tags->receives.has_work()))
+        return UCS_INPROGRESS;
     if (self.tupleq != nullptr && !self.tupleq->idle()) return UCS_INPROGRESS;
     return tern::to_ucs(self.engine->flush_all());
 }
@@ -152,7 +153,7 @@ ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
 
 ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     const TernIface& self = tern::iface_of(iface);
-    // Its other chores wait for room, which comes with a completion.
+    // What else it has to do waits for room, which comes with a completion.
     if (self.tags != nullptr && self.tags->receives.any_canceled()) return UCS_ERR_BUSY;
     std::vector<tern::Watched> words;
     tern::Status status = self.mover->arm(words);
@@ -298,11 +299,10 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->atomics = state->atomics.get();
     self->flushing = false;
     self->lost = UCS_OK;
-    self->chores = 0;
     if (config.tag_matching != UCS_NO && tern::wants_tags(*params))
-        state->tags = std::make_unique<tern::TagInterface>(
-            *state->engine, *state->mover, *state, config.tag_receives,
-            tern::tag_callbacks(*params), self->chores);
+        state->tags =
+            std::make_unique<tern::TagInterface>(*state->engine, *state->mover, *state,
+                                                 config.tag_receives, tern::tag_callbacks(*params));
     self->tags = state->tags.get();
     self->tupleq = nullptr;
     if (self->tags != nullptr && direct_settings.tuples != 0) {

@@ -26,7 +26,6 @@ struct TernIface {
     tern::Atomics* atomics;
     tern::TagInterface* tags;  // null: not offered
     tern::TupleQ* tupleq;      // of that; null: no message is direct
-    unsigned chores;           // of receives of the tag interface, for progress
     int background_fd;         // -1: nobody
     int watch_fd;              // the same
     bool flushing;             // a flush of the interface is under way

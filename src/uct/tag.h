@@ -10,10 +10,8 @@ namespace tern {
 /// Of an interface, if it offers to match tags.
 struct TagInterface final : TupleQOwner {
     TagInterface(Engine& engine, Mover& mover, MoverOwner& mover_owner, uint32_t most,
-                 const TagCallbacks& callbacks, unsigned& chores)
-        : owner(mover_owner),
-          sends(mover),
-          receives(engine, mover, most, callbacks, counters, chores) {}
+                 const TagCallbacks& callbacks)
+        : owner(mover_owner), sends(mover), receives(engine, mover, most, callbacks, counters) {}
 
     /// A control frame. False: it is malformed.
     bool control(Engine& engine, Channel& channel, uint32_t id, const std::byte* data,

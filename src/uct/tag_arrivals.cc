@@ -248,7 +248,7 @@ void TagReceives::request(TagReceive* receive, Channel* channel, const RequestHe
     }
     if (waiting_.empty() && begin(*receive)) return;
     waiting_.push_back(receive);
-    count_chores();
+    count_work();
 }
 
 }  // namespace tern

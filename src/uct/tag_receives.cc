@@ -18,12 +18,11 @@ TagReceive*& receive_of(uct_tag_context_t* context) {
 }  // namespace
 
 TagReceives::TagReceives(Engine& engine, Mover& mover, uint32_t most, const TagCallbacks& callbacks,
-                         TagCounters& counters, unsigned& chores)
+                         TagCounters& counters)
     : engine_(engine),
       mover_(mover),
       callbacks_(callbacks),
       counters_(counters),
-      chores_(chores),
       posted_(most),
       receives_(most),
       buffers_(most) {}
@@ -87,7 +86,7 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
         receive->canceled = true;
         canceled_.push_back(receive);
     }
-    count_chores();
+    count_work();
     return UCS_OK;
 }
 
@@ -110,7 +109,7 @@ void TagReceives::canceled(TupleReceive& direct_receive) {
     ++counters_.canceled;
     receive.canceled = true;
     canceled_.push_back(&receive);
-    count_chores();
+    count_work();
 }
 
 // Has the message fetched. False: there is no room now.
@@ -150,21 +149,21 @@ void TagReceives::over(TagReceive& receive, ucs_status_t status) {
 }
 
 void TagReceives::finish(Channel& channel, uint64_t operation, bool taken) {
-    const Owed owed{
+    const Outcome outcome{
         &channel,
         {.operation = operation, .result = taken ? TagFinish::kTaken : TagFinish::kFailed}};
-    if (owed_.empty() && send(owed)) return;
-    owed_.push_back(owed);
-    count_chores();
+    if (unsent_.empty() && send(outcome)) return;
+    unsent_.push_back(outcome);
+    count_work();
 }
 
 // False: there is no room now. The channel of a message stays until its sender has heard of it.
-bool TagReceives::send(const Owed& owed) {
-    Channel& channel = *owed.channel;
+bool TagReceives::send(const Outcome& outcome) {
+    Channel& channel = *outcome.channel;
     if (!channel.failed &&
         (!channel.carries() ||
-         !engine_.send_control(channel, static_cast<ControlId>(TagControlId::kFinish), &owed.frame,
-                               sizeof(owed.frame))))
+         !engine_.send_control(channel, static_cast<ControlId>(TagControlId::kFinish),
+                               &outcome.frame, sizeof(outcome.frame))))
         return false;
     engine_.transfer_over(channel);
     return true;
@@ -192,15 +191,15 @@ unsigned TagReceives::progress() {
         else
             waiting_.push_back(receive);
     }
-    for (size_t left = owed_.size(); left != 0 && !owed_.empty(); --left) {
-        const Owed owed = owed_.front();
-        owed_.pop_front();
-        if (send(owed))
+    for (size_t left = unsent_.size(); left != 0 && !unsent_.empty(); --left) {
+        const Outcome outcome = unsent_.front();
+        unsent_.pop_front();
+        if (send(outcome))
             ++count;
         else
-            owed_.push_back(owed);
+            unsent_.push_back(outcome);
     }
-    count_chores();
+    count_work();
     return count;
 }
 
@@ -216,14 +215,14 @@ bool TagReceives::ended(Channel& channel, Status status) {
         over(*receive, to_ucs(status));
         any = true;
     }
-    std::erase_if(owed_, [&](const Owed& owed) {
-        if (owed.channel != &channel) return false;
+    std::erase_if(unsent_, [&](const Outcome& outcome) {
+        if (outcome.channel != &channel) return false;
         engine_.transfer_over(channel);
         return true;
     });
     for (Held& held : held_)
         if (held.channel == &channel) held.channel = nullptr;
-    count_chores();
+    count_work();
     return any;
 }
 

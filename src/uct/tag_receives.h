@@ -42,10 +42,9 @@ struct TagCallbacks {
 /// nothing unexpected is kept.
 class TagReceives {
   public:
-    /// `most`: receives that are posted, or being filled, at a time. `chores`: how many things
-    /// progress() has to do is kept there.
+    /// `most`: receives that are posted, or being filled, at a time.
     TagReceives(Engine& engine, Mover& mover, uint32_t most, const TagCallbacks& callbacks,
-                TagCounters& counters, unsigned& chores);
+                TagCounters& counters);
 
     /// From now on the device may place messages; what is posted are TagReceive.
     void use(TupleQ* tupleq) { tupleq_ = tupleq; }
@@ -64,6 +63,8 @@ class TagReceives {
     bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     /// Tells of what was canceled, begins and ends transfers for which there was no room.
     unsigned progress();
+    /// progress() has something to do.
+    bool has_work() const { return work_ != 0; }
     /// The next progress() has something to tell, whatever else happens.
     bool any_canceled() const { return !canceled_.empty(); }
 
@@ -77,7 +78,8 @@ class TagReceives {
     bool ended(Channel& channel, Status status);
 
   private:
-    struct Owed {
+    /// What became of a message, for its sender.
+    struct Outcome {
         Channel* channel;
         TagFinish frame;
     };
@@ -109,9 +111,9 @@ class TagReceives {
     static void moved(uct_completion_t* completion);
     void over(TagReceive& receive, ucs_status_t status);
     void finish(Channel& channel, uint64_t operation, bool taken);
-    bool send(const Owed& owed);
-    void count_chores() {
-        chores_ = static_cast<unsigned>(canceled_.size() + waiting_.size() + owed_.size());
+    bool send(const Outcome& outcome);
+    void count_work() {
+        work_ = static_cast<unsigned>(canceled_.size() + waiting_.size() + unsent_.size());
     }
 
     Engine& engine_;
@@ -119,13 +121,13 @@ class TagReceives {
     TupleQ* tupleq_ = nullptr;  // null: no message is direct
     TagCallbacks callbacks_;
     TagCounters& counters_;
-    unsigned& chores_;
     PostedReceives posted_;
     Slab<TagReceive> receives_;
     TagBuffers buffers_;
     std::deque<TagReceive*> canceled_;
     std::deque<TagReceive*> waiting_;  // for their transfer to begin
-    std::deque<Owed> owed_;            // to senders
+    std::deque<Outcome> unsent_;       // that senders are to be told of
+    unsigned work_ = 0;                // what is in these three lists
     std::deque<Held> held_;
 };
 

@@ -179,7 +179,7 @@ TEST_F(DirectMessages, DrainsOutliveThoseOfAPeerThatEnds) {
         quiesce();
         ASSERT_TRUE(sender->send(*out, kTag, "longer than eight"));
         ASSERT_TRUE(third->send(*other, 9, "longer than eight"));
-        ASSERT_TRUE(settled([&] { return receiver->tupleq->matching().voids == 8; }));
+        ASSERT_TRUE(settled([&] { return receiver->tupleq->matching().void_grants == 8; }));
         receiver->engine->fail(*in, Status::kConnectionReset, "a test");
         ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
         // Its queue is of use again.

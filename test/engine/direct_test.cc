@@ -443,7 +443,7 @@ TEST_F(DirectMessages, RandomTrafficEndsWhereItShould) {
                 ASSERT_FALSE(row.receives[i]->done);
         }
     std::cout << receiver->tupleq->matching().direct << " direct, " << receiver->ordinary
-              << " ordinary, " << receiver->tupleq->matching().voids << " void grants, "
+              << " ordinary, " << receiver->tupleq->matching().void_grants << " void grants, "
               << receiver->tupleq->matching().drains << " drains" << std::endl;
     EXPECT_EQ(sender->warnings.size() + receiver->warnings.size(), 0u);
 }

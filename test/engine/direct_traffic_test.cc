@@ -235,7 +235,7 @@ class Traffic {
         ++totals_.schedules;
         totals_.messages += messages_.size();
         totals_.direct += counters.direct;
-        totals_.voids += counters.voids;
+        totals_.voids += counters.void_grants;
         totals_.holds += counters.holds;
         totals_.key_changes += key_changes_;
     }

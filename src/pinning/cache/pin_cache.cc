@@ -100,7 +100,7 @@ Pin* PinCache::find(const void* address, size_t length, unsigned access) {
         pin = lookup(range, access);
         dead = take_dead();
     }
-    bury(dead);
+    deregister(dead);
     return pin;
 }
 
@@ -131,7 +131,7 @@ bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
         // Enough is dying, here or in the hands of another thread.
         const PinList dead = take_dead();
         lock.unlock();
-        bury(dead);
+        deregister(dead);
         std::this_thread::yield();
         lock.lock();
     }
@@ -182,7 +182,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
         }
         dead = take_dead();
     }
-    bury(dead);
+    deregister(dead);
     if (found != nullptr || error != 0) {
         errno = error;
         return found;
@@ -198,7 +198,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             }
             dead = take_dead();
         }
-        bury(dead);
+        deregister(dead);
         registered = register_memory(fresh.get(), also);
         error = errno;
     }
@@ -224,7 +224,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
         }
         dead = take_dead();
     }
-    bury(dead);
+    deregister(dead);
     errno = error;
     return found;
 }
@@ -277,7 +277,7 @@ void PinCache::release(Pin* pin) {
         }
         dead = take_dead();
     }
-    bury(dead);
+    deregister(dead);
 }
 
 uint32_t PinCache::note(const void* address, size_t length) {
@@ -298,7 +298,7 @@ uint32_t PinCache::uses(const void* address, size_t length) {
 }
 
 // Outside the lock, as it may take long.
-void PinCache::bury(PinList dead) {
+void PinCache::deregister(PinList dead) {
     uint64_t bytes = 0;
     uint64_t count = 0;
     while (Pin* pin = dead.newest()) {

@@ -125,7 +125,7 @@ class PinCache {
 
     // Not under the lock.
     void clean_up();
-    void bury(PinList dead);
+    void deregister(PinList dead);
     bool register_memory(Pin* pin, unsigned also);
 
     ForkGuard guard_;

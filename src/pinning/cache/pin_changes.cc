@@ -105,7 +105,7 @@ void PinCache::invalidate(const void* start, const void* end) {
         invalidate_locked({to_word(start), to_word(end)});
         dead = take_dead();
     }
-    bury(dead);
+    deregister(dead);
 }
 
 void PinCache::unmapped(const void* start, const void* end) {
@@ -122,7 +122,7 @@ void PinCache::clean_up() {
         handle_changes();
         dead = take_dead();
     }
-    bury(dead);
+    deregister(dead);
 }
 
 }  // namespace tern

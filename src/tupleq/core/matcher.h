@@ -91,13 +91,13 @@ class TupleMatcher {
         kNever,  // its message is on the way
     };
     struct Counters {
-        uint64_t direct = 0;    // messages that the device placed
-        uint64_t ordinary = 0;  // messages of bound tuples that came the ordinary way
-        uint64_t grants = 0;    // written
-        uint64_t voids = 0;     // of those, never used
-        uint64_t drains = 0;    // entries drained
-        uint64_t epochs = 0;    // that ended with grants not used
-        uint64_t binds = 0;     // queues bound, refused ones included
+        uint64_t direct = 0;       // messages that the device placed
+        uint64_t ordinary = 0;     // messages of bound tuples that came the ordinary way
+        uint64_t grants = 0;       // written
+        uint64_t void_grants = 0;  // of those, never used
+        uint64_t drains = 0;       // entries drained
+        uint64_t epochs = 0;       // that ended with grants not used
+        uint64_t binds = 0;        // queues bound, refused ones included
         uint64_t unbinds = 0;
         uint64_t holds = 0;     // messages held because another peer had been granted their receive
         uint64_t discards = 0;  // queues thrown away
@@ -227,13 +227,13 @@ class TupleMatcher {
     void refill(Tuple& tuple, bool late = false);
     void refill_blocked();
     Arrival match(uint32_t peer, uint64_t tag);
-    bool end_epoch(Tuple& tuple, uint16_t sequence, bool ordinary);
+    bool epoch_ended(Tuple& tuple, uint16_t sequence, bool ordinary);
     void close(Tuple& tuple);
     void revoke(Tuple& tuple);
     void leave(Tuple& tuple);
     void settle(Tuple& tuple);
     void release_held(Tuple& tuple);
-    void bury(Tuple& tuple);
+    void free_queue(Tuple& tuple);
     void change_key_if_free();
 
     Posted* posted_;

@@ -75,7 +75,7 @@ auto TupleMatcher<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark
     if (numbered != (mark != nullptr)) return {Verdict::kBroken};
     if (mark != nullptr) {
         const auto before = static_cast<uint16_t>(mark->sequence - 1);
-        if (mark->tuple != number(*tuple) || !end_epoch(*tuple, before, true))
+        if (mark->tuple != number(*tuple) || !epoch_ended(*tuple, before, true))
             return {Verdict::kBroken};
         tuple->queue.passed(length);
         ++counters_.ordinary;
@@ -141,7 +141,7 @@ auto TupleMatcher<Posted>::direct(uint16_t number) -> Placed {
     if (!claimed) posted_->remove(entry.receive);
     ++counters_.direct;
     tuple.others = 0;
-    if (claimed || tuple.queue.voids() != 0) settle(tuple);
+    if (claimed || tuple.queue.void_entries() != 0) settle(tuple);
     refill(tuple, true);
     return direct;
 }
@@ -181,7 +181,7 @@ bool TupleMatcher<Posted>::bound(uint32_t peer, const TupleBound& answer) {
     Tuple* tuple = checked(peer, answer.tuple);
     if (tuple == nullptr || tuple->queue.state() != State::kBinding) return false;
     if (answer.sender == TupleBound::kRefused) {
-        bury(*tuple);
+        free_queue(*tuple);
         return true;
     }
     tuple->sender = answer.sender;
@@ -199,7 +199,7 @@ bool TupleMatcher<Posted>::closed(uint32_t peer, const TupleClosed& answer) {
     TupleReceiver& queue = tuple->queue;
     if (queue.state() != State::kUnbinding || !answer.unbind) return false;
     queue.closed();
-    if (!end_epoch(*tuple, answer.sequence, false)) return false;
+    if (!epoch_ended(*tuple, answer.sequence, false)) return false;
     return true;
 }
 
@@ -242,16 +242,14 @@ void TupleMatcher<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sen
     // It may be another tuple by now.
     if (!tuple.revoking || tuple.asked != count || !queue.numbered()) return;
     tuple.revoking = false;
-    uint32_t begin = 0;
-    uint32_t end = 0;
-    queue.revoke(sent, begin, end);
-    for (uint32_t i = begin; i < end; ++i) {
+    const TupleReceiver::Ended ended = queue.revoke(sent);
+    for (uint32_t i = ended.first_void; i < ended.end; ++i) {
         const TupleReceiver::Entry entry = queue.entry(i);
         if (!entry.cancel) continue;
         posted_->remove(entry.receive);
         act(TupleAction::Kind::kCancelled, tuple).receive = entry.receive;
     }
-    counters_.voids += end - begin;
+    counters_.void_grants += ended.end - ended.first_void;
     if (tuple.awaited && queue.granted() == 0) release_held(tuple);
     if (tuple.leave && queue.state() == State::kOpen) close(tuple);
     settle(tuple);
@@ -267,20 +265,18 @@ bool TupleMatcher<Posted>::undecided(uint16_t number) const {
 }
 
 template <PostedTable Posted>
-bool TupleMatcher<Posted>::end_epoch(Tuple& tuple, uint16_t sequence, bool ordinary) {
+bool TupleMatcher<Posted>::epoch_ended(Tuple& tuple, uint16_t sequence, bool ordinary) {
     TupleReceiver& queue = tuple.queue;
-    uint32_t begin = 0;
-    uint32_t voids = 0;
-    uint32_t end = 0;
-    if (!queue.end_epoch(sequence, ordinary, begin, voids, end)) return false;
-    for (uint32_t i = begin; i < end; ++i) {
+    const auto ended = queue.end_epoch(sequence, ordinary);
+    if (!ended) return false;
+    for (uint32_t i = ended->begin; i < ended->end; ++i) {
         const TupleReceiver::Entry entry = queue.entry(i);
-        if (i < voids || entry.cancel) posted_->remove(entry.receive);
-        if (i >= voids && entry.cancel)
+        if (i < ended->first_void || entry.cancel) posted_->remove(entry.receive);
+        if (i >= ended->first_void && entry.cancel)
             act(TupleAction::Kind::kCancelled, tuple).receive = entry.receive;
     }
-    counters_.epochs += end != voids;
-    counters_.voids += end - voids;
+    counters_.epochs += ended->end != ended->first_void;
+    counters_.void_grants += ended->end - ended->first_void;
     if (tuple.awaited) release_held(tuple);
     settle(tuple);
     return true;
@@ -296,13 +292,13 @@ void TupleMatcher<Posted>::release_held(Tuple& tuple) {
 // After entries have gone or become void: drains; frees the queue of a tuple that is forgotten.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::settle(Tuple& tuple) {
-    if (const uint32_t count = tuple.queue.drain())
+    if (const uint32_t count = tuple.queue.begin_drain())
         act(TupleAction::Kind::kDrain, tuple).count = count;
-    if (tuple.queue.state() == State::kUnbound && tuple.queue.empty()) bury(tuple);
+    if (tuple.queue.state() == State::kUnbound && tuple.queue.empty()) free_queue(tuple);
 }
 
 template <PostedTable Posted>
-void TupleMatcher<Posted>::bury(Tuple& tuple) {
+void TupleMatcher<Posted>::free_queue(Tuple& tuple) {
     index_.erase(number(tuple));
     tuple.queue.reset();
     change_key_if_free();

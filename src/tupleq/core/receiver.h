@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tupleq/core/grant.h"
@@ -102,43 +103,47 @@ class TupleReceiver {
         return true;
     }
 
-    // The epoch has ended: the last message sent before had this number. The granted receives, if
-    // there are any, are entries begin ... end - 1; from `voids` on they are void, the others
-    // claimed. `ordinary`: an ordinary message has ended it, and is the next. False if it cannot
-    // be.
-    bool end_epoch(uint16_t sequence, bool ordinary, uint32_t& begin, uint32_t& voids,
-                   uint32_t& end) {
+    // Receives that were granted when something ended their grants: entries begin ... end - 1. From
+    // `first_void` on they are void, the others claimed.
+    struct Ended {
+        uint32_t begin = 0;
+        uint32_t first_void = 0;
+        uint32_t end = 0;
+    };
+
+    // The epoch has ended: the last message sent before had this number. `ordinary`: an ordinary
+    // message has ended it, and is the next. Nothing if it cannot be.
+    std::optional<Ended> end_epoch(uint16_t sequence, bool ordinary) {
         const auto sent = static_cast<uint16_t>(sequence - known_);
-        if (sent > granted_) return false;
-        begin = claimed_;
-        voids = claimed_ += sent;
-        end = begin + granted_;
+        if (sent > granted_) return {};
+        const Ended ended{claimed_, claimed_ + sent, claimed_ + granted_};
+        claimed_ += sent;
         if (granted_ != sent) {
             void_ += granted_ - sent;
-            if (ordinary) window_.missed(entry(voids).late);
+            if (ordinary) window_.missed(entry(ended.first_void).late);
         }
         granted_ = 0;
         known_ = static_cast<uint16_t>(sequence + ordinary);
         epoch_ = (epoch_ + 1) & Grant::kEpochMask;
-        return true;
+        return ended;
     }
 
     // Grants have been taken back: the sender had announced no message beyond `sent` when it could
-    // not use them any more. Entries begin ... end - 1 are void from now on.
-    void revoke(uint16_t sent, uint32_t& begin, uint32_t& end) {
+    // not use them any more. What was announced stays granted.
+    Ended revoke(uint16_t sent) {
         const auto beyond = static_cast<uint16_t>(sent - known_);
         const uint32_t used = beyond < granted_ ? beyond : granted_;
-        begin = claimed_ + used;
-        end = live();
+        const Ended ended{claimed_, claimed_ + used, live()};
         void_ += granted_ - used;
         granted_ = used;
+        return ended;
     }
 
     // How long the ordinary message was.
     void passed(uint64_t length) { window_.passed(length); }
 
     // How many entries are to be drained now: all void ones, once the messages on their way are in.
-    uint32_t drain() {
+    uint32_t begin_drain() {
         if (live() != 0 || draining_ == void_) return 0;
         return draining_ = void_;
     }
@@ -161,7 +166,7 @@ class TupleReceiver {
     uint16_t known() const { return known_; }
     uint32_t granted() const { return granted_; }
     uint32_t claimed() const { return claimed_; }
-    uint32_t voids() const { return void_; }
+    uint32_t void_entries() const { return void_; }
     // Entries that have a receive: the first ones.
     uint32_t live() const { return claimed_ + granted_; }
     bool empty() const { return live() + void_ == 0; }

@@ -62,14 +62,14 @@ class TupleSender {
     }
     // The next message goes the ordinary way. Returns its number, for its TupleMark.
     uint16_t sent_ordinary() {
-        end_epoch();
+        next_epoch();
         Grant::clear(slot(++sequence_));
         tell(sequence_);
         return sequence_;
     }
     // Close has come. Returns the number of the last message, for TupleClosed.
     uint16_t close() {
-        end_epoch();
+        next_epoch();
         return sequence_;
     }
 
@@ -90,7 +90,7 @@ class TupleSender {
     void tell(uint16_t sequence) {
         __atomic_store_n(slots_ + depth(), uint64_t{sequence}, __ATOMIC_RELAXED);
     }
-    void end_epoch() { epoch_ = (epoch_ + 1) & Grant::kEpochMask; }
+    void next_epoch() { epoch_ = (epoch_ + 1) & Grant::kEpochMask; }
 
     uint64_t* slots_ = nullptr;
     uint32_t mask_ = 0;

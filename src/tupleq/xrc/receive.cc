@@ -110,9 +110,10 @@ void TupleQ::lend(uint16_t number, uint32_t place, bool writes) {
     use->leave();
 }
 
-void TupleQ::lend_voids(uint16_t number) {
+void TupleQ::lend_void_entries(uint16_t number) {
     const TupleReceiver& queue = matcher_.queue(number);
-    for (uint32_t i = 0; i < queue.voids(); ++i) lend(number, queue.place(queue.live() + i), false);
+    for (uint32_t i = 0; i < queue.void_entries(); ++i)
+        lend(number, queue.place(queue.live() + i), false);
 }
 
 // Memory has been deregistered that a message was to be placed in. The queue is gone, so the peer
@@ -146,7 +147,7 @@ bool TupleQ::perform(TupleAction& action) {
         case TupleAction::Kind::kGrant:
             return put_and_grant(action);
         case TupleAction::Kind::kDrain:
-            return drain(action);
+            return post_drain(action);
         case TupleAction::Kind::kCancelled:
             owner_.cancelled(TupleTable::receive(action.receive));
             return true;
@@ -206,7 +207,7 @@ bool TupleQ::put_and_grant(const TupleAction& action) {
 
 // An entry cannot be taken out of a queue: a message of this process's own goes into it. Not if the
 // peer is gone: then the queue goes, too.
-bool TupleQ::drain(TupleAction& action) {
+bool TupleQ::post_drain(TupleAction& action) {
     if (find_peer(action.peer) == nullptr || queues_->stopped(action.tuple)) return true;
     for (; action.count != 0; --action.count) {
         if (!open_loopback()) {
@@ -331,7 +332,8 @@ TupleQ::Cancel TupleQ::cancel(TupleReceive& receive) {
 TupleQ::Arrival TupleQ::ordinary(Channel& channel, uint64_t tag, const TupleMark* mark,
                                  uint64_t length) {
     const Arrival arrival = matcher_.ordinary(number_of(channel), tag, mark, length);
-    if (mark != nullptr && arrival.verdict != Arrival::Verdict::kBroken) lend_voids(mark->tuple);
+    if (mark != nullptr && arrival.verdict != Arrival::Verdict::kBroken)
+        lend_void_entries(mark->tuple);
     judge(channel, tag, mark, length, arrival);
     return arrival;
 }

@@ -60,7 +60,7 @@ void TupleQ::done(void* cookie, Status status) {
 
 void TupleQ::revoked(uint16_t number, uint32_t count, uint64_t announced) {
     matcher_.revoked(number, count, static_cast<uint16_t>(announced));
-    lend_voids(number);
+    lend_void_entries(number);
     if (matcher_.undecided(number)) remember_undecided(number);
     look_whether_free(number);
     act();

@@ -217,7 +217,7 @@ bool TupleQ::control(Channel& channel, uint32_t id, const std::byte* data, uint3
                 number_of(channel),
                 {closed.tuple, closed.sequence, (closed.flags & WireClose::kUnbind) != 0});
             if (good) {
-                lend_voids(closed.tuple);
+                lend_void_entries(closed.tuple);
                 look_whether_free(closed.tuple);
             }
             act();

@@ -299,12 +299,12 @@ class TupleQ {
     unsigned catch_up();
     void place_prepared(const TupleAction& action);
     void lend(uint16_t number, uint32_t place, bool writes);
-    void lend_voids(uint16_t number);
+    void lend_void_entries(uint16_t number);
     void fail_stopped();
     bool perform(TupleAction& action);
     bool put_and_grant(const TupleAction& action);
     bool announce(const TupleAction& action);
-    bool drain(TupleAction& action);
+    bool post_drain(TupleAction& action);
     bool is_astray(const void* cookie) const;
     // Of a drain: the queue, and which one it is that has had this place.
     void* drain_cookie(uint16_t tuple) const {

@@ -263,7 +263,7 @@ TEST_F(TupleMatcherTest, ANumberThatCannotBeClaimsNoMoreThanThereIs) {
               Receivers::Cancel::kLater);
     receivers_.revoked(0, actions().at(0).count, 40000);
     EXPECT_EQ(receivers_.queue(0).granted(), 2u);
-    EXPECT_EQ(receivers_.queue(0).voids(), 0u);
+    EXPECT_EQ(receivers_.queue(0).void_entries(), 0u);
 }
 
 TEST_F(TupleMatcherTest, BindsNoMoreThanItHasQueues) {

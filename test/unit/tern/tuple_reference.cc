@@ -130,7 +130,7 @@ void TupleWorld::expect_end() {
         if (queue.state() != TupleReceiver::State::kFree &&
             queue.state() != TupleReceiver::State::kOpen)
             fail("a queue is neither free nor open");
-        if (queue.claimed() + queue.voids() != 0)
+        if (queue.claimed() + queue.void_entries() != 0)
             fail_books("a queue has entries that are not granted");
         if (queues_[q].entries.size() != queue.granted())
             fail_books("the core is wrong about a queue");

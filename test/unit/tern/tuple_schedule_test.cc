@@ -82,7 +82,7 @@ std::string run(Random random, Totals& totals) {
     totals.moves += path.size();
     totals.direct += world.counters().direct;
     totals.ordinary += world.counters().ordinary;
-    totals.voids += world.counters().voids;
+    totals.voids += world.counters().void_grants;
     totals.drains += world.counters().drains;
     totals.holds += world.counters().holds;
     totals.unbinds += world.counters().unbinds;

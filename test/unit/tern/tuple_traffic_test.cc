@@ -69,7 +69,7 @@ class TupleTraffic : public testing::Test {
 
   private:
     Totals totals() const {
-        return {messages_, receivers_.counters().direct, receivers_.counters().voids};
+        return {messages_, receivers_.counters().direct, receivers_.counters().void_grants};
     }
 
     void round(const Pattern& pattern) {
