@@ -76,7 +76,7 @@ uint64_t arrived_by(const Booking& booking, const NicParameters& nic, uint64_t t
 
 /// Messages appear in memory in pieces of so many bytes, each when all of it has arrived: packets
 /// of the largest MTU.
-constexpr uint64_t kPieceBytes = 4096;
+constexpr uint64_t kPacketBytes = 4096;
 
 /// Counts how late operations were against the model. Lives in shared memory. An operation is late
 /// when it took a twentieth longer than the model says, and at least kLateNs: what a measurement of

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "fabric/mover.h"
+#include "fabric/process_memory.h"
 #include "fabric/raw_memory.h"
 
 namespace softhca {
@@ -29,7 +29,7 @@ void PeerMaps::release(Mapping* mapping) {
 }
 
 bool PeerMaps::translate(uint32_t slot, const KeyEntry& key, const iovec* remote, uint32_t count,
-                         Pieces* mapped) {
+                         IovList* mapped) {
     const Mapping* mapping = find(slot, key);
     if (mapping == nullptr || mapping->local == nullptr) {
         return false;

@@ -14,7 +14,7 @@
 
 namespace softhca {
 
-class Pieces;
+class IovList;
 
 /// A cache without validation would deliver into memory that is gone; here an entry is named by the
 /// registration's share_id, which never comes back, and is used only while the registration is
@@ -29,7 +29,7 @@ class PeerMaps {
     /// Local addresses for pieces of a registration of process `slot`; false if they can't be
     /// mapped here.
     bool translate(uint32_t slot, const KeyEntry& key, const iovec* remote, uint32_t count,
-                   Pieces* mapped);
+                   IovList* mapped);
     /// Unmaps what was replaced. Only from a thread that holds no AccessGuard.
     void collect();
 

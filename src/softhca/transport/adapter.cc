@@ -13,7 +13,7 @@ std::unique_ptr<Adapter> Adapter::start(std::unique_ptr<Segment> segment, bool t
         adapter->engine_.cancel();
         return nullptr;
     }
-    adapter->mover_ = std::make_unique<Mover>(*adapter->host_);
+    adapter->process_memory_ = std::make_unique<ProcessMemory>(*adapter->host_);
     adapter->engine_.begin();
     return adapter;
 }

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "fabric/host.h"
-#include "fabric/mover.h"
+#include "fabric/process_memory.h"
 #include "transport/engine.h"
 #include "transport/object_table.h"
 
@@ -45,7 +45,7 @@ class Adapter {
                                           EventSink& sink, std::string* error);
 
     Host& host() { return *host_; }
-    Mover& mover() { return *mover_; }
+    ProcessMemory& process_memory() { return *process_memory_; }
     Engine& engine() { return engine_; }
     EventSink& sink() { return sink_; }
     bool thread_executor() const { return thread_executor_; }
@@ -77,7 +77,7 @@ class Adapter {
     Adapter(bool thread_executor, EventSink& sink)
         : engine_(*this), sink_(sink), thread_executor_(thread_executor) {}
     std::unique_ptr<Host> host_;
-    std::unique_ptr<Mover> mover_;
+    std::unique_ptr<ProcessMemory> process_memory_;
     Engine engine_;
     EventSink& sink_;
     const bool thread_executor_;

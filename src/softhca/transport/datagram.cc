@@ -50,10 +50,10 @@ bool addressed(Qp& qp, const Wqe& wqe, const QpShared* target) {
 }
 
 /// Bytes into the receive's memory.
-MoveResult put_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const Pieces& local,
-                        const Pieces& remote) {
+CopyResult put_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const IovList& local,
+                        const IovList& remote) {
     Grh grh;
-    Pieces source;
+    IovList source;
     uint64_t offset = kGrhBytes;  // without a route header the first 40 bytes stay as they are
     if (wqe.destination.global) {
         grh = make_grh(wqe);
@@ -63,8 +63,8 @@ MoveResult put_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const Pieces& loc
     for (uint32_t i = 0; i < local.count(); ++i) {
         source.add(reinterpret_cast<uint64_t>(local.data()[i].iov_base), local.data()[i].iov_len);
     }
-    const Pieces space = remote.slice(offset, source.length());
-    return qp.adapter().mover().write(slot, nullptr, source, space);
+    const IovList space = remote.slice(offset, source.length());
+    return qp.adapter().process_memory().write(slot, nullptr, source, space);
 }
 
 void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& receive,
@@ -94,7 +94,7 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     }
     const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
     const AccessGuard guard(host, slot);
-    Pieces local;
+    IovList local;
     if (!gather_list(qp, wqe, 0, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
@@ -119,7 +119,7 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
         }
         return dropped(qp);
     }
-    Pieces remote;
+    IovList remote;
     if (receive->length() < uint64_t{wqe.length} + kGrhBytes) {
         return dropped(qp);
     }
@@ -133,11 +133,11 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
         fail_responder(qp.adapter(), *target, wqe.remote_qp, 0);
         return Outcome::complete();
     }
-    const MoveResult moved = put_datagram(qp, wqe, slot, local, remote);
-    if (moved == MoveResult::local_fault) {
+    const CopyResult copied = put_datagram(qp, wqe, slot, local, remote);
+    if (copied == CopyResult::local_fault) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
-    if (moved != MoveResult::ok) {
+    if (copied != CopyResult::ok) {
         return dropped(qp);  // the receive stays for the next datagram
     }
     complete_datagram(qp, wqe, *target, *receive, now);

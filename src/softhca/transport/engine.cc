@@ -59,7 +59,7 @@ void Engine::run() {
             run_due(now);
             continue;
         }
-        adapter_.mover().maps().collect();
+        adapter_.process_memory().maps().collect();
         sleep(doorbell);
     }
 }

@@ -66,9 +66,9 @@ bool Target::find(Qp& sender, const Wqe& wqe) {
     return true;
 }
 
-bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, Pieces* pieces) {
+bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
     if (wqe.is_inline) {
-        pieces->add(reinterpret_cast<uint64_t>(wqe.inline_data()), wqe.length);
+        list->add(reinterpret_cast<uint64_t>(wqe.inline_data()), wqe.length);
         return true;
     }
     Host& host = qp.adapter().host();
@@ -85,7 +85,7 @@ bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, Pieces* pieces) {
                             need, &address) != KeyCheck::ok) {
             return false;
         }
-        pieces->add(address, sge.length);
+        list->add(address, sge.length);
     }
     return true;
 }
@@ -105,8 +105,8 @@ uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
     return std::max(end, now) + delay;
 }
 
-Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const Pieces& local,
-              const Pieces& remote, bool paced, uint64_t now, MoveResult* failed) {
+Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const IovList& local,
+              const IovList& remote, bool paced, uint64_t now, CopyResult* failed) {
     Adapter& adapter = qp.adapter();
     Host& host = adapter.host();
     const Faults& faults = host.header().faults;
@@ -120,31 +120,31 @@ Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const
     }
     const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
     const bool modelled = paced && host.modelled();
-    *failed = MoveResult::ok;
+    *failed = CopyResult::ok;
     for (;;) {
         const uint64_t rest = total - wqe.progress;
         uint64_t length = std::min(rest, kBurst);
         if (modelled) {
-            // Late: everything that has arrived, at once. Early: the next piece, when it has.
+            // Late: everything that has arrived, at once. Early: the next packet, when it has.
             const NicParameters& nic = host.header().config.nic;
-            const uint64_t piece = std::min(rest, kPieceBytes);
-            const uint64_t due = arrival_at(wqe.booking, nic, total, wqe.progress + piece);
+            const uint64_t packet = std::min(rest, kPacketBytes);
+            const uint64_t due = arrival_at(wqe.booking, nic, total, wqe.progress + packet);
             if (now < due && (now = now_ns()) < due) {
                 return Outcome::again(due);
             }
             const uint64_t arrived = arrived_by(wqe.booking, nic, total, now);
-            length = std::min(length, std::max(piece, arrived - std::min(arrived, wqe.progress)));
+            length = std::min(length, std::max(packet, arrived - std::min(arrived, wqe.progress)));
         }
         if (segment != 0) {
             length = std::min(length, segment);
         }
         const uint64_t offset = wqe.backwards ? rest - length : wqe.progress;
         const bool whole = length == total;
-        const Pieces from = whole ? local : local.slice(offset, length);
-        const Pieces to = whole ? remote : remote.slice(offset, length);
-        *failed = wqe.reads() ? adapter.mover().read(target.slot, key, to, from)
-                              : adapter.mover().write(target.slot, key, from, to);
-        if (*failed != MoveResult::ok) {
+        const IovList from = whole ? local : local.slice(offset, length);
+        const IovList to = whole ? remote : remote.slice(offset, length);
+        *failed = wqe.reads() ? adapter.process_memory().read(target.slot, key, to, from)
+                              : adapter.process_memory().write(target.slot, key, from, to);
+        if (*failed != CopyResult::ok) {
             return Outcome::silence();
         }
         wqe.progress += length;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "fabric/mover.h"
+#include "fabric/process_memory.h"
 #include "transport/wqe.h"
 
 namespace softhca {
@@ -70,13 +70,13 @@ class Target {
 
 /// Lists the local memory of a work request; the caller holds an AccessGuard, whoever it names.
 /// False: a key does not allow it.
-bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, Pieces* pieces);
+bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 
 /// Moves the rest of the message, as far as the model and the faults let it. `complete` with
 /// success when all is done. On a move that failed: *failed says how, and the outcome has no
 /// meaning.
-Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const Pieces& local,
-              const Pieces& remote, bool paced, uint64_t now, MoveResult* failed);
+Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const IovList& local,
+              const IovList& remote, bool paced, uint64_t now, CopyResult* failed);
 
 /// When a completion at the receiver may be seen; 0 if nothing is modelled.
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now);

@@ -43,7 +43,7 @@ InboundWrite* take_inbound(Host& host, ProcessSlot& process) {
     return nullptr;
 }
 
-/// Only what needs no more than one entry says: one piece of memory, or few bytes that came with
+/// Only what needs no more than one entry says: one packet of memory, or few bytes that came with
 /// the request.
 bool fits(const Qp& qp, const Wqe& wqe) {
     return qp.attributes().type == QpType::rc && wqe.opcode == WrOpcode::rdma_write &&
@@ -51,13 +51,13 @@ bool fits(const Qp& qp, const Wqe& wqe) {
            (wqe.is_inline ? wqe.length <= sizeof(InboundWrite::bytes) : wqe.num_sge == 1);
 }
 
-/// The memory that a piece of the write comes from and goes to, checked as the sender would.
+/// The memory that a packet of the write comes from and goes to, checked as the sender would.
 struct Ends {
     const KeyEntry* source = nullptr;  ///< nullptr: the entry itself
     const KeyEntry* target = nullptr;
     QpShared* responder = nullptr;
-    Pieces from;
-    Pieces to;
+    IovList from;
+    IovList to;
 };
 
 bool find_ends(Host& host, const InboundWrite& write, uint32_t number, Ends* ends) {
@@ -108,24 +108,25 @@ void place_due(Adapter& adapter, InboundWrite& write, const Ends& ends, uint32_t
     }
     while (write.progress < write.length) {
         const uint64_t rest = write.length - write.progress;
-        const uint64_t piece = std::min(rest, kPieceBytes);
-        const uint64_t due = arrival_at(write.booking, nic, write.length, write.progress + piece);
+        const uint64_t packet = std::min(rest, kPacketBytes);
+        const uint64_t due = arrival_at(write.booking, nic, write.length, write.progress + packet);
         if (now < due && (now = now_ns()) < due) {
             write.due.store(due, std::memory_order_relaxed);
             return;
         }
         const uint64_t arrived = arrived_by(write.booking, nic, write.length, now);
-        const uint64_t length = std::max(piece, arrived - std::min(arrived, write.progress));
-        const Pieces from = ends.from.slice(write.progress, length);
-        Pieces to = ends.to.slice(write.progress, length);
-        MoveResult moved;
+        const uint64_t length = std::max(packet, arrived - std::min(arrived, write.progress));
+        const IovList from = ends.from.slice(write.progress, length);
+        IovList to = ends.to.slice(write.progress, length);
+        CopyResult copied;
         if (ends.source == nullptr) {
-            moved = adapter.mover().write(host.slot(), ends.target, from, to);
+            copied = adapter.process_memory().write(host.slot(), ends.target, from, to);
         } else {
             to.split_tail(sizeof(uint64_t));
-            moved = adapter.mover().read(ObjectNumber::process(sender), ends.source, from, to);
+            copied =
+                adapter.process_memory().read(ObjectNumber::process(sender), ends.source, from, to);
         }
-        if (moved != MoveResult::ok) {
+        if (copied != CopyResult::ok) {
             return;
         }
         write.progress += length;

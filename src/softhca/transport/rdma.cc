@@ -14,7 +14,7 @@ constexpr uint64_t kAtomicBytes = 8;
 
 /// Finds the remote memory of an RDMA operation. success, or what the responder answers.
 WcStatus remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
-                       const KeyEntry** key, Pieces* pieces) {
+                       const KeyEntry** key, IovList* list) {
     if (target.bad_srq || (target.qp->access & need) != need) {
         return WcStatus::remote_invalid_request;
     }
@@ -30,7 +30,7 @@ WcStatus remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t ne
         return WcStatus::remote_access_error;
     }
     *key = entry;
-    pieces->add(address, wqe.length);
+    list->add(address, wqe.length);
     return WcStatus::success;
 }
 
@@ -40,11 +40,11 @@ Outcome refuse_locked(Qp& qp, Target& target, WcStatus status) {
 }
 
 /// What the requester learns of a move that failed.
-Outcome move_failed(Qp& qp, Target& target, MoveResult failed, bool locked) {
+Outcome copy_failed(Qp& qp, Target& target, CopyResult failed, bool locked) {
     switch (failed) {
-        case MoveResult::local_fault:
+        case CopyResult::local_fault:
             return Outcome::complete(WcStatus::local_protection_error);
-        case MoveResult::gone:
+        case CopyResult::gone:
             return unanswered(qp);
         default:
             return locked ? refuse(qp, target, WcStatus::remote_access_error)
@@ -54,10 +54,10 @@ Outcome move_failed(Qp& qp, Target& target, MoveResult failed, bool locked) {
 
 /// An RDMA write with immediate holds the responder while it places data, because it ends in a
 /// receive.
-Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const Pieces& local, uint64_t now) {
+Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const IovList& local, uint64_t now) {
     const ResponderLock lock(qp.adapter().host(), *target.qp);
     const KeyEntry* key = nullptr;
-    Pieces remote;
+    IovList remote;
     const WcStatus status =
         remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
     if (status != WcStatus::success) {
@@ -68,10 +68,10 @@ Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const Pieces& local
     if (receive == nullptr) {
         return outcome;
     }
-    MoveResult failed;
+    CopyResult failed;
     const Outcome placed = place(qp, wqe, target, key, local, remote, true, now, &failed);
-    if (failed != MoveResult::ok) {
-        return move_failed(qp, target, failed, true);
+    if (failed != CopyResult::ok) {
+        return copy_failed(qp, target, failed, true);
     }
     return placed.kind == Outcome::Kind::complete ? finish_receive(qp, wqe, target, *receive, now)
                                                   : placed;
@@ -81,7 +81,7 @@ Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const Pieces& local
 /// its memory.
 Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right, uint64_t now) {
     Target target(qp);
-    Pieces local;
+    IovList local;
     if (!gather_list(qp, wqe, local_right, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
@@ -92,7 +92,7 @@ Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right,
         return write_with_receive(qp, wqe, target, local, now);
     }
     const KeyEntry* key = nullptr;
-    Pieces remote;
+    IovList remote;
     WcStatus status = remote_memory(qp, wqe, target, remote_right, &key, &remote);
     if (status == WcStatus::success && wqe.reads() && target.qp->max_dest_rd_atomic == 0) {
         status = WcStatus::remote_invalid_request;
@@ -100,10 +100,10 @@ Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right,
     if (status != WcStatus::success) {
         return refuse_locked(qp, target, status);
     }
-    MoveResult failed;
+    CopyResult failed;
     const Outcome placed = place(qp, wqe, target, key, local, remote, true, now, &failed);
-    if (failed != MoveResult::ok) {
-        return move_failed(qp, target, failed, false);
+    if (failed != CopyResult::ok) {
+        return copy_failed(qp, target, failed, false);
     }
     note_established(qp.adapter(), *target.qp, target.qp_number);
     return placed;
@@ -142,24 +142,24 @@ namespace {
 
 /// Reads, computes and writes back under the lock of the memory's process: atomic among the
 /// operations of this device, which is what IBV_ATOMIC_HCA promises.
-MoveResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyEntry* key,
-                        const Pieces& remote, uint64_t* before) {
+CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyEntry* key,
+                        const IovList& remote, uint64_t* before) {
     Adapter& adapter = qp.adapter();
     Host& host = adapter.host();
-    Pieces mine;
+    IovList mine;
     mine.add(reinterpret_cast<uint64_t>(before), kAtomicBytes);
     OwnedLock& lock = host.process(target.slot).atomics;
     lock.lock(host, [] {});
-    MoveResult moved = adapter.mover().read(target.slot, key, remote, mine);
+    CopyResult copied = adapter.process_memory().read(target.slot, key, remote, mine);
     const bool swaps = wqe.opcode == WrOpcode::fetch_add || *before == wqe.compare_add;
-    if (moved == MoveResult::ok && swaps) {
+    if (copied == CopyResult::ok && swaps) {
         uint64_t after = wqe.opcode == WrOpcode::fetch_add ? *before + wqe.compare_add : wqe.swap;
-        Pieces result;
+        IovList result;
         result.add(reinterpret_cast<uint64_t>(&after), kAtomicBytes);
-        moved = adapter.mover().write(target.slot, key, result, remote);
+        copied = adapter.process_memory().write(target.slot, key, result, remote);
     }
     lock.unlock();
-    return moved;
+    return copied;
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
         return Outcome::complete(WcStatus::local_qp_operation_error);
     }
     Target target(qp);
-    Pieces local;
+    IovList local;
     if (!gather_list(qp, wqe, access_flag::kLocalWrite, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
@@ -185,7 +185,7 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
         return unanswered(qp);
     }
     const KeyEntry* key = nullptr;
-    Pieces remote;
+    IovList remote;
     WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteAtomic, &key, &remote);
     if (status == WcStatus::success &&
         (wqe.remote_address % kAtomicBytes != 0 || target.qp->max_dest_rd_atomic == 0)) {
@@ -195,16 +195,16 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
         return refuse_locked(qp, target, status);
     }
     uint64_t before = 0;
-    const MoveResult moved = apply_atomic(qp, wqe, target, key, remote, &before);
-    if (moved != MoveResult::ok) {
-        return move_failed(qp, target, moved, false);
+    const CopyResult copied = apply_atomic(qp, wqe, target, key, remote, &before);
+    if (copied != CopyResult::ok) {
+        return copy_failed(qp, target, copied, false);
     }
-    Pieces result;
+    IovList result;
     result.add(reinterpret_cast<uint64_t>(&before), kAtomicBytes);
-    const MoveResult returned =
-        adapter.mover().write(adapter.host().slot(), nullptr, result, local.slice(0, kAtomicBytes));
+    const CopyResult returned = adapter.process_memory().write(
+        adapter.host().slot(), nullptr, result, local.slice(0, kAtomicBytes));
     note_established(adapter, *target.qp, target.qp_number);
-    return Outcome::complete(returned == MoveResult::ok ? WcStatus::success
+    return Outcome::complete(returned == CopyResult::ok ? WcStatus::success
                                                         : WcStatus::local_protection_error);
 }
 

@@ -162,7 +162,7 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
 }
 
 bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
-                  Pieces* pieces) {
+                  IovList* list) {
     if (receive.num_sge > kMaxSge) {
         return false;
     }
@@ -178,7 +178,7 @@ bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd
                             access_flag::kLocalWrite, &address) != KeyCheck::ok) {
             return false;
         }
-        pieces->add(address, sge.length);
+        list->add(address, sge.length);
     }
     return true;
 }

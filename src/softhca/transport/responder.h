@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "fabric/mover.h"
+#include "fabric/process_memory.h"
 
 namespace softhca {
 
@@ -34,7 +34,7 @@ void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 /// Checks a receive's elements against the keys of process `slot` and protection domain `pd`, and
 /// lists the memory. False: an element is not what the device may write.
 bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
-                  Pieces* pieces);
+                  IovList* list);
 
 /// A completion for the claimed receive, seen not before `visible_at` nor before earlier ones of
 /// the queue pair; it releases the claim when pushed. Under the queue pair's lock.

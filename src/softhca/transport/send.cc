@@ -39,7 +39,7 @@ bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
 }
 
 /// Fills the receive. Outcomes other than success have been answered at the responder already.
-Outcome fill(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const Pieces& local,
+Outcome fill(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const IovList& local,
              uint64_t now) {
     Host& host = qp.adapter().host();
     if (receive.length() < wqe.length) {
@@ -49,26 +49,26 @@ Outcome fill(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const Pie
         fail_receive(qp, target, receive, WcStatus::local_length_error);
         return Outcome::complete(WcStatus::remote_invalid_request);
     }
-    Pieces remote;
+    IovList remote;
     if (!scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote)) {
         fail_receive(qp, target, receive, WcStatus::local_protection_error);
         return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
                                               : WcStatus::success);
     }
-    MoveResult failed;
-    const Pieces space = remote.slice(0, wqe.length);
+    CopyResult failed;
+    const IovList space = remote.slice(0, wqe.length);
     const KeyEntry* key = receive.num_sge == 1 ? host.key(receive.sges()[0].lkey) : nullptr;
     const Outcome placed = place(qp, wqe, target, key, local, space, false, now, &failed);
     switch (failed) {
-        case MoveResult::ok:
+        case CopyResult::ok:
             break;
-        case MoveResult::local_fault:
+        case CopyResult::local_fault:
             return Outcome::complete(WcStatus::local_protection_error);
-        case MoveResult::remote_fault:
+        case CopyResult::remote_fault:
             fail_receive(qp, target, receive, WcStatus::local_protection_error);
             return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
                                                   : WcStatus::success);
-        case MoveResult::gone:
+        case CopyResult::gone:
             return Outcome::silence();
     }
     if (placed.kind != Outcome::Kind::complete) {
@@ -149,7 +149,7 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
 
 Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now) {
     Target target(qp);
-    Pieces local;
+    IovList local;
     if (!gather_list(qp, wqe, 0, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }

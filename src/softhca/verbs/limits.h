@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/handles.h"
-#include "fabric/mover.h"
+#include "fabric/process_memory.h"
 
 namespace softhca::limits {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/mover.h"
+#include "fabric/process_memory.h"
 
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ void ordered_copy(char* to, const char* from, uint64_t length) {
     }
 }
 
-void copy_pieces(const Pieces& to, const Pieces& from) {
+void copy_list(const IovList& to, const IovList& from) {
     uint32_t t = 0;
     uint64_t t_offset = 0;
     for (uint32_t f = 0; f < from.count(); ++f) {
@@ -70,13 +70,13 @@ void copy_pieces(const Pieces& to, const Pieces& from) {
     }
 }
 
-/// Whether every page of the pieces can be read (or, to find out for sure, written back) by their
+/// Whether every page of the list can be read (or, to find out for sure, written back) by their
 /// own process.
-bool touchable(const Pieces& pieces, bool write) {
+bool accessible(const IovList& list, bool write) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    for (uint32_t i = 0; i < pieces.count(); ++i) {
-        const auto begin = reinterpret_cast<uint64_t>(pieces.data()[i].iov_base);
-        const uint64_t end = begin + pieces.data()[i].iov_len;
+    for (uint32_t i = 0; i < list.count(); ++i) {
+        const auto begin = reinterpret_cast<uint64_t>(list.data()[i].iov_base);
+        const uint64_t end = begin + list.data()[i].iov_len;
         for (uint64_t at = begin; at < end; at = (at | (page - 1)) + 1) {
             char byte = 0;
             iovec here{&byte, 1};
@@ -92,92 +92,94 @@ bool touchable(const Pieces& pieces, bool write) {
 
 }  // namespace
 
-uint64_t Pieces::length() const {
+uint64_t IovList::length() const {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < count_; ++i) {
-        sum += parts_[i].iov_len;
+        sum += entries_[i].iov_len;
     }
     return sum;
 }
 
-Pieces Pieces::slice(uint64_t offset, uint64_t length) const {
-    Pieces result;
+IovList IovList::slice(uint64_t offset, uint64_t length) const {
+    IovList result;
     for (uint32_t i = 0; i < count_ && length != 0; ++i) {
-        if (offset >= parts_[i].iov_len) {
-            offset -= parts_[i].iov_len;
+        if (offset >= entries_[i].iov_len) {
+            offset -= entries_[i].iov_len;
             continue;
         }
-        const uint64_t take = std::min(length, parts_[i].iov_len - offset);
-        result.add(reinterpret_cast<uint64_t>(parts_[i].iov_base) + offset, take);
+        const uint64_t take = std::min(length, entries_[i].iov_len - offset);
+        result.add(reinterpret_cast<uint64_t>(entries_[i].iov_base) + offset, take);
         length -= take;
         offset = 0;
     }
     return result;
 }
 
-void Pieces::split_tail(uint64_t tail) {
-    if (count_ == 0 || parts_[count_ - 1].iov_len <= tail) {
+void IovList::split_tail(uint64_t tail) {
+    if (count_ == 0 || entries_[count_ - 1].iov_len <= tail) {
         return;
     }
-    iovec& last = parts_[count_ - 1];
+    iovec& last = entries_[count_ - 1];
     const uint64_t head = last.iov_len - tail;
     last.iov_len = head;
-    parts_[count_++] = {static_cast<char*>(last.iov_base) + head, tail};
+    entries_[count_++] = {static_cast<char*>(last.iov_base) + head, tail};
 }
 
-bool Mover::reachable(uint32_t slot, const KeyEntry* key, const Pieces& remote, Pieces* mapped) {
+bool ProcessMemory::map_peer(uint32_t slot, const KeyEntry* key, const IovList& remote,
+                             IovList* mapped) {
     return key != nullptr && key->share_id != 0 &&
            maps_.translate(slot, *key, remote.data(), remote.count(), mapped);
 }
 
-MoveResult Mover::write(uint32_t slot, const KeyEntry* key, const Pieces& local,
-                        const Pieces& remote) {
+CopyResult ProcessMemory::write(uint32_t slot, const KeyEntry* key, const IovList& local,
+                                const IovList& remote) {
     const uint64_t length = remote.length();
     if (length == 0) {
-        return MoveResult::ok;
+        return CopyResult::ok;
     }
-    Pieces mapped;
-    if (reachable(slot, key, remote, &mapped)) {
-        copy_pieces(mapped, local);
-        return MoveResult::ok;
+    IovList mapped;
+    if (map_peer(slot, key, remote, &mapped)) {
+        copy_list(mapped, local);
+        return CopyResult::ok;
     }
-    Pieces source = local;
+    IovList source = local;
     source.split_tail(kTailBytes);
-    const ssize_t moved = process_vm_writev(host_.pid(slot), source.data(), source.count(),
-                                            remote.data(), remote.count(), 0);
-    return moved == static_cast<ssize_t>(length)
-               ? MoveResult::ok
-               : diagnose(slot, moved < 0 ? errno : EFAULT, local, true);
+    const ssize_t copied = process_vm_writev(host_.pid(slot), source.data(), source.count(),
+                                             remote.data(), remote.count(), 0);
+    return copied == static_cast<ssize_t>(length)
+               ? CopyResult::ok
+               : diagnose(slot, copied < 0 ? errno : EFAULT, local, true);
 }
 
-MoveResult Mover::read(uint32_t slot, const KeyEntry* key, const Pieces& remote,
-                       const Pieces& local) {
+CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList& remote,
+                               const IovList& local) {
     const uint64_t length = remote.length();
     if (length == 0) {
-        return MoveResult::ok;
+        return CopyResult::ok;
     }
-    Pieces mapped;
-    if (reachable(slot, key, remote, &mapped)) {
-        copy_pieces(local, mapped);
-        return MoveResult::ok;
+    IovList mapped;
+    if (map_peer(slot, key, remote, &mapped)) {
+        copy_list(local, mapped);
+        return CopyResult::ok;
     }
-    Pieces target = local;
+    IovList target = local;
     target.split_tail(kTailBytes);
-    const ssize_t moved = process_vm_readv(host_.pid(slot), target.data(), target.count(),
-                                           remote.data(), remote.count(), 0);
-    return moved == static_cast<ssize_t>(length)
-               ? MoveResult::ok
-               : diagnose(slot, moved < 0 ? errno : EFAULT, local, false);
+    const ssize_t copied = process_vm_readv(host_.pid(slot), target.data(), target.count(),
+                                            remote.data(), remote.count(), 0);
+    return copied == static_cast<ssize_t>(length)
+               ? CopyResult::ok
+               : diagnose(slot, copied < 0 ? errno : EFAULT, local, false);
 }
 
-MoveResult Mover::diagnose(uint32_t slot, int error, const Pieces& local, bool local_is_source) {
+CopyResult ProcessMemory::diagnose(uint32_t slot, int error, const IovList& local,
+                                   bool local_is_source) {
     if (error == ESRCH || !host_.alive(slot)) {
-        return MoveResult::gone;
+        return CopyResult::gone;
     }
-    if (error == EFAULT && !touchable(local, !local_is_source)) {
-        return MoveResult::local_fault;
+    if (error == EFAULT && !accessible(local, !local_is_source)) {
+        return CopyResult::local_fault;
     }
-    return MoveResult::remote_fault;
+    return CopyResult::remote_fault;
 }
 
 }  // namespace softhca
