@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fabric/rendezvous.h"
+#include "fabric/member_file.h"
 #include "fabric/segment.h"
 
 namespace softhca {
@@ -60,17 +60,17 @@ FabricView::~FabricView() {
 }
 
 bool FabricView::find_memory(const std::string& name, std::string* error) {
-    Rendezvous rendezvous(Segment::rendezvous_path(name));
+    MemberFile file(Segment::member_file_path(name));
     errno = 0;
-    if (!rendezvous.lock(false, error)) {
+    if (!file.lock(false, error)) {
         if (errno == ENOENT) *error = "nobody is in fabric '" + name + "'";
         return false;
     }
-    std::vector<Rendezvous::Member> members;
-    if (!rendezvous.members(&members, error)) return false;
-    for (const Rendezvous::Member& member : members) {
+    std::vector<MemberFile::Member> members;
+    if (!file.members(&members, error)) return false;
+    for (const MemberFile::Member& member : members) {
         int fd;
-        if (find_member(member, &fd) != Presence::there) continue;
+        if (open_member(member, &fd) != MemberState::present) continue;
         members_.push_back(member.pid);
         if (fd_ < 0) {
             fd_ = fd;
@@ -119,7 +119,7 @@ ObjectCounts FabricView::count_objects(uint32_t slot) const {
 }
 
 std::vector<std::string> FabricView::names() {
-    const std::string path = Segment::rendezvous_path("");
+    const std::string path = Segment::member_file_path("");
     const size_t slash = path.rfind('/');
     const std::string prefix = path.substr(slash + 1);
     std::vector<std::string> found;

@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "fabric/rendezvous.h"
+#include "fabric/member_file.h"
 #include "fabric_process.h"
 
 namespace softhca {
@@ -26,7 +26,7 @@ bool exists(const std::string& path) {
 class FabricTest : public testing::Test {
   protected:
     const std::string name_ = unique_fabric();
-    const std::string path_ = Segment::rendezvous_path(name_);
+    const std::string path_ = Segment::member_file_path(name_);
     void TearDown() override {
         std::string error;
         EXPECT_TRUE(Segment::remove_if_unused(name_, &error)) << error;
@@ -41,14 +41,14 @@ TEST_F(FabricTest, IsPrivateSealedAndGoneAfterItsLastUser) {
     struct stat status;
     ASSERT_EQ(stat(path_.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777, 0600u);
-    Rendezvous rendezvous(path_);
+    MemberFile file(path_);
     std::string error;
-    ASSERT_TRUE(rendezvous.lock(false, &error)) << error;
-    std::vector<Rendezvous::Member> members;
-    ASSERT_TRUE(rendezvous.members(&members, &error)) << error;
+    ASSERT_TRUE(file.lock(false, &error)) << error;
+    std::vector<MemberFile::Member> members;
+    ASSERT_TRUE(file.members(&members, &error)) << error;
     ASSERT_EQ(members.size(), 1u);
     int fd;
-    ASSERT_EQ(find_member(members[0], &fd), Presence::there);
+    ASSERT_EQ(open_member(members[0], &fd), MemberState::present);
     EXPECT_NE(ftruncate(fd, 4096), 0) << "nobody can shrink it under the others";
     ASSERT_EQ(fstat(fd, &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "fabric/rendezvous.h"
+#include "fabric/member_file.h"
 
 namespace softhca {
 
@@ -89,8 +89,8 @@ std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_e
 
 bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
                       std::string* error) {
-    Rendezvous rendezvous(Segment::rendezvous_path(segment_->name()));
-    if (!rendezvous.lock(false, error)) {
+    MemberFile file(Segment::member_file_path(segment_->name()));
+    if (!file.lock(false, error)) {
         return false;
     }
     reap_the_dead();
@@ -146,8 +146,8 @@ bool Host::start_keeper(void (*body)(void*), void* argument, std::string* error)
     return true;
 }
 
-/// Under the rendezvous lock, where a slot that is joining has lost its owner. One that has left
-/// but still runs is left alone.
+/// Under the lock of the member file, where a slot that is joining has lost its owner. One that has
+/// left but still runs is left alone.
 void Host::reap_the_dead() {
     for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
         const SlotState state = process(slot).state.load(std::memory_order_acquire);

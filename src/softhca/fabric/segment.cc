@@ -10,8 +10,8 @@
 #include <cstring>
 #include <new>
 
+#include "fabric/member_file.h"
 #include "fabric/raw_memory.h"
-#include "fabric/rendezvous.h"
 
 namespace softhca {
 
@@ -40,39 +40,39 @@ uint64_t inode_of(int fd) {
 }
 
 /// Drops the members that are gone; *fd gets the memory of one of the others, or -1.
-void drop_the_gone(std::vector<Rendezvous::Member>* members, int* fd) {
+void remove_gone_members(std::vector<MemberFile::Member>* members, int* fd) {
     *fd = -1;
-    std::erase_if(*members, [fd](const Rendezvous::Member& member) {
+    std::erase_if(*members, [fd](const MemberFile::Member& member) {
         int opened;
-        const Presence presence = find_member(member, &opened);
+        const MemberState state = open_member(member, &opened);
         if (opened >= 0 && *fd < 0) {
             *fd = opened;
         } else if (opened >= 0) {
             ::close(opened);
         }
-        return presence == Presence::gone;
+        return state == MemberState::gone;
     });
 }
 
 }  // namespace
 
-std::string Segment::rendezvous_path(const std::string& name) {
+std::string Segment::member_file_path(const std::string& name) {
     return "/dev/shm/softhca-" + std::to_string(::geteuid()) + "-" + name;
 }
 
 std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
                                        const FabricConfig& config, std::string* error) {
-    Rendezvous rendezvous(rendezvous_path(name));
+    MemberFile file(member_file_path(name));
     const bool create = mode == Mode::join_or_create;
-    if (!rendezvous.lock(create, error)) {
+    if (!file.lock(create, error)) {
         return nullptr;
     }
-    std::vector<Rendezvous::Member> members;
-    if (!rendezvous.members(&members, error)) {
+    std::vector<MemberFile::Member> members;
+    if (!file.members(&members, error)) {
         return nullptr;
     }
     int fd;
-    drop_the_gone(&members, &fd);
+    remove_gone_members(&members, &fd);
     if (fd < 0 && !members.empty()) {
         *error = "cannot open the memory of fabric '" + name + "'";
         return nullptr;
@@ -107,7 +107,7 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
         return nullptr;
     }
     members.push_back({::getpid(), segment->fd_, inode_of(segment->fd_)});
-    if (!rendezvous.store(members, error)) {
+    if (!file.store(members, error)) {
         return nullptr;
     }
     return segment;
@@ -153,42 +153,42 @@ void Segment::punch_arena(uint32_t slot) {
 }
 
 void Segment::leave() {
-    Rendezvous rendezvous(rendezvous_path(name_));
+    MemberFile file(member_file_path(name_));
     std::string error;
-    if (!rendezvous.lock(false, &error)) {
+    if (!file.lock(false, &error)) {
         return;
     }
-    std::vector<Rendezvous::Member> members;
-    if (!rendezvous.members(&members, &error)) {
+    std::vector<MemberFile::Member> members;
+    if (!file.members(&members, &error)) {
         return;
     }
-    std::erase_if(members, [this](const Rendezvous::Member& member) {
+    std::erase_if(members, [this](const MemberFile::Member& member) {
         return member.pid == ::getpid() && member.fd == fd_;
     });
     int other;
-    drop_the_gone(&members, &other);
+    remove_gone_members(&members, &other);
     if (other >= 0) {
         ::close(other);
     }
-    rendezvous.store(members, &error);
+    file.store(members, &error);
 }
 
 bool Segment::remove_if_unused(const std::string& name, std::string* error) {
-    Rendezvous rendezvous(rendezvous_path(name));
+    MemberFile file(member_file_path(name));
     errno = 0;
-    if (!rendezvous.lock(false, error)) {
+    if (!file.lock(false, error)) {
         return errno == ENOENT;
     }
-    std::vector<Rendezvous::Member> members;
+    std::vector<MemberFile::Member> members;
     int fd;
-    if (!rendezvous.members(&members, error)) {
+    if (!file.members(&members, error)) {
         return false;
     }
-    drop_the_gone(&members, &fd);
+    remove_gone_members(&members, &fd);
     if (fd >= 0) {
         ::close(fd);
     }
-    if (!rendezvous.store(members, error)) {
+    if (!file.store(members, error)) {
         return false;
     }
     if (!members.empty()) {

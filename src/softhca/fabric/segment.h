@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The fabric's memory: a sealed memfd that lives exactly as long as its users. Processes find it
-// through a small rendezvous file, private to the uid, that lists who has it open.
+// through a small member file, private to the uid, that lists who has it open.
 #pragma once
 
 #include <atomic>
@@ -22,9 +22,9 @@ class Segment {
     /// On failure returns null and says why in *error.
     static std::unique_ptr<Segment> open(const std::string& name, Mode mode,
                                          const FabricConfig& config, std::string* error);
-    /// Where the rendezvous file of a fabric is.
-    static std::string rendezvous_path(const std::string& name);
-    /// Removes the rendezvous file of a fabric in which nobody is left. False if somebody is.
+    /// Where the member file of a fabric is.
+    static std::string member_file_path(const std::string& name);
+    /// Removes the member file of a fabric in which nobody is left. False if somebody is.
     static bool remove_if_unused(const std::string& name, std::string* error);
 
     ~Segment();
@@ -43,7 +43,7 @@ class Segment {
     }
     /// Gives the pages of an arena back. Nobody may be using it.
     void punch_arena(uint32_t slot);
-    /// Withdraws this process from the rendezvous file; the last one removes it.
+    /// Withdraws this process from the member file; the last one removes it.
     void leave();
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rendezvous file: who has the fabric's memory open, one line "pid descriptor inode" each, kept
+// The member file: who has the fabric's memory open, one line "pid descriptor inode" each, kept
 // under flock.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace softhca {
 
-class Rendezvous {
+class MemberFile {
   public:
     struct Member {
         pid_t pid;
@@ -19,10 +19,10 @@ class Rendezvous {
         uint64_t inode;
     };
 
-    explicit Rendezvous(std::string path) : path_(std::move(path)) {}
-    ~Rendezvous();
-    Rendezvous(const Rendezvous&) = delete;
-    Rendezvous& operator=(const Rendezvous&) = delete;
+    explicit MemberFile(std::string path) : path_(std::move(path)) {}
+    ~MemberFile();
+    MemberFile(const MemberFile&) = delete;
+    MemberFile& operator=(const MemberFile&) = delete;
 
     /// Opens and locks the file, making it if `create`. False, with *error, if that can't be done
     /// safely.
@@ -37,11 +37,11 @@ class Rendezvous {
     int fd_ = -1;
 };
 
-enum class Presence { there, gone, unknown };
+enum class MemberState { present, gone, unknown };
 
 /// Opens a member's memory through /proc into *fd, which the caller closes. `gone`: the member is,
 /// or its descriptor is something else by now. `unknown`: that can't be told, for want of
 /// descriptors or memory.
-Presence find_member(const Rendezvous::Member& member, int* fd);
+MemberState open_member(const MemberFile::Member& member, int* fd);
 
 }  // namespace softhca

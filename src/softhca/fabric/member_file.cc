@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/rendezvous.h"
+#include "fabric/member_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -39,13 +39,13 @@ int flock_retry(int fd) {
 
 }  // namespace
 
-Rendezvous::~Rendezvous() {
+MemberFile::~MemberFile() {
     if (fd_ >= 0) {
         ::close(fd_);
     }
 }
 
-bool Rendezvous::lock(bool create, std::string* error) {
+bool MemberFile::lock(bool create, std::string* error) {
     for (;;) {
         const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0);
         const int fd = open_retry(path_.c_str(), flags, 0600);
@@ -74,7 +74,7 @@ bool Rendezvous::lock(bool create, std::string* error) {
     }
 }
 
-bool Rendezvous::members(std::vector<Member>* list, std::string* error) const {
+bool MemberFile::members(std::vector<Member>* list, std::string* error) const {
     std::string text(kMaxFileBytes, '\0');
     const ssize_t got = ::pread(fd_, text.data(), text.size(), 0);
     if (got < 0) {
@@ -97,7 +97,7 @@ bool Rendezvous::members(std::vector<Member>* list, std::string* error) const {
     return true;
 }
 
-bool Rendezvous::store(const std::vector<Member>& members, std::string* error) {
+bool MemberFile::store(const std::vector<Member>& members, std::string* error) {
     if (members.empty()) {
         ::unlink(path_.c_str());
         return true;
@@ -121,29 +121,29 @@ namespace {
 
 /// Whether errno says that a process or its descriptor is not there. One that is exiting refuses
 /// access.
-bool gone_error() {
+bool is_gone_error() {
     return errno == ENOENT || errno == ESRCH || errno == EACCES;
 }
 
 }  // namespace
 
-Presence find_member(const Rendezvous::Member& member, int* fd) {
+MemberState open_member(const MemberFile::Member& member, int* fd) {
     const std::string path =
         "/proc/" + std::to_string(member.pid) + "/fd/" + std::to_string(member.fd);
     struct stat status;
     *fd = -1;
     // Look before opening: by now the descriptor may be anything.
     if (::stat(path.c_str(), &status) != 0) {
-        return gone_error() ? Presence::gone : Presence::unknown;
+        return is_gone_error() ? MemberState::gone : MemberState::unknown;
     }
     if (!S_ISREG(status.st_mode) || status.st_ino != member.inode) {
-        return Presence::gone;
+        return MemberState::gone;
     }
     *fd = open_retry(path.c_str(), O_RDWR | O_CLOEXEC, 0);
     if (*fd < 0) {
-        return gone_error() ? Presence::gone : Presence::unknown;
+        return is_gone_error() ? MemberState::gone : MemberState::unknown;
     }
-    return Presence::there;
+    return MemberState::present;
 }
 
 }  // namespace softhca
