@@ -6,7 +6,7 @@ namespace softhca {
 std::unique_ptr<Adapter> Adapter::start(std::unique_ptr<Segment> segment, bool thread_executor,
                                         EventSink& sink, std::string* error) {
     std::unique_ptr<Adapter> adapter(new Adapter(thread_executor, sink));
-    auto body = [](void* engine) { static_cast<Engine*>(engine)->run(); };
+    auto body = [](void* engine) { static_cast<ProgressEngine*>(engine)->run(); };
     adapter->host_ =
         Host::join(std::move(segment), thread_executor, body, &adapter->engine_, error);
     if (adapter->host_ == nullptr) {
@@ -14,7 +14,7 @@ std::unique_ptr<Adapter> Adapter::start(std::unique_ptr<Segment> segment, bool t
         return nullptr;
     }
     adapter->process_memory_ = std::make_unique<ProcessMemory>(*adapter->host_);
-    adapter->engine_.begin();
+    adapter->engine_.start();
     return adapter;
 }
 

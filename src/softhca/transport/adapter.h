@@ -7,8 +7,8 @@
 
 #include "fabric/host.h"
 #include "fabric/process_memory.h"
-#include "transport/engine.h"
 #include "transport/object_table.h"
+#include "transport/progress_engine.h"
 
 namespace softhca {
 
@@ -46,7 +46,7 @@ class Adapter {
 
     Host& host() { return *host_; }
     ProcessMemory& process_memory() { return *process_memory_; }
-    Engine& engine() { return engine_; }
+    ProgressEngine& engine() { return engine_; }
     EventSink& sink() { return sink_; }
     bool thread_executor() const { return thread_executor_; }
     /// After fork, in the child: the objects are the parent's. Nothing here may be touched any
@@ -78,7 +78,7 @@ class Adapter {
         : engine_(*this), sink_(sink), thread_executor_(thread_executor) {}
     std::unique_ptr<Host> host_;
     std::unique_ptr<ProcessMemory> process_memory_;
-    Engine engine_;
+    ProgressEngine engine_;
     EventSink& sink_;
     const bool thread_executor_;
     bool inherited_ = false;

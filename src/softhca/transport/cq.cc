@@ -176,8 +176,8 @@ Cq::~Cq() {
     host.cq_indices.give_back(index);
 }
 
-int Cq::nothing_to_poll() {
-    adapter_.engine().help();
+int Cq::poll_empty() {
+    adapter_.engine().progress();
     return shared_->failed.load(std::memory_order_relaxed) != 0 ? -1 : 0;
 }
 

@@ -39,14 +39,14 @@ class Cq {
             const std::lock_guard lock(poll_mutex);
             taken = poll_locked(count, out);
         }
-        return taken != 0 ? taken : nothing_to_poll();
+        return taken != 0 ? taken : poll_empty();
     }
     /// The same for a caller that holds `poll_mutex`; 0 if there is nothing.
     template <typename Out>
     int poll_locked(int count, Out&& out);
     /// What a poll of nothing does: helps the engine. 0, or -1 if the queue has failed. Not to be
     /// called with `poll_mutex`: the engine's work takes locks that others hold when they take it.
-    int nothing_to_poll();
+    int poll_empty();
 
     /// Asks for one event at the next completion (`solicited_only`: the next solicited or failed
     /// one); at once if an unpolled one has come since the last event.

@@ -81,7 +81,7 @@ void finish_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
     }
     const uint64_t end = begun + registration_time_ns(host.header().config.nic, bytes);
     while (now_ns() < end) {
-        adapter.engine().help();  // it takes the time of a processor; the card goes on
+        adapter.engine().progress();  // it takes the time of a processor; the card goes on
         cpu_relax();
     }
 }

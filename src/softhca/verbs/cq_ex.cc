@@ -39,7 +39,7 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
         return 0;
     }
     object.cq->poll_mutex.unlock();  // end_poll is not to be called then
-    return status == EIO || object.cq->nothing_to_poll() < 0 ? EIO : ENOENT;
+    return status == EIO || object.cq->poll_empty() < 0 ? EIO : ENOENT;
 }
 
 int next_poll(ibv_cq_ex* cq) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/engine.h"
+#include "transport/progress_engine.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -21,10 +21,10 @@ namespace {
 
 /// How long before its time the engine stops sleeping and watches the clock; only the timing model
 /// asks for it.
-constexpr uint64_t kSpinNs = 20'000;
+constexpr uint64_t kWakeEarlyNs = 20'000;
 
 /// How long it sleeps at a time while pollers do its work: how late a task can be when they stop.
-constexpr uint64_t kNapNs = 1'000'000;
+constexpr uint64_t kPolledSleepNs = 1'000'000;
 
 template <typename Handle>
 void for_each_dirty(std::atomic<uint64_t>* words, Handle&& handle) {
@@ -43,7 +43,7 @@ void for_each_dirty(std::atomic<uint64_t>* words, Handle&& handle) {
 
 }  // namespace
 
-void Engine::run() {
+void ProgressEngine::run() {
     phase_.wait(0, std::memory_order_acquire);
     if (phase_.load(std::memory_order_acquire) != 1) {
         return;
@@ -51,7 +51,7 @@ void Engine::run() {
     ProcessSlot& self = adapter_.host().self();
     for (;;) {
         const uint32_t doorbell = self.doorbell.load(std::memory_order_seq_cst);
-        drain_notices();
+        handle_notices();
         check_ports();
         const uint64_t now = now_ns();
         if (next_due_.load(std::memory_order_acquire) <= now) {
@@ -64,7 +64,7 @@ void Engine::run() {
     }
 }
 
-void Engine::help() {
+void ProgressEngine::progress() {
     const bool modelled = adapter_.host().modelled();
     const bool inbound = adapter_.host().self().inbound_used.load(std::memory_order_relaxed) != 0;
     uint64_t due = kNever;
@@ -73,7 +73,8 @@ void Engine::help() {
         // With the timing model each poll counts: the next work request is soon due, and the thread
         // would be woken only to take the core from who polls.
         if (modelled || due != kNever) {
-            helps_.store(helps_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+            progress_calls_.store(progress_calls_.load(std::memory_order_relaxed) + 1,
+                                  std::memory_order_relaxed);
         }
     }
     if (due == kNever && !inbound) {
@@ -90,7 +91,7 @@ void Engine::help() {
     run_mutex_.unlock();
 }
 
-void Engine::schedule(const Task& task) {
+void ProgressEngine::schedule(const Task& task) {
     {
         const std::lock_guard lock(tasks_mutex_);
         tasks_.push(task);
@@ -102,7 +103,7 @@ void Engine::schedule(const Task& task) {
 }
 
 /// Runs what is due at `now`, in order of time. The caller holds run_mutex_.
-void Engine::run_due(uint64_t now) {
+void ProgressEngine::run_due(uint64_t now) {
     for (;;) {
         Task task;
         {
@@ -115,11 +116,11 @@ void Engine::run_due(uint64_t now) {
             task = tasks_.top();
             tasks_.pop();
         }
-        perform(task, now);
+        run_task(task, now);
     }
 }
 
-void Engine::perform(const Task& task, uint64_t now) {
+void ProgressEngine::run_task(const Task& task, uint64_t now) {
     if (task.kind == Kind::completion_event) {
         deliver_cq_event(task.number);
     } else if (Qp* qp = adapter_.qps.get(task.number)) {
@@ -127,7 +128,7 @@ void Engine::perform(const Task& task, uint64_t now) {
     }
 }
 
-void Engine::deliver_cq_event(uint32_t number) {
+void ProgressEngine::deliver_cq_event(uint32_t number) {
     Cq* cq = adapter_.cqs.get(number);
     if (cq == nullptr) {
         return;
@@ -142,7 +143,7 @@ void Engine::deliver_cq_event(uint32_t number) {
     }
 }
 
-void Engine::drain_notices() {
+void ProgressEngine::handle_notices() {
     ProcessSlot& self = adapter_.host().self();
     const std::lock_guard lock(run_mutex_);
     for_each_dirty(self.dirty_cqs, [this](uint32_t index) { handle_cq(index); });
@@ -150,7 +151,7 @@ void Engine::drain_notices() {
     for_each_dirty(self.dirty_srqs, [this](uint32_t index) { handle_srq(index); });
 }
 
-void Engine::handle_cq(uint32_t index) {
+void ProgressEngine::handle_cq(uint32_t index) {
     Cq* cq = adapter_.cqs.at(index);
     if (cq == nullptr) {
         return;
@@ -166,7 +167,7 @@ void Engine::handle_cq(uint32_t index) {
     }
 }
 
-void Engine::handle_qp(uint32_t index) {
+void ProgressEngine::handle_qp(uint32_t index) {
     Qp* qp = adapter_.qps.at(index);
     if (qp == nullptr) {
         return;
@@ -189,7 +190,7 @@ void Engine::handle_qp(uint32_t index) {
     }
 }
 
-void Engine::handle_srq(uint32_t index) {
+void ProgressEngine::handle_srq(uint32_t index) {
     Srq* srq = adapter_.srqs.at(index);
     if (srq != nullptr && (srq->shared().notices.exchange(0, std::memory_order_acquire) &
                            QueueFlags::kSrqLimit) != 0) {
@@ -197,7 +198,7 @@ void Engine::handle_srq(uint32_t index) {
     }
 }
 
-void Engine::check_ports() {
+void ProgressEngine::check_ports() {
     const uint32_t down =
         adapter_.host().header().faults.ports_down.load(std::memory_order_acquire);
     const uint32_t changed = down ^ ports_seen_;
@@ -214,25 +215,25 @@ void Engine::check_ports() {
     }
 }
 
-void Engine::wait_for_doorbell(uint32_t seen_doorbell, uint64_t ns) {
+void ProgressEngine::wait_for_doorbell(uint32_t seen_doorbell, uint64_t ns) {
     const timespec timeout{static_cast<time_t>(ns / 1'000'000'000),
                            static_cast<long>(ns % 1'000'000'000)};
     syscall(SYS_futex, &adapter_.host().self().doorbell, FUTEX_WAIT, seen_doorbell,
             ns == kNever ? nullptr : &timeout, nullptr, 0);
 }
 
-void Engine::sleep(uint32_t seen_doorbell) {
+void ProgressEngine::sleep(uint32_t seen_doorbell) {
     ProcessSlot& self = adapter_.host().self();
-    const uint32_t helps = helps_.load(std::memory_order_relaxed);
-    const bool helped = helps != helps_seen_;
-    helps_seen_ = helps;
+    const uint32_t calls = progress_calls_.load(std::memory_order_relaxed);
+    const bool polled = calls != progress_calls_seen_;
+    progress_calls_seen_ = calls;
     const uint64_t due = next_due_.load(std::memory_order_acquire);
-    if (helped) {
+    if (polled) {
         // Somebody polls and does what is due, on time. Looking now and then whether that is still
         // so is enough; being woken for every task would only take the core from who does the work.
         // Peers may still ring.
         self.sleeping.store(1, std::memory_order_seq_cst);
-        wait_for_doorbell(seen_doorbell, kNapNs);
+        wait_for_doorbell(seen_doorbell, kPolledSleepNs);
         self.sleeping.store(0, std::memory_order_relaxed);
         return;
     }
@@ -241,7 +242,7 @@ void Engine::sleep(uint32_t seen_doorbell) {
     // A task that came between the two lines above and this one shows here.
     if (next_due_.load(std::memory_order_seq_cst) >= due) {
         const uint64_t now = now_ns();
-        const uint64_t early = adapter_.host().modelled() ? kSpinNs : 0;
+        const uint64_t early = adapter_.host().modelled() ? kWakeEarlyNs : 0;
         if (due == kNever) {
             wait_for_doorbell(seen_doorbell, kNever);
         } else if (due > now + early) {

@@ -13,19 +13,19 @@ namespace softhca {
 
 class Adapter;
 
-class Engine {
+class ProgressEngine {
   public:
-    explicit Engine(Adapter& adapter) : adapter_(adapter) {}
+    explicit ProgressEngine(Adapter& adapter) : adapter_(adapter) {}
 
-    /// Body of the thread; works once begin() was called, never returns unless cancel() was.
+    /// Body of the thread; works once start() was called, never returns unless cancel() was.
     void run();
-    void begin() { set_phase(1); }
+    void start() { set_phase(1); }
     void cancel() { set_phase(2); }
 
     /// Has the send queue of a queue pair looked at when `due` comes (ns; 0: as soon as possible).
     void schedule_qp(uint32_t number, uint64_t due) { schedule({due, Kind::queue_pair, number}); }
     /// Does what is due, if nobody else is at it. For threads that poll: cheap when nothing is.
-    void help();
+    void progress();
     /// Delivers a completion event that was found due, now or when it may be seen.
     void deliver_cq_event(uint32_t number);
     /// Held while the engine runs queue pairs; taken to destroy one.
@@ -47,8 +47,8 @@ class Engine {
     }
     void schedule(const Task& task);
     void run_due(uint64_t now);
-    void perform(const Task& task, uint64_t now);
-    void drain_notices();
+    void run_task(const Task& task, uint64_t now);
+    void handle_notices();
     void handle_cq(uint32_t index);
     void handle_qp(uint32_t index);
     void handle_srq(uint32_t index);
@@ -63,8 +63,9 @@ class Engine {
     std::priority_queue<Task, std::vector<Task>, std::greater<>> tasks_;
     std::atomic<uint64_t> next_due_{kNever};
     std::atomic<uint64_t> sleeping_until_{0};
-    std::atomic<uint32_t> helps_{0};  ///< polls that did or could have done work; counted roughly
-    uint32_t helps_seen_ = 0;
+    std::atomic<uint32_t> progress_calls_{
+        0};  ///< polls that did or could have done work; counted roughly
+    uint32_t progress_calls_seen_ = 0;
     uint32_t ports_seen_ = 0;
     uint32_t fatal_seen_ = 0;
 };
