@@ -100,7 +100,7 @@ const std::array<Setting, kSettingCount> kSettings = {{
     {"SOFTHCA_EXECUTOR", "inline", "inline, thread",
      "who moves the data: the caller, or a thread per process", set_executor},
     {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200",
-     "the NIC whose timing is modelled", set_profile},
+     "the NIC whose timing is modeled", set_profile},
     {"SOFTHCA_MODEL", "",
      "comma list of latency, gap, completion, reg-latency = time (us; suffix ns, us, ms, s), "
      "bandwidth, reg-bandwidth = GB/s",

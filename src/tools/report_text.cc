@@ -44,7 +44,7 @@ std::string heading(const Report& report) {
                        plural(report.ports_per_device, "port", "ports") + ", " +
                        (report.ethernet ? "ethernet" : "infiniband") + "\n";
     text += "profile " + report.profile;
-    if (report.nic.modelled()) text += ": " + describe(report.nic);
+    if (report.nic.models_time()) text += ": " + describe(report.nic);
     text += "\nfaults " + report.faults + "\n";
     return text;
 }
@@ -120,7 +120,7 @@ std::string as_text(const Report& report) {
     std::string text = heading(report) + ports(report);
     if (report.processes.empty()) return text;
     text += "\n" + objects(report) + "\n" + counters(report);
-    if (report.nic.modelled()) text += "\n" + lateness(report);
+    if (report.nic.models_time()) text += "\n" + lateness(report);
     return text;
 }
 

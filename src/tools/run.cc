@@ -73,7 +73,7 @@ void print_environment(const Settings& settings) {
     }
     std::fprintf(stderr, "LD_PRELOAD=%s\n", std::getenv("LD_PRELOAD"));
     std::fprintf(stderr, "model: %s\n",
-                 settings.nic.modelled() ? describe(settings.nic).c_str() : "none");
+                 settings.nic.models_time() ? describe(settings.nic).c_str() : "none");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ uint64_t lone_message_ns(const NicParameters& nic, uint64_t bytes) {
 TEST(NicModel, IdealTakesNoTime) {
     const NicParameters* ideal = find_profile("ideal");
     ASSERT_NE(ideal, nullptr);
-    EXPECT_FALSE(ideal->modelled());
+    EXPECT_FALSE(ideal->models_time());
     LinkClock egress{}, ingress{};
     for (int i = 0; i < 3; ++i) {
         const Booking booking = book_transfer(*ideal, egress, ingress, 77, 1 << 30);
@@ -165,7 +165,7 @@ TEST(NicModel, ProfilesAreThoseNamed) {
     EXPECT_EQ(profile_names(), "ideal, graphene, infini, hdr200");
     for (const char* name : {"graphene", "infini", "hdr200"}) {
         ASSERT_NE(find_profile(name), nullptr) << name;
-        EXPECT_TRUE(find_profile(name)->modelled()) << name;
+        EXPECT_TRUE(find_profile(name)->models_time()) << name;
     }
     EXPECT_EQ(find_profile("Graphene"), nullptr);
     EXPECT_EQ(find_profile(""), nullptr);

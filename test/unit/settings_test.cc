@@ -27,7 +27,7 @@ TEST(Settings, DefaultsAreThoseOfTheTable) {
     EXPECT_EQ(settings.link_layer, plain.link_layer);
     EXPECT_EQ(settings.executor, plain.executor);
     EXPECT_EQ(settings.profile, plain.profile);
-    EXPECT_FALSE(settings.nic.modelled());
+    EXPECT_FALSE(settings.nic.models_time());
     EXPECT_EQ(settings.faults, plain.faults);
     EXPECT_EQ(settings.shared, plain.shared);
 }

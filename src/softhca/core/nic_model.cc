@@ -119,7 +119,7 @@ std::optional<std::string> apply_override(const ListEntry& entry, NicParameters&
 
 }  // namespace
 
-bool NicParameters::modelled() const {
+bool NicParameters::models_time() const {
     return latency_ns != 0 || bandwidth != 0 || gap_ns != 0 || completion_ns != 0 ||
            registration_ns != 0 || registration_bandwidth != 0;
 }

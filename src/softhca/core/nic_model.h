@@ -22,7 +22,7 @@ struct NicParameters {
     uint64_t registration_ns;       ///< fixed part of a memory registration
     double registration_bandwidth;  ///< bytes per ns; 0 = infinite
 
-    bool modelled() const;
+    bool models_time() const;
 };
 
 /// A profile by its name, or null.

@@ -86,7 +86,7 @@ struct RecvRing {
         }
     }
 
-    /// Appends a receive; the owner serialises posts and has checked full().
+    /// Appends a receive; the owner serializes posts and has checked full().
     void post(char* base, uint64_t wr_id, const Sge* sges, uint32_t count) {
         while (slot(base, next_slot).in_use.load(std::memory_order_acquire) != 0) {
             ++next_slot;

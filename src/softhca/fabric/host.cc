@@ -77,7 +77,7 @@ std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_e
                                  void (*body)(void*), void* argument, std::string* error) {
     std::unique_ptr<Host> host(new Host);
     host->segment_ = std::move(segment);
-    host->modelled_ = host->header().config.nic.modelled();
+    host->models_time_ = host->header().config.nic.models_time();
     // Where the kernel lets only a parent touch a process's memory (Yama), let the peers of this
     // uid do it.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);

@@ -38,7 +38,7 @@ class Host {
     ProcessSlot& process(uint32_t slot) { return segment_->header().slots[slot]; }
     FabricHeader& header() { return segment_->header(); }
     Segment& segment() { return *segment_; }
-    bool modelled() const { return modelled_; }
+    bool models_time() const { return models_time_; }
     /// Base of this process's arena, for offsets.
     char* arena() { return reinterpret_cast<char*>(tables_); }
     char* arena(uint32_t slot) { return reinterpret_cast<char*>(segment_->arena(slot)); }
@@ -106,7 +106,7 @@ class Host {
     ProcessSlot* self_ = nullptr;
     uint32_t slot_ = 0;
     uint32_t tag_ = 0;
-    bool modelled_ = false;
+    bool models_time_ = false;
 };
 
 /// While it lives, the target process doesn't free what an access may touch: the fabric's read-side

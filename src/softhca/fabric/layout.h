@@ -186,7 +186,7 @@ struct alignas(4096) ProcessSlot {
     pthread_mutex_t keeper;  ///< robust; held by a thread of the owner for the owner's life
     char name[32];
     uint32_t thread_executor = 0;
-    OwnedLock atomics;  ///< serialises remote atomic operations on this process's memory
+    OwnedLock atomics;  ///< serializes remote atomic operations on this process's memory
     Guard guards[kMaxGuards];
 
     alignas(64) std::atomic<uint32_t> doorbell{0};  ///< futex: counts rings
@@ -199,7 +199,7 @@ struct alignas(4096) ProcessSlot {
     Lateness lateness;
     std::atomic<uint64_t> inbound_used{0};  ///< a bit for each entry of `inbound`
     InboundWrite inbound[kMaxInbound];
-    LinkPair links[kMaxLinks];  ///< each process is modelled as a node with ports of its own
+    LinkPair links[kMaxLinks];  ///< each process is modeled as a node with ports of its own
 };
 
 /// An XRC domain shared by file descriptor, or an anonymous one. Users are processes, one bit each.

@@ -54,8 +54,8 @@ class Adapter {
     bool inherited() const { return inherited_; }
     void set_inherited() { inherited_ = true; }
     /// Whether completions carry a time before which they can't be seen.
-    bool stamped() {
-        return host_->modelled() ||
+    bool delays_completions() {
+        return host_->models_time() ||
                host_->header().faults.delay_completions_ns.load(std::memory_order_relaxed) != 0;
     }
     /// The next number for the object at `index`.
@@ -89,7 +89,7 @@ class Adapter {
 
 /// The stamp of a completion that is to be seen at once.
 inline uint64_t visible_now(Adapter& adapter) {
-    return adapter.stamped() ? now_ns() : 0;
+    return adapter.delays_completions() ? now_ns() : 0;
 }
 
 }  // namespace softhca

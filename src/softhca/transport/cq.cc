@@ -181,9 +181,10 @@ int Cq::poll_empty() {
     return shared_->failed.load(std::memory_order_relaxed) != 0 ? -1 : 0;
 }
 
-uint64_t Cq::next(uint64_t head, uint64_t tail) {
-    return adapter_.stamped() ? CompletionRing(slots_, mask_).next_visible(head, tail, now_ns())
-                              : head;
+uint64_t Cq::next_visible(uint64_t head, uint64_t tail) {
+    return adapter_.delays_completions()
+               ? CompletionRing(slots_, mask_).next_visible(head, tail, now_ns())
+               : head;
 }
 
 /// Gives the queue entry back that a completion stands for: the moment a real device's driver frees
@@ -236,7 +237,7 @@ void Cq::arm(bool solicited_only) {
 /// Under the lock, when armed: when the first completion may be seen that deserves an event: one
 /// that came since the last event, or one whose time has yet to come. kNothing if there is none.
 uint64_t Cq::first_to_announce() {
-    if (!adapter_.stamped()) {
+    if (!adapter_.delays_completions()) {
         return event_due(*shared_) ? 0 : kNothing;
     }
     const bool any = shared_->armed.load(std::memory_order_relaxed) == CqShared::kArmedNext;

@@ -70,7 +70,7 @@ class Cq {
     bool stale_fails() const;
     static constexpr uint64_t kNothing = ~uint64_t{0};
     uint64_t first_to_announce();
-    uint64_t next(uint64_t head, uint64_t tail);
+    uint64_t next_visible(uint64_t head, uint64_t tail);
 
     Adapter& adapter_;
     CqShared* shared_;
@@ -88,7 +88,7 @@ int Cq::poll_locked(int count, Out&& out) {
     CompletionRing ring(slots_, mask_);
     int taken = 0;
     while (taken < count && head != tail) {
-        const uint64_t index = next(head, tail);
+        const uint64_t index = next_visible(head, tail);
         if (index == tail) {
             break;
         }

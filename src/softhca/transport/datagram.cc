@@ -114,7 +114,7 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
                                  ? claim_receive(qp.adapter(), *target, srq)
                                  : nullptr;
     if (receive == nullptr) {
-        if (host.modelled() && now_ns() < wqe.booking.arrival_end) {
+        if (host.models_time() && now_ns() < wqe.booking.arrival_end) {
             return Outcome::again(wqe.booking.arrival_end);
         }
         return dropped(qp);

@@ -14,9 +14,9 @@ namespace softhca {
 
 namespace {
 
-constexpr uint64_t kScatteredSegment =
+constexpr uint64_t kDefaultSegmentBytes =
     64;  ///< out-of-order placement without a segment size of its own
-constexpr uint64_t kBurst =
+constexpr uint64_t kMaxCopyBytes =
     4 << 20;  ///< bytes moved under one AccessGuard: bounds how long a deregistration waits
 
 bool ports_up(Host& host, uint32_t mine, uint32_t peer) {
@@ -92,21 +92,22 @@ bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
 
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
     Adapter& adapter = qp.adapter();
-    if (!adapter.stamped()) {
+    if (!adapter.delays_completions()) {
         return 0;
     }
     FabricHeader& header = adapter.host().header();
     const uint64_t delay = header.faults.delay_completions_ns.load(std::memory_order_relaxed);
     const uint64_t end = wqe.booking.arrival_end + header.config.nic.completion_ns;
     now = std::max(now, now_ns());
-    if (adapter.host().modelled() && wqe.sends()) {
+    if (adapter.host().models_time() && wqe.sends()) {
         record(adapter.host().self().lateness, wqe.posted_at, end, now);
     }
     return std::max(end, now) + delay;
 }
 
-Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const IovList& local,
-              const IovList& remote, bool paced, uint64_t now, CopyResult* failed) {
+Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key,
+                      const IovList& local, const IovList& remote, Placement placement,
+                      uint64_t now, CopyResult* failed) {
     Adapter& adapter = qp.adapter();
     Host& host = adapter.host();
     const Faults& faults = host.header().faults;
@@ -116,15 +117,15 @@ Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const
     }
     uint64_t segment = faults.segment_bytes.load(std::memory_order_relaxed);
     if (wqe.backwards && segment == 0) {
-        segment = kScatteredSegment;
+        segment = kDefaultSegmentBytes;
     }
     const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
-    const bool modelled = paced && host.modelled();
+    const bool by_packet = placement == Placement::by_packet && host.models_time();
     *failed = CopyResult::ok;
     for (;;) {
         const uint64_t rest = total - wqe.progress;
-        uint64_t length = std::min(rest, kBurst);
-        if (modelled) {
+        uint64_t length = std::min(rest, kMaxCopyBytes);
+        if (by_packet) {
             // Late: everything that has arrived, at once. Early: the next packet, when it has.
             const NicParameters& nic = host.header().config.nic;
             const uint64_t packet = std::min(rest, kPacketBytes);
@@ -151,14 +152,14 @@ Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const
         if (wqe.progress >= total) {
             break;
         }
-        if (segment == 0 && !modelled) {
+        if (segment == 0 && !by_packet) {
             return Outcome::again(0);
         }
         if (segment != 0 && pause != 0) {
             return Outcome::again(now_ns() + pause);
         }
     }
-    if (modelled) {
+    if (by_packet) {
         record(host.self().lateness, wqe.posted_at, wqe.booking.arrival_end, now_ns());
     }
     return Outcome::complete();

@@ -72,13 +72,20 @@ class Target {
 /// False: a key does not allow it.
 bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 
+/// How the timing model acts on the bytes of a message.
+enum class Placement : uint8_t {
+    by_packet,  ///< each packet is placed when it has arrived: RDMA
+    at_once,    ///< the whole message is placed early, and only its completions are delayed: sends
+};
+
 /// Moves the rest of the message, as far as the model and the faults let it. `complete` with
 /// success when all is done. On a move that failed: *failed says how, and the outcome has no
 /// meaning.
-Outcome place(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key, const IovList& local,
-              const IovList& remote, bool paced, uint64_t now, CopyResult* failed);
+Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key,
+                      const IovList& local, const IovList& remote, Placement placement,
+                      uint64_t now, CopyResult* failed);
 
-/// When a completion at the receiver may be seen; 0 if nothing is modelled.
+/// When a completion at the receiver may be seen; 0 if nothing is modeled.
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now);
 
 }  // namespace softhca

@@ -65,14 +65,14 @@ void ProgressEngine::run() {
 }
 
 void ProgressEngine::progress() {
-    const bool modelled = adapter_.host().modelled();
+    const bool models_time = adapter_.host().models_time();
     const bool inbound = adapter_.host().self().inbound_used.load(std::memory_order_relaxed) != 0;
     uint64_t due = kNever;
     if (!adapter_.thread_executor()) {
         due = next_due_.load(std::memory_order_relaxed);
         // With the timing model each poll counts: the next work request is soon due, and the thread
         // would be woken only to take the core from who polls.
-        if (modelled || due != kNever) {
+        if (models_time || due != kNever) {
             progress_calls_.store(progress_calls_.load(std::memory_order_relaxed) + 1,
                                   std::memory_order_relaxed);
         }
@@ -242,7 +242,7 @@ void ProgressEngine::sleep(uint32_t seen_doorbell) {
     // A task that came between the two lines above and this one shows here.
     if (next_due_.load(std::memory_order_seq_cst) >= due) {
         const uint64_t now = now_ns();
-        const uint64_t early = adapter_.host().modelled() ? kWakeEarlyNs : 0;
+        const uint64_t early = adapter_.host().models_time() ? kWakeEarlyNs : 0;
         if (due == kNever) {
             wait_for_doorbell(seen_doorbell, kNever);
         } else if (due > now + early) {

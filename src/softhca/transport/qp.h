@@ -64,7 +64,7 @@ class Qp {
     /// The free entry `ahead` of the next one of the send queue, cleared; nullptr when the queue is
     /// full. Under post_mutex.
     Wqe* reserve_send(uint64_t ahead = 0);
-    /// When a post begins, for commit_send(): the model counts from here. 0 if nothing is modelled.
+    /// When a post begins, for commit_send(): the model counts from here. 0 if nothing is modeled.
     uint64_t post_time() const;
     /// Makes the reserved entry a posted one; with the timing model it gets its place on the wire
     /// here. Under post_mutex.

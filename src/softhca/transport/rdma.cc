@@ -69,7 +69,8 @@ Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const IovList& loca
         return outcome;
     }
     CopyResult failed;
-    const Outcome placed = place(qp, wqe, target, key, local, remote, true, now, &failed);
+    const Outcome placed =
+        place_message(qp, wqe, target, key, local, remote, Placement::by_packet, now, &failed);
     if (failed != CopyResult::ok) {
         return copy_failed(qp, target, failed, true);
     }
@@ -101,7 +102,8 @@ Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right,
         return refuse_locked(qp, target, status);
     }
     CopyResult failed;
-    const Outcome placed = place(qp, wqe, target, key, local, remote, true, now, &failed);
+    const Outcome placed =
+        place_message(qp, wqe, target, key, local, remote, Placement::by_packet, now, &failed);
     if (failed != CopyResult::ok) {
         return copy_failed(qp, target, failed, false);
     }
@@ -112,13 +114,13 @@ Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right,
 }  // namespace
 
 Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
-    constexpr uint64_t kPlacingNs = 300;
-    if (!qp.adapter().host().modelled()) {
+    constexpr uint64_t kLockRetryNs = 300;
+    if (!qp.adapter().host().models_time()) {
         return one_sided(qp, wqe, 0, access_flag::kRemoteWrite, now);
     }
     InboundHold hold(qp, wqe);
     if (hold.busy()) {
-        return Outcome::again(now_ns() + kPlacingNs);
+        return Outcome::again(now_ns() + kLockRetryNs);
     }
     if (wqe.length != 0 && wqe.progress == wqe.length) {
         // Placed by the receiver, which may have seen it, and deregistered the memory since.
@@ -177,7 +179,7 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
     if (local.length() < kAtomicBytes) {
         return Outcome::complete(WcStatus::local_length_error);
     }
-    if (adapter.host().modelled() && now < wqe.booking.arrival_end &&
+    if (adapter.host().models_time() && now < wqe.booking.arrival_end &&
         now_ns() < wqe.booking.arrival_end) {
         return Outcome::again(wqe.booking.arrival_end);
     }

@@ -74,9 +74,9 @@ int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
                                                                      : populate(attributes);
 }
 
-void finish_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
+void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
     Host& host = adapter.host();
-    if (!host.modelled()) {
+    if (!host.models_time()) {
         return;
     }
     const uint64_t end = begun + registration_time_ns(host.header().config.nic, bytes);

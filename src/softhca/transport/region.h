@@ -31,7 +31,7 @@ uint32_t next_key(Adapter& adapter, uint32_t index);
 int check_registration(Adapter& adapter, const RegionAttributes& attributes);
 /// Returns when a registration of so many bytes that began at `begun` (ns) has taken the time that
 /// the model says; the processor is busy meanwhile, as it is in a kernel that pins pages.
-void finish_registration(Adapter& adapter, uint64_t begun, uint64_t bytes);
+void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes);
 /// Fills the entry that `key` names and makes the key valid; returns it. `share`: how others may
 /// map the memory.
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,

@@ -47,12 +47,12 @@ Wqe* Qp::reserve_send(uint64_t ahead) {
 }
 
 uint64_t Qp::post_time() const {
-    return adapter_.host().modelled() ? now_ns() : 0;
+    return adapter_.host().models_time() ? now_ns() : 0;
 }
 
 void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
     Host& host = adapter_.host();
-    if (host.modelled() && !wqe.is_local()) {
+    if (host.models_time() && !wqe.is_local()) {
         const NicParameters& nic = host.header().config.nic;
         const uint32_t peer_link =
             attributes_.type == QpType::ud ? wqe.destination.link : shared_->peer_link;
@@ -77,7 +77,7 @@ void Qp::kick() {
         return;
     }
     const std::lock_guard lock(execute_mutex_);
-    advance(adapter_.host().modelled() || wait_until_ != 0 ? now_ns() : 0, kNoLimit);
+    advance(adapter_.host().models_time() || wait_until_ != 0 ? now_ns() : 0, kNoLimit);
 }
 
 void Qp::run(uint64_t now) {
@@ -149,7 +149,7 @@ bool Qp::handle(Wqe& wqe, uint64_t now) {
 }
 
 uint64_t Qp::send_visible_at(const Wqe& wqe, uint64_t now) {
-    if (!adapter_.stamped()) {
+    if (!adapter_.delays_completions()) {
         return 0;
     }
     Host& host = adapter_.host();

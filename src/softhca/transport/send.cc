@@ -58,7 +58,8 @@ Outcome fill(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const Iov
     CopyResult failed;
     const IovList space = remote.slice(0, wqe.length);
     const KeyEntry* key = receive.num_sge == 1 ? host.key(receive.sges()[0].lkey) : nullptr;
-    const Outcome placed = place(qp, wqe, target, key, local, space, false, now, &failed);
+    const Outcome placed =
+        place_message(qp, wqe, target, key, local, space, Placement::at_once, now, &failed);
     switch (failed) {
         case CopyResult::ok:
             break;
@@ -136,7 +137,7 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
     if (receive != nullptr) {
         return receive;
     }
-    if (host.modelled() && now_ns() < wqe.booking.arrival_end) {
+    if (host.models_time() && now_ns() < wqe.booking.arrival_end) {
         *outcome = Outcome::again(
             wqe.booking.arrival_end);  // not arrived yet; a receive may still be posted
     } else if (reliable(qp)) {

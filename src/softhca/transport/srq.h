@@ -56,7 +56,7 @@ class Srq {
 
 /// Allocates the slots of a ring in this process's arena. False if there is no room.
 bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge);
-/// Appends a receive; the caller serialises posts. 0, ENOMEM or EINVAL.
+/// Appends a receive; the caller serializes posts. 0, ENOMEM or EINVAL.
 int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count);
 
 }  // namespace softhca

@@ -57,7 +57,7 @@ struct Wqe {
     uint64_t progress;   ///< bytes placed
     bool backwards;      ///< placed from the end, by a fault; decided at the first byte
     uint64_t posted_at;  ///< of the model: ns
-    Booking booking;     ///< of the model; all zero if nothing is modelled
+    Booking booking;     ///< of the model; all zero if nothing is modeled
 
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }

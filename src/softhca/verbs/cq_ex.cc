@@ -84,7 +84,7 @@ uint8_t read_dlid_path_bits(ibv_cq_ex*) {
     return 0;
 }
 
-/// ns: the modelled time, or, where nothing is modelled, that of the poll.
+/// ns: the modeled time, or, where nothing is modeled, that of the poll.
 uint64_t read_completion_ts(ibv_cq_ex* cq) {
     const uint64_t visible_at = current(cq).visible_at;
     return visible_at != 0 ? visible_at : now_ns();

@@ -97,7 +97,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     mr->ibv.lkey = mr->ibv.rkey =
         publish_region(adapter, next_key(adapter, index), attributes, share);
     pd->users.fetch_add(1, std::memory_order_relaxed);
-    finish_registration(adapter, begun, length);
+    delay_registration(adapter, begun, length);
     return &mr->ibv;
 }
 
@@ -200,7 +200,7 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     ibv->pd = pd;
     ibv->lkey = ibv->rkey = publish_region(
         adapter, moves ? next_key(adapter, mr->index) : ibv->rkey, attributes, share);
-    finish_registration(adapter, begun, attributes.length);
+    delay_registration(adapter, begun, attributes.length);
     return 0;
 }
 

@@ -27,7 +27,7 @@ int gid_count(ibv_context* context) {
     return gids_of(config_of(context).link_layer);
 }
 
-/// The InfiniBand rate that fits the modelled bandwidth best: active_speed for four lanes.
+/// The InfiniBand rate that fits the modeled bandwidth best: active_speed for four lanes.
 uint32_t active_speed(const NicParameters& nic) {
     struct Rate {
         double bytes_per_ns;

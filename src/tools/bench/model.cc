@@ -62,7 +62,7 @@ class ModelSection {
   private:
     void add(std::string label, const char* unit, double model, Rounds::Measure measure) {
         Rounds::Item& item = rounds_.add(std::move(label), unit, std::move(measure));
-        if (nic_.modelled()) item.model = model;
+        if (nic_.models_time()) item.model = model;
     }
     void add_latencies();
     void add_pieces();
