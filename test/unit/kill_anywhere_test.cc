@@ -105,7 +105,7 @@ class Survivor {
         region.length = 4096;
         region.pd = kPd;
         region.access = access_flag::kLocalWrite | access_flag::kRemoteWrite;
-        key_ = publish_region(adapter_, next_key(adapter_, take_key(adapter_)), region, {});
+        key_ = publish_region(adapter_, next_key(adapter_, allocate_key(adapter_)), region, {});
         cq_ = Cq::create(adapter_, 64);
         Srq::Attributes attributes;
         attributes.pd = kPd;

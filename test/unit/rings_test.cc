@@ -72,7 +72,7 @@ TEST_F(ReceiveRingTest, IsFullUntilSomethingIsGivenBack) {
     EXPECT_TRUE(ring_.full());
     const RecvWqe& first = take();
     EXPECT_TRUE(ring_.full()) << "taken is not yet given back";
-    ring_.give_back(memory_.data(), first.slot);
+    ring_.release_slot(memory_.data(), first.slot);
     EXPECT_FALSE(ring_.full());
 }
 
@@ -103,7 +103,7 @@ TEST_F(ReceiveRingTest, KeepsEntriesUnderWayWhateverTheOrderTheyEndIn) {
             default:
                 if (!under_way.empty()) {
                     const size_t pick = random() % under_way.size();
-                    ring_.give_back(memory_.data(), under_way[pick].first->slot);
+                    ring_.release_slot(memory_.data(), under_way[pick].first->slot);
                     under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(pick));
                 }
         }

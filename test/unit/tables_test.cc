@@ -95,14 +95,14 @@ TEST(AccessFlags, RemoteWritingNeedsLocalWriting) {
 TEST(IndexPool, ReusesTheOldestIndexAndNeverZero) {
     IndexPool pool(5);
     for (uint32_t i = 1; i < 5; ++i) {
-        EXPECT_EQ(pool.take(), i);
+        EXPECT_EQ(pool.allocate(), i);
     }
-    EXPECT_EQ(pool.take(), std::nullopt);
-    pool.give_back(3);
-    pool.give_back(1);
-    EXPECT_EQ(pool.take(), 3u);
-    EXPECT_EQ(pool.take(), 1u);
-    EXPECT_EQ(pool.take(), std::nullopt);
+    EXPECT_EQ(pool.allocate(), std::nullopt);
+    pool.release(3);
+    pool.release(1);
+    EXPECT_EQ(pool.allocate(), 3u);
+    EXPECT_EQ(pool.allocate(), 1u);
+    EXPECT_EQ(pool.allocate(), std::nullopt);
 }
 
 TEST(ArenaHeap, NeverOverlapsAndMergesWhatIsFreed) {

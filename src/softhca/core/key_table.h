@@ -27,11 +27,11 @@ struct KeyEntry {
     uint32_t bound_qp = 0;    ///< of a type 2 window: the only queue pair that may use it
     uint64_t start = 0;       ///< the address a key's user names (iova)
     uint64_t length = 0;
-    uint64_t host = 0;          ///< the owner's virtual address of `start`
-    uint64_t share_id = 0;      ///< never used twice; 0: private memory
-    uint64_t share_offset = 0;  ///< of `host` in the file that backs it
-    uint64_t share_inode = 0;   ///< that file's
-    int32_t share_fd = -1;      ///< the owner's descriptor of it
+    uint64_t host = 0;         ///< the owner's virtual address of `start`
+    uint64_t share_id = 0;     ///< never used twice; 0: private memory
+    uint64_t file_offset = 0;  ///< of `host` in the file that backs it
+    uint64_t file_inode = 0;   ///< that file's
+    int32_t file_fd = -1;      ///< the owner's descriptor of it
 };
 
 enum class KeyCheck : uint8_t { ok, no_such_key, wrong_pd, out_of_bounds, no_permission };

@@ -92,7 +92,7 @@ struct Lateness {
     std::atomic<uint64_t> max_ns;
     std::atomic<uint64_t> histogram[kBuckets];  // < 1 us, < 10 us, ... < 1 s, the rest
 
-    // Share of late operations, 0..1; 0 if there was none at all.
+    // BackingFile of late operations, 0..1; 0 if there was none at all.
     double late_share() const;
 };
 

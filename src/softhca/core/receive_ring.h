@@ -102,7 +102,7 @@ struct RecvRing {
         tail.store(index + 1, std::memory_order_release);
     }
 
-    void give_back(char* base, uint32_t number) {
+    void release_slot(char* base, uint32_t number) {
         slot(base, number).in_use.store(0, std::memory_order_release);
         released.fetch_add(1, std::memory_order_release);
     }

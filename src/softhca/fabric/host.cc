@@ -27,7 +27,7 @@ void read_process_name(char* name, size_t size) {
     }
 }
 
-bool init_keeper(pthread_mutex_t* mutex) {
+bool init_liveness_mutex(pthread_mutex_t* mutex) {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
@@ -41,28 +41,28 @@ bool init_keeper(pthread_mutex_t* mutex) {
 /// Whether nobody holds a robust mutex: the kernel has flagged it because its owner died, or nobody
 /// ever did. A plain load of the futex word, whose meaning the kernel fixes; to try the lock would
 /// take its cache line from all who look at it.
-bool flagged(const pthread_mutex_t& mutex) {
+bool is_unheld(const pthread_mutex_t& mutex) {
     const auto word =
         static_cast<uint32_t>(__atomic_load_n(&mutex.__data.__lock, __ATOMIC_ACQUIRE));
     return (word & FUTEX_TID_MASK) == 0;
 }
 
-struct KeeperStart {
+struct ThreadStart {
     ProcessSlot* slot;
     void (*body)(void*);
     void* argument;
-    std::atomic<int> kept{0};
+    std::atomic<int> mutex_held{0};
 };
 
-void* keeper_main(void* argument) {
-    auto* start = static_cast<KeeperStart*>(argument);
+void* thread_main(void* argument) {
+    auto* start = static_cast<ThreadStart*>(argument);
     prctl(PR_SET_NAME, "softhca-engine");
     prctl(PR_SET_TIMERSLACK, 1);
-    pthread_mutex_lock(&start->slot->keeper);
+    pthread_mutex_lock(&start->slot->liveness_mutex);
     void (*body)(void*) = start->body;
     void* body_argument = start->argument;
-    start->kept.store(1, std::memory_order_release);
-    start->kept.notify_one();  // `start` may be gone from here on
+    start->mutex_held.store(1, std::memory_order_release);
+    start->mutex_held.notify_one();  // `start` may be gone from here on
     body(body_argument);
     return nullptr;
 }
@@ -93,7 +93,7 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
     if (!file.lock(false, error)) {
         return false;
     }
-    reap_the_dead();
+    free_dead_slots();
     // Start anywhere, so that numbers are not soon reused.
     const auto start = static_cast<uint32_t>(getpid());
     for (uint32_t i = 0; i < kMaxProcesses; ++i) {
@@ -105,7 +105,7 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
         slot_ = slot;
         self_ = &candidate;
         tables_ = segment_->arena(slot);
-        if (tables_ == nullptr || !init_keeper(&candidate.keeper)) {
+        if (tables_ == nullptr || !init_liveness_mutex(&candidate.liveness_mutex)) {
             *error = "cannot map this process's part of the fabric's memory";
             return false;
         }
@@ -116,7 +116,7 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
         candidate.pid.store(getpid(), std::memory_order_relaxed);
         candidate.thread_executor = thread_executor ? 1 : 0;
         read_process_name(candidate.name, sizeof candidate.name);
-        if (!start_keeper(body, argument, error)) {
+        if (!start_thread(body, argument, error)) {
             candidate.state.store(SlotState::free, std::memory_order_release);
             return false;
         }
@@ -128,36 +128,36 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
     return false;
 }
 
-bool Host::start_keeper(void (*body)(void*), void* argument, std::string* error) {
-    KeeperStart start{self_, body, argument, {}};
+bool Host::start_thread(void (*body)(void*), void* argument, std::string* error) {
+    ThreadStart start{self_, body, argument, {}};
     pthread_t thread;
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int status = pthread_create(&thread, nullptr, keeper_main, &start);
+    const int status = pthread_create(&thread, nullptr, thread_main, &start);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (status != 0) {
         *error = std::string("cannot start the engine thread: ") + std::strerror(status);
         return false;
     }
     pthread_detach(thread);
-    start.kept.wait(0, std::memory_order_acquire);
+    start.mutex_held.wait(0, std::memory_order_acquire);
     return true;
 }
 
 /// Under the lock of the member file, where a slot that is joining has lost its owner. One that has
 /// left but still runs is left alone.
-void Host::reap_the_dead() {
+void Host::free_dead_slots() {
     for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
         const SlotState state = process(slot).state.load(std::memory_order_acquire);
-        if (state != SlotState::free && flagged(process(slot).keeper)) {
-            reap(slot);
+        if (state != SlotState::free && is_unheld(process(slot).liveness_mutex)) {
+            free_slot(slot);
         }
     }
 }
 
-void Host::reap(uint32_t slot) {
+void Host::free_slot(uint32_t slot) {
     ProcessSlot& dead = process(slot);
     const uint32_t target = slot + 1;
     for (uint32_t p = 0; p < kMaxProcesses; ++p) {
@@ -187,7 +187,7 @@ bool Host::alive(uint32_t slot) {
     if (other.state.load(std::memory_order_acquire) != SlotState::alive) {
         return false;
     }
-    if (!flagged(other.keeper)) {
+    if (!is_unheld(other.liveness_mutex)) {
         return true;
     }
     other.state.store(SlotState::dead, std::memory_order_release);

@@ -86,9 +86,9 @@ class Host {
   private:
     Host() = default;
     bool claim_slot(bool thread_executor, void (*body)(void*), void* argument, std::string* error);
-    bool start_keeper(void (*body)(void*), void* argument, std::string* error);
-    void reap_the_dead();
-    void reap(uint32_t slot);
+    bool start_thread(void (*body)(void*), void* argument, std::string* error);
+    void free_dead_slots();
+    void free_slot(uint32_t slot);
 
     template <typename T>
     T* find(T (ArenaTables::*table)[kMaxObjects], uint32_t number) {

@@ -16,9 +16,9 @@
 #include "core/handles.h"
 #include "core/key_table.h"
 #include "core/nic_model.h"
-#include "core/owned_lock.h"
 #include "core/qp_state.h"
 #include "core/receive_ring.h"
+#include "core/robust_lock.h"
 
 namespace softhca {
 
@@ -63,7 +63,7 @@ struct alignas(64) CqShared {
     static constexpr uint64_t kEventNow = 1;
 
     std::atomic<uint32_t> number{0};  ///< release by the owner when whole; 0: free
-    OwnedLock lock;                   ///< producers, arming, resizing
+    RobustLock lock;                  ///< producers, arming, resizing
     std::atomic<uint32_t> armed{0};   ///< under `lock`: 0, kArmedNext or kArmedSolicited
     std::atomic<uint32_t> notices{0};
     uint64_t ring = 0;  ///< offset in the owner's arena
@@ -82,7 +82,7 @@ struct alignas(64) CqShared {
 
 struct alignas(64) SrqShared {
     std::atomic<uint32_t> number{0};
-    OwnedLock lock;  ///< whoever takes receives
+    RobustLock lock;  ///< whoever takes receives
     uint32_t pd = 0;
     uint32_t device = 0;
     uint32_t xrc_domain = 0;  ///< 0: a basic SRQ
@@ -124,7 +124,7 @@ struct alignas(64) QpShared {
     std::atomic<uint32_t> established{0};
     std::atomic<uint32_t> notices{0};
 
-    alignas(64) OwnedLock lock;  ///< the responder: claim, receive ring, state changes
+    alignas(64) RobustLock lock;  ///< the responder: claim, receive ring, state changes
     Claim claim;
     uint64_t last_visible = 0;  ///< under `lock`: the latest time stamped on a receive's completion
 
@@ -157,7 +157,7 @@ struct Counters {
 struct alignas(64) InboundWrite {
     static constexpr uint64_t kNotDue = ~uint64_t{0};
 
-    OwnedLock lock;
+    RobustLock lock;
     std::atomic<uint32_t> sender{
         0};                        ///< the queue pair; 0: free. Under `lock`, as all that follows
     std::atomic<uint64_t> due{0};  ///< when more can be placed; read without the lock
@@ -183,10 +183,10 @@ struct alignas(4096) ProcessSlot {
     std::atomic<SlotState> state{SlotState::free};
     std::atomic<uint32_t> incarnation{0};  ///< counts the slot's users
     std::atomic<int32_t> pid{0};
-    pthread_mutex_t keeper;  ///< robust; held by a thread of the owner for the owner's life
+    pthread_mutex_t liveness_mutex;  ///< robust; held by a thread of the owner for the owner's life
     char name[32];
     uint32_t thread_executor = 0;
-    OwnedLock atomics;  ///< serializes remote atomic operations on this process's memory
+    RobustLock atomics;  ///< serializes remote atomic operations on this process's memory
     Guard guards[kMaxGuards];
 
     alignas(64) std::atomic<uint32_t> doorbell{0};  ///< futex: counts rings
@@ -218,7 +218,7 @@ struct alignas(4096) FabricHeader {
     uint32_t slot_bytes = 0;
     FabricConfig config;
     Faults faults;
-    OwnedLock control;  ///< domains and other rare things
+    RobustLock control;  ///< domains and other rare things
     std::atomic<uint32_t> next_domain{1};
     XrcDomain domains[kMaxDomains];
     ProcessSlot slots[kMaxProcesses];

@@ -63,22 +63,22 @@ const PeerMaps::Mapping* PeerMaps::find(uint32_t slot, const KeyEntry& key) {
 PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
     auto* mapping = new Mapping{key.share_id, key.host, nullptr, nullptr, 0};
     const std::string path =
-        "/proc/" + std::to_string(host_.pid(slot)) + "/fd/" + std::to_string(key.share_fd);
+        "/proc/" + std::to_string(host_.pid(slot)) + "/fd/" + std::to_string(key.file_fd);
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         return mapping;
     }
     struct stat status;
-    if (::fstat(fd, &status) != 0 || status.st_ino != key.share_inode) {
+    if (::fstat(fd, &status) != 0 || status.st_ino != key.file_inode) {
         ::close(fd);  // the owner has closed it, or uses the number for something else
         return mapping;
     }
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    const uint64_t head = key.share_offset % page;
+    const uint64_t head = key.file_offset % page;
     mapping->base_length = head + key.length;
     mapping->base = raw_mmap(mapping->base_length, PROT_READ | PROT_WRITE,
                              MAP_SHARED | MAP_POPULATE,  // registered: nothing faults later
-                             fd, key.share_offset - head);
+                             fd, key.file_offset - head);
     if (mapping->base != nullptr) {
         mapping->local = static_cast<char*>(mapping->base) + head;
     }

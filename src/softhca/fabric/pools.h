@@ -17,7 +17,7 @@ class IndexPool {
   public:
     explicit IndexPool(uint32_t limit) : limit_(limit) {}
 
-    std::optional<uint32_t> take() {
+    std::optional<uint32_t> allocate() {
         const std::lock_guard lock(mutex_);
         if (next_ < limit_) {
             return next_++;
@@ -30,7 +30,7 @@ class IndexPool {
         return index;
     }
 
-    void give_back(uint32_t index) {
+    void release(uint32_t index) {
         const std::lock_guard lock(mutex_);
         free_.push_back(index);
     }

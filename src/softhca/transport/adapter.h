@@ -64,8 +64,8 @@ class Adapter {
     }
     uint32_t next_generation() { return generation_.fetch_add(1, std::memory_order_relaxed); }
     /// Names a registration of shared memory; no other ever has or had the name.
-    uint64_t next_share() {
-        return uint64_t{host_->tag()} << 32 | shares_.fetch_add(1, std::memory_order_relaxed);
+    uint64_t next_share_id() {
+        return uint64_t{host_->tag()} << 32 | share_ids_.fetch_add(1, std::memory_order_relaxed);
     }
     uint32_t next_pd() { return next_pd_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -84,7 +84,7 @@ class Adapter {
     bool inherited_ = false;
     std::atomic<uint32_t> generation_{0};
     std::atomic<uint32_t> next_pd_{1};
-    std::atomic<uint32_t> shares_{1};
+    std::atomic<uint32_t> share_ids_{1};
 };
 
 /// The stamp of a completion that is to be seen at once.

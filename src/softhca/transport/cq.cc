@@ -131,14 +131,14 @@ void settle_completions(Host& host, CqShared& cq) {
 
 Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     Host& host = adapter.host();
-    const auto index = host.cq_indices.take();
+    const auto index = host.cq_indices.allocate();
     if (!index) {
         return nullptr;
     }
     const uint64_t size = round_up(entries);
     const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
     if (ring == 0) {
-        host.cq_indices.give_back(*index);
+        host.cq_indices.release(*index);
         return nullptr;
     }
     CqShared& shared = host.tables().cqs[*index];
@@ -173,7 +173,7 @@ Cq::~Cq() {
     shared_->number.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
     host.heap.release(shared_->ring);
-    host.cq_indices.give_back(index);
+    host.cq_indices.release(index);
 }
 
 int Cq::poll_empty() {
@@ -198,7 +198,7 @@ bool Cq::release_entry(const Cqe& cqe) {
             break;
         case Releases::receive_queue:
             if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) {
-                qp->shared().ring.give_back(adapter_.host().arena(), cqe.wc.slot);
+                qp->shared().ring.release_slot(adapter_.host().arena(), cqe.wc.slot);
             }
             break;
         case Releases::shared_receive_queue:

@@ -77,7 +77,7 @@ void search(Host& host, uint32_t device, const DomainFile& file, XrcDomain** fou
 
 int open_domain(Host& host, uint32_t device, const DomainFile& file, bool create, bool exclusive,
                 uint32_t* id) {
-    OwnedLock& lock = host.header().control;
+    RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     XrcDomain* found;
     XrcDomain* unused;
@@ -109,7 +109,7 @@ int open_domain(Host& host, uint32_t device, const DomainFile& file, bool create
 }
 
 void close_domain(Host& host, uint32_t id) {
-    OwnedLock& lock = host.header().control;
+    RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     if (drop_reference(host.domain_references, id)) {
         for (XrcDomain& domain : host.header().domains) {
@@ -122,7 +122,7 @@ void close_domain(Host& host, uint32_t id) {
 }
 
 void open_receiver(Host& host, QpShared& qp, uint32_t number) {
-    OwnedLock& lock = host.header().control;
+    RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     ++host.receiver_references[number];
     enter(host, qp.openers);
@@ -130,7 +130,7 @@ void open_receiver(Host& host, QpShared& qp, uint32_t number) {
 }
 
 bool close_receiver(Host& host, QpShared& qp, uint32_t number) {
-    OwnedLock& lock = host.header().control;
+    RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     if (drop_reference(host.receiver_references, number)) {
         leave(host, qp.openers);

@@ -23,13 +23,13 @@ Qp::Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_
 
 Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
     Host& host = adapter.host();
-    const auto index = host.qp_indices.take();
+    const auto index = host.qp_indices.allocate();
     if (!index) {
         return nullptr;
     }
     QpShared& shared = host.tables().qps[*index];
     if (!allocate_ring(host, shared.ring, attributes.max_recv_wr, attributes.max_recv_sge)) {
-        host.qp_indices.give_back(*index);
+        host.qp_indices.release(*index);
         return nullptr;
     }
     shared.state.store(QpState::reset, std::memory_order_relaxed);
@@ -54,7 +54,7 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
         qp = new Qp(adapter, attributes, &shared, number);
     } catch (const std::bad_alloc&) {
         host.heap.release(shared.ring.slots);
-        host.qp_indices.give_back(*index);
+        host.qp_indices.release(*index);
         return nullptr;
     }
     for (Cq* cq : {attributes.send_cq, attributes.recv_cq}) {
@@ -92,7 +92,7 @@ Qp::~Qp() {
         attributes_.srq->users.fetch_sub(1, std::memory_order_relaxed);
     }
     host.heap.release(shared_->ring.slots);
-    host.qp_indices.give_back(index);
+    host.qp_indices.release(index);
 }
 
 namespace {
@@ -197,7 +197,7 @@ void Qp::drop_claim() {
     SrqShared* srq = host.alive(owner) ? host.srq(shared_->claim.srq) : nullptr;
     if (srq != nullptr) {
         lock_srq(host, *srq);
-        srq->ring.give_back(host.arena(owner), shared_->claim.slot);
+        srq->ring.release_slot(host.arena(owner), shared_->claim.slot);
         srq->lock.unlock();
     }
 }

@@ -150,7 +150,7 @@ CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyE
     Host& host = adapter.host();
     IovList mine;
     mine.add(reinterpret_cast<uint64_t>(before), kAtomicBytes);
-    OwnedLock& lock = host.process(target.slot).atomics;
+    RobustLock& lock = host.process(target.slot).atomics;
     lock.lock(host, [] {});
     CopyResult copied = adapter.process_memory().read(target.slot, key, remote, mine);
     const bool swaps = wqe.opcode == WrOpcode::fetch_add || *before == wqe.compare_add;

@@ -56,12 +56,12 @@ uint64_t registered_bytes(const KeyEntry& entry) {
 
 }  // namespace
 
-uint32_t take_key(Adapter& adapter) {
-    return adapter.host().key_indices.take().value_or(0);
+uint32_t allocate_key(Adapter& adapter) {
+    return adapter.host().key_indices.allocate().value_or(0);
 }
 
-void give_key_back(Adapter& adapter, uint32_t index) {
-    adapter.host().key_indices.give_back(index);
+void release_key(Adapter& adapter, uint32_t index) {
+    adapter.host().key_indices.release(index);
 }
 
 uint32_t next_key(Adapter& adapter, uint32_t index) {
@@ -87,7 +87,7 @@ void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
 }
 
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
-                        const Share& share) {
+                        const BackingFile& file) {
     Host& host = adapter.host();
     KeyEntry& entry = host.tables().keys[KeyNumber::index(key)];
     entry.pd = attributes.pd;
@@ -98,10 +98,10 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     entry.start = (attributes.access & access_flag::kZeroBased) != 0 ? 0 : attributes.iova;
     entry.length = attributes.length;
     entry.host = attributes.address;
-    entry.share_fd = share.fd;
-    entry.share_inode = share.inode;
-    entry.share_offset = share.offset;
-    entry.share_id = share.fd < 0 ? 0 : adapter.next_share();
+    entry.file_fd = file.fd;
+    entry.file_inode = file.inode;
+    entry.file_offset = file.offset;
+    entry.share_id = file.fd < 0 ? 0 : adapter.next_share_id();
     entry.key.store(key, std::memory_order_release);
     host.self().counters.registered_bytes.fetch_add(registered_bytes(entry),
                                                     std::memory_order_relaxed);

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "fabric/backing_file.h"
 #include "fabric/host.h"
-#include "fabric/share.h"
 
 namespace softhca {
 
@@ -21,8 +21,8 @@ struct RegionAttributes {
 };
 
 /// Takes a table entry; 0 when there is none left.
-uint32_t take_key(Adapter& adapter);
-void give_key_back(Adapter& adapter, uint32_t index);
+uint32_t allocate_key(Adapter& adapter);
+void release_key(Adapter& adapter, uint32_t index);
 /// The next key for an entry: never one used for it before, as far as 8 bits go.
 uint32_t next_key(Adapter& adapter, uint32_t index);
 
@@ -32,10 +32,10 @@ int check_registration(Adapter& adapter, const RegionAttributes& attributes);
 /// Returns when a registration of so many bytes that began at `begun` (ns) has taken the time that
 /// the model says; the processor is busy meanwhile, as it is in a kernel that pins pages.
 void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes);
-/// Fills the entry that `key` names and makes the key valid; returns it. `share`: how others may
+/// Fills the entry that `key` names and makes the key valid; returns it. `file`: how others may
 /// map the memory.
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
-                        const Share& share);
+                        const BackingFile& file);
 /// Makes the key invalid; returns when nobody uses it any more.
 void withdraw_region(Adapter& adapter, uint32_t index);
 /// Makes a withdrawn key valid again.

@@ -54,13 +54,13 @@ void copy_ring(char* base, const RecvRing& from, RecvRing& to) {
 
 Srq* Srq::create(Adapter& adapter, const Attributes& attributes) {
     Host& host = adapter.host();
-    const auto index = host.srq_indices.take();
+    const auto index = host.srq_indices.allocate();
     if (!index) {
         return nullptr;
     }
     SrqShared& shared = host.tables().srqs[*index];
     if (!allocate_ring(host, shared.ring, attributes.max_wr, attributes.max_sge)) {
-        host.srq_indices.give_back(*index);
+        host.srq_indices.release(*index);
         return nullptr;
     }
     shared.pd = attributes.pd;
@@ -97,7 +97,7 @@ Srq::~Srq() {
         cq_->users.fetch_sub(1, std::memory_order_relaxed);
     }
     host.heap.release(shared_->ring.slots);
-    host.srq_indices.give_back(index);
+    host.srq_indices.release(index);
 }
 
 int Srq::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
@@ -107,7 +107,7 @@ int Srq::post(uint64_t wr_id, const Sge* sges, uint32_t count) {
 
 void Srq::release(uint32_t slot) {
     const std::lock_guard lock(post_mutex_);
-    shared_->ring.give_back(adapter_.host().arena(), slot);
+    shared_->ring.release_slot(adapter_.host().arena(), slot);
 }
 
 int Srq::set_limit(uint32_t limit) {

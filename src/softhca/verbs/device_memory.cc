@@ -117,7 +117,7 @@ namespace {
 MrObject* publish_foreign(ibv_pd* ibv, const RegionAttributes& attributes) {
     Adapter& adapter = adapter_of(ibv->context);
     auto mr = std::make_unique<MrObject>();
-    mr->index = take_key(adapter);
+    mr->index = allocate_key(adapter);
     if (mr->index == 0) {
         set_error(ENOMEM);
         return nullptr;
@@ -129,7 +129,7 @@ MrObject* publish_foreign(ibv_pd* ibv, const RegionAttributes& attributes) {
     mr->ibv.length = attributes.length;
     mr->ibv.handle = mr->index;
     mr->ibv.lkey = mr->ibv.rkey =
-        publish_region(adapter, next_key(adapter, mr->index), attributes, mr->share);
+        publish_region(adapter, next_key(adapter, mr->index), attributes, mr->backing_file);
     object_of<PdObject>(ibv)->users.fetch_add(1, std::memory_order_relaxed);
     return mr.release();
 }

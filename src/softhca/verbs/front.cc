@@ -59,7 +59,7 @@ struct Front {
     std::mutex mutex;
     std::unique_ptr<Adapter> adapter;
     bool failed = false;
-    bool share = true;
+    bool copies_shared_memory = true;
     std::set<Context*> contexts;
     VerbsSink sink;
 };
@@ -120,7 +120,7 @@ std::unique_ptr<Adapter> start(Front& state, std::string* error) {
         *error = *wrong;
         return nullptr;
     }
-    state.share = settings.shared;
+    state.copies_shared_memory = settings.shared;
     auto segment = Segment::open(settings.fabric, Segment::Mode::join_or_create,
                                  fabric_config(settings), error);
     if (segment == nullptr) {
@@ -174,8 +174,8 @@ void put_async_event(ibv_context* context, const ibv_async_event& event) {
     Context::of(context)->async_events.put(event);
 }
 
-bool share_enabled() {
-    return front().share;
+bool copies_shared_memory() {
+    return front().copies_shared_memory;
 }
 
 }  // namespace softhca

@@ -34,6 +34,6 @@ void remove_context(Context* context);
 void put_async_event(ibv_context* context, const ibv_async_event& event);
 
 /// Whether memory that is shared already is to be reached by copying.
-bool share_enabled();
+bool copies_shared_memory();
 
 }  // namespace softhca

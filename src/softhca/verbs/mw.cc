@@ -14,7 +14,7 @@ ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) try {
         return nullptr;
     }
     Adapter& adapter = adapter_of(ibv_pd->context);
-    const uint32_t index = take_key(adapter);
+    const uint32_t index = allocate_key(adapter);
     if (index == 0) {
         set_error(ENOMEM);
         return nullptr;
@@ -54,7 +54,7 @@ int dealloc_mw(ibv_mw* ibv) {
         pd.windows.erase(window);
     }
     object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
-    give_key_back(adapter, window->index);
+    release_key(adapter, window->index);
     delete window;
     return 0;
 }

@@ -13,7 +13,7 @@
 #include <set>
 #include <vector>
 
-#include "fabric/share.h"
+#include "fabric/backing_file.h"
 #include "transport/adapter.h"
 #include "transport/cq.h"
 #include "transport/qp.h"
@@ -113,7 +113,7 @@ struct MrObject {
     ibv_mr ibv{};
     uint32_t index = 0;
     uint32_t access = 0;
-    Share share;
+    BackingFile backing_file;
     DmObject* device_memory = nullptr;  ///< of a region of it
     bool of_program = true;             ///< of its own memory; no other can be registered anew
 };

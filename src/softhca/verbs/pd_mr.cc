@@ -51,8 +51,9 @@ int check_access(uint32_t access) {
     return access_flags_valid(access) ? 0 : EINVAL;
 }
 
-Share share_of(const RegionAttributes& attributes) {
-    return share_enabled() ? find_share(attributes.address, attributes.length) : Share{};
+BackingFile backing_file_of(const RegionAttributes& attributes) {
+    return copies_shared_memory() ? find_backing_file(attributes.address, attributes.length)
+                                  : BackingFile{};
 }
 
 ibv_mr* fail(int error) {
@@ -80,22 +81,22 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     if (error != 0) {
         return fail(error);
     }
-    const uint32_t index = take_key(adapter);
+    const uint32_t index = allocate_key(adapter);
     if (index == 0) {
         return fail(ENOMEM);
     }
-    const Share share = share_of(attributes);
+    const BackingFile file = backing_file_of(attributes);
     auto* mr = new MrObject;
     mr->index = index;
     mr->access = access;
-    mr->share = share;
+    mr->backing_file = file;
     mr->ibv.context = ibv->context;
     mr->ibv.pd = ibv;
     mr->ibv.addr = address;
     mr->ibv.length = length;
     mr->ibv.handle = index;
     mr->ibv.lkey = mr->ibv.rkey =
-        publish_region(adapter, next_key(adapter, index), attributes, share);
+        publish_region(adapter, next_key(adapter, index), attributes, file);
     pd->users.fetch_add(1, std::memory_order_relaxed);
     delay_registration(adapter, begun, length);
     return &mr->ibv;
@@ -189,17 +190,17 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
         set_error(EBUSY);
         return IBV_REREG_MR_ERR_INPUT;
     }
-    release_share(mr->share);
-    const Share share = share_of(attributes);
-    mr->share = share;
+    release_backing_file(mr->backing_file);
+    const BackingFile file = backing_file_of(attributes);
+    mr->backing_file = file;
     mr->access = new_access;
     ibv->addr = reinterpret_cast<void*>(attributes.address);
     ibv->length = attributes.length;
     object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
     object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
     ibv->pd = pd;
-    ibv->lkey = ibv->rkey = publish_region(
-        adapter, moves ? next_key(adapter, mr->index) : ibv->rkey, attributes, share);
+    ibv->lkey = ibv->rkey =
+        publish_region(adapter, moves ? next_key(adapter, mr->index) : ibv->rkey, attributes, file);
     delay_registration(adapter, begun, attributes.length);
     return 0;
 }
@@ -214,8 +215,8 @@ SOFTHCA_EXPORT int ibv_dereg_mr(ibv_mr* ibv) {
     if (!withdraw_unless_bound(*pd, adapter, *mr)) {
         return EBUSY;
     }
-    release_share(mr->share);
-    give_key_back(adapter, mr->index);
+    release_backing_file(mr->backing_file);
+    release_key(adapter, mr->index);
     pd->users.fetch_sub(1, std::memory_order_relaxed);
     if (mr->device_memory != nullptr) {
         mr->device_memory->users.fetch_sub(1, std::memory_order_relaxed);

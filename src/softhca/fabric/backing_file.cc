@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/share.h"
+#include "fabric/backing_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -152,10 +152,10 @@ int open_backing(const Mapping& mapping) {
 }
 
 /// The descriptors in use, by file.
-class ShareFiles {
+class OpenFiles {
   public:
     /// The descriptor of the file behind a mapping; -1 if there is no way to it.
-    int take(const Mapping& mapping) {
+    int acquire(const Mapping& mapping) {
         const std::lock_guard lock(mutex_);
         File& file = files_[{mapping.device, mapping.inode}];
         if (file.users == 0) {
@@ -169,7 +169,7 @@ class ShareFiles {
         return file.fd;
     }
 
-    void give_back(int fd) {
+    void release(int fd) {
         const std::lock_guard lock(mutex_);
         const auto it =
             std::ranges::find_if(files_, [fd](const auto& entry) { return entry.second.fd == fd; });
@@ -189,24 +189,25 @@ class ShareFiles {
 };
 
 /// Never destroyed: threads may deregister while the process exits.
-ShareFiles& share_files() {
-    static auto* files = new ShareFiles;
+OpenFiles& open_files() {
+    static auto* files = new OpenFiles;
     return *files;
 }
 
 }  // namespace
 
-Share find_share(uint64_t address, uint64_t length) {
+BackingFile find_backing_file(uint64_t address, uint64_t length) {
     Mapping mapping;
     if (!find_mapping(address, &mapping) || !mapping.shared || address + length > mapping.end) {
         return {};
     }
-    return {share_files().take(mapping), mapping.inode, mapping.offset + (address - mapping.start)};
+    return {open_files().acquire(mapping), mapping.inode,
+            mapping.offset + (address - mapping.start)};
 }
 
-void release_share(const Share& share) {
-    if (share.fd >= 0) {
-        share_files().give_back(share.fd);
+void release_backing_file(const BackingFile& file) {
+    if (file.fd >= 0) {
+        open_files().release(file.fd);
     }
 }
 

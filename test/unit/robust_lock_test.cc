@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "core/owned_lock.h"
+#include "core/robust_lock.h"
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@ struct Owner {
     void yield() const { std::this_thread::yield(); }
 };
 
-TEST(OwnedLock, ExcludesOthers) {
-    OwnedLock lock;
+TEST(RobustLock, ExcludesOthers) {
+    RobustLock lock;
     uint64_t counter = 0;
     constexpr uint64_t kRounds = 20000;
     std::vector<std::thread> threads;
@@ -39,8 +39,8 @@ TEST(OwnedLock, ExcludesOthers) {
     EXPECT_EQ(lock.owner(), 0u);
 }
 
-TEST(OwnedLock, IsTakenOverFromADeadOwnerAndRepaired) {
-    OwnedLock lock;
+TEST(RobustLock, IsTakenOverFromADeadOwnerAndRepaired) {
+    RobustLock lock;
     lock.lock(Owner{1, {}}, [] {});
     int repairs = 0;
     lock.lock(Owner{2, {1}}, [&] { ++repairs; });
@@ -51,8 +51,8 @@ TEST(OwnedLock, IsTakenOverFromADeadOwnerAndRepaired) {
     EXPECT_EQ(repairs, 1) << "a lock that was let go needs no repair";
 }
 
-TEST(OwnedLock, IsNotTakenFromALivingOwner) {
-    OwnedLock lock;
+TEST(RobustLock, IsNotTakenFromALivingOwner) {
+    RobustLock lock;
     lock.lock(Owner{1, {}}, [] {});
     std::atomic<bool> taken{false};
     std::thread waiter([&] {

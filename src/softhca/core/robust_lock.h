@@ -15,7 +15,7 @@ inline void cpu_relax() {
 #endif
 }
 
-/// How a waiter learns about other processes; a pure interface for OwnedLock, given by the fabric.
+/// How a waiter learns about other processes; a pure interface for RobustLock, given by the fabric.
 /// tag: names this process, never 0. owner_dead(tag): whether that process is gone. yield(): gives
 /// up the core.
 template <typename T>
@@ -25,7 +25,7 @@ concept LockOwner = requires(T t, uint32_t tag) {
     t.yield();
 };
 
-class OwnedLock {
+class RobustLock {
   public:
     /// Takes the lock. `repair` runs, with the lock held, when it was taken over from a dead owner.
     template <typename Owner, typename Repair>
