@@ -3,11 +3,13 @@
 // the objects it owns.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "fabric/host.h"
 #include "fabric/process_memory.h"
-#include "transport/object_table.h"
 #include "transport/progress_engine.h"
 
 namespace softhca {
@@ -36,6 +38,25 @@ class EventSink {
     virtual void srq_limit(Srq& srq) = 0;
     virtual void port_changed(uint32_t link, bool up) = 0;
     virtual void devices_failed() = 0;
+};
+
+/// This process's handles of its own objects of one kind, by index. The table owns none of them.
+template <typename T>
+class ObjectTable {
+  public:
+    void put(uint32_t index, T* object) {
+        objects_[index].store(object, std::memory_order_release);
+    }
+    void drop(uint32_t index) { objects_[index].store(nullptr, std::memory_order_release); }
+    T* at(uint32_t index) const { return objects_[index].load(std::memory_order_acquire); }
+    /// nullptr if the number is of another process, or of an object that is gone.
+    T* get(uint32_t number) const {
+        T* object = at(ObjectNumber::index(number));
+        return object != nullptr && object->number() == number ? object : nullptr;
+    }
+
+  private:
+    std::atomic<T*> objects_[kMaxObjects] = {};
 };
 
 class Adapter {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "verbs/address.h"
-#include "verbs/front.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

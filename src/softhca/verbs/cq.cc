@@ -2,10 +2,9 @@
 // Completion channels and completion queues.
 #include <cstring>
 
-#include "verbs/front.h"
 #include "verbs/limits.h"
-#include "verbs/make_cq.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Extended completion queues: polling entry by entry.
-#include "verbs/front.h"
-#include "verbs/make_cq.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

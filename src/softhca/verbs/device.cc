@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "verbs/address.h"
-#include "verbs/front.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -7,9 +7,9 @@
 
 #include "fabric/raw_memory.h"
 #include "transport/region.h"
-#include "verbs/front.h"
 #include "verbs/limits.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -4,8 +4,8 @@
 #include "transport/notice.h"
 #include "transport/responder.h"
 #include "verbs/address.h"
-#include "verbs/front.h"
 #include "verbs/limits.h"
+#include "verbs/process_adapter.h"
 #include "verbs/wr_api.h"
 
 namespace softhca {

@@ -184,4 +184,12 @@ inline void set_error(int error) {
     errno = error;
 }
 
+/// A completion queue for either create verb; nullptr with errno set. The caller owns it.
+CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
+                  ibv_comp_channel* channel, uint32_t vector);
+
+/// The allocator of the send queues of a domain's queue pairs: the program's, if the domain is a
+/// parent domain with allocators. The domain must outlive these queue pairs.
+QueueAllocator queue_allocator(PdObject& pd);
+
 }  // namespace softhca

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Thread domains, and parent domains: protection domains with a thread domain, or with allocators
 // for the memory of queues.
-#include "verbs/parent_domain.h"
-
-#include "verbs/front.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

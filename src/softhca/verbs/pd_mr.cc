@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "transport/region.h"
-#include "verbs/front.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/qp_state.h"
-#include "verbs/front.h"
 #include "verbs/limits.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 #include "verbs/wr_api.h"
 
 namespace softhca {

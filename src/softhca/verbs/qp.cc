@@ -3,11 +3,10 @@
 #include <cstring>
 
 #include "core/qp_state.h"
-#include "transport/domain.h"
-#include "verbs/front.h"
+#include "transport/xrc_domain.h"
 #include "verbs/limits.h"
 #include "verbs/operations.h"
-#include "verbs/parent_domain.h"
+#include "verbs/process_adapter.h"
 #include "verbs/wr_api.h"
 
 namespace softhca {
@@ -145,7 +144,7 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if (init->qp_type == IBV_QPT_XRC_RECV) {
         object->xrcd = object_of<XrcdObject>(init->xrcd);
         object->xrcd->users.fetch_add(1, std::memory_order_relaxed);
-        open_receiver(adapter_of(context).host(), qp->shared(), qp->number());
+        open_xrc_receiver(adapter_of(context).host(), qp->shared(), qp->number());
     } else {
         object_of<PdObject>(init->pd)->users.fetch_add(1, std::memory_order_relaxed);
     }
@@ -246,7 +245,7 @@ bool receiver_stays(QpObject& object) {
     const uint32_t number = object.ibv.qp_base.qp_num;
     const AccessGuard guard(host, ObjectNumber::process(number));
     QpShared* shared = shared_part(object);
-    return shared != nullptr && !close_receiver(host, *shared, number);
+    return shared != nullptr && !close_xrc_receiver(host, *shared, number);
 }
 
 /// Lets go of the queue pair behind an object. An XRC receiver that others have open stays.
@@ -321,7 +320,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) try {
     object->init.qp_context = ibv.qp_context;
     object->init.qp_type = IBV_QPT_XRC_RECV;
     object->qp = adapter_of(context).qps.get(attributes->qp_num);
-    open_receiver(host, *shared, attributes->qp_num);
+    open_xrc_receiver(host, *shared, attributes->qp_num);
     object->xrcd = xrcd;
     xrcd->users.fetch_add(1, std::memory_order_relaxed);
     return &ibv;

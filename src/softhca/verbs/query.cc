@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "verbs/address.h"
-#include "verbs/front.h"
 #include "verbs/limits.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -2,9 +2,9 @@
 // Shared receive queues, basic and XRC.
 #include <cstring>
 
-#include "verbs/front.h"
 #include "verbs/limits.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

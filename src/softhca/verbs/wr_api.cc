@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "core/qp_state.h"
-#include "verbs/front.h"
 #include "verbs/limits.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "transport/domain.h"
-#include "verbs/front.h"
+#include "transport/xrc_domain.h"
 #include "verbs/operations.h"
+#include "verbs/process_adapter.h"
 
 namespace softhca {
 
@@ -30,9 +30,9 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) try {
         return nullptr;
     }
     uint32_t domain;
-    const int status = open_domain(adapter_of(context).host(), Context::of(context)->device->index,
-                                   file, (attributes->oflags & O_CREAT) != 0,
-                                   (attributes->oflags & O_EXCL) != 0, &domain);
+    const int status = open_xrc_domain(
+        adapter_of(context).host(), Context::of(context)->device->index, file,
+        (attributes->oflags & O_CREAT) != 0, (attributes->oflags & O_EXCL) != 0, &domain);
     if (status != 0) {
         set_error(status);
         return nullptr;
@@ -54,7 +54,7 @@ int close_xrcd(ibv_xrcd* ibv) {
     if (xrcd->users.load(std::memory_order_relaxed) != 0) {
         return EBUSY;
     }
-    close_domain(adapter_of(ibv->context).host(), xrcd->domain);
+    close_xrc_domain(adapter_of(ibv->context).host(), xrcd->domain);
     delete xrcd;
     return 0;
 }

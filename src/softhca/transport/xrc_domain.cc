@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/domain.h"
+#include "transport/xrc_domain.h"
 
 #include <cerrno>
 
@@ -75,8 +75,8 @@ void search(Host& host, uint32_t device, const DomainFile& file, XrcDomain** fou
 
 }  // namespace
 
-int open_domain(Host& host, uint32_t device, const DomainFile& file, bool create, bool exclusive,
-                uint32_t* id) {
+int open_xrc_domain(Host& host, uint32_t device, const DomainFile& file, bool create,
+                    bool exclusive, uint32_t* id) {
     RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     XrcDomain* found;
@@ -108,7 +108,7 @@ int open_domain(Host& host, uint32_t device, const DomainFile& file, bool create
     return status;
 }
 
-void close_domain(Host& host, uint32_t id) {
+void close_xrc_domain(Host& host, uint32_t id) {
     RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     if (drop_reference(host.domain_references, id)) {
@@ -121,7 +121,7 @@ void close_domain(Host& host, uint32_t id) {
     lock.unlock();
 }
 
-void open_receiver(Host& host, QpShared& qp, uint32_t number) {
+void open_xrc_receiver(Host& host, QpShared& qp, uint32_t number) {
     RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     ++host.receiver_references[number];
@@ -129,7 +129,7 @@ void open_receiver(Host& host, QpShared& qp, uint32_t number) {
     lock.unlock();
 }
 
-bool close_receiver(Host& host, QpShared& qp, uint32_t number) {
+bool close_xrc_receiver(Host& host, QpShared& qp, uint32_t number) {
     RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     if (drop_reference(host.receiver_references, number)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "verbs/front.h"
+#include "verbs/process_adapter.h"
 
 #include <pthread.h>
 
@@ -55,7 +55,7 @@ class VerbsSink : public EventSink {
     void devices_failed() override;
 };
 
-struct Front {
+struct ProcessAdapter {
     std::mutex mutex;
     std::unique_ptr<Adapter> adapter;
     bool failed = false;
@@ -65,13 +65,13 @@ struct Front {
 };
 
 /// Never destroyed: other threads may use it while the process exits.
-Front& front() {
-    static Front* instance = new Front;
+ProcessAdapter& process_adapter() {
+    static ProcessAdapter* instance = new ProcessAdapter;
     return *instance;
 }
 
 void VerbsSink::port_changed(uint32_t link, bool up) {
-    Front& state = front();
+    ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
     for (Context* context : state.contexts) {
         if (context->device->index != link / kMaxPorts) {
@@ -85,7 +85,7 @@ void VerbsSink::port_changed(uint32_t link, bool up) {
 }
 
 void VerbsSink::devices_failed() {
-    Front& state = front();
+    ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
     for (Context* context : state.contexts) {
         ibv_async_event event{};
@@ -95,16 +95,16 @@ void VerbsSink::devices_failed() {
 }
 
 void before_fork() {
-    front().mutex.lock();
+    process_adapter().mutex.lock();
 }
 void after_fork_in_parent() {
-    front().mutex.unlock();
+    process_adapter().mutex.unlock();
 }
 
 /// The child has the parent's objects but none of its threads: it must not touch what they stand
 /// for. Should it use verbs itself, it joins anew.
 void after_fork_in_child() {
-    Front& state = front();
+    ProcessAdapter& state = process_adapter();
     if (state.adapter != nullptr) {
         state.adapter->set_inherited();
         state.adapter.release();
@@ -114,7 +114,7 @@ void after_fork_in_child() {
     state.mutex.unlock();
 }
 
-std::unique_ptr<Adapter> start(Front& state, std::string* error) {
+std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
     Settings settings;
     if (auto wrong = parse_settings(settings, [](const char* name) { return std::getenv(name); })) {
         *error = *wrong;
@@ -134,7 +134,7 @@ std::unique_ptr<Adapter> start(Front& state, std::string* error) {
 }
 
 __attribute__((destructor)) void at_exit() {
-    Front& state = front();
+    ProcessAdapter& state = process_adapter();
     if (state.adapter != nullptr) {
         state.adapter->host().leave();
     }
@@ -143,7 +143,7 @@ __attribute__((destructor)) void at_exit() {
 }  // namespace
 
 Adapter* adapter() {
-    Front& state = front();
+    ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
     if (state.adapter != nullptr || state.failed) {
         return state.adapter.get();
@@ -161,13 +161,13 @@ Adapter* adapter() {
 }
 
 void add_context(Context* context) {
-    const std::lock_guard lock(front().mutex);
-    front().contexts.insert(context);
+    const std::lock_guard lock(process_adapter().mutex);
+    process_adapter().contexts.insert(context);
 }
 
 void remove_context(Context* context) {
-    const std::lock_guard lock(front().mutex);
-    front().contexts.erase(context);
+    const std::lock_guard lock(process_adapter().mutex);
+    process_adapter().contexts.erase(context);
 }
 
 void put_async_event(ibv_context* context, const ibv_async_event& event) {
@@ -175,7 +175,7 @@ void put_async_event(ibv_context* context, const ibv_async_event& event) {
 }
 
 bool copies_shared_memory() {
-    return front().copies_shared_memory;
+    return process_adapter().copies_shared_memory;
 }
 
 }  // namespace softhca
