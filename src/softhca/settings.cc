@@ -43,11 +43,11 @@ Reason set_ports(Settings& settings, std::string_view value) {
 
 // A setting with two words to choose from.
 template <typename Value>
-Reason set_choice(Value& target, std::string_view value, std::string_view first, Value a,
-                  std::string_view second, Value b) {
+Reason set_choice(Value& target, std::string_view value, std::string_view first, Value first_value,
+                  std::string_view second, Value second_value) {
     if (value != first && value != second)
         return "choose from " + std::string(first) + ", " + std::string(second);
-    target = value == first ? a : b;
+    target = value == first ? first_value : second_value;
     return std::nullopt;
 }
 

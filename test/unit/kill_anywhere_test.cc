@@ -75,7 +75,7 @@ void post(Qp& qp, WrOpcode opcode, uint64_t address, uint32_t rkey) {
         wqe->flags = send_flag::kSignaled;
         qp.commit_send(*wqe, qp.post_time());
     }
-    qp.kick();
+    qp.start_sends();
 }
 
 int victim(const std::string& fabric, Shared& shared, WrOpcode opcode) {

@@ -143,11 +143,11 @@ TEST(Retry, GivesUpAfterTheRetriesAndNotBefore) {
     RetryState retry;
     retry.configure(2, 1, 1000);
     uint64_t until = 0;
-    EXPECT_EQ(retry.on_silence(10, &until), RetryState::Verdict::wait);
+    EXPECT_EQ(retry.on_no_response(10, &until), RetryState::Verdict::wait);
     EXPECT_EQ(until, 1010u);
-    EXPECT_EQ(retry.on_silence(1010, &until), RetryState::Verdict::wait);
-    EXPECT_EQ(retry.on_silence(2010, &until), RetryState::Verdict::wait);
-    EXPECT_EQ(retry.on_silence(3010, &until), RetryState::Verdict::exhausted)
+    EXPECT_EQ(retry.on_no_response(1010, &until), RetryState::Verdict::wait);
+    EXPECT_EQ(retry.on_no_response(2010, &until), RetryState::Verdict::wait);
+    EXPECT_EQ(retry.on_no_response(3010, &until), RetryState::Verdict::exhausted)
         << "the first try and two more";
 }
 
@@ -176,7 +176,7 @@ TEST(Retry, TimeoutZeroWaitsForEver) {
     retry.configure(0, 0, 0);
     uint64_t until = 0;
     for (int i = 0; i < 1000; ++i) {
-        ASSERT_EQ(retry.on_silence(5, &until), RetryState::Verdict::wait);
+        ASSERT_EQ(retry.on_no_response(5, &until), RetryState::Verdict::wait);
         ASSERT_GT(until, 5u);
     }
 }

@@ -90,27 +90,27 @@ bool assign(Number& target, const std::optional<Value>& value) {
     return value.has_value();
 }
 
-bool set_count(Values& v, const ListEntry& e, uint64_t Values::*field) {
-    return assign(v.*field, parse_number(e.value));
+bool set_count(Values& values, const ListEntry& entry, uint64_t Values::*field) {
+    return assign(values.*field, parse_number(entry.value));
 }
 
-bool set_segment(Values& v, const ListEntry& e) {
-    const size_t colon = e.value.find(':');
+bool set_segment(Values& values, const ListEntry& entry) {
+    const size_t colon = entry.value.find(':');
     if (colon == std::string_view::npos) return false;
-    const auto bytes = parse_bytes(e.value.substr(0, colon));
-    const auto pause = parse_time_ns(e.value.substr(colon + 1));
-    return assign(v.segment_bytes, bytes) && assign(v.segment_pause_ns, pause);
+    const auto bytes = parse_bytes(entry.value.substr(0, colon));
+    const auto pause = parse_time_ns(entry.value.substr(colon + 1));
+    return assign(values.segment_bytes, bytes) && assign(values.segment_pause_ns, pause);
 }
 
-bool set_port_down(Values& v, const ListEntry& e) {
-    const auto ports = parse_ports(e);
-    v.ports_down |= ports.value_or(0);
+bool set_port_down(Values& values, const ListEntry& entry) {
+    const auto ports = parse_ports(entry);
+    values.ports_down |= ports.value_or(0);
     return ports.has_value();
 }
 
-bool set_port_up(Values& v, const ListEntry& e) {
-    const auto ports = parse_ports(e);
-    v.ports_down &= ~ports.value_or(0);
+bool set_port_up(Values& values, const ListEntry& entry) {
+    const auto ports = parse_ports(entry);
+    values.ports_down &= ~ports.value_or(0);
     return ports.has_value();
 }
 
@@ -127,17 +127,21 @@ struct Syntax {
 constexpr Syntax kSyntax[] = {
     {"reg-fail", Argument::required, "reg-fail=N",
      "the N-th memory registration from now fails with ENOMEM; 0: none",
-     [](Values& v, const ListEntry& e) { return set_count(v, e, &Values::reg_fail); }},
+     [](Values& values, const ListEntry& entry) {
+         return set_count(values, entry, &Values::reg_fail);
+     }},
     {"drop-qp", Argument::required, "drop-qp=QPN",
      "the transfers of this queue pair vanish; any: of the next one used; none",
-     [](Values& v, const ListEntry& e) { return assign(v.drop_qp, parse_qpn(e.value)); }},
+     [](Values& values, const ListEntry& entry) {
+         return assign(values.drop_qp, parse_qpn(entry.value));
+     }},
     {"delay-completions", Argument::required, "delay-completions=TIME",
      "completions become visible later (us, or ns, ms, s)",
-     [](Values& v, const ListEntry& e) {
-         return assign(v.delay_completions_ns, parse_time_ns(e.value));
+     [](Values& values, const ListEntry& entry) {
+         return assign(values.delay_completions_ns, parse_time_ns(entry.value));
      }},
     {"rnr", Argument::required, "rnr=N", "the next N messages find no receive buffer",
-     [](Values& v, const ListEntry& e) { return set_count(v, e, &Values::rnr); }},
+     [](Values& values, const ListEntry& entry) { return set_count(values, entry, &Values::rnr); }},
     {"port-down", Argument::optional, "port-down[=DEVICE:PORT]",
      "a port goes down; all ports without a value", set_port_down},
     {"port-up", Argument::optional, "port-up[=DEVICE:PORT]",
@@ -146,25 +150,25 @@ constexpr Syntax kSyntax[] = {
      "data is placed in pieces with a pause between; 0:0 ends it", set_segment},
     {"out-of-order", Argument::none, "out-of-order",
      "the pieces of a message are placed in another order",
-     [](Values& v, const ListEntry&) {
-         v.out_of_order = 1;
+     [](Values& values, const ListEntry&) {
+         values.out_of_order = 1;
          return true;
      }},
     {"stale-cq", Argument::none, "stale-cq",
      "a completion of a shared receive queue that is gone fails the poll",
-     [](Values& v, const ListEntry&) {
-         v.stale_cq = 1;
+     [](Values& values, const ListEntry&) {
+         values.stale_cq = 1;
          return true;
      }},
     {"device-fatal", Argument::none, "device-fatal",
      "devices fail: their completion queues cannot be polled, and programs are told",
-     [](Values& v, const ListEntry&) {
-         v.device_fatal = 1;
+     [](Values& values, const ListEntry&) {
+         values.device_fatal = 1;
          return true;
      }},
     {"none", Argument::none, "none", "ends all faults",
-     [](Values& v, const ListEntry&) {
-         v = {};
+     [](Values& values, const ListEntry&) {
+         values = {};
          return true;
      }},
 };
@@ -221,20 +225,23 @@ std::optional<std::string> apply_faults(std::string_view list, Faults& faults) {
 }
 
 std::string describe(const Faults& faults) {
-    const Values v = load(faults);
+    const Values values = load(faults);
     std::string text;
     const auto add = [&](const std::string& entry) { text += (text.empty() ? "" : ",") + entry; };
-    if (v.reg_fail != 0) add("reg-fail=" + std::to_string(v.reg_fail));
-    if (v.drop_qp != 0)
-        add("drop-qp=" + (v.drop_qp == Faults::kAnyQp ? "any" : std::to_string(v.drop_qp)));
-    if (v.delay_completions_ns != 0) add("delay-completions=" + time_text(v.delay_completions_ns));
-    if (v.rnr != 0) add("rnr=" + std::to_string(v.rnr));
-    describe_ports(v.ports_down, add);
-    if (v.segment_bytes != 0)
-        add("segment=" + std::to_string(v.segment_bytes) + ":" + time_text(v.segment_pause_ns));
-    if (v.out_of_order != 0) add("out-of-order");
-    if (v.stale_cq != 0) add("stale-cq");
-    if (v.device_fatal != 0) add("device-fatal");
+    if (values.reg_fail != 0) add("reg-fail=" + std::to_string(values.reg_fail));
+    if (values.drop_qp != 0)
+        add("drop-qp=" +
+            (values.drop_qp == Faults::kAnyQp ? "any" : std::to_string(values.drop_qp)));
+    if (values.delay_completions_ns != 0)
+        add("delay-completions=" + time_text(values.delay_completions_ns));
+    if (values.rnr != 0) add("rnr=" + std::to_string(values.rnr));
+    describe_ports(values.ports_down, add);
+    if (values.segment_bytes != 0)
+        add("segment=" + std::to_string(values.segment_bytes) + ":" +
+            time_text(values.segment_pause_ns));
+    if (values.out_of_order != 0) add("out-of-order");
+    if (values.stale_cq != 0) add("stale-cq");
+    if (values.device_fatal != 0) add("device-fatal");
     return text.empty() ? "none" : text;
 }
 

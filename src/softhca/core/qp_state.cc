@@ -77,8 +77,8 @@ constexpr uint32_t kRnrTimers[kTimerCodeMask + 1] = {
 
 QpTransition qp_transition(QpType type, QpState from, QpState to) {
     if (to == QpState::reset) return {true, 0, 0};
-    // A queue pair in reset has nothing to flush and no way to err, so Linux' verbs refuse that
-    // one.
+    // A queue pair in reset has nothing to flush and no way to err, so Linux' verbs refuse
+    // that one.
     if (to == QpState::err) return {from != QpState::reset, 0, 0};
     switch (pair(from, to)) {
         case pair(QpState::reset, QpState::init):

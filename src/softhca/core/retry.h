@@ -40,7 +40,7 @@ class RetryState {
 
     /// Nobody answered. The first call starts the timer; each call at its end is one
     /// retransmission. A timeout of 0 waits for ever, looking again every kForeverPeriod.
-    Verdict on_silence(uint64_t now, uint64_t* until) {
+    Verdict on_no_response(uint64_t now, uint64_t* until) {
         if (ack_timeout_ == 0) {
             *until = now + kForeverPeriod;
             return Verdict::wait;

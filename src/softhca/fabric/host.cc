@@ -160,12 +160,14 @@ void Host::free_dead_slots() {
 void Host::free_slot(uint32_t slot) {
     ProcessSlot& dead = process(slot);
     const uint32_t target = slot + 1;
-    for (uint32_t p = 0; p < kMaxProcesses; ++p) {
-        if (p == slot || process(p).state.load(std::memory_order_acquire) != SlotState::alive) {
+    for (uint32_t other = 0; other < kMaxProcesses; ++other) {
+        if (other == slot ||
+            process(other).state.load(std::memory_order_acquire) != SlotState::alive) {
             continue;
         }
-        for (Guard& guard : process(p).guards) {
-            while ((guard.word.load(std::memory_order_acquire) & 0xffff) == target && alive(p)) {
+        for (Guard& guard : process(other).guards) {
+            while ((guard.word.load(std::memory_order_acquire) & 0xffff) == target &&
+                   alive(other)) {
                 yield();
             }
         }
@@ -207,18 +209,18 @@ bool Host::owner_dead(uint32_t tag) {
 
 void Host::wait_for_accesses() {
     const uint32_t target = slot_ + 1;
-    for (uint32_t p = 0; p < kMaxProcesses; ++p) {
-        if (process(p).state.load(std::memory_order_seq_cst) != SlotState::alive) {
+    for (uint32_t other = 0; other < kMaxProcesses; ++other) {
+        if (process(other).state.load(std::memory_order_seq_cst) != SlotState::alive) {
             continue;
         }
-        for (Guard& guard : process(p).guards) {
+        for (Guard& guard : process(other).guards) {
             const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
             const uint32_t named = seen & 0xffff;
             // Our own accesses count whomever they are to: they read and write our memory, too.
-            if (named == 0 || (named != target && p != slot_)) {
+            if (named == 0 || (named != target && other != slot_)) {
                 continue;
             }
-            while (guard.word.load(std::memory_order_acquire) == seen && alive(p)) {
+            while (guard.word.load(std::memory_order_acquire) == seen && alive(other)) {
                 yield();
             }
         }

@@ -43,7 +43,7 @@ struct FabricConfig {
     char profile[16];
 };
 
-struct QueueFlags {  // bits of `notices`, what the owner of an object is to look at
+struct Notice {  // bits of `notices`, what the owner of an object is to look at
     static constexpr uint32_t kCqEvent = 1 << 0;   ///< CQ: send a completion event
     static constexpr uint32_t kCqError = 1 << 1;   ///< CQ: overflowed
     static constexpr uint32_t kSrqLimit = 1 << 2;  ///< SRQ: limit reached
@@ -163,8 +163,8 @@ struct alignas(64) InboundWrite {
     std::atomic<uint64_t> due{0};  ///< when more can be placed; read without the lock
     uint64_t progress = 0;
     uint64_t length = 0;
-    uint64_t remote = 0;
-    uint64_t local = 0;
+    uint64_t remote_address = 0;
+    uint64_t local_address = 0;
     uint32_t rkey = 0;
     uint32_t lkey = 0;  ///< 0: the bytes are in `bytes`
     uint64_t posted_at = 0;

@@ -51,20 +51,20 @@ void ordered_copy(char* to, const char* from, uint64_t length) {
 }
 
 void copy_list(const IovList& to, const IovList& from) {
-    uint32_t t = 0;
-    uint64_t t_offset = 0;
-    for (uint32_t f = 0; f < from.count(); ++f) {
-        const iovec& source = from.data()[f];
+    uint32_t to_index = 0;
+    uint64_t to_offset = 0;
+    for (uint32_t from_index = 0; from_index < from.count(); ++from_index) {
+        const iovec& source = from.data()[from_index];
         for (uint64_t done = 0; done < source.iov_len;) {
-            const iovec& target = to.data()[t];
-            const uint64_t length = std::min(source.iov_len - done, target.iov_len - t_offset);
-            ordered_copy(static_cast<char*>(target.iov_base) + t_offset,
+            const iovec& target = to.data()[to_index];
+            const uint64_t length = std::min(source.iov_len - done, target.iov_len - to_offset);
+            ordered_copy(static_cast<char*>(target.iov_base) + to_offset,
                          static_cast<char*>(source.iov_base) + done, length);
             done += length;
-            t_offset += length;
-            if (t_offset == target.iov_len) {
-                ++t;
-                t_offset = 0;
+            to_offset += length;
+            if (to_offset == target.iov_len) {
+                ++to_index;
+                to_offset = 0;
             }
         }
     }

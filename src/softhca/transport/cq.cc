@@ -27,8 +27,8 @@ void publish(Host& host, CqShared& cq, uint64_t tail, const Cqe& cqe) {
             qp->claim.valid.store(0, std::memory_order_relaxed);
         }
     }
-    const bool wants_attention = cqe.wc.solicited || cqe.wc.status != WcStatus::success;
-    if (wants_attention) {
+    const bool raises_solicited_event = cqe.wc.solicited || cqe.wc.status != WcStatus::success;
+    if (raises_solicited_event) {
         cq.solicited_tail = tail + 1;
     }
     cq.tail.store(tail + 1, std::memory_order_release);
@@ -46,7 +46,7 @@ bool event_due(const CqShared& cq) {
 }
 
 /// Under the lock: an event is asked for no more, and is to come when `visible_at` does.
-void take_event(CqShared& cq, uint64_t visible_at) {
+void schedule_event(CqShared& cq, uint64_t visible_at) {
     cq.armed.store(0, std::memory_order_relaxed);
     cq.notified_tail = cq.tail.load(std::memory_order_relaxed);
     cq.event_at.store(std::max(visible_at, CqShared::kEventNow), std::memory_order_relaxed);
@@ -56,7 +56,7 @@ void take_event(CqShared& cq, uint64_t visible_at) {
 /// its time comes earlier if the new completion does.
 bool update_event(CqShared& cq, uint64_t visible_at) {
     if (event_due(cq)) {
-        take_event(cq, visible_at);
+        schedule_event(cq, visible_at);
         return true;
     }
     const uint64_t waiting = cq.event_at.load(std::memory_order_relaxed);
@@ -67,7 +67,7 @@ bool update_event(CqShared& cq, uint64_t visible_at) {
     return false;
 }
 
-/// A producer died inside push_completion(): finish what it had committed, and tell the owner what
+/// A producer died inside write_completion(): finish what it had committed, and tell the owner what
 /// it may not have been told.
 void repair(Host& host, CqShared& cq) {
     const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
@@ -77,7 +77,7 @@ void repair(Host& host, CqShared& cq) {
         update_event(cq, ring.at(tail).wc.visible_at);
     }
     if (cq.event_at.load(std::memory_order_relaxed) != 0) {
-        raise_cq(host, cq, cq.number.load(std::memory_order_relaxed), QueueFlags::kCqEvent);
+        raise_cq_notice(host, cq, cq.number.load(std::memory_order_relaxed), Notice::kCqEvent);
     }
 }
 
@@ -95,7 +95,7 @@ uint64_t round_up(uint64_t entries) {
 
 }  // namespace
 
-bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint64_t position) {
+bool write_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint64_t position) {
     Host& host = adapter.host();
     const uint32_t number = cq.number.load(std::memory_order_acquire);
     lock(host, cq);
@@ -108,7 +108,7 @@ bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint6
         const bool first = cq.failed.exchange(1, std::memory_order_relaxed) == 0;
         cq.lock.unlock();
         if (first) {
-            notify_cq(adapter, cq, number, QueueFlags::kCqError);
+            notify_cq(adapter, cq, number, Notice::kCqError);
         }
         return false;
     }
@@ -117,14 +117,14 @@ bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint6
     publish(host, cq, tail, ring.at(tail));
     if (update_event(cq, wc.visible_at)) {
         notify_cq(adapter, cq, number,
-                  QueueFlags::kCqEvent);  // under the lock, so that a death here is repaired
+                  Notice::kCqEvent);  // under the lock, so that a death here is repaired
     }
     cq.lock.unlock();
     host.self().counters.completions.fetch_add(1, std::memory_order_relaxed);
     return true;
 }
 
-void settle_completions(Host& host, CqShared& cq) {
+void repair_completions(Host& host, CqShared& cq) {
     lock(host, cq);
     cq.lock.unlock();
 }
@@ -226,17 +226,17 @@ void Cq::arm(bool solicited_only) {
         shared_->armed.store(solicited_only ? CqShared::kArmedSolicited : CqShared::kArmedNext,
                              std::memory_order_relaxed);
     }
-    const uint64_t first = first_to_announce();
+    const uint64_t first = first_event_time();
     if (first != kNothing) {
-        take_event(*shared_, first);
-        notify_cq(adapter_, *shared_, number_, QueueFlags::kCqEvent);
+        schedule_event(*shared_, first);
+        notify_cq(adapter_, *shared_, number_, Notice::kCqEvent);
     }
     shared_->lock.unlock();
 }
 
 /// Under the lock, when armed: when the first completion may be seen that deserves an event: one
 /// that came since the last event, or one whose time has yet to come. kNothing if there is none.
-uint64_t Cq::first_to_announce() {
+uint64_t Cq::first_event_time() {
     if (!adapter_.delays_completions()) {
         return event_due(*shared_) ? 0 : kNothing;
     }

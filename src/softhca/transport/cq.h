@@ -14,10 +14,10 @@ class Adapter;
 /// Adds a completion to a queue of process `owner`, and wakes its owner if it asked for that.
 /// False if the queue has failed or overflows; its owner is told. The caller holds an AccessGuard
 /// on a foreign owner.
-bool push_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint64_t position = 0);
+bool write_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint64_t position = 0);
 
 /// Finishes what a producer that died in the queue had committed.
-void settle_completions(Host& host, CqShared& cq);
+void repair_completions(Host& host, CqShared& cq);
 
 /// The owner's handle of a completion queue. Destroyed only when no queue pair uses it.
 class Cq {
@@ -69,7 +69,7 @@ class Cq {
     bool release_entry(const Cqe& cqe);
     bool stale_fails() const;
     static constexpr uint64_t kNothing = ~uint64_t{0};
-    uint64_t first_to_announce();
+    uint64_t first_event_time();
     uint64_t next_visible(uint64_t head, uint64_t tail);
 
     Adapter& adapter_;

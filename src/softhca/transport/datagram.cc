@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unreliable datagrams: addressed one by one, delivered whole or not at all, behind 40 bytes for
-// the global route header.
+// Unreliable datagrams: addressed one by one, delivered whole or not at all, behind 40 bytes
+// for the global route header.
 #include <algorithm>
 #include <cstring>
 
@@ -42,7 +42,7 @@ Grh make_grh(const Wqe& wqe) {
     return grh;
 }
 
-bool addressed(Qp& qp, const Wqe& wqe, const QpShared* target) {
+bool accepts_datagram(Qp& qp, const Wqe& wqe, const QpShared* target) {
     const uint32_t qkey = (wqe.qkey & kControlledQkey) != 0 ? qp.shared().qkey : wqe.qkey;
     return target != nullptr && target->type == QpType::ud &&
            target->link == wqe.destination.link && target->qkey == qkey &&
@@ -50,8 +50,8 @@ bool addressed(Qp& qp, const Wqe& wqe, const QpShared* target) {
 }
 
 /// Bytes into the receive's memory.
-CopyResult put_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const IovList& local,
-                        const IovList& remote) {
+CopyResult write_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const IovList& local,
+                          const IovList& remote) {
     Grh grh;
     IovList source;
     uint64_t offset = kGrhBytes;  // without a route header the first 40 bytes stay as they are
@@ -80,8 +80,8 @@ void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& 
     wc.flags = (wqe.opcode == WrOpcode::send_imm ? wc_flag::kWithImm : 0) |
                (wqe.destination.global ? wc_flag::kGrh : 0);
     CqShared* cq = adapter.host().cq(target.recv_cq);
-    if (cq == nullptr || !push_completion(adapter, *cq, wc)) {
-        fail_responder(adapter, target, wqe.remote_qp, QueueFlags::kQpFatal);
+    if (cq == nullptr || !write_completion(adapter, *cq, wc)) {
+        fail_responder(adapter, target, wqe.remote_qp, Notice::kQpFatal);
     }
 }
 
@@ -95,18 +95,18 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
     const AccessGuard guard(host, slot);
     IovList local;
-    if (!gather_list(qp, wqe, 0, &local)) {
+    if (!build_gather_list(qp, wqe, 0, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
     const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
     if (wqe.destination.link >= kMaxLinks || !host.alive(slot) ||
         qp_dropped(host.header().faults, qp.number()) ||
         ((down >> qp.shared().link | down >> wqe.destination.link) & 1) != 0) {
-        return dropped(qp);
+        return drop_message(qp);
     }
     QpShared* target = host.qp(wqe.remote_qp);
-    if (!addressed(qp, wqe, target)) {
-        return dropped(qp);
+    if (!accepts_datagram(qp, wqe, target)) {
+        return drop_message(qp);
     }
     const ResponderLock lock(host, *target);
     SrqShared* srq = target->srq != 0 ? host.srq(target->srq) : nullptr;
@@ -117,28 +117,28 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
         if (host.models_time() && now_ns() < wqe.booking.arrival_end) {
             return Outcome::again(wqe.booking.arrival_end);
         }
-        return dropped(qp);
+        return drop_message(qp);
     }
     IovList remote;
     if (receive->length() < uint64_t{wqe.length} + kGrhBytes) {
-        return dropped(qp);
+        return drop_message(qp);
     }
-    if (!scatter_list(host, *receive, slot, target->pd, wqe.remote_qp, &remote)) {
+    if (!build_scatter_list(host, *receive, slot, target->pd, wqe.remote_qp, &remote)) {
         Completion wc =
             receive_completion(*target, wqe.remote_qp, *receive, visible_now(qp.adapter()));
         wc.status = WcStatus::local_protection_error;
         if (CqShared* cq = host.cq(target->recv_cq)) {
-            push_completion(qp.adapter(), *cq, wc);
+            write_completion(qp.adapter(), *cq, wc);
         }
         fail_responder(qp.adapter(), *target, wqe.remote_qp, 0);
         return Outcome::complete();
     }
-    const CopyResult copied = put_datagram(qp, wqe, slot, local, remote);
+    const CopyResult copied = write_datagram(qp, wqe, slot, local, remote);
     if (copied == CopyResult::local_fault) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
     if (copied != CopyResult::ok) {
-        return dropped(qp);  // the receive stays for the next datagram
+        return drop_message(qp);  // the receive stays for the next datagram
     }
     complete_datagram(qp, wqe, *target, *receive, now);
     return Outcome::complete();

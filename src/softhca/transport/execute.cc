@@ -66,7 +66,7 @@ bool Target::find(Qp& sender, const Wqe& wqe) {
     return true;
 }
 
-bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
+bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
     if (wqe.is_inline) {
         list->add(reinterpret_cast<uint64_t>(wqe.inline_data()), wqe.length);
         return true;
@@ -146,7 +146,7 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
         *failed = wqe.reads() ? adapter.process_memory().read(target.slot, key, to, from)
                               : adapter.process_memory().write(target.slot, key, from, to);
         if (*failed != CopyResult::ok) {
-            return Outcome::silence();
+            return Outcome::no_response();
         }
         wqe.progress += length;
         if (wqe.progress >= total) {

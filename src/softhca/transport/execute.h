@@ -19,7 +19,7 @@ struct Outcome {
         complete,  ///< with `status`
         again,  ///< call again at `time`, by the model's clock or after a fault's pause; 0: at once
         rnr,    ///< the responder has no receive; `time` is its timer
-        silence,  ///< no answer
+        no_response,  ///< no answer
     };
     Kind kind;
     WcStatus status = WcStatus::success;
@@ -30,7 +30,7 @@ struct Outcome {
     }
     static Outcome again(uint64_t at) { return {Kind::again, WcStatus::success, at}; }
     static Outcome rnr(uint64_t timer) { return {Kind::rnr, WcStatus::success, timer}; }
-    static Outcome silence() { return {Kind::silence, WcStatus::success, 0}; }
+    static Outcome no_response() { return {Kind::no_response, WcStatus::success, 0}; }
 };
 
 /// Runs the work request as far as it gets at `now`. The caller holds the queue pair's execute
@@ -70,7 +70,7 @@ class Target {
 
 /// Lists the local memory of a work request; the caller holds an AccessGuard, whoever it names.
 /// False: a key does not allow it.
-bool gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
+bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 
 /// How the timing model acts on the bytes of a message.
 enum class Placement : uint8_t {

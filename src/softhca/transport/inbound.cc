@@ -13,7 +13,7 @@ namespace softhca {
 namespace {
 
 /// Faults are the sender's business.
-bool faultless(const Faults& faults) {
+bool no_faults(const Faults& faults) {
     return faults.segment_bytes.load(std::memory_order_relaxed) == 0 &&
            faults.out_of_order.load(std::memory_order_relaxed) == 0 &&
            faults.drop_qp.load(std::memory_order_relaxed) == 0 &&
@@ -21,7 +21,7 @@ bool faultless(const Faults& faults) {
 }
 
 /// Under the lock of `write`, which ends.
-void free_inbound(ProcessSlot& process, InboundWrite& write) {
+void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
     write.sender.store(0, std::memory_order_relaxed);
     write.lock.unlock();
     const auto index = static_cast<uint32_t>(&write - process.inbound);
@@ -29,7 +29,7 @@ void free_inbound(ProcessSlot& process, InboundWrite& write) {
 }
 
 /// An entry that is nobody else's, locked; nullptr if there is none.
-InboundWrite* take_inbound(Host& host, ProcessSlot& process) {
+InboundWrite* allocate_inbound(Host& host, ProcessSlot& process) {
     uint64_t used = process.inbound_used.load(std::memory_order_relaxed);
     while (~used != 0) {
         const auto index = static_cast<uint32_t>(__builtin_ctzll(~used));
@@ -45,14 +45,14 @@ InboundWrite* take_inbound(Host& host, ProcessSlot& process) {
 
 /// Only what needs no more than one entry says: one packet of memory, or few bytes that came with
 /// the request.
-bool fits(const Qp& qp, const Wqe& wqe) {
+bool fits_inbound(const Qp& qp, const Wqe& wqe) {
     return qp.attributes().type == QpType::rc && wqe.opcode == WrOpcode::rdma_write &&
            wqe.length != 0 && !wqe.backwards &&
            (wqe.is_inline ? wqe.length <= sizeof(InboundWrite::bytes) : wqe.num_sge == 1);
 }
 
 /// The memory that a packet of the write comes from and goes to, checked as the sender would.
-struct Ends {
+struct CopyPlan {
     const KeyEntry* source = nullptr;  ///< nullptr: the entry itself
     const KeyEntry* target = nullptr;
     QpShared* responder = nullptr;
@@ -60,7 +60,7 @@ struct Ends {
     IovList to;
 };
 
-bool find_ends(Host& host, const InboundWrite& write, uint32_t number, Ends* ends) {
+bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
     const QpShared* sender = host.qp(number);
     if (sender == nullptr || sender->state.load(std::memory_order_acquire) != QpState::rts ||
         ObjectNumber::process(sender->peer_number) != host.slot()) {
@@ -73,34 +73,34 @@ bool find_ends(Host& host, const InboundWrite& write, uint32_t number, Ends* end
         KeyNumber::process(write.rkey) != host.slot()) {
         return false;
     }
-    ends->responder = mine;
+    plan->responder = mine;
     uint64_t address;
-    ends->target = host.key(write.rkey);
-    if (ends->target == nullptr ||
-        check_key(*ends->target, write.rkey, mine->pd, sender->peer_number, write.remote,
+    plan->target = host.key(write.rkey);
+    if (plan->target == nullptr ||
+        check_key(*plan->target, write.rkey, mine->pd, sender->peer_number, write.remote_address,
                   write.length, access_flag::kRemoteWrite, &address) != KeyCheck::ok) {
         return false;
     }
-    ends->to.add(address, write.length);
+    plan->to.add(address, write.length);
     if (write.lkey == 0) {
-        ends->from.add(reinterpret_cast<uint64_t>(write.bytes), write.length);
+        plan->from.add(reinterpret_cast<uint64_t>(write.bytes), write.length);
         return true;
     }
-    ends->source = host.key(write.lkey);
-    if (ends->source == nullptr ||
+    plan->source = host.key(write.lkey);
+    if (plan->source == nullptr ||
         KeyNumber::process(write.lkey) != ObjectNumber::process(number) ||
-        ends->source->kind != KeyKind::region ||
-        check_key(*ends->source, write.lkey, sender->pd, number, write.local, write.length, 0,
-                  &address) != KeyCheck::ok) {
+        plan->source->kind != KeyKind::region ||
+        check_key(*plan->source, write.lkey, sender->pd, number, write.local_address, write.length,
+                  0, &address) != KeyCheck::ok) {
         return false;
     }
-    ends->from.add(address, write.length);
+    plan->from.add(address, write.length);
     return true;
 }
 
 /// Under the lock of `write`. What does not work is left to the sender, who knows what to say.
-void place_due(Adapter& adapter, InboundWrite& write, const Ends& ends, uint32_t sender,
-               uint64_t now) {
+void place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& plan, uint32_t sender,
+                   uint64_t now) {
     Host& host = adapter.host();
     const NicParameters& nic = host.header().config.nic;
     if (write.progress >= write.length) {
@@ -116,26 +116,26 @@ void place_due(Adapter& adapter, InboundWrite& write, const Ends& ends, uint32_t
         }
         const uint64_t arrived = arrived_by(write.booking, nic, write.length, now);
         const uint64_t length = std::max(packet, arrived - std::min(arrived, write.progress));
-        const IovList from = ends.from.slice(write.progress, length);
-        IovList to = ends.to.slice(write.progress, length);
+        const IovList from = plan.from.slice(write.progress, length);
+        IovList to = plan.to.slice(write.progress, length);
         CopyResult copied;
-        if (ends.source == nullptr) {
-            copied = adapter.process_memory().write(host.slot(), ends.target, from, to);
+        if (plan.source == nullptr) {
+            copied = adapter.process_memory().write(host.slot(), plan.target, from, to);
         } else {
             to.split_tail(sizeof(uint64_t));
             copied =
-                adapter.process_memory().read(ObjectNumber::process(sender), ends.source, from, to);
+                adapter.process_memory().read(ObjectNumber::process(sender), plan.source, from, to);
         }
         if (copied != CopyResult::ok) {
             return;
         }
         write.progress += length;
     }
-    note_established(adapter, *ends.responder, ends.responder->number.load());
+    report_established(adapter, *plan.responder, plan.responder->number.load());
     record(host.self().lateness, write.posted_at, write.booking.arrival_end, now_ns());
 }
 
-void help_with(Adapter& adapter, InboundWrite& write, uint64_t now) {
+void place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
     Host& host = adapter.host();
     const uint32_t sender = write.sender.load(std::memory_order_relaxed);
     if (sender == 0) {
@@ -148,35 +148,35 @@ void help_with(Adapter& adapter, InboundWrite& write, uint64_t now) {
     const AccessGuard theirs(host, process);
     const AccessGuard ours(host, host.slot());
     if (!host.alive(process)) {
-        free_inbound(host.self(), write);
+        unlock_and_free(host.self(), write);
         return;
     }
-    Ends ends;
-    if (faultless(host.header().faults) && find_ends(host, write, sender, &ends)) {
-        place_due(adapter, write, ends, sender, now);
+    CopyPlan plan;
+    if (no_faults(host.header().faults) && plan_copy(host, write, sender, &plan)) {
+        place_arrived(adapter, write, plan, sender, now);
     }
     write.lock.unlock();
 }
 
 }  // namespace
 
-InboundHold::InboundHold(Qp& qp, Wqe& wqe) : qp_(qp), wqe_(wqe) {
-    InboundSlot& slot = qp.inbound();
-    if (slot.write_ == nullptr) {
+InboundLock::InboundLock(Qp& qp, Wqe& wqe) : qp_(qp), wqe_(wqe) {
+    InboundHandle& handle = qp.inbound();
+    if (handle.write_ == nullptr) {
         return;
     }
-    InboundWrite& write = *slot.write_;
+    InboundWrite& write = *handle.write_;
     if (!write.lock.try_lock(qp.adapter().host())) {
         busy_ = true;
     } else if (write.sender.load(std::memory_order_relaxed) != qp.number()) {
         write.lock.unlock();  // the receiver has died, and another process has its place
-        slot.write_ = nullptr;
+        handle.write_ = nullptr;
     } else {
         wqe.progress = write.progress;
     }
 }
 
-InboundHold::~InboundHold() {
+InboundLock::~InboundLock() {
     InboundWrite* write = qp_.inbound().write_;
     if (write != nullptr && !busy_) {
         write->progress = wqe_.progress;
@@ -187,21 +187,21 @@ InboundHold::~InboundHold() {
     }
 }
 
-void InboundHold::wait_until(uint64_t due) {
-    InboundSlot& slot = qp_.inbound();
+void InboundLock::hand_over(uint64_t due) {
+    InboundHandle& handle = qp_.inbound();
     Host& host = qp_.adapter().host();
-    if (slot.write_ == nullptr) {
-        if (!fits(qp_, wqe_) || !faultless(host.header().faults)) {
+    if (handle.write_ == nullptr) {
+        if (!fits_inbound(qp_, wqe_) || !no_faults(host.header().faults)) {
             return;
         }
-        slot.process_ = ObjectNumber::process(qp_.shared().peer_number);
-        slot.write_ = take_inbound(host, host.process(slot.process_));
-        if (slot.write_ == nullptr) {
+        handle.process_ = ObjectNumber::process(qp_.shared().peer_number);
+        handle.write_ = allocate_inbound(host, host.process(handle.process_));
+        if (handle.write_ == nullptr) {
             return;
         }
-        InboundWrite& write = *slot.write_;
+        InboundWrite& write = *handle.write_;
         write.length = wqe_.length;
-        write.remote = wqe_.remote_address;
+        write.remote_address = wqe_.remote_address;
         write.rkey = wqe_.rkey;
         write.posted_at = wqe_.posted_at;
         write.booking = wqe_.booking;
@@ -210,28 +210,28 @@ void InboundHold::wait_until(uint64_t due) {
             std::memcpy(write.bytes, wqe_.inline_data(), wqe_.length);
         } else {
             write.lkey = wqe_.sges()[0].lkey;
-            write.local = wqe_.sges()[0].addr;
+            write.local_address = wqe_.sges()[0].addr;
         }
         write.sender.store(qp_.number(), std::memory_order_relaxed);
     }
-    slot.write_->due.store(due, std::memory_order_relaxed);
+    handle.write_->due.store(due, std::memory_order_relaxed);
 }
 
-void InboundSlot::retire(Host& host, uint32_t qp_number) {
+void InboundHandle::retire(Host& host, uint32_t qp_number) {
     if (write_ == nullptr) {
         return;
     }
     const AccessGuard guard(host, process_);
     write_->lock.lock(host, [] {});
     if (write_->sender.load(std::memory_order_relaxed) == qp_number) {
-        free_inbound(host.process(process_), *write_);
+        unlock_and_free(host.process(process_), *write_);
     } else {
         write_->lock.unlock();
     }
     write_ = nullptr;
 }
 
-void place_inbound(Adapter& adapter, uint64_t now) {
+void place_inbound_writes(Adapter& adapter, uint64_t now) {
     Host& host = adapter.host();
     ProcessSlot& self = host.self();
     uint64_t used = self.inbound_used.load(std::memory_order_acquire);
@@ -242,11 +242,11 @@ void place_inbound(Adapter& adapter, uint64_t now) {
             continue;
         }
         if (write.lock.try_lock(host)) {
-            help_with(adapter, write, now);
+            place_and_unlock(adapter, write, now);
         } else if (const uint32_t owner = write.lock.owner();
                    owner != 0 && host.owner_dead(owner)) {
             write.lock.lock(host, [] {});
-            help_with(adapter, write, now);
+            place_and_unlock(adapter, write, now);
         }
     }
 }

@@ -14,18 +14,18 @@ struct InboundWrite;
 struct Wqe;
 
 /// The sender's hold of the write at the head of its queue, while it places some of it itself.
-class InboundHold {
+class InboundLock {
   public:
     /// Takes over what the receiver has placed meanwhile.
-    InboundHold(Qp& qp, Wqe& wqe);
-    ~InboundHold();
-    InboundHold(const InboundHold&) = delete;
-    InboundHold& operator=(const InboundHold&) = delete;
+    InboundLock(Qp& qp, Wqe& wqe);
+    ~InboundLock();
+    InboundLock(const InboundLock&) = delete;
+    InboundLock& operator=(const InboundLock&) = delete;
 
     /// The receiver is placing right now.
     bool busy() const { return busy_; }
     /// More can be placed at `due`. Leaves the write with the receiver, if it has room for it.
-    void wait_until(uint64_t due);
+    void hand_over(uint64_t due);
 
   private:
     Qp& qp_;
@@ -34,18 +34,18 @@ class InboundHold {
 };
 
 /// What a queue pair has left with a receiver.
-class InboundSlot {
+class InboundHandle {
   public:
     /// The write at the head is over, however it ended.
     void retire(Host& host, uint32_t qp_number);
 
   private:
-    friend class InboundHold;
+    friend class InboundLock;
     InboundWrite* write_ = nullptr;
     uint32_t process_ = 0;
 };
 
 /// Places what is due of the writes to this process's memory.
-void place_inbound(Adapter& adapter, uint64_t now);
+void place_inbound_writes(Adapter& adapter, uint64_t now);
 
 }  // namespace softhca

@@ -26,29 +26,29 @@ void ring_doorbell(ProcessSlot& process) {
     }
 }
 
-void raise_cq(Host& host, CqShared& cq, uint32_t number, uint32_t flags) {
+void raise_cq_notice(Host& host, CqShared& cq, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));
     cq.notices.fetch_or(flags, std::memory_order_release);
     mark(process, process.dirty_cqs, number);
 }
 
-void raise_qp(Host& host, QpShared& qp, uint32_t number, uint32_t flags) {
+void raise_qp_notice(Host& host, QpShared& qp, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));
     qp.notices.fetch_or(flags, std::memory_order_release);
     mark(process, process.dirty_qps, number);
 }
 
-void raise_srq(Host& host, SrqShared& srq, uint32_t number, uint32_t flags) {
+void raise_srq_notice(Host& host, SrqShared& srq, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));
     srq.notices.fetch_or(flags, std::memory_order_release);
     mark(process, process.dirty_srqs, number);
 }
 
 void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags) {
-    if (ObjectNumber::process(number) == adapter.host().slot() && flags == QueueFlags::kCqEvent) {
+    if (ObjectNumber::process(number) == adapter.host().slot() && flags == Notice::kCqEvent) {
         adapter.engine().deliver_cq_event(number);
     } else {
-        raise_cq(adapter.host(), cq, number, flags);
+        raise_cq_notice(adapter.host(), cq, number, flags);
     }
 }
 

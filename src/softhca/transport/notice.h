@@ -12,11 +12,11 @@ namespace softhca {
 
 class Adapter;
 
-void raise_cq(Host& host, CqShared& cq, uint32_t number, uint32_t flags);
-void raise_qp(Host& host, QpShared& qp, uint32_t number, uint32_t flags);
-void raise_srq(Host& host, SrqShared& srq, uint32_t number, uint32_t flags);
+void raise_cq_notice(Host& host, CqShared& cq, uint32_t number, uint32_t flags);
+void raise_qp_notice(Host& host, QpShared& qp, uint32_t number, uint32_t flags);
+void raise_srq_notice(Host& host, SrqShared& srq, uint32_t number, uint32_t flags);
 
-/// raise_cq(), but an event of this process's own queue is delivered at once.
+/// raise_cq_notice(), but an event of this process's own queue is delivered at once.
 void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags);
 
 /// Wakes the engine of a process.

@@ -82,7 +82,7 @@ void ProgressEngine::progress() {
     }
     const uint64_t now = now_ns();
     if (inbound) {
-        place_inbound(adapter_, now);
+        place_inbound_writes(adapter_, now);
     }
     if (due > now || !run_mutex_.try_lock()) {
         return;
@@ -124,7 +124,7 @@ void ProgressEngine::run_task(const Task& task, uint64_t now) {
     if (task.kind == Kind::completion_event) {
         deliver_cq_event(task.number);
     } else if (Qp* qp = adapter_.qps.get(task.number)) {
-        qp->run(now);
+        qp->run_scheduled(now);
     }
 }
 
@@ -157,10 +157,10 @@ void ProgressEngine::handle_cq(uint32_t index) {
         return;
     }
     const uint32_t notices = cq->shared().notices.exchange(0, std::memory_order_acquire);
-    if ((notices & QueueFlags::kCqEvent) != 0) {
+    if ((notices & Notice::kCqEvent) != 0) {
         deliver_cq_event(cq->number());
     }
-    if ((notices & QueueFlags::kCqError) != 0) {
+    if ((notices & Notice::kCqError) != 0) {
         adapter_.sink().cq_error(*cq);
         adapter_.sink().completion_event(
             *cq);  // wakes who waits for completions that will not come
@@ -173,27 +173,27 @@ void ProgressEngine::handle_qp(uint32_t index) {
         return;
     }
     const uint32_t notices = qp->shared().notices.exchange(0, std::memory_order_acquire);
-    if ((notices & QueueFlags::kQpCommEst) != 0) {
+    if ((notices & Notice::kQpCommEst) != 0) {
         adapter_.sink().qp_event(*qp, QpEvent::established);
     }
-    if ((notices & QueueFlags::kQpAccessError) != 0) {
+    if ((notices & Notice::kQpAccessError) != 0) {
         adapter_.sink().qp_event(*qp, QpEvent::access_error);
     }
-    if ((notices & QueueFlags::kQpRequestError) != 0) {
+    if ((notices & Notice::kQpRequestError) != 0) {
         adapter_.sink().qp_event(*qp, QpEvent::request_error);
     }
-    if ((notices & QueueFlags::kQpFatal) != 0) {
+    if ((notices & Notice::kQpFatal) != 0) {
         adapter_.sink().qp_event(*qp, QpEvent::fatal);
     }
-    if ((notices & QueueFlags::kQpError) != 0) {
+    if ((notices & Notice::kQpError) != 0) {
         qp->flush();
     }
 }
 
 void ProgressEngine::handle_srq(uint32_t index) {
     Srq* srq = adapter_.srqs.at(index);
-    if (srq != nullptr && (srq->shared().notices.exchange(0, std::memory_order_acquire) &
-                           QueueFlags::kSrqLimit) != 0) {
+    if (srq != nullptr &&
+        (srq->shared().notices.exchange(0, std::memory_order_acquire) & Notice::kSrqLimit) != 0) {
         adapter_.sink().srq_limit(*srq);
     }
 }

@@ -153,7 +153,7 @@ void Qp::modify(const Change& change) {
         set_responder_fields(*shared_, change);
         shared_->lock.unlock();
         if (new_state && (change.state == QpState::rts || change.state == QpState::sqd)) {
-            enter(change.state);
+            after_transition(change.state);
         }
     }
     if (!new_state || (change.state != QpState::err && change.state != QpState::reset)) {
@@ -169,15 +169,15 @@ void Qp::modify(const Change& change) {
     }
 }
 
-void Qp::enter(QpState state) {
+void Qp::after_transition(QpState state) {
     if (state == QpState::rts) {
-        advance(now_ns(), kNoLimit);
-    } else if (!began_) {
-        note_drained();
+        run_send_queue(now_ns(), kNoLimit);
+    } else if (!head_started_) {
+        report_drained();
     }
 }
 
-void Qp::note_drained() {
+void Qp::report_drained() {
     if (drained_event_) {
         drained_event_ = false;
         adapter_.sink().qp_event(*this, QpEvent::drained);
@@ -186,7 +186,7 @@ void Qp::note_drained() {
 
 /// Under the queue pair's lock: gives a claimed receive of a shared queue back, for it completes
 /// nowhere.
-void Qp::drop_claim() {
+void Qp::release_claim() {
     Host& host = adapter_.host();
     if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) == 0 ||
         shared_->claim.srq == 0) {
@@ -208,7 +208,7 @@ void Qp::clear_queues() {
     Host& host = adapter_.host();
     const std::scoped_lock lock(post_mutex, execute_mutex_);
     lock_qp(host, *shared_);
-    drop_claim();
+    release_claim();
     shared_->ring.head.store(shared_->ring.tail.load(std::memory_order_relaxed),
                              std::memory_order_release);
     shared_->established.store(0, std::memory_order_relaxed);
@@ -227,7 +227,7 @@ void Qp::clear_queues() {
     released_.store(executed_, std::memory_order_release);
     retry_.progress();
     wait_until_ = 0;
-    began_ = false;
+    head_started_ = false;
     last_receive_event_ = false;
 }
 

@@ -70,14 +70,14 @@ class Qp {
     /// here. Under post_mutex.
     void commit_send(Wqe& wqe, uint64_t post_time);
     /// Starts what was committed: runs it now, or hands it to the engine.
-    void kick();
+    void start_sends();
     std::mutex post_mutex;
 
     /// 0, ENOMEM when full, EINVAL for too many elements.
     int post_receive(uint64_t wr_id, const Sge* sges, uint32_t count);
 
     /// Runs the send queue; for the engine.
-    void run(uint64_t now);
+    void run_scheduled(uint64_t now);
     /// Completes everything outstanding with the flush status; the state is error.
     void flush();
     /// Gives send-queue entries below `position` back; the poller of the send queue's completions
@@ -92,27 +92,27 @@ class Qp {
     uint32_t send_capacity() const { return ring_.capacity(); }
     uint8_t max_rd_atomic() const { return max_rd_atomic_; }
     uint32_t mtu() const { return mtu_; }
-    InboundSlot& inbound() { return inbound_; }  ///< under the execute lock
+    InboundHandle& inbound() { return inbound_; }  ///< under the execute lock
 
     void* cookie = nullptr;
 
   private:
     Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number);
     void set_requester_fields(const Change& change);
-    void enter(QpState state);
-    static constexpr uint32_t kFairShare =
+    void after_transition(QpState state);
+    static constexpr uint32_t kMaxStepsPerRun =
         16;  ///< steps of one queue pair before the engine looks at others
     static constexpr uint32_t kNoLimit = ~uint32_t{0};
-    bool advance(uint64_t now, uint32_t steps);
-    bool handle(Wqe& wqe, uint64_t now);
-    void finish(Wqe& wqe, WcStatus status, uint64_t now);
-    void fail(WcStatus status);
+    bool run_send_queue(uint64_t now, uint32_t steps);
+    bool execute_head(Wqe& wqe, uint64_t now);
+    void finish_head(Wqe& wqe, WcStatus status, uint64_t now);
+    void enter_error_state(WcStatus status);
     void complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at);
     void flush_sends();
     void flush_receives();
     void clear_queues();
-    void drop_claim();
-    void note_drained();
+    void release_claim();
+    void report_drained();
     uint64_t send_visible_at(const Wqe& wqe, uint64_t now);
 
     Adapter& adapter_;
@@ -129,9 +129,9 @@ class Qp {
     uint64_t executed_ = 0;
     uint64_t wait_until_ = 0;
     uint64_t last_visible_ = 0;  ///< the latest time stamped on a send's completion
-    InboundSlot inbound_;        ///< what of the work request at the head the receiver may place
-    bool began_ = false;         ///< the work request at the head has been tried
-    std::atomic<bool> queued_{
+    InboundHandle inbound_;      ///< what of the work request at the head the receiver may place
+    bool head_started_ = false;  ///< the work request at the head has been tried
+    std::atomic<bool> scheduled_{
         false};  ///< the engine has been asked to run this queue pair as soon as it can
     bool drained_event_ = false;
     bool last_receive_event_ = false;

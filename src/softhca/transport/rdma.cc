@@ -13,8 +13,8 @@ namespace {
 constexpr uint64_t kAtomicBytes = 8;
 
 /// Finds the remote memory of an RDMA operation. success, or what the responder answers.
-WcStatus remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
-                       const KeyEntry** key, IovList* list) {
+WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
+                               const KeyEntry** key, IovList* list) {
     if (target.bad_srq || (target.qp->access & need) != need) {
         return WcStatus::remote_invalid_request;
     }
@@ -34,9 +34,9 @@ WcStatus remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t ne
     return WcStatus::success;
 }
 
-Outcome refuse_locked(Qp& qp, Target& target, WcStatus status) {
+Outcome lock_and_refuse(Qp& qp, Target& target, WcStatus status) {
     const ResponderLock lock(qp.adapter().host(), *target.qp);
-    return refuse(qp, target, status);
+    return refuse_request(qp, target, status);
 }
 
 /// What the requester learns of a move that failed.
@@ -45,25 +45,25 @@ Outcome copy_failed(Qp& qp, Target& target, CopyResult failed, bool locked) {
         case CopyResult::local_fault:
             return Outcome::complete(WcStatus::local_protection_error);
         case CopyResult::gone:
-            return unanswered(qp);
+            return peer_unreachable(qp);
         default:
-            return locked ? refuse(qp, target, WcStatus::remote_access_error)
-                          : refuse_locked(qp, target, WcStatus::remote_access_error);
+            return locked ? refuse_request(qp, target, WcStatus::remote_access_error)
+                          : lock_and_refuse(qp, target, WcStatus::remote_access_error);
     }
 }
 
 /// An RDMA write with immediate holds the responder while it places data, because it ends in a
 /// receive.
-Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const IovList& local, uint64_t now) {
+Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& local, uint64_t now) {
     const ResponderLock lock(qp.adapter().host(), *target.qp);
     const KeyEntry* key = nullptr;
     IovList remote;
     const WcStatus status =
-        remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
+        resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
     if (status != WcStatus::success) {
-        return refuse(qp, target, status);
+        return refuse_request(qp, target, status);
     }
-    Outcome outcome = Outcome::silence();
+    Outcome outcome = Outcome::no_response();
     const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
     if (receive == nullptr) {
         return outcome;
@@ -74,32 +74,32 @@ Outcome write_with_receive(Qp& qp, Wqe& wqe, Target& target, const IovList& loca
     if (failed != CopyResult::ok) {
         return copy_failed(qp, target, failed, true);
     }
-    return placed.kind == Outcome::Kind::complete ? finish_receive(qp, wqe, target, *receive, now)
+    return placed.kind == Outcome::Kind::complete ? complete_receive(qp, wqe, target, *receive, now)
                                                   : placed;
 }
 
 /// RDMA write and RDMA read. But for a write with immediate, nothing of the responder changes but
 /// its memory.
-Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right, uint64_t now) {
+Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right, uint64_t now) {
     Target target(qp);
     IovList local;
-    if (!gather_list(qp, wqe, local_right, &local)) {
+    if (!build_gather_list(qp, wqe, local_right, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
     if (!target.find(qp, wqe)) {
-        return unanswered(qp);
+        return peer_unreachable(qp);
     }
     if (wqe.opcode == WrOpcode::rdma_write_imm) {
-        return write_with_receive(qp, wqe, target, local, now);
+        return write_with_immediate(qp, wqe, target, local, now);
     }
     const KeyEntry* key = nullptr;
     IovList remote;
-    WcStatus status = remote_memory(qp, wqe, target, remote_right, &key, &remote);
+    WcStatus status = resolve_remote_memory(qp, wqe, target, remote_right, &key, &remote);
     if (status == WcStatus::success && wqe.reads() && target.qp->max_dest_rd_atomic == 0) {
         status = WcStatus::remote_invalid_request;
     }
     if (status != WcStatus::success) {
-        return refuse_locked(qp, target, status);
+        return lock_and_refuse(qp, target, status);
     }
     CopyResult failed;
     const Outcome placed =
@@ -107,7 +107,7 @@ Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right,
     if (failed != CopyResult::ok) {
         return copy_failed(qp, target, failed, false);
     }
-    note_established(qp.adapter(), *target.qp, target.qp_number);
+    report_established(qp.adapter(), *target.qp, target.qp_number);
     return placed;
 }
 
@@ -116,19 +116,19 @@ Outcome one_sided(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right,
 Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
     constexpr uint64_t kLockRetryNs = 300;
     if (!qp.adapter().host().models_time()) {
-        return one_sided(qp, wqe, 0, access_flag::kRemoteWrite, now);
+        return execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
     }
-    InboundHold hold(qp, wqe);
-    if (hold.busy()) {
+    InboundLock lock(qp, wqe);
+    if (lock.busy()) {
         return Outcome::again(now_ns() + kLockRetryNs);
     }
     if (wqe.length != 0 && wqe.progress == wqe.length) {
         // Placed by the receiver, which may have seen it, and deregistered the memory since.
         return Outcome::complete();
     }
-    const Outcome outcome = one_sided(qp, wqe, 0, access_flag::kRemoteWrite, now);
+    const Outcome outcome = execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
     if (outcome.kind == Outcome::Kind::again && outcome.time != 0) {
-        hold.wait_until(outcome.time);
+        lock.hand_over(outcome.time);
     }
     return outcome;
 }
@@ -137,7 +137,7 @@ Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
     if (qp.max_rd_atomic() == 0) {
         return Outcome::complete(WcStatus::local_qp_operation_error);
     }
-    return one_sided(qp, wqe, access_flag::kLocalWrite, access_flag::kRemoteRead, now);
+    return execute_rdma(qp, wqe, access_flag::kLocalWrite, access_flag::kRemoteRead, now);
 }
 
 namespace {
@@ -173,7 +173,7 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
     }
     Target target(qp);
     IovList local;
-    if (!gather_list(qp, wqe, access_flag::kLocalWrite, &local)) {
+    if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
     if (local.length() < kAtomicBytes) {
@@ -184,17 +184,18 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
         return Outcome::again(wqe.booking.arrival_end);
     }
     if (!target.find(qp, wqe)) {
-        return unanswered(qp);
+        return peer_unreachable(qp);
     }
     const KeyEntry* key = nullptr;
     IovList remote;
-    WcStatus status = remote_memory(qp, wqe, target, access_flag::kRemoteAtomic, &key, &remote);
+    WcStatus status =
+        resolve_remote_memory(qp, wqe, target, access_flag::kRemoteAtomic, &key, &remote);
     if (status == WcStatus::success &&
         (wqe.remote_address % kAtomicBytes != 0 || target.qp->max_dest_rd_atomic == 0)) {
         status = WcStatus::remote_invalid_request;
     }
     if (status != WcStatus::success) {
-        return refuse_locked(qp, target, status);
+        return lock_and_refuse(qp, target, status);
     }
     uint64_t before = 0;
     const CopyResult copied = apply_atomic(qp, wqe, target, key, remote, &before);
@@ -205,7 +206,7 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
     result.add(reinterpret_cast<uint64_t>(&before), kAtomicBytes);
     const CopyResult returned = adapter.process_memory().write(
         adapter.host().slot(), nullptr, result, local.slice(0, kAtomicBytes));
-    note_established(adapter, *target.qp, target.qp_number);
+    report_established(adapter, *target.qp, target.qp_number);
     return Outcome::complete(returned == CopyResult::ok ? WcStatus::success
                                                         : WcStatus::local_protection_error);
 }

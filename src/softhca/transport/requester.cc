@@ -69,35 +69,35 @@ void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
     posted_.store(posted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-void Qp::kick() {
+void Qp::start_sends() {
     if (adapter_.thread_executor() && state() == QpState::rts) {
-        if (!queued_.exchange(true, std::memory_order_acq_rel)) {
+        if (!scheduled_.exchange(true, std::memory_order_acq_rel)) {
             adapter_.engine().schedule_qp(number_, now_ns());
         }
         return;
     }
     const std::lock_guard lock(execute_mutex_);
-    advance(adapter_.host().models_time() || wait_until_ != 0 ? now_ns() : 0, kNoLimit);
+    run_send_queue(adapter_.host().models_time() || wait_until_ != 0 ? now_ns() : 0, kNoLimit);
 }
 
-void Qp::run(uint64_t now) {
-    queued_.store(false, std::memory_order_release);
+void Qp::run_scheduled(uint64_t now) {
+    scheduled_.store(false, std::memory_order_release);
     const std::lock_guard lock(execute_mutex_);
-    if (!advance(now, kFairShare)) {
+    if (!run_send_queue(now, kMaxStepsPerRun)) {
         adapter_.engine().schedule_qp(number_, now_ns());
     }
 }
 
 /// Runs the send queue until it is empty or must wait, at most `steps` steps. False if there was
 /// more to do.
-bool Qp::advance(uint64_t now, uint32_t steps) {
+bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const QpState current = state();
         if (current == QpState::err || current == QpState::sqe) {
             flush_sends();
             return true;
         }
-        if (current != QpState::rts && !(current == QpState::sqd && began_)) {
+        if (current != QpState::rts && !(current == QpState::sqd && head_started_)) {
             return true;
         }
         if (wait_until_ != 0 && now < wait_until_) {
@@ -107,7 +107,7 @@ bool Qp::advance(uint64_t now, uint32_t steps) {
             return false;
         }
         wait_until_ = 0;
-        if (!handle(ring_.at(executed_), now)) {
+        if (!execute_head(ring_.at(executed_), now)) {
             return true;
         }
     }
@@ -115,12 +115,12 @@ bool Qp::advance(uint64_t now, uint32_t steps) {
 }
 
 /// One try of the work request at the head. False: it must wait.
-bool Qp::handle(Wqe& wqe, uint64_t now) {
+bool Qp::execute_head(Wqe& wqe, uint64_t now) {
     const Outcome outcome = execute(*this, wqe, now);
-    began_ = true;
+    head_started_ = true;
     switch (outcome.kind) {
         case Outcome::Kind::complete:
-            finish(wqe, outcome.status, now);
+            finish_head(wqe, outcome.status, now);
             return true;
         case Outcome::Kind::again:
             if (outcome.time == 0) {
@@ -132,14 +132,14 @@ bool Qp::handle(Wqe& wqe, uint64_t now) {
             adapter_.host().self().counters.rnr_naks.fetch_add(1, std::memory_order_relaxed);
             if (retry_.on_rnr(now_ns(), outcome.time, &wait_until_) ==
                 RetryState::Verdict::exhausted) {
-                finish(wqe, WcStatus::rnr_retry_exceeded, now);
+                finish_head(wqe, WcStatus::rnr_retry_exceeded, now);
                 return true;
             }
             break;
-        case Outcome::Kind::silence:
+        case Outcome::Kind::no_response:
             adapter_.host().self().counters.retransmissions.fetch_add(1, std::memory_order_relaxed);
-            if (retry_.on_silence(now_ns(), &wait_until_) == RetryState::Verdict::exhausted) {
-                finish(wqe, WcStatus::retry_exceeded, now);
+            if (retry_.on_no_response(now_ns(), &wait_until_) == RetryState::Verdict::exhausted) {
+                finish_head(wqe, WcStatus::retry_exceeded, now);
                 return true;
             }
             break;
@@ -165,14 +165,14 @@ uint64_t Qp::send_visible_at(const Wqe& wqe, uint64_t now) {
     return std::max(end, delay != 0 && now == 0 ? now_ns() : now) + delay;
 }
 
-void Qp::finish(Wqe& wqe, WcStatus status, uint64_t now) {
+void Qp::finish_head(Wqe& wqe, WcStatus status, uint64_t now) {
     retry_.progress();
     inbound_.retire(adapter_.host(), number_);
     wait_until_ = 0;
-    began_ = false;
+    head_started_ = false;
     ++executed_;
     if (status != WcStatus::success) {
-        fail(status);
+        enter_error_state(status);
         complete_send(wqe, status, send_visible_at(wqe, now));
         return;
     }
@@ -185,7 +185,7 @@ void Qp::finish(Wqe& wqe, WcStatus status, uint64_t now) {
         complete_send(wqe, status, send_visible_at(wqe, now));
     }
     if (state() == QpState::sqd) {
-        note_drained();
+        report_drained();
     }
 }
 
@@ -199,16 +199,16 @@ void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
     wc.status = status;
     wc.opcode = completion_opcode(wqe.opcode);
     wc.releases = Releases::send_queue;
-    if (!push_completion(adapter_, attributes_.send_cq->shared(), wc, executed_)) {
+    if (!write_completion(adapter_, attributes_.send_cq->shared(), wc, executed_)) {
         lock_qp(adapter_.host(), *shared_);
-        fail_responder(adapter_, *shared_, number_, QueueFlags::kQpFatal);
+        fail_responder(adapter_, *shared_, number_, Notice::kQpFatal);
         shared_->lock.unlock();
     }
 }
 
 /// A work request failed. Connected queue pairs stop altogether; for UD and UC only the send queue
 /// does.
-void Qp::fail(WcStatus status) {
+void Qp::enter_error_state(WcStatus status) {
     if (status == WcStatus::flushed) {
         return;
     }
@@ -233,7 +233,7 @@ void Qp::flush_sends() {
         ++executed_;
         complete_send(wqe, WcStatus::flushed, visible_at);
     }
-    began_ = false;
+    head_started_ = false;
     wait_until_ = 0;
 }
 
@@ -247,7 +247,7 @@ void Qp::flush_receives() {
     if (shared_->claim.valid.load(std::memory_order_acquire) != 0) {
         flush_claim(adapter_, *shared_, number_);
     }
-    while (claim_own(host, *shared_)) {
+    while (claim_own_receive(host, *shared_)) {
         flush_claim(adapter_, *shared_, number_);
     }
     shared_->lock.unlock();

@@ -9,7 +9,7 @@
 
 namespace softhca {
 
-CqShared* completes_in(Host& host, const QpShared& qp) {
+CqShared* cq_of_claim(Host& host, const QpShared& qp) {
     const SrqShared* srq = qp.claim.srq != 0 ? host.srq(qp.claim.srq) : nullptr;
     return host.cq(srq != nullptr && srq->cq != 0 ? srq->cq : qp.recv_cq);
 }
@@ -23,11 +23,11 @@ void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
     Host& host = adapter.host();
     const AccessGuard guard(host, claim_owner(qp));
     const RecvWqe* receive = host.alive(claim_owner(qp)) ? claimed_receive(host, qp) : nullptr;
-    CqShared* cq = receive == nullptr ? nullptr : completes_in(host, qp);
+    CqShared* cq = receive == nullptr ? nullptr : cq_of_claim(host, qp);
     if (cq != nullptr) {
         Completion wc = receive_completion(qp, qp_number, *receive, visible_now(adapter));
         wc.status = WcStatus::flushed;
-        push_completion(adapter, *cq, wc);
+        write_completion(adapter, *cq, wc);
     }
     qp.claim.valid.store(0, std::memory_order_release);
 }
@@ -54,8 +54,8 @@ void repair_qp(Host& host, QpShared& qp) {
         lock_srq(host, *srq);
         srq->lock.unlock();
     }
-    if (CqShared* cq = completes_in(host, qp)) {
-        settle_completions(host, *cq);
+    if (CqShared* cq = cq_of_claim(host, qp)) {
+        repair_completions(host, *cq);
     }
     const Claim& claim = qp.claim;
     if (claim.valid.load(std::memory_order_acquire) != 0 && claim.srq == 0 &&
@@ -63,7 +63,7 @@ void repair_qp(Host& host, QpShared& qp) {
         qp.ring.head.store(claim.index + 1, std::memory_order_release);
     }
     if (qp.state.load(std::memory_order_relaxed) == QpState::err) {
-        raise_qp(host, qp, qp.number.load(std::memory_order_relaxed), QueueFlags::kQpError);
+        raise_qp_notice(host, qp, qp.number.load(std::memory_order_relaxed), Notice::kQpError);
     }
 }
 
@@ -100,7 +100,7 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
     const bool limit = limit_reached(srq);
     srq.lock.unlock();
     if (limit) {
-        raise_srq(adapter.host(), srq, number, QueueFlags::kSrqLimit);
+        raise_srq_notice(adapter.host(), srq, number, Notice::kSrqLimit);
     }
     return true;
 }
@@ -133,7 +133,7 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp) {
     return arena == nullptr ? nullptr : &ring->slot(arena, qp.claim.slot);
 }
 
-bool claim_own(Host& host, QpShared& qp) {
+bool claim_own_receive(Host& host, QpShared& qp) {
     if (qp.ring.empty()) {
         return false;
     }
@@ -157,12 +157,13 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
     if (take_rnr(host.header().faults)) {
         return nullptr;
     }
-    const bool claimed = srq != nullptr ? claim_from_srq(adapter, qp, *srq) : claim_own(host, qp);
+    const bool claimed =
+        srq != nullptr ? claim_from_srq(adapter, qp, *srq) : claim_own_receive(host, qp);
     return claimed ? claimed_receive(host, qp) : nullptr;
 }
 
-bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
-                  IovList* list) {
+bool build_scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
+                        IovList* list) {
     if (receive.num_sge > kMaxSge) {
         return false;
     }
@@ -202,14 +203,14 @@ void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t
         return;  // reset or failed meanwhile
     }
     qp.state.store(QpState::err, std::memory_order_release);
-    raise_qp(adapter.host(), qp, qp_number, QueueFlags::kQpError | why);
+    raise_qp_notice(adapter.host(), qp, qp_number, Notice::kQpError | why);
 }
 
-void note_established(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
+void report_established(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
     if (qp.established.load(std::memory_order_relaxed) == 0 &&
         qp.state.load(std::memory_order_relaxed) == QpState::rtr &&
         qp.established.exchange(1, std::memory_order_relaxed) == 0) {
-        raise_qp(adapter.host(), qp, qp_number, QueueFlags::kQpCommEst);
+        raise_qp_notice(adapter.host(), qp, qp_number, Notice::kQpCommEst);
     }
 }
 

@@ -19,12 +19,12 @@ void lock_srq(Host& host, SrqShared& srq);
 /// pair's lock.
 RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq);
 /// Claims the next receive of the queue pair's own queue; false if none is posted.
-bool claim_own(Host& host, QpShared& qp);
+bool claim_own_receive(Host& host, QpShared& qp);
 /// The claimed receive, or nullptr.
 RecvWqe* claimed_receive(Host& host, QpShared& qp);
 
 /// The queue the claimed receive completes in; nullptr if it is gone.
-CqShared* completes_in(Host& host, const QpShared& qp);
+CqShared* cq_of_claim(Host& host, const QpShared& qp);
 
 /// The process whose receive is claimed.
 uint32_t claim_owner(const QpShared& qp);
@@ -33,8 +33,8 @@ void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 
 /// Checks a receive's elements against the keys of process `slot` and protection domain `pd`, and
 /// lists the memory. False: an element is not what the device may write.
-bool scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
-                  IovList* list);
+bool build_scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
+                        IovList* list);
 
 /// A completion for the claimed receive, seen not before `visible_at` nor before earlier ones of
 /// the queue pair; it releases the claim when pushed. Under the queue pair's lock.
@@ -45,6 +45,6 @@ Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& r
 void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why);
 
 /// Notes the first message on a connection.
-void note_established(Adapter& adapter, QpShared& qp, uint32_t qp_number);
+void report_established(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 
 }  // namespace softhca

@@ -23,7 +23,7 @@ void fail_receive(Qp& qp, Target& target, const RecvWqe& receive, WcStatus statu
     wc.status = status;
     fail_responder(qp.adapter(), *target.qp, target.qp_number, 0);
     if (CqShared* cq = host.cq(target.cq)) {
-        push_completion(qp.adapter(), *cq, wc);
+        write_completion(qp.adapter(), *cq, wc);
     }
 }
 
@@ -39,8 +39,8 @@ bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
 }
 
 /// Fills the receive. Outcomes other than success have been answered at the responder already.
-Outcome fill(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const IovList& local,
-             uint64_t now) {
+Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const IovList& local,
+                     uint64_t now) {
     Host& host = qp.adapter().host();
     if (receive.length() < wqe.length) {
         if (!reliable(qp)) {
@@ -50,7 +50,7 @@ Outcome fill(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const Iov
         return Outcome::complete(WcStatus::remote_invalid_request);
     }
     IovList remote;
-    if (!scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote)) {
+    if (!build_scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote)) {
         fail_receive(qp, target, receive, WcStatus::local_protection_error);
         return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
                                               : WcStatus::success);
@@ -70,18 +70,18 @@ Outcome fill(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const Iov
             return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
                                                   : WcStatus::success);
         case CopyResult::gone:
-            return Outcome::silence();
+            return Outcome::no_response();
     }
     if (placed.kind != Outcome::Kind::complete) {
         return placed;
     }
-    return finish_receive(qp, wqe, target, receive, now);
+    return complete_receive(qp, wqe, target, receive, now);
 }
 
 }  // namespace
 
-Outcome finish_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
-                       uint64_t now) {
+Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
+                         uint64_t now) {
     Adapter& adapter = qp.adapter();
     Completion wc =
         receive_completion(*target.qp, target.qp_number, receive, receive_visible_at(qp, wqe, now));
@@ -98,39 +98,39 @@ Outcome finish_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& re
     }
     if (wqe.opcode == WrOpcode::send_invalidate) {
         if (!invalidate_remote(adapter.host(), target, wqe.imm)) {
-            fail_responder(adapter, *target.qp, target.qp_number, QueueFlags::kQpAccessError);
+            fail_responder(adapter, *target.qp, target.qp_number, Notice::kQpAccessError);
             return Outcome::complete(WcStatus::remote_access_error);
         }
         wc.flags |= wc_flag::kWithInv;
     }
-    note_established(adapter, *target.qp, target.qp_number);
+    report_established(adapter, *target.qp, target.qp_number);
     CqShared* cq = adapter.host().cq(target.cq);
-    if (cq == nullptr || !push_completion(adapter, *cq, wc)) {
-        fail_responder(adapter, *target.qp, target.qp_number, QueueFlags::kQpFatal);
+    if (cq == nullptr || !write_completion(adapter, *cq, wc)) {
+        fail_responder(adapter, *target.qp, target.qp_number, Notice::kQpFatal);
         return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
                                               : WcStatus::success);
     }
     return Outcome::complete();
 }
 
-Outcome refuse(Qp& qp, Target& target, WcStatus status) {
+Outcome refuse_request(Qp& qp, Target& target, WcStatus status) {
     if (!reliable(qp)) {
-        return dropped(qp);
+        return drop_message(qp);
     }
-    const uint32_t why = status == WcStatus::remote_access_error ? QueueFlags::kQpAccessError
-                                                                 : QueueFlags::kQpRequestError;
+    const uint32_t why =
+        status == WcStatus::remote_access_error ? Notice::kQpAccessError : Notice::kQpRequestError;
     fail_responder(qp.adapter(), *target.qp, target.qp_number, why);
     return Outcome::complete(status);
 }
 
 const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome) {
     Host& host = qp.adapter().host();
-    *outcome = Outcome::silence();
+    *outcome = Outcome::no_response();
     if (!responds(target.qp->state.load(std::memory_order_acquire))) {
         return nullptr;
     }
     if (target.bad_srq) {
-        *outcome = refuse(qp, target, WcStatus::remote_invalid_request);
+        *outcome = refuse_request(qp, target, WcStatus::remote_invalid_request);
         return nullptr;
     }
     const RecvWqe* receive = claim_receive(qp.adapter(), *target.qp, target.srq);
@@ -143,7 +143,7 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
     } else if (reliable(qp)) {
         *outcome = Outcome::rnr(rnr_timer_ns(target.qp->min_rnr_timer));
     } else {
-        *outcome = dropped(qp);
+        *outcome = drop_message(qp);
     }
     return nullptr;
 }
@@ -151,25 +151,25 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
 Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now) {
     Target target(qp);
     IovList local;
-    if (!gather_list(qp, wqe, 0, &local)) {
+    if (!build_gather_list(qp, wqe, 0, &local)) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
     if (!target.find(qp, wqe)) {
-        return unanswered(qp);
+        return peer_unreachable(qp);
     }
     const ResponderLock lock(qp.adapter().host(), *target.qp);
-    Outcome outcome = Outcome::silence();
+    Outcome outcome = Outcome::no_response();
     const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
-    return receive == nullptr ? outcome : fill(qp, wqe, target, *receive, local, now);
+    return receive == nullptr ? outcome : fill_receive(qp, wqe, target, *receive, local, now);
 }
 
-Outcome dropped(Qp& qp) {
+Outcome drop_message(Qp& qp) {
     qp.adapter().host().self().counters.dropped.fetch_add(1, std::memory_order_relaxed);
     return Outcome::complete();
 }
 
-Outcome unanswered(Qp& qp) {
-    return reliable(qp) ? Outcome::silence() : dropped(qp);
+Outcome peer_unreachable(Qp& qp) {
+    return reliable(qp) ? Outcome::no_response() : drop_message(qp);
 }
 
 }  // namespace softhca

@@ -26,17 +26,17 @@ class ResponderLock {
 const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome);
 
 /// Completes the claimed receive with what the message carries. Under the responder's lock.
-Outcome finish_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
-                       uint64_t now);
+Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
+                         uint64_t now);
 
 /// The responder refuses the request: a negative acknowledgement and a failed responder, or a
 /// dropped message. Under the responder's lock.
-Outcome refuse(Qp& qp, Target& target, WcStatus status);
+Outcome refuse_request(Qp& qp, Target& target, WcStatus status);
 
 /// A message of an unreliable transport that finds no taker: counted, and a success to its sender.
-Outcome dropped(Qp& qp);
+Outcome drop_message(Qp& qp);
 
-/// Nobody is there: silence for reliable transports, success for the others.
-Outcome unanswered(Qp& qp);
+/// Nobody is there: no response for reliable transports, success for the others.
+Outcome peer_unreachable(Qp& qp);
 
 }  // namespace softhca

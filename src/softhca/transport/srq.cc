@@ -120,7 +120,7 @@ int Srq::set_limit(uint32_t limit) {
     shared_->limit.store(undercut ? 0 : limit, std::memory_order_relaxed);
     shared_->lock.unlock();
     if (undercut) {
-        raise_srq(adapter_.host(), *shared_, number_, QueueFlags::kSrqLimit);
+        raise_srq_notice(adapter_.host(), *shared_, number_, Notice::kSrqLimit);
     }
     return 0;
 }

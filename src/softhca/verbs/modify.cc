@@ -163,8 +163,8 @@ int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     set_responder_fields(*shared, change);
     shared->lock.unlock();
     if (shared->state.load(std::memory_order_relaxed) == QpState::err) {
-        raise_qp(host, *shared, object.ibv.qp_base.qp_num,
-                 QueueFlags::kQpError);  // its owner flushes it
+        raise_qp_notice(host, *shared, object.ibv.qp_base.qp_num,
+                        Notice::kQpError);  // its owner flushes it
     }
     note_change(object, attr, mask);
     return 0;

@@ -156,7 +156,7 @@ int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
             qp.commit_send(*wqe, post_time);
         }
     }
-    qp.kick();
+    qp.start_sends();
     return status;
 } catch (const std::bad_alloc&) {
     return ENOMEM;

@@ -220,7 +220,7 @@ int complete(ibv_qp_ex* qp) {
     object.building.clear();
     object.qp->post_mutex.unlock();
     if (status == 0) {
-        object.qp->kick();
+        object.qp->start_sends();
     }
     return status;
 }
