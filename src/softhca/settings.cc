@@ -41,7 +41,7 @@ Reason set_ports(Settings& settings, std::string_view value) {
     return set_count(settings.ports, value, kMaxPorts);
 }
 
-// A setting with two words to choose from.
+// Sets a setting with two choices.
 template <typename Value>
 Reason set_choice(Value& target, std::string_view value, std::string_view first, Value first_value,
                   std::string_view second, Value second_value) {

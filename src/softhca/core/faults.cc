@@ -15,7 +15,7 @@ constexpr uint32_t kMaxQpn = 0xffffff;
 static_assert(Faults::kMaxDevices * Faults::kMaxPorts <= 32, "ports_down has one bit per port");
 static_assert(std::is_standard_layout_v<Faults> && std::atomic<uint64_t>::is_always_lock_free);
 
-// The values of one Faults, to be changed as a whole or not at all.
+// A copy of the values of Faults, so that a list of faults applies as a whole or not at all.
 struct Values {
     uint64_t reg_fail = 0, rnr = 0, delay_completions_ns = 0, segment_bytes = 0,
              segment_pause_ns = 0;
@@ -35,8 +35,8 @@ Values load(const Faults& faults) {
             faults.device_fatal.load(kRelaxed)};
 }
 
-// Stores what the list changed, so that a count that is being used up at the same time is not put
-// back.
+// Stores only values that the list changed: a count that another process uses up meanwhile stays
+// used up.
 template <typename Number>
 void store_changed(std::atomic<Number>& target, Number before, Number after) {
     if (before != after) target.store(after, kRelaxed);
@@ -68,7 +68,7 @@ constexpr uint32_t port_bit(unsigned device, unsigned port) {
     return 1u << (device * Faults::kMaxPorts + port - 1);
 }
 
-// DEV:PORT, with DEV a number or the device's name; every port if there is no value.
+// Parses DEVICE:PORT, where DEVICE is a number or a name; without a value, all ports.
 std::optional<uint32_t> parse_ports(const ListEntry& entry) {
     constexpr std::string_view kDeviceName = "softhca";
     if (!entry.has_value) return UINT32_MAX;
@@ -205,7 +205,7 @@ void describe_ports(uint32_t down, const std::function<void(const std::string&)>
     }
 }
 
-// Takes one from a count unless it is 0; returns what it was.
+// Decrements a count unless it is 0; returns the value before.
 uint64_t count_down(std::atomic<uint64_t>& count) {
     uint64_t value = count.load(kRelaxed);
     while (value != 0 && !count.compare_exchange_weak(value, value - 1, kRelaxed)) {

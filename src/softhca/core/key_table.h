@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory keys: what an lkey or rkey gives access to, and the checks that every access goes through.
+// Memory keys: what an lkey or rkey gives access to, and the check that every access passes.
 #pragma once
 
 #include <atomic>
@@ -11,37 +11,38 @@ namespace softhca {
 
 enum class KeyKind : uint8_t { region, window_type1, window_type2, null_region };
 
-/// A null region reads as zeros and swallows what is written, at every address. Behind it are as
-/// many bytes of zeros as a message has at most, and behind these as many to be written.
+/// A null region reads as zeros and discards writes, at every address. At its host address are
+/// kNullBytes of zeros (the longest message), and then kNullBytes for writes.
 constexpr uint64_t kNullBytes = uint64_t{1} << 30;
 
-/// One memory region or window. The owner writes the fields before it publishes `key`, and changes
-/// them again only after `key` was withdrawn and every access under way has ended.
+/// One memory region or window. The owner writes the fields before it publishes `key`. The owner
+/// changes the fields only after it has withdrawn `key` and all accesses have ended.
 struct KeyEntry {
-    std::atomic<uint32_t> key{
-        0};           ///< the valid key; 0: none. Release by the owner, acquire by users
-    uint32_t pd = 0;  ///< protection domain; of the owner's process
+    /// the valid key; 0: none. The owner stores with release, users load with acquire.
+    std::atomic<uint32_t> key{0};
+    uint32_t pd = 0;  ///< protection domain in the owner's process
     uint32_t access = 0;
     KeyKind kind = KeyKind::region;
     uint32_t region_key = 0;  ///< of a bound window: the region it is bound to
     uint32_t bound_qp = 0;    ///< of a type 2 window: the only queue pair that may use it
-    uint64_t start = 0;       ///< the address a key's user names (iova)
+    uint64_t start = 0;       ///< the address (iova) that users of the key name
     uint64_t length = 0;
-    uint64_t host = 0;         ///< the owner's virtual address of `start`
-    uint64_t share_id = 0;     ///< never used twice; 0: private memory
-    uint64_t file_offset = 0;  ///< of `host` in the file that backs it
-    uint64_t file_inode = 0;   ///< that file's
-    int32_t file_fd = -1;      ///< the owner's descriptor of it
+    uint64_t host = 0;  ///< virtual address of `start` in the owner's process
+    /// of a registration of shared memory, never used again; 0: private memory
+    uint64_t share_id = 0;
+    uint64_t file_offset = 0;  ///< of `host` in the backing file
+    uint64_t file_inode = 0;   ///< of the backing file
+    int32_t file_fd = -1;      ///< the owner's descriptor of the backing file
 };
 
 enum class KeyCheck : uint8_t { ok, no_such_key, wrong_pd, out_of_bounds, no_permission };
 
-/// Whether `key` allows `need` on [addr, addr + length) for a user of protection domain `pd` and
-/// queue pair `qp`. A zero-length access needs no key; the caller doesn't ask. On ok, *host is the
-/// owner's address.
+/// Whether `key` allows the access rights `need` on [addr, addr + length) to protection domain `pd`
+/// and queue pair `qp`. On ok, *host is the address in the owner's process. A zero-length access
+/// needs no key; the caller does not check it.
 inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
                           uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
-    // Pairs with the owner that withdraws the key and then waits for the accesses under way.
+    // Pairs with the owner, which withdraws the key and then waits for accesses to end.
     if (key == 0 || entry.key.load(std::memory_order_seq_cst) != key) {
         return KeyCheck::no_such_key;
     }
@@ -58,8 +59,8 @@ inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint
     return KeyCheck::ok;
 }
 
-/// The same for the local memory of a work request, which may be that of a null region, but not of
-/// a window. On ok, *host is good for `length` bytes, of a null region for kNullBytes.
+/// Like check_key() for local memory of a work request: a region or a null region, not a window. On
+/// ok, *host is valid for `length` bytes; of a null region, for kNullBytes.
 inline KeyCheck check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
                                 uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
     if (entry.kind != KeyKind::region && entry.kind != KeyKind::null_region) {
@@ -72,7 +73,7 @@ inline KeyCheck check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd
     return check;
 }
 
-/// Registration rights the specification forbids: writing from afar what may not be written here.
+/// The specification forbids remote write and remote atomic rights without local write.
 inline bool access_flags_valid(uint32_t access) {
     using namespace access_flag;
     constexpr uint32_t known = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind |

@@ -65,7 +65,7 @@ constexpr BandwidthParameter kBandwidths[] = {
     {"bandwidth", &NicParameters::bandwidth},
     {"reg-bandwidth", &NicParameters::registration_bandwidth}};
 
-// Keeps sums of times far from overflow whatever the bandwidth.
+// Keeps sums of times far from overflow at any bandwidth.
 constexpr double kMaxTransmitNs = 1e15;
 
 static_assert(std::is_trivially_copyable_v<NicParameters>);
@@ -78,7 +78,7 @@ uint64_t bytes_over_bandwidth(uint64_t bytes, double bandwidth) {
         std::min(std::ceil(static_cast<double>(bytes) / bandwidth), kMaxTransmitNs));
 }
 
-// Reserves `work` ns of a link in first-come order; returns when the reservation begins.
+// Reserves `work` ns of a link, first come, first served. Returns the begin of the reservation.
 uint64_t reserve(LinkClock& clock, uint64_t now, uint64_t work) {
     uint64_t free_at = clock.free_at.load(std::memory_order_relaxed);
     uint64_t begin;
@@ -176,8 +176,8 @@ Booking book_transfer(const NicParameters& nic, LinkClock& egress, LinkClock& in
 
 Booking book_read(const NicParameters& nic, LinkClock& responder_egress,
                   LinkClock& requester_ingress, uint64_t now, uint64_t bytes) {
-    // The request's latency is added behind the booking, not before it, so that the responder's
-    // link is not left idle.
+    // The request's latency is added after the booking: added before, it would leave the
+    // responder's link idle.
     Booking booking = book_transfer(nic, responder_egress, requester_ingress, now, bytes);
     booking.start += nic.latency_ns;
     booking.arrival_begin += nic.latency_ns;
@@ -196,7 +196,7 @@ uint64_t arrived_by(const Booking& booking, const NicParameters& nic, uint64_t t
     if (now >= booking.arrival_end) return total;
     if (now <= booking.arrival_begin || nic.bandwidth <= 0) return 0;
     const double bytes = static_cast<double>(now - booking.arrival_begin) * nic.bandwidth;
-    // The last byte has arrived at arrival_end and not before, whatever the rounding.
+    // Rounding must not make the last byte arrive before arrival_end.
     return std::min(static_cast<uint64_t>(bytes), total - 1);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The timing model of the NIC and its link: when a transfer may be seen, and how late it was. Pure:
-// time is an argument, in ns, of one clock that all processes of the machine share. What is to be
-// shared is plain data of lock-free atomics, ready to use when zeroed.
+// The timing model of the NIC and its link: when a transfer becomes visible, and how late it was.
+// Pure: times are arguments in ns of one clock for all processes. Shared state consists of
+// lock-free atomics, valid when zero.
 #pragma once
 
 #include <atomic>
@@ -12,37 +12,37 @@
 
 namespace softhca {
 
-/// LogP-like parameters. All zero is the ideal NIC: nothing takes time.
+/// LogP-like parameters. All zero is the ideal NIC, which takes no time.
 struct NicParameters {
-    uint64_t latency_ns;  ///< end to end, of the first byte
-    double bandwidth;     ///< bytes per ns, that is GB/s; 0 = infinite
+    uint64_t latency_ns;  ///< end to end, for the first byte
+    double bandwidth;     ///< bytes per ns (GB/s); 0: infinite
     uint64_t gap_ns;      ///< between the end of a message and the start of the next one on a link
-    uint64_t
-        completion_ns;  ///< from the data being visible in memory to its completion being visible
+    uint64_t completion_ns;         ///< from data visible in memory to its completion visible
     uint64_t registration_ns;       ///< fixed part of a memory registration
-    double registration_bandwidth;  ///< bytes per ns; 0 = infinite
+    double registration_bandwidth;  ///< bytes per ns; 0: infinite
 
+    /// Whether anything takes time.
     bool models_time() const;
 };
 
-/// A profile by its name, or null.
+/// The profile of that name; nullptr if there is none.
 const NicParameters* find_profile(std::string_view name);
 /// "ideal, graphene, infini, hdr200"
 std::string profile_names();
-/// The same figures in the syntax of apply_model_overrides: "latency=2.3us,bandwidth=2,...".
+/// The parameters in the syntax of apply_model_overrides(): "latency=2.3us,bandwidth=2,...".
 std::string describe(const NicParameters& nic);
 
-/// Applies a comma list of key=value: latency, gap, completion, reg-latency (times: us, or with
-/// suffix ns, us, ms, s) and bandwidth, reg-bandwidth (GB/s). Returns an error text naming the
-/// choices, and then leaves `nic` as it was.
+/// Applies a comma list of key=value: latency, gap, completion, reg-latency (us, or with suffix ns,
+/// us, ms, s) and bandwidth, reg-bandwidth (GB/s). On error, returns a text that names the choices,
+/// and leaves `nic` as it was.
 std::optional<std::string> apply_model_overrides(std::string_view list, NicParameters& nic);
 
-/// How long `bytes` occupy a link, without gap and latency.
+/// Time for which `bytes` occupy a link, without gap and latency.
 uint64_t transmit_ns(const NicParameters& nic, uint64_t bytes);
-/// How long registering `bytes` takes.
+/// Time that the registration of `bytes` takes.
 uint64_t registration_time_ns(const NicParameters& nic, uint64_t bytes);
 
-/// One direction of one port. Lives in shared memory.
+/// When one direction of one port becomes free. Lives in shared memory.
 struct LinkClock {
     std::atomic<uint64_t> free_at;
 };
@@ -53,17 +53,17 @@ struct Booking {
     uint64_t arrival_end;    ///< the last byte has arrived
 };
 
-/// Books a message of `bytes` from the port with `egress` to the port with `ingress`, in the order
-/// of the calls; lock-free. A lone message takes latency + bytes/bandwidth; messages behind one
-/// another are spaced gap + bytes/bandwidth; messages of several senders to one port share its
-/// bandwidth. Bookings of one pair of links arrive in the order of the calls. The receiving port
-/// accounts work from the time it is booked, so a message that must wait for its own sender's link
-/// does not keep the receiver's idle link from others.
+/// Books link time for a message of `bytes` from the port of `egress` to the port of `ingress`, in
+/// the order of the calls; lock-free. A lone message takes latency + bytes/bandwidth; successive
+/// messages are spaced gap + bytes/bandwidth; senders to one port share its bandwidth. Bookings of
+/// one pair of links arrive in order. The ingress is booked from `now` + latency, even if the
+/// message waits for its sender's egress: such a message must not keep an idle ingress from other
+/// senders.
 Booking book_transfer(const NicParameters& nic, LinkClock& egress, LinkClock& ingress, uint64_t now,
                       uint64_t bytes);
 
-/// Books an RDMA read or atomic of `bytes` response data: the request's latency, then a transfer
-/// from the responder's egress to the requester's ingress.
+/// Books link time for an RDMA read or atomic with `bytes` of response: the request's latency, then
+/// a transfer from the responder's egress to the requester's ingress.
 Booking book_read(const NicParameters& nic, LinkClock& responder_egress,
                   LinkClock& requester_ingress, uint64_t now, uint64_t bytes);
 
@@ -74,13 +74,13 @@ uint64_t arrival_at(const Booking& booking, const NicParameters& nic, uint64_t t
 /// How many of the first `total` bytes have arrived at `now`.
 uint64_t arrived_by(const Booking& booking, const NicParameters& nic, uint64_t total, uint64_t now);
 
-/// Messages appear in memory in pieces of so many bytes, each when all of it has arrived: packets
-/// of the largest MTU.
+/// The model's packet, of the largest MTU: RDMA data becomes visible in packets, each when its last
+/// byte has arrived.
 constexpr uint64_t kPacketBytes = 4096;
 
 /// Counts how late operations were against the model. Lives in shared memory. An operation is late
-/// when it took a twentieth longer than the model says, and at least kLateNs: what a measurement of
-/// it would be off by.
+/// if it took more than a twentieth, and more than kLateNs, longer than modeled: it would falsify a
+/// measurement.
 struct Lateness {
     static constexpr int kBuckets = 8;
     static constexpr uint64_t kLateNs = 100;
@@ -92,11 +92,11 @@ struct Lateness {
     std::atomic<uint64_t> max_ns;
     std::atomic<uint64_t> histogram[kBuckets];  // < 1 us, < 10 us, ... < 1 s, the rest
 
-    // BackingFile of late operations, 0..1; 0 if there was none at all.
+    // Share of late operations, 0..1; 0 if there was no operation.
     double late_share() const;
 };
 
-// Notes that what began at `begun` and was due at `due` became visible at `now`.
+// Records an operation that began at `begun`, was due at `due` and became visible at `now`.
 void record(Lateness& lateness, uint64_t begun, uint64_t due, uint64_t now);
 
 }  // namespace softhca

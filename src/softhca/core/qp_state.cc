@@ -6,8 +6,7 @@ namespace {
 
 using namespace qp_attr;
 
-// The specification's table lists each transport by itself; it is regular once one asks which roles
-// a transport has.
+// The specification has a table for each transport; the rules follow from the roles of a transport.
 constexpr bool is_requester(QpType type) {
     return type == QpType::rc || type == QpType::xrc_send;
 }
@@ -25,7 +24,7 @@ constexpr uint32_t address_of_init(QpType type) {
     return kPkeyIndex | kPort | (type == QpType::ud ? kQkey : kAccessFlags);
 }
 
-// What may change at run time, in RTS and on every way into it.
+// What may change at run time, in RTS and on every transition into it.
 constexpr uint32_t running_attributes(QpType type) {
     if (type == QpType::ud) return kCurState | kQkey;
     return kCurState | kAltPath | kAccessFlags | kPathMigState |
@@ -55,8 +54,8 @@ constexpr QpTransition rtr_to_rts(QpType type) {
             running_attributes(type)};
 }
 
-// Only unreliable transports stop their send queue alone: an error of a reliable one ends the whole
-// queue pair.
+// Only unreliable transports stop their send queue alone. An error of a reliable transport stops
+// the whole queue pair.
 constexpr QpTransition sqe_to_rts(QpType type) {
     if (is_reliable(type)) return {};
     return {true, 0, type == QpType::ud ? kCurState | kQkey : kCurState | kAccessFlags};
@@ -77,8 +76,7 @@ constexpr uint32_t kRnrTimers[kTimerCodeMask + 1] = {
 
 QpTransition qp_transition(QpType type, QpState from, QpState to) {
     if (to == QpState::reset) return {true, 0, 0};
-    // A queue pair in reset has nothing to flush and no way to err, so Linux' verbs refuse
-    // that one.
+    // Verbs on Linux refuse reset to error: there is nothing to flush.
     if (to == QpState::err) return {from != QpState::reset, 0, 0};
     switch (pair(from, to)) {
         case pair(QpState::reset, QpState::init):

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queue-pair states: which transitions exist, which attributes each takes, and what a queue pair
-// may do in each state.
+// Queue pair states: the transitions, their attributes, and what a queue pair may do in each state.
 #pragma once
 
 #include <cstdint>
 
 namespace softhca {
 
-/// The numeric values of these enumerations and constants are those of the verbs ABI, so that
-/// conversion is a cast.
+/// Values of enumerations and constants are those of the verbs ABI, so that conversion is a cast.
 enum class QpState : uint8_t { reset = 0, init = 1, rtr = 2, rts = 3, sqd = 4, sqe = 5, err = 6 };
 
 enum class QpType : uint8_t { rc = 2, uc = 3, ud = 4, xrc_send = 9, xrc_recv = 10 };
 
-/// Bits of the attribute mask of "modify QP".
+/// Bits of the attribute mask of ibv_modify_qp().
 namespace qp_attr {
 constexpr uint32_t kState = 1u << 0;
 constexpr uint32_t kCurState = 1u << 1;
@@ -39,31 +37,29 @@ constexpr uint32_t kDestQpn = 1u << 20;
 constexpr uint32_t kRateLimit = 1u << 25;
 }  // namespace qp_attr
 
-/// What one transition asks of the attribute mask, kState apart.
+/// The attribute mask of one transition, without kState.
 struct QpTransition {
     bool allowed;
     uint32_t required;
     uint32_t optional;
 };
 
-/// The rule for one transition of one transport; `allowed` is false where the transition does not
-/// exist.
+/// The rule for one transition of one transport; `allowed` is false if there is no such transition.
 QpTransition qp_transition(QpType type, QpState from, QpState to);
 
-/// True if "modify QP" with this mask may take a queue pair of this type from `from` to `to`: the
-/// transition exists, every required attribute is there and nothing is there that is neither
-/// required nor optional. A mask without kState changes attributes within a state: pass `to` ==
-/// `from`.
+/// Whether ibv_modify_qp() with this mask may take a queue pair from `from` to `to`: the transition
+/// exists, all required attributes are given, and no others but optional ones. For a mask without
+/// kState, pass `to` == `from`.
 bool qp_transition_allowed(QpType type, QpState from, QpState to, uint32_t mask);
 
-/// Work requests may be posted to the send queue (in sqd they wait, in sqe and err they are
+/// Whether work requests may be posted to the send queue (in sqd they wait; in sqe and err they are
 /// flushed).
 bool can_post_send(QpState state);
-/// Work requests may be posted to the receive queue (in err they are flushed).
+/// Whether work requests may be posted to the receive queue (in err they are flushed).
 bool can_post_recv(QpState state);
-/// Arriving requests are answered.
+/// Whether arriving requests are answered.
 bool responds(QpState state);
-/// New work requests of the send queue are started.
+/// Whether new work requests of the send queue are started.
 bool sends(QpState state);
 
 /// Waiting time of an RNR NAK timer code (its 5 low bits) in ns.

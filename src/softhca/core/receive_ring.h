@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ring of a receive queue or a shared receive queue. The owner posts; whoever delivers a
-// message takes the head. Several messages may be under way at once and end in another order than
-// they began, so entries live in slots of their own and the ring holds the numbers of slots.
+// The ring of a receive queue or a shared receive queue. The owner posts; the process that delivers
+// a message takes the head. Several messages may be under way and end in any order, so receives are
+// in slots, and the ring holds slot numbers.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace softhca {
 struct RecvWqe {
     uint64_t wr_id;
     uint32_t num_sge;
-    uint32_t slot;                 ///< which one this is
-    std::atomic<uint32_t> in_use;  ///< set by the owner's post, cleared when it is given back
+    uint32_t slot;                 ///< this slot's number
+    std::atomic<uint32_t> in_use;  ///< set by the owner's post, cleared by release_slot()
     uint32_t reserved;
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
@@ -30,21 +30,21 @@ struct RecvWqe {
     }
 };
 
-/// The shared words of the ring. Indices count up for ever. `base` is where the owner's arena is
-/// mapped.
+/// The shared part of the ring. Indices only grow. `base` is where the caller has mapped the
+/// owner's arena.
 struct RecvRing {
     uint64_t slots = 0;     ///< offset of the slots in the owner's arena
     uint32_t mask = 0;      ///< slots - 1
-    uint32_t capacity = 0;  ///< how many the owner may have posted
+    uint32_t capacity = 0;  ///< the most receives that the owner may have posted
     uint32_t max_sge = 0;
 
-    alignas(64) std::atomic<uint64_t> tail{0};  ///< posted; the owner writes, release
-    std::atomic<uint64_t> released{0};          ///< given back: completed and polled, or dropped
-    uint32_t next_slot = 0;  ///< owner only: where the search for a free slot begins
+    alignas(64) std::atomic<uint64_t> tail{0};  ///< posted; the owner stores, release
+    std::atomic<uint64_t> released{0};          ///< completed and polled, or dropped
+    uint32_t next_slot = 0;  ///< only for the owner: where the search for a free slot begins
 
-    alignas(64) std::atomic<uint64_t> head{0};  ///< taken; the consumer writes under its lock
+    alignas(64) std::atomic<uint64_t> head{0};  ///< taken; the consumer stores
 
-    /// Whole cache lines: a slot is written by one process and read by another.
+    /// Bytes of a slot, in whole cache lines: one process writes a slot, another one reads it.
     static uint64_t stride(uint32_t max_sge) {
         return (sizeof(RecvWqe) + uint64_t{max_sge} * sizeof(Sge) + 63) & ~uint64_t{63};
     }
@@ -65,7 +65,7 @@ struct RecvRing {
     RecvWqe& slot(char* base, uint32_t number) const {
         return *reinterpret_cast<RecvWqe*>(base + slots + (number & mask) * stride(max_sge));
     }
-    /// The ring: which slot each index is in.
+    /// The slot number at a ring index.
     uint32_t& order(char* base, uint64_t index) const {
         auto* numbers = reinterpret_cast<uint32_t*>(base + slots + (mask + 1ull) * stride(max_sge));
         return numbers[index & mask];
@@ -107,7 +107,7 @@ struct RecvRing {
         released.fetch_add(1, std::memory_order_release);
     }
 
-    /// Forgets everything posted and everything taken.
+    /// Drops all receives, posted and taken.
     void drop_all(char* base) {
         const uint64_t end = tail.load(std::memory_order_relaxed);
         for (uint32_t i = 0; i <= mask; ++i) {

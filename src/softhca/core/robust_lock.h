@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A spin lock in shared memory whose word names its owner, so that a lock left behind by a killed
-// process can be taken over, and what it guarded repaired, by the next one.
+// A spin lock in shared memory that survives its owner: the lock word names the owning process. If
+// that process has died, the next one takes the lock over and repairs the protected data.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,8 @@ inline void cpu_relax() {
 #endif
 }
 
-/// How a waiter learns about other processes; a pure interface for RobustLock, given by the fabric.
-/// tag: names this process, never 0. owner_dead(tag): whether that process is gone. yield(): gives
-/// up the core.
+/// What RobustLock needs from the fabric. tag(): names this process, never 0. owner_dead(tag):
+/// whether that process has died. yield(): gives up the core.
 template <typename T>
 concept LockOwner = requires(T t, uint32_t tag) {
     { t.tag() } -> std::same_as<uint32_t>;
@@ -27,7 +26,8 @@ concept LockOwner = requires(T t, uint32_t tag) {
 
 class RobustLock {
   public:
-    /// Takes the lock. `repair` runs, with the lock held, when it was taken over from a dead owner.
+    /// Takes the lock. If the lock was taken over from a dead owner, runs `repair` with the lock
+    /// held.
     template <typename Owner, typename Repair>
     void lock(Owner&& self, Repair&& repair) {
         uint32_t seen = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Small parsers for settings: numbers, times and comma lists. All reject trailing text and
-// overflow.
+// Parsers for settings: numbers, times and comma lists. All reject trailing text and overflow.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +10,14 @@
 
 namespace softhca {
 
-/// A number in decimal, or in hexadecimal after 0x.
+/// A number, decimal, or hexadecimal after 0x.
 std::optional<uint64_t> parse_number(std::string_view text);
-/// A number of bytes; suffix K, M or G counts in powers of 1024.
+/// A number of bytes; the suffixes K, M and G count in powers of 1024.
 std::optional<uint64_t> parse_bytes(std::string_view text);
 /// A decimal fraction, not negative, at most 1e12.
 std::optional<double> parse_decimal(std::string_view text);
-/// A time: decimal fraction with suffix ns, us, ms or s; us without one. In ns, rounded; at most
-/// 1000 s.
+/// A time in ns, rounded, at most 1000 s: a decimal fraction with suffix ns, us, ms or s; without
+/// suffix in us.
 std::optional<uint64_t> parse_time_ns(std::string_view text);
 
 /// The shortest text that parse_time_ns() reads back as `ns`.
@@ -26,9 +25,9 @@ std::string time_text(uint64_t ns);
 /// The shortest text that parse_decimal() reads back as `value`.
 std::string decimal_text(double value);
 
-/// Calls `visit(key, value)` for each entry of a comma list; the value is empty, and has_value
-/// false, where there is no '='. Blanks around entries and empty entries are skipped. Stops at, and
-/// returns, the first error text that `visit` returns.
+/// Calls `visit` for each entry of a comma list. Without '=' in an entry, `value` is empty and
+/// has_value false. Skips empty entries, and blanks around entries. Stops at the first error text
+/// of `visit` and returns it.
 struct ListEntry {
     std::string_view key;
     std::string_view value;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The device's vocabulary. Numeric values are those of the verbs ABI; verbs/abi_check.cc holds them
-// to it.
+// The device's enumerations. Values are those of the verbs ABI; verbs/abi_check.cc compares them.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +54,7 @@ constexpr uint32_t kMwBind = 1 << 4;
 constexpr uint32_t kZeroBased = 1 << 5;
 constexpr uint32_t kOnDemand = 1 << 6;
 constexpr uint32_t kHugetlb = 1 << 7;
-constexpr uint32_t kOptional = 0x3ffu << 20;  ///< may be ignored by a device; so it is here
+constexpr uint32_t kOptional = 0x3ffu << 20;  ///< devices may ignore these bits; this one does
 }  // namespace access_flag
 
 namespace send_flag {
@@ -78,6 +77,6 @@ struct Sge {
     uint32_t lkey;
 };
 
-constexpr uint32_t kGrhBytes = 40;  ///< a UD receive buffer begins with the global route header
+constexpr uint32_t kGrhBytes = 40;  ///< of the GRH at the start of UD receive buffers
 
 }  // namespace softhca

@@ -33,7 +33,7 @@ struct Mapping {
     char path[256];
 };
 
-// PROCMAP_QUERY, in Linux since 6.11: one mapping without reading them all.
+// PROCMAP_QUERY (Linux 6.11) finds one mapping without reading all of them.
 struct ProcmapQuery {
     uint64_t size, query_flags, query_addr;
     uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
@@ -44,7 +44,7 @@ constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
 constexpr uint64_t kVmaWritable = 2;
 constexpr uint64_t kVmaShared = 8;
 
-/// nullopt: the kernel doesn't know the request.
+/// nullopt: the kernel does not know the request.
 std::optional<bool> query_mapping(int maps, uint64_t address, Mapping* mapping) {
     ProcmapQuery query{};
     query.size = sizeof query;
@@ -103,7 +103,7 @@ bool find_mapping(uint64_t address, Mapping* mapping) {
     return found;
 }
 
-/// Whether the descriptor is the file behind the mapping, and one that lives in memory.
+/// Whether the descriptor is open on the file of the mapping, and that file is in memory.
 bool is_backing(int fd, const Mapping& mapping) {
     constexpr long kTmpfsMagic = 0x01021994;
     constexpr long kHugetlbfsMagic = 0x958458f6;
@@ -123,7 +123,7 @@ int open_if_backing(const char* path, const Mapping& mapping) {
     return fd;
 }
 
-/// A memfd has no path, but the program may still have it open.
+/// A memfd has no path, but the program may still have its descriptor.
 int open_own_descriptor(const Mapping& mapping) {
     DIR* directory = ::opendir("/proc/self/fd");
     if (directory == nullptr) {
@@ -144,17 +144,17 @@ int open_own_descriptor(const Mapping& mapping) {
 int open_backing(const Mapping& mapping) {
     char link[64];
     std::snprintf(link, sizeof link, "/proc/self/map_files/%lx-%lx", mapping.start, mapping.end);
-    int fd = open_if_backing(link, mapping);  // the kernel asks for a privilege here
+    int fd = open_if_backing(link, mapping);  // the kernel wants a privilege for this link
     if (fd < 0 && mapping.path[0] == '/') {
         fd = open_if_backing(mapping.path, mapping);
     }
     return fd >= 0 ? fd : open_own_descriptor(mapping);
 }
 
-/// The descriptors in use, by file.
+/// The open descriptors of backing files, one for each file.
 class OpenFiles {
   public:
-    /// The descriptor of the file behind a mapping; -1 if there is no way to it.
+    /// The descriptor of the mapping's file; -1 if the file cannot be opened.
     int acquire(const Mapping& mapping) {
         const std::lock_guard lock(mutex_);
         File& file = files_[{mapping.device, mapping.inode}];

@@ -38,9 +38,9 @@ bool init_liveness_mutex(pthread_mutex_t* mutex) {
     return status == 0;
 }
 
-/// Whether nobody holds a robust mutex: the kernel has flagged it because its owner died, or nobody
-/// ever did. A plain load of the futex word, whose meaning the kernel fixes; to try the lock would
-/// take its cache line from all who look at it.
+/// Whether no thread holds a robust mutex: its owner died, which the kernel marks in the futex
+/// word, or it was never locked. Loads the word, because trying the lock would take the cache line
+/// from other readers.
 bool is_unheld(const pthread_mutex_t& mutex) {
     const auto word =
         static_cast<uint32_t>(__atomic_load_n(&mutex.__data.__lock, __ATOMIC_ACQUIRE));
@@ -62,7 +62,7 @@ void* thread_main(void* argument) {
     void (*body)(void*) = start->body;
     void* body_argument = start->argument;
     start->mutex_held.store(1, std::memory_order_release);
-    start->mutex_held.notify_one();  // `start` may be gone from here on
+    start->mutex_held.notify_one();  // `start` may no longer exist after this line
     body(body_argument);
     return nullptr;
 }
@@ -78,8 +78,8 @@ std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_e
     std::unique_ptr<Host> host(new Host);
     host->segment_ = std::move(segment);
     host->models_time_ = host->header().config.nic.models_time();
-    // Where the kernel lets only a parent touch a process's memory (Yama), let the peers of this
-    // uid do it.
+    // If the kernel (Yama) lets only a parent access a process's memory, permits it to the user's
+    // processes.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     if (!host->claim_slot(thread_executor, body, argument, error)) {
         return nullptr;
@@ -94,7 +94,7 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
         return false;
     }
     free_dead_slots();
-    // Start anywhere, so that numbers are not soon reused.
+    // Start at the pid, so that slots are not reused soon.
     const auto start = static_cast<uint32_t>(getpid());
     for (uint32_t i = 0; i < kMaxProcesses; ++i) {
         const uint32_t slot = (start + i) % kMaxProcesses;
@@ -146,8 +146,8 @@ bool Host::start_thread(void (*body)(void*), void* argument, std::string* error)
     return true;
 }
 
-/// Under the lock of the member file, where a slot that is joining has lost its owner. One that has
-/// left but still runs is left alone.
+/// Under the lock of the member file, so that a slot in state joining has lost its owner. A slot
+/// whose process has left the fabric but still runs is not freed.
 void Host::free_dead_slots() {
     for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
         const SlotState state = process(slot).state.load(std::memory_order_acquire);
@@ -216,7 +216,8 @@ void Host::wait_for_accesses() {
         for (Guard& guard : process(other).guards) {
             const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
             const uint32_t named = seen & 0xffff;
-            // Our own accesses count whomever they are to: they read and write our memory, too.
+            // This process's accesses count for every target: they read and write this process's
+            // memory, too.
             if (named == 0 || (named != target && other != slot_)) {
                 continue;
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// This process's place in the fabric: its slot and arena, how it finds other processes' objects,
-// and how it knows that a process is gone.
+// This process as a member of the fabric: its slot and arena, lookup of other processes' objects,
+// and detection of dead processes. The timing model treats each process as a host of its own.
 #pragma once
 
 #include <sched.h>
@@ -16,7 +16,7 @@
 
 namespace softhca {
 
-/// ns of the clock that all processes share.
+/// Time in ns of CLOCK_MONOTONIC, which all processes share.
 inline uint64_t now_ns() {
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -25,8 +25,8 @@ inline uint64_t now_ns() {
 
 class Host {
   public:
-    /// Takes a slot of the fabric and starts the keeper thread, which holds the slot's robust mutex
-    /// and then runs `body(argument)`. Null, with *error, if the fabric is full or something fails.
+    /// Takes a slot of the fabric and starts a thread that locks the slot's liveness mutex and then
+    /// runs `body(argument)`. nullptr, with *error, if the fabric is full or a resource is missing.
     static std::unique_ptr<Host> join(std::unique_ptr<Segment> segment, bool thread_executor,
                                       void (*body)(void*), void* argument, std::string* error);
 
@@ -39,36 +39,38 @@ class Host {
     FabricHeader& header() { return segment_->header(); }
     Segment& segment() { return *segment_; }
     bool models_time() const { return models_time_; }
-    /// Base of this process's arena, for offsets.
+    /// This process's arena: the base of its offsets.
     char* arena() { return reinterpret_cast<char*>(tables_); }
     char* arena(uint32_t slot) { return reinterpret_cast<char*>(segment_->arena(slot)); }
     ArenaTables& tables() { return *tables_; }
 
-    /// Objects by number; nullptr if there is none of that number (any more). For other processes'
-    /// objects the caller holds an AccessGuard on the owner.
+    /// Objects by number; nullptr if there is no such object (any more). To use another process's
+    /// object, the caller holds an AccessGuard on the owner.
     QpShared* qp(uint32_t number) { return find(&ArenaTables::qps, number); }
     SrqShared* srq(uint32_t number) { return find(&ArenaTables::srqs, number); }
     CqShared* cq(uint32_t number) { return find(&ArenaTables::cqs, number); }
-    /// The entry a key names; whether the key is valid is for check_key() to say.
+    /// The entry that a key names; check_key() tells whether the key is valid. nullptr if the arena
+    /// cannot be mapped.
     KeyEntry* key(uint32_t key) {
         ArenaTables* tables = segment_->arena(KeyNumber::process(key));
         return tables == nullptr ? nullptr : &tables->keys[KeyNumber::index(key)];
     }
 
-    /// Whether the process in a slot lives. Notices a death at once: the kernel flags the keeper's
-    /// mutex.
+    /// Whether the process in a slot lives. Notices a death at once, because the kernel marks the
+    /// liveness mutex.
     bool alive(uint32_t slot);
     pid_t pid(uint32_t slot) { return process(slot).pid.load(std::memory_order_relaxed); }
 
-    /// Waits until every access that was under way when called has ended: to this process's memory
-    /// or objects, or by its own threads. The caller holds no AccessGuard.
+    /// Waits until accesses that began before the call have ended: those of any process to this
+    /// process, and those of this process's threads. The caller holds no AccessGuard.
     void wait_for_accesses();
 
-    /// Leaves the fabric; peers see this process as gone. The mapping stays, for threads that still
-    /// run.
+    /// Leaves the fabric; to peers this process has died. Threads that still run may use the
+    /// mapping.
     void leave();
 
-    /// A LockOwner for locks in the segment.
+    /// What RobustLock needs (LockOwner): the name of this process in locks of the segment, whether
+    /// another process has died, and a way to wait.
     uint32_t tag() const { return tag_; }
     bool owner_dead(uint32_t tag);
     void yield() { sched_yield(); }
@@ -78,8 +80,8 @@ class Host {
     IndexPool cq_indices{kMaxObjects};
     IndexPool key_indices{kMaxKeys};
     ArenaHeap heap{kArenaHeapOffset, kArenaBytes};
-    /// Under the fabric's control lock: how often this process has each XRC domain and each XRC
-    /// receiver open.
+    /// Under the fabric's control lock: this process's count of handles to each XRC domain and XRC
+    /// receiver.
     std::map<uint32_t, uint32_t> domain_references;
     std::map<uint32_t, uint32_t> receiver_references;
 
@@ -97,7 +99,7 @@ class Host {
             return nullptr;
         }
         T* object = &(tables->*table)[ObjectNumber::index(number)];
-        // Pairs with the owner that withdraws the number and then looks at the guards.
+        // Pairs with the owner, which withdraws the number and then reads the guards.
         return object->number.load(std::memory_order_seq_cst) == number ? object : nullptr;
     }
 
@@ -109,8 +111,8 @@ class Host {
     bool models_time_ = false;
 };
 
-/// While it lives, the target process doesn't free what an access may touch: the fabric's read-side
-/// critical section.
+/// A read-side critical section: while the guard lives, the target process frees nothing that an
+/// access may touch.
 class AccessGuard {
   public:
     AccessGuard(Host& host, uint32_t target) {
@@ -120,9 +122,9 @@ class AccessGuard {
             uint32_t seen = word.load(std::memory_order_relaxed);
             if ((seen & 0xffff) != 0) {
                 if (i % kMaxGuards == kMaxGuards - 1) {
-                    host.yield();  // all taken
+                    host.yield();  // all guards are taken
                 }
-                continue;  // another thread's
+                continue;  // taken by another thread
             }
             const uint32_t mine = (seen + 0x10000) | (target + 1);
             if (word.compare_exchange_strong(seen, mine, std::memory_order_seq_cst)) {

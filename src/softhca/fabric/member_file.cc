@@ -59,7 +59,7 @@ bool MemberFile::lock(bool create, std::string* error) {
             ::close(fd);
             return false;
         }
-        if (status.st_nlink == 0) {  // removed by the last member while we waited
+        if (status.st_nlink == 0) {  // the last member removed the file while this process waited
             ::close(fd);
             continue;
         }
@@ -107,8 +107,8 @@ bool MemberFile::store(const std::vector<Member>& members, std::string* error) {
         text += std::to_string(member.pid) + " " + std::to_string(member.fd) + " " +
                 std::to_string(member.inode) + "\n";
     }
-    // First the new list over the old one, then the length: whatever a death or a full file system
-    // cuts off, members that are there are still found.
+    // Writes the new list over the old one before it sets the length: if the process dies or the
+    // file system is full, living members are still in the file.
     if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
         ::ftruncate(fd_, static_cast<off_t>(text.size())) != 0) {
         *error = failure("cannot write", path_);
@@ -119,8 +119,8 @@ bool MemberFile::store(const std::vector<Member>& members, std::string* error) {
 
 namespace {
 
-/// Whether errno says that a process or its descriptor is not there. One that is exiting refuses
-/// access.
+/// Whether errno means that a process or its descriptor no longer exists. A process that is exiting
+/// refuses access.
 bool is_gone_error() {
     return errno == ENOENT || errno == ESRCH || errno == EACCES;
 }
@@ -132,7 +132,7 @@ MemberState open_member(const MemberFile::Member& member, int* fd) {
         "/proc/" + std::to_string(member.pid) + "/fd/" + std::to_string(member.fd);
     struct stat status;
     *fd = -1;
-    // Look before opening: by now the descriptor may be anything.
+    // Checks before it opens: the descriptor may be something else by now.
     if (::stat(path.c_str(), &status) != 0) {
         return is_gone_error() ? MemberState::gone : MemberState::unknown;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The member file: who has the fabric's memory open, one line "pid descriptor inode" each, kept
-// under flock.
+// The member file lists the processes that have a fabric's memory open, one line "pid descriptor
+// inode" each. flock() protects it.
 #pragma once
 
 #include <sys/types.h>
@@ -24,12 +24,12 @@ class MemberFile {
     MemberFile(const MemberFile&) = delete;
     MemberFile& operator=(const MemberFile&) = delete;
 
-    /// Opens and locks the file, making it if `create`. False, with *error, if that can't be done
-    /// safely.
+    /// Opens and locks the file; creates it if `create`. False, with *error, if that fails or the
+    /// file is not private to the user.
     bool lock(bool create, std::string* error);
-    /// The listed members; lock() first. False, with *error, if they can't be read.
+    /// Reads the members of a locked file. False, with *error, on failure.
     bool members(std::vector<Member>* list, std::string* error) const;
-    /// Replaces the list; an empty one removes the file.
+    /// Writes the list of a locked file; removes the file if the list is empty.
     bool store(const std::vector<Member>& members, std::string* error);
 
   private:
@@ -39,9 +39,9 @@ class MemberFile {
 
 enum class MemberState { present, gone, unknown };
 
-/// Opens a member's memory through /proc into *fd, which the caller closes. `gone`: the member is,
-/// or its descriptor is something else by now. `unknown`: that can't be told, for want of
-/// descriptors or memory.
+/// Opens a member's memory through /proc into *fd, which the caller closes; -1 if not present.
+/// `gone`: the process has died, or the descriptor is something else. `unknown`: descriptors or
+/// memory are short.
 MemberState open_member(const MemberFile::Member& member, int* fd);
 
 }  // namespace softhca

@@ -70,15 +70,16 @@ PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
     }
     struct stat status;
     if (::fstat(fd, &status) != 0 || status.st_ino != key.file_inode) {
-        ::close(fd);  // the owner has closed it, or uses the number for something else
+        ::close(fd);  // the owner has closed the descriptor or opened another file with its number
         return mapping;
     }
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t head = key.file_offset % page;
     mapping->base_length = head + key.length;
-    mapping->base = raw_mmap(mapping->base_length, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_POPULATE,  // registered: nothing faults later
-                             fd, key.file_offset - head);
+    mapping->base =
+        raw_mmap(mapping->base_length, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_POPULATE,  // no page faults later, as registered memory
+                 fd, key.file_offset - head);
     if (mapping->base != nullptr) {
         mapping->local = static_cast<char*>(mapping->base) + head;
     }
@@ -95,7 +96,7 @@ void PeerMaps::collect() {
         }
         old.swap(replaced_);
     }
-    // Whoever could still be using one holds a guard taken before now.
+    // A thread that still uses an old mapping holds a guard that it took before now.
     for (Guard& guard : host_.self().guards) {
         const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
         while ((seen & 0xffff) != 0 && guard.word.load(std::memory_order_acquire) == seen) {

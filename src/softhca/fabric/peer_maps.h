@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Mappings of other processes' registered shared memory, so that reaching it costs a copy and no
-// system call.
+// Mappings of other processes' registered shared memory: access costs a copy and no system call.
 #pragma once
 
 #include <sys/uio.h>
@@ -16,9 +15,9 @@ namespace softhca {
 
 class IovList;
 
-/// A cache without validation would deliver into memory that is gone; here an entry is named by the
-/// registration's share_id, which never comes back, and is used only while the registration is
-/// valid (the caller has checked it under an AccessGuard).
+/// A cache of mappings. An entry is named by the registration's share_id, which is never used
+/// again, and is used only while the caller holds an AccessGuard and has checked the key: so nobody
+/// writes to memory that was deregistered.
 class PeerMaps {
   public:
     explicit PeerMaps(Host& host) : host_(host) {}
@@ -26,18 +25,18 @@ class PeerMaps {
     PeerMaps(const PeerMaps&) = delete;
     PeerMaps& operator=(const PeerMaps&) = delete;
 
-    /// Local addresses for pieces of a registration of process `slot`; false if they can't be
-    /// mapped here.
+    /// Converts addresses in a registration of process `slot` to addresses in this process. False
+    /// if the memory cannot be mapped.
     bool translate(uint32_t slot, const KeyEntry& key, const iovec* remote, uint32_t count,
                    IovList* mapped);
-    /// Unmaps what was replaced. Only from a thread that holds no AccessGuard.
+    /// Unmaps mappings that were replaced. The calling thread holds no AccessGuard.
     void collect();
 
   private:
     struct Mapping {
         uint64_t share_id;
-        uint64_t host;  ///< the owner's address of `local`
-        char* local;    ///< nullptr: can't be mapped; don't try again
+        uint64_t host;  ///< address of `local` in the owner's process
+        char* local;    ///< nullptr: the mapping failed and is not tried again
         void* base;
         uint64_t base_length;
     };

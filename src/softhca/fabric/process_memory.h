@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Moves bytes between this process and another one's memory: by copy where the memory is shared and
-// mapped here, by process_vm_writev and process_vm_readv otherwise.
+// Reads and writes the memory of processes: with a copy if the memory is shared and mapped here,
+// with process_vm_readv() and process_vm_writev() otherwise.
 #pragma once
 
 #include <sys/uio.h>
@@ -14,15 +14,16 @@ namespace softhca {
 
 constexpr uint32_t kMaxSge = 32;
 
+/// A fault is an address that cannot be accessed; `gone`: the other process has died.
 enum class CopyResult : uint8_t { ok, local_fault, remote_fault, gone };
 
-/// A list of memory pieces with a slice taken out of it. Room for every element of a work request.
+/// A scatter-gather list with room for all elements of a work request.
 class IovList {
   public:
     IovList() = default;
     IovList(const IovList& other) { *this = other; }
     IovList& operator=(
-        const IovList& other)  // the room is large and mostly unused: copy what is there
+        const IovList& other)  // copies only used entries: most of the room is unused
     {
         count_ = other.count_;
         for (uint32_t i = 0; i < count_; ++i) {
@@ -38,9 +39,9 @@ class IovList {
     uint32_t count() const { return count_; }
     const iovec* data() const { return entries_; }
     uint64_t length() const;
-    /// The pieces of [offset, offset + length).
+    /// The part [offset, offset + length) of the list.
     IovList slice(uint64_t offset, uint64_t length) const;
-    /// Cuts the last `tail` bytes off into pieces of their own.
+    /// Puts the last `tail` bytes into an entry of their own, so that they are copied last.
     void split_tail(uint64_t tail);
 
   private:
@@ -52,19 +53,19 @@ class ProcessMemory {
   public:
     explicit ProcessMemory(Host& host) : host_(host), maps_(host) {}
 
-    /// Copies local to remote memory of process `slot`, in ascending order of address, the last 8
-    /// bytes last. `key`: what the remote memory is registered under, if it is one region; may be
-    /// nullptr.
+    /// Writes `local` to `remote` memory of process `slot`, in ascending order of address, the last
+    /// 8 bytes last. `key`: the registration that holds all of `remote`; may be nullptr.
     CopyResult write(uint32_t slot, const KeyEntry* key, const IovList& local,
                      const IovList& remote);
-    /// Copies remote memory of process `slot` to local.
+    /// Reads `remote` memory of process `slot` into `local`, in the same order.
     CopyResult read(uint32_t slot, const KeyEntry* key, const IovList& remote,
                     const IovList& local);
 
     PeerMaps& maps() { return maps_; }
 
   private:
-    /// Whether the remote memory is mapped here; then where.
+    /// Whether the remote memory is mapped here. If so, adds its addresses in this process to
+    /// *mapped.
     bool map_peer(uint32_t slot, const KeyEntry* key, const IovList& remote, IovList* mapped);
     CopyResult diagnose(uint32_t slot, int error, const IovList& local, bool local_is_source);
     Host& host_;

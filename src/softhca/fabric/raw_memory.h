@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory mapping by raw system calls: programs patch mmap and munmap (UCX's memory hooks do), and
-// must not be called back from inside a registration.
+// Maps memory by raw system calls: programs patch mmap() and munmap() (UCX's memory hooks do), and
+// must not be called back during a registration.
 #pragma once
 
 #include <sys/mman.h>

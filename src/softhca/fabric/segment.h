@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fabric's memory: a sealed memfd that lives exactly as long as its users. Processes find it
-// through a small member file, private to the uid, that lists who has it open.
+// The fabric's memory: a sealed memfd that exists as long as its users. Processes find it through
+// the member file, which is private to the uid.
 #pragma once
 
 #include <atomic>
@@ -12,19 +12,19 @@
 
 namespace softhca {
 
-/// A mapping of the fabric. Arenas are mapped when first used. Not copyable; unmapped on
-/// destruction.
+/// A mapping of the fabric's memory; the destructor unmaps it. Arenas are mapped when first used.
 class Segment {
   public:
     enum class Mode { join_or_create, join_only };
 
-    /// Joins the fabric `name` of this uid, or creates it with `config` if nobody is in it.
-    /// On failure returns null and says why in *error.
+    /// Joins the fabric `name` of this uid. If nobody is in it and the mode allows, creates it with
+    /// `config`. nullptr, with *error, on failure.
     static std::unique_ptr<Segment> open(const std::string& name, Mode mode,
                                          const FabricConfig& config, std::string* error);
-    /// Where the member file of a fabric is.
+    /// The path of a fabric's member file.
     static std::string member_file_path(const std::string& name);
-    /// Removes the member file of a fabric in which nobody is left. False if somebody is.
+    /// Removes the member file of a fabric without members. False, with *error, if it has members
+    /// or the file cannot be used.
     static bool remove_if_unused(const std::string& name, std::string* error);
 
     ~Segment();
@@ -32,18 +32,18 @@ class Segment {
     Segment& operator=(const Segment&) = delete;
 
     FabricHeader& header() { return *header_; }
-    /// Whether this process made the fabric rather than joined it.
+    /// Whether this process created the fabric.
     bool created() const { return created_; }
     const std::string& name() const { return name_; }
 
-    /// The arena of a process slot; nullptr if it can't be mapped.
+    /// The arena of a process slot; nullptr if it cannot be mapped.
     ArenaTables* arena(uint32_t slot) {
         ArenaTables* tables = arenas_[slot].load(std::memory_order_acquire);
         return __builtin_expect(tables != nullptr, 1) ? tables : map_arena(slot);
     }
-    /// Gives the pages of an arena back. Nobody may be using it.
+    /// Frees the pages of an arena. Nobody may use the arena.
     void punch_arena(uint32_t slot);
-    /// Withdraws this process from the member file; the last one removes it.
+    /// Removes this process from the member file. The last member removes the file.
     void leave();
 
   private:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// This process's software HCA: the fabric it is in, the engine that works in the background, and
-// the objects it owns.
+// This process's software HCA: the fabric, the progress engine, and the process's objects.
 #pragma once
 
 #include <atomic>
@@ -27,8 +26,7 @@ enum class QpEvent : uint8_t {
     last_receive
 };
 
-/// What the front end does with events. Called from any thread; must not call back into the
-/// adapter.
+/// Receives events from the adapter, in any thread; must not call the adapter.
 class EventSink {
   public:
     virtual ~EventSink() = default;
@@ -49,7 +47,7 @@ class ObjectTable {
     }
     void drop(uint32_t index) { objects_[index].store(nullptr, std::memory_order_release); }
     T* at(uint32_t index) const { return objects_[index].load(std::memory_order_acquire); }
-    /// nullptr if the number is of another process, or of an object that is gone.
+    /// The object of that number; nullptr if another process owns it or it is destroyed.
     T* get(uint32_t number) const {
         T* object = at(ObjectNumber::index(number));
         return object != nullptr && object->number() == number ? object : nullptr;
@@ -61,7 +59,7 @@ class ObjectTable {
 
 class Adapter {
   public:
-    /// Joins the fabric of the segment. Null with *error on failure.
+    /// Joins the fabric of the segment. nullptr, with *error, on failure.
     static std::unique_ptr<Adapter> start(std::unique_ptr<Segment> segment, bool thread_executor,
                                           EventSink& sink, std::string* error);
 
@@ -70,11 +68,11 @@ class Adapter {
     ProgressEngine& engine() { return engine_; }
     EventSink& sink() { return sink_; }
     bool thread_executor() const { return thread_executor_; }
-    /// After fork, in the child: the objects are the parent's. Nothing here may be touched any
-    /// more.
+    /// Whether this is the child of a fork(): the objects are the parent's, and must not be used.
     bool inherited() const { return inherited_; }
     void set_inherited() { inherited_ = true; }
-    /// Whether completions carry a time before which they can't be seen.
+    /// Whether completions become visible later than they are written, by the timing model or a
+    /// fault. If so, they carry the time in `visible_at`.
     bool delays_completions() {
         return host_->models_time() ||
                host_->header().faults.delay_completions_ns.load(std::memory_order_relaxed) != 0;
@@ -84,7 +82,7 @@ class Adapter {
         return ObjectNumber::make(host_->slot(), index, next_generation());
     }
     uint32_t next_generation() { return generation_.fetch_add(1, std::memory_order_relaxed); }
-    /// Names a registration of shared memory; no other ever has or had the name.
+    /// Names a registration of shared memory; the name is never used again.
     uint64_t next_share_id() {
         return uint64_t{host_->tag()} << 32 | share_ids_.fetch_add(1, std::memory_order_relaxed);
     }
@@ -108,7 +106,7 @@ class Adapter {
     std::atomic<uint32_t> share_ids_{1};
 };
 
-/// The stamp of a completion that is to be seen at once.
+/// The `visible_at` of a completion that is visible at once.
 inline uint64_t visible_now(Adapter& adapter) {
     return adapter.delays_completions() ? now_ns() : 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues: pushing to any queue of the fabric, and the owner's side of its own.
+// Completion queues: how any process writes to them, and how their owner polls them.
 #pragma once
 
 #include <functional>
@@ -11,26 +11,26 @@ namespace softhca {
 
 class Adapter;
 
-/// Adds a completion to a queue of process `owner`, and wakes its owner if it asked for that.
-/// False if the queue has failed or overflows; its owner is told. The caller holds an AccessGuard
-/// on a foreign owner.
+/// Writes a completion, and its event if the queue is armed. False if the queue has failed or
+/// overflows, of which the owner is notified. The caller holds an AccessGuard on another process's
+/// queue. `position`: of a send, its index in the send queue.
 bool write_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint64_t position = 0);
 
-/// Finishes what a producer that died in the queue had committed.
+/// Finishes what a producer that died had committed.
 void repair_completions(Host& host, CqShared& cq);
 
 /// The owner's handle of a completion queue. Destroyed only when no queue pair uses it.
 class Cq {
   public:
-    /// nullptr when the adapter has no more completion queues or memory. `entries`: at least so
-    /// many.
+    /// A queue of at least `entries` entries; nullptr if there is no number or memory left.
     static Cq* create(Adapter& adapter, uint32_t entries);
     ~Cq();
     Cq(const Cq&) = delete;
     Cq& operator=(const Cq&) = delete;
 
-    /// Up to `count` completions into `out(const Completion &)`; the number taken. -1 if the queue
-    /// has failed, or a completion is stale: that one is gone, and so is what was taken before it.
+    /// Calls `out(const Completion&)` for up to `count` completions and returns their number. -1 if
+    /// the queue has failed or a completion is stale: then it and those before it in this call are
+    /// lost.
     template <typename Out>
     int poll(int count, Out&& out) {
         int taken = 0;
@@ -41,27 +41,29 @@ class Cq {
         }
         return taken != 0 ? taken : poll_empty();
     }
-    /// The same for a caller that holds `poll_mutex`; 0 if there is nothing.
+    /// Like poll() for a caller that holds `poll_mutex`, but returns 0 if there is no completion.
     template <typename Out>
     int poll_locked(int count, Out&& out);
-    /// What a poll of nothing does: helps the engine. 0, or -1 if the queue has failed. Not to be
-    /// called with `poll_mutex`: the engine's work takes locks that others hold when they take it.
+    /// For a poll without completions: runs the progress engine. 0, or -1 if the queue has failed.
+    /// The caller must not hold `poll_mutex`, because the engine takes locks that others hold when
+    /// they take `poll_mutex`.
     int poll_empty();
 
-    /// Asks for one event at the next completion (`solicited_only`: the next solicited or failed
-    /// one); at once if an unpolled one has come since the last event.
+    /// Requests one event for the next completion (`solicited_only`: for the next one that is
+    /// solicited or failed). If such a completion has come since the last event, the event comes at
+    /// once.
     void arm(bool solicited_only);
-    /// 0, EINVAL if more entries are waiting than would fit, ENOMEM.
+    /// 0, EINVAL if `entries` is too few for the completions in the queue, or ENOMEM.
     int resize(uint32_t entries);
-    /// Removes the completions of a queue pair that is going away.
+    /// Removes the completions of a queue pair that is reset or destroyed.
     void purge(uint32_t qp_number);
     uint32_t capacity() const { return static_cast<uint32_t>(shared_->capacity); }
     uint32_t number() const { return number_; }
     CqShared& shared() { return *shared_; }
 
     std::mutex poll_mutex;
-    std::atomic<uint32_t> users{0};  ///< queue pairs and shared receive queues
-    void* cookie = nullptr;          ///< the front end's object
+    std::atomic<uint32_t> users{0};  ///< queue pairs and SRQs that use it
+    void* cookie = nullptr;          ///< the CqObject of the verbs layer
 
   private:
     Cq(Adapter& adapter, CqShared* shared, uint32_t number)
@@ -75,8 +77,8 @@ class Cq {
     Adapter& adapter_;
     CqShared* shared_;
     uint32_t number_;
-    // Copies of what the producers' line says, so that polling leaves that line alone. Under
-    // poll_mutex.
+    // Copies of `ring` and `mask` of CqShared, so that polling does not read the producers' cache
+    // line. Under poll_mutex.
     Cqe* slots_ = nullptr;
     uint64_t mask_ = 0;
 };

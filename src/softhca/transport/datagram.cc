@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unreliable datagrams: addressed one by one, delivered whole or not at all, behind 40 bytes
-// for the global route header.
+// Unreliable datagrams. A datagram is delivered whole or not at all, after 40 bytes for the GRH.
 #include <algorithm>
 #include <cstring>
 
@@ -35,7 +34,7 @@ Grh make_grh(const Wqe& wqe) {
         __builtin_bswap32(6u << 28 | uint32_t{to.traffic_class} << 20 | to.flow_label);
     grh.payload_length =
         __builtin_bswap16(static_cast<uint16_t>(std::min<uint32_t>(wqe.length, 0xffff)));
-    grh.next_header = 0x1b;  // IBA transport
+    grh.next_header = 0x1b;  // next header: IBA transport
     grh.hop_limit = to.hop_limit;
     std::memcpy(grh.source, to.source_gid, sizeof grh.source);
     std::memcpy(grh.target, to.target_gid, sizeof grh.target);
@@ -49,12 +48,12 @@ bool accepts_datagram(Qp& qp, const Wqe& wqe, const QpShared* target) {
            responds(target->state.load(std::memory_order_acquire));
 }
 
-/// Bytes into the receive's memory.
+/// Writes the datagram into the receive's memory.
 CopyResult write_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const IovList& local,
                           const IovList& remote) {
     Grh grh;
     IovList source;
-    uint64_t offset = kGrhBytes;  // without a route header the first 40 bytes stay as they are
+    uint64_t offset = kGrhBytes;  // without a GRH the first 40 bytes are not written
     if (wqe.destination.global) {
         grh = make_grh(wqe);
         source.add(reinterpret_cast<uint64_t>(&grh), sizeof grh);
@@ -138,7 +137,7 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
         return Outcome::complete(WcStatus::local_protection_error);
     }
     if (copied != CopyResult::ok) {
-        return drop_message(qp);  // the receive stays for the next datagram
+        return drop_message(qp);  // the next datagram uses the receive
     }
     complete_datagram(qp, wqe, *target, *receive, now);
     return Outcome::complete();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the operations share: finding the peer, listing local memory, and moving the bytes under the
-// model and the faults.
+// What all operations need: looking up the peer, listing local memory, and placing data as the
+// timing model and the faults want it.
 #include "transport/execute.h"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace softhca {
 
 namespace {
 
-constexpr uint64_t kDefaultSegmentBytes =
-    64;  ///< out-of-order placement without a segment size of its own
-constexpr uint64_t kMaxCopyBytes =
-    4 << 20;  ///< bytes moved under one AccessGuard: bounds how long a deregistration waits
+/// for out-of-order placement if there is no fault `segment`
+constexpr uint64_t kDefaultSegmentBytes = 64;
+/// copied under one AccessGuard: limits how long a deregistration waits
+constexpr uint64_t kMaxCopyBytes = 4 << 20;
 
 bool ports_up(Host& host, uint32_t mine, uint32_t peer) {
     const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
@@ -54,7 +54,7 @@ bool Target::find(Qp& sender, const Wqe& wqe) {
         srq = qp->srq != 0 ? host.srq(qp->srq) : nullptr;
         return true;
     }
-    // The queue addressed says whose memory and protection domain the message is for.
+    // The SRQ that the message addresses determines the memory and the protection domain.
     slot = ObjectNumber::process(wqe.srq);
     srq_guard_.emplace(host, slot);
     srq = host.alive(slot) ? host.srq(wqe.srq) : nullptr;
@@ -126,7 +126,8 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
         const uint64_t rest = total - wqe.progress;
         uint64_t length = std::min(rest, kMaxCopyBytes);
         if (by_packet) {
-            // Late: everything that has arrived, at once. Early: the next packet, when it has.
+            // Before the next packet's arrival, waits for it; afterwards places all packets that
+            // have arrived.
             const NicParameters& nic = host.header().config.nic;
             const uint64_t packet = std::min(rest, kPacketBytes);
             const uint64_t due = arrival_at(wqe.booking, nic, total, wqe.progress + packet);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One step of one work request: what the wire and the responder would do. Each returns what the
-// requester learns.
+// Executes work requests: what the wire and the responder would do. Each function makes one step of
+// one request, and returns what the requester learns.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ class Qp;
 
 struct Outcome {
     enum class Kind : uint8_t {
-        complete,  ///< with `status`
-        again,  ///< call again at `time`, by the model's clock or after a fault's pause; 0: at once
-        rnr,    ///< the responder has no receive; `time` is its timer
-        no_response,  ///< no answer
+        complete,  ///< the work request is complete, with `status`
+        again,     ///< call again at `time`, an arrival or the end of a fault's pause; 0: at once
+        rnr,       ///< the responder has no receive; `time` is its RNR timer in ns
+        no_response,  ///< the peer does not respond
     };
     Kind kind;
     WcStatus status = WcStatus::success;
@@ -33,59 +33,58 @@ struct Outcome {
     static Outcome no_response() { return {Kind::no_response, WcStatus::success, 0}; }
 };
 
-/// Runs the work request as far as it gets at `now`. The caller holds the queue pair's execute
-/// lock.
+/// Executes the work request as far as possible at `now` (ns). The caller holds the queue pair's
+/// execute_mutex_.
 Outcome execute(Qp& qp, Wqe& wqe, uint64_t now);
 
-// The operations behind it.
-Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now);      ///< sends of connected transports
-Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now);  ///< UD
-Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now);  ///< RDMA write, with and without immediate
+// The operations, called by execute().
+Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now);      ///< send on a connected transport
+Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now);  ///< send on UD
+Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now);     ///< with and without immediate
 Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now);
 Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now);
 Outcome execute_bind(Qp& qp, Wqe& wqe);
 Outcome execute_invalidate(Qp& qp, Wqe& wqe);
 
-/// The other end of a connection. While it lives, neither that process nor this one frees what an
-/// operation may touch.
+/// The responder of a connection. While a Target exists, neither that process nor this one frees
+/// what an operation may touch.
 class Target {
   public:
     explicit Target(Qp& sender);
-    /// Looks the peer up. False: nobody answers there.
+    /// Looks up the responder. False if it does not respond.
     bool find(Qp& sender, const Wqe& wqe);
 
     QpShared* qp = nullptr;
     uint32_t qp_number;
-    SrqShared* srq =
-        nullptr;    ///< where a message's receive comes from; nullptr: the queue pair's own queue
-    uint32_t slot;  ///< whose memory the operation is on
+    SrqShared* srq = nullptr;  ///< for receives; nullptr: the queue pair has its own
+    uint32_t slot;             ///< the process whose memory the operation accesses
     uint32_t pd = 0;
     uint32_t cq = 0;
-    bool bad_srq = false;  ///< XRC: the addressed queue isn't there, or is of another domain
+    bool bad_srq = false;  ///< XRC: there is no such SRQ, or its domain is another one
 
   private:
     AccessGuard guard_;
     std::optional<AccessGuard> srq_guard_;
 };
 
-/// Lists the local memory of a work request; the caller holds an AccessGuard, whoever it names.
-/// False: a key does not allow it.
+/// Lists the local memory of a work request that has the access rights `need`. False if a key does
+/// not permit the access. The caller holds an AccessGuard (on any process).
 bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 
-/// How the timing model acts on the bytes of a message.
+/// How the timing model delays a message's data.
 enum class Placement : uint8_t {
-    by_packet,  ///< each packet is placed when it has arrived: RDMA
-    at_once,    ///< the whole message is placed early, and only its completions are delayed: sends
+    by_packet,  ///< RDMA: a packet is placed when it has arrived
+    at_once,    ///< sends: placed when executed; only completions are delayed
 };
 
-/// Moves the rest of the message, as far as the model and the faults let it. `complete` with
-/// success when all is done. On a move that failed: *failed says how, and the outcome has no
+/// Places the rest of the message, as far as the timing model and the faults permit at `now` (ns);
+/// `complete` when all is placed. If a copy fails, *failed tells how, and the outcome has no
 /// meaning.
 Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key,
                       const IovList& local, const IovList& remote, Placement placement,
                       uint64_t now, CopyResult* failed);
 
-/// When a completion at the receiver may be seen; 0 if nothing is modeled.
+/// The `visible_at` of the receiver's completion in ns; 0 if completions are not delayed.
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now);
 
 }  // namespace softhca

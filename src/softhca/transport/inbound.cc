@@ -12,7 +12,7 @@
 namespace softhca {
 namespace {
 
-/// Faults are the sender's business.
+/// Whether no fault acts on data: with a fault, only the sender places.
 bool no_faults(const Faults& faults) {
     return faults.segment_bytes.load(std::memory_order_relaxed) == 0 &&
            faults.out_of_order.load(std::memory_order_relaxed) == 0 &&
@@ -20,7 +20,7 @@ bool no_faults(const Faults& faults) {
            faults.ports_down.load(std::memory_order_relaxed) == 0;
 }
 
-/// Under the lock of `write`, which ends.
+/// The caller holds the lock of `write`; this function releases it.
 void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
     write.sender.store(0, std::memory_order_relaxed);
     write.lock.unlock();
@@ -28,7 +28,7 @@ void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
     process.inbound_used.fetch_and(~(uint64_t{1} << index), std::memory_order_release);
 }
 
-/// An entry that is nobody else's, locked; nullptr if there is none.
+/// Allocates an entry and locks it; nullptr if all are in use.
 InboundWrite* allocate_inbound(Host& host, ProcessSlot& process) {
     uint64_t used = process.inbound_used.load(std::memory_order_relaxed);
     while (~used != 0) {
@@ -43,17 +43,17 @@ InboundWrite* allocate_inbound(Host& host, ProcessSlot& process) {
     return nullptr;
 }
 
-/// Only what needs no more than one entry says: one packet of memory, or few bytes that came with
-/// the request.
+/// Whether one entry can describe the write: its source is one range of memory, or few inline
+/// bytes.
 bool fits_inbound(const Qp& qp, const Wqe& wqe) {
     return qp.attributes().type == QpType::rc && wqe.opcode == WrOpcode::rdma_write &&
            wqe.length != 0 && !wqe.backwards &&
            (wqe.is_inline ? wqe.length <= sizeof(InboundWrite::bytes) : wqe.num_sge == 1);
 }
 
-/// The memory that a packet of the write comes from and goes to, checked as the sender would.
+/// Source and target of a write, checked as the sender would.
 struct CopyPlan {
-    const KeyEntry* source = nullptr;  ///< nullptr: the entry itself
+    const KeyEntry* source = nullptr;  ///< nullptr: the bytes in the entry
     const KeyEntry* target = nullptr;
     QpShared* responder = nullptr;
     IovList from;
@@ -98,7 +98,8 @@ bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan*
     return true;
 }
 
-/// Under the lock of `write`. What does not work is left to the sender, who knows what to say.
+/// Places packets that have arrived. Under the lock of `write`. If a copy fails, the sender repeats
+/// it and reports the error.
 void place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& plan, uint32_t sender,
                    uint64_t now) {
     Host& host = adapter.host();
@@ -144,7 +145,7 @@ void place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
     }
     write.due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
     const uint32_t process = ObjectNumber::process(sender);
-    // What is read is the sender's, what is written is ours: neither is freed meanwhile.
+    // The copy reads the sender's memory and writes this process's: the guards keep both.
     const AccessGuard theirs(host, process);
     const AccessGuard ours(host, host.slot());
     if (!host.alive(process)) {
@@ -169,7 +170,7 @@ InboundLock::InboundLock(Qp& qp, Wqe& wqe) : qp_(qp), wqe_(wqe) {
     if (!write.lock.try_lock(qp.adapter().host())) {
         busy_ = true;
     } else if (write.sender.load(std::memory_order_relaxed) != qp.number()) {
-        write.lock.unlock();  // the receiver has died, and another process has its place
+        write.lock.unlock();  // the receiver has died, and another process uses its slot
         handle.write_ = nullptr;
     } else {
         wqe.progress = write.progress;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RDMA writes that wait for their time under the model can be placed by the process that they are
-// for, too: a card does not wait until the sender's processor has time for it.
+// RDMA writes that wait for the timing model. The receiving process can place their packets, too,
+// because data must arrive even if the sender computes.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,19 @@ class Qp;
 struct InboundWrite;
 struct Wqe;
 
-/// The sender's hold of the write at the head of its queue, while it places some of it itself.
+/// The sender's lock on the write at the head of its queue while it places packets itself.
 class InboundLock {
   public:
-    /// Takes over what the receiver has placed meanwhile.
+    /// Locks the write, and takes over the receiver's progress.
     InboundLock(Qp& qp, Wqe& wqe);
     ~InboundLock();
     InboundLock(const InboundLock&) = delete;
     InboundLock& operator=(const InboundLock&) = delete;
 
-    /// The receiver is placing right now.
+    /// Whether the receiver is placing packets now.
     bool busy() const { return busy_; }
-    /// More can be placed at `due`. Leaves the write with the receiver, if it has room for it.
+    /// The next packet arrives at `due` (ns). Hands the write to the receiver, if it fits and there
+    /// is an entry.
     void hand_over(uint64_t due);
 
   private:
@@ -33,10 +34,10 @@ class InboundLock {
     bool busy_ = false;
 };
 
-/// What a queue pair has left with a receiver.
+/// The write that a queue pair has handed to a receiver, if any.
 class InboundHandle {
   public:
-    /// The write at the head is over, however it ended.
+    /// Frees the entry when the write at the head has ended, in whatever way.
     void retire(Host& host, uint32_t qp_number);
 
   private:
@@ -45,7 +46,7 @@ class InboundHandle {
     uint32_t process_ = 0;
 };
 
-/// Places what is due of the writes to this process's memory.
+/// Places packets of writes to this process's memory that have arrived.
 void place_inbound_writes(Adapter& adapter, uint64_t now);
 
 }  // namespace softhca

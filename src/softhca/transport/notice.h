@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Telling the owner of an object that something happened to it: a bit on the object, a bit in the
-// owner's table of dirty objects, and a ring of its doorbell. Every step can be repeated, so a
-// death in between loses nothing that matters.
+// Notifies the owner of an object: sets a bit in the object, sets a bit in the owner's table of
+// dirty objects, and rings the owner's doorbell. Each step may be repeated, so a death between them
+// does no harm.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@ namespace softhca {
 
 class Adapter;
 
+/// `number`: of the object. `flags`: Notice bits. The caller holds an AccessGuard on another owner.
 void raise_cq_notice(Host& host, CqShared& cq, uint32_t number, uint32_t flags);
 void raise_qp_notice(Host& host, QpShared& qp, uint32_t number, uint32_t flags);
 void raise_srq_notice(Host& host, SrqShared& srq, uint32_t number, uint32_t flags);
 
-/// raise_cq_notice(), but an event of this process's own queue is delivered at once.
+/// Like raise_cq_notice(), but delivers an event of this process's own queue at once.
 void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags);
 
-/// Wakes the engine of a process.
+/// Wakes the progress engine of a process.
 void ring_doorbell(ProcessSlot& process);
 
 }  // namespace softhca

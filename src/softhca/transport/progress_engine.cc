@@ -19,11 +19,11 @@ namespace softhca {
 
 namespace {
 
-/// How long before its time the engine stops sleeping and watches the clock; only the timing model
-/// asks for it.
+/// With the timing model, the engine wakes this long before a task is due, and then spins.
 constexpr uint64_t kWakeEarlyNs = 20'000;
 
-/// How long it sleeps at a time while pollers do its work: how late a task can be when they stop.
+/// Sleep of the engine while other threads poll and run its tasks: the most that a task is late
+/// when they stop polling.
 constexpr uint64_t kPolledSleepNs = 1'000'000;
 
 template <typename Handle>
@@ -70,8 +70,8 @@ void ProgressEngine::progress() {
     uint64_t due = kNever;
     if (!adapter_.thread_executor()) {
         due = next_due_.load(std::memory_order_relaxed);
-        // With the timing model each poll counts: the next work request is soon due, and the thread
-        // would be woken only to take the core from who polls.
+        // With the timing model, each poll counts: the next work request is due soon, and waking
+        // the engine's thread would take the core from the polling thread.
         if (models_time || due != kNever) {
             progress_calls_.store(progress_calls_.load(std::memory_order_relaxed) + 1,
                                   std::memory_order_relaxed);
@@ -102,7 +102,7 @@ void ProgressEngine::schedule(const Task& task) {
     }
 }
 
-/// Runs what is due at `now`, in order of time. The caller holds run_mutex_.
+/// Runs tasks that are due at `now`, in order of time. The caller holds run_mutex_.
 void ProgressEngine::run_due(uint64_t now) {
     for (;;) {
         Task task;
@@ -137,7 +137,7 @@ void ProgressEngine::deliver_cq_event(uint32_t number) {
     if (due > CqShared::kEventNow && due > now_ns()) {
         schedule({due, Kind::completion_event, number});
     } else if (cq->shared().event_at.exchange(0, std::memory_order_acq_rel) !=
-               0) {  // else delivered already
+               0) {  // 0: delivered already
         adapter_.host().self().counters.events.fetch_add(1, std::memory_order_relaxed);
         adapter_.sink().completion_event(*cq);
     }
@@ -162,8 +162,7 @@ void ProgressEngine::handle_cq(uint32_t index) {
     }
     if ((notices & Notice::kCqError) != 0) {
         adapter_.sink().cq_error(*cq);
-        adapter_.sink().completion_event(
-            *cq);  // wakes who waits for completions that will not come
+        adapter_.sink().completion_event(*cq);  // wakes threads that wait for completions
     }
 }
 
@@ -229,9 +228,9 @@ void ProgressEngine::sleep(uint32_t seen_doorbell) {
     progress_calls_seen_ = calls;
     const uint64_t due = next_due_.load(std::memory_order_acquire);
     if (polled) {
-        // Somebody polls and does what is due, on time. Looking now and then whether that is still
-        // so is enough; being woken for every task would only take the core from who does the work.
-        // Peers may still ring.
+        // A polling thread runs the tasks in time. The engine checks from time to time whether it
+        // still polls; waking for each task would take the core from that thread. Peers may ring
+        // the doorbell.
         self.sleeping.store(1, std::memory_order_seq_cst);
         wait_for_doorbell(seen_doorbell, kPolledSleepNs);
         self.sleeping.store(0, std::memory_order_relaxed);
@@ -239,7 +238,7 @@ void ProgressEngine::sleep(uint32_t seen_doorbell) {
     }
     sleeping_until_.store(due, std::memory_order_seq_cst);
     self.sleeping.store(1, std::memory_order_seq_cst);
-    // A task that came between the two lines above and this one shows here.
+    // Sees a task that was added before sleeping_until_ was stored, and rang no doorbell.
     if (next_due_.load(std::memory_order_seq_cst) >= due) {
         const uint64_t now = now_ns();
         const uint64_t early = adapter_.host().models_time() ? kWakeEarlyNs : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The background half of the device: one thread per process that retries, keeps time, delivers
-// events and, with the thread executor, moves the data.
+// The progress engine: one thread for each process runs retries, timed transfers and events, and,
+// with executor `thread`, work requests. Threads that poll run its tasks, too.
 #pragma once
 
 #include <atomic>
@@ -17,18 +17,19 @@ class ProgressEngine {
   public:
     explicit ProgressEngine(Adapter& adapter) : adapter_(adapter) {}
 
-    /// Body of the thread; works once start() was called, never returns unless cancel() was.
+    /// The thread's body: waits for start(), then never returns; returns after cancel().
     void run();
     void start() { set_phase(1); }
     void cancel() { set_phase(2); }
 
-    /// Has the send queue of a queue pair looked at when `due` comes (ns; 0: as soon as possible).
+    /// Has the send queue of a queue pair run at `due` (ns; 0: as soon as possible).
     void schedule_qp(uint32_t number, uint64_t due) { schedule({due, Kind::queue_pair, number}); }
-    /// Does what is due, if nobody else is at it. For threads that poll: cheap when nothing is.
+    /// Runs tasks that are due, unless another thread does. Threads that poll call this; without
+    /// tasks it is cheap.
     void progress();
-    /// Delivers a completion event that was found due, now or when it may be seen.
+    /// Delivers the event of a completion queue: now, or when it becomes visible.
     void deliver_cq_event(uint32_t number);
-    /// Held while the engine runs queue pairs; taken to destroy one.
+    /// Held while queue pairs run; taken to destroy a queue pair.
     std::mutex& run_mutex() { return run_mutex_; }
 
   private:
@@ -63,8 +64,7 @@ class ProgressEngine {
     std::priority_queue<Task, std::vector<Task>, std::greater<>> tasks_;
     std::atomic<uint64_t> next_due_{kNever};
     std::atomic<uint64_t> sleeping_until_{0};
-    std::atomic<uint32_t> progress_calls_{
-        0};  ///< polls that did or could have done work; counted roughly
+    std::atomic<uint32_t> progress_calls_{0};  ///< calls of progress() that can run tasks; roughly
     uint32_t progress_calls_seen_ = 0;
     uint32_t ports_seen_ = 0;
     uint32_t fatal_seen_ = 0;

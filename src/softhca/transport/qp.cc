@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Creation, modification and destruction of queue pairs.
+// Creates, modifies and destroys queue pairs.
 #include "transport/qp.h"
 
 #include <cerrno>
@@ -97,7 +97,7 @@ Qp::~Qp() {
 
 namespace {
 
-/// Sets fields that a modification names.
+/// Sets a field if the mask of a modification names it.
 class Setter {
   public:
     explicit Setter(uint32_t mask) : mask_(mask) {}
@@ -159,8 +159,8 @@ void Qp::modify(const Change& change) {
     if (!new_state || (change.state != QpState::err && change.state != QpState::reset)) {
         return;
     }
-    // RDMA takes no lock at the responder: what is under way ends before anybody is told that the
-    // state has changed.
+    // RDMA takes no lock at the responder: accesses must end before anybody learns of the new
+    // state.
     adapter_.host().wait_for_accesses();
     if (change.state == QpState::err) {
         flush();
@@ -184,7 +184,7 @@ void Qp::report_drained() {
     }
 }
 
-/// Under the queue pair's lock: gives a claimed receive of a shared queue back, for it completes
+/// Under the queue pair's lock: releases a claimed receive of a shared queue, which completes
 /// nowhere.
 void Qp::release_claim() {
     Host& host = adapter_.host();
@@ -202,8 +202,7 @@ void Qp::release_claim() {
     }
 }
 
-/// Back to the state of a new queue pair: nothing outstanding, nothing left in the completion
-/// queues.
+/// Makes the queue pair like a new one: no work requests, and no completions in its queues.
 void Qp::clear_queues() {
     Host& host = adapter_.host();
     const std::scoped_lock lock(post_mutex, execute_mutex_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The owner's handle of a queue pair: the requester half, and the state machine of both.
+// The owner's handle of a queue pair: the requester, and the state machine.
 #pragma once
 
 #include <mutex>
@@ -31,10 +31,10 @@ class Qp {
         uint32_t max_recv_sge = 0;
         uint32_t max_inline = 0;
         bool signal_all = false;
-        QueueAllocator allocator;  ///< of the send queue
+        QueueAllocator allocator;  ///< for the memory of the send queue
     };
 
-    /// What a modification sets; fields count where `mask` (qp_attr bits) names them.
+    /// A modification. A field is valid if `mask` (qp_attr bits) names it.
     struct Change {
         uint32_t mask = 0;
         QpState state = QpState::reset;
@@ -53,35 +53,36 @@ class Qp {
         bool drained_event = false;
     };
 
+    /// A queue pair in state reset; nullptr if there is no number or memory left.
     static Qp* create(Adapter& adapter, const Attributes& attributes);
     ~Qp();
     Qp(const Qp&) = delete;
     Qp& operator=(const Qp&) = delete;
 
-    /// Applies a modification that was found legal.
+    /// Applies a modification that is legal.
     void modify(const Change& change);
 
-    /// The free entry `ahead` of the next one of the send queue, cleared; nullptr when the queue is
-    /// full. Under post_mutex.
+    /// The send queue's free entry at distance `ahead` from the next one, cleared; nullptr if the
+    /// queue is full. Under post_mutex.
     Wqe* reserve_send(uint64_t ahead = 0);
-    /// When a post begins, for commit_send(): the model counts from here. 0 if nothing is modeled.
+    /// The time (ns) at which the timing model begins a post, for commit_send(); 0 without model.
     uint64_t post_time() const;
-    /// Makes the reserved entry a posted one; with the timing model it gets its place on the wire
-    /// here. Under post_mutex.
+    /// Posts the reserved entry. With the timing model, books its time on the links. Under
+    /// post_mutex.
     void commit_send(Wqe& wqe, uint64_t post_time);
-    /// Starts what was committed: runs it now, or hands it to the engine.
+    /// Starts posted work requests: executes them now, or schedules them in the progress engine.
     void start_sends();
     std::mutex post_mutex;
 
-    /// 0, ENOMEM when full, EINVAL for too many elements.
+    /// 0, ENOMEM if the queue is full, EINVAL for too many elements.
     int post_receive(uint64_t wr_id, const Sge* sges, uint32_t count);
 
-    /// Runs the send queue; for the engine.
+    /// Runs the send queue; called by the progress engine.
     void run_scheduled(uint64_t now);
-    /// Completes everything outstanding with the flush status; the state is error.
+    /// Completes outstanding work requests with the flush status: all in state err, those of the
+    /// send queue in state sqe.
     void flush();
-    /// Gives send-queue entries below `position` back; the poller of the send queue's completions
-    /// calls it.
+    /// Frees send queue entries below `position`; called when their completion was polled.
     void release_send(uint64_t position) { released_.store(position, std::memory_order_release); }
 
     QpState state() const { return shared_->state.load(std::memory_order_acquire); }
@@ -92,7 +93,7 @@ class Qp {
     uint32_t send_capacity() const { return ring_.capacity(); }
     uint8_t max_rd_atomic() const { return max_rd_atomic_; }
     uint32_t mtu() const { return mtu_; }
-    InboundHandle& inbound() { return inbound_; }  ///< under the execute lock
+    InboundHandle& inbound() { return inbound_; }  ///< under execute_mutex_
 
     void* cookie = nullptr;
 
@@ -100,8 +101,7 @@ class Qp {
     Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number);
     void set_requester_fields(const Change& change);
     void after_transition(QpState state);
-    static constexpr uint32_t kMaxStepsPerRun =
-        16;  ///< steps of one queue pair before the engine looks at others
+    static constexpr uint32_t kMaxStepsPerRun = 16;  ///< then the engine turns to other queue pairs
     static constexpr uint32_t kNoLimit = ~uint32_t{0};
     bool run_send_queue(uint64_t now, uint32_t steps);
     bool execute_head(Wqe& wqe, uint64_t now);
@@ -121,18 +121,16 @@ class Qp {
     const uint32_t number_;
     SendRing ring_;
     RetryState retry_;
-    // Send-queue indices count up for ever: released_ <= executed_ <= posted_.
-    std::atomic<uint64_t> posted_{0};    ///< under post_mutex; release: the entry is whole
-    std::atomic<uint64_t> released_{0};  ///< moved by whoever polls
-    std::mutex execute_mutex_;  ///< guards the rest of the requester; taken after post_mutex,
-                                ///< before shared locks
+    // Indices of the send queue only grow: released_ <= executed_ <= posted_.
+    std::atomic<uint64_t> posted_{0};    ///< stored under post_mutex, with release
+    std::atomic<uint64_t> released_{0};  ///< stored by the thread that polls
+    std::mutex execute_mutex_;  ///< for the rest; taken after post_mutex and before shared locks
     uint64_t executed_ = 0;
     uint64_t wait_until_ = 0;
-    uint64_t last_visible_ = 0;  ///< the latest time stamped on a send's completion
-    InboundHandle inbound_;      ///< what of the work request at the head the receiver may place
-    bool head_started_ = false;  ///< the work request at the head has been tried
-    std::atomic<bool> scheduled_{
-        false};  ///< the engine has been asked to run this queue pair as soon as it can
+    uint64_t last_visible_ = 0;  ///< the latest `visible_at` of a send's completion
+    InboundHandle inbound_;      ///< the write at the head, if the receiver may place it
+    bool head_started_ = false;  ///< whether the work request at the head has been executed once
+    std::atomic<bool> scheduled_{false};  ///< scheduled to run at once
     bool drained_event_ = false;
     bool last_receive_event_ = false;
     uint8_t retry_count_ = 0;
@@ -143,7 +141,7 @@ class Qp {
     std::mutex receive_mutex_;
 };
 
-/// The part of a modification that the responder half is made of. Under the queue pair's lock.
+/// Sets the responder's fields of a modification. Under the queue pair's lock.
 void set_responder_fields(QpShared& shared, const Qp::Change& change);
 
 }  // namespace softhca

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RDMA write, with and without immediate, RDMA read, and atomic operations.
+// RDMA write, RDMA read, and atomic operations.
 #include <cstring>
 
 #include "core/qp_state.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kAtomicBytes = 8;
 
-/// Finds the remote memory of an RDMA operation. success, or what the responder answers.
+/// Looks up and checks the remote memory. Returns success, or the status of the responder's NAK.
 WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
                                const KeyEntry** key, IovList* list) {
     if (target.bad_srq || (target.qp->access & need) != need) {
@@ -39,7 +39,7 @@ Outcome lock_and_refuse(Qp& qp, Target& target, WcStatus status) {
     return refuse_request(qp, target, status);
 }
 
-/// What the requester learns of a move that failed.
+/// What the requester learns if a copy failed.
 Outcome copy_failed(Qp& qp, Target& target, CopyResult failed, bool locked) {
     switch (failed) {
         case CopyResult::local_fault:
@@ -52,8 +52,7 @@ Outcome copy_failed(Qp& qp, Target& target, CopyResult failed, bool locked) {
     }
 }
 
-/// An RDMA write with immediate holds the responder while it places data, because it ends in a
-/// receive.
+/// Holds the responder's lock while it places data, because the operation takes a receive.
 Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& local, uint64_t now) {
     const ResponderLock lock(qp.adapter().host(), *target.qp);
     const KeyEntry* key = nullptr;
@@ -78,8 +77,8 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
                                                   : placed;
 }
 
-/// RDMA write and RDMA read. But for a write with immediate, nothing of the responder changes but
-/// its memory.
+/// RDMA write and RDMA read. Except for a write with immediate, only memory of the responder
+/// changes.
 Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right, uint64_t now) {
     Target target(qp);
     IovList local;
@@ -123,7 +122,7 @@ Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
         return Outcome::again(now_ns() + kLockRetryNs);
     }
     if (wqe.length != 0 && wqe.progress == wqe.length) {
-        // Placed by the receiver, which may have seen it, and deregistered the memory since.
+        // The receiver has placed all, and may have deregistered the memory since.
         return Outcome::complete();
     }
     const Outcome outcome = execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
@@ -142,8 +141,8 @@ Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
 
 namespace {
 
-/// Reads, computes and writes back under the lock of the memory's process: atomic among the
-/// operations of this device, which is what IBV_ATOMIC_HCA promises.
+/// Reads, computes and writes under a lock of the memory's process: atomic among the operations of
+/// this device, as IBV_ATOMIC_HCA promises.
 CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyEntry* key,
                         const IovList& remote, uint64_t* before) {
     Adapter& adapter = qp.adapter();

@@ -25,7 +25,7 @@ int advise(uint64_t begin, uint64_t length, int advice) {
     return status == 0 ? 0 : errno;
 }
 
-/// Whether the kernel (5.14 or newer) can bring pages in on demand.
+/// Whether the kernel (5.14 or newer) has MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 bool can_populate() {
     static const bool can = [] {
         int on_stack = 0;
@@ -36,12 +36,13 @@ bool can_populate() {
     return can;
 }
 
-/// Brings the pages in as pinning would, and finds out whether they are there: 0 or EFAULT.
+/// Faults the pages in, as pinning would. EFAULT if they do not exist or cannot be written as
+/// asked.
 int populate(const RegionAttributes& attributes) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t begin = attributes.address & ~(page - 1);
     const uint64_t length = attributes.address + attributes.length - begin;
-    if (!can_populate()) {  // at least it must exist
+    if (!can_populate()) {  // checks only that the memory exists
         return msync(reinterpret_cast<void*>(begin), length, MS_ASYNC) == 0 ? 0 : EFAULT;
     }
     const bool writes = (attributes.access & access_flag::kLocalWrite) != 0;
@@ -49,7 +50,7 @@ int populate(const RegionAttributes& attributes) {
                                                                                          : EFAULT;
 }
 
-/// A null region is as long as addresses go, but nobody's memory.
+/// A null region's length is not memory.
 uint64_t registered_bytes(const KeyEntry& entry) {
     return entry.kind == KeyKind::null_region ? 0 : entry.length;
 }
@@ -81,7 +82,7 @@ void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
     }
     const uint64_t end = begun + registration_time_ns(host.header().config.nic, bytes);
     while (now_ns() < end) {
-        adapter.engine().progress();  // it takes the time of a processor; the card goes on
+        adapter.engine().progress();  // the model's delay occupies this thread, not the device
         cpu_relax();
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registering memory: publishing keys and taking them back.
+// Registers memory: publishes keys and withdraws them.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,28 @@ struct RegionAttributes {
     uint64_t iova = 0;
     uint32_t pd = 0;
     uint32_t access = 0;
-    KeyKind kind = KeyKind::region;  ///< or a null region: `address` is that of what is behind it
+    KeyKind kind = KeyKind::region;  ///< of a null region, `address` is that of its zeros
 };
 
-/// Takes a table entry; 0 when there is none left.
+/// Allocates an entry of the key table; 0 if all are in use.
 uint32_t allocate_key(Adapter& adapter);
 void release_key(Adapter& adapter, uint32_t index);
-/// The next key for an entry: never one used for it before, as far as 8 bits go.
+/// A new key for an entry, of the next generation (8 bits).
 uint32_t next_key(Adapter& adapter, uint32_t index);
 
-/// 0, or why this memory can't be registered: EFAULT when it isn't there or can't be written as
-/// asked, ENOMEM when a fault asks for it.
+/// 0, or why the memory cannot be registered: EFAULT if it does not exist or is not writable as
+/// asked, ENOMEM by a fault.
 int check_registration(Adapter& adapter, const RegionAttributes& attributes);
-/// Returns when a registration of so many bytes that began at `begun` (ns) has taken the time that
-/// the model says; the processor is busy meanwhile, as it is in a kernel that pins pages.
+/// Waits until a registration of `bytes` that began at `begun` (ns) has taken its modeled time.
+/// Occupies the processor, as pinning in the kernel does.
 void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes);
-/// Fills the entry that `key` names and makes the key valid; returns it. `file`: how others may
+/// Fills the entry of `key`, makes the key valid and returns it. `file`: how other processes can
 /// map the memory.
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
                         const BackingFile& file);
-/// Makes the key invalid; returns when nobody uses it any more.
+/// Makes the key invalid, and waits for accesses to end.
 void withdraw_region(Adapter& adapter, uint32_t index);
-/// Makes a withdrawn key valid again.
+/// Makes a withdrawn key, whose entry is unchanged, valid again.
 void restore_region(Adapter& adapter, uint32_t key);
 
 }  // namespace softhca

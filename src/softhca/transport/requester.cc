@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The requester half of a queue pair: work requests in order, retries, completions and flushing.
+// The requester: executes work requests in order, retries them, completes and flushes them.
 #include <algorithm>
 
 #include "core/qp_state.h"
@@ -88,8 +88,8 @@ void Qp::run_scheduled(uint64_t now) {
     }
 }
 
-/// Runs the send queue until it is empty or must wait, at most `steps` steps. False if there was
-/// more to do.
+/// Runs the send queue until it is empty or must wait, at most for `steps` steps. False if it can
+/// go on.
 bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const QpState current = state();
@@ -101,7 +101,7 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
             return true;
         }
         if (wait_until_ != 0 && now < wait_until_) {
-            return true;  // the engine has it on its list
+            return true;  // it is scheduled for that time
         }
         if (steps-- == 0) {
             return false;
@@ -114,7 +114,7 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
     return true;
 }
 
-/// One try of the work request at the head. False: it must wait.
+/// Executes the work request at the head once. False if the request must wait.
 bool Qp::execute_head(Wqe& wqe, uint64_t now) {
     const Outcome outcome = execute(*this, wqe, now);
     head_started_ = true;
@@ -156,8 +156,7 @@ uint64_t Qp::send_visible_at(const Wqe& wqe, uint64_t now) {
     const NicParameters& nic = host.header().config.nic;
     const uint64_t delay =
         host.header().faults.delay_completions_ns.load(std::memory_order_relaxed);
-    // The acknowledgement of a write or send takes the latency once more; a read has its answer
-    // already.
+    // The acknowledgment of a write or send takes the latency again. A read ends with its response.
     const bool acknowledged =
         !wqe.reads() && (attributes_.type == QpType::rc || attributes_.type == QpType::xrc_send);
     const uint64_t end =
@@ -206,8 +205,7 @@ void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
     }
 }
 
-/// A work request failed. Connected queue pairs stop altogether; for UD and UC only the send queue
-/// does.
+/// After a failed work request, a UD or UC queue pair stops its send queue; others stop altogether.
 void Qp::enter_error_state(WcStatus status) {
     if (status == WcStatus::flushed) {
         return;

@@ -34,7 +34,7 @@ void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
 
 namespace {
 
-/// The previous holder died. If it had not moved the head yet, its claim is void.
+/// The previous holder of the lock died. If it had not moved the head, its claim is void.
 void repair_srq(Host& host, SrqShared& srq) {
     QpShared* qp = host.qp(srq.claimer);
     if (qp != nullptr && qp->claim.valid.load(std::memory_order_acquire) != 0 &&
@@ -44,10 +44,10 @@ void repair_srq(Host& host, SrqShared& srq) {
     }
 }
 
-/// The previous holder died. What it had begun in other queues is settled first: whether it took
-/// the receive at all, and whether it had committed a completion, which ends the claim. A claim on
-/// the queue pair's own ring is whole once valid: finish moving the head. Its owner may not have
-/// been told of an error.
+/// The previous holder of the lock died. First repairs the queues it was changing, which shows
+/// whether it took the receive, and whether it committed a completion, which ends the claim. A
+/// valid claim on the queue pair's own ring is whole: the head moves. The owner may not know of an
+/// error.
 void repair_qp(Host& host, QpShared& qp) {
     const AccessGuard guard(host, claim_owner(qp));
     if (SrqShared* srq = qp.claim.srq != 0 ? host.srq(qp.claim.srq) : nullptr) {
@@ -74,7 +74,7 @@ void set_claim(QpShared& qp, uint32_t srq, uint64_t index, uint32_t slot) {
     qp.claim.valid.store(1, std::memory_order_release);
 }
 
-/// Under the SRQ's lock: one limit event when the queue has run below the limit.
+/// Under the SRQ's lock: whether a limit event is due. Disarms the limit if so.
 bool limit_reached(SrqShared& srq) {
     const uint32_t limit = srq.limit.load(std::memory_order_relaxed);
     if (limit == 0 || srq.ring.posted() >= limit) {
@@ -151,7 +151,7 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
         if (qp.claim.srq == wanted) {
             return claimed_receive(host, qp);
         }
-        // Begun for another queue, and given up.
+        // The claim was for a message to another queue, which was given up.
         flush_claim(adapter, qp, qp.number.load(std::memory_order_relaxed));
     }
     if (take_rnr(host.header().faults)) {
@@ -200,7 +200,7 @@ Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& r
 
 void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why) {
     if (!responds(qp.state.load(std::memory_order_relaxed))) {
-        return;  // reset or failed meanwhile
+        return;  // was reset or failed before
     }
     qp.state.store(QpState::err, std::memory_order_release);
     raise_qp_notice(adapter.host(), qp, qp_number, Notice::kQpError | why);

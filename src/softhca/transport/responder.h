@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The responder half of a queue pair: taking receives, filling them, and failing. Run by whoever
-// delivers, in the segment, under the queue pair's lock.
+// The responder: takes receives, fills them, and fails. The process that delivers a message runs it
+// in the segment, under the queue pair's lock.
 #pragma once
 
 #include <cstdint>
@@ -11,40 +11,42 @@ namespace softhca {
 
 class Adapter;
 
+/// Takes the lock of a queue pair or SRQ; repairs what a dead holder left.
 void lock_qp(Host& host, QpShared& qp);
 void lock_srq(Host& host, SrqShared& srq);
 
-/// The receive that the next message to `qp` goes into: the one already claimed, or the next of
-/// `srq` (nullptr: of the queue pair's own queue). nullptr if nothing is posted. Under the queue
-/// pair's lock.
+/// The receive for the next message to `qp`: the claimed one, or the next one of `srq` (nullptr: of
+/// the queue pair's own queue), which it claims. nullptr if none is posted. Under the queue pair's
+/// lock.
 RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq);
-/// Claims the next receive of the queue pair's own queue; false if none is posted.
+/// Claims the next receive of the queue pair's own queue. False if none is posted.
 bool claim_own_receive(Host& host, QpShared& qp);
-/// The claimed receive, or nullptr.
+/// The claimed receive; nullptr if there is none.
 RecvWqe* claimed_receive(Host& host, QpShared& qp);
 
-/// The queue the claimed receive completes in; nullptr if it is gone.
+/// The completion queue of the claimed receive; nullptr if it is destroyed.
 CqShared* cq_of_claim(Host& host, const QpShared& qp);
 
-/// The process whose receive is claimed.
+/// The process that posted the claimed receive.
 uint32_t claim_owner(const QpShared& qp);
-/// Ends the claimed receive, if there is one, with the flush status. Under the queue pair's lock.
+/// Completes the claimed receive, if any, with the flush status. Under the queue pair's lock.
 void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 
-/// Checks a receive's elements against the keys of process `slot` and protection domain `pd`, and
-/// lists the memory. False: an element is not what the device may write.
+/// Lists the memory of a receive, checked against the keys of process `slot` and protection domain
+/// `pd`. False if the device may not write an element.
 bool build_scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
                         IovList* list);
 
-/// A completion for the claimed receive, seen not before `visible_at` nor before earlier ones of
-/// the queue pair; it releases the claim when pushed. Under the queue pair's lock.
+/// A completion of the claimed receive, visible at `visible_at` or, if later, with the queue pair's
+/// previous one. Writing the completion ends the claim. Under the queue pair's lock.
 Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& receive,
                               uint64_t visible_at);
 
-/// Puts a queue pair into the error state and tells its owner why. Under its lock.
+/// Puts the queue pair into the error state, and notifies its owner of `why` (Notice bits). Under
+/// its lock.
 void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why);
 
-/// Notes the first message on a connection.
+/// Reports the first message on a connection to the owner of `qp`.
 void report_established(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 
 }  // namespace softhca

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sends of the connected transports, and what they share with RDMA write with immediate: delivering
-// into a receive.
+// Sends of the connected transports, and the delivery into a receive that RDMA write with immediate
+// uses, too.
 #include "transport/send.h"
 
 #include "core/qp_state.h"
@@ -15,7 +15,7 @@ bool reliable(const Qp& qp) {
     return qp.attributes().type == QpType::rc || qp.attributes().type == QpType::xrc_send;
 }
 
-/// The receive fails with `status`, and the responder with it.
+/// Completes the receive with an error `status`, and puts the responder into the error state.
 void fail_receive(Qp& qp, Target& target, const RecvWqe& receive, WcStatus status) {
     Host& host = qp.adapter().host();
     Completion wc =
@@ -27,7 +27,7 @@ void fail_receive(Qp& qp, Target& target, const RecvWqe& receive, WcStatus statu
     }
 }
 
-/// A type 2 window of the target is taken back by the sender, as send with invalidate asks.
+/// Invalidates a type 2 window of the target, for send with invalidate.
 bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
     KeyEntry* entry = KeyNumber::process(key) == target.slot ? host.key(key) : nullptr;
     if (entry == nullptr || entry->kind != KeyKind::window_type2 || entry->pd != target.pd ||
@@ -38,13 +38,13 @@ bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
     return entry->key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel);
 }
 
-/// Fills the receive. Outcomes other than success have been answered at the responder already.
+/// Fills the receive. For an error at the responder, the responder has failed already.
 Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const IovList& local,
                      uint64_t now) {
     Host& host = qp.adapter().host();
     if (receive.length() < wqe.length) {
         if (!reliable(qp)) {
-            return Outcome::complete();  // UC: dropped, the receive waits for the next message
+            return Outcome::complete();  // UC drops the message; the next one uses the receive
         }
         fail_receive(qp, target, receive, WcStatus::local_length_error);
         return Outcome::complete(WcStatus::remote_invalid_request);
@@ -139,7 +139,7 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
     }
     if (host.models_time() && now_ns() < wqe.booking.arrival_end) {
         *outcome = Outcome::again(
-            wqe.booking.arrival_end);  // not arrived yet; a receive may still be posted
+            wqe.booking.arrival_end);  // has not arrived; a receive may still be posted
     } else if (reliable(qp)) {
         *outcome = Outcome::rnr(rnr_timer_ns(target.qp->min_rnr_timer));
     } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a message that takes a receive is delivered; for sends and for RDMA write with immediate.
+// Delivery of a message that takes a receive: a send, or an RDMA write with immediate.
 #pragma once
 
 #include "transport/cq.h"
@@ -20,23 +20,23 @@ class ResponderLock {
     QpShared& qp_;
 };
 
-/// Claims the receive the message goes into. Without one, nullptr and in *outcome what the
-/// requester learns: not ready for reliable transports, a dropped message for the others. Under the
-/// responder's lock.
+/// Claims the receive for the message. nullptr without one: then *outcome is RNR for reliable
+/// transports, a dropped message for others. Under the responder's lock.
 const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome);
 
-/// Completes the claimed receive with what the message carries. Under the responder's lock.
+/// Completes the claimed receive of the message. Under the responder's lock.
 Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
                          uint64_t now);
 
-/// The responder refuses the request: a negative acknowledgement and a failed responder, or a
-/// dropped message. Under the responder's lock.
+/// Refuses the request: a NAK with `status` and the error state for reliable transports, a dropped
+/// message for others. Under the responder's lock.
 Outcome refuse_request(Qp& qp, Target& target, WcStatus status);
 
-/// A message of an unreliable transport that finds no taker: counted, and a success to its sender.
+/// Counts a message that an unreliable transport drops; its sender sees success.
 Outcome drop_message(Qp& qp);
 
-/// Nobody is there: no response for reliable transports, success for the others.
+/// For a peer that does not respond: no response for reliable transports, a dropped message for
+/// others.
 Outcome peer_unreachable(Qp& qp);
 
 }  // namespace softhca

@@ -38,7 +38,7 @@ int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, ui
 
 namespace {
 
-/// Slots keep their numbers: messages under way and completions not yet polled name them.
+/// Slots keep their numbers, which messages in progress and unpolled completions name.
 void copy_ring(char* base, const RecvRing& from, RecvRing& to) {
     for (uint32_t i = 0; i <= from.mask; ++i) {
         std::memcpy(static_cast<void*>(&to.slot(base, i)), &from.slot(base, i),
@@ -86,7 +86,7 @@ Srq::~Srq() {
     shared_->number.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
     {
-        // A poller of the queue's completions may be giving a slot back.
+        // A poll of that queue may be releasing a slot.
         std::unique_lock<std::mutex> polling;
         if (cq_ != nullptr) {
             polling = std::unique_lock(cq_->poll_mutex);
@@ -115,7 +115,7 @@ int Srq::set_limit(uint32_t limit) {
         return EINVAL;
     }
     lock_srq(adapter_.host(), *shared_);
-    // A limit already undercut is reported at once, as the specification asks.
+    // If the queue is below the limit already, the specification wants the event at once.
     const bool undercut = limit != 0 && shared_->ring.posted() < limit;
     shared_->limit.store(undercut ? 0 : limit, std::memory_order_relaxed);
     shared_->lock.unlock();
@@ -135,7 +135,7 @@ int Srq::resize(uint32_t max_wr) {
         return EINVAL;
     }
     if (max_wr <= ring.mask + 1) {
-        ring.capacity = max_wr;  // the slots stay: those in use may be any of them
+        ring.capacity = max_wr;  // keeps the slots, since any may be in use
         return 0;
     }
     RecvRing larger;

@@ -8,7 +8,7 @@ namespace softhca {
 
 namespace {
 
-/// Withdraws a window's key and waits for who is using it.
+/// Withdraws a window's key, and waits for accesses to end.
 void withdraw(Host& host, KeyEntry& window) {
     window.key.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();
@@ -27,13 +27,13 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
     }
     if (window->kind == KeyKind::window_type2 && window->key.load(std::memory_order_acquire) != 0) {
         return Outcome::complete(
-            WcStatus::mw_bind_error);  // a bound type 2 window is invalidated first
+            WcStatus::mw_bind_error);  // bound type 2 windows must be invalidated first
     }
     withdraw(host, *window);
     if (bind.length == 0) {
-        return Outcome::complete();  // of length 0: unbound
+        return Outcome::complete();  // length 0 unbinds
     }
-    // A deregistration that begins now waits for this bind, and then finds the window.
+    // A deregistration that begins now waits for this bind, and then sees the window.
     const AccessGuard guard(host, host.slot());
     KeyEntry* region =
         KeyNumber::process(bind.region_key) == host.slot() ? host.key(bind.region_key) : nullptr;

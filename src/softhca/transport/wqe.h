@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send work requests as the device keeps them, and the ring that holds them. Private to the
-// process.
+// Send work requests of the device, and the ring that holds them. Private to the process.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +13,17 @@
 
 namespace softhca {
 
-/// Where a datagram goes; fixed when the address handle is made.
+/// The destination of a datagram; set when the address handle is created.
 struct Destination {
     uint32_t link = kNoLink;
     uint16_t slid = 0;
-    bool global = false;  ///< carries a GRH
+    bool global = false;  ///< has a GRH
     uint8_t source_gid[16] = {};
     uint8_t target_gid[16] = {};
     uint8_t traffic_class = 0;
     uint8_t hop_limit = 0;
     uint32_t flow_label = 0;
-    static constexpr uint32_t kNoLink = 0xffffffff;  ///< nobody: datagrams vanish
+    static constexpr uint32_t kNoLink = 0xffffffff;  ///< no port: datagrams vanish
 };
 
 struct WindowBind {
@@ -32,8 +31,8 @@ struct WindowBind {
     uint32_t access;
     uint64_t address;
     uint64_t length;
-    uint32_t window_key;  ///< the window's key as it is
-    uint32_t new_key;     ///< and as it will be
+    uint32_t window_key;  ///< the window's key before
+    uint32_t new_key;     ///< the window's key after
 };
 
 struct Wqe {
@@ -41,11 +40,11 @@ struct Wqe {
     WrOpcode opcode;
     uint8_t flags;  ///< send_flag bits
     uint8_t num_sge;
-    bool is_inline;   ///< the bytes are in the entry itself
-    uint32_t length;  ///< of the message
+    bool is_inline;   ///< the data is in the entry
+    uint32_t length;  ///< of the message in bytes
     uint32_t imm;     ///< immediate data or the rkey to invalidate
     uint32_t rkey;
-    uint32_t srq;  ///< XRC: the shared receive queue addressed
+    uint32_t srq;  ///< XRC: the SRQ that the message addresses
     uint64_t remote_address;
     uint64_t compare_add;
     uint64_t swap;
@@ -54,20 +53,20 @@ struct Wqe {
     Destination destination;
     WindowBind bind;
 
-    uint64_t progress;   ///< bytes placed
-    bool backwards;      ///< placed from the end, by a fault; decided at the first byte
-    uint64_t posted_at;  ///< of the model: ns
-    Booking booking;     ///< of the model; all zero if nothing is modeled
+    uint64_t progress;   ///< bytes placed so far
+    bool backwards;      ///< by a fault, placed from the end; set before the first byte
+    uint64_t posted_at;  ///< ns; 0 without timing model
+    Booking booking;     ///< all zero without timing model
 
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     char* inline_data() { return reinterpret_cast<char*>(this + 1); }
 
-    /// The message sends bytes of local memory (a read and an atomic bring some in).
+    /// Whether the message sends local memory (reads and atomics receive into it).
     bool gathers() const {
         return sends() || opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_imm;
     }
-    /// Done here, without a peer.
+    /// Whether no peer is involved.
     bool is_local() const {
         return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
     }
@@ -81,15 +80,15 @@ struct Wqe {
     }
 };
 
-/// Where a program has the memory of queues come from; without functions, from the heap.
+/// A program's allocator for memory of queues; without functions, the heap.
 struct QueueAllocator {
-    /// False: there is no memory. A nullptr in *memory: take the heap's.
+    /// False if there is no memory. If *memory is nullptr, the caller takes memory from the heap.
     bool (*allocate)(void* user, size_t bytes, size_t alignment, void** memory) = nullptr;
     void (*release)(void* user, void* memory) = nullptr;
     void* user = nullptr;
 };
 
-/// Fixed-size entries; indices count up for ever.
+/// Entries of one size; indices only grow.
 class SendRing {
   public:
     /// Throws std::bad_alloc.
@@ -120,7 +119,7 @@ class SendRing {
   private:
     static constexpr size_t kAlignment = 64;
     struct Free {
-        QueueAllocator allocator;  ///< without functions: the heap's
+        QueueAllocator allocator;  ///< without functions: memory from the heap
 
         void operator()(char* bytes) const {
             if (allocator.release != nullptr) {

@@ -43,7 +43,7 @@ void leave(const Host& host, ProcessSet& processes) {
     processes[host.slot() / 64].fetch_and(~own_bit(host), std::memory_order_relaxed);
 }
 
-/// Counts one handle less; true if it was this process's last.
+/// Removes one handle. True if it was this process's last.
 bool drop_reference(std::map<uint32_t, uint32_t>& references, uint32_t id) {
     const auto it = references.find(id);
     if (it == references.end() || --it->second != 0) {
@@ -53,7 +53,8 @@ bool drop_reference(std::map<uint32_t, uint32_t>& references, uint32_t id) {
     return true;
 }
 
-/// Under the control lock: the domain of a file, and a free entry.
+/// Under the control lock: finds the domain of a file, and a free entry. Clears domains without a
+/// living process.
 void search(Host& host, uint32_t device, const DomainFile& file, XrcDomain** found,
             XrcDomain** unused) {
     *found = nullptr;

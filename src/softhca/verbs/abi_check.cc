@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The core has its own words for what the verbs ABI numbers. Here they are held to it.
+// Checks that the values of core's enumerations are those of the verbs ABI.
 #include <cstddef>
 
 #include "core/qp_state.h"

@@ -12,7 +12,7 @@ namespace softhca {
 
 namespace {
 
-// A locally administered identifier: 02:73:66 ff:fe 00:00:LL.
+// Locally administered: 02:73:66 ff:fe 00:00:LL.
 constexpr uint64_t kGuidBase = 0x027366fffe000000;
 constexpr uint64_t kLinkLocalPrefix = 0xfe80000000000000;
 constexpr uint32_t kIpv4Base = 0x0a480001;  // 10.72.0.1 and up

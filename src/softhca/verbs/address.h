@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Names of ports: LIDs, GUIDs and GIDs, and what an address resolves to.
+// Addresses of ports: LIDs, GUIDs and GIDs, and the lookup of ports by address.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace softhca {
 
-constexpr int kGidsPerPort = 2;  ///< link-local, and the IPv4-mapped one of Ethernet ports
+constexpr int kGidsPerPort = 2;  ///< link-local; on Ethernet also IPv4-mapped
 
-/// How many of them a port has, at indices from 0 on.
+/// Number of a port's GIDs, from index 0.
 inline int gids_of(LinkLayer layer) {
     return layer == LinkLayer::ethernet ? kGidsPerPort : 1;
 }
 
-/// How many entries its table has: the last one is not set, as most of a card's are not.
+/// Size of a port's GID table. The last entry is not set, as most are not on real cards.
 inline int gid_table_of(LinkLayer layer) {
     return gids_of(layer) + 1;
 }
@@ -26,15 +26,15 @@ inline uint16_t port_lid(uint32_t link) {
     return static_cast<uint16_t>(link + 1);
 }
 
-/// GUID of a port (`link`), in network byte order.
+/// GUID of a port, in network byte order.
 uint64_t port_guid(uint32_t link);
 union ibv_gid port_gid(uint32_t link, int index);
-/// The port a GID names; Destination::kNoLink if none.
+/// The port of a GID; Destination::kNoLink if there is none.
 uint32_t link_of_gid(const union ibv_gid& gid);
-/// The port an address vector leads to; Destination::kNoLink if there is nobody.
+/// The port of an address vector; Destination::kNoLink if there is none.
 uint32_t link_of_address(const ibv_ah_attr& address);
-/// What datagrams to `address` carry, sent from port `link`. `ethernet`: the route header is always
-/// there.
+/// The destination of datagrams to `address` from port `link`. With `ethernet`, the GRH is always
+/// present.
 Destination make_destination(const ibv_ah_attr& address, uint32_t link, bool ethernet);
 
 }  // namespace softhca

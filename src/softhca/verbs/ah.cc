@@ -61,7 +61,7 @@ SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_w
     if ((wc->wc_flags & IBV_WC_GRH) == 0) {
         return 0;
     }
-    // The answer goes from the GID the message was sent to.
+    // The answer goes from the GID that received the message.
     union ibv_gid local;
     int index = 0;
     while (ibv_query_gid(context, port, index, &local) == 0 &&
@@ -108,7 +108,7 @@ SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* attrib
     return 0;
 }
 
-/// Multicast is not emulated; the device says so with max_mcast_grp 0.
+/// There is no multicast: max_mcast_grp is 0.
 SOFTHCA_EXPORT int ibv_attach_mcast(ibv_qp*, const union ibv_gid*, uint16_t) {
     return EOPNOTSUPP;
 }

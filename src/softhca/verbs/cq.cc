@@ -95,7 +95,8 @@ SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
         return EBUSY;
     }
     {
-        // Events come from the engine and from other threads' pushes; after this there are no more.
+        // The engine and writers of completions deliver events; after the deletion they deliver
+        // none.
         const std::lock_guard lock(adapter_of(ibv->context).engine().run_mutex());
         delete object->cq;
     }
@@ -171,8 +172,7 @@ int req_notify_cq(ibv_cq* ibv, int solicited_only) {
 }
 
 int modify_cq(ibv_cq*, ibv_modify_cq_attr* attributes) {
-    // Moderation delays events to save interrupts. There are none here: accept it and deliver at
-    // once, as it allows.
+    // Moderation may delay events to save interrupts. It need not: accept it, and deliver at once.
     return (attributes->attr_mask & ~static_cast<uint32_t>(IBV_CQ_ATTR_MODERATE)) == 0 ? 0 : EINVAL;
 }
 

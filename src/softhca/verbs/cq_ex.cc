@@ -11,8 +11,8 @@ CqObject* object_of_cq(ibv_cq_ex* cq) {
     return object_of<CqObject>(cq);
 }
 
-/// Takes the next completion into the queue's current one; ENOENT if there is none, EIO if it is
-/// stale. The poll mutex is held.
+/// Takes the next completion as the queue's current one. ENOENT if there is none, EIO if it is
+/// stale. The caller holds the poll mutex.
 int take_next(CqObject& object) {
     const int taken =
         object.cq->poll_locked(1, [&object](const Completion& wc) { object.current = wc; });
@@ -37,7 +37,7 @@ int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
     if (status == 0) {
         return 0;
     }
-    object.cq->poll_mutex.unlock();  // end_poll is not to be called then
+    object.cq->poll_mutex.unlock();  // programs do not call end_poll after this
     return status == EIO || object.cq->poll_empty() < 0 ? EIO : ENOENT;
 }
 
@@ -83,7 +83,7 @@ uint8_t read_dlid_path_bits(ibv_cq_ex*) {
     return 0;
 }
 
-/// ns: the modeled time, or, where nothing is modeled, that of the poll.
+/// Time stamp in ns: of the timing model if completions are delayed, else of the poll.
 uint64_t read_completion_ts(ibv_cq_ex* cq) {
     const uint64_t visible_at = current(cq).visible_at;
     return visible_at != 0 ? visible_at : now_ns();

@@ -29,7 +29,7 @@ Device* make_device(uint32_t index) {
     return device;
 }
 
-/// Devices are made once and stay, so that pointers to them do.
+/// Devices are created once and never destroyed, so that pointers to them stay valid.
 Device* device_at(uint32_t index) {
     static Device* const* devices = [] {
         static Device* made[kMaxDevices];
@@ -97,7 +97,8 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
     fill_operations(context->verbs);
     ibv_context* ibv = context->ibv();
     ibv->device = device;
-    ibv->cmd_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);  // some programs duplicate it
+    ibv->cmd_fd =
+        ::open("/dev/null", O_RDWR | O_CLOEXEC);  // some programs duplicate the descriptor
     ibv->async_fd = context->async_events.fd();
     ibv->num_comp_vectors = 1;
     pthread_mutex_init(&ibv->mutex, nullptr);
@@ -138,7 +139,7 @@ SOFTHCA_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) {
 
 SOFTHCA_EXPORT void ibv_unimport_mr(ibv_mr*) {}
 
-/// fork() is always safe: no memory is pinned, and a child's copies of objects do nothing.
+/// fork() is always safe: no memory is pinned, and the child's copies of objects have no effect.
 SOFTHCA_EXPORT int ibv_fork_init(void) {
     return 0;
 }

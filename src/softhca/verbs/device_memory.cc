@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions of memory that is not the program's: memory of the device, and the null region.
+// Regions of memory that is not the program's: device memory, and null regions.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ namespace softhca {
 
 namespace {
 
-constexpr uint32_t kMostLogAlignment = 12;  // that of a page
+constexpr uint32_t kMostLogAlignment = 12;  // of a page
 
 DmObject* object_of_dm(ibv_dm* dm) {
     return object_of<DmObject>(dm);
@@ -48,7 +48,7 @@ int copy_from(void* to, ibv_dm* ibv, uint64_t offset, size_t length) {
     return 0;
 }
 
-/// Takes `bytes` of what the device has for this process; false if there are not so many left.
+/// Allocates `bytes` of the process's device memory. False if there is too little left.
 bool take_device_memory(Device& device, size_t bytes) {
     size_t used = device.device_memory.load(std::memory_order_relaxed);
     do {
@@ -66,7 +66,7 @@ void give_device_memory_back(Device& device, size_t bytes) {
 
 }  // namespace
 
-/// A child after fork() may use it too: nothing but the process's own memory is behind it.
+/// Works in a child after fork(), too: device memory is memory of the process.
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
     if (attributes->comp_mask != 0 || attributes->length == 0 ||
         attributes->length > limits::kDeviceMemory ||
@@ -113,7 +113,7 @@ int free_dm(ibv_dm* ibv) {
 
 namespace {
 
-/// A region of memory that is not the program's; nullptr with errno set.
+/// Registers memory that is not the program's. nullptr with errno set on failure.
 MrObject* publish_foreign(ibv_pd* ibv, const RegionAttributes& attributes) {
     Adapter& adapter = adapter_of(ibv->context);
     auto mr = std::make_unique<MrObject>();
@@ -136,7 +136,7 @@ MrObject* publish_foreign(ibv_pd* ibv, const RegionAttributes& attributes) {
 
 }  // namespace
 
-/// A region may be empty, as cards have it.
+/// A region may be empty, as on real cards.
 ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
                   unsigned int access) try {
     DmObject* dm = object_of_dm(ibv_dm);
@@ -165,7 +165,7 @@ ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
 
 namespace {
 
-/// Maps the few bytes of a file again and again, so that much can be written to little memory.
+/// Maps a small file again and again, so that a large range needs little memory.
 bool map_folded(char* begin, uint64_t length) {
     constexpr uint64_t kFold = 2 << 20;
     const int fd = memfd_create("softhca-null", MFD_CLOEXEC);
@@ -181,8 +181,8 @@ bool map_folded(char* begin, uint64_t length) {
     return mapped;
 }
 
-/// What is behind the process's null regions: zeros to read, and then as much to write to. Made
-/// once; it is address space, and next to no memory. 0 if there is none.
+/// Memory of the process's null regions: zeros to read, then as much to write. Mapped once; needs
+/// address space, and little memory. 0 on failure.
 uint64_t null_memory() {
     static const uint64_t memory = [] {
         auto* begin = static_cast<char*>(raw_mmap(
@@ -222,7 +222,7 @@ ibv_mr* alloc_null_mr(ibv_pd* ibv) try {
     if (mr == nullptr) {
         return nullptr;
     }
-    mr->ibv.rkey = 0;  // nobody else may use it
+    mr->ibv.rkey = 0;  // not for peers
     return &mr->ibv;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);

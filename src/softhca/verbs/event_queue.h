@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Events behind a file descriptor that programs may poll: the completion channels and the
-// asynchronous events.
+// Events behind a file descriptor that programs can poll: for completion channels and asynchronous
+// events.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -14,7 +14,8 @@
 
 namespace softhca {
 
-/// The descriptor is readable while events wait. It may be set non-blocking by the program.
+/// A queue of events. Its descriptor is readable while events wait; programs may set it
+/// non-blocking.
 template <typename Event>
 class EventQueue {
   public:
@@ -38,9 +39,9 @@ class EventQueue {
         [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
     }
 
-    /// Waits for an event as the descriptor's mode says. False with errno set when there is none.
-    /// `taken(event)` runs under the queue's lock: whoever removes an object's events afterwards
-    /// knows of this one.
+    /// Takes an event; waits for one unless the descriptor is non-blocking. False with errno set if
+    /// there is none. Calls `taken(event)` under the queue's lock, so that a thread that then
+    /// removes an object's events knows of this one.
     template <typename Taken>
     bool take(Event* event, Taken&& taken) {
         for (;;) {
@@ -50,7 +51,7 @@ class EventQueue {
                 return false;
             }
             const std::lock_guard lock(mutex_);
-            if (!events_.empty()) {  // else removed since it was announced
+            if (!events_.empty()) {  // else removed after its announcement
                 *event = events_.front();
                 events_.pop_front();
                 taken(*event);
@@ -59,8 +60,7 @@ class EventQueue {
         }
     }
 
-    /// Removes the events for which `matches(event)` holds. Announcements already counted are taken
-    /// back where possible.
+    /// Removes events for which `matches(event)` is true, and, where possible, their announcements.
     template <typename Matches>
     void remove_if(Matches&& matches) {
         const std::lock_guard lock(mutex_);
@@ -72,8 +72,8 @@ class EventQueue {
 
   private:
     void take_announcement_back() {
-        // A reader may have taken the announcement and be waiting for the lock; then there is
-        // nothing to take back, and nothing to wait for.
+        // A reader may have read the announcement, and wait for the lock: then there is nothing to
+        // read here, and no reason to wait.
         uint64_t one;
         iovec buffer{&one, sizeof one};
         [[maybe_unused]] const ssize_t got = preadv2(fd_, &buffer, 1, -1, RWF_NOWAIT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public verbs header, without the macros that stand in the way of defining what it declares.
+// <infiniband/verbs.h> without macros that prevent the definition of the functions behind them.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,5 +9,5 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/// A function that programs find here instead of in libibverbs.
+/// A function that replaces libibverbs' own.
 #define SOFTHCA_EXPORT extern "C" __attribute__((visibility("default")))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Modifying queue pairs: what the attributes may be, and what they mean to the device.
+// Modifies queue pairs: checks the attributes, and applies them to the device.
 #include "core/qp_state.h"
 #include "transport/notice.h"
 #include "transport/responder.h"
@@ -26,8 +26,8 @@ bool valid_address(const FabricConfig& config, const ibv_ah_attr& address, uint3
     return address.port_num == 0 || address.port_num == port;
 }
 
-/// An XRC queue pair has one half. Attributes of the other are taken and ignored, so that programs
-/// may treat both ends as they do those of RC.
+/// An XRC queue pair has one half. Attributes of the other half are accepted and ignored, so that
+/// programs can treat both ends like RC.
 uint32_t own_half(ibv_qp_type type, uint32_t mask) {
     switch (type) {
         case IBV_QPT_XRC_SEND:
@@ -39,7 +39,7 @@ uint32_t own_half(ibv_qp_type type, uint32_t mask) {
     }
 }
 
-/// The values that `mask` names.
+/// Checks the values that `mask` names.
 bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, uint32_t port) {
     const FabricConfig& config = config_of(context);
     const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
@@ -66,7 +66,7 @@ void keep(uint32_t mask, uint32_t bit, T& kept, const T& given) {
     }
 }
 
-/// Remembers the attributes for query verbs.
+/// Stores the attributes for ibv_query_qp().
 void remember(ibv_qp_attr& kept, const ibv_qp_attr& given, uint32_t mask) {
     keep(mask, qp_attr::kAccessFlags, kept.qp_access_flags, given.qp_access_flags);
     keep(mask, qp_attr::kPkeyIndex, kept.pkey_index, given.pkey_index);
@@ -118,7 +118,7 @@ Qp::Change device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t
     return change;
 }
 
-/// Checks a modification against the queue pair as it is. 0 or EINVAL; *change is what it means.
+/// Checks a modification against the queue pair's state. 0, with *change set, or EINVAL.
 int check_change(QpObject& object, const QpShared& shared, const ibv_qp_attr& attr, uint32_t mask,
                  Qp::Change* change) {
     const ibv_qp& ibv = object.ibv.qp_base;
@@ -150,7 +150,7 @@ void note_change(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     }
 }
 
-/// An opened XRC queue pair of another process has a responder half only.
+/// Modifies an opened XRC queue pair of another process, which has only a responder.
 int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     Host& host = adapter_of(object.ibv.qp_base.context).host();
     const AccessGuard guard(host, ObjectNumber::process(object.ibv.qp_base.qp_num));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The objects that programs hold pointers to: the public structures, with what the device keeps
-// beside them.
+// The objects to which programs hold pointers: the public structures, followed by the device's own
+// data.
 #pragma once
 
 #include <algorithm>
@@ -27,19 +27,19 @@ struct Context;
 struct CqObject;
 struct XrcdObject;
 
-/// Vendor libraries look at private members behind ibv_device; they find zeros.
+/// Providers' libraries read private members behind ibv_device; they find zeros.
 struct Device {
     ibv_device ibv{};
     char behind[512]{};
     uint32_t index = 0;
-    std::atomic<size_t> device_memory{0};  ///< bytes that are allocated
+    std::atomic<size_t> device_memory{0};  ///< bytes allocated
 };
 
 struct Context {
     Adapter* adapter = nullptr;
     Device* device = nullptr;
     EventQueue<ibv_async_event> async_events;
-    verbs_context verbs{};  ///< ends in the ibv_context that programs see
+    verbs_context verbs{};  ///< its end is the ibv_context that programs see
 
     static Context* of(ibv_context* context) {
         return reinterpret_cast<Context*>(reinterpret_cast<char*>(context) -
@@ -49,8 +49,8 @@ struct Context {
     ibv_context* ibv() { return &verbs.context; }
 };
 
-/// Events of one object that were read and have yet to be acknowledged: its destruction waits for
-/// them.
+/// Counts an object's events that were read and not acknowledged; the object's destruction waits
+/// for them.
 struct Unacknowledged {
     std::mutex mutex;
     std::condition_variable changed;
@@ -60,7 +60,7 @@ struct Unacknowledged {
         const std::lock_guard lock(mutex);
         ++count;
     }
-    /// `total`: the object's public member that counts them, as programs may look at it.
+    /// `total`: the object's public member that counts acknowledged events.
     void acknowledge(uint32_t events, uint32_t& total) {
         const std::lock_guard lock(mutex);
         count -= std::min(count, events);
@@ -80,7 +80,7 @@ struct TdObject {
     std::atomic<uint32_t> users{0};
 };
 
-/// Of a parent domain: who gives memory for queues.
+/// The program's allocators for memory of queues, of a parent domain.
 struct ProgramAllocators {
     decltype(ibv_parent_domain_init_attr::alloc) allocate = nullptr;
     decltype(ibv_parent_domain_init_attr::free) release = nullptr;
@@ -91,17 +91,17 @@ struct PdObject {
     ibv_pd ibv{};
     uint32_t id = 0;
     std::atomic<uint32_t> users{0};
-    PdObject* parent = nullptr;  ///< of a parent domain
-    TdObject* thread = nullptr;  ///< of a parent domain that has one
+    PdObject* parent = nullptr;  ///< of a parent domain; nullptr for others
+    TdObject* thread = nullptr;  ///< of a parent domain with a thread domain
     ProgramAllocators allocators;
     std::mutex mutex;
     std::set<WindowObject*> windows;  ///< under `mutex`
 
-    /// The protection domain that counts, for a parent domain, too.
+    /// The protection domain itself, or that of a parent domain.
     PdObject& base() { return parent == nullptr ? *this : *parent; }
 };
 
-/// Memory of the device; programs reach it by copying, and by regions of it.
+/// Device memory; programs copy it, and register regions of it.
 struct DmObject {
     ibv_dm ibv{};
     char* bytes = nullptr;
@@ -114,8 +114,8 @@ struct MrObject {
     uint32_t index = 0;
     uint32_t access = 0;
     BackingFile backing_file;
-    DmObject* device_memory = nullptr;  ///< of a region of it
-    bool of_program = true;             ///< of its own memory; no other can be registered anew
+    DmObject* device_memory = nullptr;  ///< if the region is of device memory
+    bool of_program = true;             ///< the memory is the program's; else ibv_rereg_mr() fails
 };
 
 struct WindowObject {
@@ -132,10 +132,10 @@ struct ChannelObject {
 struct CqObject {
     ibv_cq_ex ibv{};
     Cq* cq = nullptr;
-    PdObject* parent_domain = nullptr;  ///< it was created with
+    PdObject* parent_domain = nullptr;  ///< with which the queue was created
     Unacknowledged completion_events;
     Unacknowledged async_events;
-    // State of an extended poll, between start_poll and end_poll.
+    // The current completion between start_poll and end_poll.
     Completion current;
 };
 
@@ -159,13 +159,13 @@ struct AhObject {
 
 struct QpObject {
     ibv_qp_ex ibv{};
-    Qp* qp = nullptr;  ///< nullptr: opened, another process's or another object's queue pair
+    Qp* qp = nullptr;  ///< nullptr: opened, another process's or object's
     ibv_qp_attr attr{};
     ibv_qp_init_attr init{};
     XrcdObject* xrcd = nullptr;
     Unacknowledged async_events;
     std::mutex modify_mutex;
-    // State of an extended post, between wr_start and wr_complete.
+    // The work requests between wr_start and wr_complete.
     std::vector<Wqe*> building;
     int build_error = 0;
     bool extended = false;
@@ -184,7 +184,8 @@ inline void set_error(int error) {
     errno = error;
 }
 
-/// A completion queue for either create verb; nullptr with errno set. The caller owns it.
+/// Creates a completion queue for ibv_create_cq() or ibv_create_cq_ex(). nullptr with errno set on
+/// failure.
 CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
                   ibv_comp_channel* channel, uint32_t vector);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The entry points that programs reach through a context's tables rather than by name.
+// The entry points that programs reach through a context's tables, not by name.
 #pragma once
 
 #include "verbs/export.h"

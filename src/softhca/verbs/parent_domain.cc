@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Thread domains, and parent domains: protection domains with a thread domain, or with allocators
-// for the memory of queues.
+// Thread domains, and parent domains: protection domains with a thread domain or with allocators
+// for memory of queues.
 #include "verbs/operations.h"
 #include "verbs/process_adapter.h"
 
@@ -63,7 +63,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
 
 namespace {
 
-/// What the allocators are told the memory is for: which numbers there are is the device's to say.
+/// The resource type that allocators are told; its values are the device's choice.
 constexpr uint64_t kSendQueueResource = 1;
 
 void release(void* user, void* memory) {

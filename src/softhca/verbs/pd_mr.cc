@@ -102,7 +102,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     return &mr->ibv;
 }
 
-/// Windows bound to a region keep it from going away.
+/// A region with bound windows cannot be deregistered.
 bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
     const std::lock_guard lock(pd.base().mutex);
     for (const WindowObject* window : pd.base().windows) {
@@ -114,7 +114,8 @@ bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
     return false;
 }
 
-/// Makes the region's key invalid. False, and the key stays, when a window is bound to it.
+/// Makes the region's key invalid. False, and the key stays valid, if a window is bound to the
+/// region.
 bool withdraw_unless_bound(PdObject& pd, Adapter& adapter, MrObject& mr) {
     withdraw_region(adapter, mr.index);
     if (!windows_bound(pd, adapter, mr.ibv.lkey)) {

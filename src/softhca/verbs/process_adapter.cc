@@ -101,8 +101,8 @@ void after_fork_in_parent() {
     process_adapter().mutex.unlock();
 }
 
-/// The child has the parent's objects but none of its threads: it must not touch what they stand
-/// for. Should it use verbs itself, it joins anew.
+/// The child has the parent's objects, but not its threads: it must not use what the objects refer
+/// to. If the child uses verbs, it joins the fabric as a new process.
 void after_fork_in_child() {
     ProcessAdapter& state = process_adapter();
     if (state.adapter != nullptr) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The front end's one state per process: the adapter, made when first asked for, and who hears its
-// events.
+// State of the verbs layer, one for each process: the adapter, created on first use, and the
+// contexts that receive its events.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 
 namespace softhca {
 
-/// The process's adapter, joined to the fabric on first use. nullptr if that is impossible; the
-/// reason has been printed, once.
+/// The process's adapter; joins the fabric on first use. nullptr if that fails, with the reason
+/// printed once.
 Adapter* adapter();
 
-/// Whether an object's adapter was inherited over fork(): its verbs do nothing, the parent goes on
-/// undisturbed.
+/// Whether an object's adapter was inherited over fork(): then verbs on the object have no effect,
+/// and the parent continues.
 inline bool inherited(ibv_context* context) {
     return adapter_of(context).inherited();
 }
@@ -25,15 +25,14 @@ inline const FabricConfig& config_of(ibv_context* context) {
     return adapter_of(context).host().header().config;
 }
 
-/// Contexts that get asynchronous events.
+/// Contexts that receive asynchronous events of ports and devices.
 void add_context(Context* context);
 void remove_context(Context* context);
 
-/// Asynchronous events of an object go to its context's queue and are counted against its
-/// destruction.
+/// Puts an asynchronous event into the context's queue.
 void put_async_event(ibv_context* context, const ibv_async_event& event);
 
-/// Whether memory that is shared already is to be reached by copying.
+/// Whether the device copies directly to memory that is shared already.
 bool copies_shared_memory();
 
 }  // namespace softhca

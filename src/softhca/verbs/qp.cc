@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Creating, opening, querying and destroying queue pairs.
+// Creates, opens, queries and destroys queue pairs.
 #include <cstring>
 
 #include "core/qp_state.h"
@@ -29,8 +29,8 @@ bool within_limits(const ibv_qp_cap& cap) {
            cap.max_inline_data <= limits::kInline;
 }
 
-/// What each type of queue pair must be given. 0, EINVAL, or EOPNOTSUPP for types that are not
-/// here.
+/// Checks the attributes that each type requires. 0, EINVAL, or EOPNOTSUPP for types that the
+/// device does not have.
 int check_parts(const ibv_qp_init_attr_ex& init) {
     if (!supported(init.qp_type)) {
         return EOPNOTSUPP;
@@ -49,7 +49,7 @@ int check_parts(const ibv_qp_init_attr_ex& init) {
         return init.srq == nullptr ? 0 : EINVAL;
     }
     if (init.srq != nullptr && object_of<SrqObject>(init.srq)->xrcd != nullptr) {
-        return EINVAL;  // an XRC SRQ is addressed, never attached
+        return EINVAL;  // messages address XRC SRQs; queue pairs do not
     }
     return init.recv_cq != nullptr ? 0 : EINVAL;
 }
@@ -83,7 +83,7 @@ Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex
     return attributes;
 }
 
-/// The capabilities that the queue pair really has.
+/// Sets the capabilities that the queue pair has.
 ibv_qp_cap actual_caps(Qp& qp) {
     const Qp::Attributes& attributes = qp.attributes();
     ibv_qp_cap cap{};
@@ -215,7 +215,8 @@ SOFTHCA_EXPORT int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int mask,
     *attributes = object->attr;
     attributes->qp_state = static_cast<ibv_qp_state>(shared->state.load(std::memory_order_acquire));
     attributes->cur_qp_state = attributes->qp_state;
-    // All is told, but the public member changes only for those who ask for the state.
+    // All attributes are returned, but the public member `state` changes only if `mask` asks for
+    // the state.
     if ((mask & IBV_QP_STATE) != 0) {
         ibv->state = attributes->qp_state;
     }
@@ -239,7 +240,7 @@ SOFTHCA_EXPORT int ibv_query_qp_data_in_order(ibv_qp* ibv, ibv_wr_opcode opcode,
 
 namespace {
 
-/// Whether another handle keeps an XRC receiver; this one is given up.
+/// Gives up this handle of an XRC receiver. Whether another handle exists.
 bool receiver_stays(QpObject& object) {
     Host& host = adapter_of(object.ibv.qp_base.context).host();
     const uint32_t number = object.ibv.qp_base.qp_num;
@@ -248,7 +249,7 @@ bool receiver_stays(QpObject& object) {
     return shared != nullptr && !close_xrc_receiver(host, *shared, number);
 }
 
-/// Lets go of the queue pair behind an object. An XRC receiver that others have open stays.
+/// Releases the queue pair of an object. An XRC receiver that others have open remains.
 void release(QpObject& object) {
     ibv_qp& ibv = object.ibv.qp_base;
     if (ibv.qp_type != IBV_QPT_XRC_RECV || !receiver_stays(object)) {
@@ -338,7 +339,7 @@ QpShared* shared_part(QpObject& object) {
     return host.alive(ObjectNumber::process(number)) ? host.qp(number) : nullptr;
 }
 
-/// Enhanced connection establishment negotiates vendor options; there are none.
+/// Enhanced connection establishment negotiates vendor options; the device has none.
 SOFTHCA_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) {
     return ece->comp_mask == 0 && ece->options == 0 ? 0 : EOPNOTSUPP;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the device and its ports are.
+// Queries of the device and its ports.
 #include <time.h>
 
 #include <algorithm>
@@ -27,13 +27,13 @@ int gid_count(ibv_context* context) {
     return gids_of(config_of(context).link_layer);
 }
 
-/// The InfiniBand rate that fits the modeled bandwidth best: active_speed for four lanes.
+/// The lowest InfiniBand rate that reaches the modeled bandwidth, as active_speed for four lanes.
 uint32_t active_speed(const NicParameters& nic) {
     struct Rate {
         double bytes_per_ns;
         uint32_t speed;
     };
-    // Single, double, quad, ten-bit-efficient quad, fourteen, enhanced, high and next data rate.
+    // SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR.
     static constexpr Rate rates[] = {{1.0, 1},  {2.0, 2},   {4.0, 4},   {5.0, 8},
                                      {7.0, 16}, {12.5, 32}, {25.0, 64}, {50.0, 128}};
     if (nic.bandwidth == 0) {
@@ -47,8 +47,7 @@ uint32_t active_speed(const NicParameters& nic) {
     return 256;
 }
 
-/// Extended data rate does not fit into 8 bits: where there is no second member, the fastest that
-/// does is told instead.
+/// XDR does not fit into 8 bits: without active_speed_ex, the fastest rate that fits.
 template <typename Attributes>
 void set_speed(Attributes* attributes, uint32_t speed) {
     attributes->active_speed = static_cast<uint8_t>(std::min<uint32_t>(speed, 128));
@@ -109,7 +108,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     ibv_device_attr_ex all{};
     fill_device(context, &all.orig_attr);
     all.completion_timestamp_mask = ~uint64_t{0};
-    all.hca_core_clock = 1'000'000;  // kHz: timestamps are in ns
+    all.hca_core_clock = 1'000'000;  // kHz: time stamps are in ns
     all.max_dm_size = limits::kDeviceMemory;
     all.phys_port_cnt_ex = config_of(context).ports;
     std::memcpy(static_cast<void*>(attributes), &all, std::min(size, sizeof all));
@@ -142,7 +141,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     all.sm_lid = ethernet ? 0 : 1;
     all.max_vl_num = 1;
     all.subnet_timeout = 18;
-    all.active_width = 2;  // four lanes
+    all.active_width = 2;  // 4X
     set_speed(&all, active_speed(header.config.nic));
     all.phys_state = up ? 5 : 3;  // link up, or disabled
     all.link_layer = ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
@@ -214,7 +213,7 @@ SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsign
         return -1;
     }
     const bool is_set = index < static_cast<unsigned int>(gids_of(layer));
-    // RoCE v2, or InfiniBand, RoCE v1 and entries that are not set.
+    // RoCE v2; or InfiniBand, RoCE v1 and entries that are not set.
     *type = layer == LinkLayer::ethernet && is_set ? 1 : 0;
     return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programs (UCX does) look for the device's node in /dev/infiniband before they use it. There is
-// none; so the few calls that ask about it are answered here, and everything else is passed on.
+// Programs (UCX does) look for the device's node in /dev/infiniband, and there is none. These
+// functions answer calls about the node, and pass others on.
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <unistd.h>

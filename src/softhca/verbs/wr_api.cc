@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Posting by calls: work requests are built in the send queue's own entries, and become posted
-// together.
+// ibv_wr_*: work requests are built in entries of the send queue, and posted together.
 #include "verbs/wr_api.h"
 
 #include <algorithm>
@@ -34,8 +33,7 @@ QpObject& object_of_qp(ibv_qp_ex* qp) {
     return *object_of<QpObject>(qp);
 }
 
-/// The request being built, or nullptr once something was wrong: then the rest is ignored until
-/// wr_complete.
+/// The request being built; nullptr after an error: calls are ignored until wr_complete.
 Wqe* last(QpObject& object) {
     return object.build_error != 0 || object.building.empty() ? nullptr : object.building.back();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// XRC domains: anonymous ones, and those that processes share by a file.
+// XRC domains: anonymous ones, and those that a file names.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -26,7 +26,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attributes) try {
         }
         file = {true, status.st_dev, status.st_ino};
     } else if ((attributes->oflags & O_CREAT) == 0) {
-        set_error(EINVAL);  // an anonymous domain can only be created
+        set_error(EINVAL);  // anonymous domains can only be created
         return nullptr;
     }
     uint32_t domain;
