@@ -72,9 +72,9 @@ class Target {
 bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 
 /// How the timing model delays a message's data.
-enum class Placement : uint8_t {
-    by_packet,  ///< RDMA: a packet is placed when it has arrived
+enum class Placement : bool {
     at_once,    ///< sends: placed when executed; only completions are delayed
+    by_packet,  ///< RDMA: a packet is placed when it has arrived
 };
 
 /// Places the rest of the message, as far as the timing model and the faults permit at `now` (ns);
