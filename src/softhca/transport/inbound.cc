@@ -146,8 +146,8 @@ void place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
     write.due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
     const uint32_t process = ObjectNumber::process(sender);
     // The copy reads the sender's memory and writes this process's: the guards keep both.
-    const AccessGuard theirs(host, process);
-    const AccessGuard ours(host, host.slot());
+    const AccessGuard sender_guard(host, process);
+    const AccessGuard own_guard(host, host.slot());
     if (!host.alive(process)) {
         unlock_and_free(host.self(), write);
         return;

@@ -11,7 +11,7 @@ namespace softhca {
 
 namespace {
 
-void mark(ProcessSlot& process, std::atomic<uint64_t>* dirty, uint32_t number) {
+void mark_dirty(ProcessSlot& process, std::atomic<uint64_t>* dirty, uint32_t number) {
     const uint32_t index = ObjectNumber::index(number);
     dirty[index / 64].fetch_or(uint64_t{1} << index % 64, std::memory_order_release);
     ring_doorbell(process);
@@ -29,19 +29,19 @@ void ring_doorbell(ProcessSlot& process) {
 void raise_cq_notice(Host& host, CqShared& cq, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));
     cq.notices.fetch_or(flags, std::memory_order_release);
-    mark(process, process.dirty_cqs, number);
+    mark_dirty(process, process.dirty_cqs, number);
 }
 
 void raise_qp_notice(Host& host, QpShared& qp, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));
     qp.notices.fetch_or(flags, std::memory_order_release);
-    mark(process, process.dirty_qps, number);
+    mark_dirty(process, process.dirty_qps, number);
 }
 
 void raise_srq_notice(Host& host, SrqShared& srq, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));
     srq.notices.fetch_or(flags, std::memory_order_release);
-    mark(process, process.dirty_srqs, number);
+    mark_dirty(process, process.dirty_srqs, number);
 }
 
 void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags) {

@@ -35,11 +35,11 @@ uint64_t own_bit(const Host& host) {
     return uint64_t{1} << host.slot() % 64;
 }
 
-void enter(const Host& host, ProcessSet& processes) {
+void add_self(const Host& host, ProcessSet& processes) {
     processes[host.slot() / 64].fetch_or(own_bit(host), std::memory_order_relaxed);
 }
 
-void leave(const Host& host, ProcessSet& processes) {
+void remove_self(const Host& host, ProcessSet& processes) {
     processes[host.slot() / 64].fetch_and(~own_bit(host), std::memory_order_relaxed);
 }
 
@@ -55,8 +55,8 @@ bool drop_reference(std::map<uint32_t, uint32_t>& references, uint32_t id) {
 
 /// Under the control lock: finds the domain of a file, and a free entry. Clears domains without a
 /// living process.
-void search(Host& host, uint32_t device, const DomainFile& file, XrcDomain** found,
-            XrcDomain** unused) {
+void find_domain(Host& host, uint32_t device, const DomainFile& file, XrcDomain** found,
+                 XrcDomain** unused) {
     *found = nullptr;
     *unused = nullptr;
     for (XrcDomain& domain : host.header().domains) {
@@ -82,7 +82,7 @@ int open_xrc_domain(Host& host, uint32_t device, const DomainFile& file, bool cr
     lock.lock(host, [] {});
     XrcDomain* found;
     XrcDomain* unused;
-    search(host, device, file, &found, &unused);
+    find_domain(host, device, file, &found, &unused);
     int status = 0;
     if (found != nullptr) {
         status = create && exclusive ? EEXIST : 0;
@@ -96,12 +96,12 @@ int open_xrc_domain(Host& host, uint32_t device, const DomainFile& file, bool cr
         found->named = file.named ? 1 : 0;
         found->file_device = file.device;
         found->file_inode = file.inode;
-        enter(host, found->users);
+        add_self(host, found->users);
         found->id.store(host.header().next_domain.fetch_add(1, std::memory_order_relaxed),
                         std::memory_order_release);
     }
     if (status == 0) {
-        enter(host, found->users);
+        add_self(host, found->users);
         *id = found->id.load(std::memory_order_relaxed);
         ++host.domain_references[*id];
     }
@@ -115,7 +115,7 @@ void close_xrc_domain(Host& host, uint32_t id) {
     if (drop_reference(host.domain_references, id)) {
         for (XrcDomain& domain : host.header().domains) {
             if (domain.id.load(std::memory_order_relaxed) == id) {
-                leave(host, domain.users);
+                remove_self(host, domain.users);
             }
         }
     }
@@ -126,7 +126,7 @@ void open_xrc_receiver(Host& host, QpShared& qp, uint32_t number) {
     RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     ++host.receiver_references[number];
-    enter(host, qp.openers);
+    add_self(host, qp.openers);
     lock.unlock();
 }
 
@@ -134,7 +134,7 @@ bool close_xrc_receiver(Host& host, QpShared& qp, uint32_t number) {
     RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     if (drop_reference(host.receiver_references, number)) {
-        leave(host, qp.openers);
+        remove_self(host, qp.openers);
     }
     const bool unused = !in_use(host, qp.openers);
     lock.unlock();

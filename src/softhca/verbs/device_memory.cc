@@ -25,14 +25,14 @@ bool within(const DmObject& dm, uint64_t offset, uint64_t length) {
     return offset <= dm.length && length <= dm.length - offset;
 }
 
-bool can_copy(const DmObject& dm, uint64_t offset, uint64_t length) {
+bool is_copyable(const DmObject& dm, uint64_t offset, uint64_t length) {
     return within(dm, offset, length) && offset % limits::kDeviceMemoryUnit == 0 &&
            length % limits::kDeviceMemoryUnit == 0;
 }
 
 int copy_to(ibv_dm* ibv, uint64_t offset, const void* from, size_t length) {
     const DmObject& dm = *object_of_dm(ibv);
-    if (!can_copy(dm, offset, length)) {
+    if (!is_copyable(dm, offset, length)) {
         return EINVAL;
     }
     std::memcpy(dm.bytes + offset, from, length);
@@ -41,7 +41,7 @@ int copy_to(ibv_dm* ibv, uint64_t offset, const void* from, size_t length) {
 
 int copy_from(void* to, ibv_dm* ibv, uint64_t offset, size_t length) {
     const DmObject& dm = *object_of_dm(ibv);
-    if (!can_copy(dm, offset, length)) {
+    if (!is_copyable(dm, offset, length)) {
         return EINVAL;
     }
     std::memcpy(to, dm.bytes + offset, length);
@@ -49,7 +49,7 @@ int copy_from(void* to, ibv_dm* ibv, uint64_t offset, size_t length) {
 }
 
 /// Allocates `bytes` of the process's device memory. False if there is too little left.
-bool take_device_memory(Device& device, size_t bytes) {
+bool allocate_device_memory(Device& device, size_t bytes) {
     size_t used = device.device_memory.load(std::memory_order_relaxed);
     do {
         if (bytes > limits::kDeviceMemory - used) {
@@ -60,7 +60,7 @@ bool take_device_memory(Device& device, size_t bytes) {
     return true;
 }
 
-void give_device_memory_back(Device& device, size_t bytes) {
+void release_device_memory(Device& device, size_t bytes) {
     device.device_memory.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
@@ -76,14 +76,14 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
     }
     Device& device = *Context::of(context)->device;
     auto dm = std::make_unique<DmObject>();
-    if (!take_device_memory(device, attributes->length)) {
+    if (!allocate_device_memory(device, attributes->length)) {
         set_error(ENOMEM);
         return nullptr;
     }
     void* bytes =
         raw_mmap(attributes->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == nullptr) {
-        give_device_memory_back(device, attributes->length);
+        release_device_memory(device, attributes->length);
         set_error(ENOMEM);
         return nullptr;
     }
@@ -106,7 +106,7 @@ int free_dm(ibv_dm* ibv) {
         return EBUSY;
     }
     raw_munmap(dm->bytes, dm->length);
-    give_device_memory_back(*Context::of(ibv->context)->device, dm->length);
+    release_device_memory(*Context::of(ibv->context)->device, dm->length);
     delete dm;
     return 0;
 }
@@ -114,7 +114,7 @@ int free_dm(ibv_dm* ibv) {
 namespace {
 
 /// Registers memory that is not the program's. nullptr with errno set on failure.
-MrObject* publish_foreign(ibv_pd* ibv, const RegionAttributes& attributes) {
+MrObject* register_internal(ibv_pd* ibv, const RegionAttributes& attributes) {
     Adapter& adapter = adapter_of(ibv->context);
     auto mr = std::make_unique<MrObject>();
     mr->index = allocate_key(adapter);
@@ -123,7 +123,7 @@ MrObject* publish_foreign(ibv_pd* ibv, const RegionAttributes& attributes) {
         return nullptr;
     }
     mr->access = attributes.access;
-    mr->of_program = false;
+    mr->is_program_memory = false;
     mr->ibv.context = ibv->context;
     mr->ibv.pd = ibv;
     mr->ibv.length = attributes.length;
@@ -151,7 +151,7 @@ ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
     attributes.length = length;
     attributes.pd = object_of<PdObject>(ibv)->base().id;
     attributes.access = access;
-    MrObject* mr = publish_foreign(ibv, attributes);
+    MrObject* mr = register_internal(ibv, attributes);
     if (mr == nullptr) {
         return nullptr;
     }
@@ -166,7 +166,7 @@ ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
 namespace {
 
 /// Maps a small file again and again, so that a large range needs little memory.
-bool map_folded(char* begin, uint64_t length) {
+bool map_repeatedly(char* begin, uint64_t length) {
     constexpr uint64_t kFold = 2 << 20;
     const int fd = memfd_create("softhca-null", MFD_CLOEXEC);
     if (fd < 0) {
@@ -191,7 +191,7 @@ uint64_t null_memory() {
             return uint64_t{0};
         }
         madvise(begin, 2 * kNullBytes, MADV_DONTDUMP);
-        if (!map_folded(begin + kNullBytes, kNullBytes)) {
+        if (!map_repeatedly(begin + kNullBytes, kNullBytes)) {
             raw_munmap(begin, 2 * kNullBytes);
             return uint64_t{0};
         }
@@ -218,7 +218,7 @@ ibv_mr* alloc_null_mr(ibv_pd* ibv) try {
         set_error(ENOMEM);
         return nullptr;
     }
-    MrObject* mr = publish_foreign(ibv, attributes);
+    MrObject* mr = register_internal(ibv, attributes);
     if (mr == nullptr) {
         return nullptr;
     }

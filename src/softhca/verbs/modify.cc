@@ -60,35 +60,36 @@ bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, 
 }
 
 template <typename T>
-void keep(uint32_t mask, uint32_t bit, T& kept, const T& given) {
+void set_if_named(uint32_t mask, uint32_t bit, T& record, const T& given) {
     if ((mask & bit) != 0) {
-        kept = given;
+        record = given;
     }
 }
 
 /// Stores the attributes for ibv_query_qp().
-void remember(ibv_qp_attr& kept, const ibv_qp_attr& given, uint32_t mask) {
-    keep(mask, qp_attr::kAccessFlags, kept.qp_access_flags, given.qp_access_flags);
-    keep(mask, qp_attr::kPkeyIndex, kept.pkey_index, given.pkey_index);
-    keep(mask, qp_attr::kPort, kept.port_num, given.port_num);
-    keep(mask, qp_attr::kQkey, kept.qkey, given.qkey);
-    keep(mask, qp_attr::kAv, kept.ah_attr, given.ah_attr);
-    keep(mask, qp_attr::kPathMtu, kept.path_mtu, given.path_mtu);
-    keep(mask, qp_attr::kTimeout, kept.timeout, given.timeout);
-    keep(mask, qp_attr::kRetryCnt, kept.retry_cnt, given.retry_cnt);
-    keep(mask, qp_attr::kRnrRetry, kept.rnr_retry, given.rnr_retry);
-    keep(mask, qp_attr::kRqPsn, kept.rq_psn, given.rq_psn);
-    keep(mask, qp_attr::kMaxQpRdAtomic, kept.max_rd_atomic, given.max_rd_atomic);
-    keep(mask, qp_attr::kMinRnrTimer, kept.min_rnr_timer, given.min_rnr_timer);
-    keep(mask, qp_attr::kSqPsn, kept.sq_psn, given.sq_psn);
-    keep(mask, qp_attr::kMaxDestRdAtomic, kept.max_dest_rd_atomic, given.max_dest_rd_atomic);
-    keep(mask, qp_attr::kDestQpn, kept.dest_qp_num, given.dest_qp_num);
-    keep(mask, qp_attr::kPathMigState, kept.path_mig_state, given.path_mig_state);
+void store_attributes(ibv_qp_attr& record, const ibv_qp_attr& given, uint32_t mask) {
+    set_if_named(mask, qp_attr::kAccessFlags, record.qp_access_flags, given.qp_access_flags);
+    set_if_named(mask, qp_attr::kPkeyIndex, record.pkey_index, given.pkey_index);
+    set_if_named(mask, qp_attr::kPort, record.port_num, given.port_num);
+    set_if_named(mask, qp_attr::kQkey, record.qkey, given.qkey);
+    set_if_named(mask, qp_attr::kAv, record.ah_attr, given.ah_attr);
+    set_if_named(mask, qp_attr::kPathMtu, record.path_mtu, given.path_mtu);
+    set_if_named(mask, qp_attr::kTimeout, record.timeout, given.timeout);
+    set_if_named(mask, qp_attr::kRetryCnt, record.retry_cnt, given.retry_cnt);
+    set_if_named(mask, qp_attr::kRnrRetry, record.rnr_retry, given.rnr_retry);
+    set_if_named(mask, qp_attr::kRqPsn, record.rq_psn, given.rq_psn);
+    set_if_named(mask, qp_attr::kMaxQpRdAtomic, record.max_rd_atomic, given.max_rd_atomic);
+    set_if_named(mask, qp_attr::kMinRnrTimer, record.min_rnr_timer, given.min_rnr_timer);
+    set_if_named(mask, qp_attr::kSqPsn, record.sq_psn, given.sq_psn);
+    set_if_named(mask, qp_attr::kMaxDestRdAtomic, record.max_dest_rd_atomic,
+                 given.max_dest_rd_atomic);
+    set_if_named(mask, qp_attr::kDestQpn, record.dest_qp_num, given.dest_qp_num);
+    set_if_named(mask, qp_attr::kPathMigState, record.path_mig_state, given.path_mig_state);
     if ((mask & qp_attr::kAltPath) != 0) {
-        kept.alt_ah_attr = given.alt_ah_attr;
-        kept.alt_pkey_index = given.alt_pkey_index;
-        kept.alt_port_num = given.alt_port_num;
-        kept.alt_timeout = given.alt_timeout;
+        record.alt_ah_attr = given.alt_ah_attr;
+        record.alt_pkey_index = given.alt_pkey_index;
+        record.alt_port_num = given.alt_port_num;
+        record.alt_timeout = given.alt_timeout;
     }
 }
 
@@ -137,8 +138,8 @@ int check_change(QpObject& object, const QpShared& shared, const ibv_qp_attr& at
     return 0;
 }
 
-void note_change(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
-    remember(object.attr, attr, mask);
+void store_modification(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
+    store_attributes(object.attr, attr, mask);
     if ((mask & qp_attr::kState) == 0) {
         return;
     }
@@ -166,7 +167,7 @@ int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
         raise_qp_notice(host, *shared, object.ibv.qp_base.qp_num,
                         Notice::kQpError);  // its owner flushes it
     }
-    note_change(object, attr, mask);
+    store_modification(object, attr, mask);
     return 0;
 }
 
@@ -186,7 +187,7 @@ SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int attr_mask) 
     if (check_change(*object, object->qp->shared(), *attr, mask, &change) != 0) {
         return EINVAL;
     }
-    note_change(*object, *attr, mask);
+    store_modification(*object, *attr, mask);
     object->qp->modify(change);
     return 0;
 } catch (const std::bad_alloc&) {

@@ -30,7 +30,7 @@ struct XrcdObject;
 /// Providers' libraries read private members behind ibv_device; they find zeros.
 struct Device {
     ibv_device ibv{};
-    char behind[512]{};
+    char private_members[512]{};
     uint32_t index = 0;
     std::atomic<size_t> device_memory{0};  ///< bytes allocated
 };
@@ -115,7 +115,7 @@ struct MrObject {
     uint32_t access = 0;
     BackingFile backing_file;
     DmObject* device_memory = nullptr;  ///< if the region is of device memory
-    bool of_program = true;             ///< the memory is the program's; else ibv_rereg_mr() fails
+    bool is_program_memory = true;      ///< the memory is the program's; else ibv_rereg_mr() fails
 };
 
 struct WindowObject {

@@ -165,7 +165,7 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
     const auto new_access =
         (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? static_cast<uint32_t>(access) : mr->access;
     const bool stray_access = access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0;
-    if (!mr->of_program || flags == 0 || (flags & ~kKnown) != 0 || stray_access ||
+    if (!mr->is_program_memory || flags == 0 || (flags & ~kKnown) != 0 || stray_access ||
         inherited(ibv->context) || (changes_pd && new_pd == nullptr) ||
         check_access(new_access) != 0 ||
         (moves &&

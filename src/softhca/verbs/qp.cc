@@ -31,7 +31,7 @@ bool within_limits(const ibv_qp_cap& cap) {
 
 /// Checks the attributes that each type requires. 0, EINVAL, or EOPNOTSUPP for types that the
 /// device does not have.
-int check_parts(const ibv_qp_init_attr_ex& init) {
+int check_required_attributes(const ibv_qp_init_attr_ex& init) {
     if (!supported(init.qp_type)) {
         return EOPNOTSUPP;
     }
@@ -130,7 +130,7 @@ ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
     if (inherited(context)) {
         return fail(ENODEV);
     }
-    const int status = check_parts(*init);
+    const int status = check_required_attributes(*init);
     if (status != 0) {
         return fail(status);
     }
@@ -241,7 +241,7 @@ SOFTHCA_EXPORT int ibv_query_qp_data_in_order(ibv_qp* ibv, ibv_wr_opcode opcode,
 namespace {
 
 /// Gives up this handle of an XRC receiver. Whether another handle exists.
-bool receiver_stays(QpObject& object) {
+bool other_handles_remain(QpObject& object) {
     Host& host = adapter_of(object.ibv.qp_base.context).host();
     const uint32_t number = object.ibv.qp_base.qp_num;
     const AccessGuard guard(host, ObjectNumber::process(number));
@@ -252,7 +252,7 @@ bool receiver_stays(QpObject& object) {
 /// Releases the queue pair of an object. An XRC receiver that others have open remains.
 void release(QpObject& object) {
     ibv_qp& ibv = object.ibv.qp_base;
-    if (ibv.qp_type != IBV_QPT_XRC_RECV || !receiver_stays(object)) {
+    if (ibv.qp_type != IBV_QPT_XRC_RECV || !other_handles_remain(object)) {
         delete object.qp;
         return;
     }

@@ -223,7 +223,7 @@ int complete(ibv_qp_ex* qp) {
     return status;
 }
 
-void abandon(ibv_qp_ex* qp) {
+void abort_requests(ibv_qp_ex* qp) {
     if (!after_fork(qp)) {
         object_of_qp(qp).building.clear();
         object_of_qp(qp).qp->post_mutex.unlock();
@@ -265,7 +265,7 @@ void add_send_ops(QpObject& object, uint64_t operations) {
     qp.wr_set_sge_list = set_sge_list;
     qp.wr_start = start;
     qp.wr_complete = complete;
-    qp.wr_abort = abandon;
+    qp.wr_abort = abort_requests;
 }
 
 }  // namespace softhca
