@@ -11,7 +11,7 @@ namespace softhca {
 constexpr uint32_t kProcessBits = 8;
 constexpr uint32_t kMaxProcesses = 1u << kProcessBits;
 constexpr uint32_t kObjectBits = 13;
-constexpr uint32_t kMaxObjects = 1u << kObjectBits;  ///< QPs, SRQs, CQs, each, per process
+constexpr uint32_t kMaxObjects = 1u << kObjectBits;  ///< of each kind, per process
 constexpr uint32_t kKeyBits = 16;
 constexpr uint32_t kMaxKeys = 1u << kKeyBits;  ///< memory regions and windows per process
 

@@ -182,8 +182,7 @@ struct alignas(4096) ProcessSlot {
     std::atomic<SlotState> state{SlotState::free};
     std::atomic<uint32_t> incarnation{0};  ///< counts the processes that have used the slot
     std::atomic<int32_t> pid{0};
-    pthread_mutex_t
-        liveness_mutex;  ///< robust; a thread of the owner holds it as long as the owner lives
+    pthread_mutex_t liveness_mutex;  ///< robust; held by a thread of the owner while it lives
     char name[32];
     uint32_t thread_executor = 0;
     RobustLock atomics;  ///< serializes remote atomic operations on this process's memory

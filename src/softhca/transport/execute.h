@@ -17,8 +17,8 @@ class Qp;
 struct Outcome {
     enum class Kind : uint8_t {
         complete,  ///< the work request is complete, with `status`
-        again,     ///< call again at `time`, an arrival or the end of a fault's pause; 0: at once
-        rnr,       ///< the responder has no receive; `time` is its RNR timer in ns
+        again,  ///< call again at `time` (ns): a packet's arrival or the end of a pause; 0: at once
+        rnr,    ///< the responder has no receive; `time` is its RNR timer in ns
         no_response,  ///< the peer does not respond
     };
     Kind kind;
@@ -67,8 +67,8 @@ class Target {
     std::optional<AccessGuard> srq_guard_;
 };
 
-/// Lists the local memory of a work request that has the access rights `need`. False if a key does
-/// not permit the access. The caller holds an AccessGuard (on any process).
+/// Lists the local memory of a work request, checked for the access rights `need`. False if a key
+/// does not permit the access. The caller holds an AccessGuard (on any process).
 bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 
 /// How the timing model delays a message's data.

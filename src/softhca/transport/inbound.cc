@@ -20,7 +20,7 @@ bool no_faults(const Faults& faults) {
            faults.ports_down.load(std::memory_order_relaxed) == 0;
 }
 
-/// The caller holds the lock of `write`; this function releases it.
+/// Frees the entry and its lock, which the caller holds.
 void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
     write.sender.store(0, std::memory_order_relaxed);
     write.lock.unlock();

@@ -228,8 +228,8 @@ void ProgressEngine::sleep(uint32_t seen_doorbell) {
     progress_calls_seen_ = calls;
     const uint64_t due = next_due_.load(std::memory_order_acquire);
     if (polled) {
-        // A polling thread runs the tasks in time. The engine checks from time to time whether it
-        // still polls; waking for each task would take the core from that thread. Peers may ring
+        // A polling thread runs the tasks in time. The engine checks from time to time whether
+        // threads still poll; waking for each task would take the core from them. Peers may ring
         // the doorbell.
         self.sleeping.store(1, std::memory_order_seq_cst);
         wait_for_doorbell(seen_doorbell, kPolledSleepNs);
@@ -238,7 +238,7 @@ void ProgressEngine::sleep(uint32_t seen_doorbell) {
     }
     sleeping_until_.store(due, std::memory_order_seq_cst);
     self.sleeping.store(1, std::memory_order_seq_cst);
-    // Sees a task that was added before sleeping_until_ was stored, and rang no doorbell.
+    // This load sees a task that came before sleeping_until_ was stored, and rang no doorbell.
     if (next_due_.load(std::memory_order_seq_cst) >= due) {
         const uint64_t now = now_ns();
         const uint64_t early = adapter_.host().models_time() ? kWakeEarlyNs : 0;

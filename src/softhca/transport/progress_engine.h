@@ -22,7 +22,7 @@ class ProgressEngine {
     void start() { set_phase(1); }
     void cancel() { set_phase(2); }
 
-    /// Has the send queue of a queue pair run at `due` (ns; 0: as soon as possible).
+    /// Runs the send queue of a queue pair at `due` (ns; 0: as soon as possible).
     void schedule_qp(uint32_t number, uint64_t due) { schedule({due, Kind::queue_pair, number}); }
     /// Runs tasks that are due, unless another thread does. Threads that poll call this; without
     /// tasks it is cheap.

@@ -46,8 +46,8 @@ void repair_srq(Host& host, SrqShared& srq) {
 
 /// The previous holder of the lock died. First repairs the queues it was changing, which shows
 /// whether it took the receive, and whether it committed a completion, which ends the claim. A
-/// valid claim on the queue pair's own ring is whole: the head moves. The owner may not know of an
-/// error.
+/// valid claim on the queue pair's own ring is whole: the head moves. Notifies the owner of an
+/// error state again, in case the dead holder did not.
 void repair_qp(Host& host, QpShared& qp) {
     const AccessGuard guard(host, claim_owner(qp));
     if (SrqShared* srq = qp.claim.srq != 0 ? host.srq(qp.claim.srq) : nullptr) {

@@ -37,8 +37,8 @@ void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 bool build_scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
                         IovList* list);
 
-/// A completion of the claimed receive, visible at `visible_at` or, if later, with the queue pair's
-/// previous one. Writing the completion ends the claim. Under the queue pair's lock.
+/// A completion of the claimed receive, visible at `visible_at`, but not before the queue pair's
+/// earlier completions. Writing the completion ends the claim. Under the queue pair's lock.
 Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& receive,
                               uint64_t visible_at);
 
