@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "tools/library.h"
+#include "tools/common/library.h"
 #include "tools/measure/failure.h"
 
 namespace tern::bench {
 namespace {
 
-constexpr softhca::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
+constexpr tools::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
                                        "../lib/ucx-tern"};
 
 // Calls visit(entry) for each entry of a value of LD_PRELOAD.
@@ -37,7 +37,7 @@ std::string find_tern_library() {
     });
     if (!preloaded.empty()) return preloaded;
     std::string error;
-    const std::string found = softhca::find_library(kLibrary, &error);
+    const std::string found = tools::find_library(kLibrary, &error);
     if (found.empty()) throw measure::Failure(error);
     return found;
 }

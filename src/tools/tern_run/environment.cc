@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tools/library.h"
+#include "tools/common/library.h"
 
 namespace tern {
 
@@ -16,7 +16,7 @@ void Environment::set_default(const char* name, const char* value) {
 
 void Environment::add_path(const char* name, const std::string& path) {
     const char* list = std::getenv(name);
-    ::setenv(name, softhca::prepend_path(path, list != nullptr ? list : "").c_str(), 1);
+    ::setenv(name, tools::prepend_path(path, list != nullptr ? list : "").c_str(), 1);
     mention(name);
 }
 

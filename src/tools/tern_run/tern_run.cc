@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "tern_config.h"
-#include "tools/run_settings.h"
+#include "tools/softhca_command/run_settings.h"
 #include "tools/tern_run/environment.h"
 #include "tools/tern_run/transport.h"
 

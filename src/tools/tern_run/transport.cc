@@ -5,17 +5,13 @@
 
 #include <cstdlib>
 
-#include "tools/library.h"
-
-#ifndef TERN_LIBDIR
-#define TERN_LIBDIR nullptr
-#endif
+#include "tools/common/library.h"
 
 namespace tern {
 namespace {
 
-constexpr softhca::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
-                                       "../lib/ucx-tern"};
+constexpr tools::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
+                                     "../lib/ucx-tern"};
 constexpr unsigned kFirstMinorWithPlugIns = 22;  // of UCX 1
 
 template <typename Function>
@@ -27,7 +23,7 @@ Function* function(void* handle, const char* name) {
 
 std::string find_transport(Transport* transport) {
     std::string error;
-    transport->library = softhca::find_library(kLibrary, &error);
+    transport->library = tools::find_library(kLibrary, &error);
     if (transport->library.empty()) return error;
     ::setenv("TERN_MISFIT_TOLD", "1", 0);  // by this program, if there is one
     // Loaded with the UCX that the dynamic linker finds for it, as the command will have it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "library.h"
+#include "tools/common/library.h"
 
 #include <unistd.h>
 
@@ -7,11 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
-#ifndef SOFTHCA_LIBDIR
-#define SOFTHCA_LIBDIR nullptr
-#endif
-
-namespace softhca {
+namespace tools {
 namespace {
 
 constexpr const char* kSeparators = " :";  // of LD_PRELOAD, which has no way to quote them
@@ -55,10 +51,6 @@ std::string find_library(const Library& library, std::string* error) {
     return {};
 }
 
-std::string find_softhca(std::string* error) {
-    return find_library({"libsofthca.so", "../softhca/.libs", SOFTHCA_LIBDIR, "../lib"}, error);
-}
-
 std::string prepend_path(std::string_view path, std::string_view list) {
     for (std::string_view rest = list; !rest.empty();) {
         const size_t end = rest.find_first_of(kSeparators);
@@ -70,4 +62,4 @@ std::string prepend_path(std::string_view path, std::string_view list) {
     return result;
 }
 
-}  // namespace softhca
+}  // namespace tools

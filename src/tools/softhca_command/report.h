@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "fabric_view.h"
+#include "tools/fabric_view.h"
 
 namespace softhca {
 

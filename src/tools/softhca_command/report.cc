@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "report.h"
+#include "tools/softhca_command/report.h"
 
 #include <algorithm>
 #include <cstring>

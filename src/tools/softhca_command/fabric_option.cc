@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric_option.h"
+#include "tools/softhca_command/fabric_option.h"
 
 #include <getopt.h>
 
 #include <cstdlib>
 
-#include "command.h"
 #include "settings.h"
+#include "tools/softhca_command/command.h"
 
 namespace softhca {
 namespace {

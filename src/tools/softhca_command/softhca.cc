@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "command.h"
 #include "core/faults.h"
 #include "settings.h"
+#include "tools/softhca_command/command.h"
 
 #ifdef HAVE_CONFIG_H
 #include "tern_config.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "command.h"
-#include "run_report.h"
-#include "run_settings.h"
 #include "settings.h"
+#include "tools/softhca_command/command.h"
+#include "tools/softhca_command/run_report.h"
+#include "tools/softhca_command/run_settings.h"
 
 namespace softhca {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <string>
 
-#include "command.h"
-#include "fabric_option.h"
-#include "report.h"
+#include "tools/softhca_command/command.h"
+#include "tools/softhca_command/fabric_option.h"
+#include "tools/softhca_command/report.h"
 
 namespace softhca {
 

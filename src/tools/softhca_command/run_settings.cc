@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "run_settings.h"
+#include "tools/softhca_command/run_settings.h"
 
 #include <unistd.h>
 
@@ -7,11 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "library.h"
+#include "tools/common/library.h"
 
 namespace softhca {
 namespace {
 
+constexpr tools::Library kLibrary = {"libsofthca.so", "../softhca/.libs", SOFTHCA_LIBDIR, "../lib"};
 constexpr int kExitCannotExecute = 126;
 constexpr int kExitNotFound = 127;
 
@@ -34,13 +35,14 @@ std::string check_settings(const SettingValues& values, Settings* settings) {
 
 std::string export_settings(const SettingValues& values) {
     std::string error;
-    const std::string library = find_softhca(&error);
+    const std::string library = tools::find_library(kLibrary, &error);
     if (library.empty()) return error;
     for (size_t i = 0; i < kSettingCount; ++i) {
         if (values[i] != nullptr) ::setenv(kSettings[i].name, values[i], 1);
     }
     const char* existing = std::getenv("LD_PRELOAD");
-    ::setenv("LD_PRELOAD", prepend_path(library, existing != nullptr ? existing : "").c_str(), 1);
+    ::setenv("LD_PRELOAD",
+             tools::prepend_path(library, existing != nullptr ? existing : "").c_str(), 1);
     return {};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "run_report.h"
+#include "tools/softhca_command/run_report.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,10 +9,10 @@
 #include <cstdio>
 #include <string>
 
-#include "command.h"
 #include "fabric/segment.h"
-#include "report.h"
-#include "run_settings.h"
+#include "tools/softhca_command/command.h"
+#include "tools/softhca_command/report.h"
+#include "tools/softhca_command/run_settings.h"
 
 namespace softhca {
 

@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <string>
 
-#include "command.h"
 #include "core/faults.h"
-#include "fabric_option.h"
-#include "fabric_view.h"
+#include "tools/fabric_view.h"
+#include "tools/softhca_command/command.h"
+#include "tools/softhca_command/fabric_option.h"
 #include "transport/notice.h"
 
 namespace softhca {

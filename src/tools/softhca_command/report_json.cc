@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/text.h"
-#include "report.h"
+#include "tools/softhca_command/report.h"
 
 namespace softhca {
 namespace {
