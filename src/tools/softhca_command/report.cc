@@ -2,7 +2,12 @@
 #include "tools/softhca_command/report.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
 
 namespace softhca {
 namespace {
@@ -24,7 +29,7 @@ constexpr struct {
     {"registered_bytes", &Counters::registered_bytes},
 };
 
-/// A text in shared memory may lack its end.
+// A text in shared memory may lack its end.
 template <size_t size>
 std::string bounded(const char (&text)[size]) {
     return {text, ::strnlen(text, size)};
@@ -55,6 +60,154 @@ ProcessReport read_process(const FabricView& fabric, uint32_t slot, const Proces
     }
     report.lateness = read_lateness(process.lateness);
     return report;
+}
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest cell; the first is flush left, the others right.
+std::string table(const std::vector<Row>& rows) {
+    std::vector<size_t> widths(rows.front().size(), 0);
+    for (const Row& row : rows) {
+        for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const Row& row : rows) {
+        for (size_t i = 0; i < row.size(); ++i) {
+            const std::string padding(widths[i] - row[i].size(), ' ');
+            text += i == 0 ? row[i] + padding : "  " + padding + row[i];
+        }
+        text.erase(text.find_last_not_of(' ') + 1);
+        text += '\n';
+    }
+    return text;
+}
+
+std::string plural(size_t count, const std::string& one, const std::string& many) {
+    return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+std::string who(const ProcessReport& process) {
+    return std::to_string(process.pid) + " " + process.name + (process.alive ? "" : " (gone)");
+}
+
+std::string heading(const Report& report) {
+    std::string text = "fabric " + report.fabric + ": " +
+                       plural(report.processes.size(), "process", "processes") + ", " +
+                       plural(report.devices, "device", "devices") + " of " +
+                       plural(report.ports_per_device, "port", "ports") + ", " +
+                       (report.ethernet ? "ethernet" : "infiniband") + "\n";
+    text += "profile " + report.profile;
+    if (report.nic.models_time()) text += ": " + describe(report.nic);
+    text += "\nfaults " + report.faults + "\n";
+    return text;
+}
+
+std::string ports(const Report& report) {
+    std::string text = "ports";
+    for (const PortReport& port : report.ports) {
+        text += " softhca" + std::to_string(port.device) + ":" + std::to_string(port.port) +
+                (port.up ? " up" : " DOWN");
+    }
+    return text + "\n";
+}
+
+std::string objects(const Report& report) {
+    std::vector<Row> rows = {{"PROCESS", "EXECUTOR", "QP", "SRQ", "CQ", "MR", "MW"}};
+    for (const ProcessReport& process : report.processes) {
+        const ObjectCounts& count = process.objects;
+        rows.push_back(
+            {who(process), process.thread_executor ? "thread" : "inline",
+             std::to_string(count.queue_pairs), std::to_string(count.shared_receive_queues),
+             std::to_string(count.completion_queues), std::to_string(count.memory_regions),
+             std::to_string(count.memory_windows)});
+    }
+    return table(rows);
+}
+
+std::string counters(const Report& report) {
+    Row titles = {"PROCESS"};
+    for (const auto& [name, value] : report.processes.front().counters) titles.emplace_back(name);
+    std::vector<Row> rows = {titles};
+    for (const ProcessReport& process : report.processes) {
+        Row row = {who(process)};
+        for (const auto& [name, value] : process.counters) row.push_back(std::to_string(value));
+        rows.push_back(row);
+    }
+    return table(rows);
+}
+
+std::string percent(uint64_t part, uint64_t whole) {
+    char text[16];
+    std::snprintf(
+        text, sizeof text, "%.2f%%",
+        whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+    return text;
+}
+
+Row lateness_row(const std::string& name, const LatenessReport& lateness) {
+    Row row = {name,
+               std::to_string(lateness.count),
+               std::to_string(lateness.late),
+               percent(lateness.late, lateness.count),
+               time_text(lateness.late == 0 ? 0 : lateness.total_ns / lateness.late),
+               time_text(lateness.max_ns)};
+    for (const uint64_t bucket : lateness.histogram) row.push_back(std::to_string(bucket));
+    return row;
+}
+
+std::string lateness(const Report& report) {
+    std::vector<Row> rows = {{"LATENESS", "operations", "late", "share", "mean", "max", "<1us",
+                              "<10us", "<100us", "<1ms", "<10ms", "<100ms", "<1s", ">=1s"}};
+    LatenessReport all;
+    for (const ProcessReport& process : report.processes) {
+        rows.push_back(lateness_row(who(process), process.lateness));
+        all.add(process.lateness);
+    }
+    rows.push_back(lateness_row("all", all));
+    return table(rows);
+}
+
+// A process may name itself in any bytes, also in some that are not UTF-8.
+constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+constexpr int kIndent = 2;
+
+// JSON has no number for what is not finite.
+void add_finite(nlohmann::ordered_json* object, const char* name, double value) {
+    if (std::isfinite(value)) (*object)[name] = value;
+}
+
+nlohmann::ordered_json model_json(const NicParameters& nic) {
+    nlohmann::ordered_json json = {{"latency_ns", nic.latency_ns}};
+    add_finite(&json, "bandwidth_gb_per_s", nic.bandwidth);
+    json["gap_ns"] = nic.gap_ns;
+    json["completion_ns"] = nic.completion_ns;
+    json["registration_ns"] = nic.registration_ns;
+    add_finite(&json, "registration_bandwidth_gb_per_s", nic.registration_bandwidth);
+    return json;
+}
+
+nlohmann::ordered_json process_json(const ProcessReport& process) {
+    const ObjectCounts& objects = process.objects;
+    const LatenessReport& lateness = process.lateness;
+    nlohmann::ordered_json counters = nlohmann::ordered_json::object();
+    for (const auto& [name, value] : process.counters) counters[name] = value;
+    return {{"pid", process.pid},
+            {"name", process.name},
+            {"alive", process.alive},
+            {"executor", process.thread_executor ? "thread" : "inline"},
+            {"objects",
+             {{"queue_pairs", objects.queue_pairs},
+              {"shared_receive_queues", objects.shared_receive_queues},
+              {"completion_queues", objects.completion_queues},
+              {"memory_regions", objects.memory_regions},
+              {"memory_windows", objects.memory_windows}}},
+            {"counters", counters},
+            {"lateness",
+             {{"operations", lateness.count},
+              {"late", lateness.late},
+              {"late_total_ns", lateness.total_ns},
+              {"max_ns", lateness.max_ns},
+              {"histogram", lateness.histogram}}}};
 }
 
 }  // namespace
@@ -89,6 +242,35 @@ Report make_report(const std::string& name, FabricView* fabric) {
     }
     std::ranges::sort(report.processes, {}, &ProcessReport::pid);
     return report;
+}
+
+std::string as_text(const Report& report) {
+    std::string text = heading(report) + ports(report);
+    if (report.processes.empty()) return text;
+    text += "\n" + objects(report) + "\n" + counters(report);
+    if (report.nic.models_time()) text += "\n" + lateness(report);
+    return text;
+}
+
+std::string as_json(const Report& report) {
+    nlohmann::ordered_json json = {{"fabric", report.fabric},
+                                   {"devices", report.devices},
+                                   {"ports_per_device", report.ports_per_device},
+                                   {"link_layer", report.ethernet ? "ethernet" : "infiniband"},
+                                   {"profile", report.profile},
+                                   {"model", model_json(report.nic)},
+                                   {"faults", report.faults},
+                                   {"ports", nlohmann::ordered_json::array()},
+                                   {"processes", nlohmann::ordered_json::array()}};
+    for (const PortReport& port : report.ports) {
+        json["ports"].push_back({{"device", "softhca" + std::to_string(port.device)},
+                                 {"port", port.port},
+                                 {"up", port.up}});
+    }
+    for (const ProcessReport& process : report.processes) {
+        json["processes"].push_back(process_json(process));
+    }
+    return json.dump(kIndent, ' ', false, kReplace) + "\n";
 }
 
 }  // namespace softhca
