@@ -46,15 +46,25 @@ run_tests() {
     # shellcheck disable=SC2016
     check 'the manual has every setting and every fault' bash -c \
         '! { "$1" help settings; "$1" help faults; } | grep -Fxvf "$2"' _ "$SOFTHCA" "$(dirname "$0")/../../docs/softhca.md"
+    # shellcheck disable=SC2016
+    check_match 'env prints what run sets' '^ethernet gap=1us,latency=2 hdr200 /[^:]*/libsofthca\.so:libm\.so\.6$' \
+        env SOFTHCA_PROFILE=hdr200 LD_PRELOAD=libm.so.6 bash -c \
+        'export $("$0" env --link-layer ethernet --model "gap=1us, latency=2") || exit
+        echo "$SOFTHCA_LINK_LAYER $SOFTHCA_MODEL $SOFTHCA_PROFILE $LD_PRELOAD"' "$SOFTHCA"
+    # shellcheck disable=SC2016
+    check_match 'env prints nothing else' '^1$' bash -c \
+        'unset "${!SOFTHCA_@}" LD_PRELOAD; "$0" env | grep -c .' "$SOFTHCA"
+    check_match 'words of the command stay as they are' '^<\[a,b\]><><--><-v>$' "$SOFTHCA" run -v \
+        printf '<%s>' '[a,b]' '' -- -v
     refuses 'no such command' 127 'no-such-command: No such file' "$SOFTHCA" run -- no-such-command
     refuses 'not a command' 126 'Permission denied' "$SOFTHCA" run -- /dev/null
 }
 
 refusal_tests() {
-    refuses 'wrong option' 2 "no such option '--profil3'; choose from --fabric.*--profile" \
+    refuses 'wrong option' 2 "^softhca run: no such option '--profil3'$" \
         "$SOFTHCA" run --profil3 x -- true
     refuses 'wrong letter' 2 "no such option '-x'" "$SOFTHCA" run -vx -- true
-    refuses 'option without its value' 2 "'--profile' needs a value" "$SOFTHCA" run --profile
+    refuses 'option without its value' 2 "^softhca run: --profile: 1 required VALUE missing" "$SOFTHCA" run --profile
     refuses 'wrong profile' 2 '--profile=myri: choose from ideal, graphene, infini, hdr200' \
         "$SOFTHCA" run --profile myri -- true
     refuses 'wrong variable' 2 'SOFTHCA_EXECUTOR=fast: choose from inline, thread' \
@@ -64,10 +74,12 @@ refusal_tests() {
     refuses 'wrong model' 2 'choose from latency, bandwidth' "$SOFTHCA" run --model speed=3 -- true
     refuses 'wrong faults' 2 'choose from reg-fail=N' "$SOFTHCA" run --faults fire -- true
     refuses 'wrong fabric' 2 '--fabric=a/b' "$SOFTHCA" run --fabric a/b -- true
+    refuses 'wrong profile for env' 2 '--profile=myri: choose from ideal' "$SOFTHCA" env --profile myri
+    refuses 'env runs nothing' 2 "unexpected 'true'" "$SOFTHCA" env true
     refuses 'nothing to run' 2 'no command' "$SOFTHCA" run --profile ideal --
-    refuses 'nothing at all' 2 'choose from run, status, inject, clean' "$SOFTHCA"
-    refuses 'wrong subcommand' 2 "'walk'; choose from run, status, inject, clean" "$SOFTHCA" walk
-    refuses 'wrong option of status' 2 'choose from --fabric, --json' "$SOFTHCA" status --xml
+    refuses 'nothing at all' 2 'choose from run, env, status, inject, clean' "$SOFTHCA"
+    refuses 'wrong subcommand' 2 "'walk'; choose from run, env, status, inject, clean" "$SOFTHCA" walk
+    refuses 'wrong option of status' 2 "no such option '--xml'" "$SOFTHCA" status --xml
     refuses 'surplus argument' 2 "unexpected 'all'" "$SOFTHCA" clean all
     refuses 'no faults to inject' 2 'no faults given' "$SOFTHCA" inject
     refuses 'status of an empty fabric' 1 "nobody is in fabric '$SOFTHCA_FABRIC'" "$SOFTHCA" status

@@ -12,16 +12,8 @@ namespace {
 
 constexpr const char* kSeparators = " :";  // of LD_PRELOAD, which has no way to quote them
 
-std::string directory_of_program() {
-    char path[PATH_MAX];
-    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
-    if (length <= 0) return ".";
-    const std::string program(path, static_cast<size_t>(length));
-    return program.substr(0, program.rfind('/'));
-}
-
 std::vector<std::string> folders(const Library& library) {
-    const std::string here = directory_of_program();
+    const std::string here = program_folder();
     std::vector<std::string> folders;
     // In a build tree libtool may keep this program in a .libs too.
     for (const char* commands : {"/", "/../"})
@@ -32,6 +24,14 @@ std::vector<std::string> folders(const Library& library) {
 }
 
 }  // namespace
+
+std::string program_folder() {
+    char path[PATH_MAX];
+    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
+    if (length <= 0) return ".";
+    const std::string program(path, static_cast<size_t>(length));
+    return program.substr(0, program.rfind('/'));
+}
 
 std::string find_library(const Library& library, std::string* error) {
     *error = std::string("cannot find ") + library.file + "; looked for";

@@ -7,6 +7,9 @@
 
 namespace tools {
 
+// The folder that holds this program.
+std::string program_folder();
+
 // A library of this package.
 struct Library {
     const char* file;

@@ -1,30 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The subcommands of `softhca`.
+// The subcommands of `softhca`, behind their options. Each returns the exit status, and throws
+// where it fails.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
-#include <string_view>
+
+#include "settings.h"
+#include "tools/common/command.h"
 
 namespace softhca {
 
-constexpr int kExitUsage = 2;  ///< wrong option, setting or argument
+// What an option says; none: the environment decides, and then the default.
+using Value = std::optional<std::string>;
+using SettingValues = std::array<Value, kSettingCount>;
 
-/// A subcommand's main: argv[0] is its name. Returns the exit status.
-using CommandMain = int (*)(int argc, char** argv);
+// Sets a setting as the library will. Throws a UsageError.
+void choose(const Setting& setting, const Value& value, Settings* settings);
 
-int run_main(int argc, char** argv);
-int status_main(int argc, char** argv);
-int inject_main(int argc, char** argv);
-int clean_main(int argc, char** argv);
+struct RunOptions {
+    SettingValues values;
+    bool verbose = false;
+    bool report = false;
+};
 
-/// Prints "softhca COMMAND: text" and how to get help; returns kExitUsage.
-int usage_error(std::string_view command, std::string_view text);
-/// What getopt_long() has just refused. `known` are the short options and the long ones'
-/// characters.
-std::string refused_option(char** argv, std::string_view known);
-/// Prints "softhca COMMAND: text"; returns 1.
-int failure(std::string_view command, std::string_view text);
-/// Prints what --help of a subcommand says; returns 0.
-int print_help(std::string_view command);
+int run(const RunOptions& options, char** command);
+int print_environment(const SettingValues& values);
+
+int show_status(const Value& fabric, bool json);
+int inject(const Value& fabric, const std::string& faults);
+int clean(const Value& fabric);
 
 }  // namespace softhca

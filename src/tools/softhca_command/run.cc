@@ -1,104 +1,140 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `softhca run`: sets up the environment of the device and becomes the given command.
-#include <getopt.h>
+// `softhca run` and `softhca env`: the environment of a command on the software HCA.
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "settings.h"
+#include "fabric/segment.h"
+#include "tools/common/library.h"
 #include "tools/softhca_command/command.h"
-#include "tools/softhca_command/run_report.h"
-#include "tools/softhca_command/run_settings.h"
+#include "tools/softhca_command/report.h"
 
 namespace softhca {
 namespace {
 
-struct Request {
-    SettingValues values = {};
-    bool verbose = false;
-    bool report = false;
-    bool help = false;
-    char** command = nullptr;
-};
+constexpr tools::Library kLibrary = {"libsofthca.so", "../softhca/.libs", SOFTHCA_LIBDIR, "../lib"};
+constexpr const char* kPreload = "LD_PRELOAD";
 
-std::string option_list() {
-    std::string text;
-    for (const Setting& setting : kSettings) text += "--" + option_name(setting) + ", ";
-    return text + "--report, -v, --help";
-}
+using Variable = std::pair<const char*, std::string>;
 
-/// Returns an error text, or nothing.
-std::string parse_options(int argc, char** argv, Request* request) {
-    std::vector<std::string> names;
-    names.reserve(kSettingCount);
-    for (const Setting& setting : kSettings) names.push_back(option_name(setting));
-    // Options of settings return their index, all others a character.
-    std::vector<option> options;
-    for (size_t i = 0; i < names.size(); ++i) {
-        options.push_back({names[i].c_str(), required_argument, nullptr, static_cast<int>(i)});
-    }
-    options.push_back({"verbose", no_argument, nullptr, 'v'});
-    options.push_back({"report", no_argument, nullptr, 'r'});
-    options.push_back({"help", no_argument, nullptr, 'h'});
-    options.push_back({});
-    opterr = 0;
-    int choice;
-    while ((choice = ::getopt_long(argc, argv, "+:vh", options.data(), nullptr)) != -1) {
-        if (choice == 'v') {
-            request->verbose = true;
-        } else if (choice == 'r') {
-            request->report = true;
-        } else if (choice == 'h') {
-            request->help = true;
-        } else if (choice == ':') {
-            return std::string("option '") + argv[optind - 1] + "' needs a value";
-        } else if (choice == '?') {
-            return "no such option '" + refused_option(argv, "vh") + "'; choose from " +
-                   option_list();
-        } else {
-            request->values[static_cast<size_t>(choice)] = optarg;
+// What a command finds set: settings that an option or the environment gives, and the library.
+std::vector<Variable> environment(const SettingValues& values) {
+    std::vector<Variable> variables;
+    for (size_t i = 0; i < kSettingCount; ++i) {
+        const char* inherited = std::getenv(kSettings[i].name);
+        if (values[i]) {
+            variables.emplace_back(kSettings[i].name, *values[i]);
+        } else if (inherited != nullptr) {
+            variables.emplace_back(kSettings[i].name, inherited);
         }
     }
-    request->command = argv + optind;
-    return {};
+    std::string error;
+    const std::string library = tools::find_library(kLibrary, &error);
+    if (library.empty()) throw std::runtime_error(error);
+    const char* list = std::getenv(kPreload);
+    variables.emplace_back(kPreload, tools::prepend_path(library, list != nullptr ? list : ""));
+    return variables;
 }
 
-void print_environment(const Settings& settings) {
+Settings choose_all(const SettingValues& values) {
+    Settings settings;
+    for (size_t i = 0; i < kSettingCount; ++i) choose(kSettings[i], values[i], &settings);
+    return settings;
+}
+
+void print_settings(const Settings& settings) {
     for (const Setting& setting : kSettings) {
         const char* value = std::getenv(setting.name);
         const bool is_set = value != nullptr && *value != '\0';
         std::fprintf(stderr, "%s=%s\n", setting.name, is_set ? value : setting.fallback);
     }
-    std::fprintf(stderr, "LD_PRELOAD=%s\n", std::getenv("LD_PRELOAD"));
+    std::fprintf(stderr, "%s=%s\n", kPreload, std::getenv(kPreload));
     std::fprintf(stderr, "model: %s\n",
                  settings.nic.models_time() ? describe(settings.nic).c_str() : "none");
 }
 
+int become(char** command) {
+    std::string error;
+    const int status = tools::become(command, &error);
+    std::fprintf(stderr, "softhca run: %s\n", error.c_str());
+    return status;
+}
+
+volatile sig_atomic_t child_pid = 0;
+
+void pass_on(int signal) {
+    if (child_pid != 0) ::kill(static_cast<pid_t>(child_pid), signal);
+}
+
+int wait_for_child(pid_t pid) {
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// Stays in the fabric while the command runs, and then shows what happened.
+int run_with_report(const Settings& settings, char** command) {
+    std::string error;
+    // Being in it keeps the fabric, and with it the counters of processes that have ended.
+    const auto segment = Segment::open(settings.fabric, Segment::Mode::join_or_create,
+                                       fabric_config(settings), &error);
+    if (segment == nullptr) throw std::runtime_error(error);
+    if (segment->created() && !settings.faults.empty()) {
+        apply_faults(settings.faults, segment->header().faults);
+    }
+    const pid_t pid = ::fork();
+    if (pid < 0) throw std::runtime_error("cannot start a process");
+    if (pid == 0) ::_exit(become(command));
+    child_pid = pid;
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, pass_on);
+    const int status = wait_for_child(pid);
+    if (const auto view = FabricView::open(settings.fabric, &error)) {
+        std::fputs(as_text(make_report(settings.fabric, view.get())).c_str(), stderr);
+    }
+    segment->leave();
+    return status;
+}
+
 }  // namespace
 
-int run_main(int argc, char** argv) {
-    Request request;
-    request.command = argv + argc;
-    if (const std::string error = parse_options(argc, argv, &request); !error.empty()) {
-        return usage_error("run", error);
+void choose(const Setting& setting, const Value& value, Settings* settings) {
+    const char* inherited = std::getenv(setting.name);
+    const char* text = value ? value->c_str() : inherited;
+    if (text == nullptr || *text == '\0') text = setting.fallback;
+    if (const auto reason = setting.set(*settings, text)) {
+        const std::string source = value ? "--" + option_name(setting) : setting.name;
+        throw tools::UsageError(source + "=" + text + ": " + *reason);
     }
-    if (request.help) return print_help("run");
-    Settings settings;
-    if (const std::string error = check_settings(request.values, &settings); !error.empty()) {
-        return usage_error("run", error);
+}
+
+int run(const RunOptions& options, char** command) {
+    const Settings settings = choose_all(options.values);
+    if (command[0] == nullptr) throw tools::UsageError("no command to run");
+    for (const auto& [name, value] : environment(options.values)) {
+        ::setenv(name, value.c_str(), 1);
     }
-    if (request.command[0] == nullptr) return usage_error("run", "no command to run");
-    if (const std::string error = export_settings(request.values); !error.empty()) {
-        return failure("run", error);
+    if (options.verbose) print_settings(settings);
+    return options.report ? run_with_report(settings, command) : become(command);
+}
+
+int print_environment(const SettingValues& values) {
+    choose_all(values);
+    for (auto& [name, value] : environment(values)) {
+        // A shell splits words at blanks. No setting needs them, and libraries may have colons.
+        if (name == kPreload) std::ranges::replace(value, ' ', ':');
+        std::erase_if(value, [](unsigned char c) { return std::isspace(c); });
+        std::printf("%s=%s\n", name, value.c_str());
     }
-    if (request.verbose) print_environment(settings);
-    if (request.report) return run_with_report(settings, request.command);
-    std::string error;
-    const int status = become(request.command, &error);
-    failure("run", error);
-    return status;
+    return 0;
 }
 
 }  // namespace softhca

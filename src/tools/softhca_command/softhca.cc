@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The `softhca` command: runs programs on the software HCA and looks after its fabrics.
-#include <getopt.h>
-
+// The `softhca` command: its subcommands with their options, and its help.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 #include <string_view>
 
 #include "core/faults.h"
-#include "settings.h"
-#include "tools/softhca_command/command.h"
-
-#ifdef HAVE_CONFIG_H
 #include "tern_config.h"
-#endif
-#ifndef PACKAGE_VERSION
-#define PACKAGE_VERSION "unknown"
-#endif
+#include "tools/softhca_command/command.h"
 
 namespace softhca {
 namespace {
@@ -24,135 +16,175 @@ struct Command {
     const char* name;
     const char* synopsis;
     const char* summary;
-    CommandMain main;
+    int (*main)(const Command& self, int argc, char** argv);
 };
+
+CLI::App make_app(const Command& command) {
+    return CLI::App(command.summary, std::string("softhca ") + command.name);
+}
+
+void add_value(CLI::App* app, const std::string& name, const char* type, const std::string& help,
+               Value* value) {
+    // By a function: an empty value is one too, which CLI11 would take for none.
+    app->add_option_function<std::string>(
+           "--" + name, [value](const std::string& text) { *value = text; }, help)
+        ->take_last()
+        ->type_name(type)
+        ->option_text(type);
+}
+
+void add_settings(CLI::App* app, SettingValues* values) {
+    for (size_t i = 0; i < kSettingCount; ++i) {
+        const Setting& setting = kSettings[i];
+        const std::string variable = std::string(setting.name) + "=" + setting.fallback;
+        add_value(app, option_name(setting), "VALUE",
+                  std::string(setting.help) + "\n" + setting.choices + " [" + variable + "]",
+                  &(*values)[i]);
+    }
+    app->footer(
+        "An option wins over its variable, which is in brackets with its default.\n"
+        "See 'softhca help faults' for the faults.");
+}
+
+void add_fabric(CLI::App* app, Value* fabric) {
+    add_value(app, "fabric", "NAME",
+              "the fabric; otherwise that of SOFTHCA_FABRIC, otherwise 'default'", fabric);
+}
+
+void refuse_words(char** words) {
+    if (words[0] != nullptr) throw tools::UsageError(std::string("unexpected '") + words[0] + "'");
+}
+
+int run_main(const Command& self, int argc, char** argv) {
+    RunOptions options;
+    CLI::App app = make_app(self);
+    add_settings(&app, &options.values);
+    app.add_flag("--report", options.report,
+                 "when the command has ended, print what 'softhca status' would");
+    app.add_flag("-v,--verbose", options.verbose, "print what is set, and the model");
+    return tools::run_command(&app, self.synopsis, argc, argv,
+                              [&](char** words) { return run(options, words); });
+}
+
+int env_main(const Command& self, int argc, char** argv) {
+    SettingValues values;
+    CLI::App app = make_app(self);
+    add_settings(&app, &values);
+    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
+        refuse_words(words);
+        return print_environment(values);
+    });
+}
+
+int status_main(const Command& self, int argc, char** argv) {
+    Value fabric;
+    bool json = false;
+    CLI::App app = make_app(self);
+    add_fabric(&app, &fabric);
+    app.add_flag("--json", json, "print JSON");
+    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
+        refuse_words(words);
+        return show_status(fabric, json);
+    });
+}
+
+std::string faults_text() {
+    const std::string help = faults_help();
+    std::string text;
+    for (size_t begin = 0; begin < help.size();) {
+        const size_t tab = help.find('\t', begin);
+        const size_t end = help.find('\n', tab);
+        std::string name = help.substr(begin, tab - begin);
+        name.resize(std::max(name.size(), size_t{26}), ' ');
+        text += "  " + name + " " + help.substr(tab + 1, end - tab);
+        begin = end + 1;
+    }
+    return text;
+}
+
+int inject_main(const Command& self, int argc, char** argv) {
+    Value fabric;
+    CLI::App app = make_app(self);
+    add_fabric(&app, &fabric);
+    app.footer("Faults:\n" + faults_text());
+    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
+        if (words[0] == nullptr) throw tools::UsageError("no faults given");
+        std::string list = words[0];
+        while (*++words != nullptr) list.append(",").append(*words);
+        return inject(fabric, list);
+    });
+}
+
+int clean_main(const Command& self, int argc, char** argv) {
+    Value fabric;
+    CLI::App app = make_app(self);
+    add_fabric(&app, &fabric);
+    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
+        refuse_words(words);
+        return clean(fabric);
+    });
+}
+
+int help_main(const Command& self, int argc, char** argv);
 
 constexpr Command kCommands[] = {
     {"run", "[OPTION...] [--] COMMAND [ARGUMENT...]", "run a command on the software HCA",
      run_main},
-    {"status", "[--fabric NAME] [--json]",
-     "show a fabric: devices, processes, objects, counters, lateness", status_main},
-    {"inject", "[--fabric NAME] FAULT[,FAULT...]", "make something go wrong in a running fabric",
+    {"env", "[OPTION...]", "print the variables that 'softhca run' would set, as NAME=value",
+     env_main},
+    {"status", "[OPTION...]", "show a fabric: devices, processes, objects, counters, lateness",
+     status_main},
+    {"inject", "[OPTION...] FAULT[,FAULT...]", "make something go wrong in a running fabric",
      inject_main},
-    {"clean", "[--fabric NAME]", "remove what dead processes left behind", clean_main},
+    {"clean", "[OPTION...]", "remove what dead processes left behind", clean_main},
+    {"help", "[COMMAND | settings | faults]",
+     "help on a command, on 'settings' (a table in Markdown) or on 'faults'", help_main},
 };
 
-const Command* find_command(std::string_view name) {
+const Command& find_command(std::string_view name) {
+    std::string names;
     for (const Command& command : kCommands) {
-        if (name == command.name) return &command;
+        if (name == command.name) return command;
+        names.append(names.empty() ? "" : ", ").append(command.name);
     }
-    return nullptr;
-}
-
-std::string command_names() {
-    std::string text;
-    for (const Command& command : kCommands) text.append(command.name).append(", ");
-    return text + "help";
-}
-
-void print_overview() {
-    std::printf("Usage: softhca COMMAND [ARGUMENT...]\n\n");
-    for (const Command& command : kCommands)
-        std::printf("  %-8s %s\n", command.name, command.summary);
-    std::printf("  %-8s help on a command, on 'settings' (a table in Markdown) or on 'faults'\n\n",
-                "help");
-    std::printf("  --version, --help\n");
-}
-
-void print_settings_options() {
-    std::printf("\nOptions (each may also be set by its variable):\n");
-    for (const Setting& setting : kSettings) {
-        std::printf("  --%-12s %s\n", option_name(setting).c_str(), setting.help);
-        std::printf("  %-14s %s [%s=%s]\n", "", setting.choices, setting.name, setting.fallback);
-    }
-    std::printf("  %-14s when the command has ended, print what `status` would\n", "--report");
-    std::printf("  %-14s print what is set, and the model\n", "-v, --verbose");
-    std::printf("\nSee 'softhca help faults' for the faults.\n");
-}
-
-void print_faults() {
-    const std::string help = faults_help();
-    for (size_t begin = 0; begin < help.size();) {
-        const size_t tab = help.find('\t', begin);
-        const size_t end = help.find('\n', tab);
-        std::printf("  %-26s %s\n", help.substr(begin, tab - begin).c_str(),
-                    help.substr(tab + 1, end - tab - 1).c_str());
-        begin = end + 1;
-    }
-}
-
-int help_main(std::string_view topic) {
-    if (topic.empty()) {
-        print_overview();
-        return 0;
-    }
-    if (topic == "settings") {
-        std::fputs(settings_table().c_str(), stdout);
-        return 0;
-    }
-    if (topic == "faults") {
-        print_faults();
-        return 0;
-    }
-    if (find_command(topic) != nullptr) return print_help(topic);
-    return usage_error("help", "no help on '" + std::string(topic) + "'; choose from " +
-                                   command_names() + ", settings, faults");
+    throw tools::UsageError(name.empty() ? "no command given; choose from " + names
+                                         : "no such command '" + std::string(name) +
+                                               "'; choose from " + names);
 }
 
 int main_of(int argc, char** argv) {
-    const std::string_view name = argc > 1 ? argv[1] : "";
-    const char* topic = argc > 2 ? argv[2] : "";
-    if (name == "--version" || name == "-V") {
-        std::printf("softhca %s\n", PACKAGE_VERSION);
-        return 0;
+    CLI::App app("Run programs on the software HCA, and look after its fabrics.", "softhca");
+    app.set_version_flag("-V,--version", "softhca " PACKAGE_VERSION, "print the version");
+    std::string commands = "Commands:";
+    for (const Command& command : kCommands) {
+        std::string name = command.name;
+        name.resize(8, ' ');
+        commands += "\n  " + name + " " + command.summary;
     }
-    if (name == "help" || name == "--help" || name == "-h") return help_main(topic);
-    if (name.empty()) return usage_error("", "no command given; choose from " + command_names());
-    const Command* command = find_command(name);
-    if (command != nullptr) return command->main(argc - 1, argv + 1);
-    return usage_error(
-        "", "no such command '" + std::string(name) + "'; choose from " + command_names());
+    app.footer(commands);
+    return tools::run_command(&app, "COMMAND [ARGUMENT...]", argc, argv, [&](char** words) {
+        const Command& command = find_command(words[0] != nullptr ? words[0] : "");
+        return command.main(command, static_cast<int>(argv + argc - words), words);
+    });
 }
 
-void print_error(std::string_view command, std::string_view text) {
-    std::fprintf(stderr, "softhca%s%.*s: %.*s\n", command.empty() ? "" : " ",
-                 static_cast<int>(command.size()), command.data(), static_cast<int>(text.size()),
-                 text.data());
+int help_main(const Command& self, int argc, char** argv) {
+    CLI::App app = make_app(self);
+    return tools::run_command(&app, self.synopsis, argc, argv, [&](char** words) {
+        const std::string_view topic = words[0] != nullptr ? words[0] : "";
+        if (topic == "settings" || topic == "faults") {
+            std::fputs((topic == "faults" ? faults_text() : settings_table()).c_str(), stdout);
+            return 0;
+        }
+        char help[] = "--help";
+        char* arguments[] = {argv[0], help, nullptr};
+        if (topic.empty()) return main_of(2, arguments);
+        const Command& command = find_command(topic);
+        return command.main(command, 2, arguments);
+    });
 }
 
 }  // namespace
-
-int usage_error(std::string_view command, std::string_view text) {
-    print_error(command, text);
-    std::fprintf(stderr, "Try 'softhca help%s%.*s'.\n",
-                 command.empty() || command == "help" ? "" : " ",
-                 command == "help" ? 0 : static_cast<int>(command.size()), command.data());
-    return kExitUsage;
-}
-
-std::string refused_option(char** argv, std::string_view known) {
-    // Only of an unknown letter among joined short options is argv[optind - 1] not the culprit.
-    const bool letter =
-        optopt > ' ' && known.find(static_cast<char>(optopt)) == std::string_view::npos;
-    return letter ? std::string("-") + static_cast<char>(optopt) : argv[optind - 1];
-}
-
-int failure(std::string_view command, std::string_view text) {
-    print_error(command, text);
-    return 1;
-}
-
-int print_help(std::string_view name) {
-    const Command* command = find_command(name);
-    std::printf("Usage: softhca %s %s\n%s\n", command->name, command->synopsis, command->summary);
-    if (name == "run") print_settings_options();
-    if (name == "inject") {
-        std::printf("\nFaults:\n");
-        print_faults();
-    }
-    return 0;
-}
-
 }  // namespace softhca
 
 int main(int argc, char** argv) {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tools/common/command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+namespace tools {
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+constexpr int kExitCannotExecute = 126;
+
+// CLI11 2.1 cannot be given a line of usage, and puts a blank in front of "[=VALUE]".
+class Help : public CLI::Formatter {
+  public:
+    explicit Help(std::string synopsis) : synopsis_(std::move(synopsis)) {}
+
+    std::string make_usage(const CLI::App* app, std::string) const override {
+        return "Usage: " + app->get_name() + " " + synopsis_ + "\n";
+    }
+
+    std::string make_option_opts(const CLI::Option* option) const override {
+        const std::string& text = option->get_option_text();
+        return text.starts_with('[') ? text : Formatter::make_option_opts(option);
+    }
+
+  private:
+    std::string synopsis_;
+};
+
+// Returns the first word behind the options. CLI11 counts what it leaves, but may split words that
+// it is given to keep.
+char** parse(CLI::App* app, int argc, char** argv) {
+    app->get_help_ptr()->description("print this help");
+    app->prefix_command();
+    app->parse(argc, argv);
+    const std::vector<std::string> rest = app->remaining();
+    if (!rest.empty() && rest[0] != "--" && rest[0].size() > 1 && rest[0][0] == '-') {
+        throw UsageError("no such option '" + rest[0] + "'");
+    }
+    return argv + argc - app->remaining_size();
+}
+
+int fail(const CLI::App& app, const char* reason, int status) {
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), reason);
+    if (status == kExitUsage) {
+        std::fprintf(stderr, "Try '%s --help'.\n", app.get_name().c_str());
+    }
+    return status;
+}
+
+}  // namespace
+
+int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
+                const std::function<int(char** words)>& act) {
+    app->formatter(std::make_shared<Help>(synopsis));
+    try {
+        return act(parse(app, argc, argv));
+    } catch (const CLI::Success& wish) {  // for help or the version
+        return app->exit(wish);
+    } catch (const CLI::ParseError& error) {
+        return fail(*app, error.what(), kExitUsage);
+    } catch (const UsageError& error) {
+        return fail(*app, error.what(), kExitUsage);
+    } catch (const std::exception& error) {
+        return fail(*app, error.what(), kExitFailure);
+    }
+}
+
+int become(char** command, std::string* error) {
+    ::execvp(command[0], command);
+    const int code = errno;
+    *error = std::string(command[0]) + ": " + std::strerror(code);
+    return code == ENOENT ? kExitNotFound : kExitCannotExecute;
+}
+
+}  // namespace tools
