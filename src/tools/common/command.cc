@@ -8,6 +8,9 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
 
 namespace tools {
 namespace {
@@ -44,7 +47,13 @@ char** parse(CLI::App* app, int argc, char** argv) {
     if (!rest.empty() && rest[0] != "--" && rest[0].size() > 1 && rest[0][0] == '-') {
         throw UsageError("no such option '" + rest[0] + "'");
     }
-    return argv + argc - app->remaining_size();
+    char** words = argv + argc - app->remaining_size();
+    for (const std::string_view word : std::span(argv + 1, words)) {
+        if (word.starts_with("--") && word.ends_with('=')) {  // CLI11 2.1 takes the next word
+            throw UsageError("no value behind '" + std::string(word) + "'");
+        }
+    }
+    return words;
 }
 
 int fail(const CLI::App& app, const char* reason, int status) {
