@@ -11,7 +11,7 @@
 rounds=3
 folder=build/quickstart
 log=$folder/build.log
-tern_run=("$source_dir/$folder/src/tools/tern-run" --soft-hca "$@")
+tern_run=("$source_dir/$folder/src/tools/tern-run" "--soft-hca${1:+=$1}")
 
 install_packages build 'MPI over UCX'
 mkdir -p $folder

@@ -49,26 +49,35 @@ soft_hca_tests() {
     sets 'both once, within itself' "$both" LD_PRELOAD "$tern_run" --soft-hca "$tern_run" --soft-hca
     sets 'both once, within softhca run' "$both" LD_PRELOAD "$SOFTHCA" run -- "$tern_run" --soft-hca
     sets 'both once, around softhca run' "$both" LD_PRELOAD "$tern_run" --soft-hca "$SOFTHCA" run --
-    sets 'a profile' hdr200 SOFTHCA_PROFILE "$tern_run" --soft-hca hdr200
     sets 'a profile with =' infini SOFTHCA_PROFILE "$tern_run" --soft-hca=infini
-    sets 'a profile within another' infini SOFTHCA_PROFILE "$tern_run" --soft-hca hdr200 "$tern_run" --soft-hca infini
+    sets 'a profile within another' infini SOFTHCA_PROFILE "$tern_run" --soft-hca=hdr200 "$tern_run" --soft-hca=infini
+    sets 'no profile: none is set' unset SOFTHCA_PROFILE "$tern_run" --soft-hca
     sets 'no profile: that of the environment' infini SOFTHCA_PROFILE env SOFTHCA_PROFILE=infini "$tern_run" --soft-hca
     sets 'MPICH connects ranks of a machine by UCX' 1 MPIR_CVAR_NOLOCAL "$tern_run" --soft-hca
     sets 'or as the user says' 0 MPIR_CVAR_NOLOCAL env MPIR_CVAR_NOLOCAL=0 "$tern_run" --soft-hca
     check_match 'options behind the command are its own' '^--soft-hca hdr200$' "$tern_run" echo --soft-hca hdr200
-    refuses 'a command that is called like a profile' 127 'ideal: No such file' "$tern_run" --soft-hca -- ideal
+    mkdir "$tmp/bin"
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\necho "ran $SOFTHCA_PROFILE, $1"\n' >"$tmp/bin/hdr200"
+    chmod +x "$tmp/bin/hdr200"
+    check_match 'a command that is called like a profile' '^ran , infini$' \
+        env PATH="$tmp/bin:$PATH" "$tern_run" --soft-hca hdr200 infini
+    refuses 'a profile in place of the command' 127 'ideal: No such file.*; for the profile, write --soft-hca=ideal$' \
+        "$tern_run" --soft-hca -- ideal
+    check_match '-v says what softhca sets' '^SOFTHCA_DEVICES=2$' env SOFTHCA_DEVICES=2 "$tern_run" --soft-hca -v true
 }
 
 refusal_tests() {
-    refuses 'wrong option' 2 "no such option '--hard-hca'; choose from --soft-hca, --verbose" "$tern_run" --hard-hca
-    refuses 'wrong profile' 2 '--soft-hca=myri: choose from ideal, graphene' "$tern_run" --soft-hca=myri true
+    refuses 'wrong option' 2 "^tern-run: no such option '--hard-hca'$" "$tern_run" --hard-hca
+    refuses 'wrong profile' 2 '--profile=myri: choose from ideal, graphene' "$tern_run" --soft-hca=myri true
     refuses 'wrong variable' 2 'SOFTHCA_EXECUTOR=fast: choose from inline, thread' \
         env SOFTHCA_EXECUTOR=fast "$tern_run" --soft-hca true
-    refuses 'nothing to run' 2 'no command' "$tern_run" --soft-hca hdr200
+    refuses 'nothing to run' 2 '^tern-run: no command to run$' "$tern_run" --soft-hca=hdr200
     refuses 'no such command' 127 'no-such-command: No such file' "$tern_run" no-such-command
     refuses 'not a command' 126 'Permission denied' "$tern_run" /dev/null
     refuses 'the status of the command is passed on' 7 '^$' "$tern_run" sh -c 'echo >&2; exit 7'
     cp "$tern_run" "$tmp/tern-run"
+    refuses 'no softhca' 127 '^tern-run: --soft-hca: softhca: No such file' env PATH="$tmp" "$tmp/tern-run" --soft-hca true
     if "$tmp/tern-run" true >/dev/null 2>&1; then
         skip 'no library' 'it is installed'
     else

@@ -1,38 +1,120 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tools/tern_run/environment.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <stdexcept>
 
+#include "tools/common/command.h"
 #include "tools/common/library.h"
 
 namespace tern {
+namespace {
 
-void Environment::set_default(const char* name, const char* value) {
-    ::setenv(name, value, 0);
+constexpr tools::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
+                                     "../lib/ucx-tern"};
+constexpr unsigned kFirstMinorWithPlugIns = 22;  // of UCX 1
+
+template <typename Function>
+Function* function(void* handle, const char* name) {
+    return reinterpret_cast<Function*>(::dlsym(handle, name));
+}
+
+// Tries the library out. Returns whether this UCX loads it itself; others must have it preloaded.
+bool is_plug_in(const std::string& library) {
+    ::setenv("TERN_MISFIT_TOLD", "1", 0);  // by this program, if there is one
+    // Loaded with the UCX that the dynamic linker finds for it, as the command will have it.
+    void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    if (handle == nullptr) throw std::runtime_error(::dlerror());
+    const auto misfit = function<const char*()>(handle, "tern_misfit");
+    const auto get_version =
+        function<void(unsigned*, unsigned*, unsigned*)>(handle, "ucp_get_version");
+    if (misfit == nullptr || get_version == nullptr) {
+        throw std::runtime_error(library + " is not the transport");
+    }
+    if (misfit() != nullptr) throw std::runtime_error(misfit());
+    ::unsetenv("TERN_MISFIT_TOLD");
+    unsigned major, minor, release;
+    get_version(&major, &minor, &release);
+    return major > 1 || minor >= kFirstMinorWithPlugIns;
+}
+
+// Becomes `softhca env`, of the same installation or build if there is one.
+[[noreturn]] void become_softhca(std::string profile) {
+    std::string softhca = tools::program_folder() + "/softhca";
+    if (::access(softhca.c_str(), X_OK) != 0) softhca = "softhca";
+    char env[] = "env";
+    char option[] = "--profile";
+    char* command[] = {softhca.data(), env, profile.empty() ? nullptr : option, profile.data(),
+                       nullptr};
+    std::string error;
+    const int status = tools::become(command, &error);
+    std::fprintf(stderr, "tern-run: --soft-hca: %s\n", error.c_str());
+    ::_exit(status);
+}
+
+// Runs `softhca env`. Returns its exit status, and in *output what it prints.
+int softhca_env(const std::string& profile, bool quiet, std::string* output) {
+    int ends[2];
+    const pid_t pid = ::pipe2(ends, O_CLOEXEC) == 0 ? ::fork() : -1;
+    if (pid < 0) throw std::runtime_error(std::string("cannot run softhca: ") + strerror(errno));
+    if (pid == 0) {
+        ::dup2(ends[1], STDOUT_FILENO);
+        if (quiet) ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);
+        become_softhca(profile);
+    }
+    ::close(ends[1]);
+    char some[4096];
+    for (ssize_t n; (n = ::read(ends[0], some, sizeof some)) > 0;) {
+        output->append(some, static_cast<size_t>(n));
+    }
+    ::close(ends[0]);
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+}  // namespace
+
+void Environment::set_default(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 0);
     mention(name);
 }
 
-void Environment::add_path(const char* name, const std::string& path) {
-    const char* list = std::getenv(name);
-    ::setenv(name, tools::prepend_path(path, list != nullptr ? list : "").c_str(), 1);
+void Environment::set(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 1);
     mention(name);
 }
 
-void Environment::mention(const char* name) {
-    if (std::ranges::find(names_, std::string_view(name)) == names_.end()) names_.push_back(name);
+void Environment::add_path(const std::string& name, const std::string& path) {
+    const char* list = std::getenv(name.c_str());
+    set(name, tools::prepend_path(path, list != nullptr ? list : ""));
+}
+
+void Environment::mention(const std::string& name) {
+    if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
 }
 
 void Environment::print() const {
-    for (const char* name : names_) {
-        const char* value = std::getenv(name);
-        if (value != nullptr) std::fprintf(stderr, "%s=%s\n", name, value);
+    for (const std::string& name : names_) {
+        std::fprintf(stderr, "%s=%s\n", name.c_str(), std::getenv(name.c_str()));
     }
 }
 
-void set_up_tern(Environment* environment, const std::string& library, bool plug_in) {
-    if (plug_in) {
+void set_up_tern(Environment* environment) {
+    std::string error;
+    const std::string library = tools::find_library(kLibrary, &error);
+    if (library.empty()) throw std::runtime_error(error);
+    if (is_plug_in(library)) {
         environment->add_path("UCX_PLUGIN_PATH", library.substr(0, library.rfind('/')));
     } else {
         environment->add_path("LD_PRELOAD", library);
@@ -46,11 +128,22 @@ void set_up_tern(Environment* environment, const std::string& library, bool plug
     environment->set_default("OMPI_MCA_opal_common_ucx_devices", "any");
 }
 
-void set_up_one_machine(Environment* environment) {
-    environment->mention("SOFTHCA_PROFILE");
-    environment->mention("LD_PRELOAD");
+int set_up_soft_hca(Environment* environment, const std::string& profile) {
+    std::string output;
+    if (const int status = softhca_env(profile, false, &output); status != 0) return status;
+    std::istringstream lines(output);
+    for (std::string line; std::getline(lines, line);) {
+        const size_t end = line.find('=');
+        if (end != std::string::npos) environment->set(line.substr(0, end), line.substr(end + 1));
+    }
     // MPICH would connect the ranks by shared memory of its own, and none of them by UCX.
     environment->set_default("MPIR_CVAR_NOLOCAL", "1");
+    return 0;
+}
+
+bool is_profile(const std::string& name) {
+    std::string output;
+    return softhca_env(name, true, &output) == 0;
 }
 
 }  // namespace tern
