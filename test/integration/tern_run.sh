@@ -77,7 +77,8 @@ refusal_tests() {
     refuses 'not a command' 126 'Permission denied' "$tern_run" /dev/null
     refuses 'the status of the command is passed on' 7 '^$' "$tern_run" sh -c 'echo >&2; exit 7'
     cp "$tern_run" "$tmp/tern-run"
-    refuses 'no softhca' 127 '^tern-run: --soft-hca: softhca: No such file' env PATH="$tmp" "$tmp/tern-run" --soft-hca true
+    refuses 'no softhca' 127 '^tern-run: --soft-hca: softhca: No such file' \
+        env PATH="$tmp" "$tmp/tern-run" --soft-hca true
     if "$tmp/tern-run" true >/dev/null 2>&1; then
         skip 'no library' 'it is installed'
     else

@@ -66,7 +66,8 @@ refusal_tests() {
     refuses 'wrong letter' 2 "no such option '-x'" "$SOFTHCA" run -vx -- true
     refuses 'option without its value' 2 "^softhca run: --profile: 1 required VALUE missing" "$SOFTHCA" run --profile
     refuses 'an empty value behind =' 2 "no value behind '--model='" "$SOFTHCA" run --model= true
-    check_match 'an empty value is the default' '^$' env SOFTHCA_MODEL=gap=1us "$SOFTHCA" run --model '' printenv SOFTHCA_MODEL
+    check_match 'an empty value is the default' '^$' \
+        env SOFTHCA_MODEL=gap=1us "$SOFTHCA" run --model '' printenv SOFTHCA_MODEL
     refuses 'wrong profile' 2 '--profile=myri: choose from ideal, graphene, infini, hdr200' \
         "$SOFTHCA" run --profile myri -- true
     refuses 'wrong variable' 2 'SOFTHCA_EXECUTOR=fast: choose from inline, thread' \

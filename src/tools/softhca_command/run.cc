@@ -32,7 +32,7 @@ std::vector<Variable> environment(const SettingValues& values) {
         const char* inherited = std::getenv(kSettings[i].name);
         if (values[i]) {
             variables.emplace_back(kSettings[i].name, *values[i]);
-        } else if (inherited != nullptr) {
+        } else if (inherited != nullptr && *inherited != '\0') {
             variables.emplace_back(kSettings[i].name, inherited);
         }
     }
