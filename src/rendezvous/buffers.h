@@ -9,7 +9,7 @@
 
 namespace tern {
 
-// The user's memory that a transfer reads or fills, in order from its beginning to its end.
+// The user's memory that a transfer reads or fills, in order.
 class Buffers {
   public:
     static constexpr size_t kMost = 8;  // pieces
@@ -31,10 +31,10 @@ class Buffers {
 
     uint64_t length() const { return length_; }
     bool contiguous() const { return count_ == 1; }
-    // Of contiguous ones.
+    // Only if contiguous().
     std::byte* data() const { return pieces_[0].at; }
 
-    // The next `bytes` of it, which must be there. Data path.
+    // These move on by `bytes`, which must not exceed the rest. Data path.
     void read(std::byte* to, size_t bytes) {
         walk(bytes, [&](std::byte* piece, size_t part) {
             memcpy(to, piece, part);
@@ -70,8 +70,8 @@ class Buffers {
     Piece pieces_[kMost];
     size_t count_ = 0;
     uint64_t length_ = 0;
-    size_t index_ = 0;  // of the piece that is next
-    size_t at_ = 0;     // and where in it
+    size_t index_ = 0;  // next piece
+    size_t at_ = 0;     // next byte of that piece
 };
 
 }  // namespace tern

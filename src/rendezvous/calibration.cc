@@ -18,11 +18,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBlock = SubBlocks::kSubBlock;
-constexpr size_t kRing = 8 * kBlock;  // what bytes are staged in; stays in the cache
-constexpr size_t kUser = 512 * 1024;  // a user's buffer
+constexpr size_t kRing = 8 * kBlock;  // stands for a ring; stays in the cache
+constexpr size_t kUser = 512 * 1024;  // stands for a user's buffer
 constexpr double kUsualCache = 256 * 1024;
 
-// Memory of our own, with its pages in place.
+// Anonymous memory with all pages present.
 class Pages {
   public:
     explicit Pages(size_t size)
@@ -53,7 +53,7 @@ void forget(char* start, size_t size) {
 #endif
 }
 
-// Between the ring and `size` bytes of a user's buffer, as sub-blocks are. Bytes per second.
+// Bytes per second of a copy between the ring and `size` bytes of the user's buffer, in sub-blocks.
 template <bool to_user>
 double rate(char* user, char* ring, size_t size) {
     const Clock::time_point start = Clock::now();
@@ -71,7 +71,7 @@ constexpr size_t kLong = 512 * 1024;
 constexpr int kTries = 3;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Seconds that a registration takes, the best of some tries; infinite if it fails.
+// Seconds that a registration takes, the best of kTries; infinite if it fails.
 double registration_time(ibv_pd* pd, void* memory, size_t length) {
     double best = kNever;
     for (int i = 0; i < kTries; ++i) {
@@ -85,7 +85,7 @@ double registration_time(ibv_pd* pd, void* memory, size_t length) {
     return best;
 }
 
-// A line through the best of a few short and a few long registrations.
+// A straight line through the best short and the best long registration.
 RegistrationCosts measure_registration(ibv_pd* pd) {
     const Pages memory(kLong);
     if (!memory) return {.latency = kNever};
@@ -98,7 +98,7 @@ RegistrationCosts measure_registration(ibv_pd* pd) {
     return costs;
 }
 
-// What it takes to find out that memory is pinned already, in seconds.
+// Seconds to find that memory is pinned already; 0 if it cannot be pinned.
 double measure_look(PinCache& pins) {
     const Pages memory(kShort);
     if (!memory) return 0;
@@ -141,7 +141,7 @@ CopyCosts measure_copies(double seconds) {
         from = std::max(from, rate<false>(user.data(), ring.data(), kUser));
         forget(user.data(), kUser);
         to = std::max(to, rate<true>(user.data(), ring.data(), kUser));
-        // What the last two have left of it in the cache.
+        // The first run may still have to load bytes into the cache.
         for (int i = 0; i < 2; ++i)
             cached = std::max(cached, rate<false>(user.data(), ring.data(), fitting));
         const Clock::time_point end = Clock::now();

@@ -8,14 +8,14 @@
 
 namespace tern {
 
-// Measures what the cost model needs to know of this processor and this device: copies,
-// registrations, and the look for memory that is pinned already. The network is left out. Takes
-// about two milliseconds. What cannot be registered costs infinitely much.
+// Measures the costs of this processor and this device for the model: copies, registrations, and
+// the check whether memory is pinned already. Does not measure the network. Takes about two
+// milliseconds. If a registration fails, registrations cost infinitely much.
 Costs calibrate(ibv_pd* pd, PinCache& pins);
 
-// How fast this processor copies: from the cache, and to or from memory, whichever is slower. The
-// best of the rounds that fit into `seconds`, at least one (half a millisecond). Without memory for
-// the measurement, copies count as infinitely fast.
+// The bandwidths of copies by this processor: within the cache, and to or from memory, whichever is
+// slower. Returns the best of the rounds that fit into `seconds`; at least one round (half a
+// millisecond) is made. If there is no memory for the measurement, the bandwidths are infinite.
 CopyCosts measure_copies(double seconds = 1e-3);
 
 }  // namespace tern

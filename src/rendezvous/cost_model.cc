@@ -16,13 +16,13 @@ struct Preset {
     Costs costs;
 };
 
-// Network and registration as the software HCA's profiles have them. Copies:
+// Network and registration as in the software HCA's profiles. Copies:
 // - graphene: copy and send, one after the other, reach 57 % of the network, so memory gives 2.0 *
-//   0.57 / 0.43 = 2.65 GB/s. Naive copy takes L / B_copy more than the network and the best
-//   pipeline sqrt(8 * L * g / B_copy); they meet at 16 KB, so there B_copy is L / (8 * g) = 20
-//   GB/s.
+//   0.57 / 0.43 = 2.65 GB/s. Compared with the network, the naive copy takes L / B_copy more and
+//   the best pipeline sqrt(8 * L * g / B_copy). The two are equal at 16 KB, so there B_copy is L /
+//   (8 * g) = 20 GB/s.
 // - infini, not in the paper: the same processor generation with three channels of memory.
-// - hdr200: what one core of a server of its time copies.
+// - hdr200: copies by one core of a server of its time.
 constexpr Preset kPresets[] = {
     {"graphene",
      {{2.3e-6, 2.0 * kGB, 100e-9, 100e-9}, {20 * kGB, 2.65 * kGB, 256e3}, {68e-6, 20 * kGB}}},
@@ -31,7 +31,7 @@ constexpr Preset kPresets[] = {
     {"hdr200", {{1.0e-6, 24.5 * kGB, 5e-9, 5e-9}, {20 * kGB, 10.0 * kGB, 1e6}, {30e-6, 30 * kGB}}},
 };
 
-// The comparisons are false for NaN.
+// Comparisons with NaN are false.
 double time_or_none(double seconds) {
     return seconds > 0 ? std::min(seconds, 1e6) : 0;
 }
@@ -114,18 +114,18 @@ double CostModel::pipeline(uint64_t length, double chunk) const {
 
 double CostModel::optimal_chunk(uint64_t length) const {
     const double gap = costs_.network.gap;
-    if (length == 0 || gap == 0) return 1;  // as good as any, or as short as it can be
+    if (length == 0 || gap == 0) return 1;  // any chunk will do, or the shortest is best
     return std::sqrt(static_cast<double>(length) * gap * copy_bandwidth(length) / 2);
 }
 
-// The chunks of a staged message, their number a real one.
+// The chunks of a staged message; their number is a real number.
 struct CostModel::Chunks {
     double first;
     double last;
     double count;
     double most = 0;
-    // Until chunks are as long as they may be: how many, and their bytes; 0 if they never are, or
-    // always.
+    // Number and bytes of the chunks before the longest length is reached; 0 if it is never
+    // reached, or all chunks have the same length.
     double growing = 0;
     double grown = 0;
 };
@@ -150,17 +150,17 @@ double CostModel::superpipeline_gaps(uint64_t length, const Staging& staging) {
     return length == 0 ? 0 : chunks(static_cast<double>(length), staging).count;
 }
 
-// When a staged message has left the sender, and what comes after that at the receiver.
+// When a staged message has left the sender, and how long the receiver needs after that.
 struct CostModel::Sent {
     double left;
     double copied;  // the sender's processor is free
     double lag;     // from the arrival of the last byte until it is in place
 };
 
-// `per_byte`: seconds to copy one. The wire waits for copies where those are slower, so the time is
-// the largest over k of: chunks 1..k are copied, then chunks k and on are sent. C_0 grows to the
-// longest chunk and stays there; in both parts one of the two is slower throughout, so the largest
-// is at k = 0, at the last, or where growing ends.
+// `per_byte`: seconds to copy a byte. The wire waits for copies that are slower, so the time is the
+// maximum over k of: copy chunks 1..k, then send chunks k and on. Chunks grow to the longest length
+// and keep it. In each of these two phases either the copies or the wire are slower throughout, so
+// the maximum is at k = 0, at the last chunk, or at the end of growth.
 CostModel::Sent CostModel::stage(double length, double per_byte, const Staging& staging) const {
     if (!(length > 0)) return {0, 0, 0};
     const NetworkCosts& network = costs_.network;
@@ -178,7 +178,7 @@ CostModel::Sent CostModel::stage(double length, double per_byte, const Staging& 
                                   c.growing * network.overhead + (length - c.grown) * on_wire +
                                   (c.count - c.growing) * network.gap);
 
-    // The receiver copies one sub-block behind the wire, or falls behind during the last chunk.
+    // The receiver copies one sub-block behind the wire, or lags more during the last chunk.
     const double block = std::min(sub_block, c.last);
     const double lag =
         std::max(block * per_byte, block * on_wire + c.last * per_byte - c.last * on_wire);
@@ -195,9 +195,9 @@ double CostModel::copied_once(uint64_t length, const Staging& staging) const {
            costs_.network.latency;
 }
 
-// Pieces are pinned one after the other, at both sides; the news that the sender may use one
-// travels while the wire is busy with the one before. As in stage(), but the last piece may be a
-// short one.
+// Both sides pin the pieces one after the other. The frame that tells the sender of a piece travels
+// while the wire is busy with the piece before. The maximum is taken as in stage(), but the last
+// piece may be short.
 double CostModel::pinned_behind_wire(uint64_t length, uint64_t piece) const {
     if (length == 0) return raw(0);
     const NetworkCosts& network = costs_.network;
@@ -217,9 +217,9 @@ double CostModel::pinned_behind_wire(uint64_t length, uint64_t piece) const {
     return network.latency + end;
 }
 
-// Calls consider(n) for the numbers of pieces that may be best. A piece whose pinning takes as long
-// as its sending hides all but the first; where pinning is the slower one, its latencies are
-// weighed against sending the last piece, as in equation 3.
+// Calls consider(n) for the numbers of pieces that may be best. If a piece takes as long to pin as
+// to send, only the first pinning is not hidden. Where pinning is slower, the latencies of more
+// pieces are weighed against the time to send the last one, as in equation 3.
 template <class Consider>
 void CostModel::each_count(double bytes, Consider&& consider) const {
     const RegistrationCosts& pin = costs_.registration;
@@ -234,9 +234,9 @@ void CostModel::each_count(double bytes, Consider&& consider) const {
     }
 }
 
-// For `count` pieces: the last is shorter than the others where the wire would wait for it. When it
-// has been pinned, the one before should have been sent; and when all have been sent should not
-// depend on the first:
+// The length of `count` pieces but the last, which is shorter where the wire would wait for it.
+// Either the last piece is pinned just when the one before has been sent, or the first and the last
+// piece give the same time for all:
 //   lambda_reg + last / B_reg == piece / B_net
 //   lambda_reg + piece / B_reg + L / B_net == count * lambda_reg + L / B_reg + last / B_net
 uint64_t CostModel::piece_of(double bytes, double count) const {

@@ -14,9 +14,10 @@ namespace tern {
 
 struct Channel;
 
-// The beginning of a message that a peer was told of, in a ring of staging memory. What names it
-// is what the peer asks for: a message does not change before it is over, so that of several that
-// are the same any will do, and a peer that makes something up gets what it may get anyway.
+// The beginning of a message that has been announced to a peer, copied into staging memory. The
+// address, length and key in a fetch identify the copy. If several copies match, any of them is
+// right, because a message does not change before it is over. A peer that forges a fetch gets only
+// bytes that its key gives access to anyway.
 struct EarlyCopy {
     uint64_t number = 0;
     const Channel* channel = nullptr;
@@ -25,7 +26,7 @@ struct EarlyCopy {
     WireKey key;
     EarlyChunk staged;
     RingPool::Ring staging;
-    uint64_t since = 0;  // transfers that had begun by then
+    uint64_t since = 0;  // transfers begun when it was made
 
     bool is_of(const Channel* other, const Fetch& fetch) const {
         return channel == other && address == fetch.address && length == fetch.length &&
@@ -33,25 +34,25 @@ struct EarlyCopy {
     }
 };
 
-// Those that nobody has asked for yet, from the oldest on: few, so that no more than a few rings
-// wait for peers that may never come. Rings are lent and given back by the owner. No allocation.
+// The early copies that no peer has fetched yet, oldest first. Their number is small, so that few
+// rings are bound to peers that may never fetch. The owner lends the rings. No allocation.
 class EarlyCopies {
   public:
     static constexpr size_t kMost = 8;
-    // So many transfers must have begun since a head was staged before it gives way to that of a
-    // newer message. Messages that wait in line are fetched in order: the oldest head is wanted
-    // next, unless nobody wants it at all.
+    // An early copy gives way to one of a newer message only when this many transfers have begun
+    // since it was made. Announced messages are fetched in order: the oldest copy is needed next,
+    // or never.
     static constexpr uint64_t kOvertaken = 16;
 
     bool empty() const { return count_ == 0; }
     bool full() const { return count_ == kMost; }
-    // There must be one, as for all below that return a reference.
+    // There must be one.
     const EarlyCopy& oldest() const { return copies_[0]; }
-    // The oldest, if it gives way to a newer one after `transfers` in all.
+    // The oldest copy if it gives way to a newer one, or null. `transfers`: begun so far.
     const EarlyCopy* overtaken(uint64_t transfers) const {
         return !empty() && transfers - copies_[0].since >= kOvertaken ? &copies_[0] : nullptr;
     }
-    // The oldest of this channel, or what it is asked for; null if there is none.
+    // The oldest copy of this channel, or of the fetched message; null if there is none.
     const EarlyCopy* of(const Channel* channel) const {
         return find([&](const EarlyCopy& copy) { return copy.channel == channel; });
     }
@@ -62,13 +63,13 @@ class EarlyCopies {
         return find([&](const EarlyCopy& copy) { return copy.number == number; });
     }
 
-    // There must be room. Returns its number, which is never 0 and comes once.
+    // There must be room. Returns the number of the copy, which is never 0 and never used again.
     uint64_t add(EarlyCopy copy) {
         copy.number = ++numbers_;
         copies_[count_++] = copy;
         return copy.number;
     }
-    // `head`: one of these.
+    // `copy`: a reference to an element.
     void remove(const EarlyCopy& copy) {
         const auto at = copies_.begin() + (&copy - copies_.data());
         std::move(at + 1, copies_.begin() + static_cast<std::ptrdiff_t>(count_), at);

@@ -9,18 +9,19 @@
 
 namespace tern {
 
-// Flushes that wait for what is to be over before the engine's flush may begin. One during which an
-// operation of its channel fails is told so, whoever else hears of it. `owner` has
-// completed(cookie, status).
+// Flushes that wait for transfers to end before the engine's flush may begin. A flush fails if an
+// operation of its channel fails meanwhile, whether or not the operation reports that itself.
+// `owner` has completed(cookie, status).
 class Flushes {
   public:
     bool empty() const { return flushes_.empty(); }
-    // `until`: the last of what it waits for, as the caller counts.
+    // `until`: the last transfer to wait for, as `begin` counts them.
     void add(Channel& channel, uint64_t until, const Waiter& waiter) {
         flushes_.push_back({&channel, until, waiter, channel.failures});
     }
-    // `begin(channel, until, waiter)`: kNoResource if it has to wait further; else what the engine
-    // says of the flush; the waiter may be nobody. Returns how many have begun, or ended.
+    // `begin(channel, until, waiter)` returns kNoResource if the flush has to wait longer, else the
+    // status of the engine's flush; `waiter` may have no cookie. Returns how many flushes have
+    // begun or ended.
     template <class Begin, class Owner>
     unsigned progress(Begin&& begin, Owner& owner) {
         unsigned count = 0;
@@ -30,7 +31,7 @@ class Flushes {
             const Status failure = flush.channel->failure;
             const Status status =
                 begin(*flush.channel, flush.until, lost ? Waiter{} : flush.waiter);
-            // The engine knows of no loss: it is asked, and tells nobody, until all has arrived.
+            // The engine knows of no loss: it gets no waiter, and is asked until all has arrived.
             if (status == Status::kNoResource || (lost && status == Status::kInProgress)) {
                 ++i;
                 continue;
@@ -43,12 +44,12 @@ class Flushes {
         }
         return count;
     }
-    // The channel is over.
+    // Ends the flushes of a channel that is over.
     template <class Owner>
     void ended(const Channel& channel, Status status, Owner& owner) {
         end([&](const Flush& flush) { return flush.channel == &channel; }, status, owner);
     }
-    // One of the channel's users has gone, who is to hear of it now.
+    // Ends the flushes of a user that leaves the channel.
     template <class Owner>
     void cancel(const Channel& channel, const void* user, Owner& owner) {
         const auto is_users = [&](const Flush& flush) {
@@ -62,7 +63,7 @@ class Flushes {
         Channel* channel;
         uint64_t until;
         Waiter waiter;
-        uint32_t failures;  // of the channel, before
+        uint32_t failures;  // Channel::failures when the flush was added
     };
 
     template <class Is, class Owner>

@@ -8,20 +8,21 @@
 
 namespace tern {
 
-// The control frames of transfers, little endian as everything on the wire. In each transfer one
-// side is the sender of the bytes, the other the receiver; either may have asked for it. A transfer
-// is named by a number of the receiver's, and until that is known by one of the sender's.
+// The control frames of transfers, little endian like everything on the wire. In each transfer one
+// side is the sender of the bytes and the other the receiver; either side may have asked for the
+// transfer. The receiver's number identifies the transfer, or the sender's until the receiver's is
+// known.
 enum class TransferId : uint32_t {
-    kFetch = 8,    // receiver to sender: send me this memory of yours; a Fetch
-    kDeliver = 9,  // sender to receiver: I have something for this memory of yours; a Deliver
-    kAccept = 10,  // receiver to sender: the answer to that; an Accept
-    kPart = 11,    // receiver to sender: how the next part is to come; a MorePart
-    kAck = 12,     // receiver to sender: sub-blocks taken; an Ack
-    kFinish = 13,  // sender to receiver: all is written, direct parts too; a Finish
-    kRefuse = 14,  // either: no, or no more; a Refuse
+    kFetch = 8,    // receiver to sender: send this memory of yours; a Fetch
+    kDeliver = 9,  // sender to receiver: asks to write to this memory of yours; a Deliver
+    kAccept = 10,  // receiver to sender: the answer to a Deliver; an Accept
+    kPart = 11,    // receiver to sender: how the next part is to be sent; a MorePart
+    kAck = 12,     // receiver to sender: sub-blocks copied out of the ring; an Ack
+    kFinish = 13,  // sender to receiver: all has been written, including direct parts; a Finish
+    kRefuse = 14,  // either: refuses a transfer, or the rest of one; a Refuse
 };
 
-// A declared region, as a key names it.
+// Identifies a declared region.
 struct WireKey {
     uint32_t index = 0;
     uint32_t generation = 0;
@@ -29,7 +30,8 @@ struct WireKey {
 
 struct WirePart {
     static constexpr uint32_t kDirect = 1;
-    // Of fetch and accept, a direct part: its memory is being pinned; it follows in a MorePart.
+    // In Fetch and Accept: the first part is direct and being pinned; a MorePart with its memory
+    // follows.
     static constexpr uint32_t kAnnounced = 2;
 
     uint64_t upto = 0;
@@ -46,9 +48,9 @@ struct WirePart {
     bool valid() const { return (flags & ~kDirect) == 0 || announced(); }
 };
 
-// Where staged parts are written to: a ring of slots; none if nothing is staged.
+// The ring into which staged parts are written; no slots if nothing is staged.
 struct WireRing {
-    static constexpr uint32_t kNotify = 1;  // write with immediate data
+    static constexpr uint32_t kNotify = 1;  // writes carry immediate data
     static constexpr uint32_t kMostSlots = 4096;
     static constexpr uint64_t kGeneration = (uint64_t{1} << 40) - 1;
 
@@ -56,7 +58,7 @@ struct WireRing {
     uint32_t rkey = 0;
     uint16_t slots = 0;
     uint16_t flags = 0;
-    uint64_t generation = 0;  // of the flags behind the sub-blocks; 40 bits
+    uint64_t generation = 0;  // of the flags after the sub-blocks; 40 bits
 
     bool valid() const {
         return slots <= kMostSlots && (flags & ~kNotify) == 0 && generation <= kGeneration;
@@ -95,8 +97,8 @@ struct MorePart {
 };
 
 struct Ack {
-    static constexpr uint32_t kEnd = 1;     // all has been taken, and the transfer is over
-    static constexpr uint32_t kFailed = 2;  // and not all of it is where it belongs
+    static constexpr uint32_t kEnd = 1;     // the transfer is over
+    static constexpr uint32_t kFailed = 2;  // with kEnd: not all bytes are in the receiver's memory
 
     uint32_t receiver = 0;
     uint32_t count = 0;  // sub-blocks taken since the transfer began, modulo 2^32
@@ -110,12 +112,12 @@ struct Finish {
 };
 
 struct Refuse {
-    static constexpr uint32_t kFetch = 0;  // what is refused
+    static constexpr uint32_t kFetch = 0;  // the refused frame
     static constexpr uint32_t kDeliver = 1;
-    static constexpr uint32_t kRest = 2;  // of what was fetched; an Ack confirms that
+    static constexpr uint32_t kRest = 2;  // the rest of a fetch; the receiver confirms with an Ack
 
     uint32_t what = 0;
-    uint32_t number = 0;  // as in the refused frame
+    uint32_t number = 0;  // of the transfer, as in the refused frame
 };
 
 static_assert(sizeof(WirePart) == 24 && sizeof(WireRing) == 24);

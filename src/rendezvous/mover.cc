@@ -53,7 +53,7 @@ unsigned Mover::advance() {
         count += progress_flushes();
     context_.idle = count != 0 ? 0 : context_.idle + 1;
     if (context_.idle == kIdleCheck) {
-        // Nothing moves: perhaps because a peer is no more, which nothing under way would tell of.
+        // A peer may be dead, and no outstanding work request would report it.
         context_.idle = 0;
         receives_.request_reports();
         sends_.request_reports();
@@ -61,8 +61,8 @@ unsigned Mover::advance() {
     return count;
 }
 
-// What has begun has had a turn, and nothing has come of it. All else that there is to wait for are
-// completions of this side's, and frames.
+// `idle` is not 0 if every transfer has had a turn and none has moved. Apart from words in memory,
+// transfers then wait only for completions and frames, which are events.
 Status Mover::arm(std::vector<Watched>& words) {
     if (quiet()) return Status::kOk;
     return context_.idle == 0 ? Status::kInProgress : receives_.arm(words);
@@ -73,7 +73,7 @@ bool Mover::may_be_overtaken(const Channel& channel, uint64_t until) const {
     return receives_.may_be_overtaken(channel, until) || sends_.may_be_overtaken(channel, until);
 }
 
-// One on a channel that has failed is told when that is over, and what was lost with it.
+// A flush on a failed channel ends with the channel, in ended(), and reports what was lost.
 Status Mover::flush(Channel& channel, const Waiter& waiter) {
     if (!channel.failed && !busy(channel)) return context_.engine.flush(channel, waiter);
     if (waiter.cookie != nullptr) flushes_.add(channel, context_.begun, waiter);

@@ -13,9 +13,9 @@
 
 namespace tern {
 
-// Moves messages that are too long for a frame: the rendezvous of an interface, over its engine.
-// The side that has the bytes writes them, and the other asks it to; only open memory is read by
-// the receiver's device. Large transfers take turns. One thread at a time.
+// The rendezvous of an interface: moves messages that are too long for a frame, over the engine.
+// The side that has the bytes writes them; only open memory is read by the receiver's device. Large
+// transfers take turns. One thread at a time.
 class Mover {
   public:
     Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
@@ -23,65 +23,66 @@ class Mover {
     Mover(const Mover&) = delete;
     Mover& operator=(const Mover&) = delete;
 
-    // Reads the peer's declared memory at `from`. kInProgress: `cookie` is told, never from within
-    // this call. Pieces: at most Buffers::kMost, some bytes in all. `pinned`: that memory is, for
-    // all that is known. `rkey`: of memory that is open, to be read without the peer, or 0.
+    // Reads the peer's declared memory at `from`. `to`: at most Buffers::kMost pieces, not all
+    // empty. `pinned`: as far as is known, the peer's memory is pinned. `rkey`: of open memory,
+    // which is read without the peer's help, or 0. kInProgress: completed(`cookie`) follows, never
+    // from within this call. kNoResource: not now; the same holds for the next three.
     Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
                const WireKey& key, uint32_t rkey, bool pinned, void* cookie);
-    // The same, into memory of the mover's: `unpack` gets the bytes before `cookie`, if any, is
-    // told, unless it fails. kDevice: there is no memory.
+    // The same into memory that the mover allocates. If the transfer succeeds, `unpack` gets the
+    // bytes before the cookie, if any, is completed. kDevice: out of memory.
     Status get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
                      uint32_t rkey, Unpack unpack, void* argument, void* cookie);
-    // Writes to it. When `cookie` is told the bytes are there. `rkey`: of memory that is open to
-    // writes without the peer, or 0.
+    // Writes to the peer's declared memory at `to`. When `cookie` is completed, the bytes are in
+    // the peer's memory. `rkey`: of memory that is open to writes, or 0.
     Status put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
                const WireKey& key, uint32_t rkey, void* cookie);
-    // The same, of bytes that are given away; kOk: under way, and only a flush tells of the end.
+    // The same, and takes ownership of the bytes. kOk: begun; only a flush tells when it ends.
     Status put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
                      uint64_t to, const WireKey& key);
-    // The peer has just been sent a request to fetch this memory, which does not change until that
-    // is over. While it travels the first chunk is copied, if the message is likely to be staged
-    // and a ring is to spare. `returns`: the memory is pinned, or soon will be. What to drop when
-    // the message is over; 0: nothing. Data path.
+    // Copies the first chunk of a message whose request to send has just been sent to the peer, if
+    // the message will probably be staged and a ring is free. The message must not change until it
+    // is over. `returns`: the memory is pinned or soon will be. Returns the number for
+    // drop_early_copy(), or 0 if there is no copy. Data path.
     uint64_t make_early_copy(Channel& channel, const void* from, uint64_t length,
                              const WireKey& key, bool returns) {
         return sends_.make_early_copy(channel, from, length, key, returns);
     }
-    // Nothing if that has been used, or dropped, by then.
+    // To be called when the message is over. No effect if the copy has been used or dropped.
     void drop_early_copy(uint64_t number) { sends_.drop_early_copy(number); }
-    // All that was asked for on this channel so far is over: kOk. kInProgress: the waiter, if any,
-    // is told, when all sent before has arrived as well.
+    // kOk: all operations begun on this channel so far are over, and all that was sent has arrived.
+    // kInProgress: the waiter, if any, is told when this is so.
     Status flush(Channel& channel, const Waiter& waiter);
     bool idle() const { return context_.users == 0; }
-    // For fences. Operations begun so far, on all channels; and whether one of those that were
-    // begun on this one, no later than the `until`th, has something to post yet, or waits for the
-    // peer: what is sent now might come before. Reads that are posted count as such.
+    // For fences: the number of operations begun so far, on all channels; and whether an operation
+    // that was begun on this channel, no later than the `until`th, still has something to post or
+    // needs the peer, so that something sent now might overtake it. A read that has been posted
+    // cannot be overtaken.
     uint64_t begun() const { return context_.begun; }
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
-    // Whether operations of users are under way on this channel.
+    // Whether operations of this side's users are under way on this channel.
     bool busy(const Channel& channel) const {
         return context_.users != 0 && pending(channel, context_.begun);
     }
-    // A user of the channel leaves: his flushes are over.
+    // Ends the flushes of a user that leaves the channel.
     void cancel_flushes(const Channel& channel, const void* user) {
         flushes_.cancel(channel, user, context_.owner);
     }
-    // An operation on this channel would be begun now.
+    // Whether an operation on this channel could begin now.
     bool can_begin(const Channel& channel) const {
         return context_.engine.may_begin(channel) && has_room();
     }
-    // One more can be begun.
     bool has_room() const { return receives_.has_room() && sends_.has_room(); }
 
-    // For who is about to sleep. kInProgress: there is something to do first. Adds to `words` what
-    // is waited for in memory: nothing else tells of it.
+    // Prepares for sleep. Adds to `words` the flags in memory that transfers wait for, because no
+    // event reports them. kInProgress: call progress() first.
     Status arm(std::vector<Watched>& words);
     unsigned progress() {
         context_.pins.progress();
         return quiet() ? 0 : advance();
     }
 
-    // From the engine.
+    // Called by the engine.
     static bool is_cookie(const void* cookie) {
         const CookieKind kind = kind_of(cookie);
         return kind == CookieKind::kWrite || kind == CookieKind::kRead;
@@ -89,7 +90,8 @@ class Mover {
     void done(void* cookie, Status status);
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
     bool notified(Channel& channel, uint32_t immediate);
-    // The channel is over: so are its transfers. Returns what its endpoints are to hear.
+    // Ends the transfers and flushes of a channel that is over. Returns the status for its
+    // endpoints.
     Status ended(Channel& channel, Status status);
 
     const MoverCounters& counters() const { return context_.counters; }
@@ -98,7 +100,7 @@ class Mover {
     }
 
   private:
-    static constexpr uint32_t kIdleCheck = 1 << 14;  // looks in vain, until peers are looked at
+    static constexpr uint32_t kIdleCheck = 1 << 14;  // idle calls before peers are checked
 
     bool quiet() const {
         return context_.users == 0 && receives_.quiet() && sends_.quiet() &&

@@ -7,16 +7,16 @@
 
 namespace tern {
 
-// A part of a message, and how it gets to the receiver's memory. Parts follow each other; the
-// receiver says how each is to come.
+// A part of a message, and the way it takes to the receiver's memory. Parts follow each other
+// without gaps; the receiver chooses the way of each.
 struct Part {
-    uint64_t upto = 0;     // where it ends in the message, in bytes
-    uint64_t address = 0;  // direct: of the memory that takes its first byte
+    uint64_t upto = 0;     // end of the part in the message, in bytes
+    uint64_t address = 0;  // direct: the receiver's memory for its first byte
     uint32_t rkey = 0;
-    bool direct = false;  // written to where it belongs; otherwise staged in the ring
+    bool direct = false;  // written to its final place; otherwise staged in the ring
 };
 
-// Parts in order, first in first out. One or two, which is what most messages have, need no memory.
+// A first-in, first-out queue. Up to two parts, enough for most messages, need no allocation.
 class PartQueue {
   public:
     bool empty() const { return size() == 0; }

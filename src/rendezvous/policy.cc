@@ -7,7 +7,7 @@ namespace tern {
 
 namespace {
 
-constexpr double kLate = 1.1;  // registrations take longer at times
+constexpr double kLate = 1.1;  // registrations sometimes take this much longer
 
 }  // namespace
 
@@ -41,7 +41,7 @@ ScheduleLimits Policy::limits(uint64_t length, uint32_t slots, uint32_t buffers)
     return limits;
 }
 
-// The model's pieces take as long to pin as to send. Where there are many, the first is a quarter
+// The model's pieces take as long to pin as to send. If there are many, the first is a quarter
 // longer: registrations may be late by as much, and the next piece may be longer.
 uint64_t Policy::first_piece(uint64_t length) const {
     if (!settings_.overlap) return 0;
@@ -69,19 +69,20 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
     if (settings_.scheme == SchemeSetting::kZeroCopy) return in_place(length, own);
 
     const Staging shape = staging(length);
-    // The usual case, and the quickest: nothing could beat staging by as much as it must.
+    // The usual case first, for speed: not even raw RDMA would be faster than staging by the
+    // margin.
     const double through = model_.superpipeline(length, shape);
     const double enough = through / (1 + settings_.margin);
     if (!comes_back(own) && model_.raw(length) > enough) return staged;
 
-    // What the sender needs for a message that goes into pinned memory, by the best of its ways.
+    // The time of zero-copy if the receiver's memory is pinned, by the sender's fastest way.
     const double copied = model_.copied_once(length, shape);
     const double pinned = model_.pinned_behind_wire(length, model_.best_piece(length));
     const double placing = model_.placing();
     const double sending = placing + (comes_back(sender) ? model_.raw(length)
                                       : sender.can_pin   ? std::min(copied, pinned)
                                                          : copied);
-    // Staging takes processors' time: no more than it saves.
+    // Staging costs processor time, so the copy must also be shorter than placing().
     const double copying = static_cast<double>(length) / model_.costs().copy.memory_bandwidth;
     if (comes_back(own))
         return copying < placing && through < sending ? staged : in_place(length, own);

@@ -9,73 +9,70 @@
 
 namespace tern {
 
-// How a message travels.
 enum class Scheme : uint8_t {
     kSuperpipeline,  // staged through rings
-    kZeroCopy,       // straight into the receiver's pinned memory
+    kZeroCopy,       // written directly to the receiver's pinned memory
 };
 
-// A setting: what the model says, or always one scheme.
+// The user's setting: the model decides, or one scheme is used for all messages.
 enum class SchemeSetting : uint8_t { kAuto, kSuperpipeline, kZeroCopy };
 
 std::string_view name_of(Scheme scheme);
-// By the order of SchemeSetting, ended by null: "auto", "superpipeline", "zcopy".
+// In the order of SchemeSetting, ended by null: "auto", "superpipeline", "zcopy".
 extern const char* const kSchemeSettings[];
 
-// What is known of the user's memory on one side.
+// The state of the user's memory on one side.
 struct BufferState {
     bool pinned = false;    // all of it
-    bool can_pin = true;    // a registration is possible: no limit reached, none has failed lately
-    uint32_t returned = 0;  // how often it was used lately, this use included
+    bool can_pin = true;    // not too long to be pinned
+    uint32_t returned = 0;  // number of recent uses, this use included
 };
 
-// The receiver's decision.
 struct Plan {
     Scheme scheme = Scheme::kSuperpipeline;
-    uint64_t piece = 0;  // zero-copy: bytes to be pinned first; 0: all at once, or pinned already
+    uint64_t piece = 0;  // zero-copy: bytes to pin first; 0: all at once, or pinned already
 
     bool staged() const { return scheme == Scheme::kSuperpipeline; }
 };
 
-// The sender's, for bytes that go straight into the receiver's memory.
+// How the sender reads bytes that it writes directly to the receiver's memory.
 struct SourcePlan {
-    bool gather = false;  // from the user's memory, pinned; else copied through the staging ring
+    bool gather = false;  // from the user's pinned memory; else copied through staging memory
     uint64_t piece = 0;   // as in Plan
 };
 
 // Chooses between the schemes by the cost model. The first rule that applies counts:
-//   - what cannot be pinned is staged;
-//   - a setting;
-//   - what is pinned, or comes back so often that it will be worth it, is used in place, unless it
-//     is so short that a processor copies it in less time than zero-copy costs whatever the length;
-//   - else the scheme that takes the least time now: staging unless zero-copy is better by
-//   `margin`.
+//   - a buffer that cannot be pinned is staged;
+//   - a setting is obeyed;
+//   - a buffer that is pinned, or is used often enough to be worth pinning, is used in place,
+//     unless a processor copies the message in less time than the fixed costs of zero-copy;
+//   - else the faster scheme is used: staging, unless zero-copy is faster by `margin`.
 // A decision takes less than a microsecond; no allocation, no clock.
 class Policy {
   public:
     struct Settings {
         SchemeSetting scheme = SchemeSetting::kAuto;
-        uint32_t worth_pinning = 2;  // a buffer is pinned from its use of this number on
+        uint32_t worth_pinning = 2;  // a buffer is pinned from this use on
         double margin = 0.03;
-        bool overlap = true;  // what is pinned for a message is pinned while it is on the wire
+        bool overlap = true;  // memory is pinned while the piece before it is on the wire
         Staging staging = {.most = 64 * SubBlocks::kSubBlock};
     };
 
     Policy(const Costs& costs, const Settings& settings);
 
-    // At the receiver, of a message of `length` bytes.
+    // The receiver's decision for a message of `length` bytes.
     Plan receive(uint64_t length, const BufferState& own, const BufferState& sender) const;
-    // At the sender, of a segment of `length` bytes for pinned memory.
+    // The sender's decision for a segment of `length` bytes that goes to pinned memory.
     SourcePlan send(uint64_t length, const BufferState& own) const;
 
     static constexpr uint64_t kLongestPiece = 2 << 20;
-    // What is pinned behind a piece of `piece` bytes: as much as can be while that is on the wire.
+    // The piece after one of `piece` bytes: as long as can be pinned while that is on the wire.
     uint64_t next_piece(uint64_t piece) const;
 
-    // How a message is staged: with the q of the settings, or B_copy / B_net where that is less, so
-    // that copies do not hold up the wire.
+    // How a message is staged: with the q of the settings, or with B_copy / B_net if that is less,
+    // so that the wire does not wait for copies.
     Staging staging(uint64_t length) const;
-    // The same for a ring of `slots` sub-blocks that `buffers` chunks share.
+    // The same, for a ring of `slots` sub-blocks that `buffers` chunks share.
     ScheduleLimits limits(uint64_t length, uint32_t slots, uint32_t buffers = 3) const;
 
     const CostModel& model() const { return model_; }

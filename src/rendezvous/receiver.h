@@ -10,8 +10,8 @@
 
 namespace tern {
 
-// The receiver's part of a transfer: what has come, and where it belongs. Pure but for reading the
-// flags in the ring, which the device writes and nobody else.
+// The receiver's half of a transfer: which bytes have arrived, and where they belong. Pure, except
+// that it reads the flags in the ring, which only the device writes.
 class Receiver {
   public:
     struct Block {
@@ -20,7 +20,7 @@ class Receiver {
         uint32_t at = 0;  // in the ring
     };
 
-    // `notified`: writes are told of, and flags are not looked at. `ack_after`: sub-blocks.
+    // `notified`: writes carry immediate data, and flags are ignored. `ack_after`: sub-blocks.
     Receiver(uint64_t length, uint32_t slots, uint64_t generation, bool notified,
              uint32_t ack_after)
         : length_(length),
@@ -29,7 +29,7 @@ class Receiver {
           notified_(notified),
           ack_after_(std::max(1u, ack_after)) {}
 
-    // This side has decided how the next part is to come.
+    // Adds the next part, whose way this side has chosen.
     void add(const Part& part) {
         parts_.push(part);
         if (part.direct) {
@@ -41,14 +41,14 @@ class Receiver {
         skip_direct();
     }
 
-    // The sub-block that is next, if it is there. Data path.
+    // Gets the next sub-block. False: it has not arrived. Data path.
     bool next(const std::byte* ring, Block& block) const {
         if (index_ == staged_) return false;
         const auto slot = static_cast<uint32_t>(index_ % slots_) * SubBlocks::kSlot;
         if (notified_) {
             if (index_ == arrived_) return false;
         } else {
-            // Acquire: what was written before the flag is read after it.
+            // Acquire: the data, written before the flag, is read after it.
             if (__atomic_load_n(flag(ring), __ATOMIC_ACQUIRE) != flag_of(generation_, index_))
                 return false;
         }
@@ -59,12 +59,12 @@ class Receiver {
         block.at = slot + SubBlocks::in_slot(length, number);
         return true;
     }
-    // Where the next sub-block's flag is.
+    // The next sub-block's flag.
     const uint64_t* flag(const std::byte* ring) const {
         return reinterpret_cast<const uint64_t*>(ring + index_ % slots_ * SubBlocks::kSlot +
                                                  SubBlocks::kSubBlock);
     }
-    // It has been taken.
+    // The sub-block of next() has been copied.
     void taken() {
         ++index_;
         if (index_ - first_ == SubBlocks::count(parts_.front().upto - begin_)) {
@@ -75,37 +75,37 @@ class Receiver {
         }
     }
 
-    // A write of `blocks` sub-blocks is notified of. False if it makes no sense.
+    // A write of `blocks` sub-blocks has been notified. False: their number is wrong.
     bool arrived(uint32_t blocks) {
         if (!notified_ || blocks > staged_ - arrived_ || arrived_ + blocks - index_ > slots_)
             return false;
         arrived_ += blocks;
         return true;
     }
-    // The sender says that all has been written.
+    // The sender has written everything. False: that cannot be.
     bool finished() {
         if (!any_direct_ || done_ || told_ != length_) return false;
         done_ = true;
         return true;
     }
 
-    // It is time to acknowledge what has been taken, so that the sender can go on: at the latest
-    // when nothing staged is to come for now, since the memory that it was sent from may be needed
-    // for what goes straight to its place. The end of the transfer is told anyway.
+    // Whether to acknowledge now, so that the sender can go on. At the latest this is so when no
+    // more staged sub-blocks are expected for now, because the sender may need its staging memory
+    // for a direct part. The last acknowledgement is sent in any case, with the end of the
+    // transfer.
     bool ack_due() const {
         return ack_owed() && (index_ - acked_ >= ack_after_ || index_ == staged_);
     }
-    // There is something to acknowledge: if nothing comes, the sender's ring may be the smaller
-    // one, and full.
+    // Whether there is something to acknowledge. If nothing arrives, the sender's staging memory
+    // may be smaller than the ring, and full.
     bool ack_owed() const { return index_ != acked_ && !complete(); }
     void acked() { acked_ = index_; }
-    // Nothing came until what is owed was acknowledged, and that again: the sender's ring is as
-    // small as that.
+    // An acknowledgement is sent because nothing arrives. The second time, the sender's staging
+    // memory is taken to hold only as many sub-blocks as are owed.
     void waited() {
         if (++waits_ > 1) ack_after_ = std::min(ack_after_, static_cast<uint32_t>(index_ - acked_));
     }
 
-    // All of the message is where it belongs.
     bool complete() const {
         return told_ == length_ && index_ == staged_ && (done_ || !any_direct_);
     }
@@ -113,7 +113,7 @@ class Receiver {
     uint64_t length() const { return length_; }
     bool notified() const { return notified_; }
     bool polls_memory() const { return !notified_ && index_ != staged_; }
-    // Taken, modulo 2^32.
+    // Sub-blocks copied, modulo 2^32.
     uint32_t count() const { return static_cast<uint32_t>(index_); }
 
   private:
@@ -129,13 +129,13 @@ class Receiver {
     uint64_t generation_;
     bool notified_;
     uint32_t ack_after_;
-    PartQueue parts_;       // not taken yet; the first is staged
+    PartQueue parts_;       // not copied completely; the first is staged
     uint64_t told_ = 0;     // where the last part ends
     uint64_t begin_ = 0;    // where the first part begins, in the message
     uint64_t first_ = 0;    // number of its first sub-block
     uint64_t staged_ = 0;   // sub-blocks in all parts so far
-    uint64_t index_ = 0;    // taken
-    uint64_t arrived_ = 0;  // notified of
+    uint64_t index_ = 0;    // sub-blocks copied
+    uint64_t arrived_ = 0;  // sub-blocks notified
     uint64_t acked_ = 0;
     bool any_direct_ = false;
     bool done_ = false;

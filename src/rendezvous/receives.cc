@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// How a transfer that takes bytes begins and ends.
+// How transfers to this side begin and end.
 
 #include "rendezvous/receives.h"
 
@@ -47,7 +47,7 @@ void Receives::get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, 
     receive(*transfer);
 }
 
-// A peer wants to put.
+// A peer asks to put.
 bool Receives::deliver(Channel& channel, const std::byte* data, uint32_t length) {
     Deliver offer;
     if (length != sizeof(offer)) return false;
@@ -72,20 +72,20 @@ Incoming* Receives::take() {
 }
 
 void Receives::receive(Incoming& transfer) {
-    // Rings are not for peers that may never answer.
+    // No ring is lent while the peer may never answer.
     if (transfer.users && !transfer.channel->up()) {
         early_.push_back(&transfer);
         return;
     }
-    // Rings are lent in the order in which they were asked for: nobody waits for ever. Who needs
-    // none does not wait at all.
+    // Rings are lent in the order of the requests, so that no transfer waits for ever. A transfer
+    // that needs no ring does not wait.
     if (start(transfer, waiting_.empty())) return;
     ++context_.counters.window_waits;
     waiting_.push_back(&transfer);
 }
 
-// Decides how the message is to come. False if it has to wait for a ring: always, where it needs
-// one and may not have it.
+// Decides how the message is to come, and asks for it. False: the transfer has to wait for a ring.
+// `may_lend`: it may get one now.
 bool Receives::start(Incoming& transfer, bool may_lend) {
     if (transfer.rkey != 0) return start_reading(transfer, may_lend);
     if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
@@ -93,8 +93,8 @@ bool Receives::start(Incoming& transfer, bool may_lend) {
         transfer.planned = true;
         transfer.plan = plan(transfer);
     }
-    // In pieces: the sender pins its first one meanwhile. What cannot be pinned goes through a
-    // ring; if there is none to spare for that, all is pinned before.
+    // In pieces, both sides pin their first piece at the same time. The ring is for pieces that
+    // cannot be pinned; if no ring is free, all of the buffer is pinned first.
     bool in_pieces = !transfer.plan.staged() && transfer.plan.piece != 0;
     Part first{.upto = transfer.length};
     if (in_pieces && !lend_ring(transfer, may_lend)) {
@@ -102,7 +102,7 @@ bool Receives::start(Incoming& transfer, bool may_lend) {
         in_pieces = false;
     }
     if (!transfer.plan.staged() && transfer.plan.piece == 0 && transfer.pin == nullptr) {
-        // All of it in place, or else through a ring after all.
+        // In place as a whole, or staged after all.
         transfer.pin = pin(transfer.memory.data(), transfer.length);
         if (transfer.pin == nullptr) transfer.plan = {};
     }
@@ -131,12 +131,12 @@ bool Receives::start(Incoming& transfer, bool may_lend) {
     return true;
 }
 
-// True if it has a ring, now or before.
+// Whether the transfer has a ring, now or from before.
 bool Receives::lend_ring(Incoming& transfer, bool may_lend) {
     return transfer.ring.slots != 0 || (may_lend && rings_.lend(transfer.ring));
 }
 
-// Tells the sender to begin. False: there is no room now.
+// Tells the sender to begin. False: the frame cannot be sent now.
 bool Receives::ask_sender(Incoming& transfer) {
     const WireRing ring{
         .address = reinterpret_cast<uint64_t>(transfer.ring.data),
@@ -160,13 +160,12 @@ bool Receives::ask_sender(Incoming& transfer) {
     return context_.send(*transfer.channel, TransferId::kAccept, frame);
 }
 
-// Whether the message is to be staged, and how it is to be pinned if not.
 Plan Receives::plan(Incoming& transfer) {
     if (!transfer.memory.contiguous() || transfer.owned) return {};
     const BufferState own = context_.look_up(transfer, kRemotePut);
     Plan plan = context_.policy.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
     if (plan.staged() && own.pinned) context_.pins.release(std::exchange(transfer.pin, nullptr));
-    // What comes back is one pin, to be found by one look.
+    // A buffer that is used again gets one pin, which one lookup finds.
     if (own.returned >= context_.settings.policy.worth_pinning) plan.piece = 0;
     return plan;
 }
@@ -184,7 +183,7 @@ bool Receives::notified(Channel& channel, uint32_t immediate) {
     return transfer != nullptr && transfer->core && transfer->core->arrived(immediate & 0xffff);
 }
 
-// The sender says so of a fetch, or of what it has not sent of a message yet.
+// The sender refuses a fetch, or the rest of one.
 bool Receives::refused(Channel& channel, const Refuse& frame) {
     Incoming* transfer = table_.find(channel, frame.number);
     if (transfer == nullptr) return false;
@@ -192,12 +191,12 @@ bool Receives::refused(Channel& channel, const Refuse& frame) {
         over(*transfer, Status::kRemoteAccess);
         return true;
     }
-    // All that was sent before has come: its memory may be somebody else's.
+    // All earlier writes have arrived, so the ring can be lent to another transfer.
     transfer->failed = true;
     return transfer->users && transfer->state == Incoming::State::kRunning;
 }
 
-// Not even a small ring can be registered.
+// Ends a transfer because not even a small ring can be registered.
 bool Receives::out_of_rings(Incoming& transfer) {
     context_.warn_of_limit();
     if (!transfer.users)
@@ -206,7 +205,7 @@ bool Receives::out_of_rings(Incoming& transfer) {
     return true;
 }
 
-// The memory is declared no more, and nothing has been written to it.
+// Ends a put whose memory was undeclared before anything was written to it.
 bool Receives::give_up(Incoming& transfer) {
     ++context_.counters.refused;
     context_.add_refusal(*transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender});
@@ -233,8 +232,8 @@ void Receives::over(Incoming& transfer, Status status) {
     context_.tell_user(users, cookie, channel, status);
 }
 
-// The rings are with peers that do nothing, perhaps for minutes. What can be pinned goes in
-// place.
+// The rings are lent to peers that do nothing, perhaps for minutes. Transfers whose memory can be
+// pinned go in place.
 unsigned Receives::do_without_rings() {
     waits_ = 0;
     return static_cast<unsigned>(std::erase_if(waiting_, [this](Incoming* transfer) {
@@ -267,7 +266,6 @@ unsigned Receives::begin_waiting() {
     return count;
 }
 
-// What has waited for its connection begins.
 unsigned Receives::begin_connected() {
     return take_connected(early_, [this](Incoming& transfer) { receive(transfer); });
 }
@@ -277,7 +275,7 @@ bool Receives::pending(const Channel& channel, uint64_t until) const {
                        [&](const auto& transfer) { return is_pending(*transfer, channel, until); });
 }
 
-// What is in the send queue, and takes no other way, is ordered by that.
+// The send queue keeps the order of reads that have all been posted.
 bool Receives::may_be_overtaken(const Channel& channel, uint64_t until) const {
     return std::any_of(table_.begin(), table_.end(), [&](const auto& transfer) {
         return is_pending(*transfer, channel, until) &&
@@ -291,7 +289,7 @@ void Receives::request_reports() const {
         if (transfer->channel != nullptr) context_.engine.request_report(*transfer->channel);
 }
 
-// By index: who is told may begin others, on other channels.
+// By index: a user who is told may begin transfers on other channels, and the table grows.
 void Receives::ended(Channel& channel, Status status) {
     for (size_t i = 0; i < table_.size(); ++i)
         if (table_[i].channel == &channel) over(table_[i], status);

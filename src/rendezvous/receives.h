@@ -14,51 +14,52 @@
 
 namespace tern {
 
-// Takes the bytes that a get has brought.
+// Called with the bytes of a get when all have come.
 using Unpack = void (*)(void* argument, const void* data, size_t length);
 
-// The half that takes the bytes.
+// The receiving half of a transfer. States, events, next states:
 //
 //   kFree      this side's user gets, or the peer offers             kWaiting
-//   kWaiting   a ring, or a pin, is there: the way is decided        kAsking
-//              the peer's memory is open: reads are posted           kReading
+//   kWaiting   a ring or a pin is there, and the way is decided      kAsking
+//              the peer's memory is open, and reads are posted       kReading
+//              the transfer cannot begin                             kFree
 //   kAsking    the fetch or the accept has been sent                 kRunning
-//   kRunning   all has come, or the peer ends it                     kFree
-//   kReading   all is read, or a read fails                          kFree
+//   kRunning   all bytes have come, or the peer ends the transfer    kFree
+//   kReading   all bytes are read                                    kFree
 //   all        the connection ends                                   kFree
 struct Incoming : Transfer {
     enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kReading };
 
-    // A read that is under way, as the cookie of its work request.
+    // A read that is under way. The cookie of its work request points here.
     struct Read {
         Incoming* owner = nullptr;
-        uint64_t bytes = 0;  // 0: none
+        uint64_t bytes = 0;  // 0: not under way
         const std::byte* from = nullptr;
     };
 
     State state = State::kFree;
-    RingPool::Ring ring;  // slots is 0 if there is none
-    uint32_t sender = 0;  // the peer asked: its number
+    RingPool::Ring ring;  // slots is 0: none
+    uint32_t sender = 0;  // the peer's number, if the peer asked
     bool sender_pinned = false;
-    uint32_t rkey = 0;   // of open memory, which is read without the peer; 0: it is not
+    uint32_t rkey = 0;   // of open memory, which is read without the peer; 0: not open
     uint64_t asked = 0;  // bytes for which reads have been posted
     Read reads[2];
-    std::unique_ptr<std::byte[]> owned;  // of a get whose bytes are handed over in the end
-    Unpack unpack = nullptr;             // to this
+    std::unique_ptr<std::byte[]> owned;  // memory of get_owned()
+    Unpack unpack = nullptr;             // gets `owned`
     void* argument = nullptr;
     bool planned = false;
     Plan plan;
     std::optional<Receiver> core;
     uint64_t generation = 0;
-    WirePart first;  // that is asked with
-    Part part;       // that is to be told
+    WirePart first;  // in the fetch or accept
+    Part part;       // to be told to the sender
     bool part_due = false;
-    bool failed = false;  // the peer's memory, or this, is declared no more: the rest is dropped
-    uint64_t taken = 0;   // bytes the memory has been filled, or skipped, up to
-    uint32_t idle = 0;    // looks that found nothing
+    bool failed = false;  // memory of one side was undeclared: the rest is dropped
+    uint64_t taken = 0;   // bytes copied or skipped
+    uint32_t idle = 0;    // consecutive steps that took nothing
 };
 
-// The half of an interface's transfers that takes the bytes: gets, and what peers put.
+// The receiving half of an interface's transfers: gets, and what peers put.
 class Receives {
   public:
     explicit Receives(TransferContext& context);
@@ -77,9 +78,9 @@ class Receives {
     bool quiet() const {
         return early_.empty() && running_.empty() && waiting_.empty() && failures_.empty();
     }
-    // What waits for a connection or a ring begins, if it can.
+    // Begins transfers that wait for a connection or a ring, if they can begin.
     unsigned begin_waiting();
-    // Takes what has come.
+    // Moves on the transfers that have begun.
     unsigned advance();
     // As Mover::arm().
     Status arm(std::vector<Watched>& words);
@@ -87,22 +88,22 @@ class Receives {
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     void request_reports() const;
 
-    // Frames of peers. False if one makes no sense.
+    // Frames of peers. False: the frame is invalid.
     bool deliver(Channel& channel, const std::byte* data, uint32_t length);
     bool finish(Channel& channel, const std::byte* data, uint32_t length);
     bool refused(Channel& channel, const Refuse& frame);
     bool notified(Channel& channel, uint32_t immediate);
-    // From the engine: a read is over; a channel is.
+    // From the engine: a read or a channel is over.
     void have_read(Incoming::Read& read, Status status);
     void ended(Channel& channel, Status status);
 
     uint64_t registered_bytes() const { return rings_.registered_bytes(); }
 
   private:
-    static constexpr uint32_t kBlocksAtOnce = 16;  // taken of one transfer before the next's turn
+    static constexpr uint32_t kBlocksAtOnce = 16;         // in one turn of a transfer
     static constexpr uint64_t kLongestRead = 512 * 1024;  // bytes
-    static constexpr uint32_t kPatience = 1 << 14;        // looks in vain for a ring
-    static constexpr uint32_t kIdleAck = 256;  // looks in vain until what is owed is acknowledged
+    static constexpr uint32_t kPatience = 1 << 14;        // calls of progress without a free ring
+    static constexpr uint32_t kIdleAck = 256;  // idle steps before an owed acknowledgement
 
     // receives.cc
     Incoming* take();
@@ -133,13 +134,13 @@ class Receives {
 
     TransferContext& context_;
     RingPool rings_;
-    uint64_t generation_;  // of the last ring lent: of the flags in it
-    uint32_t waits_ = 0;   // looks in vain for a ring
+    uint64_t generation_;  // of the flags in the ring lent last
+    uint32_t waits_ = 0;   // calls of progress without a free ring
     TransferTable<Incoming> table_;
-    std::deque<Incoming*> early_;      // of users, whose channels are not up yet
+    std::deque<Incoming*> early_;      // of users whose channels are not up yet
     std::deque<Incoming*> waiting_;    // for a ring
-    std::vector<Incoming*> running_;   // from asking on
-    std::vector<Incoming*> failures_;  // to be told
+    std::vector<Incoming*> running_;   // kAsking, kRunning, kReading
+    std::vector<Incoming*> failures_;  // to be ended with an error
 };
 
 }  // namespace tern

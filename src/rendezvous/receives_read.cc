@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Gets from memory that is open: read by the device, without the peer.
+// Gets from open memory, which the device reads without the peer.
 
 #include <algorithm>
 #include <utility>
@@ -10,10 +10,10 @@
 
 namespace tern {
 
-// Into the user's memory if that is, or is worth being, pinned; else by way of a ring. False if
-// it has to wait for one.
+// Reads into the user's memory if it is pinned or worth pinning, else into a ring. False: the
+// transfer has to wait for a ring.
 bool Receives::start_reading(Incoming& transfer, bool may_lend) {
-    // Once, however often it is tried: a look counts as a use.
+    // Only once for each transfer, because look_up() counts a use of the buffer.
     if (!transfer.planned && transfer.memory.contiguous() && !transfer.owned) {
         const BufferState own = context_.look_up(transfer, kLocalWrite);
         if (!own.pinned && context_.policy.send(transfer.length, own).gather)
@@ -62,12 +62,12 @@ unsigned Receives::read_more(Incoming& transfer) {
     return count;
 }
 
-// In the order in which they were posted.
+// Reads complete in the order in which they were posted.
 void Receives::have_read(Incoming::Read& read, Status status) {
     Incoming& transfer = *read.owner;
     const uint64_t bytes = std::exchange(read.bytes, 0);
     --transfer.channel->replies;
-    if (status != Status::kOk) return;  // its channel ends, and with that all of it
+    if (status != Status::kOk) return;  // the channel ends, and the transfer with it
     if (transfer.pin == nullptr) transfer.memory.write(read.from, static_cast<size_t>(bytes));
     transfer.taken += bytes;
     if (transfer.taken == transfer.length)

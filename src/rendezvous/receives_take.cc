@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What has come is taken, and what is to come in place is pinned.
+// How bytes arrive: sub-blocks are copied out of rings, and direct parts are pinned.
 
 #include <algorithm>
 
@@ -8,19 +8,19 @@
 
 namespace tern {
 
-// What completes calls the user, who may begin further transfers: the list grows at its end.
+// A completion calls the user, who may begin further transfers: the list grows at its end.
 unsigned Receives::advance() {
     unsigned count = 0;
     for (size_t i = 0; i < running_.size();) {
         Incoming& transfer = *running_[i];
         count += step(transfer);
-        // Else another one is in its place.
+        // If the transfer is over, the next one has taken its place.
         if (i < running_.size() && running_[i] == &transfer) ++i;
     }
     return count;
 }
 
-// Takes what has come. The transfer may be over after this.
+// The transfer may be over after this.
 unsigned Receives::step(Incoming& transfer) {
     if (transfer.channel->failed) return 0;
     if (transfer.state == Incoming::State::kReading) return read_more(transfer);
@@ -35,7 +35,7 @@ unsigned Receives::step(Incoming& transfer) {
     if (core.told() != transfer.length || transfer.part_due) count += pin_more(transfer);
     if (core.complete()) return count + complete(transfer);
     transfer.idle = count != 0 ? 0 : transfer.idle + 1;
-    // Who sleeps does not look again.
+    // With notifications this side may go to sleep, and then does not come here again.
     const bool idle = transfer.idle >= (core.notified() ? 1 : kIdleAck);
     if (core.ack_due() || (idle && core.ack_owed())) {
         if (idle && !core.notified()) core.waited();
@@ -44,8 +44,8 @@ unsigned Receives::step(Incoming& transfer) {
     return count;
 }
 
-// What has come is copied to where it belongs. Once that is declared no more the sender's writes
-// have to come to their end all the same, for the ring to be somebody else's.
+// Copies sub-blocks to where they belong. After the memory is undeclared they are dropped; they are
+// still counted, because the ring cannot be lent again before the sender's writes have ended.
 unsigned Receives::take_blocks(Incoming& transfer) {
     Receiver& core = *transfer.core;
     const Touch memory(transfer);
@@ -63,7 +63,7 @@ unsigned Receives::take_blocks(Incoming& transfer) {
     return count;
 }
 
-// Pins the next piece of what is to come in place, while what is before it is on the wire.
+// Pins the next direct part while the one before is on the wire, and tells the sender.
 unsigned Receives::pin_more(Incoming& transfer) {
     if (!transfer.part_due) {
         transfer.part = pin_next(transfer);
@@ -76,7 +76,7 @@ unsigned Receives::pin_more(Incoming& transfer) {
     return 1;
 }
 
-// False: there is no room now.
+// False: the frame cannot be sent now.
 bool Receives::acknowledge(Incoming& transfer) {
     const Ack frame{.receiver = transfer.number, .count = transfer.core->count()};
     if (!context_.send(*transfer.channel, TransferId::kAck, frame)) return false;
@@ -94,11 +94,11 @@ unsigned Receives::complete(Incoming& transfer) {
     return 1;
 }
 
-// The part behind those told of: pinned, or if that cannot be, all the rest through the ring.
+// The next part: pinned, or else all the rest through the ring.
 Part Receives::pin_next(Incoming& transfer) {
     const uint64_t begin = transfer.core->told();
     const uint64_t rest = transfer.length - begin;
-    // The sender keeps only so many in mind.
+    // The sender accepts only kMostParts parts at a time.
     const uint64_t least = transfer.length / (Sender::kMostParts / 2) + 1;
     const uint64_t piece =
         std::min(std::max(context_.piece_of(transfer.plan.piece, rest), least), rest);
@@ -125,14 +125,13 @@ Part Receives::direct_part(const Pin& pin, const std::byte* at, uint64_t length)
             .direct = true};
 }
 
-// What has begun has had a turn, and nothing has come of it. All else that there is to wait for are
-// completions of this side's, and frames.
+// All transfers have had a turn. Besides the flags, they wait only for completions and frames.
 Status Receives::arm(std::vector<Watched>& words) {
     if (!failures_.empty()) return Status::kInProgress;
     for (Incoming* transfer : running_) {
         if (!transfer->core || transfer->channel->failed) continue;
         Receiver& core = *transfer->core;
-        // Before the look: the value that is seen is not what is waited for.
+        // Read the flag before next(): a value written after that differs from `was`.
         Watched flag;
         if (core.polls_memory()) {
             flag.at = core.flag(transfer->ring.data);
@@ -140,7 +139,7 @@ Status Receives::arm(std::vector<Watched>& words) {
         }
         Receiver::Block block;
         if (core.next(transfer->ring.data, block)) return Status::kInProgress;
-        // The sender may have no room left, and nobody looks again.
+        // The sender may have no room left, and this side does not look again while it sleeps.
         if (core.ack_owed()) {
             if (!core.notified()) core.waited();
             (void)acknowledge(*transfer);

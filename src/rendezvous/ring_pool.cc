@@ -36,7 +36,7 @@ bool RingPool::grow() {
             return true;
         }
         refused_ = true;
-        // One small ring is enough to go on; all have the same size.
+        // All rings have the same size. A small one is enough to go on.
         if (!rings_.empty() || slots_ == 1) return false;
         slots_ /= 2;
     }

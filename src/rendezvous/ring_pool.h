@@ -8,8 +8,8 @@
 
 namespace tern {
 
-// Rings of registered memory, lent to transfers and to early copies, for as long as these need
-// them; no peer has one of its own. Made when they are first needed.
+// Rings of registered memory, lent to transfers and early copies for as long as needed; no ring
+// belongs to a peer. A ring is registered when it is first needed.
 class RingPool {
   public:
     struct Ring {
@@ -20,18 +20,18 @@ class RingPool {
         uint32_t number = 0;
     };
 
-    // `slots` of a ring; `most` rings.
+    // `slots` of each ring; at most `most` rings.
     RingPool(ibv_pd* pd, uint32_t slots, uint32_t most) : pd_(pd), slots_(slots), most_(most) {}
 
-    // A ring that nobody else has. False if there is none now.
+    // Lends a ring. False: none is free, and none can be registered now.
     bool lend(Ring& ring);
-    // The same, of those that there are: nothing is registered for it. Data path.
+    // The same, but registers nothing. Data path.
     bool lend_idle(Ring& ring);
     void give_back(const Ring& ring) { free_.push_back(ring.number); }
 
-    // None can be had, now or later: not even a small one could be registered.
+    // Not even a small ring could be registered: there will be none.
     bool hopeless() const { return refused_ && rings_.empty(); }
-    // Memory could not be had: there are fewer or smaller ones than asked for.
+    // A registration has failed: the rings are fewer or smaller than asked for.
     bool refused() const { return refused_; }
     uint32_t slots() const { return slots_; }
     uint32_t in_use() const { return static_cast<uint32_t>(rings_.size() - free_.size()); }
@@ -46,7 +46,7 @@ class RingPool {
     bool refused_ = false;
     uint64_t registered_ = 0;
     std::vector<verbs::RegisteredMemory> rings_;
-    std::vector<uint32_t> free_;  // the one used last comes first: it is in the cache
+    std::vector<uint32_t> free_;  // the ring used last is lent first: it is in the cache
 };
 
 }  // namespace tern

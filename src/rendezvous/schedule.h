@@ -6,9 +6,9 @@
 
 namespace tern {
 
-// How a staged segment lies in a ring of slots, each with a sub-block of data and the
-// flag that says it has come. The first sub-block of a segment is the short one; it ends where the
-// others do, right before its flag, so the flag is always in the same place.
+// The layout of a staged segment in a ring of slots. Each slot has a sub-block of data and the flag
+// that shows its arrival. The first sub-block is the short one; like the others it ends right
+// before its flag, so flags are always in the same place.
 struct SubBlocks {
     static constexpr uint32_t kSubBlock = 4096;
     static constexpr uint32_t kFlag = 8;
@@ -29,7 +29,7 @@ struct SubBlocks {
     static constexpr uint64_t offset(uint64_t length, uint64_t index) {
         return index == 0 ? 0 : first(length) + (index - 1) * kSubBlock;
     }
-    // Where the data of sub-block `index` begins in its slot.
+    // Where the data of sub-block `index` begins in the slot.
     static constexpr uint32_t in_slot(uint64_t length, uint64_t index) {
         return kSubBlock - bytes(length, index);
     }
@@ -38,8 +38,8 @@ struct SubBlocks {
 // Sizes are in sub-blocks unless a name or comment says bytes.
 struct ScheduleLimits {
     uint32_t first_bytes = 12 * 1024;  // C_0
-    double q = 1.5;                    // how much longer each chunk is than the one before
-    uint32_t most = 64;                // of one chunk
+    double q = 1.5;                    // ratio of each chunk to the one before
+    uint32_t most = 64;                // longest chunk
     uint32_t least = 2;                // a last chunk shorter than this joins the one before
 
     // For a ring of `slots` that `buffers` chunks share.
@@ -49,11 +49,12 @@ struct ScheduleLimits {
 };
 
 // The chunks of a staged segment: about C_0 * q^i each (equation 5), in whole sub-blocks. Chunks
-// grow because a copy is faster than the wire: the copy of each is hidden by the sending of the one
-// before, and O(log L) gaps are left. q < 1 would not end; it is taken as 1. Data path.
+// grow because a copy is faster than the wire: each chunk is copied while the one before is being
+// sent, so O(log L) gaps remain. A q below 1 is taken as 1, because chunks would shrink to nothing.
+// Data path.
 class Schedule {
   public:
-    Schedule() = default;  // of nothing
+    Schedule() = default;  // of no bytes
     Schedule(uint64_t length, const ScheduleLimits& limits)
         : left_(SubBlocks::count(length)),
           q_(limits.q > 1 ? limits.q : 1),
@@ -63,7 +64,7 @@ class Schedule {
         size_ = std::clamp(first, 1.0, static_cast<double>(most_));
     }
 
-    // The next chunk if room is no matter: not 0 unless all is done, never more than `most`.
+    // The next chunk if there is room: 0 only if all is done, never more than `most`.
     uint32_t wanted() const {
         const uint32_t size = static_cast<uint32_t>(size_);
         if (left_ <= size) return static_cast<uint32_t>(left_);
@@ -71,9 +72,8 @@ class Schedule {
         return size;
     }
 
-    // Takes the next chunk, of at most `room`: 0 only if there is no room or nothing left. Whoever
-    // would rather wait than send a short chunk asks wanted() first; room for `most` is enough
-    // for any.
+    // Takes the next chunk, at most `room`: 0 only if there is no room or nothing left. To wait
+    // rather than send a short chunk, compare wanted() first; `most` is room enough for any chunk.
     uint32_t next(uint32_t room) {
         const uint32_t chunk = std::min(wanted(), room);
         if (chunk == 0) return 0;
@@ -87,7 +87,7 @@ class Schedule {
 
   private:
     uint64_t left_ = 0;
-    double size_ = 1;  // of the next chunk, with its fraction
+    double size_ = 1;  // of the next chunk, not rounded
     double q_ = 1;
     uint32_t most_ = 1;
     uint32_t least_ = 0;

@@ -9,52 +9,52 @@
 
 namespace tern {
 
-// What a sub-block's flag says once the sub-block is there: a number that has never been in this
-// place of the ring before, so nothing needs to be zeroed.
+// The value of a sub-block's flag when the sub-block has arrived. The slot has never held this
+// value before, so nothing needs to be zeroed.
 constexpr uint64_t flag_of(uint64_t generation, uint64_t index) {
     return generation << 24 | (index & 0xffffff);
 }
 
-// The beginning of a message, copied before its receiver has asked for it, while the request to
-// send travels (the paper's C_0): the first sub-blocks of what will be staged lie in the slots from
-// 0 on of staging memory. Their flags are the receiver's to choose, and not there yet.
+// The beginning of a message (the paper's C_0), copied while the request to send is on its way: the
+// first sub-blocks, in the slots from 0 on of staging memory. The receiver chooses the values of
+// the flags, so the flags are still missing.
 struct EarlyChunk {
     uint32_t blocks = 0;
-    uint32_t first = 0;  // bytes in the first of them
+    uint32_t first = 0;  // bytes in the first sub-block
 
     // The first chunk of a part of `length` bytes.
     static EarlyChunk of(uint64_t length, const ScheduleLimits& limits) {
         return {Schedule(length, limits).wanted(), SubBlocks::first(length)};
     }
-    // It is the beginning of this, the first part of its message.
+    // Whether the chunk is the beginning of `part`, which is the first part of the message.
     bool fits(const Part& part) const {
         return blocks != 0 && !part.direct && first == SubBlocks::first(part.upto);
     }
 };
 
-// The sender's part of a transfer: what is to be written next, and where. Pure: it moves nothing.
+// The sender's half of a transfer: what is to be written next, and where. Pure: it moves nothing.
 //
-// Sub-blocks are numbered from 0 through all staged parts; number n lies in slot n modulo the
-// number of slots, in the receiver's ring as in the sender's own staging memory. The sender is
-// never more than the ring ahead of what the receiver has acknowledged, and with that its staging
-// memory is free again too, since what has been read at the other end need not be sent once more.
-// Between two chunks it may be taken back, once the writes are complete, and other memory be given.
+// Sub-blocks are numbered from 0 through all staged parts. Number n lies in slot n modulo the
+// number of slots, both in the receiver's ring and in the sender's staging memory. The sender is
+// never more than the ring ahead of the acknowledgements. An acknowledgement frees slots of the
+// staging memory too, because those sub-blocks need not be sent again. Between two chunks, when the
+// writes are complete, staging memory may be taken away and other memory given later.
 class Sender {
   public:
-    // What one RDMA write carries.
+    // One RDMA write.
     struct Chunk {
         uint64_t offset = 0;  // in the message
         uint64_t bytes = 0;   // of the message
         bool direct = false;
-        uint64_t address = 0;  // direct: where to
+        uint64_t address = 0;  // direct: in the receiver's memory
         uint32_t rkey = 0;
-        uint64_t index = 0;   // staged: number of its first sub-block
+        uint64_t index = 0;   // staged: number of the first sub-block
         uint32_t blocks = 0;  // sub-blocks
-        uint32_t first = 0;   // bytes in the first of them
-        uint32_t ready = 0;   // of the sub-blocks, as many are in staging memory already
+        uint32_t first = 0;   // bytes in the first sub-block
+        uint32_t ready = 0;   // sub-blocks that are in staging memory already
     };
 
-    static constexpr size_t kMostParts = 1024;  // told and not begun yet
+    static constexpr size_t kMostParts = 1024;  // told and not completely posted
 
     // `slots` of the receiver's ring, and of the sender's own staging memory.
     Sender(uint64_t length, uint32_t slots, uint32_t staging_slots, const ScheduleLimits& limits)
@@ -63,16 +63,16 @@ class Sender {
           staging_slots_(std::max(1u, staging_slots)),
           limits_(limits) {}
 
-    // The staging memory that there is in the end; before anything is staged.
+    // Sets the slots of the staging memory that is lent; before anything is staged in it.
     void set_staging(uint32_t slots) { staging_slots_ = std::max(1u, slots); }
 
-    // Staging memory holds this; before the first part is told. If that is not what it begins with
-    // it is as if nothing were there.
+    // Staging memory holds `chunk`; to be called before the first part is added. If the first part
+    // does not begin with the chunk, the chunk is ignored.
     void set_early_chunk(const EarlyChunk& chunk) { early_ = chunk; }
-    // Staging memory, and what is in it, belongs to somebody else now.
+    // The staging memory with the early chunk has been taken away.
     void forget_early_chunk() { early_ = {}; }
 
-    // The receiver tells of the part after the last one. False if that makes no sense.
+    // The receiver tells of the next part. False: the part is invalid.
     bool add(const Part& part) {
         if (part.upto <= told_ || part.upto > length_ || parts_.size() >= kMostParts) return false;
         parts_.push(part);
@@ -80,7 +80,7 @@ class Sender {
         if (parts_.size() == 1) begin();
         return true;
     }
-    // The receiver has taken `count` sub-blocks in all, modulo 2^32. False if that makes no sense.
+    // The receiver has taken `count` sub-blocks in all, modulo 2^32. False: the count is invalid.
     bool acknowledged(uint32_t count) {
         const uint32_t more = count - static_cast<uint32_t>(acked_);
         if (more > index_ - acked_) return false;
@@ -88,7 +88,7 @@ class Sender {
         return true;
     }
 
-    // The next write, if there is one that may be made now: a direct one of at most `most` bytes.
+    // Gets the next write that may be made now. False: none. `most`: bytes of a direct write.
     bool next(uint64_t most, Chunk& chunk) {
         if (parts_.empty()) return false;
         const Part& part = parts_.front();
@@ -100,7 +100,8 @@ class Sender {
             chunk.rkey = part.rkey;
             return chunk.bytes != 0;
         }
-        // Rather a whole chunk later than many small ones; but the ring's end cuts it.
+        // Rather wait for a whole chunk than send many small ones; but the end of a ring cuts
+        // chunks.
         const uint32_t room =
             std::min(slots_, staging_slots_) - static_cast<uint32_t>(index_ - acked_);
         const uint32_t run =
@@ -119,7 +120,7 @@ class Sender {
         chunk.bytes = SubBlocks::offset(length, first + wanted) - SubBlocks::offset(length, first);
         return true;
     }
-    // The write that next() told of has been posted.
+    // The write from next() has been posted.
     void posted(const Chunk& chunk) {
         at_ += chunk.bytes;
         if (chunk.direct) {
@@ -134,18 +135,17 @@ class Sender {
     }
 
     bool all_posted() const { return at_ == length_; }
-    // The receiver cannot see direct writes: it must be told that all is there.
+    // Whether the receiver must be told of the end, because it cannot see direct writes.
     bool must_tell() const { return any_direct_; }
-    // All that was staged has been taken.
     bool all_acknowledged() const { return acked_ == index_; }
     uint64_t staged() const { return index_; }  // sub-blocks so far
     uint64_t sent() const { return at_; }       // bytes
     uint64_t length() const { return length_; }
-    // What is to be sent now goes through the ring.
+    // Whether the next bytes go through the ring.
     bool staging() const { return !parts_.empty() && !parts_.front().direct; }
 
   private:
-    // Of the head nothing is left behind the first part.
+    // The early chunk does not go beyond the first part.
     void begin() {
         part_begin_ = at_;
         const Part& part = parts_.front();

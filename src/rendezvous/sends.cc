@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// How a transfer that has the bytes begins and ends.
+// How transfers from this side begin and end.
 
 #include "rendezvous/sends.h"
 
@@ -59,7 +59,7 @@ void Sends::offer(Outgoing& transfer) {
     (void)make_offers();
 }
 
-// In order for each channel: one without room has none for what is behind, either.
+// Keeps the order within each channel: if one offer has no room, the later ones have none either.
 unsigned Sends::make_offers() {
     return static_cast<unsigned>(std::erase_if(offers_, [this](Outgoing* transfer) {
         const Deliver frame{.sender = transfer->number,
@@ -72,7 +72,7 @@ unsigned Sends::make_offers() {
     }));
 }
 
-// A peer wants to get.
+// A peer asks to get.
 bool Sends::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     Fetch frame;
     if (length != sizeof(frame)) return false;
@@ -102,7 +102,7 @@ bool Sends::accepted(Channel& channel, const std::byte* data, uint32_t length) {
     return start(*transfer, frame.ring, frame.part);
 }
 
-// The receiver is ready. False if what it says makes no sense.
+// Begins to write for a receiver that is ready. False: its frame is invalid.
 bool Sends::start(Outgoing& transfer, const WireRing& ring, const WirePart& first) {
     transfer.to = ring;
     const uint32_t slots = std::min<uint32_t>(ring.slots, staging_.slots());
@@ -147,7 +147,7 @@ bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t lengt
         (!transfer->core->all_posted() || !transfer->core->all_acknowledged()))
         return false;
     if ((frame.flags & Ack::kFailed) != 0) transfer->status = Status::kRemoteAccess;
-    // Their completions are on the way: the receiver knows earlier than this side.
+    // The receiver knows of the end before this side has the completions of the writes.
     if (transfer->under_way() != 0)
         transfer->state = Outgoing::State::kEnded;
     else
@@ -155,7 +155,7 @@ bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t lengt
     return true;
 }
 
-// The memory is declared no more. False if all of it that is sent has been taken from there.
+// Ends a transfer whose memory was undeclared. False: nothing is left to withdraw.
 bool Sends::withdraw(Outgoing& transfer) {
     if (transfer.state == Outgoing::State::kWithdrawn || context_.cut(transfer)) return true;
     if (transfer.state == Outgoing::State::kEnded || transfer.core->all_posted()) return false;
@@ -169,7 +169,7 @@ bool Sends::withdraw(Outgoing& transfer) {
     return true;
 }
 
-// Of a channel, by the receiver's number.
+// By the receiver's number; null if there is none.
 Outgoing* Sends::of_receiver(const Channel& channel, uint32_t receiver) const {
     for (Outgoing* transfer : running_)
         if (transfer->channel == &channel && transfer->receiver == receiver && !transfer->alone())
@@ -177,7 +177,7 @@ Outgoing* Sends::of_receiver(const Channel& channel, uint32_t receiver) const {
     return nullptr;
 }
 
-// Of a channel, by this side's number, as long as the peer has not answered.
+// By this side's number, while the peer has not answered; null if there is none.
 Outgoing* Sends::offered(const Channel& channel, uint32_t number) const {
     Outgoing* transfer = table_.find(channel, number);
     const bool is = transfer != nullptr && transfer->state == Outgoing::State::kOffered;
@@ -210,7 +210,7 @@ bool Sends::pending(const Channel& channel, uint64_t until) const {
                        [&](const auto& transfer) { return is_pending(*transfer, channel, until); });
 }
 
-// What is in the send queue, and takes no other way, is ordered by that.
+// The send queue keeps the order of writes to open memory that have all been posted.
 bool Sends::may_be_overtaken(const Channel& channel, uint64_t until) const {
     return std::any_of(table_.begin(), table_.end(), [&](const auto& transfer) {
         return is_pending(*transfer, channel, until) &&
@@ -223,7 +223,7 @@ void Sends::request_reports() const {
         if (transfer->channel != nullptr) context_.engine.request_report(*transfer->channel);
 }
 
-// By index: who is told may begin others, on other channels.
+// By index: a user who is told may begin transfers on other channels, and the table grows.
 void Sends::ended(Channel& channel, Status status) {
     while (const EarlyCopy* copy = early_copies_.of(&channel)) drop(*copy);
     for (size_t i = 0; i < table_.size(); ++i)

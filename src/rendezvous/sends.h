@@ -14,24 +14,25 @@
 
 namespace tern {
 
-// The half that has them.
+// The sending half of a transfer. States, events, next states:
 //
 //   kFree        this side's user puts                               kOffering
 //                the peer's fetch has come                           kWriting
 //   kOffering    the deliver has been sent                           kOffered
-//                the peer's memory is open: it takes no part         kWriting
+//                the peer's memory is open, so it takes no part      kWriting
 //   kOffered     the peer's accept has come                          kWriting
 //                the peer refuses                                    kFree
 //   kWriting     staging memory is needed, and all is lent           kWaiting
 //                all is posted, and the finish has been sent         kFinished
-//                the memory is declared no more: the refusal of the
+//                the memory was undeclared, and the refusal of the
 //                rest has been sent                                  kWithdrawn
-//                all that was written to open memory has arrived     kFree
+//                all writes to open memory have completed            kFree
 //   kWaiting     staging memory is lent, or not needed any more      kWriting
+//                staging memory cannot be registered                 kFree
 //   kWriting, kFinished, kWithdrawn
-//                the peer ends it, and no write is under way         kFree
+//                the peer ends the transfer, no write is under way   kFree
 //                the same, and writes are under way                  kEnded
-//   kEnded       the last of them is complete                        kFree
+//   kEnded       the last write is complete                          kFree
 //   all          the connection ends                                 kFree
 struct Outgoing : Transfer {
     enum class State : uint8_t {
@@ -45,39 +46,39 @@ struct Outgoing : Transfer {
         kEnded
     };
 
-    // Direct writes that are under way from the same memory, as the cookie of their work requests.
+    // Direct writes under way from the same memory. The cookies of their work requests point here.
     struct Write {
         Outgoing* owner = nullptr;
         uint32_t under_way = 0;
     };
 
-    // The peer takes no part: its memory is open to writes.
+    // The peer takes no part, because its memory is open to writes.
     bool alone() const { return rkey != 0; }
     uint32_t under_way() const {
         return gather.under_way + halves[0].under_way + halves[1].under_way + reclaim.under_way;
     }
 
     State state = State::kFree;
-    uint32_t rkey = 0;                   // of memory that is open to writes; 0: it is not
+    uint32_t rkey = 0;                   // of memory that is open to writes; 0: not open
     Status status = Status::kOk;         // at the end
     uint32_t receiver = 0;               // the peer's number
-    std::unique_ptr<std::byte[]> owned;  // of a put whose data was copied at once
+    std::unique_ptr<std::byte[]> owned;  // memory of put_owned()
     std::optional<Sender> core;
-    RingPool::Ring staging;  // slots is 0 if there is none
-    EarlyChunk early;        // is in it
+    RingPool::Ring staging;  // slots is 0: none
+    EarlyChunk early;        // in `staging`
     WireRing to;
     bool source_planned = false;
     SourcePlan source;
-    double copy_bytes = 0;    // of the next direct write by way of staging memory
-    uint64_t pin_end = 0;     // `pin` covers what is left of the message up to here
-    uint64_t ahead_end = 0;   // the same of `ahead`
-    Write halves[2];          // of the staging memory
+    double copy_bytes = 0;    // length of the next direct write from staging memory
+    uint64_t pin_end = 0;     // end of what `pin` covers, in the message
+    uint64_t ahead_end = 0;   // the same for `ahead`
+    Write halves[2];          // from the halves of staging memory
     Write gather;             // from the user's memory
-    Write reclaim;            // not a write: all that is under way, as a flush waits for it
-    uint64_t reclaim_at = 0;  // sub-blocks staged when that began
+    Write reclaim;            // no write, but a flush of all that is under way
+    uint64_t reclaim_at = 0;  // Sender::staged() when the flush began
 };
 
-// The half of an interface's transfers that has the bytes: puts, and what peers get.
+// The sending half of an interface's transfers: puts, and what peers get.
 class Sends {
   public:
     explicit Sends(TransferContext& context);
@@ -91,7 +92,7 @@ class Sends {
              void* cookie);
     void put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length, uint64_t to,
                    const WireKey& key);
-    // See Mover.
+    // See Mover::make_early_copy() and Mover::drop_early_copy().
     uint64_t make_early_copy(Channel& channel, const void* from, uint64_t length,
                              const WireKey& key, bool returns);
     void drop_early_copy(uint64_t number);
@@ -99,27 +100,27 @@ class Sends {
     bool quiet() const {
         return early_.empty() && offers_.empty() && waiting_.empty() && running_.empty();
     }
-    // Offers, lends and posts what can be.
+    // Makes offers, lends staging memory and posts writes, as far as possible.
     unsigned advance();
     bool pending(const Channel& channel, uint64_t until) const;
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     void request_reports() const;
 
-    // Frames of peers. False if one makes no sense.
+    // Frames of peers. False: the frame is invalid.
     bool fetch(Channel& channel, const std::byte* data, uint32_t length);
     bool accepted(Channel& channel, const std::byte* data, uint32_t length);
     bool part(Channel& channel, const std::byte* data, uint32_t length);
     bool acknowledged(Channel& channel, const std::byte* data, uint32_t length);
     bool refused(Channel& channel, const Refuse& frame);
-    // From the engine: a write is over; a channel is.
+    // From the engine: a write or a channel is over.
     void written(Outgoing::Write& write, Status status);
     void ended(Channel& channel, Status status);
 
     uint64_t registered_bytes() const { return staging_.registered_bytes(); }
 
   private:
-    static constexpr uint32_t kWritesAtOnce = 2;           // of one transfer before the next's turn
-    static constexpr uint64_t kLongestWrite = 512 * 1024;  // bytes, of a direct one
+    static constexpr uint32_t kWritesAtOnce = 2;           // in one turn of a transfer
+    static constexpr uint64_t kLongestWrite = 512 * 1024;  // bytes, of a direct write
 
     // sends.cc
     void begin_put(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey);
@@ -155,10 +156,10 @@ class Sends {
     TransferContext& context_;
     RingPool staging_;
     TransferTable<Outgoing> table_;
-    std::deque<Outgoing*> early_;     // of users, whose channels are not up yet
+    std::deque<Outgoing*> early_;     // of users whose channels are not up yet
     std::deque<Outgoing*> offers_;    // to be made
     std::deque<Outgoing*> waiting_;   // for staging memory
-    std::vector<Outgoing*> running_;  // and waiting for the last acknowledgement
+    std::vector<Outgoing*> running_;  // from kWriting on
     EarlyCopies early_copies_;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What is posted, and the pinning of what it is posted from: a piece of the user's memory is pinned
-// while the one before is being sent.
+// How chunks are posted. A piece of the user's memory is pinned while the one before is being sent.
 
 #include "rendezvous/sends.h"
 
@@ -19,12 +18,12 @@ unsigned Sends::advance() {
         count += take_connected(early_, [this](Outgoing& transfer) { offer(transfer); });
     if (!waiting_.empty()) count += lend_to_waiting();
     count += make_offers();
-    // What completes calls the user, who may begin further ones: the list grows at its end.
+    // A completion calls the user, who may begin further transfers: the list grows at its end.
     for (size_t i = 0; i < running_.size(); ++i) count += step(*running_[i]);
     return count;
 }
 
-// Posts what can be posted, for its turn.
+// One turn of the transfer: posts a few writes, pins the next piece, and sends the finish.
 unsigned Sends::step(Outgoing& transfer) {
     Channel& channel = *transfer.channel;
     if (channel.failed) return 0;
@@ -34,10 +33,10 @@ unsigned Sends::step(Outgoing& transfer) {
     unsigned count = 0;
     Sender::Chunk chunk;
     while (count < kWritesAtOnce && channel.sends.room() > channel.transfer_reserve) {
-        // Who has had to give its staging memory back needs it when there is something to write.
+        // A transfer whose staging memory was taken away needs some again only for a next write.
         if (core.staged() != 0 && transfer.staging.slots == 0 && !core.next(kLongestWrite, chunk))
             break;
-        // First, since how much there is decides on the chunks.
+        // Before next(), because chunks depend on the size of the staging memory.
         if (core.staging() && !stage(transfer)) break;
         if (!core.next(kLongestWrite, chunk)) break;
         if (!(chunk.direct ? post_direct(transfer, chunk) : post_staged(transfer, chunk))) break;
@@ -55,10 +54,9 @@ unsigned Sends::step(Outgoing& transfer) {
     return count;
 }
 
-// Copies what is not there yet of a chunk into staging memory, each sub-block with its flag, and
-// writes it in one piece.
+// Completes the chunk in staging memory, each sub-block with its flag, and posts one write.
 bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
-    // What was copied for a direct part is still there.
+    // Staging memory still holds copies for direct writes that are under way.
     if (transfer.halves[0].under_way + transfer.halves[1].under_way != 0) return false;
     const Touch memory(transfer);
     if (!memory) return false;
@@ -78,8 +76,7 @@ bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
     return true;
 }
 
-// Writes to where the bytes belong: from where they are, if that is pinned, else by way of staging
-// memory.
+// Writes to the final place: from the user's memory if it is pinned, else from staging memory.
 bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     if (!transfer.source_planned) plan_source(transfer, chunk);
     if (transfer.source.gather && pin_source(transfer, chunk)) {
@@ -96,7 +93,7 @@ bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
                      [](const Outgoing::Write& write) { return write.under_way == 0; });
     const Touch memory(transfer);
     if (free == std::end(transfer.halves) || !memory) return false;
-    // Chunks grow here too: the wire waits for the first copy only.
+    // Chunks grow here too, so that the wire waits for the first copy only.
     if (transfer.copy_bytes == 0) transfer.copy_bytes = context_.settings.policy.staging.first;
     transfer.copy_bytes = std::min(transfer.copy_bytes, static_cast<double>(half));
     chunk.bytes = std::min(chunk.bytes, static_cast<uint64_t>(transfer.copy_bytes));
@@ -122,7 +119,7 @@ bool Sends::write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const s
 void Sends::written(Outgoing::Write& write, Status status) {
     Outgoing& transfer = *write.owner;
     --write.under_way;
-    // What fails ends its channel, and with that all of it.
+    // The channel ends, and the transfer with it.
     if (status != Status::kOk) return;
     if (transfer.use != nullptr && transfer.gather.under_way == 0) {
         const Touch memory(transfer);
@@ -135,8 +132,8 @@ void Sends::written(Outgoing::Write& write, Status status) {
         over(transfer, transfer.status);
 }
 
-// The receiver is pinning the first part: so does this side, with what goes there. False if there
-// is no such part.
+// The receiver is pinning the first part. Meanwhile this side pins the bytes of that part. False:
+// there is no such part.
 bool Sends::prepare_source(Outgoing& transfer, uint64_t upto) {
     if (upto == 0 || upto > transfer.length) return false;
     Sender::Chunk chunk{.bytes = upto};
@@ -154,7 +151,7 @@ void Sends::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
     if (own.returned >= context_.settings.policy.worth_pinning) transfer.source.piece = 0;
 }
 
-// The bytes of the chunk are pinned; it may get shorter. False if they cannot be.
+// Has the chunk's bytes pinned; may shorten the chunk. False: they cannot be pinned.
 bool Sends::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
     if (chunk.offset >= transfer.pin_end) {
         if (transfer.ahead == nullptr) pin_behind(transfer, chunk.offset);
@@ -167,7 +164,7 @@ bool Sends::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
     return true;
 }
 
-// Pins the piece that begins at `offset`, if that can be.
+// Pins the piece that begins at `offset`, if possible.
 void Sends::pin_behind(Outgoing& transfer, uint64_t offset) {
     SourcePlan& source = transfer.source;
     const uint64_t rest = transfer.length - offset;
@@ -182,7 +179,7 @@ void Sends::pin_behind(Outgoing& transfer, uint64_t offset) {
     source.piece = context_.policy.next_piece(source.piece);
 }
 
-// While what is pinned is on the wire, and the receiver pins.
+// Pins the next piece while the wire is busy with the one before, and the receiver pins too.
 unsigned Sends::pin_ahead(Outgoing& transfer) {
     if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.gather ||
         transfer.source.piece == 0 || transfer.pin_end == transfer.length ||

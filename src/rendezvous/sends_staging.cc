@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Staging memory: who has it, and what is copied into it before it is asked for.
+// Staging memory: which transfer has it, and early copies.
 
 #include "rendezvous/sends.h"
 
@@ -10,7 +10,7 @@
 
 namespace tern {
 
-// Staging memory, if the transfer has none. In the order in which they asked for it.
+// Lends staging memory to a transfer that has none, in the order of the requests. False: it waits.
 bool Sends::stage(Outgoing& transfer) {
     if (transfer.staging.slots != 0) return true;
     if (waiting_.empty() && lend_staging(transfer)) return true;
@@ -22,7 +22,7 @@ bool Sends::stage(Outgoing& transfer) {
 
 bool Sends::lend_staging(Outgoing& transfer) {
     if (!staging_.lend(transfer.staging)) {
-        // It does not wait for what nobody may ever ask for.
+        // No transfer waits for an early copy that may never be fetched.
         if (early_copies_.empty()) return false;
         drop(early_copies_.oldest());
         (void)staging_.lend(transfer.staging);
@@ -39,7 +39,7 @@ unsigned Sends::lend_to_waiting() {
         ++count;
     }
     if (!waiting_.empty()) reclaim_staging();
-    // Not even a small piece can be registered, nor will be.
+    // No staging memory can be registered, now or later.
     while (staging_.hopeless() && !waiting_.empty()) {
         Outgoing& transfer = *waiting_.front();
         if (transfer.under_way() != 0) break;
@@ -52,8 +52,9 @@ unsigned Sends::lend_to_waiting() {
     return count;
 }
 
-// Staging memory is free once what was written from it has gone, whenever the receiver looks: of
-// who has nothing to write now, be it for good or until the receiver has made room in its ring.
+// Takes staging memory from transfers that have nothing to write now, be it for good or until the
+// receiver has freed slots of its ring. Staging memory is free when the writes from it are
+// complete, however late the receiver looks.
 void Sends::reclaim_staging() {
     for (Outgoing* transfer : running_) {
         Sender::Chunk chunk;
@@ -83,7 +84,7 @@ void Sends::take_staging_back(Outgoing& transfer) {
 uint64_t Sends::make_early_copy(Channel& channel, const void* from, uint64_t length,
                                 const WireKey& key, bool returns) {
     if (!waiting_.empty()) return 0;
-    // Of the other side's memory nothing is known: what comes back here probably does there.
+    // The receiver's buffer is unknown: it is probably used again if the sender's is.
     const BufferState buffer{.pinned = returns, .can_pin = context_.fits(length)};
     if (!context_.policy.receive(length, buffer, buffer).staged()) return 0;
     RingPool::Ring staging;
@@ -119,11 +120,11 @@ void Sends::drop(const EarlyCopy& copy) {
     early_copies_.remove(copy);
 }
 
-// The peer asks for a message, which it has been told of or not.
+// Gives the transfer the early copy of the memory fetched, if there is one.
 void Sends::take_early_copy(Outgoing& transfer, const Fetch& frame) {
     const EarlyCopy* copy = early_copies_.of(transfer.channel, frame);
     if (copy == nullptr) return;
-    // What is going another way after all does without.
+    // The message is fetched in another way.
     if (!copy->staged.fits(frame.part.part())) return drop(*copy);
     ++context_.counters.heads_used;
     transfer.staging = copy->staging;

@@ -10,18 +10,19 @@
 
 namespace tern {
 
-// What is copied into staging memory: a ring of slots, each with a sub-block of the message and its
-// flag. Data path.
+// Fills staging memory, a ring of slots that each hold a sub-block of the message and its flag.
+// Data path.
 class StagingMemory {
   public:
     StagingMemory(std::byte* data, uint32_t slots) : data_(data), slots_(slots) {}
 
-    // Where a chunk begins in it.
+    // Where the chunk begins in staging memory.
     std::byte* begin(const Sender::Chunk& chunk) const {
         return data_ + chunk.index % slots_ * SubBlocks::kSlot + SubBlocks::kSubBlock - chunk.first;
     }
-    // Copies what is not there yet, which is next in the message, and has flags say that all is:
-    // those of a ring of this generation. Returns the length of the chunk with its flags.
+    // Copies the sub-blocks that are not there yet from `message`, which moves on by the chunk, and
+    // sets all flags, for this generation of the receiver's ring. Returns the length of the chunk
+    // with its flags.
     size_t fill(const Sender::Chunk& chunk, uint64_t generation, Buffers& message) const {
         return walk(begin(chunk), chunk.first, chunk.blocks,
                     [&](std::byte* at, uint32_t bytes, uint32_t i) {
@@ -33,15 +34,15 @@ class StagingMemory {
                         memcpy(at + bytes, &flag, sizeof(flag));
                     });
     }
-    // The beginning of a message.
+    // The same for the beginning of a message, without flags.
     void fill(const EarlyChunk& chunk, Buffers& message) const {
         (void)walk(data_ + SubBlocks::kSubBlock - chunk.first, chunk.first, chunk.blocks,
                    [&](std::byte* at, uint32_t bytes, uint32_t) { message.read(at, bytes); });
     }
 
   private:
-    // Calls `each(at, bytes, i)` for `blocks` sub-blocks in slots that follow each other, of which
-    // the first has `first` bytes. Returns how many bytes they take, the last one's flag included.
+    // Calls `each(at, bytes, i)` for `blocks` sub-blocks in consecutive slots; the first sub-block
+    // has `first` bytes. Returns how many bytes they take, including the last flag.
     template <class Each>
     static size_t walk(std::byte* begin, uint32_t first, uint32_t blocks, Each&& each) {
         std::byte* at = begin;

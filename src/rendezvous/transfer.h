@@ -13,24 +13,24 @@
 
 namespace tern {
 
-// What the two halves of a transfer have in common.
+// The fields that both halves of a transfer have.
 struct Transfer {
-    uint32_t number = 0;  // index, and how often it was used
+    uint32_t number = 0;  // see TransferTable
     Channel* channel = nullptr;
     uint64_t length = 0;
     Buffers memory;
-    RegionUse* use = nullptr;  // the peer asked: of the declared memory
+    RegionUse* use = nullptr;  // of declared memory, if the peer asked
     bool users = false;        // this side's user asked
-    uint64_t sequence = 0;     // in what order
-    void* cookie = nullptr;    // the user's, to be told
-    uint64_t address = 0;      // this side asked: the peer's memory
+    uint64_t sequence = 0;     // TransferContext::begun at its beginning
+    void* cookie = nullptr;    // of the user, to be completed
+    uint64_t address = 0;      // of the peer's memory, if this side asked
     WireKey key;
-    Pin* pin = nullptr;      // of what is being transferred in place
-    Pin* ahead = nullptr;    // of what is behind that
-    std::vector<Pin*> pins;  // of what was before
+    Pin* pin = nullptr;      // of the piece being transferred in place
+    Pin* ahead = nullptr;    // of the next piece
+    std::vector<Pin*> pins;  // of earlier pieces
 };
 
-// While it lives, and is true, a transfer's memory may be touched. False: it is declared no more.
+// While a Touch exists and is true, the memory may be accessed. False: it has been undeclared.
 class Touch {
   public:
     explicit Touch(const Transfer& transfer)
@@ -48,15 +48,15 @@ class Touch {
     bool may_;
 };
 
-// The transfers of one half, by number: an index in the low 16 bits, and above it how often that
-// was used. A place that was used once is used again.
+// The transfers of one half, by number: an index in the low 16 bits, and above them how often that
+// index was used before. Places are used again.
 template <class T>
 class TransferTable {
   public:
     static constexpr uint32_t kMost = 1 << 16;
 
     bool has_room() const { return all_.size() < kMost || !free_.empty(); }
-    // Null if there are too many.
+    // Null: all places are taken.
     T* take() {
         if (free_.empty()) {
             if (all_.size() >= kMost) return nullptr;
@@ -74,7 +74,7 @@ class TransferTable {
         transfer.number = number + kMost;
         free_.push_back(number % kMost);
     }
-    // One that is under way on this channel, or null: by its number, or by the index alone.
+    // A transfer under way on this channel, by number or by index alone; null if there is none.
     T* find(const Channel& channel, uint32_t number) const {
         T* transfer = find_index(channel, number % kMost);
         return transfer != nullptr && transfer->number == number ? transfer : nullptr;
@@ -84,7 +84,7 @@ class TransferTable {
         return all_[index].get();
     }
 
-    // All, those that are not under way too: their channel is null.
+    // All places; those that are not under way have a null channel.
     size_t size() const { return all_.size(); }
     T& operator[](size_t index) const { return *all_[index]; }
     auto begin() const { return all_.begin(); }

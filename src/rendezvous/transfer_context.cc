@@ -90,7 +90,7 @@ BufferState TransferContext::look_up(Transfer& transfer, unsigned access) {
     const auto length = static_cast<size_t>(transfer.length);
     BufferState state;
     state.returned = pins.note(at, length);
-    // What is seen for the first time is not pinned; to ask costs more than it may bring.
+    // A buffer that is used for the first time is not pinned; a lookup would cost time in vain.
     if (state.returned > 1) transfer.pin = pins.find(at, length, access);
     state.pinned = transfer.pin != nullptr;
     state.can_pin = fits(length);

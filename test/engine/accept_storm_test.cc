@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A thread accepts connections while their owners make and end some themselves.
+// A thread accepts connections while the nodes themselves make and end some.
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@
 namespace tern::test {
 namespace {
 
-// As in an application that computes for a while now and then: each node is polled when it comes
-// to that, and sends what the one who gets it can check for order and loss.
+// As in an application that computes now and then, each node is polled only at times. Messages
+// contain a number, by which the receiver checks for order and loss.
 class World {
   public:
     static constexpr size_t kNodes = 3;
@@ -59,7 +59,7 @@ class World {
                 for (size_t i = pick(6); i > 0 && way.channel != nullptr; --i) send(from, to);
         }
     }
-    // Everything that was sent arrives, and in order.
+    // Everything that was sent arrives, in order.
     void finish() {
         const auto all = [&] {
             for (size_t from = 0; from < kNodes; ++from)
@@ -151,8 +151,7 @@ TEST(AcceptStormTest, NothingIsLost) {
     std::cout << world.opened() << " connections asked for, " << world.sent() << " messages\n";
 }
 
-// Peers come, send and go, whether their target hears of them in time or not: what they have
-// flushed arrives.
+// Peers come, send and go, whether or not the target polls in time. Flushed messages arrive.
 TEST(AcceptStormTest, PeersComeAndGo) {
     const unsigned seed = std::random_device{}();
     std::cout << "seed " << seed << std::endl;
@@ -193,8 +192,7 @@ TEST(AcceptStormTest, PeersComeAndGo) {
                 },
                 [&] { return status == Status::kOk; }));
         }
-        ASSERT_TRUE(
-            until(poll, [&] { return peer.engine->flush(*channel, {}) == Status::kOk; }));
+        ASSERT_TRUE(until(poll, [&] { return peer.engine->flush(*channel, {}) == Status::kOk; }));
         sent += count;
         for (size_t i = random() % 20; i > 0; --i) poll();
     }

@@ -29,7 +29,7 @@ Channel* attach(Node& from, const PeerAddress& to, void* user) {
     return channel;
 }
 
-// Nobody else is polled.
+// Polls only this node.
 bool flushed(Node& node, Channel& channel) {
     return until([&] { node.poll(); },
                  [&] { return node.engine->flush(channel, {}) == Status::kOk; });
@@ -41,14 +41,14 @@ bool send_alone(Node& node, Channel& channel, uint32_t id, const std::string& te
 
 class AcceptTest : public testing::Test {
   protected:
-    // One that nobody polls gets these as soon as somebody does.
+    // A node that has not been polled gets these when it is polled.
     static void expect_messages(Node& at, size_t count) {
         EXPECT_TRUE(until([&] { at.poll(); }, [&] { return at.messages.size() >= count; }));
         ASSERT_EQ(at.messages.size(), count);
         for (size_t i = 0; i < count; ++i) ASSERT_EQ(at.messages[i].data, std::to_string(i)) << i;
         at.messages.clear();
     }
-    // Both ways, in order.
+    // Sends in both directions, and checks the order.
     static void talk(Node& a, Channel& there, Node& b, Channel& back) {
         for (size_t i = 0; i < 300; ++i) {
             ASSERT_TRUE(a.send(there, 1, std::to_string(i), b));
@@ -122,7 +122,7 @@ TEST_F(AcceptTest, MessagesWaitForTheirReceiver) {
     EXPECT_EQ(target.engine->connections(), 1u);
 }
 
-// More than may wait for the owner: the others wait for it themselves.
+// More peers than may wait: the others get no connection until the owner polls.
 TEST_F(AcceptTest, ManyPeers) {
     constexpr size_t kPeers = Acceptor::kMost + 6;
     const Answerer answerer({&target});
@@ -176,7 +176,7 @@ TEST_F(AcceptTest, PeerLeavesBeforeItIsKnown) {
     EXPECT_TRUE(target.losses.empty()) << target.reason;
 }
 
-// It is told, and what it sends later is another connection's.
+// The peer is told that the connection is closed.
 TEST_F(AcceptTest, TargetGoesBeforeItKnows) {
     Node node(small_settings());
     auto short_lived = std::make_unique<Node>(small_settings());
@@ -195,7 +195,7 @@ TEST_F(AcceptTest, TargetGoesBeforeItKnows) {
     EXPECT_EQ(node.closures[0].second, Status::kOk) << "nothing was under way";
 }
 
-// Both begin, and one, the other, both or neither of them is accepted in the background.
+// Both sides begin to connect, and a thread answers for one of them or for both.
 TEST_F(AcceptTest, AttemptsThatCross) {
     for (int round = 0; round < 60; ++round) {
         SCOPED_TRACE(round);
@@ -221,7 +221,7 @@ TEST_F(AcceptTest, AttemptsThatCross) {
     }
 }
 
-// Who sleeps is woken, and may sleep again.
+// A new connection wakes the owner, which may then sleep again.
 TEST_F(AcceptTest, WakesASleeper) {
     const auto readable = [](int fd, int limit) {
         pollfd it{fd, POLLIN, 0};
@@ -253,7 +253,7 @@ TEST_F(AcceptTest, WakesASleeper) {
     EXPECT_TRUE(until([&] { target.poll(); }, [&] { return target.messages.size() == 1; }));
 }
 
-// What the thread has accepted does not fit: the peers are told, and so is the log, once.
+// The completion queue has no room for accepted connections: the peers are told, and the log once.
 TEST_F(AcceptTest, CompletionQueueCannotGrow) {
     auto limited = verbs::open_device(device().name());
     ASSERT_TRUE(limited);
@@ -288,7 +288,7 @@ TEST_F(AcceptTest, CompletionQueueCannotGrow) {
             [&] { return closed != 0 && closed + full.engine->connections() == peers.size(); }));
         EXPECT_EQ(open, full.engine->connections());
         EXPECT_EQ(full.warnings.size(), 1u);
-        // The next one is refused, and hears why.
+        // A later peer is refused, and is told why.
         Node late(small_settings());
         Channel* channel = attach(late, full.engine->address(), &user);
         ASSERT_NE(channel, nullptr);
@@ -299,7 +299,7 @@ TEST_F(AcceptTest, CompletionQueueCannotGrow) {
             },
             [&] { return !late.closures.empty(); }));
         EXPECT_EQ(late.closures[0].second, Status::kRefused);
-        // Those that have a place keep it.
+        // Connections that have a place keep it.
         for (size_t i = 0; i < peers.size(); ++i)
             if (peers[i]->closures.empty()) {
                 EXPECT_TRUE(peers[i]->send(*channels[i], 1, "hello", full));

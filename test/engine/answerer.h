@@ -11,7 +11,7 @@
 
 namespace tern::test {
 
-// A thread that answers for nodes, as UCX's asynchronous thread does. Ends before they do.
+// A thread that answers for nodes, as UCX's asynchronous thread does. Destroy it before the nodes.
 class Answerer {
   public:
     explicit Answerer(std::vector<Node*> nodes) {

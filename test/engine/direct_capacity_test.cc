@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Settings that ask for more than a device holds, or for next to nothing.
+// Settings that ask for more than a device has, or for very little.
 #include <algorithm>
 #include <bit>
 
@@ -37,7 +37,7 @@ TEST(TupleQSettings, EveryLimitIsKept) {
                                 TupleQSettings{.tuples = tuples, .depth = depth, .sends = sends}
                                     .within(device_with(cqe, srq, wr, wr));
                             if (fit.tuples == 0) {
-                                // Not for no reason.
+                                // Only if a limit is too low.
                                 ASSERT_TRUE(cqe < 32 || srq < 2 || wr < 1) << cqe << srq << wr;
                                 continue;
                             }
@@ -53,7 +53,7 @@ TEST(TupleQSettings, EveryLimitIsKept) {
                         }
 }
 
-// The extremes that the user may ask for, on the device that there is.
+// The extremes that the user may ask for, on the device of the test.
 class DirectExtremes : public DirectMessages, public testing::WithParamInterface<uint32_t> {
   protected:
     void SetUp() override {

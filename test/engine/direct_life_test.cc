@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Direct messages when peers come and go, and links with them.
+// Direct messages when peers, and links with them, come and go.
 #include "direct_pair.h"
 
 namespace tern::test {
@@ -15,7 +15,7 @@ TEST_F(DirectMessages, PeerThatGoesTakesItsGrantsWithIt) {
     EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
     EXPECT_FALSE(receive.done);
     EXPECT_TRUE(receive.posted) << "anybody may send it";
-    // And its queue serves the next.
+    // The queue serves the next peer.
     sender = std::make_unique<DirectNode>();
     ASSERT_NO_FATAL_FAILURE(meet());
     bind();
@@ -26,7 +26,8 @@ TEST_F(DirectMessages, PeerThatGoesTakesItsGrantsWithIt) {
     EXPECT_EQ(receive.text, "from another");
 }
 
-// Asked for a tuple, it goes before it answers: its place is free again, for the policy too.
+// A peer that is asked for a tuple goes before it answers: the tuple's place is free again, for the
+// policy too.
 TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
     for (uint64_t tag = 1; tag <= 4; ++tag) ASSERT_TRUE(receiver->tupleq->bind(*in, tag));
     EXPECT_FALSE(receiver->tupleq->bind(*in, 5));
@@ -43,8 +44,8 @@ TEST_F(DirectMessages, PeerThatGoesBeforeItIsBound) {
     EXPECT_TRUE(receive.direct);
 }
 
-// The sender's device does not take the link's settings: the tuple is refused, each time it is
-// asked for, and its messages are ordinary ones.
+// The sender's device does not take the link's settings. The tuple is refused each time it is asked
+// for, and its messages go the ordinary way.
 TEST_F(DirectMessages, LinkThatCannotBeMade) {
     TupleQSettings settings = few_tuples();
     settings.retry.retries = 8;
@@ -64,7 +65,7 @@ TEST_F(DirectMessages, LinkThatCannotBeMade) {
     EXPECT_TRUE(out->up() && in->up());
 }
 
-// A sender that asks for the other end of a link may sleep until the answer comes, however long its
+// A sender that asks for the other end of a link may sleep until the answer comes, however long the
 // peer computes.
 TEST_F(DirectMessages, SleepsWhileALinkIsAskedFor) {
     std::string why;
@@ -80,7 +81,7 @@ TEST_F(DirectMessages, SleepsWhileALinkIsAskedFor) {
     EXPECT_EQ(sent().links, 1u);
 }
 
-// Two receivers on one node share the sender's link; the one that has its end leaves.
+// Two receivers on one node share the sender's link. The receiver with the link's other end leaves.
 TEST_F(DirectMessages, LinkOutlivesNeitherItsHostNorAnybodysMessages) {
     bind();
     third = std::make_unique<DirectNode>();
@@ -116,8 +117,8 @@ TEST_F(DirectMessages, LinkOutlivesNeitherItsHostNorAnybodysMessages) {
                 sender->closures == std::vector{Status::kOk});
 }
 
-// The end of the link goes without a word while a message to another process of the node is on its
-// way: that may not have arrived, and is not sent twice.
+// The link's other end vanishes while a message to another process of the node is under way. The
+// message may have arrived, so it is not sent again.
 TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     bind();
     third = std::make_unique<DirectNode>();
@@ -127,7 +128,7 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     ASSERT_TRUE(granted(*to_third, 7));
     ASSERT_EQ(sent().links, 1u);
     receiver.reset();
-    // The sender has not heard of that.
+    // The sender does not know of this yet.
     const std::string text(64, 'l');
     TupleQ::Tuple* tuple = sender->tupleq->find(*to_third, 7);
     ASSERT_TRUE(sender->tupleq->may_send(*tuple, 7, text.size()));
@@ -143,7 +144,7 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     EXPECT_NE(sender->closures.back(), Status::kOk);
     EXPECT_FALSE(receive.done);
     EXPECT_EQ(third->tupleq->queues_in_use(), 0u);
-    // All begins anew.
+    // Everything begins anew.
     ASSERT_NO_FATAL_FAILURE(meet_third());
     ASSERT_TRUE(granted(*to_third, 7));
     ASSERT_TRUE(sender->send(*to_third, 7, "again"));
@@ -152,8 +153,8 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     EXPECT_EQ(receive.text, "again");
 }
 
-// Drains of all queues go over one link. A peer ends with its queue while its drains are on their
-// way: they find no queue, and the others' arrive all the same.
+// Drains of all queues go over one link. A peer ends, and its queue with it, while drains of this
+// queue are under way. These drains find no queue; drains of other queues arrive all the same.
 TEST_F(DirectMessages, DrainsOutliveThoseOfAPeerThatEnds) {
     for (unsigned round = 0; round < 8; ++round) {
         if (round != 0) {
@@ -182,7 +183,7 @@ TEST_F(DirectMessages, DrainsOutliveThoseOfAPeerThatEnds) {
         ASSERT_TRUE(settled([&] { return receiver->tupleq->matching().void_grants == 8; }));
         receiver->engine->fail(*in, Status::kConnectionReset, "a test");
         ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
-        // Its queue is of use again.
+        // The other peer's queue is usable again.
         for (int i = 0; i < 3; ++i) {
             ASSERT_TRUE(settled(
                 [&] { return third->tupleq->may_send(*third->tupleq->find(*other, 9), 9, 0); }));
@@ -196,7 +197,7 @@ TEST_F(DirectMessages, DrainsOutliveThoseOfAPeerThatEnds) {
     }
 }
 
-// A tag that two peers send: messages of the second wait until it is known whose the receives are.
+// Two peers send one tag: messages of the second wait until it is known whose the receives are.
 TEST_F(DirectMessages, TagOfTwoSenders) {
     bind();
     third = std::make_unique<DirectNode>();
@@ -212,7 +213,7 @@ TEST_F(DirectMessages, TagOfTwoSenders) {
     EXPECT_EQ(second.text, "of the second");
     ASSERT_TRUE(settled([&] { return receiver->tupleq->queues_in_use() == 0; }));
     EXPECT_EQ(receiver->ordinary, 1u);
-    // Not bound again, although it was only ever held.
+    // The tag is not bound again, although its only ordinary message was held.
     const uint64_t binds = receiver->tupleq->matching().binds;
     for (int i = 0; i < 20; ++i) {
         auto& next = receiver->post(kTag);

@@ -23,14 +23,14 @@ inline TupleQSettings few_tuples() {
             .retry = {.timeout = 10, .retries = 2}};
 }
 
-// An interface with direct messages, and the least that matches the ordinary ones.
+// An interface with direct messages, and minimal matching of ordinary messages.
 struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
     struct Receive : TupleReceive {
         std::vector<char> memory;
         bool done = false;
         bool direct = false;
         bool cancelled = false;
-        uint64_t message_tag = 0;  // of a direct one
+        uint64_t message_tag = 0;  // of a direct message
         Status status = Status::kOk;
         std::string text;
     };
@@ -84,7 +84,7 @@ struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
     }
     bool notified(Channel&, uint32_t) { return false; }
 
-    // An ordinary tagged message.
+    // An ordinary tagged message has come.
     bool tagged(Channel& channel, uint32_t, const std::byte* data, uint32_t length) {
         Header header;
         memcpy(&header, data, sizeof(header));
@@ -169,7 +169,7 @@ struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
         tupleq->posted(receive);
         return receive;
     }
-    // Sends a message, direct if it may be. False: not now.
+    // Sends a message, direct if possible. False: not now.
     bool send(Channel& channel, uint64_t tag, const std::string& text, bool zcopy = false) {
         TupleQ::Tuple* tuple = tupleq->find(channel, tag);
         const auto length = static_cast<uint32_t>(text.size());

@@ -24,7 +24,7 @@ class DirectMessages : public testing::Test {
         ASSERT_TRUE(out != nullptr && in != nullptr);
         ASSERT_TRUE(settled([this] { return out->up() && in->up(); }));
     }
-    // The sender and another receiver, with a tuple of tag 7.
+    // Connects the sender to another receiver, and binds a tuple of tag 7.
     void meet_third() {
         to_third = sender->attach(*third);
         from_third = third->attach(*sender);
@@ -50,7 +50,7 @@ class DirectMessages : public testing::Test {
     void quiesce(int rounds = 300) {
         while (rounds-- != 0) poll();
     }
-    // A tuple that is bound, as the receiver knows.
+    // Binds a tuple, and waits until both sides know.
     void bind(uint64_t tag = kTag) {
         ASSERT_TRUE(receiver->tupleq->bind(*in, tag));
         ASSERT_TRUE(settled([&] { return sender->tupleq->find(*out, tag) != nullptr; }));
@@ -59,7 +59,7 @@ class DirectMessages : public testing::Test {
     void send(const std::string& text, uint64_t tag = kTag, bool zcopy = false) {
         ASSERT_TRUE(settled([&] { return sender->send(*out, tag, text, zcopy); }));
     }
-    // The sender may send its next message direct.
+    // Waits until the sender may send its next message direct.
     bool granted(uint64_t tag = kTag) { return granted(*out, tag); }
     bool granted(Channel& channel, uint64_t tag) {
         return settled([&] {

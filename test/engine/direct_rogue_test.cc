@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a peer may say of direct messages, and does not get away with.
+// Peers that break the protocol of direct messages.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -20,7 +20,7 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
     void say(TupleControlId id, const Frame& frame) {
         rogue->send_control(static_cast<TransferId>(id), frame);
     }
-    // The next control frame of the victim's with this id.
+    // Waits for the victim's next control frame with this id.
     template <class Frame>
     bool hear(TupleControlId id, Frame& frame) {
         const auto next = [this, id] {
@@ -34,7 +34,7 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
         rogue->controls.pop_front();
         return true;
     }
-    // A victim that sends tag 1 to the rogue, to a queue that is not there.
+    // Makes the victim the sender of tag 1, to a queue that does not exist.
     void bind(WireBound& bound) {
         say(TupleControlId::kBind, good_bind);
         WireConnect wanted;
@@ -45,7 +45,7 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
         ASSERT_NE(bound.sender, WireBound::kRefused);
     }
 
-    // The victim would have tag 1 from the rogue.
+    // Makes the victim ask the rogue for tag 1.
     void ask(WireBind& bind) {
         in = victim.engine->attach(rogue->address(), &victim, victim.reason);
         ASSERT_NE(in, nullptr);
@@ -54,7 +54,7 @@ class DirectRogue : public testing::Test, protected RogueWorld<DirectNode> {
         ASSERT_TRUE(hear(TupleControlId::kBind, bind));
     }
 
-    // It has; in good order, the rogue has the first grants.
+    // The same, and the rogue agrees, so that it gets the first grants.
     void receive(WireBind& bind) {
         ASSERT_NO_FATAL_FAILURE(ask(bind));
         say(TupleControlId::kBound, WireBound{.tuple = bind.tuple,
@@ -124,7 +124,7 @@ TEST_F(DirectRogue, WhatMakesNoSenseEndsTheConnection) {
     EXPECT_EQ(victim.tupleq->queues_in_use(), 0u);
 }
 
-// In frames that are good otherwise.
+// The frames are valid otherwise.
 TEST_F(DirectRogue, ReservedFieldsAreZero) {
     WireBound bound;
     ASSERT_NO_FATAL_FAILURE(meet());
@@ -156,7 +156,7 @@ TEST_F(DirectRogue, ConnectingAgainTakesTheOldOnesPlace) {
     }
 }
 
-// Each Bind has its answer; the next one may have better luck.
+// Each Bind is answered, and a later one may succeed.
 TEST_F(DirectRogue, LinkThatIsRefused) {
     ASSERT_NO_FATAL_FAILURE(meet());
     for (uint64_t tag = 1; tag <= 3; ++tag) {
@@ -224,7 +224,7 @@ TEST_F(DirectRogue, MoreTuplesThanThereIsRoomForAreRefused) {
     EXPECT_EQ(bound.sender, WireBound::kRefused);
 }
 
-// What is not answered yet is bounded.
+// The number of unanswered requests is limited.
 TEST_F(DirectRogue, AFloodOfRequestsEndsTheConnection) {
     ASSERT_NO_FATAL_FAILURE(meet());
     for (uint64_t tag = 1; tag <= 5000 && !rogue->over(); ++tag) {
@@ -253,12 +253,12 @@ TEST_F(DirectRogue, GrantForAQueueThatIsNotThere) {
     ASSERT_EQ(victim.tupleq->send(*channel, *tuple, "hello", 5), Status::kOk);
     EXPECT_TRUE(dropped());
     EXPECT_EQ(victim.tupleq->counters().links_lost, 1u);
-    // The victim is as good as before.
+    // The victim works as before.
     ASSERT_NO_FATAL_FAILURE(meet());
     ASSERT_NO_FATAL_FAILURE(bind(bound));
 }
 
-// What comes into a queue must be the message that the receive is granted to, whoever sends it.
+// A message in a queue must be the one that the receive is granted to, whichever peer sent it.
 TEST_F(DirectRogue, MessageInAQueueThatIsNotForIt) {
     std::string why;
     const auto domain = verbs::XrcDomain::open(device(), why);
@@ -278,13 +278,13 @@ TEST_F(DirectRogue, MessageInAQueueThatIsNotForIt) {
         auto& second = victim.post(1);
         WireBind bind;
         ASSERT_NO_FATAL_FAILURE(receive(bind));
-        // Another connection of the victim's is none the worse.
+        // Another connection of the victim does not suffer.
         DirectNode other;
         Channel* channel = victim.attach(other);
         ASSERT_TRUE(until([&] { victim.poll(), other.poll(); }, [&] { return channel->up(); }));
         victim.reason.clear();
         way.send(1, bind.queue, "wrong", names[i](bind.tuple));
-        // What is right comes too late: it would be in the wrong receive.
+        // The right message comes too late: the device would place it in the wrong receive.
         way.send(2, bind.queue, "right", uint32_t{bind.tuple} << 16 | 1);
         ibv_wc completion{};
         for (int sent = 0; sent != 2; ++sent)
@@ -303,7 +303,7 @@ TEST_F(DirectRogue, MessageInAQueueThatIsNotForIt) {
     }
 }
 
-// The device says of a message that is too long which queue it was for.
+// The device reports for which queue a message was too long.
 TEST_F(DirectRogue, MessageLongerThanItsReceive) {
     ASSERT_NO_FATAL_FAILURE(meet());
     std::string why;

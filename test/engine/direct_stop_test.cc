@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queues that are destroyed while completions wait, and while others poll. The device fails a poll
-// that reaches a completion of a queue that is gone (`stale-cq`), as some drivers do.
+// Queues that are destroyed while completions wait, and while other threads poll. With `stale-cq`,
+// the device fails a poll that reaches a completion of a destroyed queue, as some drivers do.
 #include <atomic>
 #include <thread>
 
@@ -13,8 +13,7 @@ constexpr uint64_t kOther = kTag + 1;
 
 class DirectStop : public DirectMessages {
   protected:
-    // The memory of a receive that is about to be posted is declared: who ends that stops its
-    // queue.
+    // Posts a receive in declared memory: the end of the declaration stops the queue.
     DirectNode::Receive& post_declared(uint64_t tag, Region*& region) {
         auto& receive = receiver->receives.emplace_back();
         receive.memory.resize(64);
@@ -26,7 +25,7 @@ class DirectStop : public DirectMessages {
         receiver->tupleq->posted(receive);
         return receive;
     }
-    // The sender has sent it direct, and the receiver has not looked.
+    // Sends a direct message without polling the receiver.
     void send_unseen(uint64_t tag, const std::string& text) {
         TupleQ::Tuple* const tuple = sender->tupleq->find(*out, tag);
         ASSERT_TRUE(tuple != nullptr && sender->tupleq->may_send(*tuple, tag, text.size()));
@@ -60,7 +59,7 @@ TEST_F(DirectStop, CompletionsThatWaitAreNotLost) {
     (void)receiver->regions.undeclare(region);
 }
 
-// The peer ends with messages that have been placed, and its queue with it.
+// A peer ends, and its queue with it, while completions of messages that have been placed wait.
 TEST_F(DirectStop, PeerEndsWithCompletionsThatWait) {
     bind();
     third = std::make_unique<DirectNode>();
@@ -87,8 +86,8 @@ TEST_F(DirectStop, PeerEndsWithCompletionsThatWait) {
     EXPECT_EQ(receiver->ends, 1u);
 }
 
-// One thread polls and gets messages by one queue; another has the queues of other tuples stopped,
-// with completions in the completion queue.
+// One thread polls and gets messages through one queue. Another thread has queues of other tuples
+// stopped, with completions in the completion queue.
 TEST_F(DirectStop, WhileMessagesCome) {
     constexpr unsigned kRounds = 50;
     third = std::make_unique<DirectNode>();

@@ -17,7 +17,7 @@ TEST_F(DirectMessages, GrantedMessageIsPlaced) {
     ASSERT_TRUE(granted());
     send("hello");
     EXPECT_EQ(sent().sent, 1u);
-    // The receiver does nothing.
+    // The receiver does not poll.
     ASSERT_TRUE(until([&] { sender->poll(); },
                       [&] { return std::string(first.memory.data(), 5) == "hello"; }));
     EXPECT_FALSE(first.done);
@@ -113,7 +113,7 @@ TEST_F(DirectMessages, CancelledReceiveGetsNothing) {
     EXPECT_FALSE(first.done);
 }
 
-// Nor does it need the sender's processor, or anybody's behind it: only the receiver looks.
+// Only the receiver polls: a cancel needs no processor of another process.
 TEST_F(DirectMessages, CancelWaitsForNobody) {
     bind();
     third = std::make_unique<DirectNode>();
@@ -122,17 +122,17 @@ TEST_F(DirectMessages, CancelWaitsForNobody) {
     auto& second = receiver->post(kTag);
     quiesce();
     ASSERT_TRUE(granted());
-    // The sender is asked for another tuple meanwhile, and answers in order.
+    // Meanwhile the sender is asked for another tuple; it answers requests in order.
     ASSERT_TRUE(receiver->tupleq->bind(*in, kTag + 1));
     EXPECT_EQ(receiver->tupleq->cancel(first), TupleQ::Cancel::kLater);
     ASSERT_TRUE(until([&] { receiver->poll(); }, [&] { return first.cancelled; }));
     EXPECT_FALSE(second.cancelled);
-    // It has not heard of that, and what it sends now is for the second all the same.
+    // The sender does not know of the cancel, but its next message is for the second receive.
     ASSERT_TRUE(sender->send(*out, kTag, "for the second"));
     ASSERT_TRUE(settled([&] { return second.done; }));
     EXPECT_EQ(second.text, "for the second");
     EXPECT_FALSE(first.done);
-    // And all goes on.
+    // Direct messages continue.
     auto& next = receiver->post(kTag);
     ASSERT_TRUE(granted());
     send("direct");
@@ -141,7 +141,7 @@ TEST_F(DirectMessages, CancelWaitsForNobody) {
     EXPECT_EQ(receiver->ends + sender->ends, 0u);
 }
 
-// At once, from within the call: nobody polls.
+// cancel_now() cancels within the call: no node is polled.
 TEST_F(DirectMessages, CancelNow) {
     bind();
     auto& first = receiver->post(kTag);
@@ -158,7 +158,7 @@ TEST_F(DirectMessages, CancelNow) {
     ASSERT_TRUE(settled([&] { return first.done; }));
     EXPECT_EQ(first.text, "for the first");
     quiesce();
-    // Its message has been sent.
+    // This receive's message has been sent.
     auto& used = receiver->post(kTag);
     ASSERT_TRUE(granted());
     const uint64_t tupleq = sent().sent;
@@ -172,7 +172,7 @@ TEST_F(DirectMessages, CancelNow) {
     EXPECT_EQ(receiver->ends + sender->ends, 0u);
 }
 
-// A peer that announces a message and sends none ends with its queue.
+// A peer that announces a message and does not send it loses its connection and its queue.
 TEST_F(DirectMessages, AnnouncedAndNeverSent) {
     bind();
     auto& receive = receiver->post(kTag);
@@ -186,7 +186,7 @@ TEST_F(DirectMessages, AnnouncedAndNeverSent) {
     EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
 }
 
-// The user turns out to send some messages by another way.
+// The user sends some messages in another way, so the sender stops direct messages.
 TEST_F(DirectMessages, SenderMayStop) {
     bind();
     auto& receive = receiver->post(kTag);
@@ -271,7 +271,7 @@ TEST_F(DirectMessages, WakesWhoSleeps) {
     const int fd = receiver->engine->event_fd(why);
     ASSERT_GE(fd, 0) << why;
     pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
-    // What was there before may wake it once.
+    // Earlier events may wake the receiver once.
     ASSERT_TRUE(settled([&] {
         return receiver->engine->arm() == Status::kOk && receiver->tupleq->arm() == Status::kOk &&
                ::poll(&wait, 1, 0) == 0;
@@ -283,8 +283,8 @@ TEST_F(DirectMessages, WakesWhoSleeps) {
     EXPECT_TRUE(receive.direct);
 }
 
-// The receives are for any of four tags: one of them is the tuple's, messages of the others go the
-// ordinary way. Tuples that were bound with other keys are unbound before.
+// The receives take any of four tags. One tag is the tuple's; messages of the others go the
+// ordinary way. Tuples that were bound with other keys are unbound first.
 TEST_F(DirectMessages, ReceivesThatLeaveBitsOpen) {
     constexpr uint64_t kTwoOpen = ~uint64_t{3};
     bind();
@@ -314,7 +314,7 @@ TEST_F(DirectMessages, ReceivesThatLeaveBitsOpen) {
     EXPECT_FALSE(open[2]->done);
 }
 
-// A peer to which nothing can be sent now delays nobody else's grants, and loses none of its own.
+// A peer to which nothing can be sent now does not delay others' grants, and loses none of its own.
 TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
     bind();
     third = std::make_unique<DirectNode>();
@@ -348,7 +348,7 @@ TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
     third->engine->leave(other, third.get());
 }
 
-// The same with all that can wait: grants, the end of an epoch, what it makes void.
+// The same with everything that can wait: grants, the end of an epoch, and void receives.
 TEST_F(DirectMessages, PeerWithoutRoomGoes) {
     for (const bool by_force : {false, true}) {
         bind();
@@ -376,7 +376,7 @@ TEST_F(DirectMessages, PeerWithoutRoomGoes) {
     }
 }
 
-// The k-th message of a tag ends in the k-th receive posted for it, whatever happens meanwhile.
+// The k-th message of a tag goes to the k-th receive posted for it, whatever happens meanwhile.
 TEST_F(DirectMessages, RandomTrafficEndsWhereItShould) {
     const unsigned seed = std::random_device{}();
     std::cout << "seed " << seed << std::endl;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random traffic of up to three senders with one receiver: whichever way a message goes, it is in
-// the receive that MPI's rules give it.
+// Random traffic from up to three senders to one receiver: each message gets the receive that MPI's
+// rules give it, whichever way the message goes.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -21,7 +21,7 @@ struct Totals {
     uint64_t direct = 0;
     uint64_t voids = 0;
     uint64_t holds = 0;
-    uint64_t cancels = 0;  // that the sender had to be asked about
+    uint64_t cancels = 0;  // that did not end at once
     uint64_t key_changes = 0;
 };
 
@@ -75,7 +75,7 @@ class Traffic {
     struct Message {
         Sender& sender;
         uint64_t tag;
-        std::string text;  // begins with its number
+        std::string text;  // begins with the message's number
     };
     struct Receive {
         DirectNode::Receive& it;
@@ -91,7 +91,7 @@ class Traffic {
         receiver_->poll();
         for (Sender& sender : senders_) sender.node->poll();
     }
-    // As a rule long enough for grants to arrive, even if a thread of the device has to bring them.
+    // Usually long enough for grants to arrive, even if a thread of the device carries them.
     void pause() {
         for (int i = 0; i < 8; ++i) {
             for (int k = 0; k < 8; ++k) poll();
@@ -153,7 +153,7 @@ class Traffic {
             messages_.pop_back();
     }
     void cancel() {
-        // One of the last: others are hardly posted any more.
+        // One of the last receives, because earlier ones are hardly ever still posted.
         const uint64_t back = random_.below(std::min<uint64_t>(receives_.size(), 20));
         Receive& receive = receives_[receives_.size() - 1 - back];
         if (!receive.it.posted || receive.to_cancel) return;
@@ -162,7 +162,7 @@ class Traffic {
         if (result == TupleQ::Cancel::kDone) receive.it.cancelled = true;
         totals_.cancels += result == TupleQ::Cancel::kLater;
     }
-    // The first sender's connection, by either side.
+    // Ends the first sender's connection, from either side.
     void end_one() {
         Sender& first = senders_.front();
         first.over = true;
@@ -175,7 +175,7 @@ class Traffic {
     const Message& message_of(const Receive& receive) const {
         return messages_.at(std::stoul(receive.it.text));
     }
-    // Whatever there is no receive for gets one, and all is told that was to be.
+    // Posts receives for unexpected messages until all due messages and cancels have come.
     void settle() {
         const auto turn = [this] {
             pause();
@@ -219,7 +219,7 @@ class Traffic {
         for (size_t i = 0; i < receives_.size() && !testing::Test::HasFailure(); ++i)
             if (receives_[i].has_message()) check_order(i);
     }
-    // What was posted earlier and matches the message too has had an earlier one.
+    // Earlier receives that match the message are done, none with a later message of its sender.
     void check_order(size_t later) const {
         const Message& message = message_of(receives_[later]);
         for (size_t i = 0; i < later; ++i) {
@@ -243,7 +243,7 @@ class Traffic {
     Random random_;
     Totals& totals_;
     uint64_t keys_ = 0;
-    bool ahead_ = false;   // receives are mostly posted before their messages are sent
+    bool ahead_ = false;   // most receives are posted before their messages are sent
     unsigned strays_ = 0;  // percent of messages whose key is another sender's
     unsigned wildcards_ = 0;
     Masks masks_ = Masks::kFull;
@@ -266,8 +266,8 @@ TEST(DirectTraffic, EveryMessageHasTheReceiveThatIsIts) {
         return testing::Test::HasFailure() ? "see above" : "";
     });
     if (totals.schedules != kSchedules) return;
-    // It is about direct messages: 5 to 30 % are, fewer where the device has a thread and waits for
-    // it.
+    // The test is about direct messages. 5 to 30 % are direct, fewer if the device has a thread and
+    // waits for it.
     EXPECT_GT(100 * totals.direct, totals.messages);
     EXPECT_GT(totals.voids, 0u);
     EXPECT_GT(totals.key_changes, 0u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A peer that was told of a message, whose beginning has been copied, and fetches something else.
+// A peer that is told of a message with an early copy, and fetches something else.
 
 #include "transfer_rogue.h"
 
@@ -9,14 +9,14 @@ namespace {
 
 class HeadRogueTest : public TransferRogueTest {
   protected:
-    static constexpr std::byte kCopied{0x11};  // what the message was when it was announced
-    static constexpr std::byte kNow{0x77};     // and what nobody may make of it while it is
+    static constexpr std::byte kCopied{0x11};  // the memory when the message is announced
+    static constexpr std::byte kNow{0x77};     // and afterwards
 
     void SetUp() override {
         std::string why;
         channel = victim.engine->attach(rogue->address(), &victim, why);
         ASSERT_TRUE(channel) << why;
-        // So that there is a window to copy into.
+        // This registers staging memory, which the early copy needs.
         Fetch first = fetch(100);
         (void)byte_of(first);
         rogue->send_control(TransferId::kAck,
@@ -31,7 +31,7 @@ class HeadRogueTest : public TransferRogueTest {
         EXPECT_NE(number, 0u);
         std::ranges::fill(victim.memory, kNow);
     }
-    // Of so many bytes, with a number and flags of its own.
+    // A fetch with a new number and a new generation.
     Fetch fetch(uint64_t length) {
         Fetch frame = good_fetch();
         frame.receiver = ++fetches;
@@ -39,7 +39,7 @@ class HeadRogueTest : public TransferRogueTest {
         frame.length = frame.part.upto = length;
         return frame;
     }
-    // Fetches; the first byte that comes.
+    // Fetches, and returns the first byte that comes.
     std::byte byte_of(const Fetch& frame) {
         rogue->send_control(TransferId::kFetch, frame);
         const std::byte* const slot = rogue->window().data();
@@ -79,7 +79,7 @@ TEST_P(HeadRogueTest, OnlyTheMessageItselfIsServedByIt) {
     expect_heard();
 }
 
-// Nobody else is told of it.
+// Another peer does not get the early copy.
 TEST_P(HeadRogueTest, ItIsForOnePeer) {
     std::vector<std::byte> got(100000);
     MoverNode honest;

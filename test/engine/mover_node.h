@@ -11,7 +11,7 @@
 
 namespace tern::test {
 
-// An engine with a mover, and memory that peers have keys of.
+// An engine with a mover. Peers have keys of `memory`, but not of `hidden`.
 struct MoverNode final : EngineOwner, MoverOwner {
     static constexpr size_t kSize = 256 * 1024;
 

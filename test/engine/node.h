@@ -14,13 +14,13 @@
 
 namespace tern::test {
 
-// The first device that can be used, and its first port.
+// The first usable device, and its first active port.
 const verbs::Device& device();
 const verbs::Port& port();
 
 EngineSettings quick_settings();
 
-// An engine and all that its owner hears.
+// An engine, and what its owner has been told.
 struct Node final : EngineOwner {
     struct Message {
         uint32_t id;
@@ -54,7 +54,7 @@ struct Node final : EngineOwner {
 
     unsigned poll() { return engine->poll(*this); }
 
-    // Sends `text`, however often it has to be tried; both ends are polled. False: it took too
+    // Sends `text`, with as many tries as needed; polls both ends. False: an error, or it took too
     // long.
     bool send(Channel& channel, uint32_t id, const std::string& text, Node& other);
 
@@ -69,7 +69,7 @@ struct Node final : EngineOwner {
     std::string reason;
 };
 
-// Repeats `step` until `done`, for some seconds at most.
+// Repeats `step` until `done`, for 20 seconds at most. False: too late.
 template <class Step, class Done>
 bool until(Step&& step, Done&& done) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);

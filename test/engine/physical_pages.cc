@@ -114,7 +114,7 @@ class PhysicalPages final : public StormDevice {
         free_.push_back(index);
         delete region;
     }
-    // Under the lock, one request at a time.
+    // The caller holds the lock. One request at a time.
     bool move(uint8_t operation, const Pin& pin, const void* memory, size_t size) {
         const uint32_t tail = word(parameters_.sq_off.tail);
         const uint32_t slot = tail & word(parameters_.sq_off.ring_mask);

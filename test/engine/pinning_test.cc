@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the cache says is pinned is what is there, whatever happens to memory.
+// Memory that the cache reports as pinned is what is mapped, whatever threads do to it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

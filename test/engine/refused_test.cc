@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A peer that is alive, and refuses to be connected to.
+// A peer that is alive, and refuses connections.
 #include <gtest/gtest.h>
 
 #include "node.h"
@@ -8,7 +8,7 @@
 namespace tern::test {
 namespace {
 
-// However patient one is: the peer answers, and what has waited is over.
+// The refusal ends the attempt and its operations at once, even with a long connect limit.
 TEST(RefusedTest, EndsTheAttemptWithItsReason) {
     Rogue rogue;
     rogue.refuses = true;

@@ -113,7 +113,7 @@ void Rogue::post(ibv_wr_opcode opcode, const void* data, size_t size, uint64_t t
     ibv_send_wr* refused = nullptr;
     if (ibv_post_send(connection_->qp.get(), &request, &refused) == 0)
         connection_->sends.posted(true, false);
-    // The bytes are the next one's too.
+    // The next post uses the same memory.
     (void)until([this] { poll(); }, [this] { return over_ || connection_->sends.idle(); });
 }
 

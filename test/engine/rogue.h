@@ -14,25 +14,25 @@
 
 namespace tern::test {
 
-// A peer that connects as it should and then says what it likes.
+// A peer that connects properly and then sends whatever the test wants.
 class Rogue final : private ConnectorOwner {
   public:
     Rogue();
 
-    // Begins to connect; it is up when up().
+    // Begins to connect; up() becomes true when connected.
     bool begin(const PeerAddress& peer);
     const PeerAddress& address() const { return self_; }
     bool up() const { return up_; }
 
-    // Sends these bytes as a cold frame, as they are.
+    // Sends these bytes as a cold frame, unchanged.
     void send(const void* data, size_t size);
-    // Writes these bytes at an offset of the block it was granted.
+    // Writes these bytes at an offset in the block that the rogue was granted.
     void write(const void* data, size_t size, uint32_t at);
-    // A cold frame with a word as it should be. `sequence`: frames of the block before it.
+    // Sends a cold frame with a valid word. `sequence`: frames of the block before it.
     void send_frame(FrameKind kind, uint32_t id, const std::string& payload, uint16_t sequence = 0,
                     uint16_t credit = 0);
 
-    // A control frame of a transfer, and what the peer has said of transfers, the oldest first.
+    // Control frames of transfers. `controls` has those that the peer has sent, oldest first.
     struct Control {
         TransferId id;
         std::string payload;
@@ -50,11 +50,11 @@ class Rogue final : private ConnectorOwner {
                    std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
     }
     std::deque<Control> controls;
-    // Connections of others.
+    // Refuses connections from others.
     bool refuses = false;
-    // Keeps its receive buffers: what it is sent soon finds none.
+    // Does not post its receive buffers again, so that the peer's messages soon find none.
     bool deaf = false;
-    // Writes to where such a frame says, with immediate data if that is not 0.
+    // Writes to this address, with immediate data unless `immediate` is 0.
     void write_to(const void* data, size_t size, uint64_t address, uint32_t rkey,
                   uint32_t immediate);
     // Memory that the peer may write to.
@@ -62,7 +62,7 @@ class Rogue final : private ConnectorOwner {
 
     void poll();
     const std::optional<BlockGrant>& grant() const { return grant_; }
-    // Cold frames it has sent.
+    // Cold frames sent.
     uint16_t cold() const { return cold_; }
     bool over() const { return over_; }
 

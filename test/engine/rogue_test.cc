@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A peer that does not keep to the protocol loses its connection, and nobody else loses anything.
+// A peer that breaks the protocol loses its connection, and no other peer is affected.
 
 #include "rogue.h"
 
@@ -27,7 +27,7 @@ class RogueTest : public testing::Test {
             },
             done);
     }
-    // Talks until it has a block.
+    // Sends until the victim grants a block.
     void get_block() {
         ASSERT_TRUE(until(
             [this] {
@@ -39,8 +39,7 @@ class RogueTest : public testing::Test {
         ASSERT_EQ(victim.engine->hot_peers(), 1u);
     }
     void write_tail(Word word) { rogue.write(&word, sizeof(word), rogue.grant()->size - 8); }
-    // The victim drops the connection, says so to nobody who uses it not, and still serves an
-    // honest peer.
+    // The victim drops the connection, tells the peer, and still serves an honest peer.
     void expect_dropped() {
         EXPECT_TRUE(turn([this] { return victim.engine->connections() == 0; }));
         EXPECT_TRUE(turn([this] { return rogue.over(); })) << "the peer is not told";
@@ -213,7 +212,7 @@ TEST_F(RogueTest, FrameOfThePast) {
     expect_dropped();
 }
 
-// A frame that claims to come after cold ones that never come only waits.
+// A frame that claims to follow cold frames that have not come only waits.
 TEST_F(RogueTest, FrameOfTheFutureWaits) {
     get_block();
     victim.messages.clear();
@@ -249,7 +248,7 @@ TEST_F(RogueTest, RandomBytes) {
             uint64_t words[8];
             for (uint64_t& word : words) {
                 word = uint64_t{random()} << 32 | random();
-                // Half of them look right at first sight.
+                // Half of the words look valid at first sight.
                 if (random() % 2 == 0)
                     word = (word & ~(uint64_t{0xff} << 56)) | uint64_t{0x80} << 56;
                 if (random() % 2 == 0) word &= ~uint64_t{0xe0fff0};

@@ -11,7 +11,7 @@
 
 namespace tern::test {
 
-// A victim, of which a test wants more than an engine, and a peer that may say what it likes.
+// A victim, which may have more than an engine, and a rogue that connects to it.
 template <class Victim>
 struct RogueWorld {
     template <class... Arguments>
@@ -30,7 +30,7 @@ struct RogueWorld {
             },
             done);
     }
-    // Both sides have done with the connection.
+    // Whether both sides end the connection.
     bool dropped() {
         return turn([this] { return rogue->over() && victim.engine->connections() == 0; });
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What sleepers tell their peers, and what peers may make of it.
+// Sleeping receivers, and peers that misuse what they are told.
 
 #include <poll.h>
 
@@ -17,7 +17,7 @@ bool readable(int fd, int limit) {
     return ::poll(&it, 1, limit) == 1;
 }
 
-// Polls nobody else.
+// Polls only this node.
 bool arms(Node& node) {
     for (int tries = 0; tries < 1000; ++tries)
         if (node.poll() == 0 && node.engine->arm() == Status::kOk) return true;
@@ -35,7 +35,7 @@ class EngineSleepTest : public testing::Test {
         for (int i = 0; i < 100; ++i) ASSERT_TRUE(sender.send(*channel, 1, "hello", receiver));
         ASSERT_TRUE(until([this] { poll(); }, [this] { return receiver.messages.size() == 100; }));
         ASSERT_EQ(receiver.engine->hot_peers(), 1u);
-        // Where its word is.
+        // Time for the receiver to learn where the notify word is.
         for (int i = 0; i < 1000; ++i) poll();
         receiver.messages.clear();
     }
@@ -58,7 +58,7 @@ class EngineSleepTest : public testing::Test {
     int fd = -1;
 };
 
-// Who sleeps between any two messages tells that once, and once more when it stays awake.
+// A receiver that sleeps between any two messages tells that once, and again when it stays awake.
 TEST_F(EngineSleepTest, TellsSeldom) {
     for (uint64_t round = 0; round < 3; ++round) {
         for (size_t i = 1; i <= 100; ++i) {
@@ -84,7 +84,7 @@ TEST_F(EngineSleepTest, TellsSeldom) {
     }
 }
 
-// Many frames that are notified of: none is taken twice, and the receive buffers last.
+// Many notified frames: each is delivered once, and the receive buffers suffice.
 TEST_F(EngineSleepTest, WakesToABurst) {
     ASSERT_TRUE(arms(receiver));
     ASSERT_NO_FATAL_FAILURE(post());
@@ -98,7 +98,7 @@ TEST_F(EngineSleepTest, WakesToABurst) {
     EXPECT_GT(counters().notices, 2000u);
 }
 
-// Both sleep, and have blocks of each other.
+// Memory besides the receive buffers and the send pool counts too.
 TEST_F(EngineSleepTest, MemoryIsCounted) {
     EXPECT_GE(sender.engine->registered_bytes(),
               sender.engine->receive_queue_bytes() + sender.engine->send_pool_bytes() + 4096);
@@ -159,10 +159,10 @@ TEST_F(RogueSleepTest, SpeaksProperlyAndIsTold) {
     ASSERT_TRUE(turn(rogue, [&] { return value() != 0; }));
     EXPECT_TRUE(notify::is_of_block(value()));
     const uint32_t first = value();
-    // It says that it knows, and writes nothing: then it is not looked after any more.
+    // The rogue says that it knows, and writes no frame: the victim stops watching the block.
     rogue.write_to("", 0, rogue.grant()->address, rogue.grant()->rkey, first);
     for (int i = 0; i < 100; ++i) victim.poll();
-    // What is left of the handshake may wake it.
+    // Remaining packets of the handshake may wake the victim.
     int early = 0;
     do {
         ASSERT_TRUE(arms(victim));
@@ -207,7 +207,7 @@ TEST_F(RogueSleepTest, SecondWord) {
     EXPECT_TRUE(dropped(rogue));
 }
 
-// It loses its connection, and nobody else's suffers.
+// The rogue loses its connection, and no other connection is affected.
 TEST_F(RogueSleepTest, WordThatMayNotBeWrittenTo) {
     Node honest;
     std::string why;
@@ -228,7 +228,7 @@ TEST_F(RogueSleepTest, WordThatMayNotBeWrittenTo) {
     honest.engine->leave(channel, this);
 }
 
-// Without a block there is nothing to notify of.
+// Only frames in a block are notified.
 TEST_F(RogueSleepTest, NoticeWithoutABlock) {
     rogue.write_to("", 0, 0, 0, notify::word(1));
     EXPECT_TRUE(dropped(rogue));

@@ -95,7 +95,7 @@ class Storm::Worker {
         if (random_() % 4 == 0) std::this_thread::yield();
         area = make();
     }
-    // A part of whole pages.
+    // A range of whole pages.
     std::pair<size_t, size_t> part(const Area& area) {
         const size_t pages = area.size / kPage;
         const size_t first = random_() % pages;
@@ -113,7 +113,8 @@ class Storm::Worker {
         mmap(area.start + from, to - from, kRights, kPrivate | MAP_FIXED, -1, 0);
         stamp(area, from, to);
     }
-    // Grows, shrinks, moves. A mapping of several parts cannot be moved as one: then nothing is.
+    // Grows, shrinks or moves the area. mremap() fails if the area has several mappings; then
+    // nothing changes.
     void move(Area& area) {
         const size_t size = random_size();
         tell(area.start, area.size);
@@ -133,7 +134,7 @@ class Storm::Worker {
         storm_.exchange_.erase(storm_.exchange_.begin() + static_cast<ptrdiff_t>(which));
     }
 
-    // The child takes its copies of the pages, and what it does is nothing to its parent.
+    // The child changes its copies of the pages, which must not affect the parent.
     void fork_child() {
         const pid_t child = fork();
         if (child == 0) {
@@ -163,7 +164,7 @@ class Storm::Worker {
         memcpy(at, written_, size);
         const unsigned access = kLocalRead | kRemotePut;
         const bool search = random_() % 2 == 0;
-        // Now and then all of it, so that pins overlap.
+        // Sometimes the whole area, so that pins overlap.
         const bool whole = random_() % 4 == 0;
         char* first = whole ? area.start : at;
         const size_t length = whole ? area.size : size;

@@ -17,13 +17,13 @@ struct StormSettings {
     unsigned seed = 0;
     unsigned threads = 3;
     std::chrono::milliseconds duration{1500};
-    // Who changes memory tells the cache before. Then memory comes from mmap() alone.
+    // Threads tell the cache before they change memory, which then comes from mmap() only.
     bool tells = false;
 };
 
-// Threads that map, unmap, move and discard memory, allocate and free it, fork, hand it to each
-// other, and have a device read and write it by whatever the cache says is pinned. Each byte that
-// is moved is checked, and for memory that is mapped, when its registration was made.
+// Threads that map, unmap, move, discard, allocate and free memory, fork, and pass memory to each
+// other. A device reads and writes memory that the cache reports as pinned. The test checks each
+// byte moved and, for mapped memory, the time of its registration.
 class Storm {
   public:
     Storm(StormDevice& device, PinCache& cache, Stamps& stamps, const StormSettings& settings)
@@ -42,8 +42,7 @@ class Storm {
         char* start = nullptr;
         size_t size = 0;
         bool heap = false;
-        std::vector<uint64_t>
-            changed;  // of each page, when it last became another; not of the heap
+        std::vector<uint64_t> changed;  // per page: time of the last change; not for the heap
     };
 
     void error(const std::string& text);
@@ -53,7 +52,7 @@ class Storm {
     Stamps& stamps_;
     const StormSettings settings_;
     std::mutex mutex_;
-    std::vector<Area> exchange_;  // from one thread to another
+    std::vector<Area> exchange_;  // memory that threads pass to each other
     std::vector<std::string> errors_;
     std::atomic<uint64_t> transfers_{0};
     std::atomic<uint64_t> found_{0};

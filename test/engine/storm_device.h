@@ -13,27 +13,27 @@
 
 namespace tern::test {
 
-// A device that registers memory and moves bytes by these registrations. For any thread.
+// A device that registers memory, and moves bytes through the registrations. For any thread.
 class StormDevice {
   public:
     static constexpr size_t kMost = 1 << 16;  // bytes of a transfer
 
     virtual ~StormDevice() = default;
     virtual std::unique_ptr<Registrar> registrar() = 0;
-    // Copies from and to the memory that was registered, which may not be what is there now.
+    // Copy from and to the registered memory, which may not be what is mapped there now.
     virtual bool gather(const Pin& pin, const void* from, size_t size, void* to) = 0;
     virtual bool scatter(const Pin& pin, void* to, size_t size, const void* from) = 0;
 };
 
-// Writes by RDMA to this very process.
+// Writes by RDMA within this process.
 std::unique_ptr<StormDevice> open_loopback();
 
-// Fixed buffers of io_uring: the kernel pins their pages, and moves bytes from and to these,
-// whatever is mapped at their addresses. Null if io_uring is not allowed.
+// Fixed buffers of io_uring: the kernel pins pages, and copies from and to these pages, whatever is
+// mapped at their addresses later. Null if io_uring is not allowed.
 std::unique_ptr<StormDevice> open_physical_pages();
 
-// When registrations were made, by a clock that counts events. Of a device that goes by virtual
-// addresses this is how stale registrations are seen.
+// When registrations were made, by a clock that counts events. This shows stale registrations on a
+// device that uses virtual addresses.
 class Stamps {
   public:
     uint64_t now() { return clock_.fetch_add(1); }

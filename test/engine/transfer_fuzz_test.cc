@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Frames of transfers that are nearly right, in any order, between transfers of both sides.
+// Frames of transfers that are nearly valid, in any order, between transfers of both sides.
 
 #include <random>
 
@@ -43,7 +43,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
         if (round % 2 != 0) let_ask(round % 4 == 1);
         for (int i = 0; i < 40 && !rogue->over(); ++i) {
             for (; !rogue->controls.empty(); rogue->controls.pop_front())
-                // The first word of each is a number of a transfer.
+                // Each frame begins with the number of a transfer.
                 numbers.push_back(rogue->controls.front().as<uint32_t>());
             const auto number = [&] {
                 return random() % 8 != 0 ? numbers[random() % numbers.size()]
@@ -107,7 +107,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
         }
         expect_whole();
         rogue.reset();
-        // Whoever is silent is given up.
+        // The victim gives up operations with a peer that is silent.
         ASSERT_TRUE(until([this] { victim.poll(); },
                           [this] { return victim.completions.size() == (channel != nullptr); }))
             << round;

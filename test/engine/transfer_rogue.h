@@ -10,7 +10,7 @@
 
 namespace tern::test {
 
-// A victim with memory to put to and get from, and a peer that may say what it likes.
+// A victim with memory to put to and get from, and a rogue.
 class TransferRogueTest : public testing::TestWithParam<PollMode>, protected RogueWorld<MoverNode> {
   protected:
     TransferRogueTest() : RogueWorld(SchemeSetting::kSuperpipeline, GetParam()) { meet(); }
@@ -19,14 +19,14 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
         EXPECT_TRUE(dropped());
         expect_whole();
     }
-    // Its connection is as good as before.
+    // The rogue's connection works as before.
     void expect_heard() {
         const size_t before = victim.messages;
         rogue->send_frame(FrameKind::kActiveMessage, 3, "good");
         EXPECT_TRUE(turn([&] { return victim.messages == before + 1; }));
         expect_whole();
     }
-    // What the peer has no key of is as it was.
+    // Memory of which the peer has no key is unchanged.
     void expect_whole() {
         EXPECT_TRUE(
             std::ranges::all_of(victim.hidden, [](std::byte byte) { return byte == std::byte{}; }));
@@ -61,7 +61,7 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
         honest.engine->leave(to, this);
         (void)until(both, [&] { return honest.engine->connections() == 0; });
     }
-    // The victim puts to the rogue, or gets from it; returns once the rogue has heard of it.
+    // The victim puts to the rogue or gets from it. Returns when the rogue has the request.
     void let_ask(bool get) {
         std::string why;
         channel = victim.engine->attach(rogue->address(), &victim, why);
@@ -77,8 +77,8 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
         ASSERT_TRUE(until(attempt, [&] { return status == Status::kInProgress; }));
         ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
     }
-    // What peers have keys of is taken from them, and declared anew. Whether a transfer was under
-    // way.
+    // Undeclares the memory of which peers have keys, and declares it again. True: a transfer was
+    // under way.
     bool undeclare() {
         const bool used = victim.regions.undeclare(victim.open);
         victim.open = victim.regions.declare(victim.memory.data(), victim.memory.size(),

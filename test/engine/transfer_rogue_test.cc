@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// A peer that talks nonsense of large messages loses its connection, and nobody else loses
-// anything.
+// A peer that sends invalid frames about large messages loses its connection, and no other peer is
+// affected.
 
 #include "transfer_rogue.h"
 
@@ -78,7 +78,7 @@ TEST_P(TransferRogueTest, WhatItHasNoRightToIsRefused) {
     expect_heard();
 }
 
-// It asks on and on, and takes no answer: what it is to be told must not pile up.
+// The peer asks on and on, and takes no answers. The answers must not pile up.
 TEST_P(TransferRogueTest, AsksForeverAndTakesNoAnswer) {
     Fetch bad = good_fetch();
     bad.key.generation ^= 1;
@@ -92,7 +92,7 @@ TEST_P(TransferRogueTest, AsksForeverAndTakesNoAnswer) {
     expect_alive();
 }
 
-// A window that it may not be written to ends the connection that it was told over.
+// A ring that may not be written to ends the connection over which the peer named it.
 TEST_P(TransferRogueTest, WindowThatIsNone) {
     Fetch fetch = good_fetch();
     fetch.ring.rkey ^= 0x5555;
@@ -134,7 +134,7 @@ TEST_P(TransferRogueTest, AcknowledgesWhatWasNotSent) {
     expect_alive();
 }
 
-// Memory is undeclared while it is being read. The receiver confirms, once.
+// Memory is undeclared while it is being read. The receiver must confirm that, once.
 TEST_P(TransferRogueTest, RestIsRefused) {
     for (const Ack confirmation :
          {Ack{.receiver = 1, .count = 1, .flags = Ack::kEnd | Ack::kFailed},
@@ -146,7 +146,7 @@ TEST_P(TransferRogueTest, RestIsRefused) {
         ASSERT_EQ(rogue->controls[0].id, TransferId::kRefuse);
         EXPECT_EQ(rogue->controls[0].as<Refuse>().what, Refuse::kRest);
         EXPECT_EQ(rogue->controls[0].as<Refuse>().number, 1u);
-        // It was on the way.
+        // This acknowledgement was under way.
         rogue->send_control(TransferId::kAck, Ack{.receiver = 1, .count = 1});
         expect_heard();
         rogue->send_control(TransferId::kAck, confirmation);
@@ -160,7 +160,7 @@ TEST_P(TransferRogueTest, RestIsRefused) {
     expect_alive();
 }
 
-// Memory is undeclared while it is being written to: nothing more comes there, all is taken.
+// Memory is undeclared while it is being written to: all sub-blocks are taken, but not copied.
 TEST_P(TransferRogueTest, RestIsDropped) {
     constexpr uint64_t kLength = 100000;
     rogue->send_control(TransferId::kDeliver, Deliver{.sender = 7,
@@ -217,7 +217,7 @@ TEST_P(TransferRogueTest, PartsOfNothing) {
     expect_alive();
 }
 
-// What is announced may turn out otherwise: pinning has failed.
+// An announced direct part may come as a staged one, because pinning has failed.
 TEST_P(TransferRogueTest, AnnouncedPartsNeedNotComeThatWay) {
     Fetch fetch = good_fetch();
     fetch.part = WirePart::announce(fetch.length);
@@ -273,7 +273,7 @@ TEST_P(TransferRogueTest, NotifiesOfTooMuch) {
     expect_alive();
 }
 
-// Flags before the data, beyond the window, of the wrong generation: garbage comes, but no further.
+// Valid flags, and garbage that looks like flags: it arrives, but in no other memory.
 TEST_P(TransferRogueTest, FillsTheWindowWithGarbage) {
     let_ask(true);
     const Fetch fetch = rogue->controls[0].as<Fetch>();
@@ -291,7 +291,7 @@ TEST_P(TransferRogueTest, FillsTheWindowWithGarbage) {
                         fetch.ring.rkey, 0);
     }
     expect_heard();
-    // Behind its end there is nothing to be written.
+    // Memory behind the ring cannot be written to.
     rogue->write_to(garbage.data(), 64, fetch.ring.address + bytes + (1 << 20), fetch.ring.rkey, 0);
     expect_failed();
     expect_alive();

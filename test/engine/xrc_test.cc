@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The XRC domain that processes share through a file, and what is made in it.
+// The XRC domain that processes share through a file, and queues in the domain.
 #include "verbs/xrc.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace {
 using verbs::XrcDomain;
 using verbs::XrcFile;
 
-// A folder of the test's own.
+// The test has a folder of its own.
 class XrcFiles : public testing::Test {
   protected:
     void SetUp() override {
@@ -32,7 +32,7 @@ class XrcFiles : public testing::Test {
     std::string path() const { return folder + "/tern-xrc-" + std::to_string(geteuid()) + "-hca"; }
     bool exists() const { return std::filesystem::exists(path()); }
 
-    // Runs `work` in a process of its own, which ends without cleaning up.
+    // Runs `work` in a new process, which ends without cleaning up.
     static pid_t spawn(const std::function<void()>& work) {
         const pid_t pid = fork();
         if (pid == 0) {
@@ -104,7 +104,7 @@ TEST_F(XrcFiles, WhatIsNotOursAloneIsRefused) {
     ASSERT_EQ(chmod(path().c_str(), 0666), 0);
     EXPECT_FALSE(open());
     ASSERT_EQ(chmod(path().c_str(), 0600), 0);
-    EXPECT_TRUE(open()) << why;  // and what was in it is no id
+    EXPECT_TRUE(open()) << why;  // its contents are no id
     EXPECT_FALSE(exists());
 
     ASSERT_EQ(mkdir(path().c_str(), 0600), 0);
@@ -124,8 +124,8 @@ TEST_F(XrcFiles, WhatIsNotOursAloneIsRefused) {
     }
 }
 
-// Processes come and go at the same time: whoever holds a file, holds the one that the path leads
-// to, so two at the same time have the same.
+// Processes come and go at the same time. A process holds the file that the path leads to, so
+// processes that overlap have the same file.
 TEST_F(XrcFiles, ComingsAndGoingsNeverSplitTheDomain) {
     std::vector<pid_t> pids;
     for (int i = 0; i < 4; ++i)
@@ -145,7 +145,7 @@ TEST_F(XrcFiles, ComingsAndGoingsNeverSplitTheDomain) {
     EXPECT_FALSE(exists());
 }
 
-// What sends and receives in one process.
+// A sender and receive queues in one process.
 class Xrc : public XrcFiles {
   protected:
     void SetUp() override {
@@ -188,7 +188,7 @@ class Xrc : public XrcFiles {
 };
 
 TEST_F(Xrc, MessagesGoToTheQueueTheyName) {
-    // As another process would: a domain of the same file.
+    // A domain of the same file, as another process would open it.
     auto other = XrcDomain::open(device(), why, folder);
     ASSERT_TRUE(other) << why;
     EXPECT_EQ(other->id(), domain->id());

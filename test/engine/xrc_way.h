@@ -11,7 +11,7 @@
 
 namespace tern::test {
 
-// A connected pair of XRC queue pairs: what any process of a domain can have.
+// A connected pair of XRC queue pairs, as any process of a domain can make.
 struct XrcWay {
     XrcWay(const verbs::XrcDomain& domain, ibv_cq* cq) {
         sender = verbs::create_xrc_sender(device().pd.get(), cq, {.sends = 16, .inline_bytes = 64},
@@ -26,7 +26,7 @@ struct XrcWay {
                                             here, receiver->qp_num, 0, 7, port().mtu),
                   0);
     }
-    // Sends to the queue of this number.
+    // Sends to the queue with this number.
     void send(uint64_t id, uint32_t number, const std::string& text,
               std::optional<uint32_t> immediate = {}) {
         ibv_sge piece{.addr = reinterpret_cast<uint64_t>(text.data()),
