@@ -11,24 +11,26 @@
 
 namespace tern {
 
-// What TupleMatcher wants done, in order. What cannot be done now may wait; then those behind it
-// of the same peer wait too.
+// An action that TupleMatcher requests. A binding performs actions in order. An ordered action that
+// cannot be performed now may wait; then later ordered actions of the same peer wait too.
 struct TupleAction {
     enum class Kind : uint8_t {
-        kBind,       // send `bind` to `peer`, with what it takes to reach the queue
-        kClose,      // send `close` to `peer`
-        kRevoke,     // write zero over all grants of the tuple that are not used, then read what
-                     // its sender has announced: revoked(), with `count`
-        kGrant,      // put `receive` into the queue, as `place`; then write `grant` to `slot`. If
-                     // this is done late, software may have matched the receive: its memory counts
-        kDrain,      // send `count` empty messages to the queue from this process
-        kCancelled,  // `receive` is cancelled, and no longer posted; tell the user
-        kFailed,     // the message for `receive` is lost with `peer`; it is no longer posted
-        kRetry,      // offer the messages of `peer` that are held again
-        kDiscard,    // destroy the queue with all in it, make a new one, then call replaced()
+        kBind,    // send `bind` to `peer`, with what the sender needs to reach the queue
+        kClose,   // send `close` to `peer`
+        kRevoke,  // write zero over all unused grants of the tuple, then read the number its sender
+                  // has announced; then call revoked() with `count`
+        kGrant,   // put `receive` into the queue, as `place`; then write `grant` to `slot`. If this
+                  // is done late, software may have matched the receive: use the memory that was
+                  // prepared
+        kDrain,   // send `count` empty messages to the queue from this process
+        kCancelled,  // `receive` is cancelled and no longer posted; tell the user
+        kFailed,   // the message for `receive` is lost with `peer`; the receive is no longer posted
+        kRetry,    // offer the held messages of `peer` again
+        kDiscard,  // destroy the queue with all its entries, then call replaced()
     };
 
-    // It has to wait for what the same peer waits for; the others are between core and user.
+    // True if the action has to wait for earlier ordered actions of its peer. The others send
+    // nothing.
     static constexpr bool is_ordered(Kind kind) {
         return kind == Kind::kBind || kind == Kind::kClose || kind == Kind::kRevoke ||
                kind == Kind::kGrant || kind == Kind::kDrain;
@@ -37,9 +39,9 @@ struct TupleAction {
     Kind kind = Kind::kBind;
     uint16_t tuple = 0;  // number of the queue
     uint32_t peer = 0;
-    uint32_t place = 0;  // of the receive in the queue: a number below its depth
+    uint32_t place = 0;  // of the receive in the queue, below its depth
     uint32_t count = 0;
-    uint32_t slot = 0;  // counted in the sender's memory, as in TupleBound
+    uint32_t slot = 0;  // index into the sender's memory, as in TupleBound
     Grant grant;
     ReceiveHandle receive = 0;
     TupleBind bind;

@@ -6,23 +6,23 @@
 
 namespace tern {
 
-// The word by which a receiver permits a sender to send one message of a tuple straight into a
+// The word by which a receiver permits a sender to send one message of a tuple direct, into a
 // posted receive: message `sequence`, in epoch `epoch`, if it is not longer than `capacity`.
 //
 //   bits  0..31  capacity in bytes
 //   bits 32..47  sequence: the messages of a tuple are numbered 1, 2, ..., modulo 2^16
-//   bits 48..62  epoch: how many events have ended one, modulo 2^15 (docs/tupleq.md)
+//   bits 48..62  epoch: number of events so far, modulo 2^15 (docs/tupleq.md)
 //   bit  63      1
 //
-// It lies in the sender's memory, little endian, in slot `sequence` modulo the depth of the tuple.
-// The receiver writes it by RDMA and never reads it; the sender reads it and clears it when its
-// message with that number has been sent, however it went. A device places 8 aligned bytes at once;
-// were it otherwise, the last byte, which is never 0, would come last.
+// The grant lies in the sender's memory, little endian, in slot `sequence` modulo the depth of the
+// tuple. The receiver writes it by RDMA and never reads it. The sender reads it, and clears it when
+// message `sequence` has been sent, on either path. A device places 8 aligned bytes at once; even
+// if it did not, it would place the last byte, which is never 0, last.
 //
-// What has been cleared cannot be mistaken for a later grant whose numbers are the same modulo
-// 2^16; what is on its way cannot either, since the queue pair that writes grants also returns the
-// credits without which no sender gets 2^15 messages ahead. A grant that is lost because both write
-// the word at the same time costs one message the direct path, and nothing else.
+// A cleared grant cannot be mistaken for a later one whose numbers are the same modulo 2^16.
+// Neither can a grant on its way: the queue pair that writes grants also returns credits, and
+// without credits no sender gets 2^15 messages ahead. If both sides write the word at the same
+// time, the grant may be lost; that only costs one message the direct path.
 class Grant {
   public:
     static constexpr uint64_t kMostCapacity = 0xffffffff;
@@ -43,11 +43,11 @@ class Grant {
         return raw_ >> 32 == head(epoch, sequence) && length <= capacity();
     }
 
-    // Acquire: the device is told of the message after the grant for it has been read.
+    // Acquire: the grant is read before the device is told of the message.
     static Grant read(const uint64_t* slot) {
         return Grant(__atomic_load_n(slot, __ATOMIC_ACQUIRE));
     }
-    // Whoever tells the device of a message afterwards makes this visible before.
+    // Relaxed: telling the device of a later message makes this store visible first.
     static void clear(uint64_t* slot) { __atomic_store_n(slot, 0, __ATOMIC_RELAXED); }
 
   private:

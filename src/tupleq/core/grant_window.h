@@ -6,19 +6,20 @@
 
 namespace tern {
 
-// How many receives of a tuple are granted at a time. A grant that the sender does not see in time
-// costs a receive that is put into the queue and drained again, and most programs either always
-// post their receives in time or, as a ping-pong, never. So this follows what became of the grants.
+// Limits how many receives of a tuple are granted at a time. A grant that the sender does not see
+// in time costs a receive that is put into the queue and drained again. Most programs either always
+// post their receives in time or, as in a ping-pong, never. So the limit follows the fate of
+// earlier grants.
 //
-// There are two occasions to grant. When a receive is *posted*: then up to `width`, which doubles
-// with each grant that is used and is quartered by each that was missed. At 0, one receive is tried
-// now and then. And *late*, when a message has come while receives waited: the next one may be on
-// its way already, so that this can fail where the other does not. If it does, it is also left to
-// tries. From one to the next it is 2, 4, ... 32 ordinary messages, and half as many again for each
-// grant that was used.
+// There are two occasions to grant. *Posted*: a receive is posted. Up to `width` receives are
+// granted; the width doubles with each grant that is used, and shrinks to a quarter with each that
+// is missed. At width 0, one receive is granted now and then as a try. *Late*: a message has come
+// while receives waited. The next message may be on its way already, so late grants can fail where
+// the others succeed. If they fail, they too are made only as tries. The pause between tries is 2,
+// 4, ... 32 ordinary messages; each grant that is used halves it.
 //
-// Time is counted in ordinary messages, long ones as one for each kUnit bytes: what a void costs is
-// little beside a long message, and what a direct one saves is more. Data path.
+// Time is counted in ordinary messages; a long one counts as one for each kUnit bytes, because a
+// void costs little beside a long message and a direct message saves more. Data path.
 class GrantWindow {
   public:
     static constexpr uint32_t kFirstWidth = 4;
@@ -26,26 +27,26 @@ class GrantWindow {
     static constexpr uint32_t kLastPause = 32;
     static constexpr uint64_t kUnit = 8192;
 
-    // A new tuple, with a queue of this depth.
+    // Begins a new tuple, with a queue of this depth.
     void open(uint32_t depth) {
         depth_ = depth;
         width_ = std::min(depth, kFirstWidth);
         probes_ = refills_ = {};
     }
-    // A receive may be granted if less than so many are.
+    // A receive may be granted if fewer than this are granted.
     uint32_t limit(bool late) const {
         const uint32_t width = width_ != 0 ? width_ : probes_.due();
         if (!late || refills_.pause == 0) return width;
         return std::min<uint32_t>(width, refills_.due());
     }
 
-    // A grant was used; `late`: what it was when it was given.
+    // A grant was used; `late`: the occasion on which it was given.
     void used(bool late) {
         width_ = std::clamp(2 * width_, 1u, depth_);
         probes_.work();
         if (late) refills_.work();
     }
-    // A message came the ordinary way although it had been granted a receive.
+    // A message was ordinary although its receive was granted.
     void missed(bool late) {
         if (late) {
             refills_.fail();
@@ -54,7 +55,7 @@ class GrantWindow {
             if (width_ == 0) probes_.fail();
         }
     }
-    // An ordinary message of this length; after missed(), if it is such a one.
+    // An ordinary message of this length has come. Call missed() first if its receive was granted.
     void passed(uint64_t length) {
         const uint64_t time = std::max<uint64_t>(length / kUnit, 1);
         probes_.pass(time);
@@ -70,7 +71,7 @@ class GrantWindow {
 
   private:
     struct Tries {
-        uint32_t pause = 0;  // messages from one to the next; 0: as often as there is occasion
+        uint32_t pause = 0;  // messages between tries; 0: grants on every occasion
         uint32_t left = 0;
 
         bool due() const { return left == 0; }
@@ -82,7 +83,7 @@ class GrantWindow {
     uint32_t depth_ = 0;
     uint32_t width_ = 0;
     Tries probes_;   // at width 0
-    Tries refills_;  // late
+    Tries refills_;  // for late grants
 };
 
 }  // namespace tern

@@ -9,9 +9,9 @@
 
 namespace tern {
 
-// Finds the number of a tuple by peer and key: what of a tag is in the peer's mask. All tuples of a
-// peer have the same mask, and different keys. Numbers are those of a table with room for `most`;
-// nothing is allocated later.
+// Finds the number of a tuple by peer and key. The key is the bits of a tag that are in the peer's
+// mask. All tuples of a peer have the same mask and different keys. Numbers are below `most`. No
+// allocation after construction.
 class TupleIndex {
   public:
     static constexpr uint16_t kNone = 0xffff;
@@ -61,7 +61,7 @@ class TupleIndex {
         nodes_[number].next = head;
         head = number;
     }
-    // Peers differ in what they leave open, as a rule for moments only.
+    // Rehashes all tuples. Peers have different masks as a rule only for a moment.
     void hash_by(uint64_t common) {
         uint16_t all = kNone;
         for (uint16_t& head : heads_)
@@ -80,7 +80,7 @@ class TupleIndex {
     }
 
     int shift_;
-    uint64_t common_ = ~uint64_t{0};  // what all masks have: tags are hashed by that
+    uint64_t common_ = ~uint64_t{0};  // bits that all masks have; tags are hashed by these
     uint32_t count_ = 0;
     std::vector<uint16_t> heads_;
     std::vector<Node> nodes_;

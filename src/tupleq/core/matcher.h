@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The receiving side of TupleQ (docs/tupleq.md), without a device. A binding drives it so:
+// The receiving side of TupleQ (docs/tupleq.md), without a device. A binding drives it thus:
 //
 //   a receive is posted              put it into Posted; posted(tag) if its mask is the key mask
 //   Posted wants another key mask    change_key()
 //   a receive is to be cancelled     cancel()
-//   a tagged message has come        ordinary(): it has matched it, or the message is to be held,
-//   in
-//                                    order, with all further ones of this peer until kRetry
-//   kRetry for a peer                retry() for the held ones, the oldest first, until one says
-//                                    kHold again
-//   a queue's receive has completed  direct(): which receive that is
-//   a drain has completed            drained(): which entry is free, and its memory
+//   a tagged message has come        ordinary(): matches it, or asks to hold it, in order, with
+//                                    all further messages of this peer until kRetry
+//   kRetry for a peer                retry() for its held messages, the oldest first, until one
+//                                    returns kHold again
+//   a message has come by a queue    direct(): the receive that has it
+//   a drain has completed            drained(): the entry that is free; release its memory
 //   Bound, Closed have come          bound(), closed()
 //   a sender's number has been read  revoked(); while undecided(), ask_again() some time later
-//   a channel has failed             first all its completions, then peer_died()
-//   a tuple is hot, or not any more  bind(), unbind(); see TuplePolicy
+//   a channel has failed             first handle all its completions, then peer_died()
+//   a tuple becomes hot, or cold     bind(), unbind(); see TuplePolicy
 //
-// After each of these it first delivers the message, to the receive or as unexpected, and then does
-// what actions() says: what the user hears of may make it post a receive, and a receive that is
-// posted must find all that is unexpected. Frames of a channel are handed over in the order in
-// which they came. A false result, or kBroken: the peer breaks the rules; fail its channel.
+// After each call the binding first delivers the message, to the receive or as unexpected, and then
+// performs actions(). The order matters: actions reach the user, who may then post a receive, and
+// that receive must find all unexpected messages. The binding hands over the frames of a channel in
+// the order in which they came. If a call returns false or kBroken, the peer violates the protocol;
+// the binding fails its channel.
 //
-// Grants may be written by any queue pair that writes them in order, with two conditions: those
-// written before a Close with `unbind` are placed before that arrives, and no queue pair gets them
-// placed 2^15 messages of the tuple late. The queue pair that carries the channel does both.
+// Any queue pair that keeps the order of its writes may write grants, on two conditions: grants
+// written before a Close with `unbind` are placed before the Close arrives, and no grant is placed
+// as much as 2^15 messages of the tuple late. The channel's queue pair meets both.
 #pragma once
 
 #include <concepts>
@@ -44,25 +44,25 @@ struct TakenReceive {
     bool wildcard = false;
 };
 
-// Receives that are posted, granted ones included, in the order in which they were posted. Those
-// with the key mask match all messages with their key, the bits of the tag in that mask; those with
-// any other mask are wildcards.
+// The posted receives, granted ones included, in the order in which they were posted. A receive
+// with the key mask matches all messages with its key, the bits of the tag in that mask. A receive
+// with any other mask is a wildcard.
 template <class T>
 concept PostedTable = requires(T table, uint64_t tag, ReceiveHandle receive) {
     { table.key_mask() } -> std::same_as<uint64_t>;
-    // Makes another one the key mask; no tuple is bound.
+    // Adopts another key mask; called only when no tuple is bound.
     {table.change_key()};
-    // The first with the key of this tag; 0 if there is none.
+    // The first receive with the key of this tag; 0 if there is none.
     { table.first(tag) } -> std::same_as<ReceiveHandle>;
-    // The one with the same key behind it.
+    // The next receive with the same key; 0 if there is none.
     { table.next(receive) } -> std::same_as<ReceiveHandle>;
-    // A wildcard that could match any of the same messages was posted before it.
+    // True if a wildcard that could match any of the same messages was posted before the receive.
     { table.behind_wildcard(receive) } -> std::same_as<bool>;
     { table.capacity(receive) } -> std::same_as<uint64_t>;
-    // It is about to be granted: see that the device can write to its memory. If it cannot, the
-    // receive is not granted, nor those behind it.
+    // Called before a grant: makes the receive's memory accessible to the device. False: the device
+    // cannot write to it; neither this receive nor those behind it are granted.
     { table.prepare(receive) } -> std::same_as<bool>;
-    // Removes the first that matches.
+    // Removes the first receive that matches, and returns it.
     { table.take(tag) } -> std::same_as<TakenReceive>;
     {table.remove(receive)};
 };
@@ -70,11 +70,10 @@ concept PostedTable = requires(T table, uint64_t tag, ReceiveHandle receive) {
 template <PostedTable Posted>
 class TupleMatcher {
   public:
-    // An ordinary message.
     struct Arrival {
         enum class Verdict : uint8_t {
-            kMatched,  // with `receive`; unexpected if that is none
-            kHold,     // not known yet: keep it
+            kMatched,  // with `receive`; unexpected if that is 0
+            kHold,     // not decided yet: keep the message
             kBroken,
         };
         Verdict verdict = Verdict::kMatched;
@@ -82,28 +81,28 @@ class TupleMatcher {
     };
     // A message that the device has placed.
     struct Placed {
-        ReceiveHandle receive = 0;  // 0: the queue has none; the peer breaks the rules
+        ReceiveHandle receive = 0;  // 0: the queue has no receive; the peer violates the protocol
         uint32_t place = 0;
     };
     enum class Cancel : uint8_t {
-        kDone,   // it is no longer posted
-        kLater,  // kCancelled follows, or a message for it comes
-        kNever,  // its message is on the way
+        kDone,   // the receive is no longer posted
+        kLater,  // kCancelled follows, or a message for the receive comes
+        kNever,  // the receive's message is on its way
     };
     struct Counters {
         uint64_t direct = 0;       // messages that the device placed
         uint64_t ordinary = 0;     // messages of bound tuples that came the ordinary way
         uint64_t grants = 0;       // written
-        uint64_t void_grants = 0;  // of those, never used
+        uint64_t void_grants = 0;  // grants never used
         uint64_t drains = 0;       // entries drained
-        uint64_t epochs = 0;       // that ended with grants not used
+        uint64_t epochs = 0;       // epochs that ended with unused grants
         uint64_t binds = 0;        // queues bound, refused ones included
         uint64_t unbinds = 0;
         uint64_t holds = 0;     // messages held because another peer had been granted their receive
-        uint64_t discards = 0;  // queues thrown away
+        uint64_t discards = 0;  // queues destroyed with their entries
     };
 
-    // `queues`: how many there are, numbered from 0, `depth` entries each, a power of two.
+    // `queues`: their number; queues are numbered from 0. `depth`: entries of each, a power of two.
     TupleMatcher(Posted& posted, uint32_t queues, uint32_t depth)
         : posted_(&posted), index_(queues), tuples_(queues, Tuple(depth)) {}
 
@@ -111,39 +110,40 @@ class TupleMatcher {
     void posted(uint64_t tag) {
         if (Tuple* tuple = find(tag)) refill(*tuple);
     }
-    // `keyed`: it has the key mask.
+    // `keyed`: the receive has the key mask.
     Cancel cancel(ReceiveHandle receive, uint64_t tag, bool keyed);
-    // Does it when all tuples are unbound; until then none is bound.
+    // Unbinds all tuples, and then changes the key mask; until then no tuple is bound.
     void change_key();
 
-    // Messages. Data path. `length`: of what could have been direct.
+    // Messages. Data path. `length`: bytes, of a message that could have been direct; otherwise 0.
     Arrival ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark, uint64_t length = 0);
     Arrival retry(uint32_t peer, uint64_t tag);
     Placed direct(uint16_t number);
-    // False if nothing was to be drained, or is not any more since the queue is to be discarded.
+    // `place`: the entry that is free. False if no drain was due, or none is due any more because
+    // the queue is to be discarded.
     bool drained(uint16_t number, uint32_t& place);
 
     // Control path.
     bool bound(uint32_t peer, const TupleBound& answer);
     bool closed(uint32_t peer, const TupleClosed& answer);
-    // What kRevoke with this count has read.
+    // `sent`: the number that the kRevoke with this `count` has read.
     void revoked(uint16_t number, uint32_t count, uint16_t sent);
-    // A receive is to be cancelled that the sender may have used the grant of: its message comes,
-    // or an ordinary one in its place. But if the sender has withdrawn what it had announced, and
-    // sends nothing, only asking again tells.
+    // True if a receive is to be cancelled whose grant the sender may have used. Then its message
+    // comes, or an ordinary one in its place. But the sender may have withdrawn its announcement
+    // and send nothing; only ask_again() finds that out.
     bool undecided(uint16_t number) const;
     void ask_again(uint16_t number) {
         if (undecided(number)) revoke(tuples_[number]);
     }
-    // False if no queue is free, or the key has one already or is about to change. What goes
-    // direct will have exactly this tag.
+    // False if no queue is free, the key has one already, or the key mask is about to change. Only
+    // messages with exactly this tag will be direct.
     bool bind(uint32_t peer, uint64_t tag);
     void unbind(uint16_t number);
-    // Its held messages stay, and its number is not used again until they have been matched, or
-    // dropped.
+    // Ends the tuples of the peer. Its held messages stay; its number must not be used again until
+    // they have been matched or dropped.
     void peer_died(uint32_t peer);
     void drop_held(uint32_t peer);
-    // After kDiscard.
+    // The queue has been destroyed, as kDiscard asked.
     void replaced(uint16_t number) { tuples_[number].queue.reset(); }
 
     TupleActions& actions() { return actions_; }
@@ -152,12 +152,12 @@ class TupleMatcher {
     uint16_t lookup(uint64_t tag) const { return index_.find(0, tag); }
     const TupleReceiver& queue(uint16_t number) const { return tuples_[number].queue; }
     uint32_t peer(uint16_t number) const { return tuples_[number].peer; }
-    // That of all its direct messages.
+    // The tag of all direct messages of the tuple.
     uint64_t tag(uint16_t number) const { return tuples_[number].tag; }
-    // A number is being read, by the kRevoke with this count.
+    // True while the sender's number is being read, by the kRevoke with count asked().
     bool revoking(uint16_t number) const { return tuples_[number].revoking; }
     uint32_t asked(uint16_t number) const { return tuples_[number].asked; }
-    // Where the sender has the grant for a message, and what it announces.
+    // Indices into the sender's memory: of the grant for a message, and of the announced number.
     uint32_t slot(uint16_t number, uint16_t sequence) const {
         const Tuple& tuple = tuples_[number];
         return tuple.slot + (sequence & (tuple.queue.depth() - 1));
@@ -186,16 +186,17 @@ class TupleMatcher {
         TupleReceiver queue;
         uint64_t tag = 0;
         uint32_t peer = 0;
-        uint32_t slot = 0;      // the first of its grants, in the sender's memory
-        uint16_t sender = 0;    // the sender's number of it
-        uint16_t others = 0;    // the last so many messages had another tag with the same key
+        uint32_t slot = 0;      // the first of its grants, as in TupleBound
+        uint16_t sender = 0;    // the sender's number of the tuple
+        uint16_t others = 0;    // latest messages in a row with another tag of the same key
         bool blocked = false;   // the next receive is behind a wildcard
         bool awaited = false;   // messages of other peers are held until its grants are decided
-        bool leave = false;     // unbind as soon as that can be said
-        bool revoking = false;  // grants are being taken back; none is written
-        uint32_t asked = 0;     // how often that was so
+        bool leave = false;     // unbind as soon as possible
+        bool revoking = false;  // grants are being taken back; no new grant is written
+        uint32_t asked = 0;     // number of kRevoke actions so far
     };
-    // Messages of a peer that wait; nothing of it is granted meanwhile, for they come first.
+    // Messages of a peer that are held. The peer is granted nothing meanwhile, because these
+    // messages come first.
     struct Held {
         uint32_t peer = 0;
         uint32_t messages = 0;

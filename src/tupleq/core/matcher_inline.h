@@ -6,8 +6,8 @@
 
 namespace tern {
 
-// Grants what may be granted: the receives of the key, in order, up to the first that a wildcard is
-// before of. `late`: since a message has come, see GrantWindow.
+// Grants the receives of the key, in order, up to the first that is behind a wildcard. `late`: the
+// occasion is a message that has come; see GrantWindow.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::refill(Tuple& tuple, bool late) {
     TupleReceiver& queue = tuple.queue;
@@ -33,7 +33,7 @@ void TupleMatcher<Posted>::refill(Tuple& tuple, bool late) {
     }
 }
 
-// A wildcard has gone.
+// Call after a wildcard has been matched or cancelled.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::refill_blocked() {
     if (!any_blocked_) return;
@@ -64,8 +64,8 @@ auto TupleMatcher<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool keye
     return Cancel::kDone;
 }
 
-// Matching is in the order in which messages were sent. A mark is heeded at once even if the
-// message is held: answers of the peer may depend on it.
+// Messages are matched in the order in which they were sent. A mark takes effect at once even if
+// its message is held, because answers of the peer may depend on the mark.
 template <PostedTable Posted>
 auto TupleMatcher<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark,
                                     uint64_t length) -> Arrival {
@@ -79,7 +79,7 @@ auto TupleMatcher<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark
             return {Verdict::kBroken};
         tuple->queue.passed(length);
         ++counters_.ordinary;
-        // Is it the tuple's tag that counts?
+        // Many messages in a row with another tag of the same key: the tuple has the wrong tag.
         tuple->others = tag != tuple->tag ? tuple->others + 1 : 0;
         if (tuple->others == kMostOthers) leave(*tuple);
     }
@@ -113,8 +113,8 @@ void TupleMatcher<Posted>::drop_held(uint32_t peer) {
         if (tuple.peer == peer) refill(tuple);
 }
 
-// A receive that is granted to one peer is not another's, unless the first has no use for it. The
-// key has two senders, so that is the end of the tuple.
+// A receive that is granted to one peer cannot take another peer's message until the grant is void.
+// The key has two senders, so the tuple is unbound.
 template <PostedTable Posted>
 auto TupleMatcher<Posted>::match(uint32_t peer, uint64_t tag) -> Arrival {
     Tuple* tuple = find(tag);
@@ -208,8 +208,8 @@ void TupleMatcher<Posted>::unbind(uint16_t number) {
     leave(tuples_[number]);
 }
 
-// Grants are taken back first: what is granted is decided before the sender answers, and behind
-// Close its words are not this side's any more.
+// Takes grants back before it closes: this decides them before the sender answers, and after Close
+// the tuple's words may belong to another receiver.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::leave(Tuple& tuple) {
     if (tuple.leave) return;
@@ -239,7 +239,7 @@ template <PostedTable Posted>
 void TupleMatcher<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sent) {
     Tuple& tuple = tuples_[number];
     TupleReceiver& queue = tuple.queue;
-    // It may be another tuple by now.
+    // The number may belong to another tuple by now.
     if (!tuple.revoking || tuple.asked != count || !queue.numbered()) return;
     tuple.revoking = false;
     const TupleReceiver::Ended ended = queue.revoke(sent);
@@ -282,14 +282,14 @@ bool TupleMatcher<Posted>::epoch_ended(Tuple& tuple, uint16_t sequence, bool ord
     return true;
 }
 
-// Messages that waited to see whose the granted receives are can be matched now.
+// The granted receives are decided, so the held messages can be matched.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::release_held(Tuple& tuple) {
     tuple.awaited = false;
     for (const Held& held : held_) act(TupleAction::Kind::kRetry, tuple).peer = held.peer;
 }
 
-// After entries have gone or become void: drains; frees the queue of a tuple that is forgotten.
+// Call when entries have gone or become void. Drains; frees the queue of an unbound tuple.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::settle(Tuple& tuple) {
     if (const uint32_t count = tuple.queue.begin_drain())

@@ -24,7 +24,8 @@ void TuplePolicy::bound(uint16_t number, uint32_t peer, uint64_t tag) {
 }
 
 uint16_t TuplePolicy::victim(uint64_t tag) {
-    // Whoever is turned down has to be hot for as long again, so that this is not done each time.
+    // A tuple that gets no queue has to become hot again, so that the search is not repeated for
+    // each of its messages.
     if (Tag* entry = find(tag)) entry->count = 0;
     const uint64_t idle = uint64_t{limits_.idle} * queues_.size();
     uint16_t victim = kNone;

@@ -7,13 +7,13 @@
 
 namespace tern {
 
-// Decides which tuples have a queue: those whose messages are many, long enough, of one peer, and
-// find their receives posted. A queue costs nearly nothing while nothing is granted, which
-// GrantWindow sees to, so that it is taken away only if another tuple wants it. Time is counted in
-// messages, so that it stands still when nothing happens. A table of fixed size remembers tags that
-// came lately; what comes rarely gives way.
+// Decides which tuples have a queue: tuples of one peer whose messages are many, long enough, and
+// find their receives posted. A queue without grants costs nearly nothing, and GrantWindow avoids
+// useless grants, so a tuple loses its queue only if another tuple wants one. Time is counted in
+// messages, so it stands still when nothing happens. A table of fixed size remembers the most
+// recent tags.
 //
-// How a binding uses it, after an ordinary message has been matched:
+// Use by a binding, after an ordinary message has been matched:
 //     of a tuple       policy.missed(number)
 //     of no tuple      if (policy.worth(peer, tag, length, whether its receive was posted)) {
 //                          if (receivers.bind(peer, tag))
@@ -21,24 +21,23 @@ namespace tern {
 //                          else if (victim = policy.victim(tag); it is not kNone)
 //                              receivers.unbind(victim);
 //                      }
-// after a direct one   policy.used(number)
-// When a sender refuses, discourage(number). When a queue is free again, for whatever reason,
-// freed(number).
+// After a direct message: policy.used(number). When the sender refuses: discourage(number). When a
+// queue is free again, for whatever reason: freed(number).
 class TuplePolicy {
   public:
     struct Limits {
         uint32_t after = 8;     // messages until a tuple gets a queue
-        uint64_t least = 4096;  // bytes; shorter messages do not count for that
-        uint32_t idle = 16;  // messages for each queue there is, none of them direct: a tuple may
-                             // lose its own to another
+        uint64_t least = 4096;  // bytes; shorter messages do not count
+        uint32_t idle = 16;  // a tuple may lose its queue if its last direct message is this many
+                             // messages ago for each queue there is
     };
     static constexpr uint16_t kNone = 0xffff;
 
     TuplePolicy(const Limits& limits, uint32_t queues);
 
-    // A message that belongs to no tuple. True if its tuple is worth a queue. Data path.
+    // A message that belongs to no tuple. True if its key is worth a queue. Data path.
     bool worth(uint32_t peer, uint64_t tag, uint64_t length, bool expected);
-    // A tuple's message has come by the queue, or not. Data path.
+    // A message of the tuple was direct, or was not. Data path.
     void used(uint16_t number) {
         Queue& queue = queues_[number];
         queue.last = ++now_;
@@ -49,16 +48,17 @@ class TuplePolicy {
         ++queues_[number].misses;
     }
 
-    // A tuple has a queue.
+    // The tuple has been bound to queue `number`.
     void bound(uint16_t number, uint32_t peer, uint64_t tag);
-    // No queue is free for a tuple that is worth one. Returns the one that has been of no use for
-    // longest, if for long enough; it is not named again until it is free.
+    // No queue is free for a tuple that is worth one. Returns the queue that has been of no use for
+    // longest, to be unbound; kNone if none has been for long enough, or an earlier victim is not
+    // free yet.
     uint16_t victim(uint64_t tag);
-    // The sender has refused the tuple: it has to be twice as hot to get a queue again.
+    // The tuple was refused: it needs twice as many messages to get a queue again.
     void discourage(uint16_t number);
-    // If most messages of its tuple were ordinary, the same goes for that.
+    // The queue is free. Discourages its tuple if most of the tuple's messages were ordinary.
     void freed(uint16_t number);
-    // The peer is gone: who sends its tags from now on is no second sender.
+    // The peer is gone: another peer that sends its tags later does not count as a second sender.
     void gone(uint32_t peer);
 
   private:
@@ -71,7 +71,7 @@ class TuplePolicy {
         uint32_t peer = 0;
         uint32_t count = 0;
         uint64_t seen = 0;    // 0: none
-        uint8_t strikes = 0;  // it takes two to the power of this times as many messages
+        uint8_t strikes = 0;  // the tag needs 2^strikes times as many messages
         bool shared = false;  // several peers send it
     };
     struct Queue {

@@ -8,8 +8,8 @@
 
 namespace tern {
 
-// Most of a PostedTable, over the transport's table of posted receives. What is left to a binding
-// is what depends on the memory of a receive: capacity() and prepare().
+// Implements PostedTable over the transport's table of posted receives, except capacity() and
+// prepare(), which depend on the memory of a receive and are left to a binding.
 class TuplePosted {
   public:
     explicit TuplePosted(PostedReceives& table) : table_(table) {}

@@ -10,23 +10,23 @@
 
 namespace tern {
 
-// A receive of the caller's; 0 is none.
+// Names a receive of the caller; 0: none.
 using ReceiveHandle = uint64_t;
 
-// A tuple as its receiver sees it: the receives in its queue and whose they are. One object belongs
-// to one queue, which is bound to one tuple after the other. TupleMatcher drives it; a binding
-// drives TupleMatcher.
+// A tuple at its receiver: the receives in its queue, and the state of each. An object belongs to
+// one queue, which is bound to one tuple after another. TupleMatcher drives it; a binding drives
+// TupleMatcher.
 //
-// The entries of the queue, oldest first, are of three kinds:
-//   granted   the sender may use them, or has; not known yet
-//   claimed   a message for them has been sent and is on its way
-//   void      no message will come; they have to be drained
-// They come in this order. An event that ends the epoch tells how many messages were sent directly
-// in it, so that all granted receives become claimed or void. Grants that are taken back become
-// void, but those that the sender may have used remain granted until their messages come, or an
-// event says that they will not. Nothing is granted until the void ones are drained.
+// The entries of the queue, oldest first, are of three kinds, in this order:
+//   claimed   the message for the receive has been sent and is on its way
+//   granted   not known yet: the sender may use the grant, or has used it
+//   void      no message will come; the entry has to be drained
+// An event that ends the epoch tells how many direct messages were sent in it, so all granted
+// receives become claimed or void. Grants that are taken back become void. Those that the sender
+// may have used remain granted until their messages come, or an event says that they will not.
+// Nothing is granted until the void entries are drained.
 //
-// What leads from one state to the other:
+// Transitions:
 //
 //   kFree        bind(): Bind is sent                            kBinding
 //   kBinding     bound(): the sender accepts                     kOpen
@@ -35,28 +35,28 @@ using ReceiveHandle = uint64_t;
 //   kUnbinding   closed(): the sender answers                    kUnbound
 //   kUnbound     all entries have gone; reset()                  kFree
 //   kOpen, kUnbinding, kUnbound   the sender dies; broken()      kBroken
-//   kBroken      another queue takes the place; reset()          kFree
+//   kBroken      the queue is destroyed; reset()                 kFree
 class TupleReceiver {
   public:
     enum class State : uint8_t {
-        kFree,       // bound to nothing
+        kFree,
         kBinding,    // Bind has been sent
         kOpen,       // receives may be granted
         kUnbinding,  // Close has been sent
-        kUnbound,    // the sender has forgotten the tuple; the queue empties
-        kBroken,     // the queue has to be thrown away
+        kUnbound,    // the sender has forgotten the tuple; entries are still in the queue
+        kBroken,     // the queue has to be destroyed
     };
     struct Entry {
         ReceiveHandle receive = 0;
-        uint16_t sequence = 0;  // of the message that it is for
-        bool late = false;      // it waited when messages came; see GrantWindow
-        bool cancel = false;    // wanted, if no message was sent for it
+        uint16_t sequence = 0;  // of the message that the receive is granted for
+        bool late = false;      // the occasion of the grant; see GrantWindow
+        bool cancel = false;    // cancel the receive if no message was sent for it
     };
 
-    // `depth`: of the queue, a power of two.
+    // `depth`: entries of the queue, a power of two.
     explicit TupleReceiver(uint32_t depth) : entries_(depth) {}
 
-    // Control frames: what was sent, what came.
+    // Control frames: sent by bind() and close(), received by bound() and closed().
     void bind(uint16_t sequence = 0, uint16_t epoch = 0) {
         state_ = State::kBinding;
         window_.open(depth());
@@ -67,18 +67,18 @@ class TupleReceiver {
     void close() { state_ = State::kUnbinding; }
     void closed() { state_ = State::kUnbound; }
     void broken() { state_ = State::kBroken; }
-    // The queue is empty, by itself or because it is a new one.
+    // The queue has no entries: they are gone, or the queue was destroyed with them.
     void reset() {
         state_ = State::kFree;
         granted_ = claimed_ = void_ = draining_ = 0;
     }
 
-    // There is room for a receive, and it would be the next message's. `late`: the occasion is not
-    // that one is posted, but that a message has come.
+    // True if there is room for a receive, and it would be for the next message. `late`: the
+    // occasion is a message that has come, not a receive that is posted.
     bool may_grant(bool late) const {
         return state_ == State::kOpen && void_ == 0 && live() < window_.limit(late);
     }
-    // The receive goes into the queue behind the others. Returns what to tell the sender.
+    // Adds the receive to the end of the queue. Returns the grant for the sender.
     Grant grant(ReceiveHandle receive, uint64_t capacity, bool late) {
         const auto sequence = static_cast<uint16_t>(known_ + granted_ + 1);
         entries_[index(live())] = {receive, sequence, late, false};
@@ -86,7 +86,8 @@ class TupleReceiver {
         return {epoch_, sequence, capacity};
     }
 
-    // A message has come into the first entry. False if there can be none.
+    // A message has come into the first entry. `claimed`: its receive was claimed. False if the
+    // queue has no receive.
     bool arrive(Entry& entry, uint32_t& place, bool& claimed) {
         if (live() == 0) return false;
         claimed = claimed_ != 0;
@@ -103,16 +104,17 @@ class TupleReceiver {
         return true;
     }
 
-    // Receives that were granted when something ended their grants: entries begin ... end - 1. From
-    // `first_void` on they are void, the others claimed.
+    // Receives that were granted when an event or a revocation ended their grants: entries begin
+    // ... end - 1. Entries from `first_void` on are void; see the functions for those before.
     struct Ended {
         uint32_t begin = 0;
         uint32_t first_void = 0;
         uint32_t end = 0;
     };
 
-    // The epoch has ended: the last message sent before had this number. `ordinary`: an ordinary
-    // message has ended it, and is the next. Nothing if it cannot be.
+    // The epoch has ended; `sequence`: of the last message before its end. Granted receives up to
+    // that one are claimed. `ordinary`: an ordinary message has ended the epoch, and is the next
+    // message. Empty if the number is impossible.
     std::optional<Ended> end_epoch(uint16_t sequence, bool ordinary) {
         const auto sent = static_cast<uint16_t>(sequence - known_);
         if (sent > granted_) return {};
@@ -128,8 +130,8 @@ class TupleReceiver {
         return ended;
     }
 
-    // Grants have been taken back: the sender had announced no message beyond `sent` when it could
-    // not use them any more. What was announced stays granted.
+    // Grants have been taken back. `sent`: the number that the sender had announced when it could
+    // no longer use them. Receives for messages up to that number remain granted.
     Ended revoke(uint16_t sent) {
         const auto beyond = static_cast<uint16_t>(sent - known_);
         const uint32_t used = beyond < granted_ ? beyond : granted_;
@@ -139,15 +141,14 @@ class TupleReceiver {
         return ended;
     }
 
-    // How long the ordinary message was.
     void passed(uint64_t length) { window_.passed(length); }
 
-    // How many entries are to be drained now: all void ones, once the messages on their way are in.
+    // Returns how many entries are to be drained now: all void ones, once no live entry is left.
     uint32_t begin_drain() {
         if (live() != 0 || draining_ == void_) return 0;
         return draining_ = void_;
     }
-    // The first entry has been drained. False if none was to be.
+    // The first entry has been drained. False if no drain was due.
     bool drained(uint32_t& place) {
         if (draining_ == 0) return false;
         place = head_;
@@ -158,19 +159,19 @@ class TupleReceiver {
     }
 
     State state() const { return state_; }
-    // The sender's messages are numbered.
+    // True while the sender numbers its messages.
     bool numbered() const { return state_ >= State::kOpen && state_ <= State::kUnbinding; }
     const GrantWindow& window() const { return window_; }
     uint32_t depth() const { return static_cast<uint32_t>(entries_.size()); }
-    // Number of the last message that is known to have been sent.
+    // Number of the last message that is known to have been sent, on either path.
     uint16_t known() const { return known_; }
     uint32_t granted() const { return granted_; }
     uint32_t claimed() const { return claimed_; }
     uint32_t void_entries() const { return void_; }
-    // Entries that have a receive: the first ones.
+    // Entries that are claimed or granted: the first ones.
     uint32_t live() const { return claimed_ + granted_; }
     bool empty() const { return live() + void_ == 0; }
-    // The n-th entry of those not gone.
+    // The n-th entry still in the queue, counted from 0; and its place.
     Entry& entry(uint32_t n) { return entries_[index(n)]; }
     const Entry& entry(uint32_t n) const { return entries_[index(n)]; }
     uint32_t place(uint32_t n) const { return index(n); }
@@ -193,7 +194,7 @@ class TupleReceiver {
     std::vector<Entry> entries_;
     State state_ = State::kFree;
     uint16_t known_ = 0;
-    uint16_t epoch_ = 0;  // events that have ended one, as the sender counts them
+    uint16_t epoch_ = 0;  // number of events; the sender counts the same ones
     GrantWindow window_;
     uint32_t head_ = 0;
     uint32_t granted_ = 0;

@@ -10,44 +10,45 @@
 
 namespace tern {
 
-// A tuple as its sender sees it: which message is next, and whether it may go straight into the
-// receive that is posted for it. Data path.
+// A tuple at its sender: the number of the next message, and whether that message may be direct.
+// Data path.
 //
-// The epoch is the number of events that have ended one: ordinary messages sent, and answers to
-// Close. The receiver counts the same events when they arrive. A grant bears the receiver's count;
-// if it is the sender's too, then nothing has gone the ordinary way that the receiver did not know
-// of when it put the receive into the queue, so the receive is for this message.
+// The epoch is the number of events so far: ordinary messages sent, and answers to Close. The
+// receiver counts the same events when they arrive, and writes its count into each grant. If that
+// count is the sender's own, the receiver knew of all ordinary messages when it put the receive
+// into the queue, so the receive is for this message.
 //
-// A receiver may take grants back, without this side's help: it writes zero over them and then
-// reads the number that is announced here. A message that goes direct is announced, and then its
-// grant is looked at again: so either the receiver sees the number, or this side sees the zero.
+// A receiver may take grants back without the sender's help: it writes zero over them and then
+// reads the number that is announced here. The sender announces a direct message, and then looks at
+// its grant again. So either the receiver sees the number, or the sender sees the zero.
 class TupleSender {
   public:
     TupleSender() = default;
-    // Words of a tuple: one for each grant, and what is announced.
+    // Words of a tuple: its grants, and the announced number.
     static constexpr uint32_t words(uint32_t depth) { return depth + 1; }
 
-    // `slots`: `depth` words that the receiver writes grants to, all zero, and one that it reads;
-    // the caller's. The first message has number `sequence` + 1.
+    // `slots`: memory of the caller: `depth` words, all zero, that the receiver writes grants to,
+    // and one word that the receiver reads. The first message has number `sequence` + 1.
     TupleSender(uint64_t* slots, uint32_t depth, uint16_t sequence = 0, uint16_t epoch = 0)
         : slots_(slots), mask_(depth - 1), sequence_(sequence), epoch_(epoch) {
         tell(sequence);
     }
 
-    // The next message may be sent to the queue, unless it needs an answer or has an immediate
-    // value: a direct message has neither.
+    // True if the next message may be direct. The caller sees to it that the message needs no
+    // answer and has no immediate value, which a direct message cannot have.
     bool may_send_direct(uint64_t length) const {
         const uint16_t next = sequence_ + 1;
         return Grant::read(slot(next)).permits(epoch_, next, length);
     }
 
-    // The next message, which may, goes to the queue, and has number sequence(). To be called
-    // before the device is told of it. False: the grant has been taken back; it has had no number.
+    // The next message, which may be direct, is sent to the queue; its number is then sequence().
+    // Call before telling the device of the message. False: the grant has been taken back, and no
+    // number was used.
     bool send_direct(uint64_t length) {
         announce();
         return decide(length);
     }
-    // The two parts of it.
+    // send_direct() in two steps.
     void announce() {
         tell(sequence_ + 1);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -60,7 +61,7 @@ class TupleSender {
         Grant::clear(slot(++sequence_));
         return true;
     }
-    // The next message goes the ordinary way. Returns its number, for its TupleMark.
+    // The next message is ordinary. Returns its number, for its TupleMark.
     uint16_t sent_ordinary() {
         next_epoch();
         Grant::clear(slot(++sequence_));
@@ -76,7 +77,7 @@ class TupleSender {
     uint16_t sequence() const { return sequence_; }
     uint16_t epoch() const { return epoch_; }
     uint32_t depth() const { return mask_ + 1; }
-    // The grants now lie here; for copies in tests.
+    // For copies in tests: the grants now lie here.
     void rebase(uint64_t* slots) { slots_ = slots; }
     template <class Sink>
     void save(Sink&& sink) const {
@@ -85,8 +86,8 @@ class TupleSender {
 
   private:
     uint64_t* slot(uint16_t sequence) const { return slots_ + (sequence & mask_); }
-    // The number of the last message, or of the one that is about to be sent. Written by this side,
-    // read by the receiver's device.
+    // Announces the number of the last message, or of one that is about to be sent. The receiver's
+    // device reads it.
     void tell(uint16_t sequence) {
         __atomic_store_n(slots_ + depth(), uint64_t{sequence}, __ATOMIC_RELAXED);
     }
@@ -98,12 +99,12 @@ class TupleSender {
     uint16_t epoch_ = 0;
 };
 
-// The tuples that this process sends, to any receiver, and where their grants are written.
+// The tuples that this process sends, to any receiver, and the memory for their grants.
 //
-// A peer is a number that the binding gives to a channel. Before a number is used again the queue
-// pair by which the old peer wrote grants is gone.
+// A peer is a number that the binding gives to a channel. The binding uses a number again only when
+// the queue pair by which the old peer wrote grants is gone.
 //
-// How a binding sends a message:
+// Use by a binding to send a message:
 //     Tuple* tuple = senders.find(peer, tag);
 //     if (tuple == nullptr)                                  an ordinary message
 //     else if (tuple->may_send_direct(tag, length)           and there is room in the XRC queue
@@ -111,12 +112,12 @@ class TupleSender {
 //         post it to the queue of that tuple
 //     else                                                   an ordinary message with mark(*tuple)
 //
-// A tuple has all messages of a key, but only those of its very tag go direct: a direct message
-// does not say what its tag is.
+// All messages with the key belong to a tuple, but only those with exactly its tag may be direct,
+// because a direct message does not carry its tag.
 class TupleSenders {
   public:
     struct Tuple {
-        // The next message, which has this tag, may be direct.
+        // True if the next message may be direct, given that it has this tag.
         bool may_send_direct(uint64_t its_tag, uint64_t length) const {
             return its_tag == tag && sender.may_send_direct(length);
         }
@@ -124,14 +125,14 @@ class TupleSenders {
         TupleSender sender;
         uint64_t tag = 0;
         uint64_t mask = 0;
-        uint16_t receiver = 0;  // the receiver's number of it
-        uint16_t number = 0;    // ours
+        uint16_t receiver = 0;  // the receiver's number of the tuple
+        uint16_t number = 0;    // the sender's number of the tuple
         uint32_t peer = 0;
         bool bound = false;
     };
 
-    // `grants`: TupleSender::words(depth) for each of `tuples`, which peers write to and read; the
-    // caller's.
+    // `grants`: memory of the caller, which peers write to and read: TupleSender::words(depth)
+    // words for each of `tuples`.
     TupleSenders(uint64_t* grants, uint32_t tuples, uint32_t depth)
         : grants_(grants), depth_(depth), index_(tuples), tuples_(tuples) {
         free_.reserve(tuples);
@@ -143,12 +144,12 @@ class TupleSenders {
         const uint16_t number = index_.find(peer, tag);
         return number == TupleIndex::kNone ? nullptr : &tuples_[number];
     }
-    // The next message is an ordinary one; call once for each, when it is certain to go.
+    // The next message is ordinary. Call once for each, when the message is certain to be sent.
     static TupleMark mark(Tuple& tuple) { return {tuple.receiver, tuple.sender.sent_ordinary()}; }
 
-    // Bind has come: what to answer. False if the peer breaks the rules.
+    // Bind has come; sets the answer. False if the peer violates the protocol.
     bool bind(uint32_t peer, const TupleBind& bind, TupleBound& answer);
-    // Close has come: what to answer. False if the peer breaks the rules.
+    // Close has come; sets the answer. False if the peer violates the protocol.
     bool close(uint32_t peer, const TupleClose& close, TupleClosed& answer);
     void peer_died(uint32_t peer);
 

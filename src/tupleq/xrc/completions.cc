@@ -36,8 +36,8 @@ bool XrcCompletions::keep_late() {
     return !kept_.empty();
 }
 
-// One at a time, so that one that fails the poll takes no other with it. A queue that has failed
-// fails every poll: what is not tried here fails the owner's.
+// Polls one completion at a time, so that a poll that fails loses no other. A completion queue that
+// has failed fails every poll, here a limited number and then the owner's.
 void XrcCompletions::keep_all() {
     ibv_wc completion;
     for (int left = queue_->cqe; left >= 0; --left) {
@@ -47,13 +47,13 @@ void XrcCompletions::keep_all() {
     }
 }
 
-// A message may come until the queue is gone. Its completion is of no use to anybody, and must not
-// stay.
+// A message may come until the receive queue is gone. Its completion is useless, and must not stay
+// in the completion queue.
 void XrcCompletions::destroy(verbs::SharedReceiveQueue& receives) {
     if (!receives) return;
     const std::lock_guard lock(mutex_);
     wanted_.store(1, std::memory_order_seq_cst);
-    // For the time of a poll.
+    // Waits no longer than the owner's poll takes.
     while (inside_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
     keep_all();
     receives.reset();

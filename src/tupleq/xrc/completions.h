@@ -11,18 +11,19 @@
 namespace tern {
 
 // The completion queue of an interface's XRC links and shared receive queues. Its owner, one
-// thread, polls it. Receive queues are destroyed by any thread, and drivers differ in what they do
-// about completions that are still there: some remove them, others look up the queue that each is
-// of, and fail the poll if there is none; what that poll had taken is lost. So while a receive
-// queue is destroyed nobody polls, and the completion queue is empty: what was in it is kept for
-// the owner.
+// thread, polls it. Any thread may destroy a receive queue. Drivers treat completions of a
+// destroyed queue differently: some remove them; others look up the queue of each completion, and
+// fail the poll if there is none, which loses the completions that the poll has taken. So while a
+// thread destroys a receive queue, no thread polls, and the completion queue is empty: its
+// completions are kept for the owner.
 class XrcCompletions {
   public:
-    // Room for `entries`; events go to `channel`. False and errno if the device refuses.
+    // Creates the queue with room for `entries`; events go to `channel`. False and errno if the
+    // device refuses.
     bool open(ibv_context* context, uint32_t entries, ibv_comp_channel* channel);
     ibv_cq* get() const { return queue_.get(); }
 
-    // As ibv_poll_cq(). The owner; data path. It waits for those who destroy a queue.
+    // As ibv_poll_cq(). Owner only; data path. Waits for threads that destroy a queue.
     int poll(int most, ibv_wc* completions) {
         inside_.store(1, std::memory_order_seq_cst);
         if (wanted_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
@@ -32,14 +33,14 @@ class XrcCompletions {
         return count;
     }
 
-    // The owner. Some completion is kept that the next poll() returns.
+    // Owner only. True if the next poll() returns a kept completion.
     bool any_kept();
-    // Keeps one that has come between the last poll and the request for an event: it wakes nobody.
-    // True if there is any.
+    // Owner only, after requesting an event. Keeps a completion that came between the last poll and
+    // the request, because it causes no event. True if any completion is kept.
     bool keep_late();
 
-    // Destroys the receive queue; afterwards there is no completion of it but among those kept.
-    // Any thread.
+    // Destroys the receive queue; afterwards its only completions are among the kept ones. Any
+    // thread.
     void destroy(verbs::SharedReceiveQueue& receives);
 
   private:
@@ -53,13 +54,13 @@ class XrcCompletions {
     void keep_all();
 
     verbs::CompletionQueue queue_;
-    // One side sets its word and looks at the other's. The owner is between a poll's begin and its
-    // end: written by the owner.
+    // Each side sets its own word and then reads the other's. inside_: the owner is within poll();
+    // written by the owner.
     std::atomic<uint32_t> inside_{0};
-    // Somebody destroys a queue: written under the mutex.
+    // wanted_: a thread is destroying a queue; written under the mutex.
     std::atomic<uint32_t> wanted_{0};
-    std::mutex mutex_;          // of those who destroy, and of the owner if it has to wait for them
-    std::vector<ibv_wc> kept_;  // oldest first; of whoever may poll
+    std::mutex mutex_;          // held to destroy a queue, and by the owner off the fast path
+    std::vector<ibv_wc> kept_;  // oldest first; accessed by the thread that may poll
 };
 
 }  // namespace tern

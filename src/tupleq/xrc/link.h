@@ -11,30 +11,30 @@
 
 namespace tern {
 
-// What the completion of a direct send gives back or tells of.
+// What the completion of a direct send releases or reports.
 struct TupleSend {
-    Channel* channel = nullptr;  // of the receiver; held until then. Null: a drain
+    Channel* channel = nullptr;  // of the receiver; held until completion. Null: a drain
     SendPool::Buffer* buffer = nullptr;
     Pin* pin = nullptr;
     void* cookie = nullptr;  // the user's
 };
 
 // The XRC queue pair that carries direct messages to all processes of a node. Its other end belongs
-// to one of them, `host`; if that one goes, so does the link. Every send is signaled: they complete
-// in order.
+// to one process there, the `host`, and the link lasts as long as the connection to the host. Every
+// send is signaled; sends complete in order.
 class XrcLink {
   public:
     enum class State : uint8_t {
-        kAsking,  // the host has been asked for an end
+        kAsking,  // the host has yet to make the other end
         kUp,
-        kOver,  // nothing more is sent; goes when nothing is outstanding
+        kOver,  // nothing more is sent; destroyed when idle
     };
 
-    // Null and errno if the device refuses. `index` is part of the ids of its work requests.
+    // Null and errno if the device refuses. `index` is part of the work request ids.
     static std::unique_ptr<XrcLink> create(ibv_pd* pd, ibv_cq* cq, uint32_t index, uint32_t sends,
                                            uint32_t inline_bytes);
 
-    // What work request ids say: bit 63 is 0, bits 32..62 the link, 0..31 the number of the send.
+    // Work request ids: bit 63 is 0, bits 32..62 the link's index, bits 0..31 the send's number.
     static uint32_t index_of(uint64_t id) { return static_cast<uint32_t>(id >> 32); }
 
     uint32_t index() const { return index_; }
@@ -43,12 +43,13 @@ class XrcLink {
     uint32_t psn() const { return psn_; }
     uint32_t max_inline() const { return max_inline_; }
 
-    // A message may be posted: there is room, and the host does not want to go.
+    // True if a message may be posted: there is room, and the host's connection is not ending.
     bool usable() const { return state == State::kUp && room() != 0 && host_stays(); }
     uint32_t room() const { return depth_ - (posted_ - completed_); }
     bool idle() const { return posted_ == completed_; }
 
-    // Posts a send to a queue. `request` has its pieces and flags. 0, or what the device says.
+    // Posts a send to a queue. The caller sets the pieces and flags of `request`. Returns 0, or the
+    // device's error.
     int post(ibv_send_wr& request, uint32_t queue, const TupleSend& send) {
         request.wr_id = uint64_t{index_} << 32 | posted_;
         request.opcode = IBV_WR_SEND_WITH_IMM;
@@ -60,9 +61,9 @@ class XrcLink {
         sends_[posted_++ % depth_] = send;
         return 0;
     }
-    // The oldest send is complete.
+    // Call when the oldest send is complete.
     TupleSend take() { return sends_[completed_++ % depth_]; }
-    // Some send that is not complete is so.
+    // True if `is` holds for any send that is not complete.
     template <class Is>
     bool any_under_way(Is&& is) const {
         for (uint32_t i = completed_; i != posted_; ++i)
@@ -74,8 +75,8 @@ class XrcLink {
     Channel* host = nullptr;  // null: this process
     uint64_t node = 0;        // its XRC domain
     PortAddress port;
-    uint32_t number = 0;    // of the attempt, in frames
-    bool in_doubt = false;  // over, and what was sent last may have arrived or not
+    uint32_t number = 0;    // of the attempt, in frames; 0: not asked yet
+    bool in_doubt = false;  // over, and it is unknown whether the last sends arrived
 
   private:
     XrcLink() = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// XRC connections, and what this side does for peers as the sender of tuples. Control path.
+// XRC links, and the answers of this side as the sender of tuples. Control path.
 
 #include <algorithm>
 #include <cerrno>
@@ -12,11 +12,11 @@ namespace tern {
 
 namespace {
 
-constexpr uint32_t kMostNumber = 0xffffff;  // of queue pairs and packets
+constexpr uint32_t kMostNumber = 0xffffff;  // largest queue pair or packet number
 
 }  // namespace
 
-// The completion queue holds what so many links may send. False if it cannot.
+// Makes room in the completion queue for this many links. False and errno if it cannot.
 bool TupleQ::grow_queue(uint32_t links) {
     const uint64_t needed = settings_.completions(links);
     if (static_cast<uint64_t>(completions_.get()->cqe) >= needed) return true;
@@ -41,8 +41,8 @@ XrcLink* TupleQ::make_link() {
     return links_[index].get();
 }
 
-// The link to a node that the peer belongs to; a new one begins to ask the peer for its other end.
-// Null if the device refuses.
+// Returns the link to a node that the peer belongs to, or makes one with the peer as its host. Null
+// if the device refuses.
 XrcLink* TupleQ::link_to(Channel& channel, uint64_t node) {
     for (const auto& link : links_)
         if (link && link->node == node && link->port == channel.peer.port &&
@@ -57,7 +57,7 @@ XrcLink* TupleQ::link_to(Channel& channel, uint64_t node) {
     return link;
 }
 
-// False: there is no room now.
+// Asks the host for the other end, once. False: no room now.
 bool TupleQ::ask(XrcLink& link) {
     if (link.number != 0) return true;
     const WireConnect frame{.number = attempts_ + 1,
@@ -74,8 +74,8 @@ bool TupleQ::connect(XrcLink& link, const PortAddress& to, uint32_t qp_num, uint
                                      qp_num, 0, link.psn(), static_cast<ibv_mtu>(mtu)) == 0;
 }
 
-// A peer wants an end for its messages to this node. It belongs to the channel; a newer one takes
-// its place.
+// The peer asks for the other end of its link to this node. The channel owns the end; a newer end
+// replaces it.
 bool TupleQ::connect_wanted(Channel& channel, const WireConnect& frame) {
     if (frame.number == 0 || frame.qp_num == 0 || frame.qp_num > kMostNumber ||
         frame.psn > kMostNumber || frame.mtu < IBV_MTU_256 || frame.mtu > IBV_MTU_4096)
@@ -117,7 +117,7 @@ bool TupleQ::connected(Channel& channel, const WireConnected& frame) {
     return true;
 }
 
-// To queues of this process; made when the first one is.
+// Opens the link to this process's own queues, if it is not open yet.
 bool TupleQ::open_loopback() {
     if (loopback_ != nullptr) return true;
     XrcLink* link = make_link();
@@ -138,7 +138,7 @@ bool TupleQ::open_loopback() {
     return true;
 }
 
-// Nothing more is sent by this link; the tuples that were are sent the ordinary way.
+// Ends the link; its tuples send ordinary messages. Destroys the link if it is idle.
 void TupleQ::over(XrcLink& link) {
     if (link.state != XrcLink::State::kOver) {
         link.state = XrcLink::State::kOver;
@@ -153,8 +153,8 @@ void TupleQ::over(XrcLink& link) {
     if (link.idle()) links_[link.index()].reset();
 }
 
-// A direct message is sent, or a drain. The first failure is the end of the link: what is behind it
-// fails too. Nothing is sent twice, so a message that may not have arrived ends its channel.
+// A send is complete: a direct message, or a drain. The first failure ends the link; later sends
+// fail too. No message is sent twice, so a message that may not have arrived ends its channel.
 void TupleQ::sent(const ibv_wc& completion) {
     XrcLink& link = *links_[XrcLink::index_of(completion.wr_id)];
     const TupleSend send = link.take();
@@ -182,7 +182,7 @@ void TupleQ::sent(const ibv_wc& completion) {
     if (send.cookie != nullptr) owner_.completed(send.cookie, status);
 }
 
-// The channels have failed already.
+// Called when all channels have failed.
 void TupleQ::break_down() {
     broken_ = true;
     for (size_t i = 0; i < links_.size(); ++i) {
@@ -195,7 +195,7 @@ void TupleQ::break_down() {
 
 namespace {
 
-// The other end has answered that this is not executed; then nothing behind it is.
+// The other end has answered that the send was not executed; then no later send was.
 bool refused(ibv_wc_status status) {
     return status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_ACCESS_ERR ||
            status == IBV_WC_REM_OP_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR;
@@ -203,8 +203,8 @@ bool refused(ibv_wc_status status) {
 
 }  // namespace
 
-// A drain that finds its queue gone breaks the loop-back link, and that is nobody's fault. Those of
-// other queues behind it are sent again, by a new link.
+// A drain whose queue is gone breaks the loop-back link, which is no error. Drains of other queues
+// behind it are sent again over a new link.
 void TupleQ::drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status) {
     if (status == IBV_WC_SUCCESS) return;
     const bool first = link.state != XrcLink::State::kOver;
@@ -226,7 +226,7 @@ void TupleQ::drain_sent(XrcLink& link, const void* cookie, ibv_wc_status status)
                std::string("a queue cannot be drained: ") + ibv_wc_status_str(status));
 }
 
-// The peer wants something of this side as a sender.
+// A Bind or Close has come. False if too many wait, or the channel has failed.
 bool TupleQ::requested(Channel& channel, const Request& request) {
     Peer& peer = peer_of(channel);
     if (peer.requests.size() >= kMostRequests) return false;
@@ -241,7 +241,8 @@ void TupleQ::remember(Channel& channel) {
         requests_.push_back(&channel);
 }
 
-// In order for each peer: answers separate what was sent before from what comes after.
+// Answers each peer in order: an answer separates the messages sent before it from those sent
+// after.
 unsigned TupleQ::answer_requests() {
     unsigned count = 0;
     for (size_t i = 0; i < requests_.size();) {
@@ -265,7 +266,7 @@ unsigned TupleQ::answer_requests() {
     return count;
 }
 
-// False: not now.
+// False: no answer can be sent now.
 bool TupleQ::answer(Peer& peer, const Request& request) {
     Channel& channel = *peer.channel;
     if (!channel.up() || channel.sends.room() == 0) return false;
@@ -286,7 +287,7 @@ bool TupleQ::answer(Peer& peer, const Request& request) {
 bool TupleQ::answer_bind(Peer& peer, const WireBind& bind) {
     Channel& channel = *peer.channel;
     TupleBound answer{bind.tuple, TupleBound::kRefused, 0};
-    // No link can be made: its tuple is refused, too. The next Bind is tried again.
+    // After a link to the node was refused, one Bind is refused too; the next one tries again.
     const bool refused = bind.node == peer.refused || !sends_;
     XrcLink* link = refused ? nullptr : link_to(channel, bind.node);
     if (link != nullptr && link->state == XrcLink::State::kAsking) {

@@ -7,8 +7,8 @@
 
 namespace tern {
 
-// The control frames by which tuples are bound to queues and XRC connections are made, little
-// endian as everything on the wire. R is the receiver of the tuple's messages, P their sender.
+// The control frames that bind tuples to queues and make XRC links, little endian as everything on
+// the wire. R is the receiver of the tuple's messages, P their sender.
 enum class TupleControlId : uint32_t {
     kBind = 24,       // R to P: a WireBind
     kBound = 25,      // P to R: the answer, a WireBound
@@ -18,14 +18,14 @@ enum class TupleControlId : uint32_t {
     kConnected = 29,  // R to P: the answer, a WireConnected
 };
 
-// Messages of exactly this tag may go straight to this queue, when granted.
+// Messages of exactly this tag may be sent to this queue, when granted.
 struct WireBind {
     uint64_t tag = 0;
-    uint64_t mask = 0;   // bits of a tag that make its key, the same for all of R's tuples
-    uint64_t node = 0;   // XRC domain that the queue is in
+    uint64_t mask = 0;   // bits of the tag that form the key; the same for all of R's tuples
+    uint64_t node = 0;   // XRC domain of the queue
     uint32_t queue = 0;  // number of the XRC shared receive queue
-    uint16_t tuple = 0;  // R's name
-    uint16_t depth = 0;  // grants at a time, a power of two
+    uint16_t tuple = 0;  // R's number of the tuple
+    uint16_t depth = 0;  // most grants at a time, a power of two
 };
 
 // From here on P numbers the messages with the key.
@@ -33,36 +33,36 @@ struct WireBound {
     static constexpr uint16_t kRefused = 0xffff;
 
     uint16_t tuple = 0;
-    uint16_t sender = kRefused;  // P's name
-    uint32_t slot = 0;           // the first word of the tuple
+    uint16_t sender = kRefused;  // P's number of the tuple
+    uint32_t slot = 0;           // index of the tuple's first word
     uint64_t address = 0;        // of P's words for grants, the same for all tuples
     uint32_t rkey = 0;
     uint32_t reserved = 0;
 };
 
-// Use no grant of those written so far.
+// P must stop using the grants written so far.
 struct WireClose {
-    static constexpr uint16_t kUnbind = 1;  // and forget the tuple
+    static constexpr uint16_t kUnbind = 1;  // P forgets the tuple, too
 
     uint16_t sender = 0;
     uint16_t flags = 0;
     uint32_t reserved = 0;
 };
 
-// Nothing that comes after this uses them, or is numbered if it is forgotten.
+// P's later messages use none of these grants, and have no number if the tuple is forgotten.
 struct WireClosed {
     uint16_t tuple = 0;
     uint16_t sequence = 0;  // of the last message sent, on either path
-    uint16_t flags = 0;     // as in the close
+    uint16_t flags = 0;     // as in the WireClose
     uint16_t reserved = 0;
 };
 
-// P's queue pair wants an end for its messages in the domain of R's node.
+// P asks R for the other end of a link, in the XRC domain of R's node.
 struct WireConnect {
-    uint32_t number = 0;  // P's name of the attempt
+    uint32_t number = 0;  // P's number of the attempt
     uint32_t qp_num = 0;
     uint32_t psn = 0;  // of its first packet
-    uint32_t mtu = 0;  // as the handshake tells it
+    uint32_t mtu = 0;  // an ibv_mtu, as in the handshake
 };
 
 struct WireConnected {

@@ -48,7 +48,7 @@ void XrcQueues::Queue::stop() {
     const std::lock_guard lock(mutex);
     if (!srq) return;
     gate.fetch_or(kStopped);
-    // For the time of a post.
+    // Waits no longer than a post takes.
     while ((gate.load(std::memory_order_acquire) & kInside) != 0) std::this_thread::yield();
     owner->completions_.destroy(srq);
     owner->stops_.fetch_add(1, std::memory_order_release);

@@ -16,8 +16,7 @@ namespace tern {
 // tuple.
 class XrcQueues {
   public:
-    // What ids of receives say: bit 63 is 1, bits 32..62 the queue's generation, bits 0..31 its
-    // index.
+    // Work request ids: bit 63 is 1, bits 32..62 are the queue's generation, bits 0..31 its index.
     static constexpr uint64_t kReceive = uint64_t{1} << 63;
     static constexpr uint32_t kGenerations = uint32_t{1} << 31;
     static bool is_receive(uint64_t id) { return (id & kReceive) != 0; }
@@ -26,42 +25,42 @@ class XrcQueues {
         return static_cast<uint32_t>(id >> 32) & (kGenerations - 1);
     }
 
-    // `most` queues of `depth` entries. All completions go to `completions`.
+    // At most `most` queues of `depth` entries. All completions go to `completions`.
     XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, XrcCompletions& completions,
               uint32_t depth, uint32_t most);
     ~XrcQueues();
     XrcQueues(const XrcQueues&) = delete;
     XrcQueues& operator=(const XrcQueues&) = delete;
 
-    // Queue `index` is there from now on. False if the device refuses.
+    // Makes queue `index` unless it is open. False if the device refuses.
     bool open(uint32_t index);
-    // The entries of a queue are no longer written to, whoever sends; the queue is no more.
+    // Destroys the queue: the device no longer writes to its entries, whoever sends.
     void destroy(uint32_t index);
-    // How often there was another queue in its place, modulo 2^31.
+    // Number of queues that were destroyed at this index, modulo 2^31.
     uint32_t generation(uint32_t index) const { return queues_[index].generation; }
 
-    // What has come into the queue was not for it: nobody knows any more what its entries are for.
+    // An unexpected completion has come from the queue, so it is unknown what its entries are for.
     void spoil(uint32_t index) { queues_[index].spoilt = true; }
     bool spoilt(uint32_t index) const { return queues_[index].spoilt; }
 
-    // To stop the queue when memory that is in it is declared no more, by any thread: its entries
-    // are no longer written to. It remains to be destroyed.
+    // Stops the queue, on any thread, when the declaration of memory in it ends: the device no
+    // longer writes to its entries. destroy() is still to be called.
     Stoppable& stopper(uint32_t index) { return queues_[index]; }
     bool stopped(uint32_t index) const { return queues_[index].gate.load() >= Queue::kStopped; }
-    // Some have been stopped since this was asked last.
+    // True if a queue has been stopped since the last call, and is not destroyed yet.
     bool any_stopped() { return stops_wait() && look_for_stops(); }
-    // The next any_stopped() has something to look at.
+    // True if a queue has been stopped since the last any_stopped().
     bool stops_wait() const { return stops_.load(std::memory_order_acquire) != seen_stops_; }
-    // Readable when a queue has been stopped since forget_wake(), which says whether it was; -1 if
-    // the system has no room for it, and errno. stops_wait() is so before.
+    // Readable when a queue has been stopped since the last forget_wake(), which returns whether
+    // that was so. stops_wait() is true by then. -1 and errno if the system refused the descriptor.
     int wake_fd() const { return wake_fd_; }
     bool forget_wake();
 
     bool is_open(uint32_t index) const { return queues_[index].number != 0; }
-    // By which senders name it.
+    // The number by which senders name the queue; 0: not open.
     uint32_t number(uint32_t index) const { return queues_[index].number; }
-    // Posts a receive behind the others; a piece of no bytes for a message of none. Data path. To
-    // a queue that has been stopped nothing is posted, and that is all right.
+    // Posts a receive behind the others; a piece of length 0 is for a message of no bytes. False if
+    // the device refuses. Posts nothing to a stopped queue, and returns true. Data path.
     bool post(uint32_t index, ibv_sge& piece) {
         Queue& queue = queues_[index];
         ibv_recv_wr request{};
@@ -81,11 +80,11 @@ class XrcQueues {
         static constexpr unsigned kStopped = 2;
 
         void stop() override;
-        // The owner's thread may use the queue until leave(). False: it is not there.
+        // The owner's thread may use the queue until leave(). False: the queue is stopped.
         bool enter() { return (gate.fetch_or(kInside, std::memory_order_acquire) & kStopped) == 0; }
         void leave() { gate.fetch_and(~kInside, std::memory_order_release); }
 
-        std::mutex mutex;  // not for the data path
+        std::mutex mutex;  // for open(), destroy() and stop(); not on the data path
         XrcQueues* owner = nullptr;
         std::atomic<unsigned> gate{0};
         verbs::SharedReceiveQueue srq;
@@ -101,7 +100,7 @@ class XrcQueues {
     XrcCompletions& completions_;
     uint32_t depth_;
     uint32_t most_;
-    std::atomic<uint32_t> stops_{0};  // ever; counted by whoever stops a queue
+    std::atomic<uint32_t> stops_{0};  // so far; incremented by threads that stop a queue
     uint32_t seen_stops_ = 0;
     int wake_fd_;
     std::unique_ptr<Queue[]> queues_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The receiving side: receives go into queues, grants to senders.
+// The receiving side: puts receives into queues, and writes grants to senders.
 
 #include <arpa/inet.h>
 
@@ -21,7 +21,7 @@ void TupleTable::remove(ReceiveHandle of) {
     tupleq_.owner_.taken(receive(of));
 }
 
-// A receive is about to be granted: its memory stays registered until the entry has gone.
+// Pins the memory of a receive that is about to be granted, until the entry has left the queue.
 bool TupleQ::prepare(const TupleReceive& receive) {
     if (receive.room < settings_.policy.least) return false;
     Prepared prepared;
@@ -44,8 +44,8 @@ bool TupleQ::prepare(const TupleReceive& receive) {
     return true;
 }
 
-// Does what the core wants done, in order. What finds no room waits, and with it all that is behind
-// it of the same peer. What is called may come here again.
+// Performs the core's actions in order. An action that finds no room waits, and with it all later
+// ordered actions of the same peer. Functions called from here may call act() again.
 void TupleQ::act() {
     if (acting_) return;
     acting_ = true;
@@ -86,7 +86,8 @@ unsigned TupleQ::catch_up() {
     return count;
 }
 
-// From now on the place has what was prepared, and who ends its declaration stops the queue.
+// The place takes over the prepared memory. A thread that ends the memory's declaration from now on
+// stops the queue.
 void TupleQ::place_prepared(const TupleAction& action) {
     places_[action.tuple * settings_.depth + action.place] = prepared_[next_prepared_++];
     if (next_prepared_ == prepared_.size()) {
@@ -96,8 +97,8 @@ void TupleQ::place_prepared(const TupleAction& action) {
     lend(action.tuple, action.place, true);
 }
 
-// `writes`: a message may come for the entry. If there is none to come, the peer cannot write to
-// the memory as long as it keeps to the protocol: only who invalidates it stops the queue.
+// `writes`: a message may come for the entry. Otherwise a peer that keeps to the protocol does not
+// write to the memory, so the queue is stopped only if the memory is invalidated.
 void TupleQ::lend(uint16_t number, uint32_t place, bool writes) {
     RegionUse* const use = places_[number * settings_.depth + place].use;
     if (use == nullptr) return;
@@ -116,8 +117,8 @@ void TupleQ::lend_void_entries(uint16_t number) {
         lend(number, queue.place(queue.live() + i), false);
 }
 
-// Memory has been deregistered that a message was to be placed in. The queue is gone, so the peer
-// must not send to it any more.
+// Memory of a granted receive was deregistered. The queue is gone, so the peer must not send to it
+// any more.
 void TupleQ::fail_stopped() {
     for (uint16_t number = 0; number < settings_.tuples; ++number) {
         if (!queues_->stopped(number)) continue;
@@ -131,7 +132,7 @@ void TupleQ::fail_stopped() {
     }
 }
 
-// False: there is no room now. That is so only with a peer.
+// False: there is no room now; only if the peer is still there.
 bool TupleQ::perform(TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     switch (action.kind) {
@@ -170,7 +171,7 @@ bool TupleQ::announce(const TupleAction& action) {
     if (peer == nullptr || !peer->channel->up()) return true;
     if (queues_->stopped(action.tuple)) queues_->destroy(action.tuple);
     const bool was_open = queues_->is_open(action.tuple);
-    // A new queue may have the number of one that has gone, to which drains are on their way.
+    // A new queue may get the number of a destroyed one to which drains are still on their way.
     const auto astray = [this](const TupleSend& send) { return is_astray(send.cookie); };
     if (!was_open && loopback_ != nullptr && loopback_->any_under_way(astray)) return false;
     if (!open_loopback() || !queues_->open(action.tuple)) {
@@ -205,8 +206,8 @@ bool TupleQ::put_and_grant(const TupleAction& action) {
     return true;
 }
 
-// An entry cannot be taken out of a queue: a message of this process's own goes into it. Not if the
-// peer is gone: then the queue goes, too.
+// An entry can only leave a queue by a message, so this process sends an empty one to itself. If
+// the peer is gone, the queue is destroyed instead.
 bool TupleQ::post_drain(TupleAction& action) {
     if (find_peer(action.peer) == nullptr || queues_->stopped(action.tuple)) return true;
     for (; action.count != 0; --action.count) {
@@ -226,13 +227,13 @@ bool TupleQ::post_drain(TupleAction& action) {
     return true;
 }
 
-// The drain's queue has gone: it is of no use to anybody, and there may be another in its place.
+// True if the drain's queue is gone; another may have taken its place.
 bool TupleQ::is_astray(const void* cookie) const {
     const uint16_t number = tuple_of_drain(cookie);
     return cookie != drain_cookie(number) || queues_->stopped(number);
 }
 
-// With all that is in it: what comes too late finds no queue.
+// Destroys the queue with its entries: a message that comes later finds no queue.
 void TupleQ::discard(uint16_t number) {
     queues_->destroy(number);
     for (uint32_t place = 0; place < settings_.depth; ++place) free_place(number, place);
@@ -258,8 +259,8 @@ void TupleQ::fail_tuple(uint16_t number, Status status, const std::string& why) 
     if (peer != nullptr) engine_.fail(*peer->channel, status, why);
 }
 
-// Who sent it the device does not say: any process of this user can that has a link to this node.
-// The tuple is lost in any case, and with it the order of its peer's messages.
+// The device does not say who sent the message: any process of this user with a link to this node
+// can. In any case the tuple is lost, and with it the order of its peer's messages.
 void TupleQ::spoilt(uint16_t number, const std::string& what) {
     queues_->spoil(number);
     fail_tuple(number, Status::kProtocol,
@@ -268,7 +269,7 @@ void TupleQ::spoilt(uint16_t number, const std::string& what) {
                    "see that all run the same version, or set UCX_TERN_TM_TUPLES=0");
 }
 
-// A queue's receive is complete: by a message, or by a drain.
+// A receive of a queue is complete: by a message, or by a drain.
 void TupleQ::arrived(const ibv_wc& completion) {
     const auto number = static_cast<uint16_t>(XrcQueues::index_of(completion.wr_id));
     if (XrcQueues::generation_of(completion.wr_id) != queues_->generation(number) ||
@@ -322,7 +323,7 @@ bool TupleQ::bound(Channel& channel, const WireBound& frame) {
 TupleQ::Cancel TupleQ::cancel(TupleReceive& receive) {
     const Cancel result =
         matcher_.cancel(TupleTable::handle(&receive), receive.tag, table_.is_keyed(receive));
-    // It will not be asked any more what the sender of a tuple that is unbound has announced.
+    // A tuple that is being unbound is not read again, so ask_again() has to watch the time limit.
     if (result == Cancel::kLater && !matcher_.revoking(matcher_.lookup(receive.tag)))
         remember_undecided(matcher_.lookup(receive.tag));
     act();
@@ -338,13 +339,13 @@ TupleQ::Arrival TupleQ::ordinary(Channel& channel, uint64_t tag, const TupleMark
     return arrival;
 }
 
-// The queues that tuples leave for that are free at once, or when their senders have answered.
+// Queues become free at once, or when the senders of their tuples have answered.
 void TupleQ::change_key() {
     matcher_.change_key();
     act();
 }
 
-// Is the key of this message to be a tuple?
+// Binds the key of this message if it is worth a queue.
 void TupleQ::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length,
                    const Arrival& arrival) {
     const bool matched = arrival.verdict == Arrival::Verdict::kMatched;
@@ -353,12 +354,12 @@ void TupleQ::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64
         return;
     }
     const uint64_t key = tag & table_.key_mask();
-    // It may be the second sender of the key.
+    // Tells the policy of what may be a second sender of the key.
     if (arrival.verdict == Arrival::Verdict::kHold)
         (void)policy_.worth(number_of(channel), key, 0, false);
-    // Most messages are short, and looked up for nothing.
+    // Most messages are short, so this saves a look-up.
     if (!matched || length < settings_.policy.least || !channel.up()) return;
-    // Its receive was posted, and could have been granted.
+    // The receive was posted in time, and could have been granted.
     const bool could =
         arrival.receive != 0 && table_.is_keyed(TupleTable::receive(arrival.receive));
     if (!policy_.worth(number_of(channel), key, length, could) || begin(channel, tag)) return;

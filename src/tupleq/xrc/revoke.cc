@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Taking back grants, without the sender's processor: zero is written over them, and then it is
-// read what the sender has announced. Control path.
+// Takes grants back without the sender's processor: writes zero over them, and then reads the
+// number that the sender has announced. Control path.
 
 #include <algorithm>
 #include <chrono>
@@ -21,11 +21,11 @@ uint64_t now_ns() {
 
 }  // namespace
 
-// False: there is no room now. The newest grants come first: while this waits for room some of the
-// oldest may be used. Reads are executed behind the writes before them.
+// False: there is no room now. Takes the newest grants back first, because the sender may use some
+// of the oldest while this waits for room. The device executes a read after earlier writes.
 bool TupleQ::revoke(TupleAction& action) {
     Peer* peer = find_peer(action.peer);
-    if (peer == nullptr || !peer->channel->up()) return true;  // its end decides
+    if (peer == nullptr || !peer->channel->up()) return true;  // the channel's end decides
     Channel& channel = *peer->channel;
     const auto has_room = [&] { return channel.sends.room() > channel.reserve; };
     const auto at = [&](uint32_t slot) { return peer->grants + uint64_t{slot} * sizeof(uint64_t); };
@@ -41,7 +41,7 @@ bool TupleQ::revoke(TupleAction& action) {
     uint64_t& word = read_word(action.tuple);
     __atomic_store_n(&word, kNothingRead, __ATOMIC_RELAXED);
     ibv_sge piece{.addr = address_of(&word), .length = sizeof(word), .lkey = grants_.lkey()};
-    // It is not the user's: no fence waits for it.
+    // The read is not the user's, so no fence waits for it.
     if (engine_.read(
             channel, {&piece, 1}, at(matcher_.announced_slot(action.tuple)), peer->grants_rkey,
             make_cookie(CookieKind::kRevocation, uintptr_t{action.count} << 19 |
@@ -50,7 +50,7 @@ bool TupleQ::revoke(TupleAction& action) {
     return true;
 }
 
-// The read is complete. If it has failed, so has the channel, and its end decides.
+// The read is complete. If it failed, the channel has failed too, and the channel's end decides.
 void TupleQ::done(void* cookie, Status status) {
     if (status != Status::kOk) return;
     const auto bits = reinterpret_cast<uintptr_t>(cookie);
@@ -72,9 +72,9 @@ void TupleQ::remember_undecided(uint16_t number) {
     undecided_.push_back({number, now_ns()});
 }
 
-// The sender has announced a message that has not come. It is on its way, or has been withdrawn; or
-// the sender has been stopped in between, or does not keep to the protocol: then the queue is
-// destroyed.
+// The sender has announced a message that has not come. The message is on its way, or was
+// withdrawn, or the sender was stopped between announcing and sending, or violates the protocol.
+// After kAnnouncedLimit the queue is destroyed.
 void TupleQ::ask_again() {
     const uint64_t now = now_ns();
     std::erase_if(undecided_, [this, now](const Undecided& each) {
@@ -96,7 +96,7 @@ bool TupleQ::cancel_now(TupleReceive& receive) {
     const uint16_t number = matcher_.lookup(receive.tag);
     if (number == TupleIndex::kNone || acting_) return false;
     const uint64_t limit = now_ns() + kReadLimit;
-    // What has been asked is read, or will not be.
+    // Waits while the read of the announced number is posted and may complete.
     while (matcher_.revoking(number) && find_peer(matcher_.peer(number)) != nullptr &&
            find_peer(matcher_.peer(number))->later.empty() && now_ns() < limit) {
         const uint64_t announced = __atomic_load_n(&read_word(number), __ATOMIC_ACQUIRE);

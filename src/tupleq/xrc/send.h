@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The data path of sending: inline parts of Direct.
+// The data path of sending: inline functions of TupleQ.
 
 #include <arpa/inet.h>
 
@@ -16,8 +16,8 @@ inline bool TupleQ::may_send(const Tuple& tuple, uint64_t tag, uint64_t length) 
     return link != nullptr && link->usable();
 }
 
-// `request` has its pieces and flags. kNoResource: the grant has been taken back, and the message
-// is an ordinary one. If anything else fails it has had its number.
+// The caller sets the pieces and flags of `request`. kNoResource: the grant has been taken back;
+// the message is ordinary. On any other error the message has used its number.
 inline Status TupleQ::post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
                            SendPool::Buffer* buffer, Pin* pin, void* cookie) {
     const Route& route = routes_[tuple.number];

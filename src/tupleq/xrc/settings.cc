@@ -8,9 +8,9 @@ namespace tern {
 
 namespace {
 
-constexpr uint32_t kLinks = 8;           // there is to be room for, the loop-back one included
-constexpr uint32_t kEngineQueues = 1;    // shared receive queues
-constexpr uint32_t kSensibleDepth = 16;  // rather fewer tuples than less
+constexpr uint32_t kLinks = 8;           // links to leave room for, the loop-back link included
+constexpr uint32_t kEngineQueues = 1;    // shared receive queues of the engine
+constexpr uint32_t kSensibleDepth = 16;  // rather fewer tuples than a smaller depth
 
 uint32_t limit(int of_device) {
     return static_cast<uint32_t>(std::max(of_device, 0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Life, completions, flushes, and what comes from peers.
+// Construction and destruction, completions, flushes, and frames from peers.
 
 #include "tupleq/xrc/tupleq.h"
 
@@ -63,7 +63,7 @@ bool TupleQ::open(const verbs::Device& device, std::string& why) {
     if (!grants_) return refuse("cannot register memory for grants");
     domain_ = verbs::XrcDomain::open(device, why);
     if (!domain_) return false;
-    // For the loop-back link and another one.
+    // Room for the loop-back link and one other link.
     if (!completions_.open(port_.context, static_cast<uint32_t>(settings_.completions(2)),
                            engine_.events()))
         return refuse("cannot create a completion queue");
@@ -74,7 +74,7 @@ bool TupleQ::open(const verbs::Device& device, std::string& why) {
     return true;
 }
 
-// What is under way is given up: the queue pairs go before the memory.
+// Gives up sends under way: queue pairs are destroyed before the memory is released.
 TupleQ::~TupleQ() {
     loopback_end_.reset();
     for (const auto& link : links_) {
@@ -85,7 +85,7 @@ TupleQ::~TupleQ() {
             if (send.pin != nullptr) pins_.release(send.pin);
         }
     }
-    // Who ends a declaration may be about to stop a queue.
+    // Another thread may be stopping a queue; destroy() waits for that thread.
     for (uint32_t i = 0; queues_ && i < settings_.tuples; ++i) queues_->destroy(i);
     for (Prepared& place : places_) release(place);
 }
@@ -144,7 +144,8 @@ void TupleQ::handle(const ibv_wc& completion) {
         sent(completion);
 }
 
-// What waits for room, or for a peer's answer, is woken by what brings it.
+// Waiting actions and requests need no event here: the completion or frame that they wait for wakes
+// the interface.
 Status TupleQ::arm() {
     if (completions_.any_kept() || !undecided_.empty()) return Status::kInProgress;
     if (active_ == 0) return Status::kOk;
@@ -176,7 +177,7 @@ unsigned TupleQ::progress_flushes() {
         [this](Channel& channel, uint64_t until, const Waiter& waiter) {
             const Peer* peer = find_peer(number_of(channel));
             const bool done = peer == nullptr || (peer->completed >= until && !peer->lost);
-            return done ? mover_.flush(channel, waiter) : Status::kNoResource;  // else see ended()
+            return done ? mover_.flush(channel, waiter) : Status::kNoResource;  // see ended()
         },
         owner_);
 }
@@ -232,7 +233,7 @@ bool TupleQ::control(Channel& channel, uint32_t id, const std::byte* data, uint3
     return false;
 }
 
-// All that was sent to the peer by links is complete: the channel has been held until then.
+// All direct sends to the peer are complete, because they hold the channel until then.
 Status TupleQ::ended(Channel& channel, Status status) {
     const uint32_t number = number_of(channel);
     for (const auto& link : links_)
@@ -240,7 +241,7 @@ Status TupleQ::ended(Channel& channel, Status status) {
     policy_.gone(number);
     Peer* peer = find_peer(number);
     if (peer == nullptr) return status;
-    // What it has sent before it went is not lost with it.
+    // Takes in the messages that the peer sent before it went.
     while (active_ != 0 && poll() != 0) {
     }
     const bool lost = peer->lost;
@@ -249,7 +250,7 @@ Status TupleQ::ended(Channel& channel, Status status) {
     senders_.peer_died(number);
     matcher_.peer_died(number);
     for (uint16_t queue = 0; queue < settings_.tuples; ++queue) {
-        // Before anybody hears that a message is lost: it must not come after all.
+        // Before the owner is told of lost messages, so that none of them comes later.
         if (matcher_.queue(queue).state() == TupleReceiver::State::kBroken) queues_->destroy(queue);
         look_whether_free(queue);
     }

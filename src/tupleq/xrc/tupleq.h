@@ -24,14 +24,14 @@ namespace tern {
 
 class TupleQ;
 
-// A receive with the memory that its message may be placed in.
+// A posted receive, and the memory that its message may be placed in.
 struct TupleReceive : PostedReceive {
     std::byte* buffer = nullptr;
     size_t room = 0;
-    RegionKey region;  // that the memory was declared as; none, if the generation is 0
+    RegionKey region;  // the declaration of the memory; none if the generation is 0
 };
 
-// The receives that are posted, all of them TupleReceive, as TupleMatcher looks at them.
+// The posted receives, all of them TupleReceive, as a PostedTable for TupleMatcher.
 class TupleTable : public TuplePosted {
   public:
     TupleTable(PostedReceives& posted, TupleQ& tupleq) : TuplePosted(posted), tupleq_(tupleq) {}
@@ -52,46 +52,47 @@ struct TupleQCounters {
     uint64_t sent_copied = 0;
     uint64_t sent_bytes = 0;
     uint64_t received_bytes = 0;
-    uint64_t links = 0;  // XRC connections made, to nodes
+    uint64_t links = 0;  // XRC links made, without the loop-back link
     uint64_t links_lost = 0;
-    uint64_t not_ready = 0;    // messages that found no receive: never
+    uint64_t not_ready = 0;    // messages that found no receive; must remain 0
     uint64_t queues_most = 0;  // in use at a time
-    uint64_t unpinned = 0;     // memory that could not be registered
-    uint64_t stopped = 0;      // queues, for memory of theirs was deregistered
+    uint64_t unpinned = 0;     // times memory could not be registered
+    uint64_t stopped = 0;      // queues destroyed because memory of a receive was deregistered
 };
 
 using TupleCounters = TupleMatcher<TupleTable>::Counters;
 
-// What the owner of the direct path hears.
+// The owner of the direct path, and what it is told.
 class TupleQOwner {
   public:
-    // A send, or a flush, is over.
+    // A send or a flush is complete.
     virtual void completed(void* cookie, Status status) = 0;
-    // A receive is no longer posted: its message is there, or on its way and nobody else's; or it
-    // is cancelled. Nothing may be done about it but to take note.
+    // The receive is no longer posted: its message has come or is certain to come, or the receive
+    // is cancelled. The owner may only take note.
     virtual void taken(TupleReceive& receive) = 0;
-    // A message of this tag is in the receive's memory, or, with another status than kOk, lost. It
-    // is no longer posted.
+    // The message of this tag is in the receive's memory or, unless the status is kOk, lost. The
+    // receive is no longer posted.
     virtual void received(TupleReceive& receive, uint64_t tag, uint32_t length, Status status) = 0;
-    // A receive whose cancellation was to be heard of later.
+    // The receive is cancelled; cancel() had returned kLater.
     virtual void cancelled(TupleReceive& receive) = 0;
-    // Messages of this peer that are held can be offered again; its channel may be over.
+    // Held messages of this peer can be offered again. The peer's channel may be gone.
     virtual void retry(uint32_t peer) = 0;
-    // A warning for the log.
+    // Writes a warning to the log.
     virtual void warn(const std::string& text) = 0;
 
   protected:
     ~TupleQOwner() = default;
 };
 
-// Messages that the device places into the receives posted for them: the binding of TupleQ to XRC.
-// Each tuple has a shared receive queue of its own at the receiver, and words in the sender's
-// memory that the receiver writes grants to. One thread at a time.
+// Direct messages, which the device places into the receives posted for them: the binding of TupleQ
+// to XRC. Each tuple has a shared receive queue at the receiver, and words in the sender's memory
+// to which the receiver writes grants. One thread at a time.
 class TupleQ {
   public:
     using Tuple = TupleSenders::Tuple;
 
-    // Null if the device cannot; `why` says why. `posted`: of TupleReceive.
+    // Null if the device cannot do this; `why` gives the reason. `posted` must contain only
+    // TupleReceive.
     static std::unique_ptr<TupleQ> create(const verbs::Device& device, const verbs::Port& port,
                                           Engine& engine, Mover& mover, Regions& regions,
                                           PinCache& pins, PostedReceives& posted,
@@ -101,27 +102,29 @@ class TupleQ {
     TupleQ(const TupleQ&) = delete;
     TupleQ& operator=(const TupleQ&) = delete;
 
-    // Sending, the data path: direct_send.h. The tuple of a message; null if it is an ordinary one.
+    // Sending, the data path: send.h. Returns the tuple of a message; null if the message is
+    // ordinary.
     Tuple* find(const Channel& channel, uint64_t tag) {
         return senders_.bound() == 0 ? nullptr : senders_.find(number_of(channel), tag);
     }
-    // The tuple's next message, with this tag, may be sent by one of the functions below; an
-    // ordinary one bears mark(), which is to be asked for once, when it is certain to go.
+    // True if the tuple's next message, with this tag, may be sent by one of the functions below.
+    // An ordinary message of the tuple carries mark(); call that once, when the message is certain
+    // to be sent.
     bool may_send(const Tuple& tuple, uint64_t tag, uint64_t length) const;
     static TupleMark mark(Tuple& tuple) { return TupleSenders::mark(tuple); }
-    // At most copy_most bytes. kNoResource: there is no memory, or the receiver has taken the grant
-    // back; send it the ordinary way. So with the others.
+    // At most copy_most bytes. For all send functions, kNoResource means that there is no memory,
+    // or that the receiver has taken the grant back: send the message as an ordinary one.
     Status send(Channel& channel, Tuple& tuple, const void* data, uint32_t length);
-    // A buffer for copy_most bytes; null if there is none. To be sent or given back.
+    // A buffer for copy_most bytes; null if there is none. The caller sends it or gives it back.
     SendPool::Buffer* take_buffer() { return pool_.take(); }
     void give_buffer(SendPool::Buffer* buffer) { pool_.give(buffer); }
     Status send(Channel& channel, Tuple& tuple, SendPool::Buffer* buffer, uint32_t length);
-    // From the user's memory. kInProgress: `cookie`, if any, is told when it may be used again.
-    // kNoResource: it cannot be registered; send it the ordinary way.
+    // Sends from the user's memory. kInProgress: `cookie`, if any, is told when the memory may be
+    // used again. kNoResource: also if the memory cannot be registered.
     Status send_zcopy(Channel& channel, Tuple& tuple, const void* data, uint32_t length,
                       void* cookie);
 
-    // Receiving: direct_receive.cc. A receive has been posted.
+    // Receiving: receive.cc. A receive has been posted.
     void posted(const TupleReceive& receive) {
         if (table_.wants_other_key()) [[unlikely]]
             change_key();
@@ -129,44 +132,45 @@ class TupleQ {
         matcher_.posted(receive.tag);
         act();
     }
-    // A posted receive is to be cancelled.
+    // Requests the cancellation of a posted receive.
     using Cancel = TupleMatcher<TupleTable>::Cancel;
     Cancel cancel(TupleReceive& receive);
-    // One whose cancellation is kLater, at once: waits for the sender's device, for a bounded time.
-    // True: it is cancelled, and that has been told. False: its message is on its way, or may be.
+    // Decides a cancel that is kLater at once: waits for the sender's device, for a bounded time.
+    // True: the receive is cancelled, and the owner has been told. False: its message is or may be
+    // on its way.
     bool cancel_now(TupleReceive& receive);
-    // From now on no message is sent direct, and no tuple taken: the user sends some messages of
-    // the same tags by another way. False: that was so.
+    // From now on sends no direct message and refuses each Bind, because the user sends some
+    // messages of the same tags by another path. False: that was so already.
     bool stop_sending();
-    // A message has come the ordinary way: it has the receive, if any, and that is no longer
-    // posted; or it is to be held. `mark`: null if it bears none. `length`: of what could have been
-    // direct; 0 if it could not. Then it is delivered, and that is told: what it has the user do
-    // must find it.
+    // An ordinary message has come. It takes the receive, if any, which is then no longer posted;
+    // or it is to be held. `mark`: null if the message carries none. `length`: in bytes; 0 if the
+    // message could not have been direct. The caller delivers the message and then calls
+    // delivered(), because actions may reach the user, who must find the message delivered.
     using Arrival = TupleMatcher<TupleTable>::Arrival;
     Arrival ordinary(Channel& channel, uint64_t tag, const TupleMark* mark, uint64_t length);
     void delivered() { act(); }
-    // The same for one that was held, of the peer with this number.
+    // As ordinary(), for a held message of the peer with this number.
     Arrival retry(uint32_t peer, uint64_t tag);
     static uint32_t number_of(const Channel& channel) {
         return static_cast<uint32_t>(channel.tag >> 32);
     }
-    // Messages of this tag and channel are to be direct from now on, or not any more. False if
-    // there is no queue for them.
+    // Binds the tuple of this channel and tag, or unbinds it. False if the tuple gets no queue.
     bool bind(Channel& channel, uint64_t tag);
     void unbind(uint64_t tag);
 
-    // All sent so far on this channel has arrived: kOk. kInProgress: the waiter, if any, is
-    // told.
+    // kOk: all messages sent so far on this channel have arrived. kInProgress: the waiter, if any,
+    // is told.
     Status flush(Channel& channel, const Waiter& waiter);
-    // The device does not work: what was sent by links has failed, and nothing more comes.
+    // The device has failed. All sends on links fail, and nothing more is polled.
     void break_down();
-    // A user of the channel leaves: his flushes are over.
+    // A user leaves the channel: cancels the user's flushes.
     void cancel_flushes(const Channel& channel, const void* user) {
         flushes_.cancel(channel, user, owner_);
     }
     bool idle() const { return under_way_ == 0; }
-    // For fences. Messages sent to this peer so far, whether so many have arrived, and whether one
-    // that is sent now could come before what this channel's send queue holds.
+    // For fences. sent(): the number of direct messages sent to this peer so far. arrived(): that
+    // many have arrived. may_overtake(): a direct message sent now could overtake the contents of
+    // this channel's send queue.
     uint64_t sent(const Channel& channel) const;
     bool arrived(const Channel& channel, uint64_t count) const;
     bool may_overtake(const Channel& channel) const {
@@ -180,7 +184,6 @@ class TupleQ {
     // As Engine::arm().
     Status arm();
 
-    // From the engine.
     static bool is_cookie(const void* cookie) { return kind_of(cookie) == CookieKind::kRevocation; }
     void done(void* cookie, Status status);
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
@@ -189,7 +192,7 @@ class TupleQ {
     const TupleQCounters& counters() const { return counters_; }
     const TupleCounters& matching() const { return matcher_.counters(); }
     uint32_t queues_in_use() const;
-    // Of its own: words for grants, and buffers that messages are sent from.
+    // Words for grants, and buffers that messages are sent from.
     uint64_t registered_bytes() const { return grants_.size() + pool_.registered_bytes(); }
     uint32_t tuples_sent() const { return senders_.bound(); }
 
@@ -197,22 +200,23 @@ class TupleQ {
     friend class TupleTable;
 
     static constexpr int kBurst = 16;              // completions at a time
-    static constexpr size_t kMostRequests = 4096;  // of a peer, not answered yet
+    static constexpr size_t kMostRequests = 4096;  // unanswered requests of a peer
 
-    // In cookies, above their kind: 16 bits for the queue, then which time it was asked.
+    // The word that a revocation's read fills, until the read is complete. In the read's cookie,
+    // above the kind: 16 bits for the queue, then the count of the kRevoke.
     static constexpr uint64_t kNothingRead = ~uint64_t{0};
-    // ns; see cancel_now(), and what is announced but not sent.
+    // ns: how long cancel_now() waits, and how long an announced message may take to come.
     static constexpr uint64_t kReadLimit = 1'000'000'000;
     static constexpr uint64_t kAnnouncedLimit = 2'000'000'000;
 
-    // Immediate data of a message: what the receiver calls its tuple, and its number. A drain's is
-    // that of no message.
+    // Immediate data of a direct message: the receiver's number of the tuple, and the message's
+    // number. No message has the immediate data of a drain.
     static constexpr uint32_t kDrain = 0xffffffff;
     static constexpr uint32_t name_of(uint16_t tuple, uint16_t sequence) {
         return uint32_t{tuple} << 16 | sequence;
     }
 
-    // What a peer asks of this side as the sender, to be answered in order.
+    // A Bind or Close of a peer, which this side answers as the sender, in order.
     struct Request {
         bool close = false;
         WireBind bind;
@@ -221,23 +225,23 @@ class TupleQ {
     struct Peer {
         Channel* channel = nullptr;
         std::deque<Request> requests;
-        verbs::QueuePair end;  // of its link to this node
+        verbs::QueuePair end;  // this side's end of the peer's link to this node
         WireConnected answer;
         bool answer_due = false;
-        uint64_t refused = 0;  // a node that it gives no link to; said with the next answer
-        uint64_t grants = 0;   // its memory for grants
+        uint64_t refused = 0;  // a node to which no link could be made; the next answer says so
+        uint64_t grants = 0;   // address of the peer's words for grants
         uint32_t grants_rkey = 0;
-        uint64_t posted = 0;  // messages, ever
+        uint64_t posted = 0;  // direct messages, ever
         uint64_t completed = 0;
-        bool lost = false;   // one of them
-        TupleActions later;  // what there was no room for, and what is behind it
+        bool lost = false;   // some message may not have arrived
+        TupleActions later;  // actions that found no room, and ordered actions behind them
     };
-    // Of a tuple that is sent.
+    // The way of a tuple's direct messages. Without a link, messages are ordinary.
     struct Route {
         XrcLink* link = nullptr;
         uint32_t queue = 0;
     };
-    // The memory of a receive that is granted.
+    // The memory of a granted receive.
     struct Prepared {
         Pin* pin = nullptr;
         RegionUse* use = nullptr;
@@ -254,13 +258,13 @@ class TupleQ {
     bool say(Channel& channel, TupleControlId id, const Frame& frame);
     void malformed(Channel& channel);
 
-    // direct.cc
+    // tupleq.cc
     unsigned advance();
     unsigned poll();
     void handle(const ibv_wc& completion);
     unsigned progress_flushes();
 
-    // direct_links.cc
+    // links.cc
     bool grow_queue(uint32_t links);
     XrcLink* make_link();
     XrcLink* link_to(Channel& channel, uint64_t node);
@@ -278,11 +282,11 @@ class TupleQ {
     bool answer(Peer& peer, const Request& request);
     bool answer_bind(Peer& peer, const WireBind& bind);
 
-    // direct_send.h
+    // send.h
     Status post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
                 SendPool::Buffer* buffer, Pin* pin, void* cookie);
 
-    // direct_revoke.cc
+    // revoke.cc
     bool revoke(TupleAction& action);
     void revoked(uint16_t number, uint32_t count, uint64_t announced);
     void ask_again();
@@ -292,7 +296,7 @@ class TupleQ {
             grants_.data())[settings_.tuples * TupleSender::words(settings_.depth) + number];
     }
 
-    // direct_receive.cc
+    // receive.cc
     bool prepare(const TupleReceive& receive);
     void act();
     void perform_or_keep(TupleAction& action);
@@ -306,7 +310,7 @@ class TupleQ {
     bool announce(const TupleAction& action);
     bool post_drain(TupleAction& action);
     bool is_astray(const void* cookie) const;
-    // Of a drain: the queue, and which one it is that has had this place.
+    // In a drain's cookie: the queue's index, and above it the generation.
     void* drain_cookie(uint16_t tuple) const {
         return reinterpret_cast<void*>(uintptr_t{queues_->generation(tuple)} << 16 | tuple);
     }
@@ -341,17 +345,17 @@ class TupleQ {
     XrcCompletions completions_;
     verbs::RegisteredMemory grants_;
     SendPool pool_;
-    uint32_t active_ = 0;  // queues and links there have been: completions may come
+    uint32_t active_ = 0;  // queues and links ever made: completions may come
     bool acting_ = false;
-    bool broken_ = false;     // the device does not work
-    uint64_t under_way_ = 0;  // messages
+    bool broken_ = false;     // the device has failed
+    uint64_t under_way_ = 0;  // direct messages
 
     std::vector<std::unique_ptr<Peer>> peers_;  // by the channel's index
     std::vector<std::unique_ptr<XrcLink>> links_;
     XrcLink* loopback_ = nullptr;
     verbs::QueuePair loopback_end_;
     uint32_t attempts_ = 0;
-    std::vector<Channel*> requests_;  // whose peer has requests, or an answer is due
+    std::vector<Channel*> requests_;  // channels of peers with requests, or with an answer due
     Flushes flushes_;
 
     TupleSenders senders_;
@@ -360,17 +364,17 @@ class TupleQ {
     TupleTable table_;
     TupleMatcher<TupleTable> matcher_;
     TuplePolicy policy_;
-    std::vector<bool> taken_;  // queues, as far as the policy knows
+    std::vector<bool> taken_;  // queues that the policy counts as bound
     struct Undecided {
         uint16_t number;
         uint64_t since;  // ns
     };
-    std::vector<Undecided> undecided_;  // queues with receives that are to be cancelled, and used
+    std::vector<Undecided> undecided_;  // queues with a receive to be cancelled that may be used
     bool sends_ = true;
     std::unique_ptr<XrcQueues> queues_;
-    std::vector<Peer*> waiting_;      // those with actions for later
-    std::vector<Prepared> places_;    // of the entries of queue after queue
-    std::vector<Prepared> prepared_;  // for the grants among the core's actions, in order
+    std::vector<Peer*> waiting_;      // peers with actions in `later`
+    std::vector<Prepared> places_;    // for the entries of all queues, queue by queue
+    std::vector<Prepared> prepared_;  // for the kGrant actions still in the core's list, in order
     size_t next_prepared_ = 0;
     TupleQCounters counters_;
 };

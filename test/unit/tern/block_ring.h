@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A block with its writer, its reader, and the device between them.
+// A block with its writer, its reader, and a simulated device between them.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace tern {
 
-// The device places the bytes of the posted writes in order, lowest address first, in whatever
-// pieces it is told to; the reader may look in between.
+// The device places the bytes of posted writes in order, lowest address first, in pieces of any
+// size. The reader may look between pieces.
 class SimulatedBlock {
   public:
     explicit SimulatedBlock(uint32_t size) : memory_(size / 8), in_use_(size / 8) {
@@ -23,7 +23,7 @@ class SimulatedBlock {
         reader.attach(base(), size);
     }
 
-    // Posts a frame if the writer has room for it. False if it has not.
+    // Posts a frame. False if the writer has no room for it.
     bool post(FrameKind kind, uint32_t id, const std::vector<std::byte>& payload, uint16_t credit,
               uint16_t sequence) {
         const auto length = static_cast<uint32_t>(payload.size());
@@ -47,7 +47,7 @@ class SimulatedBlock {
         return true;
     }
 
-    // Places the next `bytes` bytes of what has been posted, or all there is.
+    // Places the next `bytes` posted bytes, or all that are left.
     void place(uint64_t bytes) {
         while (bytes > 0 && !wire_.empty()) {
             Write& write = wire_.front();
@@ -61,7 +61,7 @@ class SimulatedBlock {
     }
     void place_all() { place(UINT64_MAX); }
 
-    // The reader's look, with what must hold of it.
+    // Looks with the reader, and checks the result.
     BlockReader::Look look(Word& word) {
         const BlockReader::Look look = reader.look(word);
         note_freed();
@@ -113,7 +113,8 @@ class SimulatedBlock {
         wire_.push_back({at, std::move(bytes)});
     }
 
-    // The units that the reader has to free, in the order in which it will; `rest`: all down to 0.
+    // Records the units of a write in the order in which the reader has to free them; `rest`: the
+    // write takes all units down to 0.
     void take_units(uint32_t count, bool rest) {
         for (; count > 0; --count) {
             taken_.push_back(top_);
@@ -132,12 +133,12 @@ class SimulatedBlock {
     }
 
     std::vector<uint64_t> memory_;
-    std::vector<bool> in_use_;                                  // per unit: written, and not freed
+    std::vector<bool> in_use_;                                  // by unit: written and not freed
     uint32_t top_ = static_cast<uint32_t>(memory_.size()) - 1;  // the highest unit not taken
     std::deque<uint32_t> taken_;
     uint16_t freed_ = 0;
     std::deque<Write> wire_;
-    std::deque<uint64_t> ends_;  // of the frames not read: bytes posted up to their last
+    std::deque<uint64_t> ends_;  // of frames not read: bytes posted up to their last byte
     uint64_t posted_ = 0;
     uint64_t placed_ = 0;
     std::string wrong_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The block: writer, reader, and a device that takes its time.
+// Blocks: writer, reader, and a device that is slow.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,8 +62,8 @@ TEST(Word, KnowsWhatIsNoWord) {
         EXPECT_FALSE(Word(uint64_t{1} << 63 | uint64_t{1} << bit).well_formed());
 }
 
-// One schedule: frames of all sizes, placed piece by piece, looked at in between, with credits that
-// come late, twice, not at all, and out of order.
+// One schedule: frames of all sizes, placed piece by piece while the reader looks, with credits
+// that come late, twice, not at all, or out of order.
 class Traffic {
   public:
     explicit Traffic(Random& random)
@@ -132,11 +132,12 @@ class Traffic {
         }
     }
 
-    // The reader says what it has freed, when it must or when it likes to.
+    // Reports what the reader has freed: always if a report is due, otherwise if this schedule
+    // reports early.
     void report() {
         if (!block_.reader.due() && report_late_) return;
         credits_.push_back(block_.reader.freed_units());
-        // What is older than half the counter's range would be taken for news.
+        // The writer would take a credit older than half the counter's range for a new one.
         const auto age = [&](uint16_t units) {
             return static_cast<uint16_t>(credits_.back() - units);
         };
@@ -144,7 +145,7 @@ class Traffic {
         block_.reader.reported();
     }
 
-    // Any of them may come, now or again later.
+    // Delivers any of the credits, once or again later.
     void credit() {
         if (credits_.empty()) return;
         const size_t index = random_.below(credits_.size());
@@ -152,7 +153,8 @@ class Traffic {
         if (random_.chance(50)) credits_.erase(credits_.begin() + index);
     }
 
-    // Once the reader has caught up, and said so if it must, every payload finds room.
+    // Once the reader has read all frames, and reported if a report is due, every payload finds
+    // room.
     void expect_room() {
         block_.place_all();
         receive(UINT32_MAX);
@@ -203,10 +205,10 @@ TEST(Block, CarriesEverySize) {
     }
 }
 
-// Wherever the next frame begins and as much as may be unreported.
+// Holds wherever the next frame begins, with as much unreported as is allowed.
 TEST(Block, AlwaysTakesItsLongestPayload) {
     for (uint32_t size = kMinBlock; size < 1100; size += 8) {
-        const uint32_t quiet = (size / 4 - 1) / 8;  // units: the most that is not due
+        const uint32_t quiet = (size / 4 - 1) / 8;  // units: the most that makes no report due
         for (uint32_t begin = 0; begin <= size / 8; ++begin) {
             BlockWriter writer;
             writer.attach(size);
@@ -291,7 +293,7 @@ TEST(Block, WriterRefusesCreditForWhatItHasNotWritten) {
     EXPECT_TRUE(writer.empty());
 }
 
-// Past 2^32 bytes, in steps that have no payload to carry.
+// Counts past 2^32 bytes, with empty payloads.
 TEST(Block, CountersMayWrapAround) {
     constexpr uint32_t kSize = kMaxBlock;
     std::vector<uint64_t> memory(kSize / 8);
@@ -312,7 +314,7 @@ TEST(Block, CountersMayWrapAround) {
             Word(FrameKind::kActiveMessage, 0, length, 0, 0).raw();
         writer.commit(plan);
         written += plan.consumed;
-        // Mostly behind by one frame.
+        // The reader is one frame behind most of the time.
         if (frame % 64 == 0) continue;
         ASSERT_EQ(reader.look(word), Look::kFrame) << frame;
         reader.consume(word);
@@ -326,7 +328,7 @@ TEST(Block, CountersMayWrapAround) {
     }
 }
 
-// Random words, most of them such that they pass the first checks.
+// Random words, most of which pass the first checks.
 TEST(Block, NothingInABlockLeadsOutOfIt) {
     each_schedule(50'000, [](Random random) -> std::string {
         const auto size = 512 + 8 * static_cast<uint32_t>(random.below(64));
@@ -382,7 +384,7 @@ TEST(Block, MalformedWordsAreToldApart) {
     EXPECT_EQ(look_at(word(FrameKind::kWrap, 0)), Look::kMalformed) << "it leads nowhere";
     EXPECT_EQ(look_at(word(static_cast<FrameKind>(5), 0)), Look::kMalformed);
 
-    // Below the top a wrap may be.
+    // A wrap may lie below the top.
     const auto look_below = [&](uint64_t below) {
         std::vector<uint64_t> memory(512 / 8);
         memory.back() = word(FrameKind::kActiveMessage, 0);
@@ -401,7 +403,7 @@ TEST(Block, MalformedWordsAreToldApart) {
     EXPECT_EQ(look_at(word(FrameKind::kActiveMessage, 0) | uint64_t{1} << 60), Look::kMalformed);
 }
 
-// A reader in a thread of its own, as with a real device: it polls while words land.
+// The reader has a thread of its own, which polls while words arrive, as with a real device.
 TEST(Block, ReaderMayPollWhileTheDeviceWrites) {
     constexpr uint64_t kFrames = 20'000;
     constexpr uint32_t kSize = 1024;

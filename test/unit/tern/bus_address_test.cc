@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a device is on the machine's buses, by a folder that is laid out as sysfs is.
+// A device's address on the machine's buses, read from a folder that is laid out like sysfs.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ class BusAddressTest : public testing::Test {
     }
     void TearDown() override { fs::remove_all(root_); }
 
-    // A device in a folder below devices/, with a link to that folder if `linked`.
+    // Makes a device in a folder below devices/, with a link to that folder if `linked`.
     std::string device(const std::string& folder, bool linked = true) {
         const fs::path home = root_ / "devices" / folder;
         fs::create_directories(home / "infiniband" / "hca0");
@@ -48,7 +48,7 @@ TEST_F(BusAddressTest, NoneOfASoftwareDevice) {
     EXPECT_EQ(bus_address(""), "");
 }
 
-// Nothing that only looks like an address is taken for one.
+// Names that only resemble an address are not taken for one.
 TEST_F(BusAddressTest, NoneOfOtherNames) {
     for (const char* name : {"pci0/0000:3b:00.01", "pci0/000g:3b:00.0", "pci0/0000-3b-00-0"})
         EXPECT_EQ(bus_address(device(name)), "") << name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is measured for the cost model.
+// The measurements for the cost model.
 #include "rendezvous/calibration.h"
 
 #include <gtest/gtest.h>

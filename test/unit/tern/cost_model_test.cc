@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cost model says what the superpipeline paper says.
+// The cost model against the superpipeline paper.
 #include "rendezvous/cost_model.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ CostModel model_of(std::string_view name) {
     return CostModel(*find_costs(name));
 }
 
-// graphene, with memory everywhere: the equations without cache effects.
+// graphene without a cache: the equations without cache effects.
 CostModel plain() {
     Costs costs = *find_costs("graphene");
     costs.copy.cache = 0;
@@ -36,7 +36,7 @@ void each_size(uint64_t from, uint64_t to, Check check) {
         check(static_cast<uint64_t>(length));
 }
 
-// Of raw RDMA, which is what the paper's figures show.
+// Relative to raw RDMA, as in the paper's figures.
 double overhead(const CostModel& model, uint64_t length, double time) {
     return time / model.raw(length) - 1;
 }
@@ -44,7 +44,7 @@ double share_of_bandwidth(const CostModel& model, uint64_t length, double time) 
     return static_cast<double>(length) / time / model.costs().network.bandwidth;
 }
 
-// Golden section, in the logarithm.
+// Golden-section search over the logarithm.
 template <class F>
 double argmin(double low, double high, F f) {
     const double golden = (std::sqrt(5) - 1) / 2;
@@ -121,7 +121,7 @@ TEST(CostModel, GapsOfTheSchemes) {
         EXPECT_NEAR(model.pipeline_gaps(4 * length, model.optimal_chunk(4 * length)) /
                         model.pipeline_gaps(length, model.optimal_chunk(length)),
                     2, 1e-9);
-        // O(log L): each quadrupling adds the same
+        // O(log L): each quadrupling adds the same number
         EXPECT_NEAR(CostModel::superpipeline_gaps(4 * length, staging) -
                         CostModel::superpipeline_gaps(length, staging),
                     std::log(4) / std::log(1.5), 0.4);
@@ -192,7 +192,7 @@ TEST(CostModel, TheSuperpipelineCostsLittle) {
     }
 }
 
-// "variations are small around the optimal": 1.5 and 12 KB, in a ring of 768 KB.
+// "variations are small around the optimal", with the defaults: 1.5 and 12 KB, in a ring of 768 KB.
 TEST(CostModel, TheDefaultsAreNearTheOptimum) {
     for (const char* name : {"graphene", "infini"}) {
         const CostModel model = model_of(name);
@@ -232,7 +232,7 @@ TEST(CostModel, PinningBehindTheWireHidesAllButTheFirstPiece) {
     EXPECT_NEAR(graphene.pinned_behind_wire(length, piece),
                 graphene.registration(static_cast<double>(piece)) + graphene.raw(length), 20e-6);
     EXPECT_NEAR(graphene.pinned_behind_wire(length, 0), graphene.naive_registration(length), 1e-6);
-    // As in "pinning", 4.1 and 4.2: a gain of 5 to 10 % where pinning is ten times as fast as the
+    // As in "pinning", 4.1 and 4.2: a gain of 5 to 10 % if pinning is ten times as fast as the
     // network.
     const double gain =
         graphene.pinned_behind_wire(length, 0) / graphene.pinned_behind_wire(length, piece);

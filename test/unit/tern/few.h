@@ -5,7 +5,7 @@
 
 namespace tern {
 
-// A vector of few; copied at the cost of what is in it.
+// At most kMost items; a copy costs only as much as its items.
 template <class T, unsigned kMost>
 class Few {
   public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which entry of a GID table is taken.
+// The choice of an entry of a GID table.
 #include "verbs/gid.h"
 
 #include <arpa/inet.h>
@@ -23,8 +23,8 @@ struct Row {
     bool roce_v2;
 };
 
-// The address of the entry that is taken; empty if none is. Indices are not positions: there are
-// entries that are not set.
+// The address of the chosen entry; empty if none is chosen. Indices differ from positions, as in a
+// table with unset entries.
 std::string chosen(std::initializer_list<Row> rows, bool ethernet = true) {
     std::vector<GidEntry> entries;
     for (const Row& row : rows)
@@ -50,7 +50,7 @@ TEST(GidTest, RoutableComesBeforeLinkLocal) {
               "::ffff:192.168.0.1");
 }
 
-// As the kernel fills the table: each address as RoCE v1 and as v2, link-local ones first.
+// The kernel's order: each address as RoCE v1 and as v2, link-local ones first.
 TEST(GidTest, KernelsOwnOrder) {
     EXPECT_EQ(chosen({{"fe80::1", false},
                       {"fe80::1", true},

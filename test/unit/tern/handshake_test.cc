@@ -34,7 +34,7 @@ Packet sent(const Actions& actions) {
     return actions.packet;
 }
 
-// What an ended connection's side would have sent.
+// A packet of an ended connection, from address 2 to address 1.
 Packet stale(PacketType type, uint32_t token, uint32_t peer_token) {
     Packet packet;
     packet.type = type;
@@ -51,7 +51,7 @@ bool silent(const Actions& actions) {
            !actions.closed;
 }
 
-// Ticks whenever it is due, as somebody does who is never away. What the last tick said.
+// Ticks whenever a tick is due, up to `until`. Returns the actions of the last tick.
 Actions pass(Handshake& side, uint64_t until) {
     Actions actions;
     while (side.deadline() <= until) actions = side.tick(side.deadline());
@@ -63,7 +63,7 @@ struct Pair {
     Handshake b = side_b();
 };
 
-// `lose_last`: B has not heard that A is up.
+// `lose_last`: B does not receive A's last packet.
 Pair up(bool lose_last = false) {
     Pair pair;
     const Packet first = sent(pair.a.connect(0));
@@ -176,7 +176,7 @@ TEST(Handshake, ASignOfLifeGivesThePeerMoreTime) {
     EXPECT_TRUE(pair.a.tick(900).closed);
 }
 
-// A process that computes asks nobody, and so has no reason to complain.
+// A process that computes sends no packets, so this time does not count towards the limit.
 TEST(Handshake, TimeAwayDoesNotCount) {
     Handshake a = side_a();
     a.connect(0);
@@ -316,7 +316,7 @@ TEST(Handshake, ARefusalIsBelievedOfThePeerOnly) {
     EXPECT_EQ(pair.a.state(), State::kUp);
 }
 
-// What fails on the passive side only is told, and why.
+// A failure on the passive side only is reported to the peer, with its reason.
 TEST(Handshake, WhoCannotConnectSaysWhy) {
     Handshake a = side_a();
     Handshake b = side_b();
@@ -349,7 +349,7 @@ TEST(Handshake, LatePacketsOfAnOldConnectionAreToldApart) {
 }
 
 TEST(Handshake, AnAttemptAnsweredTooLateIsLost) {
-    // B takes up an attempt that A has given up, and A has another one under way.
+    // B answers an attempt that A has given up, while A's next attempt is under way.
     Handshake a = side_a(101);
     Handshake b = side_b();
     Packet late = stale(PacketType::kConnect, 100, 0);

@@ -21,7 +21,7 @@ HandshakeWorld::HandshakeWorld(Random random, bool alone) : random_(random) {
         side.address.port.lid = 1;
         side.address.interface = {static_cast<uint32_t>(random_.below(1 << 24)),
                                   random_.below(uint64_t{1} << 40)};
-        // Now and then close to where tokens start over.
+        // Sometimes close to the point where tokens wrap around.
         side.last_token = random_.chance(30) ? UINT32_MAX - 3 : static_cast<uint32_t>(random_());
     }
 }
@@ -42,7 +42,8 @@ void HandshakeWorld::chaos_step() {
         case 1:
         case 2: {
             if (network_.empty()) break;
-            // Any of them: they overtake each other. One that stays comes again.
+            // Any datagram may be next, so they overtake each other. A datagram that stays comes
+            // again.
             const size_t index = random_.below(network_.size());
             const Datagram datagram = network_[index];
             if (random_.chance(10)) {
@@ -65,7 +66,7 @@ void HandshakeWorld::chaos_step() {
             break;
         case 5:
             if (!qps_.empty()) {
-                // The latest are the ones that live, mostly.
+                // Mostly one of the latest queue pairs, because older ones are rarely alive.
                 const size_t back = random_.below(std::min<size_t>(qps_.size(), 4));
                 deliver_data(static_cast<uint32_t>(qps_.size() - back));
             }
@@ -101,7 +102,7 @@ void HandshakeWorld::owner_step(int side) {
     }
 }
 
-// The user has a message.
+// The user sends a message.
 void HandshakeWorld::send(int side) {
     ++sides_[side].waiting;
     start_anew(side);
@@ -139,7 +140,7 @@ void HandshakeWorld::receive(const Datagram& datagram) {
     if (network_.size() > before + 2) broken("a packet makes more than two");
 }
 
-// The interface computes; something else says that it lives, and keeps the packet for it.
+// The interface computes. The background answers for it, and keeps the packet.
 void HandshakeWorld::answer_aside(const Datagram& datagram) {
     const auto packet = Packet::unpack(datagram.bytes);
     if (!packet || packet->type == PacketType::kGone || packet->type == PacketType::kAlive) return;
@@ -151,7 +152,7 @@ void HandshakeWorld::answer_aside(const Datagram& datagram) {
     put_on_wire(datagram.to, alive);
 }
 
-// A packet for which there is no connection (any more).
+// A packet without a connection.
 void HandshakeWorld::stray(int side, const Packet& packet) {
     if (packet.type == PacketType::kConnect && packet.peer_token == 0) {
         open(side, &packet);
@@ -160,7 +161,7 @@ void HandshakeWorld::stray(int side, const Packet& packet) {
     }
 }
 
-// Messages that wait ask for another connection.
+// Opens another connection if messages wait.
 void HandshakeWorld::start_anew(int side) {
     if (!sides_[side].connection && sides_[side].waiting > 0) open(side, nullptr);
 }
@@ -196,7 +197,7 @@ void HandshakeWorld::closed(int side, const Handshake::Actions& actions, bool ga
     if (connection->ticks > most_ticks(connection->alive))
         broken("more retransmissions than there is time for");
     if (const uint32_t peer = own.connected_to) {
-        // The peer's end of the same connection, unless it never heard of this one.
+        // The peer's end of the same connection, unless the peer never heard of the connection.
         const Qp& end = qp(peer);
         if (actions.lost && end.alive)
             broken("a connection is called lost that the peer still has");
@@ -206,7 +207,8 @@ void HandshakeWorld::closed(int side, const Handshake::Actions& actions, bool ga
                 broken("an orderly end lost messages of the peer");
         }
     }
-    // A connection that was in use is missed by its user; otherwise another is tried.
+    // If the attempt timed out, or a connection in use was aborted, waiting messages are given up.
+    // Otherwise they wait for another connection.
     if (actions.timed_out || (own.aborted && connection->established)) self.waiting = 0;
 }
 
@@ -277,7 +279,7 @@ void HandshakeWorld::drain(int side) {
 
 unsigned HandshakeWorld::most_ticks(unsigned alive) const {
     const uint64_t longest = std::max(times_.connect_limit, times_.disconnect_limit);
-    // In kConnecting, kReady and kClosing, and the last call of each; and for every sign of life.
+    // In kConnecting, kReady and kClosing, and the last tick of each; and for every sign of life.
     return static_cast<unsigned>((3 + alive) * (longest / times_.retry_first + 2));
 }
 
@@ -328,7 +330,7 @@ void HandshakeWorld::expect_traffic() {
     const auto unserved = [&] {
         return std::ranges::any_of(sides_, [](const Side& side) { return side.delivered == 0; });
     };
-    // The first may find an end that the other side has long abandoned.
+    // The first attempt may use a connection that the other side has long abandoned.
     for (int attempt = 0; attempt < 3 && wrong_.empty() && unserved(); ++attempt) {
         for (int side = 0; side < static_cast<int>(sides_.size()); ++side)
             if (sides_[side].delivered == 0) send(side);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Interfaces that talk to each other by Handshake, the queue pairs they own, and the network
-// between them: what a peer table does with one peer, as a model.
+// A model of what a peer table does with one peer: interfaces that connect by Handshake, their
+// queue pairs, and the network between them.
 #pragma once
 
 #include <array>
@@ -14,21 +14,21 @@
 
 namespace tern {
 
-// Datagrams may be lost, doubled, and overtaken; data on a queue pair is not, but fails if the
-// other end does not exist or is connected to somebody else.
+// Datagrams may be lost, duplicated and overtaken. Data on a queue pair may not, but fails if the
+// other end does not exist or is connected to another queue pair.
 class HandshakeWorld {
   public:
-    // With `alone` one interface talks to itself, otherwise two to each other.
+    // `alone`: one interface talks to itself; otherwise two talk to each other.
     HandshakeWorld(Random random, bool alone);
 
-    // Everything happens: losses, duplicates, reordering, disconnects, failing queue pairs,
+    // Random steps, with losses, duplicates, reordering, disconnects, failing queue pairs and
     // silence.
     void chaos(unsigned steps);
-    // Nothing more goes wrong: runs until nothing moves by itself.
+    // Stops the failures, and runs until nothing moves by itself.
     void settle();
-    // With a network that works each side's sends get through, in the end.
+    // Each side's sends arrive in the end, over a network that works.
     void expect_traffic();
-    // One or both sides end it: nothing is left.
+    // One or both sides disconnect; nothing may be left.
     void expect_end();
 
     // The first rule that was broken; empty if none.
@@ -37,14 +37,14 @@ class HandshakeWorld {
   private:
     struct Qp {
         int side = 0;
-        uint32_t connected_to = 0;  // stays when it is destroyed
+        uint32_t connected_to = 0;  // remains after destruction
         bool alive = true;
         bool aborted = false;  // destroyed while operations might have been outstanding
-        unsigned posted = 0;   // messages, in all
-        unsigned on_wire = 0;  // of these, not yet at the other end
-        unsigned acked = 0;    // of these, known here to have arrived
-        unsigned arrived = 0;  // from the other end
-        unsigned read = 0;     // of these, used
+        unsigned posted = 0;   // messages posted so far
+        unsigned on_wire = 0;  // of the posted ones: not yet at the other end
+        unsigned acked = 0;    // of the posted ones: known here to have arrived
+        unsigned arrived = 0;  // messages from the other end
+        unsigned read = 0;     // of those that arrived: used
     };
     struct Connection {
         Connection(uint32_t token, const PeerAddress& self, const PeerAddress& peer,
@@ -62,7 +62,7 @@ class HandshakeWorld {
         std::unique_ptr<Connection> connection;
         uint32_t last_token = 0;
         unsigned waiting = 0;    // messages that wait for a connection
-        unsigned delivered = 0;  // messages of this side used by the other
+        unsigned delivered = 0;  // messages of this side that the other side has used
     };
     struct Datagram {
         int to;
@@ -102,7 +102,7 @@ class HandshakeWorld {
     std::vector<Datagram> network_;
     unsigned loss_ = 0;       // percent
     unsigned duplicate_ = 0;  // percent
-    bool prompt_ = false;     // messages that wait are seen to at once
+    bool prompt_ = false;     // waiting messages reopen a connection at once
     std::string wrong_;
 };
 

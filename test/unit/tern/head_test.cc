@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Beginnings of messages that are copied before their receivers have asked for them: which they
-// are, what becomes of them, and which give way.
+// Early copies: the first chunk of a message, copied before its receiver asks for the message.
+// Which chunk it is, whether it is used, and which early copies give way.
 
 #include <gtest/gtest.h>
 
@@ -41,8 +41,8 @@ struct Rings {
     uint32_t window = 63;
 };
 
-// Moves a message in these staged parts, byte by byte. Its head has been copied before, into memory
-// that holds others. Says what went wrong, or how many sub-blocks needed no copy any more.
+// Moves a message in these staged parts, byte by byte, with an early copy in staging memory.
+// Returns an error, or the number of sub-blocks that were not copied again.
 std::string moved(const std::vector<uint64_t>& parts, const EarlyChunk& head, Rings rings = {}) {
     constexpr uint64_t kGeneration = 7;
     const uint64_t length = parts.back();
@@ -89,7 +89,7 @@ TEST(EarlyChunk, IsNotCopiedAgain) {
     }
 }
 
-// What is told of the window comes after the copy: it may have room for less, or for more.
+// The sender learns the window after the copy; the window may be smaller or larger.
 TEST(EarlyChunk, OfAnyLengthInAnyRing) {
     for (uint32_t staging = 1; staging <= 6; ++staging)
         for (uint32_t window = 1; window <= 6; ++window)
@@ -106,7 +106,7 @@ TEST(EarlyChunk, OfAnyLengthInAnyRing) {
 }
 
 TEST(EarlyChunk, ThatIsNotWhatIsAskedForIsNotUsed) {
-    // Copied for the whole message, or for a part of it that is to be staged.
+    // Copied for the whole message, or for a first part that is staged.
     constexpr uint64_t kLength = 10 * kBlock + 100;
     const EarlyChunk whole = EarlyChunk::of(kLength, {});
     const EarlyChunk part = EarlyChunk::of(5 * kBlock, {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which mask the keys of receives are made with.
+// How the key mask is learnt.
 #include "matching/key_mask.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kTwoOpen = ~uint64_t{3};
 constexpr uint64_t kAnySource = ~uint64_t{0xfffff0};
 
-// Votes, and changes at once; returns how often.
+// Casts votes, applying each change at once. Returns the number of changes.
 template <class Mask>
 unsigned changes(KeyMask& key, unsigned votes, Mask&& mask) {
     unsigned count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the numbers of speed and width stand for.
+// Link speeds and widths by their codes.
 #include "verbs/link_speed.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ double gbits(uint32_t speed, uint32_t width = kFourLanes) {
     return link_speed(speed, width).bandwidth * 8 / 1e9;
 }
 
-// As headers before rdma-core 57 have it, and from then on.
+// Attributes in headers before rdma-core 57, and since then.
 struct OldAttributes {
     uint8_t active_speed = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Matching of posted receives, against a model that looks through all of them.
+// Matching of posted receives, against a model that searches all of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ TEST(MatchingTest, AnythingMatchesTheEmptyMask) {
     EXPECT_EQ(table.match(~uint64_t{0}), &any);
 }
 
-// As MPICH's receives are, which leave two bits open.
+// Like the receives of MPICH, which leave two bits open.
 TEST(MatchingTest, ReceivesThatLeaveTheSameBitsOpenAreFoundByTheirKey) {
     constexpr uint64_t kTwoOpen = ~uint64_t{3};
     constexpr unsigned kCount = 64;
@@ -114,9 +114,9 @@ struct Totals {
     uint64_t changes = 0;  // of the key mask
 } totals;
 
-// Tags, masks, messages and cancels at random: with few tags, so that receives meet in rings, and
-// with many, so that tags meet in buckets. What most receives leave open changes now and then. Says
-// what the first difference from the model is.
+// Random tags, masks, messages and cancels: with few tags, so that receives share rings, and with
+// many, so that tags share buckets. The bits that most receives leave open change now and then.
+// Returns the first difference from the model.
 std::string run(Random random, uint64_t tags, unsigned steps) {
     constexpr uint64_t kMasks[] = {kFull, 0, 0xffff, ~uint64_t{0xff}, 0xff00ff00ff00ff00};
     constexpr uint64_t kOftenMasks[] = {kFull, ~uint64_t{1}, ~uint64_t{0x300000}};
@@ -135,7 +135,7 @@ std::string run(Random random, uint64_t tags, unsigned steps) {
         free.push_back(at->receive);
         model.erase(at);
     };
-    // Like those of MPIs: a few bits here and there.
+    // Like the tags of MPI libraries: a few bits in several places.
     const auto tag = [&] {
         const uint64_t n = random.below(tags);
         return (n & 3) << 40 | (n >> 2 & 7) << 20 | n >> 5;

@@ -57,7 +57,7 @@ Packet random_packet(Random& random) {
     return packet;
 }
 
-// Empty if `wire` is refused, or is a packet of which all can be believed.
+// Empty if `wire` is refused, or all fields of its packet are valid; otherwise the error.
 std::string check(std::span<const std::byte> wire) {
     const auto packet = Packet::unpack(wire);
     if (!packet) return {};
@@ -181,7 +181,7 @@ TEST(Packet, BitFlipsAreRefusedOrSayWhatTheySay) {
 TEST(Packet, RandomBytesAreRefusedOrSayWhatTheySay) {
     unsigned taken = 0;
     each_schedule(200'000, [&](Random random) -> std::string {
-        // Some of a good packet, or nothing is ever taken.
+        // Starts from a good packet, because random bytes would never be accepted.
         Wire wire = packed(random_packet(random));
         for (unsigned count = static_cast<unsigned>(random.below(12)); count > 0; --count)
             wire[random.below(wire.size())] = static_cast<std::byte>(random());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Both ways of a connection at once: order, promotion, growth, revocation, release.
+// Both paths of a connection at once: order, promotion, growth, revocation, release.
 #include <gtest/gtest.h>
 
 #include "paths_world.h"
@@ -25,7 +25,7 @@ TEST(Paths, KeepTheOrderThroughEverything) {
     });
 }
 
-// Far beyond what the sequences count to, on both ways.
+// Runs far beyond the range of the sequences, on both paths.
 TEST(Paths, SequencesMayWrapAround) {
     PathsWorld world(Random(1), {.block_first = 2048, .block_most = 2048, .longest = 16});
     while (world.sent_hot() < 300'000 && world.wrong().empty()) {
@@ -108,7 +108,7 @@ TEST_F(PathsOneWay, NoBlockGrowsForWhatWouldNeverFit) {
     EXPECT_EQ(world_.blocks_granted(), 1u);
 }
 
-// A sender whose block is full.
+// The send path of a sender whose block is full.
 SendPath full_path(uint32_t size) {
     SendPath path;
     EXPECT_TRUE(

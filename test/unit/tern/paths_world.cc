@@ -65,7 +65,7 @@ void PathsWorld::step() {
             poll_completion(side);
             break;
         case 13:
-            // The send queue has room for so many.
+            // As many as the send queue has room for.
             pay(side, static_cast<unsigned>(random_.below(4)));
             break;
         case 14:
@@ -77,7 +77,7 @@ void PathsWorld::step() {
     }
 }
 
-// `packed`: the payload exists already when the way is chosen, so it must go some way.
+// `packed`: the payload exists before the path is chosen, so a stall cannot refuse it.
 bool PathsWorld::send(int index, uint32_t length, bool packed) {
     Side& side = sides_[index];
     const SendPath::Choice choice = side.tx.choose(length);

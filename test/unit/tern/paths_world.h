@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two ends of a connection with both directions' paths, and the reliable connection between them.
+// Both ends of a connection, with the paths of both directions and a reliable connection between
+// them.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +15,32 @@
 
 namespace tern {
 
-// Does with SendPath and ReceivePath what an engine does, at random. The connection carries the
-// sends and the writes of a side in the order in which they were posted, a few bytes at a time; a
-// receiver may look into its block, and at its completions, whenever it likes.
+// Uses SendPath and ReceivePath as an engine does, at random. The connection carries the sends and
+// writes of a side in the order of posting, a few bytes at a time. A receiver may look into its
+// block, and at its completions, at any time.
 class PathsWorld {
   public:
     struct Limits {
         uint32_t block_first = 512;
         uint32_t block_most = 4096;
-        uint32_t longest = 1024;  // payload
-        bool notify = false;      // writes give completions, and blocks are not polled
+        uint32_t longest = 1024;  // bytes of payload
+        bool notify = false;      // writes cause completions, and blocks are not polled
     };
 
     PathsWorld(Random random, const Limits& limits);
 
-    // Everything happens.
+    // Random steps of all kinds.
     void chaos(unsigned steps);
-    // One thing.
+    // One random step.
     void step();
-    // Nothing new is sent, asked for or given: all that is under way arrives.
+    // Starts nothing new: everything under way arrives.
     void settle();
-    // Every block takes its longest payload again, without waiting.
+    // Each block takes its longest payload again, without a stall.
     void expect_room();
-    // All blocks are asked back, and given back.
+    // Revokes all blocks; all are released.
     void expect_no_blocks();
 
-    // By name, for tests that want one thing in particular. A send may find no room.
+    // Single steps, for tests that need one. send(): false if it finds no room.
     bool send(int side, uint32_t length, bool packed = false);
     void promote(int side);
     void revoke(int side);
@@ -57,7 +58,7 @@ class PathsWorld {
     using Bytes = std::vector<std::byte>;
 
     struct Post {
-        uint64_t to = 0;  // where a write goes; 0: a send
+        uint64_t to = 0;  // address that a write goes to; 0: a send
         bool notify = false;
         Bytes bytes;
         size_t done = 0;
@@ -66,7 +67,7 @@ class PathsWorld {
         std::vector<uint64_t> memory;
         uint64_t address() const { return reinterpret_cast<uint64_t>(memory.data()); }
     };
-    // An entry of a completion queue: a send's bytes, or none for a write that notifies.
+    // An entry of a completion queue. `bytes`: of a send; empty for a write with notification.
     struct Completion {
         bool write = false;
         Bytes bytes;
@@ -79,7 +80,7 @@ class PathsWorld {
 
         ReceivePath rx;
         std::unique_ptr<Block> block;  // for the peer
-        bool active = false;           // has a block or is to get one
+        bool active = false;           // has a block or is about to get one
         uint32_t wish = 0;
         uint64_t received = 0;
 
@@ -97,7 +98,7 @@ class PathsWorld {
     void stall(Side& side);
     void pay(Side& side, unsigned most);
     void grant(Side& side);
-    // The device carries this many bytes of what `side` has posted.
+    // The device carries this many of the bytes that `side` has posted.
     void carry(Side& side, uint64_t bytes);
     void arrived(Side& side, Post& post);
     unsigned poll_block(Side& side, unsigned most);

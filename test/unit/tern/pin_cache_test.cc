@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is pinned, remembered and let go of; without a device.
+// Which memory is pinned, remembered and unpinned; without a device.
 #include "pinning/cache/pin_cache.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ void* at(uint64_t address) {
     return reinterpret_cast<void*>(address);
 }
 
-// A device as far as a cache sees it.
+// A device, as a cache sees it.
 struct Device {
     struct Region {
         ibv_mr mr{};
@@ -35,13 +35,13 @@ struct Device {
     };
     std::set<Region*> regions;
     uint64_t limit = UINT64_MAX;  // bytes
-    uint64_t read_only = 0;       // pages from here on may not be written
+    uint64_t read_only = 0;       // pages from this address on are read-only
     unsigned attempts = 0;
     uint32_t keys = 0;
     bool on_demand = false;
     bool survives_fork = true;
     std::mutex mutex;                 // the cache has a thread of its own
-    std::function<void()> meanwhile;  // something happens while memory is being registered
+    std::function<void()> meanwhile;  // called while memory is being registered
 
     uint64_t bytes() {
         const std::lock_guard lock(mutex);
@@ -91,7 +91,7 @@ class FakeRegistrar final : public Registrar {
     Device& device_;
 };
 
-// With a monitor that hears what the test says.
+// With a monitor whose events come from the test.
 PinSettings remembering(uint64_t most = 1u << 30) {
     return {.monitor = MonitorKind::kUcm,
             .owner_hears = true,
@@ -290,13 +290,13 @@ TEST_F(PinCacheTest, MemoryAboutToGoIsNotRemembered) {
     settings.quarantine = std::chrono::milliseconds(50);
     PinCache cache = make(settings);
     cache.unmapped(at(0x10000), at(0x11000));
-    // The pages are not gone yet, and are registered once more.
+    // The pages are still there, and are registered once more.
     cache.release(cache.pin(at(0x10000), kPage, kPut));
     EXPECT_TRUE(device.regions.empty());
     usleep(60000);
     cache.release(cache.pin(at(0x10000), kPage, kPut));
     EXPECT_EQ(device.regions.size(), 1u);
-    // More of them than there is room to remember.
+    // More ranges than the cache can keep in quarantine.
     for (uint64_t i = 0; i < 1000; ++i) cache.unmapped(at(i << 20), at((i << 20) + kPage));
     cache.release(cache.pin(at(1 << 20), kPage, kPut));
     EXPECT_EQ(cache.find(at(1 << 20), kPage, kPut), nullptr);
@@ -367,7 +367,7 @@ TEST_F(PinCacheTest, ReuseIsCounted) {
     EXPECT_EQ(cache.uses(at(0x20000), 10000), 0u);
     cache.unmapped(at(0x12000), at(0x13000));
     EXPECT_EQ(cache.uses(at(0x10010), 10000), 0u);
-    // Fresh buffers do not push out one that comes often.
+    // Fresh buffers do not displace one that is used often.
     for (uint64_t i = 0; i < 3000; ++i) {
         if (i % 16 == 0) cache.note(at(0x10010), 10000);
         EXPECT_EQ(cache.note(at(0x1000000 + (i << 16)), 10000), 1u);
@@ -394,16 +394,16 @@ TEST_F(PinCacheTest, OfAParentIsNothingToItsChild) {
     cache->release(pin);
 }
 
-// Against a list of what may be found.
+// Against a record of what may be found.
 TEST_F(PinCacheTest, FindsOnlyWhatIsValidWhateverHappens) {
     const unsigned seed = std::random_device{}();
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     constexpr unsigned kPages = 64;
     PinCache cache = make(remembering(40 * kPage));
-    std::vector<uint64_t> changed(kPages, 0);  // when the page last became another
+    std::vector<uint64_t> changed(kPages, 0);  // time of the page's latest change
     std::map<const Pin*, std::pair<uint64_t, unsigned>> held;
-    std::map<uint32_t, uint64_t> born;  // by its key
+    std::map<uint32_t, uint64_t> born;  // time of registration, by the region's key
     uint64_t now = 1;
     uint64_t found = 0;
     for (int step = 0; step < 100000; ++step, ++now) {

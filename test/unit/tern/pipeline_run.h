@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages that are staged or pinned chunk by chunk, step by step: what the cost model's closed
-// forms stand for.
+// Simulates, chunk by chunk, the staging or pinning that the closed forms of the cost model
+// describe.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class PipelineRun {
         }
     }
 
-    // Pins `length` bytes in pieces and sends each when both sides have it.
+    // Pins `length` bytes in pieces, and sends each piece when both sides have pinned it.
     void place(uint64_t length, uint64_t piece) {
         if (piece == 0) piece = length;
         for (uint64_t at = 0; at < length; at += piece) {
@@ -58,7 +58,7 @@ class PipelineRun {
     NetworkCosts network_;
     RegistrationCosts pin_;
     double copy_;
-    double sender_ = 0;  // when each is free
+    double sender_ = 0;  // time when each resource is free
     double wire_ = 0;
     double receiver_ = 0;
     unsigned gaps_ = 0;

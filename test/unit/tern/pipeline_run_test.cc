@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The closed forms of the cost model against the schedule, step by step.
+// The closed forms of the cost model against a simulation of the schedule.
 #include "pipeline_run.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ struct Case {
 
     std::string wrong(const char* what, double model_time, double time) const {
         const double off = time / model_time - 1;
-        // Whole sub-blocks in place of real numbers. The last chunk has any size; where chunks grow
-        // faster than copies are, all waits for it to be copied.
+        // The run has whole sub-blocks in place of real numbers. The last chunk may have any size;
+        // if chunks grow faster than copies allow, the end waits for the copy of that chunk.
         const double copy = 1 / model.copy_bandwidth(length);
         const double wire = 1 / model.costs().network.bandwidth;
         double rounding = 2 * 4096 * std::max(copy, wire) + model.costs().network.gap;
@@ -67,7 +67,7 @@ TEST(PipelineRun, TakesAsLongAsTheModelSays) {
     });
 }
 
-// Chunks that grow faster than copies are hold up the wire until they are as long as they may be.
+// Chunks that grow faster than copies allow delay the wire until they reach the longest length.
 TEST(PipelineRun, GrowingTooFastCostsWhatTheModelSays) {
     Costs costs = *find_costs("graphene");
     costs.copy.cache = 0;
@@ -89,7 +89,7 @@ TEST(PipelineRun, HasAsManyGapsAsTheModelSays) {
         PipelineRun run(it.model, it.length);
         run.stage(it.length, it.limits);
         const double gaps = CostModel::superpipeline_gaps(it.length, it.staging);
-        // Chunks are rounded down, most where they are short.
+        // Chunks are rounded down, which matters most for short ones.
         if (run.gaps() > gaps * 0.95 - 1 && run.gaps() < gaps * 1.15 + 3) return {};
         return std::to_string(run.gaps()) + " gaps, by the model " + std::to_string(gaps);
     });

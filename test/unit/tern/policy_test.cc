@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which scheme a message gets.
+// The choice of a message's scheme.
 #include "rendezvous/policy.h"
 
 #include <gtest/gtest.h>
@@ -27,13 +27,13 @@ Policy policy_of(std::string_view name, SchemeSetting scheme = SchemeSetting::kA
     return Policy(*find_costs(name), {.scheme = scheme});
 }
 
-// From 1 KB to 64 MB in steps of about 1.2, odd lengths too.
+// From 1 KB to 64 MB in steps of about 1.2, with odd lengths.
 template <class Check>
 void each_size(Check check) {
     for (uint64_t length = kKB; length < 64 * kMB; length = length * 6 / 5 + 1) check(length);
 }
 
-// What a plan takes, both buffers being seen for the first time.
+// The time that a plan takes if both buffers are seen for the first time.
 double time_of(const Policy& policy, uint64_t length, const Plan& plan) {
     const CostModel& model = policy.model();
     return plan.staged() ? model.superpipeline(length, policy.staging(length))
@@ -53,7 +53,7 @@ void expect_plan(const Plan& plan, Scheme scheme) {
     EXPECT_EQ(name_of(plan.scheme), name_of(scheme));
 }
 
-// The issue is bytes that are sent once: no registration pays for itself.
+// For bytes that are sent only once, no registration pays for itself.
 TEST(Policy, FreshBuffersAreStagedWhereCopiesAreFaster) {
     for (const char* name : {"graphene", "infini"}) {
         const Policy policy = policy_of(name);
@@ -74,7 +74,7 @@ TEST(Policy, IsWithinATwentiethOfTheBestScheme) {
     }
 }
 
-// Where the network outruns copies, and there is enough to send to make up for a registration.
+// The network is faster than copies, and the message long enough to pay for a registration.
 TEST(Policy, LargeMessagesArePinnedWhereTheNetworkIsFaster) {
     const Policy policy = policy_of("hdr200");
     for (uint64_t length = 3 * kMB; length <= 64 * kMB; length *= 2) {
@@ -94,7 +94,7 @@ TEST(Policy, BuffersThatComeBackReachTheSpeedOfTheNetwork) {
                     expect_plan(policy.receive(length, own, sender), Scheme::kZeroCopy);
                 EXPECT_TRUE(policy.send(length, own).gather);
             }
-            // Both pinned: nothing is left to be pinned, and the model knows no faster way.
+            // Both are pinned: nothing is left to pin, and the model knows no faster way.
             EXPECT_EQ(policy.receive(length, kPinned, kPinned).piece, 0u);
             EXPECT_EQ(policy.send(length, kPinned).piece, 0u);
         });
@@ -124,7 +124,7 @@ TEST(Policy, WhatCannotBePinnedIsCopied) {
             });
         }
     }
-    // Pinned already, although no more can be.
+    // Pinned already, although no more memory can be pinned.
     const BufferState last = {.pinned = true, .can_pin = false};
     EXPECT_EQ(policy_of("graphene").receive(kMB, last, last).scheme, Scheme::kZeroCopy);
     EXPECT_TRUE(policy_of("graphene").send(kMB, last).gather);
@@ -139,7 +139,7 @@ TEST(Policy, TheSenderGathersWhereThatIsFaster) {
     EXPECT_GT(hdr200.send(16 * kMB, kFresh).piece, 0u) << "behind the wire";
 }
 
-// A sender that must copy is no faster for a receiver that pins.
+// Pinning at the receiver gains nothing if the sender must copy.
 TEST(Policy, BothSidesCount) {
     const Policy hdr200 = policy_of("hdr200");
     EXPECT_EQ(hdr200.receive(16 * kMB, kFresh, kFresh).scheme, Scheme::kZeroCopy);
@@ -163,7 +163,7 @@ TEST(Policy, ASettingForcesAScheme) {
     EXPECT_EQ(name_of(Scheme::kZeroCopy), "zcopy");
 }
 
-// What zero-copy costs whatever the length is more than a copy, up to some length.
+// Up to some length, the fixed cost of zero-copy is higher than the cost of a copy.
 TEST(Policy, ShortMessagesAreStagedEvenBetweenPinnedBuffers) {
     Costs costs = *find_costs("graphene");
     costs.registration.look = 1.2e-6;
@@ -177,7 +177,7 @@ TEST(Policy, ShortMessagesAreStagedEvenBetweenPinnedBuffers) {
     EXPECT_EQ(policy.receive(8 * kKB, kPinned, kPinned).scheme, Scheme::kSuperpipeline);
 }
 
-// Each piece is pinned in the time that the one before it is on the wire.
+// Each piece is pinned while the piece before it is on the wire.
 TEST(Policy, PiecesGrowWhereRegistrationIsFasterThanTheWire) {
     const Policy policy = policy_of("graphene", SchemeSetting::kZeroCopy);
     const CostModel& model = policy.model();
@@ -218,7 +218,7 @@ TEST(Policy, ChunksGrowNoFasterThanCopiesAllow) {
     EXPECT_EQ(policy_of("hdr200").limits(64 * kMB, 192).q, 1);
 }
 
-// With the chunks that the policy sets, step by step: "overhead below 5 % from 64 KB up".
+// A simulation with the policy's chunks: "overhead below 5 % from 64 KB up".
 TEST(Policy, ItsSchedulesKeepTheWireBusy) {
     for (const char* name : {"graphene", "infini"}) {
         const Policy policy = policy_of(name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who gets a block.
+// Which peers get a block.
 #include "veloblock/promotion.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Verdict = Promotion::Verdict;
 
-// An owner that does as it is told, at once or some time later.
+// An owner that follows the verdicts, at once or some time later.
 class Owner {
   public:
     Owner(const Promotion::Limits& limits, size_t count) : promotion(limits), peers(count) {}
@@ -34,7 +34,7 @@ class Owner {
         while (count-- > 0) promoted += message(peer) == Verdict::kPromote;
         return promoted;
     }
-    // The blocks that were asked back are back.
+    // All revoked blocks have been released.
     void let_go() {
         for (Promotion::Peer* peer : leaving)
             if (peer->hot) promotion.demoted(*peer);

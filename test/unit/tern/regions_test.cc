@@ -61,7 +61,8 @@ TEST(Regions, KeysCannotBeGuessedByLuck) {
         for (uint32_t generation = 0; generation < 100; ++generation)
             EXPECT_EQ(regions.find({index, generation}), nullptr);
     EXPECT_EQ(regions.find({UINT32_MAX, 1}), nullptr);
-    // Another process' keys are others: 1000 equal pairs of 2^32 are not luck.
+    // Another process has other keys. With 2^32 values, two equal pairs of 1000 would not be
+    // chance.
     Regions others;
     size_t same = 0;
     for (const Region* region : all)
@@ -98,8 +99,8 @@ TEST(Regions, OneThatIsUsedOutlivesItsDeclaration) {
     regions.release(fresh);
 }
 
-// One thread uses what another declares, undeclares and unmaps: touching what is gone would be
-// fatal.
+// Some threads use memory that another one declares, undeclares and unmaps. Touching unmapped
+// memory would be fatal.
 TEST(Regions, AreTouchedNoMoreOnceUndeclared) {
     constexpr size_t kSize = 64 * 1024;
     Regions regions;

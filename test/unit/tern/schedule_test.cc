@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a staged message is cut.
+// How a staged message is cut into chunks.
 #include "rendezvous/schedule.h"
 
 #include <gtest/gtest.h>
@@ -128,7 +128,7 @@ TEST(Schedule, TakesAnyLimits) {
               (std::vector<uint32_t>{70, 70, 60}));
 }
 
-// C_0 * q^i: O(log L) chunks, up to the longest messages.
+// Chunks of C_0 * q^i, O(log L) of them, up to the longest messages.
 TEST(Schedule, AddsTheSameNumberOfChunksForEachDoubling) {
     const ScheduleLimits limits = {.most = kAmple};
     size_t before = chunks(uint64_t{1} << 20, limits).size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random schedules that can be had again: a failed one says how.
+// Random schedules; a failure reports the seed that repeats it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,9 +35,9 @@ inline uint64_t number_from_environment(const char* name, uint64_t otherwise) {
     return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 0) : otherwise;
 }
 
-// Calls `run` with a Random per schedule; it returns what went wrong, or nothing. The environment
-// variables TERN_SEED and TERN_SCHEDULES choose the seed of the first schedule and how many there
-// are.
+// Calls `run` with a Random for each schedule; `run` returns an error, or an empty string. The
+// environment variables TERN_SEED and TERN_SCHEDULES set the seed of the first schedule and the
+// number of schedules.
 template <typename Run>
 void each_schedule(uint64_t schedules, Run run) {
     const uint64_t seed = number_from_environment("TERN_SEED", std::random_device{}());

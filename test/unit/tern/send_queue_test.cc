@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a connection's send queue remembers of its work requests.
+// The records that a connection's send queue keeps of its work requests.
 #include "connection/send_queue.h"
 
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ void* cookie(uint32_t number) {
     return reinterpret_cast<void*>(uintptr_t{number} + (uintptr_t{1} << 32));
 }
 
-// Work requests with records and waiters come and go, from shortly before the last number to
-// shortly after the first. All come off once, in order.
+// Posts and completes work requests with records and waiters, across the wrap of their numbers.
+// Each comes off once, in order.
 void cross(uint32_t depth, Random& random) {
     SendQueue queue;
     const uint32_t first = 0 - depth * 3;

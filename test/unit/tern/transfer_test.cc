@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Sender and receiver of a transfer: with each other in a world that takes its time, and what they
-// do not believe.
+// Sender and receiver of a transfer: together in a world with delays, and with malformed input.
 
 #include <gtest/gtest.h>
 
@@ -56,7 +55,8 @@ TEST(TransferTest, LengthsAroundWholeBlocks) {
         }
 }
 
-// The head is shorter than what is acknowledged at a time, and its memory is needed for the tail.
+// The first part is shorter than the sub-blocks that are acknowledged at a time, and the direct
+// tail needs its staging memory.
 TEST(TransferTest, TailThroughTheMemoryOfTheHead) {
     TransferWorld world(3);
     for (uint64_t head = 1; head < 30; ++head) {
@@ -148,7 +148,8 @@ TEST(ReceiverTest, EndsThatMakeNoSense) {
     EXPECT_FALSE(receiver.complete()) << "what is staged has not come";
 }
 
-// What lies in a window from before is not taken for new, wherever that was.
+// A receiver does not take flags of an earlier transfer for its own, whichever sub-block of that
+// transfer was in the slot.
 TEST(ReceiverTest, FlagsOfEarlierTransfers) {
     std::vector<std::byte> window(4 * SubBlocks::kSlot);
     for (uint32_t slot = 0; slot < 4; ++slot)

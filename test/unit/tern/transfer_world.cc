@@ -11,7 +11,7 @@ namespace tern::test {
 
 namespace {
 
-// The bytes of all messages: what is at an offset tells the offset.
+// The bytes of all messages, such that the bytes at an offset identify the offset.
 constexpr uint64_t kCycle = 65521;  // prime
 const std::byte* bytes_at(uint64_t offset) {
     static const std::vector<std::byte> table = [] {
@@ -24,7 +24,7 @@ const std::byte* bytes_at(uint64_t offset) {
     return table.data() + offset % kCycle;
 }
 
-// Where a direct part lies: so that a wrong place is not one by chance.
+// Address of a direct part, chosen so that a wrong place cannot be right by chance.
 uint64_t address_of_part(uint64_t begin) {
     return (begin << 8) + 0x10000000000000;
 }
@@ -70,7 +70,7 @@ TransferCase any_case(std::mt19937_64& random) {
     std::sort(ends.begin(), ends.end());
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
     uint64_t begin = 0;
-    uint64_t longer = 0;  // by what is not staged
+    uint64_t longer = 0;  // bytes added by huge direct parts
     for (const uint64_t end : ends) {
         Part part{.direct = below(2) == 0};
         if (huge && part.direct) {
@@ -86,7 +86,7 @@ TransferCase any_case(std::mt19937_64& random) {
         begin = part.upto;
     }
     what.length = begin;
-    // Of all of it, of the first part, or of something else.
+    // An early copy for the whole message, for its first part, or for something else.
     if (below(2) == 0) {
         const uint64_t of[] = {what.length, what.parts[0].upto, 1 + below(what.length)};
         what.head = {static_cast<uint32_t>(1 + below(what.staging_slots)),
@@ -127,7 +127,7 @@ std::string TransferWorld::run(const TransferCase& what) {
             break;
         }
         const Action action = possible[random_() % count];
-        // For a while only one of them, or else nobody would ever be far behind.
+        // Repeats one action for a while; otherwise no side would fall far behind.
         for (uint64_t again = random_() % 4; wrong_.empty() && !ended_ && can(action); --again) {
             act(action);
             if (again == 0) break;
@@ -200,7 +200,7 @@ void TransferWorld::act(Action action) {
     }
 }
 
-// Staging memory holds either staged chunks or what goes straight to its place.
+// Staging memory holds either staged chunks or direct ones, not both.
 bool TransferWorld::can_post(Sender::Chunk& chunk) {
     if (!sender_->next(case_.most, chunk)) return false;
     if (!case_.copied) return true;
@@ -211,7 +211,7 @@ void TransferWorld::post() {
     Sender::Chunk chunk;
     if (!can_post(chunk)) return;
     if (chunk.bytes == 0) return wrong("an empty write");
-    // A device may take less than that.
+    // A device may limit a write to less.
     if (chunk.direct && random_() % 4 == 0) chunk.bytes = 1 + random_() % chunk.bytes;
     if (chunk.direct) {
         under_way_ += case_.copied;
@@ -265,7 +265,7 @@ void TransferWorld::place() {
     wire_.pop_front();
 }
 
-// One sub-block with its flag becomes visible.
+// Makes one sub-block and its flag visible.
 void TransferWorld::place_block(const Write& write, uint32_t block) {
     const uint64_t index = write.chunk.index + block;
     if (staging_[index % case_.staging_slots] != index)

@@ -15,40 +15,39 @@
 
 namespace tern::test {
 
-// What a transfer is like.
+// The properties of a transfer.
 struct TransferCase {
     uint64_t length = 0;
     uint32_t slots = 1;          // of the window
     uint32_t staging_slots = 1;  // of the sender's memory
     uint32_t buffers = 3;
-    uint64_t most = UINT64_MAX;  // bytes of a direct write
+    uint64_t most = UINT64_MAX;  // most bytes of a direct write
     bool notified = false;
-    bool copied = false;      // direct parts go through the sender's staging memory, too
-    std::vector<Part> parts;  // addresses are filled in
-    EarlyChunk head;          // was copied before
+    bool copied = false;      // direct parts are copied to staging memory, too
+    std::vector<Part> parts;  // any_case() fills in the addresses
+    EarlyChunk head;          // the early copy
 
     std::string describe() const;
 };
 
-// Lengths, rings and parts at random; now and then a message that no machine could hold.
+// Random lengths, rings and parts; sometimes a message that no machine could hold.
 TransferCase any_case(std::mt19937_64& random);
 
-// A sender and a receiver with everything between them, of which each part takes as long as it
-// likes: the device reads staging memory late, sub-blocks appear one by one, control frames lie
-// around. What is written carries what it is, so nothing can be lost, come twice or be overwritten
-// without being seen.
+// A sender and a receiver with everything between them, at random speeds: the device reads staging
+// memory late, sub-blocks appear one by one, and control frames wait. Each sub-block carries its
+// identity, so a loss, a duplicate or an overwrite is detected.
 class TransferWorld {
   public:
     explicit TransferWorld(uint64_t seed) : random_(seed) {}
 
-    // One transfer, in the window that earlier ones have left. What went wrong; empty: nothing.
+    // Runs one transfer, in the window that earlier ones have used. Returns an error; empty: none.
     std::string run(const TransferCase& what);
 
   private:
     struct Write {
         Sender::Chunk chunk;
         uint32_t placed = 0;  // sub-blocks
-        bool finish = false;  // no write, but the frame that says that all is written
+        bool finish = false;  // not a write, but the frame that says that all is written
     };
     struct Control {
         std::optional<Part> part;
@@ -62,7 +61,7 @@ class TransferWorld {
         kPost,  // the sender
         kFinish,
         kPlace,    // the wire
-        kControl,  // the way back
+        kControl,  // the way back to the sender
         kKinds,
     };
 
@@ -81,17 +80,17 @@ class TransferWorld {
 
     std::mt19937_64 random_;
     uint64_t generation_ = 0;
-    std::vector<std::byte> window_;  // as long as the largest so far
+    std::vector<std::byte> window_;  // as large as the largest window so far
     TransferCase case_;
     std::optional<Sender> sender_;
     std::optional<Receiver> receiver_;
     std::vector<uint64_t> staging_;  // number of the sub-block in each slot
     std::deque<Write> wire_;
     std::deque<Control> controls_;
-    std::map<uint64_t, uint64_t> arrived_;  // where what has come begins and ends
+    std::map<uint64_t, uint64_t> arrived_;  // begin and end of the ranges that have come
     uint64_t posted_ = 0;                   // sub-blocks
     uint64_t taken_ = 0;
-    uint64_t ready_ = 0;    // sub-blocks that were not to be copied
+    uint64_t ready_ = 0;    // sub-blocks of the early copy that were used
     size_t told_ = 0;       // parts
     size_t under_way_ = 0;  // direct writes from staging memory
     bool finished_ = false;

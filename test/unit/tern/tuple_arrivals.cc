@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What arrives in a TupleWorld, and what the core wants done then.
+// Arrivals in a TupleWorld, and the actions that the core requests.
 #include <algorithm>
 
 #include "tuple_world.h"
@@ -8,7 +8,7 @@ namespace tern {
 
 // Leaves out rules that only the core itself could break.
 struct TupleSabotage {
-    // Nobody is held, for as long as this lives.
+    // Hides the held messages from the core during its lifetime.
     template <class Core>
     struct NobodyHeld {
         explicit NobodyHeld(Core& core) : core_(core) { held_.swap(core.held_); }
@@ -88,7 +88,7 @@ void TupleWorld::retry(uint8_t p) {
         peer.held.pop();
         matched(held.message, arrival.receive);
         if (is(Sabotage::kMarksHeld)) {
-            // Those behind it have not been told of.
+            // The core has not seen the messages behind this one.
             Few<HeldMessage, kMost> behind = peer.held;
             peer.held.clear();
             for (const HeldMessage& next : behind)
@@ -134,7 +134,7 @@ void TupleWorld::read(uint8_t p) {
     posted_.keep = false;
 }
 
-// It has changed; otherwise it would be read without end.
+// True if the number has changed since the last read; otherwise reads would never end.
 bool TupleWorld::worth_asking(uint8_t q) {
     if (receivers_.queue(q).state() != TupleReceiver::State::kOpen || !receivers_.undecided(q))
         return false;
@@ -178,14 +178,14 @@ void TupleWorld::drain(uint8_t q) {
     if (!broken && place != entry.place) fail_books("the core is wrong about what is drained");
 }
 
-// All that is on the way from or to the peer is lost.
+// Loses everything on its way to or from the peer.
 void TupleWorld::death(uint8_t p) {
     ++deaths_;
     Peer& peer = peers_[p];
     peer.dead = true;
     for (const DirectMessage& direct : peer.direct) {
         if (!direct.matched) continue;
-        // Only the reference knows of the message, or the core too.
+        // If the receive is still posted, only the reference knows of the message.
         if (posted_.find(direct.receive.id) != posted_.receives.size())
             unmatch(direct.receive);
         else
@@ -229,7 +229,7 @@ void TupleWorld::act_one(const TupleAction& action) {
             if (!peer.dead) peer.answers.push({true, action.bind, {}, 0});
             break;
         case Kind::kClose:
-            // It does not overtake grants.
+            // Close does not overtake grants.
             if (!peer.dead)
                 peer.answers.push({false,
                                    {},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receives, grants, cancels and peers' deaths, one step at a time, over the transport's own table.
+// Receives, grants, cancels and deaths of peers, one step at a time, over the transport's own table
+// of posted receives.
 #include "tupleq/core/matcher.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +60,7 @@ class TupleMatcherTest : public testing::Test {
         return receivers_.ordinary(peer, kTag, &mark).verdict;
     }
 
-    // Message `sequence` comes the ordinary way, and what that leaves in the queue is drained.
+    // Message `sequence` is ordinary; the void entries that it leaves are drained.
     void miss(uint16_t sequence) {
         EXPECT_EQ(ordinary(1, {0, sequence}), Verdict::kMatched);
         uint32_t place = 0;
@@ -103,13 +104,13 @@ TEST_F(TupleMatcherTest, GrantsLessWhenGrantsAreNotUsedAndThenNone) {
     const auto granted = [this] { return receivers_.queue(0).granted(); };
     EXPECT_EQ(granted(), 3u);
     miss(1);
-    EXPECT_EQ(granted(), 1u);  // a quarter of the depth; it waited when the message came
+    EXPECT_EQ(granted(), 1u);  // a quarter of the first width, granted late
     miss(2);
-    EXPECT_EQ(granted(), 0u);  // so that is done no more for a time
+    EXPECT_EQ(granted(), 0u);  // late grants pause
     Receive& last = post();
-    EXPECT_EQ(granted(), 1u);  // but when one is posted
+    EXPECT_EQ(granted(), 1u);  // grants for posted receives do not
     miss(3);
-    EXPECT_EQ(granted(), 0u);  // nor that
+    EXPECT_EQ(granted(), 0u);  // now both pause
     const TupleMark mark{0, 4};
     EXPECT_EQ(receivers_.ordinary(1, kTag, &mark).receive, TuplePosted::handle(&last));
     post();
@@ -122,7 +123,7 @@ TEST_F(TupleMatcherTest, GrantsLessWhenGrantsAreNotUsedAndThenNone) {
     EXPECT_EQ(granted(), 2u);
 }
 
-// A cancel and an end find nothing to wait for, but the sender's last answer.
+// A cancel is done at once, and an unbind waits only for the sender's answer.
 TEST_F(TupleMatcherTest, WhatIsNotGrantedIsCancelledAtOnce) {
     bind();
     for (uint16_t sequence = 1; sequence < 3; ++sequence) {
@@ -143,7 +144,7 @@ TEST_F(TupleMatcherTest, WhatIsNotGrantedIsCancelledAtOnce) {
     EXPECT_EQ(receivers_.ordinary(1, kTag, nullptr).receive, TuplePosted::handle(&second));
 }
 
-// What the receiver ends itself says nothing about the sender.
+// A grant that the receiver takes back says nothing about the sender.
 TEST_F(TupleMatcherTest, ACancelDoesNotCountAsAMiss) {
     bind();
     Receive& first = post();
@@ -164,7 +165,7 @@ TEST_F(TupleMatcherTest, AReceiveThatCannotBePinnedStopsThoseBehindIt) {
     Receive& last = post();
     EXPECT_EQ(actions().size(), 1u);
     EXPECT_NE(receivers_.direct(0).receive, 0u);
-    // Message 2 goes to it the ordinary way.
+    // Message 2 is ordinary, and takes the receive that was not granted.
     const TupleMark mark{0, 2};
     EXPECT_EQ(receivers_.ordinary(1, kTag, &mark).receive, TuplePosted::handle(&stubborn));
     const auto all = actions();
@@ -201,9 +202,9 @@ TEST_F(TupleMatcherTest, ACancelWaitsForWhatTheSenderHasAnnounced) {
     EXPECT_EQ(all[0].kind, Kind::kRevoke);
     EXPECT_EQ(receivers_.announced_slot(0) - receivers_.slot(0, 0), receivers_.queue(0).depth());
     EXPECT_TRUE(receivers_.undecided(0));
-    receivers_.revoked(0, all[0].count + 1, 0);  // of another time
+    receivers_.revoked(0, all[0].count + 1, 0);  // the answer to another kRevoke
     EXPECT_TRUE(actions().empty());
-    // One message has gone the direct way before.
+    // One message has been sent direct before.
     receivers_.revoked(0, all[0].count, 1);
     all = actions();
     ASSERT_EQ(all.size(), 1u);
@@ -222,14 +223,14 @@ TEST_F(TupleMatcherTest, ACancelWaitsForWhatTheSenderHasAnnounced) {
     EXPECT_TRUE(receivers_.drained(0, place));
     EXPECT_EQ(place, 1u);
     EXPECT_EQ(posted_.size(), 1u);
-    // The epoch goes on.
+    // The epoch is the same as before.
     all = actions();
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].grant.epoch(), 0);
     EXPECT_EQ(all[0].grant.sequence(), 2);
 }
 
-// It is read what a message is announced as that goes the ordinary way after all.
+// The first read finds the number of a message that the sender then withdraws.
 TEST_F(TupleMatcherTest, AnAnnouncementMayBeWithdrawn) {
     bind();
     Receive& first = post();
@@ -253,7 +254,7 @@ TEST_F(TupleMatcherTest, AnAnnouncementMayBeWithdrawn) {
     EXPECT_EQ(ordinary(1, {0, 1}), Verdict::kMatched);
 }
 
-// Whatever the sender says: it does not know what has been granted.
+// The announced number is a word in the sender's memory, and may have any value.
 TEST_F(TupleMatcherTest, ANumberThatCannotBeClaimsNoMoreThanThereIs) {
     bind();
     Receive& first = post();
@@ -271,7 +272,6 @@ TEST_F(TupleMatcherTest, BindsNoMoreThanItHasQueues) {
     EXPECT_FALSE(receivers_.bind(2, 10));
     EXPECT_TRUE(receivers_.bind(1, 11));
     EXPECT_FALSE(receivers_.bind(1, 12));
-    // A refusal frees the queue.
     ASSERT_TRUE(receivers_.bound(1, {0, TupleBound::kRefused, 0}));
     EXPECT_TRUE(receivers_.bind(1, 12));
 }
@@ -287,7 +287,7 @@ TEST_F(TupleMatcherTest, TrustsNoSender) {
     EXPECT_FALSE(receivers_.closed(1, {0, 0, true}));
     EXPECT_FALSE(receivers_.closed(2, {0, 0, true}));
     EXPECT_EQ(receivers_.ordinary(1, kTag, nullptr).verdict, Verdict::kBroken);  // not numbered
-    EXPECT_EQ(ordinary(2, {0, 1}), Verdict::kBroken);                            // another's
+    EXPECT_EQ(ordinary(2, {0, 1}), Verdict::kBroken);                            // another peer's
     EXPECT_EQ(ordinary(1, {1, 1}), Verdict::kBroken);
     EXPECT_EQ(ordinary(1, {0, 3}), Verdict::kBroken);  // two direct ones, but one is granted
     EXPECT_EQ(ordinary(1, {0, 0}), Verdict::kBroken);
@@ -303,7 +303,7 @@ TEST_F(TupleMatcherTest, WhenThePeerDiesWhatWasGrantedWaitsForOthers) {
     Receive& lost = post();
     Receive& free = post();
     actions();
-    // Message 1 is on its way, and message 2 came the ordinary way.
+    // Message 1 is on its way, and message 2 was ordinary.
     const TupleMark mark{0, 2};
     EXPECT_EQ(receivers_.ordinary(1, kTag, &mark).receive, TuplePosted::handle(&free));
     Receive& third = post();
@@ -314,14 +314,14 @@ TEST_F(TupleMatcherTest, WhenThePeerDiesWhatWasGrantedWaitsForOthers) {
     EXPECT_EQ(all[0].receive, TuplePosted::handle(&lost));
     EXPECT_EQ(all[1].kind, Kind::kDiscard);
     EXPECT_EQ(receivers_.ordinary(2, kTag, nullptr).receive, TuplePosted::handle(&third));
-    // Two tags can be bound again once the queue is a new one.
+    // Both tags can be bound again only when the queue has been replaced.
     EXPECT_TRUE(receivers_.bind(2, kTag));
     EXPECT_FALSE(receivers_.bind(2, kTag + 1));
     receivers_.replaced(0);
     EXPECT_TRUE(receivers_.bind(2, kTag + 1));
 }
 
-// Messages with the key are the tuple's, whatever their other bits are.
+// All messages with the key belong to the tuple, whatever their open bits are.
 TEST_F(TupleMatcherTest, TuplesAreOfKeys) {
     constexpr uint64_t kTwoOpen = ~uint64_t{3};
     for (int i = 0; i < 32; ++i) post(100, kTwoOpen);
@@ -339,14 +339,14 @@ TEST_F(TupleMatcherTest, TuplesAreOfKeys) {
     EXPECT_EQ(receivers_.ordinary(1, kTag ^ 1, nullptr).verdict, Verdict::kBroken);
     const TupleMark mark{0, 1};
     EXPECT_EQ(receivers_.ordinary(1, kTag ^ 1, &mark).receive, TuplePosted::handle(&first));
-    // A receive that could match one of them is an obstacle.
+    // A receive that could match only some of these messages is an obstacle.
     actions();
     post(kTag ^ 1);
     post(kTag, kTwoOpen);
     EXPECT_EQ(actions().size(), 0u);
 }
 
-// It can be bound again with the tag that most have.
+// The tuple can then be bound again, with the tag that most messages have.
 TEST_F(TupleMatcherTest, ATupleWhoseTagDoesNotComeAnyMoreIsUnbound) {
     for (int i = 0; i < 32; ++i) post(100, ~uint64_t{3});
     receivers_.change_key();
@@ -395,7 +395,7 @@ TEST_F(TupleMatcherTest, TheKeyMaskChangesWhenAllTuplesAreUnbound) {
     EXPECT_TRUE(receivers_.bind(1, kTag + 2));
 }
 
-// A message of a peer whose receive is granted to another one waits for that one's answer.
+// A message whose receive is granted to another peer is held until that grant is taken back.
 TEST_F(TupleMatcherTest, ATagOfTwoPeersIsNoTuple) {
     bind();
     Receive& receive = post();

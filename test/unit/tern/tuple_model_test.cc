@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every order in which things can happen, for small numbers of them.
+// All possible orders of events, for small numbers of events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,12 +13,12 @@ namespace {
 
 using Digest = std::array<uint64_t, 2>;
 
-// The digests that have been seen. 128 bits: that two states share one is not to be expected.
+// The digests that have been seen. With 128 bits, two states are not expected to share one.
 class Seen {
   public:
     Seen() : slots_(1 << 16) {}
 
-    // False if it is there already.
+    // False if the digest is there already.
     bool insert(const Digest& digest) {
         if (2 * count_ >= slots_.size()) grow();
         const bool is_new = place(slots_, digest);
@@ -53,7 +53,7 @@ class Search {
     Search(const TupleScenario& scenario, Sabotage sabotage)
         : scenario_(scenario), sabotage_(sabotage) {}
 
-    // True if nothing goes wrong, ever.
+    // True if no order of events goes wrong.
     bool run() {
         TupleWorld world(scenario_, sabotage_);
         return visit(world);
@@ -69,7 +69,7 @@ class Search {
     uint64_t most_direct() const { return most_direct_; }
 
   private:
-    // If all ends are good and there is no circle, every state leads to a good end.
+    // If all ends are good and there is no cycle, every state leads to a good end.
     bool visit(TupleWorld& world) {
         ++moves_;
         const Digest digest = world.digest();
@@ -114,11 +114,11 @@ class Search {
     uint64_t ends_ = 0;
     uint64_t most_direct_ = 0;
     std::string wrong_;
-    std::vector<Digest> below_;    // from the beginning to where the search is
-    std::vector<TupleMove> path_;  // to where it went wrong, the last move first
+    std::vector<Digest> below_;    // on the path from the start to the current state
+    std::vector<TupleMove> path_;  // to the failure, the last move first
 };
 
-// What is searched. Larger is better, up to some seconds.
+// The scenarios searched. Each is as large as can be searched in some seconds.
 const TupleScenario kScenarios[] = {
     {.name = "LongMessagesAndCancels",
      .sends = {4},
@@ -237,7 +237,7 @@ TEST_P(TupleModel, EveryOrderOfEvents) {
 #endif
     Search search(GetParam(), Sabotage::kNone);
     EXPECT_TRUE(search.run()) << search.report();
-    // All messages have gone direct in some order of events.
+    // In some order of events all messages were direct.
     EXPECT_GE(search.most_direct(), GetParam().sends[0]);
     RecordProperty("states", std::to_string(search.states()));
     if (number_from_environment("TERN_VERBOSE", 0) != 0)
@@ -248,7 +248,7 @@ TEST_P(TupleModel, EveryOrderOfEvents) {
 INSTANTIATE_TEST_SUITE_P(All, TupleModel, testing::ValuesIn(kScenarios),
                          [](const auto& each) { return std::string(each.param.name); });
 
-// Each rule, and where it is seen that it is left out.
+// Each rule, with a scenario in which the search notices that the rule is left out.
 struct Rule {
     Sabotage sabotage;
     const char* scenario;

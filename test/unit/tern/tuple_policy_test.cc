@@ -11,7 +11,7 @@ constexpr uint64_t kLong = 10'000;
 
 class TuplePolicyTest : public testing::Test {
   protected:
-    // Messages until a tuple is worth a queue; 0 if it does not get there.
+    // Returns the number of messages until the tuple is worth a queue; 0: never worth one.
     int heat(uint32_t peer, uint64_t tag, uint64_t length = kLong, bool expected = true) {
         for (int i = 1; i <= 1000; ++i)
             if (policy_.worth(peer, tag, length, expected)) return i;
@@ -58,13 +58,13 @@ TEST_F(TuplePolicyTest, TheUselessGiveWayTheLeastRecentlyUsefulFirst) {
     policy_.bound(1, 1, 11);
     heat(1, 12);
     EXPECT_EQ(policy_.victim(12), TuplePolicy::kNone);  // both are in use
-    EXPECT_EQ(heat(1, 12), 4);                          // whoever is turned down begins anew
+    EXPECT_EQ(heat(1, 12), 4);                          // begins anew without a victim
     policy_.used(1);
     policy_.used(0);
     wait(100);
-    policy_.missed(1);  // is of no use
+    policy_.missed(1);  // does not count as use
     EXPECT_EQ(policy_.victim(12), 1);
-    EXPECT_EQ(policy_.victim(12), TuplePolicy::kNone);  // it is on its way
+    EXPECT_EQ(policy_.victim(12), TuplePolicy::kNone);  // queue 1 is not free yet
     policy_.freed(1);
     policy_.bound(1, 1, 12);
     EXPECT_EQ(policy_.victim(13), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transport's table of posted receives as the core of TupleQ sees it, against a list.
+// The transport's table of posted receives, as the core of TupleQ sees it, against a list.
 #include "tupleq/core/posted.h"
 
 #include <gtest/gtest.h>

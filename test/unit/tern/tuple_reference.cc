@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a TupleWorld is measured against: the table of posted receives that the core sees, MPI's
-// matching, and what is to be true at the end.
+// The reference of a TupleWorld: the table of posted receives that the core sees, MPI's matching,
+// and the conditions at the end.
 #include "tuple_world.h"
 
 namespace tern {
@@ -60,7 +60,7 @@ void TupleWorld::Posted::remove(ReceiveHandle receive) {
     }
 }
 
-// The reference: a message takes the first receive that waits and matches.
+// The reference: a message takes the first waiting receive that matches.
 TupleWorld::Receive TupleWorld::match(const Message& message) {
     for (uint32_t i = 0; i < waiting_.size(); ++i) {
         const Receive receive = waiting_[i];
@@ -71,14 +71,14 @@ TupleWorld::Receive TupleWorld::match(const Message& message) {
     return {};
 }
 
-// It waits again, where it was.
+// The receive waits again, in its old place.
 void TupleWorld::unmatch(const Receive& receive) {
     waiting_.push(receive);
     for (uint32_t i = waiting_.size() - 1; i != 0 && waiting_[i - 1].id > receive.id; --i)
         std::swap(waiting_[i - 1], waiting_[i]);
 }
 
-// What a peer has sent directly before something that has come, comes before it.
+// Direct messages that the peer sent before a frame that has come precede the frame.
 void TupleWorld::match_direct(uint8_t peer, uint8_t sent) {
     for (DirectMessage& direct : peers_[peer].direct)
         if (!direct.matched && direct.message.number <= sent) {
@@ -87,15 +87,15 @@ void TupleWorld::match_direct(uint8_t peer, uint8_t sent) {
         }
 }
 
-// The core has matched an ordinary message. What the peer sent before it comes before it.
+// The core has matched an ordinary message. Earlier messages of the peer are matched first.
 void TupleWorld::matched(const Message& message, ReceiveHandle receive) {
     match_direct(message.peer, static_cast<uint8_t>(message.number - 1));
     if (match(message).id != receive) fail("an ordinary message is in the wrong receive");
     if (receive == 0) unexpected_.push(message);
 }
 
-// What the core has removed, but for no message, it has cancelled: no message may have it, even if
-// the user does not hear of that before others are matched.
+// The core has cancelled the receives that it removed for no message. No message may match them,
+// even if other messages are matched before the user is told.
 void TupleWorld::note_removed() {
     for (const uint8_t id : posted_.removed)
         for (uint32_t i = 0; i < waiting_.size(); ++i) {
@@ -134,7 +134,7 @@ void TupleWorld::expect_end() {
             fail_books("a queue has entries that are not granted");
         if (queues_[q].entries.size() != queue.granted())
             fail_books("the core is wrong about a queue");
-        // What can be granted is.
+        // Whatever can be granted is granted.
         if (queue.state() != TupleReceiver::State::kOpen) continue;
         uint32_t may = 0;
         for (const Receive& receive : waiting_) {
@@ -143,7 +143,7 @@ void TupleWorld::expect_end() {
         }
         if (queue.granted() > may || queue.granted() < std::min(may, queue.window().limit(true)))
             fail_books("a receive is not granted");
-        // And the sender knows.
+        // The sender can use the grants.
         TupleSenders& senders = peers_[receivers_.peer(q)].senders;
         const TupleSenders::Tuple* tuple = senders.find(0, receivers_.tag(q));
         if (tuple == nullptr || tuple->sender.may_send_direct(0) != (queue.granted() != 0))

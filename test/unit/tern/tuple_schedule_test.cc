@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The matcher under random schedules, larger than what can be searched.
+// The matcher under random schedules, longer than an exhaustive search allows.
 #include <gtest/gtest.h>
 
 #include "schedules.h"
@@ -48,12 +48,12 @@ struct Totals {
     uint64_t discards = 0;
 };
 
-// Some things happen often and some seldom, differently in each schedule.
+// Random weights: each schedule has moves that happen often and moves that are rare.
 std::string run(Random random, Totals& totals) {
     const TupleScenario scenario = any_scenario(random);
     std::array<uint32_t, 16> weights;
     for (uint32_t& weight : weights) weight = 1 << 2 * random.below(4);
-    // And most programs post their receives in time.
+    // Most programs post their receives in time.
     if (random.chance(70))
         for (const auto kind : {TupleMove::Kind::kPost, TupleMove::Kind::kAnswer,
                                 TupleMove::Kind::kGrant, TupleMove::Kind::kFrame})
@@ -61,7 +61,7 @@ std::string run(Random random, Totals& totals) {
     TupleWorld world(scenario, Sabotage::kNone);
     std::vector<TupleMove> path;
     TupleWorld::Moves moves;
-    uint64_t left = random.between(10, 400);  // until nothing new begins
+    uint64_t left = random.between(10, 400);  // steps until nothing new begins
     for (;;) {
         moves.clear();
         if (left != 0) world.moves(moves);
@@ -97,7 +97,7 @@ TEST(TupleSchedules, MessagesAreInTheirReceives) {
     Totals totals;
     each_schedule(600'000, [&](Random random) { return run(random, totals); });
     if (number_from_environment("TERN_SCHEDULES", 0) != 0) return;
-    // All of it has happened, and often.
+    // Each kind of event has happened often.
     for (const uint64_t count : {totals.direct, totals.ordinary, totals.voids, totals.drains,
                                  totals.holds, totals.unbinds, totals.discards})
         EXPECT_GT(count, 10'000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One tuple at both ends, numbers that wrap, and the table of those that are sent.
+// One tuple at both ends, numbers that wrap around, and the table of tuples at a sender.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -55,7 +55,7 @@ TEST(TupleSender, TakesAGrantOnce) {
     EXPECT_EQ(sender.sequence(), 1);
 }
 
-// What it has announced it withdraws.
+// The sender withdraws its announcement.
 TEST(TupleSender, AGrantMayBeTakenBackInBetween) {
     uint64_t slots[TupleSender::words(2)] = {0, Grant(0, 1, 10).raw()};
     TupleSender sender(slots, 2);
@@ -80,8 +80,8 @@ TEST(TupleSender, AnOrdinaryMessageEndsTheEpoch) {
     EXPECT_FALSE(sender.may_send_direct(1));
 }
 
-// Sequence and epoch go on together when all messages are ordinary, and are the same again after
-// 2^16 of them. A grant from before must not be.
+// When all messages are ordinary, sequence and epoch advance together, and have the same values
+// again after 2^16 messages. An old grant must not be valid then.
 TEST(TupleSender, AGrantDoesNotComeBackWhenTheNumbersDo) {
     constexpr uint32_t kDepth = 4;
     uint64_t slots[TupleSender::words(kDepth)] = {};
@@ -94,7 +94,7 @@ TEST(TupleSender, AGrantDoesNotComeBackWhenTheNumbersDo) {
     }
 }
 
-// One sender and one receiver for several times as many messages as there are numbers.
+// One sender and one receiver, for several times as many messages as there are numbers.
 TEST(TupleReceiver, KeepsPaceWithTheSenderWhenNumbersWrap) {
     constexpr uint32_t kDepth = 8;
     Random random(number_from_environment("TERN_SEED", 1));
@@ -146,7 +146,7 @@ TEST(TupleSenders, RefuseWhatTheyHaveNoRoomFor) {
     ASSERT_TRUE(senders.bind(7, {100, kFull, 0, 4}, answer));
     EXPECT_NE(answer.sender, TupleBound::kRefused);
     ASSERT_TRUE(senders.bind(7, {101, kFull, 1, 8}, answer));
-    EXPECT_EQ(answer.sender, TupleBound::kRefused);  // deeper than there are slots
+    EXPECT_EQ(answer.sender, TupleBound::kRefused);  // deeper than this sender's tuples can be
     EXPECT_EQ(answer.tuple, 1);
     ASSERT_TRUE(senders.bind(8, {100, kFull, 5, 2}, answer));
     EXPECT_NE(answer.sender, TupleBound::kRefused);
@@ -213,11 +213,11 @@ TEST(TupleSenders, FindTheTupleByTheKeyOfEachPeer) {
     EXPECT_EQ(senders.find(8, 0x104), nullptr);
     EXPECT_EQ(senders.find(9, 0x120)->receiver, 2);
     EXPECT_EQ(senders.find(9, 0x101), nullptr);
-    // What is granted is for the tag that the tuple was bound with.
+    // Grants are for the tag that the tuple was bound with.
     for (uint64_t& word : grants) word = Grant(0, 1, 10).raw();
     EXPECT_TRUE(senders.find(8, 0x101)->may_send_direct(0x101, 10));
     EXPECT_FALSE(senders.find(8, 0x100)->may_send_direct(0x100, 10));
-    // The peer may have another mask when all of its tuples are unbound.
+    // A peer may use another mask once all its tuples are unbound.
     ASSERT_TRUE(senders.close(8, {wide, true}, closed));
     ASSERT_TRUE(senders.bind(8, {0x102, kFull, 2, 2}, bound));
     EXPECT_EQ(senders.find(8, 0x103), nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How many messages go direct, and how many grants are for nothing, in the traffic of programs: one
-// sender and one receiver around the real core, with a network that takes its time.
+// How many messages are direct, and how many grants are void, in the traffic of programs: one
+// sender and one receiver around the real core, with a network that has latency.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -22,7 +22,7 @@ struct Table : TuplePosted {
     static bool prepare(ReceiveHandle) { return true; }
 };
 
-constexpr uint64_t kWay = 100;  // a message or a grant is on its way for so long
+constexpr uint64_t kWay = 100;  // latency of a message or a grant
 
 struct Totals {
     uint64_t messages = 0;
@@ -37,11 +37,11 @@ struct Totals {
     }
 };
 struct Pattern {
-    uint32_t receives = 1;  // posted, and then as many messages sent
-    uint64_t wait = 0;      // between the two
-    uint64_t space = 1;     // between messages
-    bool computes = false;  // the receiver does not look until all are there
-    uint64_t length = 10;   // of messages
+    uint32_t receives = 1;  // number of posted receives, and of messages sent then
+    uint64_t wait = 0;      // time between posting and the first message
+    uint64_t space = 1;     // time between messages
+    bool computes = false;  // the receiver looks only when all messages are there
+    uint64_t length = 10;   // bytes of each message
 };
 
 class TupleTraffic : public testing::Test {
@@ -49,7 +49,7 @@ class TupleTraffic : public testing::Test {
     static constexpr uint64_t kTag = 5;
     static constexpr uint32_t kDepth = 16;
 
-    // The sender sends just before the grant is there.
+    // The sender sends just before the grant arrives.
     static constexpr Pattern kPingPong{.wait = kWay - 1};
     static constexpr Pattern kOverlapped{.wait = 10 * kWay, .computes = true};
 
@@ -91,7 +91,7 @@ class TupleTraffic : public testing::Test {
         event();
     }
     void at(uint64_t time, std::function<void()> event) { events_.emplace(time, std::move(event)); }
-    // Something comes to the receiver, which sees it when it looks.
+    // An event for the receiver, which notices it the next time it looks.
     void arrive(uint64_t after, std::function<void()> event) {
         at(std::max(now_ + after, looks_from_), [this, event = std::move(event)] {
             event();
@@ -142,12 +142,11 @@ class TupleTraffic : public testing::Test {
     uint64_t messages_ = 0;
 };
 
-// Voids in `n` messages none of which can be direct: to find out takes some; then there is one in
-// 32.
+// Most voids in `n` messages none of which can be direct: some to find that out, then one in 32.
 constexpr uint64_t seldom(uint64_t n) {
     return 8 + n / GrantWindow::kLastPause;
 }
-// After so many messages a change for the better has been found out, if they come one by one.
+// If messages come one by one, the core has noticed an improvement after this many.
 constexpr uint32_t kSoon = GrantWindow::kLastPause + 1;
 
 TEST_F(TupleTraffic, APingPongCostsAGrantNowAndThen) {
@@ -176,13 +175,14 @@ TEST_F(TupleTraffic, ChangesAreFoundOut) {
     }
 }
 
-// Half of the messages could be direct, in phases of some. The shorter they are the fewer are; and
-// voids never outnumber them by more than it costs to find out.
+// Phases in which all messages could be direct alternate with phases in which none could. Short
+// phases have fewer direct messages. Voids never outnumber direct messages by more than the cost of
+// finding out.
 TEST_F(TupleTraffic, ChangesAllTheTime) {
     constexpr uint32_t kPhases = 50;
     const struct {
         uint32_t length;
-        uint64_t direct;  // per cent of what could be, at least
+        uint64_t direct;  // per cent of those that could be direct, at least
     } phases[] = {{1, 0}, {2, 0}, {5, 40}, {10, 40}, {20, 40}, {50, 65}, {100, 70}, {200, 85}};
     for (const auto& phase : phases) {
         Totals sum;
@@ -193,16 +193,16 @@ TEST_F(TupleTraffic, ChangesAllTheTime) {
     }
 }
 
-// Each message could be direct with some probability. If that is small there is a try now and then,
-// and if it is large most are.
+// Each message could be direct with some probability. If it is low, there are only tries; if it is
+// high, most messages that could be direct are.
 TEST_F(TupleTraffic, ChangesByChance) {
     const uint64_t seed = number_from_environment("TERN_SEED", 1);
     SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
     Random random(seed);
     const struct {
         uint32_t chance;  // per cent
-        uint32_t direct;  // at least
-        uint32_t voids;   // at most
+        uint32_t direct;  // per cent, at least
+        uint32_t voids;   // per cent, at most
     } cases[] = {{5, 0, 4}, {20, 0, 5}, {80, 65, 25}, {90, 85, 15}, {95, 92, 8}, {98, 96, 4}};
     for (const auto& each : cases) {
         Totals sum;
@@ -213,7 +213,7 @@ TEST_F(TupleTraffic, ChangesByChance) {
     }
 }
 
-// The longer they are, the more often it is tried.
+// The longer the messages, the more often a grant is tried.
 TEST_F(TupleTraffic, LongMessagesAreWorthMoreTries) {
     const uint64_t seed = number_from_environment("TERN_SEED", 1);
     SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
@@ -235,9 +235,9 @@ TEST_F(TupleTraffic, LongMessagesAreWorthMoreTries) {
     }
 }
 
-// Receives that are posted ahead, then a burst of messages: as many are direct as the queue is
-// deep. When places in the queue become free, the next messages are on their way already, so that
-// it is of no use to grant further ones; unless they take their time.
+// Receives are posted ahead, and a burst of messages follows: as many are direct as the queue is
+// deep. When places in the queue become free, the next messages are on their way already, so
+// further grants are useless, unless the messages are far apart.
 class TupleBursts : public TupleTraffic, public testing::WithParamInterface<uint32_t> {};
 
 TEST_P(TupleBursts, AreDirectAsFarAsTheQueueIsDeep) {
@@ -266,7 +266,7 @@ TEST_P(TupleBursts, AreAllDirectIfTheyTakeTheirTime) {
 TEST_P(TupleBursts, ThatAreTooEarlyCostLittle) {
     const Totals some = run({.receives = GetParam(), .wait = kWay - 1}, 100);
     EXPECT_EQ(some.direct, 0u);
-    // Both ways of granting are tried.
+    // Both occasions to grant are tried.
     EXPECT_LE(some.voids, 2 * GrantWindow::kFirstWidth + 2 * seldom(some.messages));
 }
 

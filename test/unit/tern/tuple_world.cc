@@ -245,7 +245,7 @@ void TupleWorld::decided(uint8_t p, TupleSenders::Tuple& tuple, bool direct) {
     }
 }
 
-// What the user of the transport does: it has the unexpected messages.
+// The user of the transport posts a receive, and first searches the unexpected messages.
 void TupleWorld::post(uint8_t mask, uint8_t tag, uint8_t capacity) {
     const Receive receive{++posts_, mask, tag, capacity, false};
     wildcards_ += mask == 0;

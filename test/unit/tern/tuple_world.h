@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One process that receives and some that send to it, around the real TupleMatcher and
-// TupleSenders, with everything between them that can be late: frames in both directions, grants,
-// direct messages, drains. A reference model of MPI matching says for each message whose receive is
-// its own. The world can be copied, and two that will behave alike have the same digest.
+// TupleSenders. Everything between them can be late: frames in both directions, grants, direct
+// messages, drains. A reference model of MPI matching gives the right receive for each message. A
+// world can be copied; worlds that will behave alike have the same digest.
 #pragma once
 
 #include <array>
@@ -27,14 +27,14 @@ class TupleWorld {
     TupleWorld& operator=(const TupleWorld&) = delete;
 
     void moves(Moves& moves);
-    // Messages are delivered, but nothing new begins.
+    // Only moves that deliver messages; nothing new begins.
     void deliveries(Moves& moves);
     void apply(const TupleMove& move);
-    // No move is left: all that has begun must have ended.
+    // Call when no move is left: checks that everything has ended.
     void expect_end();
-    // What went wrong; empty if nothing did.
+    // The first error; empty if there was none.
     const std::string& wrong() const { return wrong_; }
-    // Two words that are the same for worlds that behave alike.
+    // Two words, equal for worlds that behave alike.
     std::array<uint64_t, 2> digest() const;
 
     const auto& counters() const { return receivers_.counters(); }
@@ -43,7 +43,7 @@ class TupleWorld {
   private:
     struct Message {
         uint8_t peer = 0;
-        uint8_t number = 0;  // of the peer's
+        uint8_t number = 0;  // among the peer's messages
         uint8_t tag = 0;
         uint8_t length = 0;
     };
@@ -62,10 +62,10 @@ class TupleWorld {
         Sabotage sabotage = Sabotage::kNone;
         uint8_t key = kExactMask;
         uint8_t next_key = kExactMask;
-        bool keep = false;  // sabotage: what is removed stays
-        bool lost = false;  // what was to be removed was not there
+        bool keep = false;  // sabotage: removed receives stay
+        bool lost = false;  // a receive to be removed was not there
         Few<uint8_t, kMost> removed;
-        Few<Receive, 96> prepared;  // for grants
+        Few<Receive, 96> prepared;  // receives for the requested grants
 
         uint32_t find(ReceiveHandle receive) const;
         bool is_keyed(const Receive& receive) const { return receive.mask == key; }
@@ -95,7 +95,7 @@ class TupleWorld {
         TupleMark mark;
         TupleBound bound;
         TupleClosed closed;
-        uint8_t sent = 0;  // messages that the peer has sent before this frame
+        uint8_t sent = 0;  // messages that the peer sent before this frame
     };
     struct Answer {  // to a sender
         bool is_bind = false;
@@ -135,7 +135,7 @@ class TupleWorld {
         Few<Answer, kMost> answers;
         Few<Write, 96> writes;  // and reads, in order
         Few<Answered, kMost> reads;
-        Message announced;  // no message: number 0
+        Message announced;  // number 0: none is announced
         Few<DirectMessage, kMost> direct;
         Few<HeldMessage, kMost> held;
         uint8_t sent = 0;
@@ -156,8 +156,8 @@ class TupleWorld {
     using Core = TupleMatcher<Posted>;
 
     void fail(const std::string& what);
-    // The core's books are wrong. With a rule left out that is no surprise; what counts is what
-    // comes of it.
+    // The core's state is inconsistent. This is an error only if no rule is left out; otherwise the
+    // search is for visible consequences.
     void fail_books(const std::string& what) {
         if (is(Sabotage::kNone)) fail(what);
     }
@@ -198,10 +198,10 @@ class TupleWorld {
     Core receivers_;
     std::vector<Peer> peers_;
     std::vector<Queue> queues_;
-    Few<Receive, kMost> waiting_;     // the reference's receives
-    Few<Message, kMost> unexpected_;  // messages that found none
-    Few<uint8_t, kMost> cancelled_;   // receives of which the user has not heard yet
-    Few<uint8_t, kMost> lost_;        // receives whose direct messages died with the peer
+    Few<Receive, kMost> waiting_;     // receives without a match, as in the reference
+    Few<Message, kMost> unexpected_;  // messages without a receive
+    Few<uint8_t, kMost> cancelled_;   // receives whose cancel the user has not been told of
+    Few<uint8_t, kMost> lost_;        // receives whose direct messages were lost with the peer
     uint8_t posts_ = 0;
     uint8_t wildcards_ = 0;
     uint8_t exacts_ = 0;

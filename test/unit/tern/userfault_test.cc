@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The kernel tells the cache what happens to memory. Real memory, no device.
+// The kernel's events about memory reach the cache. Real memory, no device.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/userfaultfd.h>
@@ -29,7 +29,7 @@ namespace {
 const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 constexpr unsigned kPut = kRemotePut;
 
-// Registers nothing, and may do something else instead.
+// Registers nothing, but can run another function instead.
 class Paper final : public Registrar {
   public:
     explicit Paper(std::function<void()> also) : also_(std::move(also)) {}
@@ -55,7 +55,7 @@ char* map(size_t pages, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1) {
 class UserfaultTest : public testing::Test {
   protected:
     void SetUp() override {
-        alarm(50);  // who waits for an event that nobody reads waits for ever
+        alarm(50);  // a thread whose event nobody reads would wait for ever
         open({});
         if (cache->monitor() != MonitorKind::kUserfaultfd)
             GTEST_SKIP() << "userfaultfd is not allowed here";
@@ -73,7 +73,7 @@ class UserfaultTest : public testing::Test {
         ASSERT_TRUE(pin);
         cache->release(pin);
     }
-    // Until it is remembered: what the reader tells late of earlier memory at these addresses makes
+    // Pins until the pin is remembered: late events about earlier memory at these addresses make
     // the first pin stale.
     void pin(const void* start, size_t length) {
         const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -89,8 +89,8 @@ class UserfaultTest : public testing::Test {
         if (pin != nullptr) cache->release(pin);
         return pin != nullptr;
     }
-    // Nothing is found while the reader is still at an earlier event, and it may be preempted
-    // there.
+    // find() returns nothing while the reader is still at an earlier event, and the reader may be
+    // preempted there.
     bool stays_pinned(const void* start, size_t length) {
         const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
         while (!pinned(start, length)) {
@@ -127,7 +127,7 @@ TEST_F(UserfaultTest, UnmappedMemoryIsNotFoundEvenIfItIsMappedAgain) {
                   memory);
         EXPECT_FALSE(pinned(memory, kPage));
         EXPECT_FALSE(pinned(memory + 8 * kPage, kPage)) << "mapped over";
-        // Watched anew.
+        // The range is watched again.
         pin(memory, 16 * kPage);
         EXPECT_TRUE(stays_pinned(memory, 16 * kPage));
         munmap(memory, 16 * kPage);
@@ -173,7 +173,7 @@ TEST_F(UserfaultTest, TheHeapAndTheStackAreWatched) {
         memset(block, 1, kSize);
         pin(block, kSize);
         EXPECT_TRUE(stays_pinned(block, kSize));
-        // volatile: the compiler warns of uses after free, which this is about.
+        // volatile: prevents the compiler's warning of use after free, which this test is about.
         volatile auto address = reinterpret_cast<uintptr_t>(block + kSize / 2) & ~(kPage - 1);
         free(block);
         malloc_trim(0);
@@ -219,7 +219,7 @@ TEST_F(UserfaultTest, WhatCannotBeWatchedIsNotRemembered) {
          0);
     forgets(mixed, "half of it is shared");
 
-    // Somebody else's.
+    // Memory that another userfaultfd watches.
     const auto fd = static_cast<int>(
         syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* UFFD_USER_MODE_ONLY */));
     uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
@@ -257,7 +257,7 @@ TEST_F(UserfaultTest, WatchedRangesMayOverlap) {
     munmap(memory, 64 * kPage);
 }
 
-// Another thread may get the addresses before munmap() returns to the one that gives them up.
+// Another thread may get the addresses before munmap() returns in the thread that unmaps them.
 TEST_F(UserfaultTest, AddressesThatChangeHandsAreNotFound) {
     constexpr int kRounds = 3000;
     constexpr size_t kPages = 4;
@@ -286,7 +286,7 @@ TEST_F(UserfaultTest, AddressesThatChangeHandsAreNotFound) {
     munmap(memory, kPages * kPage);
 }
 
-// Allocators give memory back whenever they like: free() within deregistration, say.
+// An allocator may give memory back at any time: in a free() within deregistration, for example.
 TEST_F(UserfaultTest, TheDeviceMayUnmapWatchedMemory) {
     std::vector<char*> spare;
     for (int i = 0; i < 200; ++i) spare.push_back(map(4));
@@ -311,7 +311,7 @@ TEST_F(UserfaultTest, TheDeviceMayUnmapWatchedMemory) {
     for (int i = 0; i < 5000 && cache->counters().invalidations < 100; ++i) usleep(1000);
     EXPECT_GE(cache->counters().invalidations, 100u);
     next = spare.size();
-    cache.reset();  // it uses what is gone at the end of the test
+    cache.reset();  // the registrar uses variables of this test
 }
 
 TEST_F(UserfaultTest, ManyRangesAreGivenUpInTurn) {
@@ -334,14 +334,14 @@ TEST_F(UserfaultTest, AChildOfForkIsNotHarmed) {
     if (child == 0) {
         alarm(20);
         bool right = !pinned(memory, kPage);
-        // Nobody reads events here: this returns all the same.
+        // No thread reads events in the child: these calls return all the same.
         madvise(memory, kPage, MADV_DONTNEED);
         memset(memory + kPage, 2, kPage);
         munmap(memory, 16 * kPage);
         cache->progress();
         cache.reset();
-#if !defined(__SANITIZE_THREAD__)  // which allows no threads here
-        // A cache of its own works.
+#if !defined(__SANITIZE_THREAD__)  // which allows no threads after fork
+        // A cache that the child makes works.
         open({});
         char* own = map(4);
         pin(own, 4 * kPage);
@@ -360,7 +360,7 @@ TEST_F(UserfaultTest, AChildOfForkIsNotHarmed) {
     EXPECT_FALSE(pinned(memory, 16 * kPage));
 }
 
-// A child that lives on must not keep the parent's watch alive when the parent ends it.
+// A child that survives must not keep the watch alive when the parent ends it.
 TEST_F(UserfaultTest, TheEndOfTheCacheEndsTheWatch) {
     char* memory = map(64);
     pin(memory, 64 * kPage);
@@ -406,7 +406,7 @@ TEST_F(UserfaultTest, SeveralCachesWatchTheSameMemory) {
     madvise(memory, kPage, MADV_DONTNEED);
     both(false);
     pin_both();
-    // One gives up what it watches; the other does not rely on it.
+    // One cache gives up watched ranges; the other must not depend on its watch.
     char* many = map(2 * 8200);
     for (size_t i = 0; i < 8200; ++i) pin(many + 2 * i * kPage, kPage);
     std::swap(first, cache);
@@ -417,7 +417,7 @@ TEST_F(UserfaultTest, SeveralCachesWatchTheSameMemory) {
         EXPECT_FALSE(pinned(memory, 8 * kPage));
         pin(memory, 8 * kPage);
         EXPECT_TRUE(stays_pinned(memory, 8 * kPage));
-        // The second time one of them is gone.
+        // From the second round on, one cache is gone.
         first.reset();
     }
     munmap(memory, 16 * kPage);

@@ -24,7 +24,7 @@ TEST(LookInterval, GrowsFromSoonToSeldom) {
         time += interval.value();
         ++looks;
     }
-    // Two a second, whatever one costs.
+    // About two looks per second in the long run.
     EXPECT_LE(looks, 140u);
     EXPECT_LE(interval.value(), 1'000'000'000u);
     interval.reset();
@@ -34,7 +34,7 @@ TEST(LookInterval, GrowsFromSoonToSeldom) {
 class WatchTest : public testing::Test {
   protected:
     void SetUp() override { ASSERT_TRUE(watch.open()); }
-    // As the thread in the background.
+    // Does the work of the background thread.
     void look_when_due() {
         ASSERT_TRUE(readable(watch.look_fd(), 5000));
         watch.look();
@@ -79,7 +79,7 @@ TEST_F(WatchTest, NothingToLookAtCostsNothing) {
     EXPECT_FALSE(readable(watch.look_fd(), 10));
 }
 
-// Without a thread the sleeper itself is woken, and finds out whether there is anything.
+// Without a background thread, the timer wakes the sleeper, which looks for itself.
 TEST_F(WatchTest, WithoutAThreadTheTimerWakes) {
     watch.publish(both());
     EXPECT_TRUE(readable(watch.wake_fd(), 5000));

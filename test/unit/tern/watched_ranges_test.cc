@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bookkeeping of monitors: ranges that are watched, changes that are told.
+// The bookkeeping of monitors: watched ranges, and reported changes.
 #include "pinning/watch/watched_ranges.h"
 
 #include <gtest/gtest.h>
@@ -81,9 +81,10 @@ TEST(Inbox, IsForSeveralThreads) {
                 told[t] = i;
             }
         });
-    // What was put before a drain that ends well is out then, or everything is.
+    // If take_all() returns true, it has passed on all changes put before it, or a change of
+    // everything.
     uint64_t seen[kThreads] = {};
-    uint64_t last[kThreads] = {};  // what is in may come behind everything that was not
+    uint64_t last[kThreads] = {};  // queued changes may follow a change of everything
     bool over = false;
     while (!over) {
         over = done;
@@ -91,7 +92,7 @@ TEST(Inbox, IsForSeveralThreads) {
         for (uint64_t t = 0; t < kThreads; ++t) before[t] = told[t];
         const bool ended = inbox.take_all([&](const MemoryChange& change) {
             if (change.end == UINT64_MAX) {
-                // What has been put may not have been told yet.
+                // A thread may have put one change more than told[] says.
                 for (uint64_t t = 0; t < kThreads; ++t) seen[t] = std::max(seen[t], told[t] + 1);
                 return;
             }
