@@ -22,7 +22,7 @@ Policy::Policy(const Costs& costs, const Settings& settings) : model_(costs), se
 }
 
 bool Policy::comes_back(const BufferState& buffer) const {
-    return buffer.pinned || (buffer.can_pin && buffer.returned >= settings_.worth_pinning);
+    return buffer.pinned || (buffer.can_pin && buffer.uses >= settings_.worth_pinning);
 }
 
 Staging Policy::staging(uint64_t length) const {

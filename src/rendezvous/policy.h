@@ -23,9 +23,9 @@ extern const char* const kSchemeSettings[];
 
 // The state of the user's memory on one side.
 struct BufferState {
-    bool pinned = false;    // all of it
-    bool can_pin = true;    // not too long to be pinned
-    uint32_t returned = 0;  // number of recent uses, this use included
+    bool pinned = false;  // all of it
+    bool can_pin = true;  // not too long to be pinned
+    uint32_t uses = 0;    // number of recent uses, this use included
 };
 
 struct Plan {

@@ -73,8 +73,8 @@ Incoming* Receives::take() {
 
 void Receives::receive(Incoming& transfer) {
     // No ring is lent while the peer may never answer.
-    if (transfer.users && !transfer.channel->up()) {
-        early_.push_back(&transfer);
+    if (transfer.asked_here && !transfer.channel->up()) {
+        unconnected_.push_back(&transfer);
         return;
     }
     // Rings are lent in the order of the requests, so that no transfer waits for ever. A transfer
@@ -144,7 +144,7 @@ bool Receives::ask_sender(Incoming& transfer) {
         .slots = static_cast<uint16_t>(transfer.ring.slots),
         .flags = static_cast<uint16_t>(transfer.core->notified() ? WireRing::kNotify : 0),
         .generation = transfer.generation};
-    if (transfer.users) {
+    if (transfer.asked_here) {
         const Fetch frame{.receiver = transfer.number,
                           .address = transfer.address,
                           .length = transfer.length,
@@ -166,7 +166,7 @@ Plan Receives::plan(Incoming& transfer) {
     Plan plan = context_.policy.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
     if (plan.staged() && own.pinned) context_.pins.release(std::exchange(transfer.pin, nullptr));
     // A buffer that is used again gets one pin, which one lookup finds.
-    if (own.returned >= context_.settings.policy.worth_pinning) plan.piece = 0;
+    if (own.uses >= context_.settings.policy.worth_pinning) plan.piece = 0;
     return plan;
 }
 
@@ -193,13 +193,13 @@ bool Receives::refused(Channel& channel, const Refuse& frame) {
     }
     // All earlier writes have arrived, so the ring can be lent to another transfer.
     transfer->failed = true;
-    return transfer->users && transfer->state == Incoming::State::kRunning;
+    return transfer->asked_here && transfer->state == Incoming::State::kRunning;
 }
 
 // Ends a transfer because not even a small ring can be registered.
 bool Receives::out_of_rings(Incoming& transfer) {
     context_.warn_of_limit();
-    if (!transfer.users)
+    if (!transfer.asked_here)
         (void)context_.refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
     failures_.push_back(&transfer);
     return true;
@@ -214,12 +214,12 @@ bool Receives::give_up(Incoming& transfer) {
 }
 
 void Receives::over(Incoming& transfer, Status status) {
-    std::erase(early_, &transfer);
+    std::erase(unconnected_, &transfer);
     context_.running -= static_cast<uint32_t>(std::erase(running_, &transfer));
     std::erase(waiting_, &transfer);
     std::erase(failures_, &transfer);
     if (transfer.ring.slots != 0) rings_.give_back(transfer.ring);
-    const bool users = transfer.users;
+    const bool users = transfer.asked_here;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;
     const auto owned = std::move(transfer.owned);
@@ -249,7 +249,7 @@ unsigned Receives::do_without_rings() {
 
 unsigned Receives::begin_waiting() {
     unsigned count = 0;
-    if (!early_.empty()) [[unlikely]]
+    if (!unconnected_.empty()) [[unlikely]]
         count += begin_connected();
     while (!waiting_.empty() && start(*waiting_.front(), true)) {
         waiting_.pop_front();
@@ -267,7 +267,7 @@ unsigned Receives::begin_waiting() {
 }
 
 unsigned Receives::begin_connected() {
-    return take_connected(early_, [this](Incoming& transfer) { receive(transfer); });
+    return take_connected(unconnected_, [this](Incoming& transfer) { receive(transfer); });
 }
 
 bool Receives::pending(const Channel& channel, uint64_t until) const {

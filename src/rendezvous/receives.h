@@ -76,7 +76,7 @@ class Receives {
                    void* cookie);
 
     bool quiet() const {
-        return early_.empty() && running_.empty() && waiting_.empty() && failures_.empty();
+        return unconnected_.empty() && running_.empty() && waiting_.empty() && failures_.empty();
     }
     // Begins transfers that wait for a connection or a ring, if they can begin.
     unsigned begin_waiting();
@@ -137,10 +137,10 @@ class Receives {
     uint64_t generation_;  // of the flags in the ring lent last
     uint32_t waits_ = 0;   // calls of progress without a free ring
     TransferTable<Incoming> table_;
-    std::deque<Incoming*> early_;      // of users whose channels are not up yet
-    std::deque<Incoming*> waiting_;    // for a ring
-    std::vector<Incoming*> running_;   // kAsking, kRunning, kReading
-    std::vector<Incoming*> failures_;  // to be ended with an error
+    std::deque<Incoming*> unconnected_;  // of users whose channels are not up yet
+    std::deque<Incoming*> waiting_;      // for a ring
+    std::vector<Incoming*> running_;     // kAsking, kRunning, kReading
+    std::vector<Incoming*> failures_;    // to be ended with an error
 };
 
 }  // namespace tern

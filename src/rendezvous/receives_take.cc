@@ -30,7 +30,7 @@ unsigned Receives::step(Incoming& transfer) {
         if (!ask_sender(transfer)) return 0;
         transfer.state = Incoming::State::kRunning;
     }
-    if (transfer.failed && transfer.users) return complete(transfer);
+    if (transfer.failed && transfer.asked_here) return complete(transfer);
     unsigned count = take_blocks(transfer);
     if (core.told() != transfer.length || transfer.part_due) count += pin_more(transfer);
     if (core.complete()) return count + complete(transfer);
@@ -89,7 +89,7 @@ unsigned Receives::complete(Incoming& transfer) {
                     .count = transfer.core->count(),
                     .flags = Ack::kEnd | (transfer.failed ? Ack::kFailed : 0)};
     if (!context_.send(*transfer.channel, TransferId::kAck, frame)) return 0;
-    if (transfer.failed && !transfer.users) ++context_.counters.refused;
+    if (transfer.failed && !transfer.asked_here) ++context_.counters.refused;
     over(transfer, transfer.failed ? Status::kRemoteAccess : Status::kOk);
     return 1;
 }

@@ -43,7 +43,7 @@ void Sends::begin_put(Outgoing& transfer, uint64_t to, const WireKey& key, uint3
     if (transfer.channel->up())
         offer(transfer);
     else
-        early_.push_back(&transfer);
+        unconnected_.push_back(&transfer);
 }
 
 void Sends::offer(Outgoing& transfer) {
@@ -193,11 +193,11 @@ bool Sends::refused(Channel& channel, const Refuse& frame) {
 
 void Sends::over(Outgoing& transfer, Status status) {
     context_.running -= static_cast<uint32_t>(std::erase(running_, &transfer));
-    std::erase(early_, &transfer);
+    std::erase(unconnected_, &transfer);
     std::erase(offers_, &transfer);
     std::erase(waiting_, &transfer);
     if (transfer.staging.slots != 0) staging_.give_back(transfer.staging);
-    const bool users = transfer.users;
+    const bool users = transfer.asked_here;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;
     context_.end(transfer);

@@ -98,7 +98,7 @@ class Sends {
     void drop_early_copy(uint64_t number);
 
     bool quiet() const {
-        return early_.empty() && offers_.empty() && waiting_.empty() && running_.empty();
+        return unconnected_.empty() && offers_.empty() && waiting_.empty() && running_.empty();
     }
     // Makes offers, lends staging memory and posts writes, as far as possible.
     unsigned advance();
@@ -156,10 +156,10 @@ class Sends {
     TransferContext& context_;
     RingPool staging_;
     TransferTable<Outgoing> table_;
-    std::deque<Outgoing*> early_;     // of users whose channels are not up yet
-    std::deque<Outgoing*> offers_;    // to be made
-    std::deque<Outgoing*> waiting_;   // for staging memory
-    std::vector<Outgoing*> running_;  // from kWriting on
+    std::deque<Outgoing*> unconnected_;  // of users whose channels are not up yet
+    std::deque<Outgoing*> offers_;       // to be made
+    std::deque<Outgoing*> waiting_;      // for staging memory
+    std::vector<Outgoing*> running_;     // from kWriting on
     EarlyCopies early_copies_;
 };
 

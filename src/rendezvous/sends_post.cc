@@ -14,8 +14,8 @@ namespace tern {
 
 unsigned Sends::advance() {
     unsigned count = 0;
-    if (!early_.empty()) [[unlikely]]
-        count += take_connected(early_, [this](Outgoing& transfer) { offer(transfer); });
+    if (!unconnected_.empty()) [[unlikely]]
+        count += take_connected(unconnected_, [this](Outgoing& transfer) { offer(transfer); });
     if (!waiting_.empty()) count += lend_to_waiting();
     count += make_offers();
     // A completion calls the user, who may begin further transfers: the list grows at its end.
@@ -148,7 +148,7 @@ void Sends::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
     const BufferState own = context_.look_up(transfer, kLocalRead);
     if (own.pinned) transfer.pin_end = transfer.length;
     transfer.source = context_.policy.send(transfer.length - chunk.offset, own);
-    if (own.returned >= context_.settings.policy.worth_pinning) transfer.source.piece = 0;
+    if (own.uses >= context_.settings.policy.worth_pinning) transfer.source.piece = 0;
 }
 
 // Has the chunk's bytes pinned; may shorten the chunk. False: they cannot be pinned.

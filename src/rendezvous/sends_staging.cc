@@ -100,7 +100,7 @@ uint64_t Sends::make_early_copy(Channel& channel, const void* from, uint64_t len
     const Buffers::Piece piece{.at = at, .length = static_cast<size_t>(length)};
     Buffers memory({&piece, 1});
     StagingMemory(staging.data, staging.slots).fill(copy, memory);
-    ++context_.counters.heads_staged;
+    ++context_.counters.early_copies_made;
     return early_copies_.add({.channel = &channel,
                               .address = reinterpret_cast<uint64_t>(from),
                               .length = length,
@@ -115,7 +115,7 @@ void Sends::drop_early_copy(uint64_t number) {
 }
 
 void Sends::drop(const EarlyCopy& copy) {
-    ++context_.counters.heads_dropped;
+    ++context_.counters.early_copies_dropped;
     staging_.give_back(copy.staging);
     early_copies_.remove(copy);
 }
@@ -126,7 +126,7 @@ void Sends::take_early_copy(Outgoing& transfer, const Fetch& frame) {
     if (copy == nullptr) return;
     // The message is fetched in another way.
     if (!copy->staged.fits(frame.part.part())) return drop(*copy);
-    ++context_.counters.heads_used;
+    ++context_.counters.early_copies_used;
     transfer.staging = copy->staging;
     transfer.early = copy->staged;
     early_copies_.remove(*copy);

@@ -20,7 +20,7 @@ struct Transfer {
     uint64_t length = 0;
     Buffers memory;
     RegionUse* use = nullptr;  // of declared memory, if the peer asked
-    bool users = false;        // this side's user asked
+    bool asked_here = false;   // this side's user asked
     uint64_t sequence = 0;     // TransferContext::begun at its beginning
     void* cookie = nullptr;    // of the user, to be completed
     uint64_t address = 0;      // of the peer's memory, if this side asked

@@ -15,7 +15,7 @@ void TransferContext::ask_for(Transfer& transfer, uint64_t address, const WireKe
     transfer.length = transfer.memory.length();
     transfer.address = address;
     transfer.key = key;
-    transfer.users = true;
+    transfer.asked_here = true;
     ++users;
 }
 
@@ -38,7 +38,7 @@ void TransferContext::release_memory(Transfer& transfer) {
 void TransferContext::end(Transfer& transfer) {
     release_memory(transfer);
     engine.transfer_over(*transfer.channel);
-    if (transfer.users) --users;
+    if (transfer.asked_here) --users;
 }
 
 void TransferContext::tell_user(bool asked, void* cookie, Channel& channel, Status status) {
@@ -89,9 +89,9 @@ BufferState TransferContext::look_up(Transfer& transfer, unsigned access) {
     std::byte* const at = transfer.memory.data();
     const auto length = static_cast<size_t>(transfer.length);
     BufferState state;
-    state.returned = pins.note(at, length);
+    state.uses = pins.note(at, length);
     // A buffer that is used for the first time is not pinned; a lookup would cost time in vain.
-    if (state.returned > 1) transfer.pin = pins.find(at, length, access);
+    if (state.uses > 1) transfer.pin = pins.find(at, length, access);
     state.pinned = transfer.pin != nullptr;
     state.can_pin = fits(length);
     return state;

@@ -36,10 +36,10 @@ struct MoverCounters {
     uint64_t gathered_bytes = 0;
     uint64_t chunks = 0;
     uint64_t window_waits = 0;
-    uint64_t heads_staged = 0;   // early copies made
-    uint64_t heads_used = 0;     // early copies from which a message was fetched
-    uint64_t heads_dropped = 0;  // other early copies
-    uint64_t fallbacks = 0;      // memory that could not be pinned when it should have been
+    uint64_t early_copies_made = 0;
+    uint64_t early_copies_used = 0;  // a message was fetched from them
+    uint64_t early_copies_dropped = 0;
+    uint64_t fallbacks = 0;  // memory that could not be pinned when it should have been
 };
 
 // Callbacks of a mover.
@@ -58,14 +58,15 @@ class MoverOwner {
 // beginning and end of each transfer.
 class TransferContext {
   public:
-    TransferContext(Engine& to_engine, Regions& declared, PinCache& pinned, const Policy& chosen_by,
-                    const MoverSettings& set, MoverOwner& owned_by)
-        : engine(to_engine),
-          regions(declared),
-          pins(pinned),
-          policy(chosen_by),
-          settings(set),
-          owner(owned_by) {}
+    TransferContext(Engine& the_engine, Regions& the_regions, PinCache& the_pins,
+                    const Policy& the_policy, const MoverSettings& the_settings,
+                    MoverOwner& the_owner)
+        : engine(the_engine),
+          regions(the_regions),
+          pins(the_pins),
+          policy(the_policy),
+          settings(the_settings),
+          owner(the_owner) {}
     TransferContext(const TransferContext&) = delete;
     TransferContext& operator=(const TransferContext&) = delete;
 
@@ -160,7 +161,7 @@ unsigned take_connected(Transfers& transfers, Begin&& begin) {
 
 // Whether this side's user began the transfer on this channel, no later than the `until`th.
 inline bool is_pending(const Transfer& transfer, const Channel& channel, uint64_t until) {
-    return transfer.users && transfer.channel == &channel && transfer.sequence <= until;
+    return transfer.asked_here && transfer.channel == &channel && transfer.sequence <= until;
 }
 
 }  // namespace tern

@@ -50,9 +50,9 @@ class HeadRogueTest : public TransferRogueTest {
     }
     void expect_counted(uint64_t staged, uint64_t used, uint64_t dropped) {
         const MoverCounters& counters = victim.mover->counters();
-        EXPECT_EQ(counters.heads_staged, staged);
-        EXPECT_EQ(counters.heads_used, used);
-        EXPECT_EQ(counters.heads_dropped, dropped);
+        EXPECT_EQ(counters.early_copies_made, staged);
+        EXPECT_EQ(counters.early_copies_used, used);
+        EXPECT_EQ(counters.early_copies_dropped, dropped);
     }
 
     uint64_t number = 0;
@@ -140,7 +140,8 @@ TEST_P(HeadRogueTest, WhatIsAskedForWithItMakesNoSense) {
         rogue->send_control(TransferId::kFetch, frame);
         expect_dropped();
         const MoverCounters& counters = victim.mover->counters();
-        EXPECT_EQ(counters.heads_used + counters.heads_dropped, counters.heads_staged);
+        EXPECT_EQ(counters.early_copies_used + counters.early_copies_dropped,
+                  counters.early_copies_made);
         meet();
         SetUp();
     }

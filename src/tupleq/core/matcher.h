@@ -154,9 +154,9 @@ class TupleMatcher {
     uint32_t peer(uint16_t number) const { return tuples_[number].peer; }
     // The tag of all direct messages of the tuple.
     uint64_t tag(uint16_t number) const { return tuples_[number].tag; }
-    // True while the sender's number is being read, by the kRevoke with count asked().
+    // True while the sender's number is being read, by the kRevoke with count revoke_count().
     bool revoking(uint16_t number) const { return tuples_[number].revoking; }
-    uint32_t asked(uint16_t number) const { return tuples_[number].asked; }
+    uint32_t revoke_count(uint16_t number) const { return tuples_[number].revoke_count; }
     // Indices into the sender's memory: of the grant for a message, and of the announced number.
     uint32_t slot(uint16_t number, uint16_t sequence) const {
         const Tuple& tuple = tuples_[number];
@@ -174,7 +174,7 @@ class TupleMatcher {
     void save(Sink&& sink) const;
 
   private:
-    static constexpr uint16_t kMostOthers = 16;
+    static constexpr uint16_t kMostWrongTags = 16;
 
     friend struct TupleSabotage;  // tests that leave out a rule
     using State = TupleReceiver::State;
@@ -186,14 +186,14 @@ class TupleMatcher {
         TupleReceiver queue;
         uint64_t tag = 0;
         uint32_t peer = 0;
-        uint32_t slot = 0;      // the first of its grants, as in TupleBound
-        uint16_t sender = 0;    // the sender's number of the tuple
-        uint16_t others = 0;    // latest messages in a row with another tag of the same key
-        bool blocked = false;   // the next receive is behind a wildcard
-        bool awaited = false;   // messages of other peers are held until its grants are decided
-        bool leave = false;     // unbind as soon as possible
-        bool revoking = false;  // grants are being taken back; no new grant is written
-        uint32_t asked = 0;     // number of kRevoke actions so far
+        uint32_t slot = 0;          // the first of its grants, as in TupleBound
+        uint16_t sender = 0;        // the sender's number of the tuple
+        uint16_t wrong_tags = 0;    // latest messages in a row with another tag of the same key
+        bool blocked = false;       // the next receive is behind a wildcard
+        bool holds_others = false;  // messages of other peers are held until its grants are decided
+        bool unbinding = false;     // unbind as soon as possible
+        bool revoking = false;      // grants are being taken back; no new grant is written
+        uint32_t revoke_count = 0;  // number of kRevoke actions so far
     };
     // Messages of a peer that are held. The peer is granted nothing meanwhile, because these
     // messages come first.
@@ -212,7 +212,7 @@ class TupleMatcher {
     Tuple* checked(uint32_t peer, uint16_t number) {
         return number < tuples_.size() && tuples_[number].peer == peer ? &tuples_[number] : nullptr;
     }
-    Held* held(uint32_t peer) {
+    Held* find_held(uint32_t peer) {
         for (Held& held : held_)
             if (held.peer == peer) return &held;
         return nullptr;

@@ -11,8 +11,8 @@ namespace tern {
 template <PostedTable Posted>
 void TupleMatcher<Posted>::refill(Tuple& tuple, bool late) {
     TupleReceiver& queue = tuple.queue;
-    if (tuple.revoking || tuple.leave || !queue.may_grant(late) ||
-        (!held_.empty() && held(tuple.peer) != nullptr))
+    if (tuple.revoking || tuple.unbinding || !queue.may_grant(late) ||
+        (!held_.empty() && find_held(tuple.peer) != nullptr))
         return;
     ReceiveHandle receive = queue.granted() == 0
                                 ? posted_->first(tuple.tag)
@@ -80,10 +80,10 @@ auto TupleMatcher<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark
         tuple->queue.passed(length);
         ++counters_.ordinary;
         // Many messages in a row with another tag of the same key: the tuple has the wrong tag.
-        tuple->others = tag != tuple->tag ? tuple->others + 1 : 0;
-        if (tuple->others == kMostOthers) leave(*tuple);
+        tuple->wrong_tags = tag != tuple->tag ? tuple->wrong_tags + 1 : 0;
+        if (tuple->wrong_tags == kMostWrongTags) leave(*tuple);
     }
-    Held* held = held_.empty() ? nullptr : this->held(peer);
+    Held* held = held_.empty() ? nullptr : find_held(peer);
     const Arrival arrival = held == nullptr ? match(peer, tag) : Arrival{Verdict::kHold};
     if (arrival.verdict == Verdict::kHold) {
         if (held == nullptr) held = &held_.emplace_back(Held{peer, 0});
@@ -96,7 +96,7 @@ auto TupleMatcher<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark
 
 template <PostedTable Posted>
 auto TupleMatcher<Posted>::retry(uint32_t peer, uint64_t tag) -> Arrival {
-    Held* const held = this->held(peer);
+    Held* const held = find_held(peer);
     if (held == nullptr) return {Verdict::kBroken};
     const Arrival arrival = match(peer, tag);
     if (arrival.verdict == Verdict::kMatched && --held->messages == 0) drop_held(peer);
@@ -105,7 +105,7 @@ auto TupleMatcher<Posted>::retry(uint32_t peer, uint64_t tag) -> Arrival {
 
 template <PostedTable Posted>
 void TupleMatcher<Posted>::drop_held(uint32_t peer) {
-    Held* const held = this->held(peer);
+    Held* const held = find_held(peer);
     if (held == nullptr) return;
     *held = held_.back();
     held_.pop_back();
@@ -121,7 +121,7 @@ auto TupleMatcher<Posted>::match(uint32_t peer, uint64_t tag) -> Arrival {
     if (tuple != nullptr && tuple->peer != peer) {
         leave(*tuple);
         if (tuple->queue.granted() != 0) {
-            tuple->awaited = true;
+            tuple->holds_others = true;
             return {Verdict::kHold};
         }
     }
@@ -140,7 +140,7 @@ auto TupleMatcher<Posted>::direct(uint16_t number) -> Placed {
     direct.receive = entry.receive;
     if (!claimed) posted_->remove(entry.receive);
     ++counters_.direct;
-    tuple.others = 0;
+    tuple.wrong_tags = 0;
     if (claimed || tuple.queue.void_entries() != 0) settle(tuple);
     refill(tuple, true);
     return direct;
@@ -164,8 +164,8 @@ bool TupleMatcher<Posted>::bind(uint32_t peer, uint64_t tag) {
         if (tuple.queue.state() != State::kFree) continue;
         tuple.tag = tag;
         tuple.peer = peer;
-        tuple.blocked = tuple.awaited = tuple.leave = tuple.revoking = false;
-        tuple.others = 0;
+        tuple.blocked = tuple.holds_others = tuple.unbinding = tuple.revoking = false;
+        tuple.wrong_tags = 0;
         tuple.queue.bind(sequence_, epoch_);
         index_.insert(0, tag, mask, number(tuple));
         act(TupleAction::Kind::kBind, tuple).bind = {tag, mask, number(tuple),
@@ -187,7 +187,7 @@ bool TupleMatcher<Posted>::bound(uint32_t peer, const TupleBound& answer) {
     tuple->sender = answer.sender;
     tuple->slot = answer.slot;
     tuple->queue.bound();
-    if (tuple->leave) close(*tuple);
+    if (tuple->unbinding) close(*tuple);
     refill(*tuple);
     return true;
 }
@@ -212,8 +212,8 @@ void TupleMatcher<Posted>::unbind(uint16_t number) {
 // the tuple's words may belong to another receiver.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::leave(Tuple& tuple) {
-    if (tuple.leave) return;
-    tuple.leave = true;
+    if (tuple.unbinding) return;
+    tuple.unbinding = true;
     if (tuple.queue.state() != State::kOpen) return;
     if (tuple.queue.granted() != 0)
         revoke(tuple);
@@ -232,7 +232,7 @@ template <PostedTable Posted>
 void TupleMatcher<Posted>::revoke(Tuple& tuple) {
     if (tuple.revoking || tuple.queue.state() != State::kOpen) return;
     tuple.revoking = true;
-    act(TupleAction::Kind::kRevoke, tuple).count = ++tuple.asked;
+    act(TupleAction::Kind::kRevoke, tuple).count = ++tuple.revoke_count;
 }
 
 template <PostedTable Posted>
@@ -240,7 +240,7 @@ void TupleMatcher<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sen
     Tuple& tuple = tuples_[number];
     TupleReceiver& queue = tuple.queue;
     // The number may belong to another tuple by now.
-    if (!tuple.revoking || tuple.asked != count || !queue.numbered()) return;
+    if (!tuple.revoking || tuple.revoke_count != count || !queue.numbered()) return;
     tuple.revoking = false;
     const TupleReceiver::Ended ended = queue.revoke(sent);
     for (uint32_t i = ended.first_void; i < ended.end; ++i) {
@@ -250,8 +250,8 @@ void TupleMatcher<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sen
         act(TupleAction::Kind::kCancelled, tuple).receive = entry.receive;
     }
     counters_.void_grants += ended.end - ended.first_void;
-    if (tuple.awaited && queue.granted() == 0) release_held(tuple);
-    if (tuple.leave && queue.state() == State::kOpen) close(tuple);
+    if (tuple.holds_others && queue.granted() == 0) release_held(tuple);
+    if (tuple.unbinding && queue.state() == State::kOpen) close(tuple);
     settle(tuple);
     refill(tuple);
 }
@@ -277,7 +277,7 @@ bool TupleMatcher<Posted>::epoch_ended(Tuple& tuple, uint16_t sequence, bool ord
     }
     counters_.epochs += ended->end != ended->first_void;
     counters_.void_grants += ended->end - ended->first_void;
-    if (tuple.awaited) release_held(tuple);
+    if (tuple.holds_others) release_held(tuple);
     settle(tuple);
     return true;
 }
@@ -285,7 +285,7 @@ bool TupleMatcher<Posted>::epoch_ended(Tuple& tuple, uint16_t sequence, bool ord
 // The granted receives are decided, so the held messages can be matched.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::release_held(Tuple& tuple) {
-    tuple.awaited = false;
+    tuple.holds_others = false;
     for (const Held& held : held_) act(TupleAction::Kind::kRetry, tuple).peer = held.peer;
 }
 
@@ -342,7 +342,7 @@ void TupleMatcher<Posted>::peer_died(uint32_t peer) {
             act(TupleAction::Kind::kDiscard, tuple);
             ++counters_.discards;
         }
-        if (tuple.awaited) awaited = &tuple;
+        if (tuple.holds_others) awaited = &tuple;
     }
     if (awaited != nullptr) release_held(*awaited);
     change_key_if_free();
@@ -355,7 +355,7 @@ void TupleMatcher<Posted>::save(Sink&& sink) const {
         tuple.queue.save(sink);
         if (tuple.queue.state() == State::kFree) continue;
         sink(tuple.tag), sink(tuple.peer), sink(tuple.sender);
-        sink(tuple.blocked), sink(tuple.awaited), sink(tuple.leave), sink(tuple.revoking);
+        sink(tuple.blocked), sink(tuple.holds_others), sink(tuple.unbinding), sink(tuple.revoking);
     }
     for (const Held& held : held_) sink(held.peer), sink(held.messages);
     sink(changing_key_);

@@ -101,7 +101,7 @@ bool TupleQ::cancel_now(TupleReceive& receive) {
            find_peer(matcher_.peer(number))->later.empty() && now_ns() < limit) {
         const uint64_t announced = __atomic_load_n(&read_word(number), __ATOMIC_ACQUIRE);
         if (announced != kNothingRead)
-            revoked(number, matcher_.asked(number), announced);
+            revoked(number, matcher_.revoke_count(number), announced);
         else
             engine_.keep_completion();
     }

@@ -20,7 +20,7 @@ constexpr uint64_t kMB = 1024 * kKB;
 
 constexpr BufferState kFresh = {};
 constexpr BufferState kPinned = {.pinned = true};
-constexpr BufferState kReturned = {.returned = 2};
+constexpr BufferState kReturned = {.uses = 2};
 constexpr BufferState kUnpinnable = {.can_pin = false};
 
 Policy policy_of(std::string_view name, SchemeSetting scheme = SchemeSetting::kAuto) {
@@ -102,18 +102,18 @@ TEST(Policy, BuffersThatComeBackReachTheSpeedOfTheNetwork) {
 }
 
 TEST(Policy, ReuseIsASetting) {
-    BufferState buffer = {.returned = 1};
+    BufferState buffer = {.uses = 1};
     EXPECT_EQ(policy_of("graphene").receive(kMB, buffer, kFresh).scheme, Scheme::kSuperpipeline);
     EXPECT_FALSE(policy_of("graphene").send(kMB, buffer).gather);
     const Policy reluctant(*find_costs("graphene"), {.worth_pinning = 10});
-    buffer.returned = 9;
+    buffer.uses = 9;
     EXPECT_EQ(reluctant.receive(kMB, buffer, kFresh).scheme, Scheme::kSuperpipeline);
-    buffer.returned = 10;
+    buffer.uses = 10;
     EXPECT_EQ(reluctant.receive(kMB, buffer, kFresh).scheme, Scheme::kZeroCopy);
 }
 
 TEST(Policy, WhatCannotBePinnedIsCopied) {
-    BufferState hopeless = {.can_pin = false, .returned = 100};
+    BufferState hopeless = {.can_pin = false, .uses = 100};
     for (const SchemeSetting setting :
          {SchemeSetting::kAuto, SchemeSetting::kSuperpipeline, SchemeSetting::kZeroCopy}) {
         for (const char* name : {"graphene", "hdr200"}) {

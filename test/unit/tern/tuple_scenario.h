@@ -57,11 +57,10 @@ struct TupleScenario {
     uint8_t binds = 0;  // besides those at the beginning
     uint8_t unbinds = 0;
     uint8_t deaths = 0;
-    uint8_t longest = 1;    // messages are 1 ... longest long
-    uint8_t capacity = 1;   // receives are 1 ... capacity long
-    bool any_bind = false;  // not used
-    bool late = false;      // actions of the core are performed some time later
-    bool slow = false;      // time may pass between a sender's announcement and its decision
+    uint8_t longest = 1;   // messages are 1 ... longest long
+    uint8_t capacity = 1;  // receives are 1 ... capacity long
+    bool late = false;     // actions of the core are performed some time later
+    bool slow = false;     // time may pass between a sender's announcement and its decision
     // Messages may have the open bit; receives have the wide mask, which is the first key mask.
     bool open = false;
     uint8_t exacts = 0;                         // receives with the exact mask, at most
