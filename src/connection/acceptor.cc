@@ -47,7 +47,7 @@ bool Acceptor::accept(const Packet& packet, uint64_t now, Packet& reply) {
 
 std::optional<Acceptor::Accepted> Acceptor::make(const Packet& packet, uint64_t now,
                                                  Packet& reply) {
-    const char* what = nullptr;  // the owner fails likewise, and says so
+    const char* what = nullptr;  // unused: the owner fails likewise, and reports it
     auto qp = queue_pairs_.create(what);
     if (!qp) return {};
     const uint32_t token = next_token();

@@ -13,31 +13,31 @@
 
 namespace tern {
 
-// Makes the connections that strangers ask for while the interface's owner computes. Control path.
+// Accepts connections for an interface while its owner computes. Control path.
 //
-// Two threads use it: one in the background accepts, and the owner of the connections takes what
-// has been accepted, and claims the peers that it connects to itself. What a peer is:
+// Two threads use it: the background thread accepts connections; the owner takes the accepted
+// connections, and claims the peers that it connects to itself. States of a peer:
 //
-//   stranger    none of the others
-//   being made  the background makes a queue pair for it, and holds no lock meanwhile
-//   accepted    its connection waits here for the owner; kMost of them at most
+//   stranger    none of the other states
+//   being made  the background thread makes a queue pair for the peer, without the lock
+//   accepted    the connection waits here for the owner; at most kMost connections do
 //   claimed     in the owner's tables
 //
-// What leads from one to the other:
+// Transitions:
 //
 //   stranger    accept()                         being made
 //               claim()                          claimed
 //   being made  the queue pair is connected      accepted
 //               the device refuses               stranger
-//               claim()                          claimed; what was being made is dropped
+//               claim()                          claimed; the queue pair is dropped
 //   accepted    take()                           claimed
 //   claimed     release()                        stranger
 class Acceptor {
   public:
     static constexpr uint32_t kMost = 64;
 
-    // A connection in Handshake::State::kReady: its queue pair is connected, and the peer has been
-    // told, so that data may come over it.
+    // A connection in Handshake::State::kReady: its queue pair is connected and the peer has been
+    // told, so data may arrive.
     struct Accepted {
         PeerAddress peer;
         verbs::QueuePair qp;
@@ -47,27 +47,28 @@ class Acceptor {
 
     Acceptor(const QueuePairs& queue_pairs, const PeerAddress& self, const HandshakeTimes& times);
 
-    // Whether a packet opens a connection as accept() makes them.
+    // Whether a packet opens a connection that accept() can make.
     static bool opens(const Packet& packet);
 
-    // For the background, one thread at a time: a packet that opens a connection. True: the peer is
-    // accepted, by this call or an earlier one, and `reply` is the answer. False: it is the owner's
-    // to handle, and to refuse or to tell of what is wrong.
+    // Accepts the connection that `packet` opens. For the background, one thread at a time. True:
+    // the peer is accepted, by this call or an earlier one, and `reply` is the answer to send.
+    // False: the owner must handle the packet, and refuse it or report the error.
     bool accept(const Packet& packet, uint64_t now, Packet& reply);
 
-    // The rest is for the owner.
-    // False: the peer is accepted, and must be taken.
+    // The functions from here to allow() are for the owner.
+    // Keeps accept() from accepting the peer until release(). False: the peer is accepted already,
+    // and must be taken.
     bool claim(const PeerAddress& peer);
     void release(const PeerAddress& peer);
-    // Whether there may be something to take. A packet that take() must come before has been put
-    // aside behind it.
+    // Whether take() may return connections. An accepted connection shows here before a later
+    // packet of its peer can be taken from the datagrams put aside.
     bool any() const { return count_.load(std::memory_order_acquire) != 0; }
-    // All that is accepted; the peers are claimed by that.
+    // Takes all accepted connections, and claims their peers.
     std::vector<Accepted> take();
-    // Whether more may be accepted: there is room for kMost of them.
+    // Sets whether accept() may make connections. The owner must have room for kMost of them.
     void allow(bool more) { allowed_.store(more, std::memory_order_relaxed); }
 
-    // Names of connections, each newer than those before; for both threads.
+    // Returns a token for a new connection, newer (modulo 2^32) than all before. For both threads.
     uint32_t next_token();
 
   private:
@@ -78,13 +79,13 @@ class Acceptor {
     const PeerAddress self_;
     const HandshakeTimes times_;
     std::atomic<uint32_t> token_;
-    std::atomic<uint32_t> count_ = 0;   // of accepted_: written under the mutex
-    std::atomic<bool> allowed_ = true;  // written by the owner, and orders nothing
+    std::atomic<uint32_t> count_ = 0;   // size of accepted_; written under the mutex
+    std::atomic<bool> allowed_ = true;  // written by the owner; orders no other data
 
-    std::mutex mutex_;  // of all below
+    std::mutex mutex_;  // protects the members below
     std::unordered_set<PeerAddress, PeerAddressHash> claimed_;
     std::vector<Accepted> accepted_;
-    std::optional<PeerAddress> making_;  // empty as well once somebody has claimed it
+    std::optional<PeerAddress> making_;  // reset by claim() too
 };
 
 }  // namespace tern

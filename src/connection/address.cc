@@ -14,7 +14,7 @@ enum PortFlags : uint8_t { kHasLid = 1, kHasGid = 2, kEthernet = 4, kKnownFlags 
 constexpr uint16_t kFirstMulticastLid = 0xc000;
 constexpr uint8_t kMulticastGid = 0xff;
 
-// Addresses one port, and has what its link layer needs.
+// Addresses a single port, with the fields that its link layer needs.
 bool is_unicast(const PortAddress& port) {
     if (!port.has_gid && (!port.has_lid || port.ethernet)) return false;
     if (port.has_lid && (port.lid == 0 || port.lid >= kFirstMulticastLid)) return false;

@@ -14,8 +14,8 @@
 
 namespace tern {
 
-// Where a port is: what UCX calls a device address. On the wire: flags (1 byte), then LID (2 bytes,
-// little endian) if kHasLid, then GID (16 bytes) if kHasGid.
+// The address of a port; UCX calls it the device address. On the wire: flags (1 byte), then LID (2
+// bytes, little endian) if kHasLid, then GID (16 bytes) if kHasGid.
 struct PortAddress {
     static constexpr size_t kMaxPacked = 1 + 2 + 16;
 
@@ -27,32 +27,32 @@ struct PortAddress {
 
     bool operator==(const PortAddress&) const = default;
     size_t packed_size() const { return 1 + (has_lid ? 2 : 0) + (has_gid ? 16 : 0); }
-    // Of the packed address that begins with this byte.
+    // The size of the packed address that begins with the byte `first`.
     static size_t packed_size(std::byte first);
-    // `out` holds packed_size() bytes.
+    // Writes packed_size() bytes.
     void pack(std::byte* out) const;
-    // From bytes a peer has sent; empty if they make no sense. Reads no more than in.size().
+    // Decodes bytes from a peer; empty if they are malformed. Reads at most in.size() bytes.
     static std::optional<PortAddress> unpack(std::span<const std::byte> in);
     std::string to_string() const;
 };
 
-// For queue pairs and address handles of `port` that send there.
+// The address vector with which queue pairs and address handles of `port` send to `to`.
 ibv_ah_attr address_vector(const verbs::Port& port, const PortAddress& to);
 
-// Which interface on a port: what UCX calls an interface address. On the wire: the UD queue pair
-// number (3 bytes), then the instance (5 bytes), little endian.
+// Identifies an interface on a port; UCX calls it the interface address. On the wire: the UD queue
+// pair number (3 bytes), then the instance (5 bytes), little endian.
 struct InterfaceAddress {
     static constexpr size_t kPacked = 8;
 
     uint32_t qp_num = 0;    // of the UD queue pair that takes handshakes, 24 bits
-    uint64_t instance = 0;  // random, 40 bits: tells it from an earlier one with the same number
+    uint64_t instance = 0;  // random, 40 bits: distinguishes interfaces that use one qp_num in turn
 
     bool operator==(const InterfaceAddress&) const = default;
     void pack(std::byte* out) const;
     static InterfaceAddress unpack(const std::byte* in);
 };
 
-// All that is needed to connect.
+// All that is needed to connect to a peer.
 struct PeerAddress {
     PortAddress port;
     InterfaceAddress interface;

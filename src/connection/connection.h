@@ -15,15 +15,15 @@ enum class Status : uint8_t {
     kInProgress,
     kNoResource,
     kTimedOut,         // no answer from the peer
-    kConnectionReset,  // the peer has gone
-    kRefused,          // the peer does not want to be connected to
-    kRemoteAccess,     // the peer's memory may not be accessed like this
-    kProtocol,         // the peer sends what makes no sense
-    kDevice,           // this side's device or memory fails
+    kConnectionReset,  // the connection is lost
+    kRefused,          // the peer does not accept the connection
+    kRemoteAccess,     // the access to the peer's memory is not allowed
+    kProtocol,         // the peer violates the protocol, or has another version of it
+    kDevice,           // the device of this side has failed, or its memory is exhausted
     kCanceled,
 };
 
-// One reliable connection to a peer interface, in either direction, whoever of the two began it.
+// A reliable connection to a peer interface. It serves both directions, whichever side began it.
 struct Connection {
     Connection(uint32_t own_index, const PeerAddress& peer_address, const Handshake& fresh)
         : index(own_index), peer(peer_address), handshake(fresh) {}
@@ -32,39 +32,40 @@ struct Connection {
     Connection& operator=(const Connection&) = delete;
 
     bool up() const { return handshake.state() == Handshake::State::kUp; }
-    // What the users of one that has failed are to hear: that a peer has gone is no error to who
-    // has lost nothing by it. Final once nothing is outstanding.
+    // The status for the users of a failed connection: the loss of the peer is no error if no work
+    // request of a user was lost. Final once nothing is outstanding.
     Status outcome() const {
         const bool gone =
             status == Status::kConnectionReset || (status == Status::kTimedOut && established);
         return gone && !sends.users_lost() ? Status::kOk : status;
     }
-    // Control frames and transfers still go: it is up, or ends in good order.
+    // Whether control frames and transfers can be sent: the connection is up, or ends in good
+    // order.
     bool carries() const { return established && !failed; }
 
     static constexpr uint32_t kAllPlaces = UINT32_MAX;
 
     uint32_t index;    // in the connector's table; part of every work request's id
-    uint64_t tag = 0;  // index and generation, in the place that work request ids have them
+    uint64_t tag = 0;  // index and generation, placed as in work request ids
     PeerAddress peer;
     verbs::QueuePair qp;
     SendQueue sends;
-    // Data is refused while no more than this many places are left in the send queue: they are for
-    // control frames. All places while the connection is not up.
+    // Places of the send queue that are kept for control frames: data is refused while no more are
+    // free. kAllPlaces while the connection is not up.
     uint32_t reserve = kAllPlaces;
-    // The same for transfers, which come to their end while the connection does.
+    // The same for the writes of transfers, which continue while the connection drains.
     uint32_t transfer_reserve = kAllPlaces;
     Handshake handshake;
-    bool seen_over = false;       // has been over for one round at least
-    bool failed = false;          // out of the peer table; waits for its last completions
-    Status status = Status::kOk;  // why it has failed, with the text for the log
-    std::string why;
-    bool established = false;  // was up once
-    uint32_t attempts = 0;     // to make it, that the peer has dropped
-    bool closing = false;      // to be disconnected as soon as nothing is outstanding
-    uint32_t transfers = 0;    // of the layer above; it is not disconnected while there are any
-    // What goes to the peer by other queue pairs and ends by itself. The connection, however it
-    // ends, lasts until then.
+    bool seen_over = false;       // an earlier destroy_closed() has found the connection over
+    bool failed = false;          // over, in good order too; waits for its last completions
+    Status status = Status::kOk;  // why the connection is over
+    std::string why;              // the same, for the log
+    bool established = false;     // has been up
+    uint32_t attempts = 0;        // to connect, dropped by the peer
+    bool closing = false;         // to be disconnected as soon as nothing is outstanding
+    uint32_t transfers = 0;  // of the layer above; the connection ends in good order after them
+    // Operations to the peer on other queue pairs, which end by themselves. The connection is not
+    // destroyed before, even if it has failed.
     uint32_t holds = 0;
 };
 

@@ -29,7 +29,7 @@ Connector::~Connector() {
     for (auto& accepted : acceptor_.take()) abandon(accepted.handshake, accepted.peer);
     for (const auto& connection : table_)
         if (connection && !connection->failed) abandon(connection->handshake, connection->peer);
-    // Before what they use, which the connections own.
+    // Queue pairs go first: the connections own memory that the queue pairs access.
     for (const auto& connection : table_)
         if (connection) connection->qp.reset();
 }
@@ -39,7 +39,7 @@ Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
     const auto known = peers_.find(peer);
     if (known != peers_.end() && !known->second->sends.open()) {
         why = "the completion queue cannot grow";
-        return nullptr;  // and is turned away soon
+        return nullptr;  // tick() turns the connection away
     }
     const bool ends =
         known != peers_.end() && known->second->handshake.state() > Handshake::State::kUp;
@@ -56,7 +56,8 @@ Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
     return connection;
 }
 
-// A queue pair, a row in the table, a handshake that has not begun. The caller makes it known.
+// Makes a queue pair, a row in the table and a handshake that has not begun. The caller enters the
+// connection into `peers_` or `next_`.
 Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
     const auto refuse = [&](const char* what, int error) {
         why = std::string(what) + ": " + strerror(error);
@@ -73,7 +74,7 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
     return &enter(peer, std::move(qp), handshake, settings_.queues.sends);
 }
 
-// A row in the table. `sends`: places in its send queue that the completion queue has room for.
+// Makes a row in the table. `sends`: places in the send queue; the completion queue must have room.
 Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
                              const Handshake& handshake, uint32_t sends) {
     uint32_t index = static_cast<uint32_t>(table_.size());
@@ -94,7 +95,7 @@ Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
     return connection;
 }
 
-// But for those that are accepted in the background, which are told before they have a row.
+// Keeps rows for connections accepted in the background, whose peers are told beforehand.
 bool Connector::full() const {
     return work_request_id::kMaxConnections - table_.size() + free_.size() <= Acceptor::kMost;
 }
@@ -110,7 +111,7 @@ bool Connector::completions_for_one_more() {
 unsigned Connector::progress() {
     unsigned handled = 0;
     const bool waiting = datagrams_waiting();
-    // A packet may be about one of these.
+    // The packet may belong to a connection accepted in the background.
     adopt();
     if (waiting) {
         waiting_ = false;
@@ -118,14 +119,14 @@ unsigned Connector::progress() {
         ++handled;
     }
     const uint64_t now = owner_.now();
-    // What has come may be the answer that is waited for.
+    // A waiting packet may be the answer that is due.
     if (now >= deadline_ && !datagrams_waiting()) tick(now);
     return handled;
 }
 
 void Connector::handle(const Packet& packet) {
     if (packet.to != self_.interface)
-        return;  // meant for whoever had this queue pair number before
+        return;  // meant for an earlier interface with this queue pair number
     switch (packet.type) {
         case PacketType::kPing: {
             Packet alive;
@@ -147,7 +148,7 @@ void Connector::handle(const Packet& packet) {
         Connection& connection = *known->second;
         const uint32_t token = connection.handshake.token();
         act(connection, connection.handshake.receive(packet, owner_.now()));
-        // A newer attempt of the peer's has ended this connection, and now belongs to the next.
+        // A newer attempt of the peer has ended this connection, and opens the next one.
         const bool over = connection.failed || connection.handshake.token() != token;
         if (!over || packet.type != PacketType::kConnect) return;
     }
@@ -156,7 +157,7 @@ void Connector::handle(const Packet& packet) {
     if (answer) datagrams_->send(*answer, packet.from.port, packet.from.interface.qp_num);
 }
 
-// An attempt of the peer's that is answered by a connection that has not begun yet.
+// Answers the peer's attempt with a connection that has not begun, or refuses it.
 void Connector::take_attempt(const Packet& packet) {
     std::string why;
     claim(packet.from);
@@ -168,7 +169,7 @@ void Connector::take_attempt(const Packet& packet) {
         return;
     }
     release(packet.from);
-    // There may be room when those that have ended are gone: the peer asks again.
+    // The peer asks again, and there may be room when connections are destroyed.
     if (!over_.empty()) return;
     datagrams_->send(refuse(packet, self_, Refusal::kResources), packet.from.port,
                      packet.from.interface.qp_num);
@@ -180,7 +181,7 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
         datagrams_->send(actions.packet, connection.peer.port, connection.peer.interface.qp_num);
     };
     if (actions.connect_qp && connection.handshake.peer().version != QpParameters::kVersion) {
-        if (actions.send) send();  // the peer is to see it too
+        if (actions.send) send();  // the peer learns this side's version too
         fail(connection, Status::kProtocol, "the peer's Tern has another version of the protocol",
              Refusal::kVersion);
         return;
@@ -220,9 +221,9 @@ void Connector::ended(Connection& connection, const Handshake::Actions& actions)
               "cannot connect again: the device or memory has no room");
 }
 
-// Attempts that cross may cost a connection that nothing has been sent on: who waits for it keeps
-// it, with another queue pair and handshake. What the old ones have is left to a connection that is
-// over. The handshake begins with the packet that is being handled, or at the next tick.
+// When attempts cross, a connection may be lost before anything is sent on it. If operations wait
+// for it, the object stays and gets a new queue pair and handshake; a closed connection takes the
+// old ones. The handshake begins with the packet that is being handled, or at the next tick.
 bool Connector::begin_anew(Connection& connection) {
     std::string why;
     Connection* other = begin(connection.peer, why);
@@ -235,7 +236,7 @@ bool Connector::begin_anew(Connection& connection) {
     return true;
 }
 
-// It has not begun, and nobody else is in the way.
+// The handshake has not begun, and no earlier connection to the peer exists.
 bool Connector::may_connect(const Connection& connection) const {
     if (connection.handshake.state() != Handshake::State::kConnecting ||
         connection.handshake.deadline() != UINT64_MAX)
@@ -266,7 +267,7 @@ void Connector::disconnect(Connection& connection) {
 void Connector::finish_if_idle(Connection& connection) {
     if (connection.failed || !connection.sends.idle() || connection.holds != 0) return;
     if (connection.handshake.state() == Handshake::State::kDraining) {
-        // What this side has begun comes to its end first, if it could begin.
+        // Transfers finish first, if the connection was up so that they could begin.
         if (connection.transfers != 0 && connection.established) return;
         act(connection, connection.handshake.drained());
     } else if (connection.closing && connection.up() && connection.transfers == 0) {
@@ -286,8 +287,8 @@ void Connector::fail(Connection& connection, Status status, const std::string& w
     close(connection, status, why);
 }
 
-// No more is sent. What the send queue holds comes back, in order, as complete or as flushed; a
-// last work request marks the end, since those that are complete but were not signaled say nothing.
+// Stops sending. Work requests in the send queue complete or are flushed, in order. A last one
+// marks the end, because unsignaled work requests that succeed have no completion.
 void Connector::close(Connection& connection, Status status, const std::string& why) {
     connection.failed = true;
     connection.reserve = Connection::kAllPlaces;
@@ -302,7 +303,7 @@ void Connector::close(Connection& connection, Status status, const std::string& 
     if (!connection.sends.idle()) owner_.post_marker(connection);
 }
 
-// Another connection to the peer that has waited for this one's end may begin.
+// The next connection to the peer, if one waits, may then begin.
 void Connector::leave_table(Connection& connection) {
     const auto is = [&](const Peers& peers, Peers::const_iterator at) {
         return at != peers.end() && at->second == &connection;
@@ -324,12 +325,12 @@ void Connector::leave_table(Connection& connection) {
 unsigned Connector::destroy_closed() {
     if (over_.empty()) return 0;
     unsigned count = 0;
-    // What is told may close further ones, so the list is taken first.
+    // closed() may close further connections, so the list is taken first.
     std::vector<Connection*> over;
     over.swap(over_);
     for (Connection* connection : over) {
-        // Destroyed only when what has come over it has been taken off the completion queue, with
-        // its buffers.
+        // Not at the first call: until the next one, the engine takes received data off the
+        // completion queue, with its buffers.
         if (!std::exchange(connection->seen_over, true) || !connection->sends.idle() ||
             connection->holds != 0) {
             if (!connection->sends.idle() && !connection->sends.covered())
@@ -337,7 +338,7 @@ unsigned Connector::destroy_closed() {
             over_.push_back(connection);
             continue;
         }
-        // Who waits for a connection that never was is told of it.
+        // Operations that wait for a connection that was never up must fail.
         const bool waited_for = !connection->established && owner_.wanted(*connection);
         if (!waited_for) connection->status = connection->outcome();
         owner_.closed(*connection, connection->status, connection->why);
@@ -360,7 +361,7 @@ bool Connector::may_destroy_closed() const {
 
 void Connector::tick(uint64_t now) {
     deadline_ = UINT64_MAX;
-    // By index: what a connection's end sets off may add others.
+    // By index: the end of a connection may add rows to the table.
     for (size_t i = 0; i < table_.size(); ++i) {
         Connection* connection = table_[i].get();
         if (connection == nullptr || connection->failed) continue;
@@ -409,7 +410,7 @@ void Connector::look_at_deadlines() {
 
 void Connector::tick_probes(uint64_t now) {
     for (Probe& probe : probes_) {
-        if (now > probe.next) probe.limit += now - probe.next;  // as with connections
+        if (now > probe.next) probe.limit += now - probe.next;  // as in Handshake::tick()
         if (now >= probe.limit) {
             silent_.push_back(probe.cookie);
             continue;
@@ -429,7 +430,7 @@ void Connector::tick_probes(uint64_t now) {
 
 void Connector::index_qp(Connection& connection) {
     if ((live_ + over_.size() + 1) * 2 > by_qp_num_.size()) {
-        rebuild_index(by_qp_num_.size() * 2);  // includes this one: it is in the table
+        rebuild_index(by_qp_num_.size() * 2);  // includes `connection`, which is in the table
         return;
     }
     const size_t mask = by_qp_num_.size() - 1;

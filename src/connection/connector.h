@@ -21,27 +21,27 @@ struct ConnectorSettings {
     HandshakeTimes times;  // nanoseconds
 };
 
-// What the owner of a connector does for it. Control path.
+// What a connector needs from its owner. Control path.
 class ConnectorOwner {
   public:
-    // Makes the connection object (a class of the owner's). Must not fail.
+    // Creates the connection object, of a class derived by the owner. Must not fail.
     virtual std::unique_ptr<Connection> make_connection(uint32_t index, const PeerAddress& peer,
                                                         const Handshake& handshake) = 0;
-    // The completion queue must hold `sends` entries of send queues. False if it cannot.
+    // Makes room in the completion queue for `sends` work requests. False and errno: impossible.
     virtual bool reserve_completions(uint32_t sends) = 0;
-    // Whether something waits for this connection to be made, which never was: if the peer drops
-    // the attempt there is to be another one.
+    // Whether operations wait for this connection, which was never up: if the peer drops the
+    // attempt, the connector makes another one.
     virtual bool wanted(const Connection& connection) const = 0;
-    // Data may be sent.
+    // The connection is up: data may be sent.
     virtual void established(Connection& connection) = 0;
-    // The peer wants the connection to end: call finish_if_idle once nothing is outstanding, and
-    // transfers are over.
+    // The peer ends the connection. The owner calls finish_if_idle() when nothing is outstanding
+    // and the transfers are over.
     virtual void draining(Connection& connection) = 0;
-    // Posts one signaled work request that does nothing.
+    // Posts a signaled work request that has no effect.
     virtual void post_marker(Connection& connection) = 0;
-    // The connection is over and will be destroyed. kOk: nothing of the user's was lost.
+    // The connection is over and will be destroyed. kOk: no user has lost anything.
     virtual void closed(Connection& connection, Status status, const std::string& why) = 0;
-    // A peer cannot be connected to; told once.
+    // This side refuses the peer for lack of room. Called for the first such peer only.
     virtual void refused(const PeerAddress& peer, const std::string& why) = 0;
     // Monotonic, in nanoseconds. For any thread.
     virtual uint64_t now() = 0;
@@ -51,63 +51,66 @@ class ConnectorOwner {
 };
 
 // The peer table of an interface: finds connections, makes them through the handshake, and ends
-// them. Control path, except find(). One thread at a time, but for answer().
+// them. Control path, except find() and find_send(). One thread at a time, except answer().
 class Connector {
   public:
-    // `cq` and `srq` serve every connection.
+    // Every connection uses `cq` and `srq`.
     Connector(const verbs::Device& device, const verbs::Port& port,
               const ConnectorSettings& settings, std::unique_ptr<Datagrams> datagrams, ibv_cq* cq,
               ibv_srq* srq, const PeerAddress& self, ConnectorOwner& owner);
-    // Ends all connections at once; the peers are told. Nobody is in answer() any more.
+    // Ends all connections at once, and tells the peers. No thread may be in answer().
     ~Connector();
     Connector(const Connector&) = delete;
     Connector& operator=(const Connector&) = delete;
 
-    // The connection to `peer`, which is begun if there is none. Where one is about to end it is
-    // the next one, which begins then. Null if the device refuses; `why` says what.
+    // The connection to `peer`, begun if there is none. While a connection is ending, the next one,
+    // which begins when the first is over. Null on failure; `why` has the reason.
     Connection* connect(const PeerAddress& peer, std::string& why);
-    // Asks whether an interface is alive, without connecting. Only its silence is told, by
-    // take_silent. One probe for a cookie at a time; further ones are part of it.
+    // Asks whether an interface is alive, without connecting. Only silence is reported, by
+    // take_silent(). No effect while a probe with this cookie runs.
     void probe(const PeerAddress& peer, void* cookie);
+    // Takes the cookie of an unanswered probe. False: there is none.
     bool take_silent(void*& cookie);
     void forget_probe(void* cookie);
 
-    // Handles one packet that has come, and what is due. Returns how many packets were handled.
-    // What has come over the connections must have been taken before.
+    // Handles one received packet, and deadlines. Returns how many packets were handled. The caller
+    // must first take the data that has come over the connections.
     unsigned progress();
-    // For a thread in the background: tells peers that ask that this process is alive, and accepts
-    // the connections of strangers, which the owner adopts when it comes to that.
+    // For the background thread: answers peers, and accepts connections, which the owner adopts
+    // later.
     void answer() { datagrams_->answer(acceptor_, owner_.now()); }
-    // Connections that were accepted in the background are like all others from now on.
+    // Enters connections that were accepted in the background into the tables.
     void adopt() {
         if (acceptor_.any()) adopt_all();
     }
 
-    // When progress() is needed even if nothing comes, in nanoseconds; UINT64_MAX if not.
+    // When progress() is needed even if no packet comes, in nanoseconds; UINT64_MAX: never.
     uint64_t deadline() const { return deadline_; }
 
-    // What was waited for may have come: deadline() is what it must be, at the cost of a look at
-    // each connection, if there was one at all.
+    // Recomputes deadline(), which may be too early after an answer. Looks at every connection,
+    // unless there is no deadline.
     void look_at_deadlines();
 
-    // Datagrams should be looked at soon: a handshake is under way, or something is over.
+    // Whether datagrams should be polled soon: a handshake or probe is under way, or a connection
+    // is over.
     bool urgent() const { return deadline_ != UINT64_MAX || !over_.empty(); }
-    // A packet is there.
+    // Whether a packet waits.
     bool datagrams_waiting() { return waiting_ || (waiting_ = datagrams_->receive(packet_)); }
 
-    // Ends a connection: in good order as soon as nothing is outstanding, or at once because it has
-    // failed. `refusal`: what the peer is told if it was never established.
+    // Ends a connection in good order, as soon as nothing is outstanding.
     void disconnect(Connection& connection);
+    // Ends a connection at once. `refusal`: for the peer, if the connection was never up and
+    // `status` is not kCanceled.
     void fail(Connection& connection, Status status, const std::string& why,
               Refusal refusal = Refusal::kDevice);
-    // Data has come over a connection.
+    // To be called for data that comes over a connection that is not up.
     void data_arrived(Connection& connection);
-    // To be called when a connection that closes or drains has completed something.
+    // To be called when an operation completes on a connection that is closing or draining.
     void finish_if_idle(Connection& connection);
-    // Tells of, and destroys, what is over and complete; returns how many. Never from within a
-    // callback.
+    // Reports and destroys connections that are over and have nothing outstanding; returns how
+    // many. Never from within a callback.
     unsigned destroy_closed();
-    // There is something to do for it before what is outstanding completes.
+    // Whether destroy_closed() has work to do before another work request completes.
     bool may_destroy_closed() const;
 
     // The connection with this queue pair number; null if there is none. Data path.
@@ -116,9 +119,9 @@ class Connector {
         if (slot.qp_num == qp_num) return slot.connection;
         return slot.connection == nullptr ? nullptr : find_further(qp_num);
     }
-    // The same for who has not found it: it may have been accepted in the background. Control path.
+    // The same after find() has returned null: adopts connections first. Control path.
     [[gnu::cold]] Connection* find_accepted(uint32_t qp_num);
-    // The connection of a send completion; null if it is gone.
+    // The connection of a send completion; null if it is destroyed. Data path.
     Connection* find_send(uint64_t id) const {
         const uint32_t index = work_request_id::index(id);
         Connection* connection = index < table_.size() ? table_[index].get() : nullptr;
@@ -147,7 +150,7 @@ class Connector {
         void* cookie = nullptr;
     };
 
-    static constexpr uint32_t kMostAttempts = 16;  // at a connection, that the peer drops
+    static constexpr uint32_t kMostAttempts = 16;  // at one connection, dropped by the peer
 
     Connection* begin(const PeerAddress& peer, std::string& why);
     Connection& enter(const PeerAddress& peer, verbs::QueuePair qp, const Handshake& handshake,
@@ -187,13 +190,13 @@ class Connector {
     uint32_t live_ = 0;
     uint32_t most_ = 0;
     uint64_t deadline_ = UINT64_MAX;
-    Packet packet_;  // taken, but not handled yet, if waiting_
+    Packet packet_;  // received and not handled yet, if waiting_
     bool waiting_ = false;
-    bool told_ = false;     // of a refusal
-    bool starved_ = false;  // of completions, when they were asked for last
+    bool told_ = false;     // refused() has been called
+    bool starved_ = false;  // the last reserve_completions() has failed
     using Peers = std::unordered_map<PeerAddress, Connection*, PeerAddressHash>;
     Peers peers_;
-    Peers next_;  // those that begin when the one in `peers_`, which ends, is over
+    Peers next_;  // begin when the connection in `peers_`, which is ending, is over
     std::vector<std::unique_ptr<Connection>> table_;
     std::vector<uint32_t> free_;
     std::vector<Slot> by_qp_num_;  // power of two in size, linear probing, never full

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Connections that were accepted in the background become the owner's. Control path.
+// Adoption of connections that were accepted in the background. Control path.
 
 #include <utility>
 
@@ -8,7 +8,8 @@
 
 namespace tern {
 
-// Nobody accepts the peer in the background from now on; if somebody has, it is in the table.
+// Keeps the background thread from accepting the peer from now on. If it has accepted the peer
+// already, the connection is adopted.
 void Connector::claim(const PeerAddress& peer) {
     while (!acceptor_.claim(peer)) adopt_all();
 }
@@ -17,9 +18,9 @@ void Connector::release(const PeerAddress& peer) {
     if (!peers_.contains(peer) && !next_.contains(peer)) acceptor_.release(peer);
 }
 
-// The peers know of their connections, and may have sent. So all of them get their rows; one whose
-// sends the completion queue has no room for gets no place in its send queue, and is turned away
-// when what has come over it has been taken.
+// The peers know of these connections and may have sent data, so every connection gets a row. If
+// the completion queue has no room for its sends, its send queue gets no places, and tick() turns
+// it away after the data that has come over it is taken.
 void Connector::adopt_all() {
     for (Acceptor::Accepted& accepted : acceptor_.take()) {
         const bool room = completions_for_one_more();

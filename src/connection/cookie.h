@@ -5,14 +5,14 @@
 
 namespace tern {
 
-// Whose the cookie of a work request is, in its lowest three bits: what it points to is aligned to
-// eight bytes.
+// The owner of a work request's cookie, in its lowest three bits: cookies point to objects aligned
+// to eight bytes.
 enum class CookieKind : uint8_t {
-    kUser = 0,        // to be told as it is
-    kWrite = 1,       // of a transfer
-    kRead = 2,        // of a transfer
-    kAtomic = 3,      // an atomic operation
-    kRevocation = 4,  // of grants: no pointer, but a number above these bits
+    kUser = 0,   // of the user, unchanged
+    kWrite = 1,  // of a transfer
+    kRead = 2,   // of a transfer
+    kAtomic = 3,
+    kRevocation = 4,  // of grants; above these bits is a number, not a pointer
 };
 
 constexpr uintptr_t kCookieBits = 7;
@@ -26,7 +26,7 @@ inline void* make_cookie(CookieKind kind, uintptr_t value) {
 inline void* make_cookie(CookieKind kind, const void* owner) {
     return make_cookie(kind, reinterpret_cast<uintptr_t>(owner));
 }
-// The object that a cookie was made of.
+// The object whose address the cookie holds.
 template <class T>
 T& owner_of(const void* cookie) {
     return *reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(cookie) & ~kCookieBits);

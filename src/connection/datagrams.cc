@@ -82,7 +82,7 @@ void Datagrams::send(const Packet& packet, const PortAddress& to, uint32_t to_qp
 void Datagrams::send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num) {
     auto free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
     if (free_handle == handles_.end()) {
-        // Sends that are complete give their places back; what comes to light with them waits.
+        // Polling frees the places of completed sends.
         Packet packet_of_peer;
         while (poll(packet_of_peer)) put_aside(packet_of_peer);
         free_handle = std::find(handles_.begin(), handles_.end(), nullptr);
@@ -142,7 +142,7 @@ void Datagrams::hush() {
     if (std::exchange(called_, false)) (void)!read(aside_fd_, &count, sizeof(count));
 }
 
-// That a connection is gone is said once; the rest is repeated.
+// A kGone gets more room: it is sent once, others are repeated.
 void Datagrams::put_aside(const Packet& packet) {
     const size_t most = packet.type == PacketType::kGone ? 2 * kMostAside : kMostAside;
     if (aside_.size() < most) aside_.push_back(packet);
@@ -175,7 +175,7 @@ void Datagrams::answer(Acceptor& acceptor, uint64_t now) {
     while (poll(packet)) {
         if (packet.to != self_.interface) continue;
         if (Acceptor::opens(packet)) {
-            // The owner need not wait for a queue pair to be made.
+            // Unlocked: the owner need not wait while a queue pair is made.
             lock.unlock();
             Packet reply;
             const bool done = acceptor.accept(packet, now, reply);
@@ -194,7 +194,7 @@ void Datagrams::answer(Acceptor& acceptor, uint64_t now) {
             alive.to = packet.from.interface;
             send_locked(alive, packet.from.port, packet.from.interface.qp_num);
         }
-        // Pings are answered; the rest is the other thread's.
+        // The interface's thread handles all packets but pings.
         if (packet.type != PacketType::kPing) put_aside(packet);
     }
     if (accepted || !aside_.empty()) call();

@@ -19,41 +19,42 @@ namespace tern {
 
 class Acceptor;
 
-// The unreliable datagram queue pair that an interface makes its connections through. Control path.
+// The unreliable datagram queue pair over which an interface makes its connections. Control path.
 //
-// Two threads may use it: the interface's own, and one that runs in the background and answers for
-// it while it computes. All members below the mutex are used under it.
+// Two threads may use it: the interface's own, and a background thread, which answers while the
+// interface's thread computes. The mutex protects all members below it.
 class Datagrams {
   public:
-    // Null on failure, `why` says why.
+    // Null on failure; `why` has the reason.
     static std::unique_ptr<Datagrams> create(const verbs::Device& device, const verbs::Port& port,
                                              std::string& why);
     ~Datagrams();
 
     uint32_t qp_num() const { return qp_->qp_num; }
     bool is(const void* cq) const { return cq == cq_.get(); }
-    // The completion queue cannot be polled. For any thread.
+    // Whether polling the completion queue has failed. For any thread.
     bool failed() const { return failed_.load(std::memory_order_relaxed); }
     size_t registered_bytes() const { return memory_.size(); }
-    // Own address, put into what answer() sends.
+    // Sets the own address, which answer() sends.
     void set_self(const PeerAddress& self) { self_ = self; }
 
-    // Sends a packet, or drops it if there is no room: whoever needs an answer repeats it.
+    // Sends a packet, or drops it if there is no room: a side that needs an answer repeats its
+    // packet.
     void send(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
-    // Waits, for a few milliseconds at most, until what was sent has left. Drops what comes in
+    // Waits, for a few milliseconds at most, until all sends are complete. Drops packets that come
     // meanwhile.
     void complete_sends();
-    // Takes the next packet that has come. False if there is none. Malformed ones are skipped.
+    // Takes the next received packet, and skips malformed ones. False: there is none.
     bool receive(Packet& packet);
 
-    // Readable when something has come since arm(), or since answer() was called last.
+    // Readable when a completion has come since arm() or answer() was called last.
     int event_fd() const { return events_->fd; }
-    // Readable when answer() has put something aside, or accepted a connection.
+    // Readable when answer() has put a packet aside, or accepted a connection.
     int aside_fd() const { return aside_fd_; }
-    // Asks for an event. False if something is there already.
+    // Requests an event. False: a packet is there already, or the request has failed.
     bool arm();
-    // For the background thread: has `acceptor` accept connections, tells other askers that this
-    // process is alive, and puts their packets aside for receive(). `now`: for handshakes.
+    // For the background thread: lets `acceptor` accept connections, answers other requests with
+    // kAlive, and puts packets other than pings aside for receive(). `now`: for handshakes.
     void answer(Acceptor& acceptor, uint64_t now);
 
   private:
@@ -61,7 +62,7 @@ class Datagrams {
     static constexpr uint32_t kSends = 32;
     static constexpr uint32_t kGrh = 40;
     static constexpr uint32_t kReceiveSize = 128;
-    static constexpr uint32_t kKey = 0x1ee7;  // below 2^31: not a privileged key
+    static constexpr uint32_t kKey = 0x1ee7;  // Q_Key; below 2^31, so not privileged
 
     static_assert(kReceiveSize >= kGrh + Packet::kMaxSize);
 
@@ -87,12 +88,12 @@ class Datagrams {
     verbs::CompletionChannel events_;
     verbs::CompletionQueue cq_;
     int aside_fd_ = -1;
-    std::atomic<bool> failed_ = false;  // written by whoever polls
+    std::atomic<bool> failed_ = false;  // written by the thread that polls
 
     std::mutex mutex_;
     std::deque<Packet> aside_;
     bool called_ = false;                               // aside_fd_ is readable
-    std::array<verbs::AddressHandle, kSends> handles_;  // of sends under way
+    std::array<verbs::AddressHandle, kSends> handles_;  // of sends under way; null: free
     verbs::QueuePair qp_;
 };
 

@@ -6,7 +6,7 @@
 namespace tern {
 namespace {
 
-// Times may be as good as infinite.
+// Saturates: an interval may be practically infinite.
 uint64_t later(uint64_t now, uint64_t interval) {
     return interval > UINT64_MAX - now ? UINT64_MAX : now + interval;
 }
@@ -55,7 +55,7 @@ Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
     if (state_ == State::kClosed) return {};
     if (packet.type == PacketType::kConnect && peer_token_ != 0 &&
         newer(packet.token, peer_token_)) {
-        // The peer has but one connection to this side at a time: the one known here is over.
+        // The peer has at most one connection to this side, so the known connection is over.
         Actions actions;
         actions.lost = state_ != State::kClosing;
         close(actions);
@@ -69,7 +69,7 @@ Handshake::Actions Handshake::receive(const Packet& packet, uint64_t now) {
         case PacketType::kGone:
             return receive_gone(packet);
         case PacketType::kAlive:
-            // It has heard, and will answer when it has time.
+            // The peer will handle the packet later: restart the limit.
             if (packet.peer_token == token_ && deadline() != UINT64_MAX)
                 limit_at_ = later(now, state_ == State::kClosing ? times_.disconnect_limit
                                                                  : times_.connect_limit);
@@ -120,12 +120,12 @@ Handshake::Actions Handshake::receive_disconnect(const Packet& packet) {
         state_ = State::kDraining;
         actions.drain = true;
     } else if (state_ == State::kDraining) {
-        // It takes its time, since what this side has begun is not over.
+        // This side's operations are not over: the peer must wait.
         say(actions, PacketType::kAlive);
         actions.packet.token = 0;
         actions.packet.peer_token = packet.token;
     } else if (state_ == State::kClosing) {
-        // Nothing is outstanding at either side.
+        // Both sides disconnect: nothing is outstanding.
         say(actions, PacketType::kGone);
         close(actions);
     }
@@ -134,7 +134,7 @@ Handshake::Actions Handshake::receive_disconnect(const Packet& packet) {
 
 Handshake::Actions Handshake::receive_gone(const Packet& packet) {
     Actions actions;
-    // A peer that could not connect may say so before it is known.
+    // A peer that cannot connect may refuse before its token is known.
     if (packet.peer_token != token_ || (packet.token != peer_token_ && peer_token_ != 0))
         return actions;
     actions.lost = state_ != State::kClosing;
@@ -176,7 +176,7 @@ Handshake::Actions Handshake::abandon(Refusal why) {
 Handshake::Actions Handshake::tick(uint64_t now) {
     Actions actions;
     if (now < deadline()) return actions;
-    // Time in which this side was away, and asked nobody, is not the peer's.
+    // The time by which this call is late does not count: this side sent nothing in it.
     if (now > retry_at_) limit_at_ = later(limit_at_, now - retry_at_);
     if (now >= limit_at_) {
         const bool disconnecting = state_ == State::kClosing;

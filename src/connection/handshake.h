@@ -10,37 +10,38 @@ namespace tern {
 
 // Intervals are in the caller's unit of time (the transport uses nanoseconds).
 struct HandshakeTimes {
-    uint64_t retry_first = 0;       // until the first retransmission; doubles from there
-    uint64_t retry_most = 0;        // what it doubles up to
+    uint64_t retry_first = 0;       // until the first retransmission; doubles with each further one
+    uint64_t retry_most = 0;        // longest interval between retransmissions
     uint64_t connect_limit = 0;     // until an unanswered connect or ping is given up
-    uint64_t disconnect_limit = 0;  // until an unanswered disconnect is taken for granted
+    uint64_t disconnect_limit = 0;  // until an unanswered disconnect counts as answered
 };
 
 // One side of one connection, from first use to its end: a pure state machine, without queue pairs,
-// network or clock. Both sides run the same one; simultaneous attempts need no tie to be broken,
-// since each side tells its queue pair and learns the other's.
+// network or clock. Both sides run the same state machine. Simultaneous attempts need no tie-break,
+// because each side sends its own queue pair and learns the other's.
 //
-//   kConnecting  own queue pair told (kConnect), the peer's not known yet
-//   kReady       the peer's is known and the own one connected; the peer's may not be yet
-//   kUp          both are; data may be sent
-//   kDraining    the peer wants to end it: no new operations; the old ones done, kGone is sent
-//   kClosing     this side wants to end it: kDisconnect is repeated until kGone comes
+//   kConnecting  own queue pair sent (kConnect), the peer's not known yet
+//   kReady       own queue pair connected; the peer's known, but perhaps not connected yet
+//   kUp          both queue pairs connected; data may be sent
+//   kDraining    the peer ends the connection: no new operations; kGone when the old ones are done
+//   kClosing     this side ends the connection: kDisconnect is repeated until kGone comes
 //   kClosed      over
 //
-// What leads from one to the other:
+// Transitions:
 //
 //   kConnecting  a kConnect of the peer                      kReady
-//                a kGone that refuses, the time limit        kClosed
-//   kReady       the peer's is ready, or data has come       kUp
+//                the time limit                              kClosed
+//   kReady       a kConnect that is ready, or data           kUp
 //                kDisconnect                                 kDraining
+//                the time limit                              kClosed
 //   kUp          disconnect()                                kClosing
 //                kDisconnect                                 kDraining
 //   kDraining    drained()                                   kClosed
 //   kClosing     kGone, kDisconnect, the time limit          kClosed
 //   all          kGone, a newer kConnect, abandon()          kClosed
 //
-// Only kConnecting, kReady and kClosing retransmit. In kUp the peer's repetitions are answered
-// until it knows.
+// Only kConnecting, kReady and kClosing retransmit. In kUp, a kConnect of the peer without
+// knows_ready is answered.
 class Handshake {
   public:
     enum class State : uint8_t { kConnecting, kReady, kUp, kDraining, kClosing, kClosed };
@@ -49,45 +50,45 @@ class Handshake {
     struct Actions {
         bool connect_qp = false;   // connect the own queue pair to peer(); once at most
         bool send = false;         // send `packet`
-        bool established = false;  // kUp reached: start what waits
-        bool drain = false;   // kDraining reached: let what is outstanding finish, then drained()
-        bool closed = false;  // kClosed reached: use what has arrived, destroy the queue pair
-        bool lost = false;    // with closed: the peer dropped the connection without being asked.
-                              // If it never was established nothing was sent: start anew
+        bool established = false;  // kUp reached: start the operations that wait
+        bool drain = false;        // kDraining reached: finish the operations, then call drained()
+        bool closed = false;       // kClosed reached: handle received data, destroy the queue pair
+        bool lost = false;  // with closed: the peer dropped the connection without being asked;
+                            // if it was never up, nothing was sent: start anew
         bool timed_out = false;  // with closed: the peer did not answer in time
-        // With closed: the peer refuses to be connected to. It would do so again.
+        // With closed: the peer refuses the connection, and would refuse another one too.
         Refusal refusal = Refusal::kNone;
         Packet packet;
     };
 
-    // `token` names this connection to the peer: never 0, and newer (modulo 2^32) than all that
-    // this interface has used before with this peer, so that the peer can tell late packets from
-    // new attempts. `local` is the own queue pair, created by the caller.
+    // `token` names this connection to the peer: never 0, and newer (modulo 2^32) than all tokens
+    // that this interface has used with this peer, so that the peer can tell late packets from new
+    // attempts. `local` is the own queue pair, created by the caller.
     Handshake(uint32_t token, const PeerAddress& self, const PeerAddress& peer,
               const QpParameters& local, const HandshakeTimes& times);
 
-    // First use by this side.
+    // Begins the handshake from this side. No effect if it has begun.
     Actions connect(uint64_t now);
-    // A packet from this peer, of type kConnect, kDisconnect, kGone or kAlive, meant for this
-    // interface. One that belongs to an older connection is answered with kGone if it asks for
-    // something, and otherwise dropped. A kConnect with a newer token of the peer ends this
-    // connection: closed, and lost if this side was not ending it. The caller then treats that
-    // packet as one that belongs to no connection, and does so before it starts anew itself: two
-    // sides that each answered an attempt with one of their own could go on like that for ever.
+    // Handles a packet from this peer to this interface. Types other than kConnect, kDisconnect,
+    // kGone and kAlive are ignored. A packet of an older connection is answered with kGone if it
+    // asks for something, and otherwise dropped. A kConnect with a newer token of the peer ends
+    // this connection: closed, and lost if this side was not ending it. The caller then treats the
+    // packet as one that belongs to no connection, before it starts a connection of its own: two
+    // sides that each answered an attempt with another attempt might never stop.
     Actions receive(const Packet& packet, uint64_t now);
-    // Data has come over the queue pair: the peer's side is up.
+    // Data has come over the queue pair, so the peer's side is up.
     Actions data_arrived(uint64_t now);
-    // This side has no more use for the connection; nothing is outstanding. Only in kUp.
+    // Ends the connection from this side; nothing may be outstanding. No effect outside kUp.
     Actions disconnect(uint64_t now);
-    // What was outstanding at kDraining is done.
+    // The operations that were outstanding at kDraining are done. Sends kGone.
     Actions drained();
-    // The queue pair has failed, or the interface goes: ends at once, telling the peer (kGone), and
-    // why if it was never connected.
+    // Ends the connection at once, because the queue pair has failed or the interface closes. Sends
+    // kGone, with `why`, if the peer's token is known.
     Actions abandon(Refusal why = Refusal::kNone);
     // To be called at or after deadline().
     Actions tick(uint64_t now);
 
-    // When to call tick; UINT64_MAX if there is nothing to wait for.
+    // When to call tick(); UINT64_MAX: never.
     uint64_t deadline() const;
     State state() const { return state_; }
     uint32_t token() const { return token_; }
@@ -112,16 +113,16 @@ class Handshake {
     QpParameters local_;
     QpParameters peer_qp_;
     HandshakeTimes times_;
-    uint64_t interval_ = 0;           // until the retransmission after the next
+    uint64_t interval_ = 0;           // between the last transmission and the next
     uint64_t retry_at_ = UINT64_MAX;  // the next retransmission
-    uint64_t limit_at_ = UINT64_MAX;  // when patience ends
+    uint64_t limit_at_ = UINT64_MAX;  // when the handshake gives up
 };
 
-// The answer to a packet that belongs to no connection; empty if it asks for nothing. A kConnect
-// with peer_token 0 belongs to none either, but opens one: give it to a new Handshake.
+// The answer to a packet that belongs to no connection; empty if the packet asks for nothing. Not
+// for a kConnect with peer_token 0, which opens a connection: give it to a new Handshake.
 std::optional<Packet> answer_stray(const Packet& packet, const PeerAddress& self);
 
-// The answer to such a kConnect if no Handshake can be made for it.
+// The answer to a kConnect that opens a connection, if no Handshake can be made for it.
 Packet refuse(const Packet& connect, const PeerAddress& self, Refusal why);
 
 }  // namespace tern

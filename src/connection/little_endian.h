@@ -6,7 +6,7 @@
 
 namespace tern {
 
-// The low `kBytes` bytes of a number, as they go over the wire.
+// Writes the low `kBytes` bytes of `value` in the byte order of the wire.
 template <size_t kBytes>
 inline void put_little_endian(std::byte* out, uint64_t value) {
     for (size_t i = 0; i < kBytes; ++i) out[i] = static_cast<std::byte>(value >> 8 * i);

@@ -8,7 +8,8 @@
 namespace tern {
 namespace {
 
-// Where things are. What a packet does not use is zero, so every packet has one encoding only.
+// Offsets of the fields, with their lengths in bytes. Unused bytes are zero, so every packet has
+// exactly one encoding.
 enum Offset : size_t {
     kMagicAt = 0,       // 4
     kVersionAt = 4,     // 1
@@ -33,11 +34,11 @@ enum Flags : uint8_t { kReady = 1, kKnowsReady = 2 };
 constexpr uint8_t kLowestMtu = 1;
 constexpr uint8_t kHighestMtu = 5;
 
-// What no honest sender says, whatever the connection.
+// Whether the fields agree with one another; no connection needs to be known.
 bool consistent(const Packet& packet) {
     switch (packet.type) {
         case PacketType::kConnect:
-            // Ready is who knows the other; and who knows that the other is ready is ready itself.
+            // A ready side knows the peer's token; a side that knows the peer ready is ready too.
             return packet.token != 0 && (!packet.ready || packet.peer_token != 0) &&
                    (!packet.knows_ready || packet.ready) && packet.qp.mtu >= kLowestMtu &&
                    packet.qp.mtu <= kHighestMtu;
@@ -113,7 +114,7 @@ std::optional<Packet> Packet::unpack(std::span<const std::byte> in) {
     packet.qp.version = static_cast<uint8_t>(wire[kFormatAt]);
     if (!consistent(packet)) return {};
 
-    // Magic, version and all that is not used must be as pack() puts them.
+    // Magic, version and unused bytes must be as pack() writes them.
     std::array<std::byte, kMaxSize> again;
     packet.pack(again);
     if (!std::ranges::equal(in, again)) return {};

@@ -7,20 +7,20 @@
 
 namespace tern {
 
-// Makes and connects the reliable queue pairs of an interface. It never changes: for any thread.
+// Makes and connects the reliable queue pairs of an interface. Immutable, so for any thread.
 struct QueuePairs {
     ibv_pd* pd;
-    ibv_cq* cq;  // of every queue pair
+    ibv_cq* cq;  // for every queue pair
     ibv_srq* srq;
     verbs::Port port;
     verbs::QueueSizes sizes;
     verbs::RetrySettings retry;
 
-    // A queue pair that can be connected. Null on failure: `what` and errno say why.
+    // Creates a queue pair. Null on failure: `what` and errno say why.
     verbs::QueuePair create(const char*& what) const;
-    // What a peer is told of it, by a connection with this token.
+    // What a connection with this token tells the peer about `qp`.
     QpParameters parameters(uint32_t token, const ibv_qp& qp) const;
-    // Connects it to what the peer has told. Returns 0 or an errno value.
+    // Connects `qp` to the queue pair that the peer has offered. Returns 0 or an errno value.
     int connect(ibv_qp* qp, const PeerAddress& peer, const Handshake& handshake) const;
 };
 

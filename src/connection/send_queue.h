@@ -9,39 +9,39 @@
 
 namespace tern {
 
-// Who waits for all that was sent so far.
+// Waits until all work requests posted so far are complete.
 struct Waiter {
-    void* cookie = nullptr;      // is told; null: nobody is
-    const void* user = nullptr;  // of the connection, who may leave it before; null: stays
+    void* cookie = nullptr;      // to be reported; null: no report is wanted
+    const void* user = nullptr;  // user of the connection, who may leave earlier: drop_waiter()
 };
 
-// Accounts for the send queue of one reliable connection. Work requests are numbered modulo
-// 2^32; a completion of number n completes all up to n. Data path, but for the waiters.
+// Accounts for the send queue of one reliable connection. Work requests are numbered modulo 2^32;
+// the completion of number n completes all up to n. Data path, except the waiters.
 class SendQueue {
   public:
-    // What is to be done when a work request is complete.
+    // What is to be done when work request `number` completes.
     struct Record {
         uint32_t number = 0;
         void* buffer = nullptr;  // send pool buffer to give back
-        void* cookie = nullptr;  // the user's, to be told
+        void* cookie = nullptr;  // to be reported; see CookieKind
     };
 
     // `first`: the number of the first work request.
     void open(uint32_t depth, uint32_t first = 0) {
         depth_ = depth;
         posted_ = completed_ = signaled_ = users_ = first_record_ = last_record_ = first;
-        // The records' places are their numbers modulo this, which must divide 2^32.
+        // The place of a record is its index modulo `places`, which must divide 2^32.
         const uint32_t places = std::bit_ceil(depth);
         mask_ = places - 1;
         records_ = std::make_unique<Record[]>(places);
     }
 
     uint32_t depth() const { return depth_; }
-    // Anything may be posted, ever.
+    // Whether the queue has places at all.
     bool open() const { return depth_ != 0; }
     uint32_t room() const { return depth_ - (posted_ - completed_); }
     bool idle() const { return posted_ == completed_; }
-    // Nothing of the user's is outstanding; control frames may be.
+    // No work request of a user is outstanding; control frames may be.
     bool users_idle() const { return idle() || static_cast<int32_t>(completed_ - users_) >= 0; }
     uint32_t outstanding() const { return posted_ - completed_; }
     // The number that the next work request gets.
@@ -49,23 +49,23 @@ class SendQueue {
 
     // Whether the next work request must be signaled so that room comes back in time.
     bool signal_due() const { return posted_ - signaled_ >= depth_ / 4; }
-    // Whether everything posted will be reported by a completion.
+    // Whether a completion reports, or has reported, everything posted.
     bool covered() const { return signaled_ == posted_; }
-    // Whether a completion is to come that reports everything posted.
+    // Whether such a completion is still to come.
     bool reports() const { return !idle() && covered(); }
 
-    // The next work request has been posted. `users`: its loss is the user's loss.
+    // The next work request has been posted. `users`: its loss is an error for a user.
     void posted(bool signaled, bool users) {
         ++posted_;
         if (signaled) signaled_ = posted_;
         if (users) users_ = posted_;
     }
-    // The work request posted last has something to do at its completion.
+    // Sets what is to be done when the work request posted last completes.
     void record(void* buffer, void* cookie) {
         records_[last_record_++ & mask_] = {posted_ - 1, buffer, cookie};
     }
 
-    // Work request `number` and all before it are complete. Records then come off by take().
+    // Work request `number` and all before it are complete: take() returns their records.
     void complete(uint32_t number) {
         if (static_cast<int32_t>(number + 1 - completed_) > 0) completed_ = number + 1;
     }
@@ -82,14 +82,14 @@ class SendQueue {
         if (!failing_) failed_from_ = number;
         failing_ = true;
     }
-    // Something of the user's is among what has failed.
+    // Whether a work request of a user is among the failed ones.
     bool users_lost() const { return failing_ && static_cast<int32_t>(users_ - failed_from_) > 0; }
     bool failing() const { return failing_; }
 
-    // Whether all before work request `number`, which is at most next(), is complete.
+    // Whether all work requests before `number`, which is at most next(), are complete.
     bool done(uint32_t number) const { return static_cast<int32_t>(completed_ - number) >= 0; }
 
-    // Tells `waiter` when all posted so far is complete.
+    // take_waiter() returns the waiter's cookie when all posted so far is complete.
     void wait(const Waiter& waiter) { waiters_.push_back({posted_, waiter}); }
     bool take_waiter(void*& cookie) {
         if (waiters_.empty() || static_cast<int32_t>(completed_ - waiters_.front().number) < 0)
@@ -98,7 +98,7 @@ class SendQueue {
         waiters_.pop_front();
         return true;
     }
-    // One of `user`'s, which is not to wait any longer.
+    // Removes one waiter of `user`. False: there is none.
     bool drop_waiter(const void* user, void*& cookie) {
         const auto found = std::find_if(waiters_.begin(), waiters_.end(), [&](const Until& each) {
             return each.waiter.user == user;
@@ -108,7 +108,7 @@ class SendQueue {
         waiters_.erase(found);
         return true;
     }
-    // Whether one of the records has a cookie of this kind.
+    // Whether a record has a cookie for which is(cookie) is true.
     template <class Is>
     bool any_cookie(Is&& is) const {
         for (uint32_t at = first_record_; at != last_record_; ++at)
@@ -128,8 +128,8 @@ class SendQueue {
     uint32_t mask_ = 0;
     uint32_t posted_ = 0;
     uint32_t completed_ = 0;
-    uint32_t signaled_ = 0;  // one after the last signaled
-    uint32_t users_ = 0;     // one after the last of the user's
+    uint32_t signaled_ = 0;  // one after the last signaled number
+    uint32_t users_ = 0;     // one after the last number of a user
     uint32_t failed_from_ = 0;
     bool failing_ = false;
     uint32_t first_record_ = 0;

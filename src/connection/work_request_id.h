@@ -5,13 +5,13 @@
 
 namespace tern {
 
-// What a work request's id says, so that its completion finds its way.
+// A work request's id leads from its completion to the buffer or connection:
 //
 //   receive   bit 63 is 1; bits 0..31 the buffer's index
 //   send      bit 63 is 0; bits 52..62 generation and bits 32..51 index of the connection;
 //             bits 0..31 the number of the work request in its send queue
 //
-// The generation tells a late completion of a connection that is gone from one of its successor's.
+// The generation tells a late completion of a destroyed connection from one of its successor.
 namespace work_request_id {
 
 inline constexpr uint64_t kReceive = uint64_t{1} << 63;

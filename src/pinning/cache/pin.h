@@ -9,8 +9,8 @@
 
 namespace tern {
 
-// Whole pages that are registered with the device. Who has one has a reference to it; its keys are
-// good until that is released, whatever becomes of the memory.
+// Whole pages that are registered with the device. PinCache hands pins out with a reference; the
+// keys are good until the reference is released, whatever becomes of the memory.
 class Pin {
   public:
     uint64_t start() const { return start_; }
@@ -33,13 +33,13 @@ class Pin {
     unsigned access_ = 0;
     ibv_mr* region_ = nullptr;
     uint32_t references_ = 0;
-    bool listed_ = false;  // found by find()
+    bool listed_ = false;  // in the index
     bool stale_ = false;   // the memory changed while it was being registered
     Pin* newer_ = nullptr;
     Pin* older_ = nullptr;
 };
 
-// A list without memory of its own, from the newest to the oldest.
+// An intrusive list of pins, from the newest to the oldest.
 class PinList {
   public:
     bool empty() const { return newest_ == nullptr; }

@@ -34,7 +34,7 @@ uint64_t to_word(const void* address) {
     return reinterpret_cast<uintptr_t>(address);
 }
 
-// The limit of locked memory does not bind who has CAP_IPC_LOCK.
+// The limit of locked memory does not bind a process with CAP_IPC_LOCK.
 bool is_above_limit() {
     __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3]{};
@@ -65,12 +65,12 @@ PinCache::PinCache(std::unique_ptr<Registrar> registrar, const PinSettings& sett
 
 PinCache::~PinCache() {
     if (guard_.inherited()) {
-        // They are the parent's: neither its registrations nor its threads may be touched.
+        // The registrations and threads are the parent's, and may not be touched.
         static_cast<void>(registrar_.release());
         static_cast<void>(monitor_.release());
         return;
     }
-    reaper_.stop();  // it asks the monitor
+    reaper_.stop();  // the reaper uses the monitor
     handle_changes();
     monitor_.reset();
     for (PinList* list : {&unused_, &used_, &dead_})
@@ -105,7 +105,7 @@ Pin* PinCache::find(const void* address, size_t length, unsigned access) {
 }
 
 Pin* PinCache::lookup(const Range& range, unsigned access) {
-    // To ask what has changed costs more than to look.
+    // Looks first, because up_to_date() costs more.
     if (index_.find(range.start, range.end, access) == nullptr || !up_to_date()) return nullptr;
     Pin* pin = index_.find(range.start, range.end, access);
     if (pin == nullptr) return nullptr;
@@ -120,7 +120,7 @@ void PinCache::hold(Pin* pin) {
     used_.add(pin);
 }
 
-// Takes `bytes` of the cap, at the expense of what was not used for the longest time.
+// Takes `bytes` of the cap. If need be, evicts the pins that were not used for the longest time.
 bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
     if (bytes > most_bytes_) return false;
     for (;;) {
@@ -128,7 +128,7 @@ bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
         while (counters_.pinned_bytes - dying_ + bytes > most_bytes_ && evict()) {
         }
         if (counters_.pinned_bytes - dying_ + bytes > most_bytes_) return false;
-        // Enough is dying, here or in the hands of another thread.
+        // Enough pins are dead, or being deregistered by another thread.
         const PinList dead = take_dead();
         lock.unlock();
         deregister(dead);
@@ -156,13 +156,13 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
     std::unique_ptr<Pin> fresh(new (std::nothrow) Pin);
     int error = fresh ? 0 : ENOMEM;
     Pin* found = nullptr;
-    unsigned also = 0;  // rights that are not asked for now, but were: one pin for all
+    unsigned also = 0;  // the rights of overlapping pins: one pin is to serve all uses
     bool watched = false;
     const uint64_t bytes = range.end - range.start;
     PinList dead;
     if (error == 0) {
         std::unique_lock lock(mutex_);
-        // A change of what was mapped here before would make the new registration stale.
+        // Handled later, a change of an earlier mapping would make the new registration stale.
         handle_past();
         found = lookup(range, access);
         if (found == nullptr && Clock::now() < refused_until_) error = ENOMEM;
@@ -176,7 +176,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             fresh->start_ = range.start;
             fresh->end_ = range.end;
             fresh->access_ = access | kLocalRead;
-            // Before the registration: a change in between is told, and makes it stale.
+            // Before the registration: a change meanwhile is told, and makes the pin stale.
             watched = monitor_->watch(range.start, range.end);
             registering_.add(fresh.get());
         }
@@ -191,7 +191,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
     bool registered = register_memory(fresh.get(), also);
     error = errno;
     if (!registered && error == ENOMEM) {
-        // Others may share the limit with this cache: make do with less.
+        // Others may share the limit with this cache: evict pins and try again.
         {
             const std::lock_guard lock(mutex_);
             while (dying_ < bytes && evict()) {
@@ -219,7 +219,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             ++counters_.failures;
             counters_.pinned_bytes -= bytes;
             if (error == ENOMEM) refused_until_ = Clock::now() + settings_.refusal;
-            // There may be no memory; what is mapped there one day was not watched.
+            // Perhaps nothing is mapped here: a later mapping has to be watched anew.
             if (error != ENOMEM) monitor_->changed({range.start, range.end, true});
         }
         dead = take_dead();
@@ -229,8 +229,8 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
     return found;
 }
 
-// Writable even if only reading is asked for: the first store to a page that was only read takes
-// another page (copy on write), and nobody would be told.
+// Registers writable even if only reading is asked for: otherwise the first store to a page that
+// was only read would take another page (copy on write), without notice.
 bool PinCache::register_memory(Pin* pin, unsigned also) {
     void* address = reinterpret_cast<void*>(pin->start_);
     const size_t length = pin->end_ - pin->start_;
@@ -251,7 +251,7 @@ bool PinCache::register_memory(Pin* pin, unsigned also) {
 
 void PinCache::publish(Pin* pin) {
     const Range range{pin->start_, pin->end_};
-    // A pin that cannot write does not hold what a later store makes of the page.
+    // A later store may replace pages that are registered for reading only (copy on write).
     if (pin->stale_ || (pin->access_ & kLocalWrite) == 0 || quarantined(range)) return;
     index_.overlapping(range.start, range.end, [&](Pin* other) {
         const bool within = range.start <= other->start_ && other->end_ <= range.end;
@@ -297,7 +297,7 @@ uint32_t PinCache::uses(const void* address, size_t length) {
     return handle_past() ? recent_.uses(to_word(address), to_word(address) + length) : 0;
 }
 
-// Outside the lock, as it may take long.
+// Called without the lock, because deregistering may take long.
 void PinCache::deregister(PinList dead) {
     uint64_t bytes = 0;
     uint64_t count = 0;

@@ -23,14 +23,14 @@ namespace tern {
 
 struct PinSettings {
     MonitorKind monitor = MonitorKind::kAuto;
-    // The owner can call unmapped(), and will if monitor() is kUcm.
+    // The owner can call unmapped(), and does so if monitor() is kUcm.
     bool owner_hears = false;
-    uint64_t most_bytes = 0;  // pinned at a time; 0: see default_pinned_bytes()
-    // How long nothing is tried after the device had no memory for a registration.
+    uint64_t most_bytes = 0;  // pinned at a time, at most; 0: default_pinned_bytes()
+    // How long pin() does not register after the device had no memory for a registration.
     std::chrono::milliseconds refusal{1000};
-    // How long memory that is about to lose its pages is not remembered.
+    // How long pins of memory that is about to lose its pages are not remembered.
     std::chrono::milliseconds quarantine{20};
-    // A thread lets go of what changes make invalid, even if nobody calls the cache.
+    // A thread deregisters invalid pins, even if the cache is not called.
     bool background = true;
 };
 
@@ -45,11 +45,11 @@ struct PinCounters {
     uint64_t pinned_bytes_most = 0;
 };
 
-// Half of what may be locked; a quarter of the machine's memory for whom that is not limited.
+// Half of the limit of locked memory; without such a limit, a quarter of the machine's memory.
 uint64_t default_pinned_bytes();
 
-// Memory that is really registered, remembered as long as its pages are those of the registration.
-// For any thread.
+// Registered memory. Registrations are remembered after use, as long as the memory keeps the pages
+// that were registered. For any thread.
 class PinCache {
   public:
     PinCache(ibv_pd* pd, const PinSettings& settings);
@@ -63,27 +63,27 @@ class PinCache {
     uint64_t most_bytes() const { return most_bytes_; }
 
     // A pin that covers the range and gives these rights, with a reference; null if there is none.
-    // Never a registration, never waits for one.
+    // Never registers, nor waits for a registration.
     Pin* find(const void* address, size_t length, unsigned access);
-    // The same, but registers the pages if need be. Null and errno: ENOMEM if the cap or the limit
-    // of locked memory is reached, EFAULT if there is no such memory or it may not be written.
-    // After ENOMEM from the device it says so for a while without trying.
+    // The same, but registers the pages if need be. Null and errno: ENOMEM if most_bytes() or the
+    // limit of locked memory is reached, EFAULT if the memory is not mapped or may not be written,
+    // EINVAL if the range is empty. After ENOMEM from the device, fails with ENOMEM for a while.
     Pin* pin(const void* address, size_t length, unsigned access);
     void release(Pin* pin);
 
-    // Counts the use of a buffer; returns how often it has come, this time included. A buffer that
-    // has come twice is watched: if it comes a third time, it was not unmapped in between. While a
-    // change is being told, this memory may be new: it counts as such.
+    // Counts a use of a buffer; returns the number of its recent uses, this one included. A buffer
+    // is watched from its second use on: at the third, it has not been unmapped in between. While a
+    // change is being told, the memory may be new, so it counts as new.
     uint32_t note(const void* address, size_t length);
     uint32_t uses(const void* address, size_t length);
 
-    // The pages of this memory are not, or will not be, what they were. Pins of it are not found
-    // any more; deregistered now, or when the last reference goes.
+    // The memory has lost its pages, or will. Its pins are not found any more, and are deregistered
+    // now or with their last reference.
     void invalidate(const void* start, const void* end);
-    // The same, but may be called from within malloc() or munmap(), whatever locks the thread
-    // holds, before the pages go. Found no more from now on, deregistered soon.
+    // The same, called before the pages go. May be called from within malloc() or munmap(),
+    // whatever locks the thread holds. The pins are deregistered soon.
     void unmapped(const void* start, const void* end);
-    // Deregisters what invalid memory still has pinned. Cheap if there is nothing to do.
+    // Handles changes of memory, and deregisters invalid pins. Cheap if there are no changes.
     void progress() {
         if (!inbox_.empty()) clean_up();
     }
@@ -105,7 +105,7 @@ class PinCache {
 
     static bool pages(const void* address, size_t length, Range& range);
 
-    // Under the lock.
+    // Called under the lock.
     Pin* lookup(const Range& range, unsigned access);
     template <class Settled>
     bool handle_all(Settled&& settled);
@@ -123,7 +123,7 @@ class PinCache {
     bool evict();
     void publish(Pin* pin);
 
-    // Not under the lock.
+    // Called without the lock.
     void clean_up();
     void deregister(PinList dead);
     bool register_memory(Pin* pin, unsigned also);
@@ -135,22 +135,22 @@ class PinCache {
 
     mutable std::mutex mutex_;
     PinIndex index_;
-    PinList unused_;       // listed, without a reference
-    PinList registering_;  // being registered
-    PinList used_;         // with a reference
-    PinList dead_;         // to be deregistered
-    uint64_t dying_ = 0;   // bytes: dead, or being deregistered
+    PinList unused_;  // in the index, without a reference
+    PinList registering_;
+    PinList used_;        // with a reference
+    PinList dead_;        // to be deregistered
+    uint64_t dying_ = 0;  // bytes in dead_, or being deregistered
     RecentBuffers recent_;
     std::array<Quarantined, kQuarantined> quarantine_{};
     unsigned quarantine_next_ = 0;
-    Clock::time_point quarantine_all_until_{};  // there was no room for one that lasts so long
+    Clock::time_point quarantine_all_until_{};  // for all memory: a range was overwritten
     Clock::time_point refused_until_{};
     PinCounters counters_;
 
     const bool survives_fork_;
     unsigned forks_seen_ = ForkGuard::forks();
     Inbox inbox_;
-    // What is told while nobody communicates.
+    // Handles changes while the cache is not called.
     Reaper reaper_{[this] { clean_up(); }};
     std::unique_ptr<Monitor> monitor_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that changes under the cache.
+// How PinCache handles changes of memory.
 #include <algorithm>
 #include <thread>
 
@@ -19,27 +19,27 @@ template <class Settled>
 bool PinCache::handle_all(Settled&& settled) {
     constexpr int kTries = 20;
     for (int i = 0; i < kTries; ++i) {
-        // In this order: what is settled is in the inbox.
+        // In this order: settled changes are in the inbox.
         const bool all = settled();
         if (handle_changes() && all) return true;
-        // Somebody is being told of a change right now. He does not need our lock for it.
+        // Another thread is putting a change into the inbox, and does not need the lock for it.
         std::this_thread::yield();
     }
     return false;
 }
 
-// Whether the index reflects every change of memory that began before this call. What is in the
-// inbox is handled in any case.
+// Whether the index reflects every change of memory that began before this call. Handles all
+// changes in the inbox in any case.
 bool PinCache::up_to_date() {
     if (!survives_fork_ && forks_seen_ != ForkGuard::forks()) {
-        // The next store to a page may be the child's gain: copy on write.
+        // The next store to a page may leave that page to the child (copy on write).
         forks_seen_ = ForkGuard::forks();
         invalidate_locked({0, UINT64_MAX});
     }
     return handle_all([this] { return monitor_->settled(); });
 }
 
-// The same of what this thread has changed, or what others had before they told it.
+// The same for changes that ended before this call, by this thread or by others.
 bool PinCache::handle_past() {
     return handle_all([this] { return monitor_->quiet(); });
 }
@@ -65,7 +65,7 @@ void PinCache::invalidate_locked(const Range& range) {
     recent_.forget(range.start, range.end);
 }
 
-// Out of the index. Dead, unless somebody has a reference.
+// Takes a pin out of the index. Without a reference, the pin is dead.
 void PinCache::drop(Pin* pin) {
     index_.remove(pin);
     if (pin->references_ > 0) return;
@@ -74,8 +74,9 @@ void PinCache::drop(Pin* pin) {
     dying_ += pin->end_ - pin->start_;
 }
 
-// Memory whose pages go soon must not be remembered with those pages: who has told it, by madvise()
-// say, may still be on his way to take them. He is not followed; he is given time.
+// Memory whose pages go soon must not be remembered with those pages: the thread that caused the
+// event, by madvise() say, may not have dropped them yet. No event tells when it has, so the cache
+// allows a fixed time.
 void PinCache::quarantine(const Range& range) {
     const auto until = Clock::now() + settings_.quarantine;
     for (Quarantined& one : quarantine_)

@@ -10,8 +10,8 @@
 
 namespace tern {
 
-// Pins by address. None covers the range of another, so their ends ascend as their starts do: of
-// those that begin at or before an address, the last reaches farthest.
+// Pins by address. No pin covers the range of another, so their ends ascend as their starts do: of
+// the pins that begin at or before an address, the last reaches farthest.
 class PinIndex {
   public:
     Pin* find(uint64_t start, uint64_t end, unsigned access) const {
@@ -21,7 +21,7 @@ class PinIndex {
         return pin->covers(start, end, access) ? pin : nullptr;
     }
 
-    // Calls `visit` for every pin that overlaps; it may remove that one.
+    // Calls `visit` for every pin that overlaps the range; `visit` may remove that pin.
     template <class Visit>
     void overlapping(uint64_t start, uint64_t end, Visit&& visit) {
         auto at = pins_.lower_bound(end);
@@ -37,8 +37,8 @@ class PinIndex {
         }
     }
 
-    // Adds a pin. Those within its range are to be removed before it. False, and it is not added,
-    // if another one covers its range, or there is no memory.
+    // Adds a pin. The caller must have removed the pins within its range. False: not added, because
+    // another pin covers its range, or there is no memory.
     bool add(Pin* pin) {
         if (find(pin->start(), pin->end(), 0) != nullptr) return false;
         try {

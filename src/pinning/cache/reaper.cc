@@ -11,7 +11,7 @@ namespace tern {
 
 namespace {
 
-// Whoever woke it, or communicates, is likely to do the work himself within this time.
+// The waking thread, or one that communicates, is likely to do the work itself within this time.
 constexpr std::chrono::milliseconds kDelay{2};
 
 }  // namespace

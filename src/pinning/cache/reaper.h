@@ -10,7 +10,7 @@
 
 namespace tern {
 
-// A thread that does something a little while after it was woken. Who wakes it waits for nobody.
+// A thread that runs `work` a little while after wake().
 class Reaper {
   public:
     explicit Reaper(std::function<void()> work) : work_(std::move(work)) {}
@@ -18,11 +18,11 @@ class Reaper {
     Reaper(const Reaper&) = delete;
     Reaper& operator=(const Reaper&) = delete;
 
-    // Not at once, because not every owner needs it.
+    // Not in the constructor, because not every owner needs the thread.
     void start();
-    // Waits until it is done, for ever.
+    // Ends the thread for good, and waits for its end.
     void stop();
-    // From anywhere: no lock, no allocation, and errno stays.
+    // From anywhere: does not lock, wait or allocate, and keeps errno.
     void wake();
 
   private:

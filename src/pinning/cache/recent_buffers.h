@@ -7,10 +7,10 @@
 
 namespace tern {
 
-// How often buffers came lately. A table of fixed size: what comes rarely gives way to what comes.
+// Counts recent uses of buffers. The table has a fixed size: a new buffer replaces an old one.
 class RecentBuffers {
   public:
-    // Counts a buffer; returns how often it has come, this time included.
+    // Counts a use of a buffer; returns how many there were, this one included.
     uint32_t note(uint64_t start, uint64_t end) {
         ++now_;
         Entry* entry = lookup(start, end);
@@ -27,7 +27,7 @@ class RecentBuffers {
         const Entry* entry = const_cast<RecentBuffers*>(this)->lookup(start, end);
         return entry == nullptr ? 0 : entry->count;
     }
-    // What lies in this range is new when it comes again.
+    // Buffers that overlap this range count as new.
     void forget(uint64_t start, uint64_t end) {
         for (Set& set : sets_)
             for (Entry& entry : set)
@@ -37,8 +37,8 @@ class RecentBuffers {
   private:
     static constexpr unsigned kWays = 4;
     static constexpr unsigned kSets = 256;
-    static constexpr unsigned kBlock = 16;      // bits: buffers that begin in one block share a set
-    static constexpr uint64_t kLately = 16384;  // buffers
+    static constexpr unsigned kBlock = 16;      // bits; buffers that begin in one block share a set
+    static constexpr uint64_t kLately = 16384;  // uses of any buffers
 
     struct Entry {
         uint64_t start = 0;
@@ -51,7 +51,7 @@ class RecentBuffers {
     Set& set_of(uint64_t start) { return sets_[((start >> kBlock) * 0x9e3779b97f4a7c15) >> 56]; }
     static Entry& oldest(Set& set) { return *std::ranges::min_element(set, {}, &Entry::seen); }
 
-    // The entry that overlaps almost all of a buffer.
+    // The entry that overlaps 7/8 of a buffer at least.
     Entry* lookup(uint64_t start, uint64_t end) {
         const uint64_t block = uint64_t{1} << kBlock;
         for (const uint64_t where : {start, start - block, start + block})

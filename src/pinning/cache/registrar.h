@@ -7,16 +7,16 @@
 
 namespace tern {
 
-// What registers memory with the device.
+// Registers memory with the device.
 class Registrar {
   public:
     virtual ~Registrar() = default;
     // `access`: ibv_access_flags. Null and errno on failure.
     virtual ibv_mr* add(void* address, size_t length, int access) = 0;
     virtual void remove(ibv_mr* region) = 0;
-    // Whether it can do without pinning: IBV_ACCESS_ON_DEMAND.
+    // Whether the device can do without pinning: IBV_ACCESS_ON_DEMAND.
     virtual bool on_demand() const { return false; }
-    // Whether registered pages stay the parent's when a process forks.
+    // Whether the parent keeps the registered pages when the process forks.
     virtual bool survives_fork() const { return true; }
 };
 

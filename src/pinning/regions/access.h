@@ -5,7 +5,7 @@
 
 namespace tern {
 
-// What may be done with memory: by this process's own transfers, and by peers.
+// Rights to memory: of this process's own transfers (local), and of peers (remote).
 enum Access : unsigned {
     kLocalRead = 1u << 0,
     kLocalWrite = 1u << 1,
@@ -15,7 +15,7 @@ enum Access : unsigned {
     kRemoteAll = kRemoteGet | kRemotePut | kRemoteAtomic,
 };
 
-// Whether the bytes can change by it.
+// Whether these rights allow the bytes to change.
 constexpr bool writes(unsigned access) {
     return (access & (kLocalWrite | kRemotePut | kRemoteAtomic)) != 0;
 }

@@ -9,26 +9,26 @@ namespace tern {
 
 class Region;
 
-// Something by which the device may write to memory.
+// An object through which the device may write to memory.
 class Stoppable {
   public:
-    // When this returns the device does so no more. Any thread; must not call Regions.
+    // When this returns, the device writes no more. For any thread; must not call Regions.
     virtual void stop() = 0;
 
   protected:
     ~Stoppable() = default;
 };
 
-// That a peer's transfer reads or writes a declared region, until the transfer releases it. What
-// ends the declaration ends the use, see lend(): when Regions::undeclare() has returned, neither
-// this process nor the device touches the memory for the transfer any more. The transfer belongs to
-// one thread, undeclare() may be called by any other.
+// The use of a declared region by a peer's transfer, until the transfer releases it. The end of the
+// declaration ends the use, see lend(): when Regions::undeclare() has returned, neither this
+// process nor the device touches the memory for the transfer any more. The transfer belongs to one
+// thread; any other thread may call undeclare().
 class RegionUse {
   public:
     const Region& region() const { return *region_; }
 
-    // The memory may be touched until leave(). False: it is declared no more, and may not. What is
-    // between the two must be short, and may not call Regions.
+    // True: the memory may be touched until leave(). False: the memory is not declared any more.
+    // The code between enter() and leave() must be short, and may not call Regions.
     bool enter() {
         if ((state_.fetch_or(kInside, std::memory_order_acquire) & kRevoked) == 0) return true;
         leave();
@@ -36,24 +36,24 @@ class RegionUse {
     }
     void leave() { state_.fetch_and(~kInside, std::memory_order_release); }
 
-    // Once inside: from now on the device may touch the memory as well, for what goes over this
-    // queue pair; null: it does so no more. Undeclared in between, the queue pair is put into
-    // error, which is the only way to stop it. Not for what the device reads, unless the memory is
-    // invalidated: the peer may have all of it and have said so by another way, and the memory is
-    // pinned until the transfer ends.
+    // Only between enter() and leave(): from now on the device may touch the memory too, through
+    // this queue pair; null: no longer. `writes`: the device may write. undeclare() puts the queue
+    // pair into error, the only way to stop the device. If the device only reads, undeclare() does
+    // so only to invalidate the memory: the peer may have read all of it and have said so by other
+    // means, and the memory is pinned until the transfer ends.
     void lend(ibv_qp* qp, bool writes) {
         device_ = qp;
         writes_ = writes;
     }
-    // The same for a queue of receives, which is stopped.
+    // The same for a queue of receives, which undeclare() stops.
     void lend(Stoppable& queue, bool writes) {
         queue_ = &queue;
         writes_ = writes;
     }
-    // The queue pair has been put into error.
+    // Whether undeclare() has put the queue pair into error.
     bool cut() const { return (state_.load(std::memory_order_relaxed) & kCut) != 0; }
 
-    // Memory that is declared no more: enter() fails.
+    // Whether the memory is not declared any more: enter() fails.
     bool revoked() const { return (state_.load(std::memory_order_relaxed) & kRevoked) != 0; }
 
   private:
@@ -67,7 +67,7 @@ class RegionUse {
     ibv_qp* device_ = nullptr;
     Stoppable* queue_ = nullptr;
     bool writes_ = false;
-    // Of the same region; or of those that are free.
+    // In the list of one region's uses, or of the free ones.
     RegionUse* next_ = nullptr;
     RegionUse* previous_ = nullptr;
 };

@@ -53,7 +53,7 @@ bool Regions::grow() {
     return true;
 }
 
-// For every index a permutation of the 32-bit numbers: odd multiples, from a secret start.
+// For every index a permutation of the 32-bit numbers: a secret start and a secret odd step.
 uint32_t Regions::generation(uint32_t index, uint32_t born) const {
     const uint64_t own = mix(secret_ + (uint64_t{index} + 1) * 0x9e3779b97f4a7c15);
     return static_cast<uint32_t>(own) + born * (static_cast<uint32_t>(own >> 32) | 1);
@@ -87,10 +87,10 @@ bool Regions::undeclare(Region* region, bool invalidate) {
     }
     for (RegionUse* use = region->uses_; use != nullptr; use = use->next_) {
         use->state_.fetch_or(RegionUse::kRevoked, std::memory_order_acquire);
-        // For the time of some copies.
+        // Until the transfer has made some copies, at most.
         while ((use->state_.load(std::memory_order_acquire) & RegionUse::kInside) != 0)
             std::this_thread::yield();
-        // Its queue pair, or queue, outlives the use.
+        // The queue pair, or the queue, outlives the use.
         if (!(use->writes_ || invalidate)) continue;
         if (use->queue_ != nullptr) use->queue_->stop();
         if (use->device_ == nullptr) continue;

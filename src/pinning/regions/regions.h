@@ -14,24 +14,24 @@
 
 namespace tern {
 
-// How a peer names a region. Of the 2^32 generations of an index one is valid at a time, none
-// returns before all others were, and where they begin is not told: a key that is stale or made up
-// finds nothing.
+// The name of a region for peers. Of the 2^32 generations of an index, one is valid at a time; none
+// returns before all others were used, and their start is secret: a stale or invented key finds
+// nothing.
 struct RegionKey {
     uint32_t index = 0;
     uint32_t generation = 0;  // never 0
     bool operator==(const RegionKey&) const = default;
 };
 
-// Memory that the user has declared. Declared is not pinned.
+// Memory that the user has declared; not necessarily pinned.
 class Region {
   public:
     uint64_t address() const { return address_; }
     uint64_t length() const { return length_; }
     unsigned access() const { return access_; }
     RegionKey key() const { return key_; }
-    // It is declared, with this key. Needs no lock: what another thread does meanwhile may have
-    // been seen or not.
+    // Whether the region is declared with this key. Needs no lock: calls that other threads make
+    // meanwhile may have been seen or not.
     bool is(RegionKey key) const {
         return __atomic_load_n(&declared_, __ATOMIC_ACQUIRE) &&
                __atomic_load_n(&key_.generation, __ATOMIC_RELAXED) == key.generation;
@@ -45,29 +45,30 @@ class Region {
     RegionKey key_;
     bool declared_ = false;
     RegionUse* uses_ = nullptr;
-    uint32_t born_ = 0;  // how often the slot was used
+    uint32_t born_ = 0;  // generations used so far
     Region* next_free_ = nullptr;
 };
 
-// Whether an access lies within the region and its rights. Nothing is assumed of the numbers.
+// Whether an access lies within the region and its rights. The numbers may have any value.
 inline bool covers(const Region& region, uint64_t address, uint64_t length, unsigned access) {
     return (region.access() & access) == access && address >= region.address() &&
            length <= region.length() && address - region.address() <= region.length() - length;
 }
 
-// The declared regions of a memory domain. For any thread. Slots are reused, so memory follows the
-// most that were declared at once.
+// The declared regions of a memory domain. For any thread. Slots are reused, so their number
+// follows the most regions that were declared at once.
 class Regions {
   public:
     Regions();
     Regions(const Regions&) = delete;
     Regions& operator=(const Regions&) = delete;
 
-    // Constant cost, no system call but for more slots. Null only if there is no memory for them.
+    // Constant cost, and no system call except for more slots. Null: there can be no more slots, or
+    // the process is the child of a fork.
     Region* declare(const void* address, size_t length, unsigned access);
-    // From now on find() does not find it, and its uses are over: see RegionUse. Constant cost if
-    // there are none. Returns whether there were some, that is, transfers under way. `invalidate`:
-    // the device reads the memory no more either.
+    // Ends the declaration: find() does not find the region any more, and its uses end, see
+    // RegionUse. Constant cost without uses. Returns whether there were uses, that is, transfers
+    // under way. `invalidate`: the device must not read the memory any more either.
     bool undeclare(Region* region, bool invalidate = true);
 
     // A use of the region of this key, which the caller releases; null if there is no such region.
@@ -75,11 +76,11 @@ class Regions {
     void release(RegionUse* use);
 
     size_t declared() const;
-    // Slots that exist, in use or not.
+    // The number of slots, in use or not.
     size_t slots() const;
 
   private:
-    static constexpr unsigned kFirstChunk = 64;  // slots; every chunk is twice the one before it
+    static constexpr unsigned kFirstChunk = 64;  // slots; every further chunk has twice as many
 
     Region* slot(uint32_t index) const;
     bool grow();
@@ -94,7 +95,7 @@ class Regions {
     uint32_t chunk_count_ = 0;
     Region* free_ = nullptr;
     std::array<std::unique_ptr<Region[]>, 26> chunks_;
-    std::deque<RegionUse> uses_;  // free or not
+    std::deque<RegionUse> uses_;  // in use or free
     RegionUse* free_uses_ = nullptr;
 };
 

@@ -11,10 +11,10 @@ namespace tern {
 
 namespace {
 
-// Plain words: a child of fork() may not rely on more.
+// The child of a fork may rely on plain words only.
 std::atomic<unsigned> generation{0};
 std::atomic<unsigned> fork_count{0};
-std::array<std::atomic<int>, 64> descriptors{};  // plus one; 0: none
+std::array<std::atomic<int>, 64> descriptors{};  // descriptor plus one; 0: none
 
 constinit std::mutex the_lock;
 
@@ -57,7 +57,7 @@ unsigned ForkGuard::depth() {
 void close_in_child(int fd) {
     for (auto& slot : descriptors)
         if (int none = 0; slot.compare_exchange_strong(none, fd + 1)) return;
-    // No room: the child keeps it until it ends or executes another program.
+    // No room: the child keeps the descriptor until it ends or calls exec().
 }
 
 void keep_in_child(int fd) {

@@ -5,15 +5,15 @@
 
 namespace tern {
 
-// What a parent has declared, pinned and watched stays the parent's: in the child of a fork the
-// inherited objects do nothing, not even lock (the lock may have been another thread's), free or
-// give back. New ones work as everywhere.
+// Memory that a parent has declared, pinned and watched stays the parent's: in the child of a fork
+// the inherited objects do nothing. They do not even lock (another thread may have held the lock),
+// free or deregister. Objects made in the child work as usual.
 class ForkGuard {
   public:
     ForkGuard();
     // Whether this object came here by fork().
     bool inherited() const { return depth_ != depth(); }
-    // Changes when this process forks.
+    // A number that changes when this process forks.
     static unsigned forks();
 
   private:
@@ -21,10 +21,10 @@ class ForkGuard {
     unsigned depth_;
 };
 
-// Guards what there is once in a process. fork() waits for it: it is free in the child.
+// Guards objects that a process has once. fork() takes the lock, so the lock is free in the child.
 std::mutex& process_lock();
 
-// The child of a fork closes this descriptor: what it stands for must end with the parent's.
+// The child of a fork closes `fd`, so that the kernel's object ends when the parent closes it.
 void close_in_child(int fd);
 void keep_in_child(int fd);
 

@@ -17,14 +17,14 @@ struct MemoryChange {
 };
 
 // Changes on their way to the cache. put() may be called from anywhere, even from within malloc()
-// or munmap() by a thread that holds the cache's lock: it takes no lock, waits for nobody and
-// allocates nothing. Changes that do not fit become one change of everything.
+// or munmap() by a thread that holds the cache's lock: it takes no lock, does not wait and
+// allocates nothing. Changes that do not fit become one change of all memory.
 class Inbox {
   public:
     void put(const MemoryChange& change) {
         uint64_t ticket = next_.load(std::memory_order_relaxed);
         do {
-            // A ticket that is out of date may lie behind what was taken.
+            // Signed, because an outdated ticket may be less than `taken`.
             const uint64_t taken = taken_.load(std::memory_order_acquire);
             if (static_cast<int64_t>(ticket - taken) >= int64_t{kSlots}) {
                 overflow_.store(true, std::memory_order_seq_cst);
@@ -41,7 +41,7 @@ class Inbox {
                !overflow_.load(std::memory_order_seq_cst);
     }
 
-    // Takes out what is in, in order. One thread at a time. False if a change is just being put in.
+    // Takes out all changes, in order. One thread at a time. False: a change is just being put in.
     template <class Handle>
     bool take_all(Handle&& handle) {
         if (overflow_.exchange(false, std::memory_order_seq_cst))
@@ -60,7 +60,7 @@ class Inbox {
   private:
     static constexpr unsigned kSlots = 256;
     struct Slot {
-        std::atomic<uint64_t> full{0};  // its ticket + 1, once written
+        std::atomic<uint64_t> full{0};  // ticket + 1, once `change` is written
         MemoryChange change;
     };
     std::atomic<uint64_t> next_{0};

@@ -16,7 +16,7 @@ namespace tern {
 
 namespace {
 
-// PROCMAP_QUERY of Linux 6.11, which linux/fs.h may be too old for.
+// PROCMAP_QUERY of Linux 6.11, which an older linux/fs.h lacks.
 struct MapQuery {
     __u64 size;
     __u64 flags;
@@ -42,7 +42,7 @@ struct Close {
     void operator()(FILE* file) const { fclose(file); }
 };
 
-// 1: yes, 0: no, -1: this kernel cannot tell.
+// As private_anonymous(). 1: yes, 0: no, -1: this kernel cannot tell.
 int ask(int fd, uint64_t start, uint64_t end) {
     while (start < end) {
         MapQuery query{};
@@ -70,7 +70,7 @@ bool private_anonymous(uint64_t start, uint64_t end) {
         return false;
     }
     char line[512];
-    bool whole = true;  // the line before was read to its end
+    bool whole = true;  // the previous line was read to its end
     while (start < end && fgets(line, sizeof(line), maps.get()) != nullptr) {
         const bool begins = whole;
         whole = strchr(line, '\n') != nullptr;

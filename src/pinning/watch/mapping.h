@@ -5,8 +5,8 @@
 
 namespace tern {
 
-// Whether the range is mapped without gaps, by memory that is this process's alone and comes from
-// no file. Of such memory nobody else can take the pages.
+// Whether the range is mapped without gaps, by private memory that comes from no file. No other
+// process can take the pages of such memory.
 bool private_anonymous(uint64_t start, uint64_t end);
 
 }  // namespace tern

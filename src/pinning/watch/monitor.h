@@ -13,21 +13,20 @@ enum class MonitorKind : uint8_t { kAuto, kOdp, kUserfaultfd, kUcm, kNone };
 
 const char* monitor_name(MonitorKind kind);
 
-// Who tells that memory has lost its pages. Changes are put into the inbox that the monitor was
-// made with, by whatever thread; everything here is called under the lock of the
-// cache.
+// Tells that memory has lost its pages. Any thread may put changes into the inbox that the monitor
+// was made with. The functions here, except kind(), are called under the lock of the cache.
 class Monitor {
   public:
     virtual ~Monitor() = default;
     virtual MonitorKind kind() const = 0;
-    // Whether every change of this memory will be told from now on. If not, nothing of it may be
+    // True: every change of this memory is told from now on. False: pins of it must not be
     // remembered beyond the transfer.
     virtual bool watch(uint64_t start, uint64_t end) = 0;
-    // Of this change the cache knows now. What is mapped there next has to be watched anew.
+    // The cache knows of this change now. Memory that is mapped there next has to be watched anew.
     virtual void changed(const MemoryChange& change) = 0;
     // Whether every change that began before this call is in the inbox.
     virtual bool settled() = 0;
-    // The same of what ended before this call; cheaper.
+    // The same for changes that ended before this call; cheaper.
     virtual bool quiet() { return settled(); }
 };
 
@@ -49,8 +48,8 @@ class OdpMonitor final : public Monitor {
     bool settled() override { return true; }
 };
 
-// The owner of the cache hears of the changes, and passes them on by PinCache::unmapped(), before
-// they happen.
+// The owner of the cache learns of changes before they happen, and passes them on by
+// PinCache::unmapped().
 class ExternalMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kUcm; }
@@ -60,12 +59,12 @@ class ExternalMonitor final : public Monitor {
 };
 
 struct MonitorMeans {
-    bool on_demand = false;    // the device has on-demand paging for what is needed
-    bool owner_hears = false;  // the owner of the cache can be an ExternalMonitor's source
+    bool on_demand = false;    // the device has on-demand paging for the operations needed
+    bool owner_hears = false;  // the owner of the cache can call PinCache::unmapped()
 };
 
-// The one that is wanted, or the best there is; one that nothing is remembered with if it cannot be
-// had. `told`: see UserfaultMonitor::create().
+// Makes the wanted monitor, or the best one for kAuto; a NoMonitor if that is not available.
+// `told`: see UserfaultSource::Subscriber.
 std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& means, Inbox& inbox,
                                       std::function<void()> told);
 

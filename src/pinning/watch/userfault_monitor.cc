@@ -18,12 +18,12 @@ std::unique_ptr<UserfaultMonitor> UserfaultMonitor::create(Inbox& inbox,
 }
 
 bool UserfaultMonitor::watch(uint64_t start, uint64_t end) {
-    // While a change is under way the mapping may be a new one, and what is known of the old one.
+    // While a change is under way, the mapping may be new, and `ranges_` has the old one.
     if (ranges_.contains(start, end) && settled()) return true;
-    // Others can take the pages of shared memory and of files, and nobody tells.
+    // Other processes can take the pages of shared memory and of files, without an event.
     if (!private_anonymous(start, end)) return false;
     while (ranges_.size() >= kMostRanges) give_up_one();
-    // EBUSY: another userfaultfd has it.
+    // EBUSY: another userfaultfd has the range.
     if (!source_->begin(start, end)) return false;
     try {
         ranges_.add(start, end);
@@ -33,7 +33,7 @@ bool UserfaultMonitor::watch(uint64_t start, uint64_t end) {
     return true;
 }
 
-// Ends the watch of one range after the other, in turn.
+// Ends the watch of one range; successive calls take the ranges in turn.
 void UserfaultMonitor::give_up_one() {
     const auto [start, end] = ranges_.after(given_up_);
     given_up_ = end;

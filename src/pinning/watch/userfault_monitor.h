@@ -10,24 +10,25 @@
 
 namespace tern {
 
-// The kernel tells. Memory is registered with a userfaultfd in write-protect mode and never
-// protected: nothing ever faults, but munmap(), mremap() and madvise() of it send an event, and do
-// not return before that has been read.
+// The kernel tells of changes. Memory is registered with a userfaultfd in write-protect mode and
+// never protected: no access faults, but munmap(), mremap() and madvise() of the memory send an
+// event, and do not return before the event has been read.
 //
-// A find() after the change must not find what was pinned before it:
-// - The reader is marked as reading before it reads an event, until the event is in the inbox.
-//   Whoever returned from munmap() and calls find() sees the mark or the event in the inbox.
-// - Another thread may be given the same addresses before munmap() returns to the first. From before
-//   the pages go until the event was read, the kernel counts the change as under way, and refuses to
-//   change protections with EAGAIN. So settled() asks for such a change, of nothing.
+// A find() after the change must not find pins that were made before the change:
+// - The reader is marked as reading before it reads an event, until the event is in the inbox. A
+//   thread that has returned from munmap() and calls find() sees the mark, or the event in the
+//   inbox.
+// - Another thread may be given the same addresses before munmap() returns to the first. The kernel
+//   counts the change as under way from before the pages go until the event has been read, and
+//   refuses to change protections, with EAGAIN. So settled() asks for such a change, of no memory.
 // - madvise(MADV_DONTNEED) sends its event before the pages go. That is an early change: see
-//   PinCache::quarantined().
+//   PinCache::quarantine().
 //
-// No event tells of fork() (asking for it takes a privilege): the kernel ends the watch in the
+// No event tells of fork() (requesting one takes a privilege): the kernel ends the watch in the
 // child, where this object does nothing.
 class UserfaultMonitor final : public Monitor {
   public:
-    // Null if there can be none. `told`: see UserfaultSource::Subscriber.
+    // Null: there can be no monitor. `told`: see UserfaultSource::Subscriber.
     static std::unique_ptr<UserfaultMonitor> create(Inbox& inbox, std::function<void()> told);
     ~UserfaultMonitor() override { source_->unsubscribe(&subscriber_); }
 
@@ -38,7 +39,7 @@ class UserfaultMonitor final : public Monitor {
     bool quiet() override { return source_->quiet(); }
 
   private:
-    // Every range may split a mapping in three; the kernel allows 65530 of these to a process.
+    // Every range may split a mapping in three; the kernel allows a process 65530 mappings.
     static constexpr size_t kMostRanges = 8192;
 
     UserfaultMonitor(std::shared_ptr<UserfaultSource> source, Inbox& inbox,
@@ -49,7 +50,7 @@ class UserfaultMonitor final : public Monitor {
 
     std::shared_ptr<UserfaultSource> source_;
     UserfaultSource::Subscriber subscriber_;
-    WatchedRanges ranges_;  // watched, or about to be told to be gone
+    WatchedRanges ranges_;  // watched, or gone by a change that is not handled yet
     uint64_t given_up_ = 0;
 };
 

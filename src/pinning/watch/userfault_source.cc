@@ -26,7 +26,8 @@ namespace {
 constexpr uint64_t kEvents =
     UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP;
 
-// Whether a change is under way, given the answer to a change of protections without arguments.
+// Whether a change is under way: the kernel then refuses a change of protections with EAGAIN,
+// before it looks at the arguments.
 bool under_way(int fd) {
     return ioctl(fd, UFFDIO_WRITEPROTECT, nullptr) != 0 && errno == EAGAIN;
 }
@@ -47,7 +48,7 @@ std::shared_ptr<UserfaultSource> UserfaultSource::get() {
 bool UserfaultSource::open() {
     constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
     fd_ = static_cast<int>(syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY));
-    // Before Linux 5.11 there was no such flag.
+    // Linux before 5.11 does not have the flag.
     if (fd_ < 0 && errno == EINVAL) fd_ = static_cast<int>(syscall(SYS_userfaultfd, kFlags));
     if (fd_ < 0) return false;
     close_in_child(fd_);
@@ -59,7 +60,7 @@ bool UserfaultSource::open() {
     if (stop_fd_ < 0) return false;
     close_in_child(stop_fd_);
 
-    // Write-protect mode came with Linux 5.7; nothing else is known to lack it.
+    // Write-protect mode came with Linux 5.7: a trial shows whether it works.
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     void* memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return false;
@@ -71,12 +72,12 @@ bool UserfaultSource::open() {
 }
 
 UserfaultSource::~UserfaultSource() {
-    if (guard_.inherited()) return;  // fork closed the descriptors, and there is no thread
+    if (guard_.inherited()) return;  // the child has no reader, and fork closed the descriptors
     if (running_) {
         // While the reader still reads: a process forked by other means than fork() may keep the
-        // descriptor open, and nobody would read what is sent to it.
+        // descriptor open, and no thread would read the events.
         for (const auto& [first, last] : registered_) unregister_range(first, last);
-        // What is under way now is the last.
+        // The changes that are under way now are the last.
         for (int i = 0; i < 10000 && !settled(); ++i) usleep(100);
         const uint64_t one = 1;
         while (write(stop_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
@@ -148,7 +149,7 @@ bool UserfaultSource::begin(uint64_t first, uint64_t last) {
     return true;
 }
 
-// Nothing is settled from before the events end until everybody is told.
+// No change is settled from before the events end until all subscribers are told.
 void UserfaultSource::end(uint64_t first, uint64_t last) {
     ++ending_;
     unregister_range(first, last);
@@ -170,7 +171,7 @@ void UserfaultSource::changed(const MemoryChange& change) {
 }
 
 bool UserfaultSource::settled() const {
-    // In this order: an event that is not under way any more was read while `reading_`.
+    // In this order: an event that is not under way any more was read with `reading_` set.
     return !under_way(fd_) && quiet();
 }
 
@@ -178,7 +179,7 @@ void UserfaultSource::run() {
     pollfd polled[] = {{fd_, POLLIN, 0}, {stop_fd_, POLLIN, 0}};
     for (;;) {
         if (poll(polled, 2, -1) < 0) {
-            // No reason to stop: who unmaps memory waits for us.
+            // The reader must go on: calls that unmap memory wait for it.
             polled[1].revents = 0;
             usleep(1000);
         }
@@ -186,7 +187,7 @@ void UserfaultSource::run() {
     }
 }
 
-// Reads what there is. False if there was nothing.
+// Reads the events that have come. False: there were none.
 bool UserfaultSource::read_events() {
     uffd_msg events[16];
     bool told = false;

@@ -15,41 +15,41 @@
 
 namespace tern {
 
-// The one userfaultfd of the process, for memory belongs to one at a time, and the thread that
-// reads its events. All who subscribe are told of all of them.
+// The one userfaultfd of the process, because memory belongs to one at a time, and the thread that
+// reads its events. All subscribers are told of all events.
 //
-// The reader waits for nobody, above all for no lock, and calls neither malloc() nor free(). So who
-// holds the lock of a cache, or this one's, may do both, and unmap watched memory by it: the event
-// will be read.
+// The reader does not wait, above all for no lock, and calls neither malloc() nor free(). So a
+// thread that holds the lock of a cache, or of this object, may call both, and thereby unmap
+// watched memory: the event will be read.
 class UserfaultSource {
   public:
     struct Subscriber {
         Inbox& inbox;
-        // There is something in the inbox. Called by the reader: may not allocate, lock or wait.
+        // Changes are in the inbox. Called by the reader: may not allocate, lock or wait.
         std::function<void()> told;
     };
 
-    // Null if the kernel, its settings or a filter of system calls do not allow it.
+    // Null: the kernel, its settings or a filter of system calls do not allow a userfaultfd.
     static std::shared_ptr<UserfaultSource> get();
     ~UserfaultSource();
     UserfaultSource(const UserfaultSource&) = delete;
     UserfaultSource& operator=(const UserfaultSource&) = delete;
 
-    // False if there are too many.
+    // False: there are too many subscribers.
     bool subscribe(Subscriber* subscriber);
     void unsubscribe(Subscriber* subscriber);
 
-    // Has events of this memory sent, which may be already so. False if that is impossible.
+    // Has the kernel send events of this memory; it may do so already. False: impossible.
     bool begin(uint64_t start, uint64_t end);
-    // No more events of this memory: to everybody it is as if it was unmapped.
+    // Ends the events of this memory. Subscribers are told that it was unmapped.
     void end(uint64_t start, uint64_t end);
-    // For what is to be ended in the end.
+    // Updates the ranges whose events the destructor ends.
     void changed(const MemoryChange& change);
 
     // Whether every change of memory that began before this call is in the inboxes. A system call.
-    // (Before Linux 5.15 the kernel did not count changes: of several at a time it could miss one.)
+    // (Before Linux 5.15 the kernel does not count changes: it may miss one of several at a time.)
     bool settled() const;
-    // Whether every change that ended before this call is.
+    // The same for changes that ended before this call; no system call.
     bool quiet() const { return !reading_ && ending_ == 0; }
 
   private:
@@ -66,7 +66,7 @@ class UserfaultSource {
 
     ForkGuard guard_;
     std::mutex mutex_;
-    WatchedRanges registered_;  // what the kernel may send events of
+    WatchedRanges registered_;  // memory that the kernel may send events of
     int fd_ = -1;
     int stop_fd_ = -1;
     pthread_t reader_{};

@@ -37,13 +37,13 @@ class WatchedRanges {
             if (last > end) keep(at, end, last);
         }
     }
-    // The first range that begins at or behind an address, or else the first of all. Not if there
-    // is none.
+    // The first range that begins at or behind an address, or else the first of all. The set must
+    // not be empty.
     std::pair<uint64_t, uint64_t> after(uint64_t address) const {
         const auto at = ranges_.lower_bound(address);
         return at != ranges_.end() ? *at : *ranges_.begin();
     }
-    // How many ranges, not how many bytes.
+    // In ranges, not in bytes.
     size_t size() const { return ranges_.size(); }
     auto begin() const { return ranges_.begin(); }
     auto end() const { return ranges_.end(); }
@@ -51,7 +51,7 @@ class WatchedRanges {
   private:
     using Ranges = std::map<uint64_t, uint64_t>;
 
-    // What is left of a range; nothing, if there is no memory for it.
+    // Adds what is left of a range, or nothing if there is no memory.
     void keep(Ranges::iterator before, uint64_t start, uint64_t end) {
         try {
             ranges_.emplace_hint(before, start, end);
