@@ -11,33 +11,33 @@
 
 namespace tern {
 
-// Atomic operations under way: where the device leaves what it found, and who is to be told. Data
-// path, but for the memory, of which a page is registered when it is needed.
+// Atomic operations under way: where the device puts the old values, and the users' cookies. Data
+// path, except for grow(), which registers a page.
 class Atomics {
   public:
     struct Operation {
-        uint64_t* word = nullptr;    // the device's, registered
-        uint32_t lkey = 0;           // of that
-        uint64_t* result = nullptr;  // the user's; null: nobody wants it
-        void* cookie = nullptr;      // the user's, to be told; null: nobody is
+        uint64_t* word = nullptr;    // registered; the device writes it
+        uint32_t lkey = 0;           // of `word`
+        uint64_t* result = nullptr;  // the user's; may be null
+        void* cookie = nullptr;      // the user's; may be null
         Channel* channel = nullptr;
     };
 
     explicit Atomics(ibv_pd* pd) : pd_(pd) {}
 
-    // One that is not under way; null: there is none now.
+    // Null: there is none now.
     Operation* take(Channel& channel, uint64_t* result, void* cookie);
-    // It has been posted.
     void posted() { ++under_way_; }
-    // It has not.
+    // For an operation that could not be posted.
     void give(Operation& operation) { free_.push_back(&operation); }
 
-    // As the cookie of its work request.
+    // For the operation's work request.
     static void* cookie_of(Operation& operation) {
         return make_cookie(CookieKind::kAtomic, &operation);
     }
     static bool is_cookie(const void* cookie) { return kind_of(cookie) == CookieKind::kAtomic; }
-    // It is over; the user's cookie, or null.
+    // Ends the operation: decrements its channel's `replies`, and stores the result if `good`.
+    // Returns the user's cookie.
     void* done(void* cookie, bool good);
 
     uint32_t under_way() const { return under_way_; }

@@ -18,17 +18,17 @@
 
 namespace tern {
 
-// What was sent over a connection that is still being made, in order: copies in buffers of the send
-// pool, which the owner takes, and gives back. Frames are not made before they are posted, since
-// they say what has gone before them. Control path.
+// The sends that wait for their connection to come up, in order: copies in buffers of the send
+// pool, which the owner takes and gives back. A frame's word is written when the frame is posted,
+// since it counts the frames before it. Control path.
 class Backlog {
   public:
     enum class Kind : uint8_t {
-        kMessage,  // `length` bytes behind the place of the frame's word
-        kWrite,    // `length` bytes to be written to `to` of the peer's memory
-        kAtomic,   // on a word at `to`; `cookie` is to be told when it is over
-        kFence,    // what comes behind it begins when all atomics before it are complete
-        kFlush,    // `cookie` is to be told when all before it has arrived
+        kMessage,  // `length` bytes of payload, after a place for the frame's word
+        kWrite,    // `length` bytes, to be written to `to` in the peer's memory
+        kAtomic,   // on the word at `to`; `cookie` is to be told when it is over
+        kFence,    // entries after it begin when all atomics before it are complete
+        kFlush,    // `cookie` is to be told when all entries before it have arrived
     };
     struct Entry {
         Kind kind = Kind::kMessage;
@@ -38,8 +38,8 @@ class Backlog {
         uint64_t to = 0;
         SendPool::Buffer* buffer = nullptr;
         void* cookie = nullptr;
-        const void* user = nullptr;  // kFlush: whose it is
-        // kAtomic
+        const void* user = nullptr;  // kFlush: the endpoint
+        // Of kAtomic:
         ibv_wr_opcode opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
         uint64_t compare_add = 0;
         uint64_t swap = 0;
@@ -47,21 +47,21 @@ class Backlog {
     };
 
     bool empty() const { return entries_.empty(); }
-    // Work requests that it will be.
+    // The number of work requests that the entries need.
     uint32_t sends() const { return sends_; }
 
     void add(const Entry& entry) {
         sends_ += entry.kind != Kind::kFlush;
         entries_.push_back(entry);
     }
-    // Whether one of the atomics has a cookie of this kind.
+    // Whether an atomic has a cookie that `is` accepts.
     template <class Is>
     bool any_cookie(Is&& is) const {
         return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
             return entry.kind == Kind::kAtomic && is(entry.cookie);
         });
     }
-    // A flush of `user`'s, which is not to wait any longer.
+    // Removes one flush of `user`, and returns its cookie. False: there is none.
     bool drop_flush(const void* user, void*& cookie) {
         const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
             return entry.kind == Kind::kFlush && entry.user == user;
@@ -71,7 +71,7 @@ class Backlog {
         entries_.erase(found);
         return true;
     }
-    // Takes all of it off, and keeps no memory.
+    // Removes and returns all entries; the backlog keeps no memory.
     std::vector<Entry> take() {
         sends_ = 0;
         return std::exchange(entries_, {});
@@ -82,52 +82,52 @@ class Backlog {
     std::vector<Entry> entries_;
 };
 
-// A connection with both directions' fast paths.
+// A connection with the fast paths of both directions.
 struct Channel final : Connection {
     using Connection::Connection;
 
-    // Control frames that are to be sent as soon as there is room.
+    // Control frames to be sent as soon as the send queue has room.
     enum Due : uint8_t {
         kCreditDue = 1,
         kGrantDue = 2,
         kRevokeDue = 4,
         kReleaseDue = 8,
-        kNotifyDue = 16,  // where the word is that `notify` points to
+        kNotifyDue = 16,  // the address of `notify_word`
     };
 
     SendPath tx;
     uint64_t block_address = 0;  // of the peer's block
     uint32_t block_rkey = 0;
-    const uint32_t* notify = &notify::kNever;  // a word as notify_words.h says; never null
-    bool stalled = false;                      // waits for credit; counted once
-    uint16_t stalls = 0;                       // sends refused since
-    uint32_t last_bcopy = 0;                   // length, as a guess at the next one's
+    // The notify word in use (notify_words.h); never null.
+    const uint32_t* notify = &notify::kNever;
+    bool stalled = false;     // a send found the block full, and none has entered it since
+    uint16_t stalls = 0;      // sends refused since then
+    uint32_t last_bcopy = 0;  // length, to guess that of the next one
 
     ReceivePath rx;
-    uint32_t hot_index = 0;  // in the engine's list of blocks to poll
-    bool polled = false;     // is in that list
+    uint32_t hot_index = 0;  // its place in Engine::polled_
+    bool polled = false;     // is in Engine::polled_
     Promotion::Peer activity;
-    uint32_t wish = 0;  // size of the next block to grant
+    uint32_t wish = 0;  // bytes of the next block to grant; 0: the first size
 
-    NotifyWords::Word notify_word;  // the one that the peer may write to, if any
-    // As the reader of a block that is polled: the peer's word, 0 if it has not told where it is,
-    // what has been written to it last, and whether the peer's writes have shown since that it has
-    // seen that.
-    uint64_t peer_word = 0;
+    NotifyWords::Word notify_word;  // the word that the peer may write to, if any
+    // For a block that this side polls: how it tells the writer to notify.
+    uint64_t peer_word = 0;  // address of the peer's notify word; 0: not known
     uint32_t peer_word_rkey = 0;
-    uint16_t telling = 0;
-    bool heeds = false;
-    bool always = false;  // it notifies without being asked
+    uint16_t telling = 0;  // the last value written to it
+    bool heeds = false;    // the peer has notified with that value
+    bool always = false;   // the peer notifies without being told
 
-    uint32_t replies = 0;  // reads and atomics under way: what is posted behind may overtake them
+    uint32_t replies = 0;  // reads and atomics under way, which later work requests may overtake
 
-    // Operations of the layer above that have failed without it, and how the last one did.
+    // Operations of the layer above that have failed while the connection has not, and the status
+    // of the last one.
     uint32_t failures = 0;
     Status failure = Status::kOk;
 
-    Backlog backlog;      // empty once it is up
-    uint8_t due = 0;      // of Due
-    bool listed = false;  // in the engine's list of those with something due
+    Backlog backlog;      // empty once the connection is up
+    uint8_t due = 0;      // set of Due
+    bool listed = false;  // is in Engine::due_channels_
     verbs::RegisteredMemory block;
     std::vector<void*> users;  // the endpoints
 };

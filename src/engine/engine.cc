@@ -31,7 +31,7 @@ Engine::Engine(const verbs::Device& device, const verbs::Port& port, const Engin
       settings_(settings),
       owner_(owner),
       pd_(device.pd.get()),
-      // Behind a payload that ends at the segment's size: padding and tail of a gathered frame.
+      // Room for a payload with its words, or for the padding and the tail of a gathered frame.
       pool_(device.pd.get(), padded(settings.segment_size) + 2 * BlockWriter::kOverhead,
             settings.send_buffers),
       promotion_(settings.promotion),
@@ -85,19 +85,20 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
                    .pieces = kPieces},
         .retry = settings_.retry,
         .times = settings_.handshake};
-    // Interfaces tell their users how much goes inline, so one queue pair is made to ask.
+    // The interface must report its inline size before it connects: a temporary queue pair shows
+    // it.
     ibv_qp_cap capacity{};
     if (!verbs::create_queue_pair(pd_, IBV_QPT_RC, cq_.get(), receives_->srq(), connector.queues,
                                   capacity))
         return refuse("cannot create a reliable queue pair");
-    // Frames in blocks are padded.
+    // Frames in blocks are padded to whole units.
     max_inline_ = std::min(capacity.max_inline_data, kInlineLimit) & ~(Word::kUnit - 1);
     connector_.reset(new Connector(device, port_, connector, std::move(datagrams), cq_.get(),
                                    receives_->srq(), self_, *this));
     return true;
 }
 
-// Last of the memory, as it makes do with less.
+// Called after all other registrations, since the receive queue works with fewer buffers too.
 bool Engine::open_receives() {
     const uint32_t wanted = settings_.receive_queue;
     const auto size = static_cast<uint32_t>(sizeof(Word)) + settings_.segment_size;
@@ -157,8 +158,8 @@ Status Engine::no_room(Channel& channel) {
     return Status::kNoResource;
 }
 
-// All buffers are in work requests, and those that were posted last on their connections are not
-// signaled: nothing but another one would bring them back.
+// All buffers are in work requests. The last work request of a connection may be unsignaled; only a
+// later signaled one reports its completion, so each such connection gets one.
 Status Engine::no_buffer() {
     ++counters_.queue_stalls;
     if (pool_.refused() && !told_pool_) {
@@ -182,20 +183,20 @@ Status Engine::stalled(Channel& channel) {
         ++counters_.credit_stalls;
         if (channel.tx.stalled()) schedule_control(channel, Channel::kReleaseDue);
     } else if (++channel.stalls % kStallCheck == 0 && !channel.sends.reports()) {
-        // Nothing else is under way that would tell of the peer's death.
+        // No outstanding work request would report the peer's death.
         (void)nop(channel, true);
     }
     return Status::kNoResource;
 }
 
-// The frame that follows does not fit below: tells the reader to go on at the block's high end.
+// Sends the reader to the block's high end, since the next frame does not fit below.
 bool Engine::post_wrap(Channel& channel, uint32_t at) {
     const uint64_t word = channel.tx.block_word(FrameKind::kWrap, 0, 0, 0).raw();
     return write_inline(channel, &word, sizeof(word), channel.block_address + at,
                         channel.block_rkey, false);
 }
 
-// A write of no bytes: its completion tells of all before it.
+// Posts an RDMA write of no bytes, whose completion reports all work requests before it.
 bool Engine::nop(Channel& channel, bool users) {
     if (channel.failed || channel.sends.room() == 0) return false;
     ibv_send_wr request{};
@@ -225,7 +226,7 @@ Status Engine::flush(Channel& channel, const Waiter& waiter) {
         if (waiter.cookie != nullptr) flush_to_wait(channel, waiter);
         return Status::kInProgress;
     }
-    // What a failed one has lost is known when it is over, and told then.
+    // The losses of a failed channel are known once its send queue is idle.
     if (channel.failed && channel.sends.idle()) return channel.outcome();
     if (!channel.failed && channel.sends.users_idle()) return Status::kOk;
     if (!channel.sends.covered() && !channel.failed && !nop(channel, false))
@@ -262,7 +263,7 @@ Status Engine::check(Channel& channel, const Waiter& waiter) {
         flush_to_wait(channel, waiter);
         return Status::kInProgress;
     }
-    // What is under way, and will be reported, tells as well.
+    // An outstanding work request that will be reported serves as well.
     if (!channel.sends.reports() && !nop(channel, true)) return Status::kNoResource;
     channel.sends.wait(waiter);
     return Status::kInProgress;
@@ -329,11 +330,11 @@ void Engine::closed(Connection& connection, Status status, const std::string& wh
     status = drop_backlog(channel, owner_.ended(channel, status));
     void* cookie = nullptr;
     while (channel.sends.take_waiter(cookie)) owner_.completed(cookie, status);
-    // Nobody misses a peer that nobody has addressed; but that it misbehaves is worth a word.
+    // A timeout is not logged if no endpoint uses the connection; all other errors are.
     if (!broken_ && status != Status::kOk &&
         (!channel.users.empty() || status != Status::kTimedOut))
         owner_.lost(channel.peer, status, why);
-    // What one endpoint's owner does about it may take others out of the list.
+    // closed() may remove other endpoints from the list.
     while (!channel.users.empty()) {
         void* user = channel.users.back();
         channel.users.pop_back();

@@ -29,35 +29,34 @@ struct EngineSettings {
     uint32_t receive_queue = 512;  // buffers, for all connections
     uint32_t inline_bytes = 128;   // at least
     uint32_t block_first = 4096;   // bytes of a peer's first block
-    uint32_t block_most = 32768;
-    bool early_sends = true;  // are taken while a connection is being made
-    uint32_t early_id = ~0u;  // and active messages of this one in any case
+    uint32_t block_most = 32768;   // bytes of a peer's largest block
+    bool early_sends = true;       // accept sends while a connection is being made
+    uint32_t early_id = ~0u;       // accept active messages of this id then in any case
     PollMode poll = PollMode::kAuto;
     Promotion::Limits promotion;
     verbs::RetrySettings retry;
     HandshakeTimes handshake;
 };
 
-// What the owner of an engine hears. Control path.
+// Calls to the owner of an engine. Control path.
 class EngineOwner {
   public:
-    // A connection has failed, for the log.
+    // A connection has failed; for the log.
     virtual void lost(const PeerAddress& peer, Status status, const std::string& why) = 0;
-    // The connection is over, and will be destroyed; before any closed() of its endpoints. Returns
-    // the status for them: kOk only if nothing of theirs was lost.
+    // The connection is over, and will be destroyed. Called before closed() of its endpoints.
+    // Returns the status for the endpoints: kOk only if nothing of theirs was lost.
     virtual Status ended(Channel& channel, Status status) = 0;
-    // The connection of this endpoint is over. kOk: nothing was lost, and the next send connects
-    // again.
+    // The connection of the endpoint `user` is over. kOk: nothing was lost, and the next send
+    // connects again.
     virtual void closed(void* user, Status status) = 0;
-    // An interface that was asked for a sign of life gives none.
+    // The peer that check() has probed for the endpoint `user` does not answer.
     virtual void silent(void* user) = 0;
-    // A flush, or another operation that was begun on a connection that is not there any more, is
-    // over.
+    // A flush or another operation has ended outside poll(), usually because its connection has.
     virtual void completed(void* cookie, Status status) = 0;
-    // The device has failed, and with it the interface: an error for the log. Connections are over,
-    // and what the layer above has in queues of the device does not come back.
+    // The device has failed, and with it the interface: an error for the log. All connections are
+    // over, and work requests of the layer above in the device's queues do not complete.
     virtual void broken(const std::string&) {}
-    // Something that explains what may come, for the log.
+    // Information for the log that may explain later errors.
     virtual void note(const std::string&) {}
     // A warning for the log.
     virtual void warn(const std::string& text) = 0;
@@ -67,28 +66,29 @@ class EngineOwner {
 };
 
 // An interface's messaging: connections, their fast paths, and the queues they share. One thread at
-// a time.
+// a time, except for answer() and look().
 //
-// A `sink`, the template parameter of the data path, has
-//     void message(uint32_t id, const void* data, uint32_t length);  // data is good until it
-//     // A frame of kind kTag; false if it is malformed.
+// A `sink`, the template parameter of the data path, has these members. `data` is valid during the
+// call. False: the frame or the immediate data is malformed.
+//     void message(uint32_t id, const void* data, uint32_t length);
+//     // A frame of kind kTag.
 //     bool tagged(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
 //     void completed(void* cookie, Status status);
-//     // A control frame of the layer above; false if it is malformed.
+//     // A control frame of the layer above.
 //     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
-//     // A write with immediate data of the layer above has come.
+//     // A write with immediate data of the layer above.
 //     bool notified(Channel& channel, uint32_t immediate);
 class Engine final : private ConnectorOwner {
   public:
     static constexpr uint32_t kPieces = 8;  // scatter/gather entries of a send
-    // What must be registered for an interface to work, with the default segment size.
+    // Bytes that an interface must register at least, with the default segment size.
     static constexpr size_t kLeastMemory = 512 * 1024;
 
     // Null on failure; `why` says why.
     static std::unique_ptr<Engine> create(const verbs::Device& device, const verbs::Port& port,
                                           const EngineSettings& settings, EngineOwner& owner,
                                           std::string& why);
-    // The peers are told; what is outstanding is lost.
+    // Tells the peers; outstanding operations are lost.
     ~Engine();
 
     const PeerAddress& address() const { return self_; }
@@ -98,36 +98,36 @@ class Engine final : private ConnectorOwner {
     uint32_t max_pieces() const { return kPieces - 2; }
     const EngineSettings& settings() const { return settings_; }
 
-    // The channel to `peer` for an endpoint; begins to connect if there is none. Null if the device
-    // refuses.
+    // The channel to `peer` for the endpoint `user`; begins to connect if there is none. Null if
+    // the device refuses; `why` says why.
     Channel* attach(const PeerAddress& peer, void* user, std::string& why);
-    // The endpoint has no more use for its channel, which may be null. One that nobody uses is
+    // The endpoint no longer uses its channel, which may be null. A channel without users is
     // disconnected.
     void leave(Channel* channel, void* user);
-    // The same, while operations of users are under way: they hear of their end from within this
-    // call, and the device does not touch their memory afterwards. Nobody else uses the channel.
+    // Like leave(), for the only user of the channel, with operations under way: their cookies are
+    // told within this call, and the device does not access their memory afterwards.
     void leave_at_once(Channel& channel, void* user);
-    // A user of the channel leaves, or has left: his flushes are over.
+    // Ends the flushes of a user that leaves the channel, or has left it, with kCanceled.
     void cancel_flushes(Channel& channel, const void* user);
-    // Whether an operation is under way with a cookie of this kind.
+    // Whether an operation is under way whose cookie `is` accepts.
     template <class Is>
     static bool any_cookie(const Channel& channel, Is&& is) {
         return channel.sends.any_cookie(is) || channel.backlog.any_cookie(is);
     }
-    // Ends the channel at once if nobody else uses it: what is outstanding is canceled.
+    // Ends the channel at once, and cancels its operations, if `user` is its only user.
     void cancel(Channel& channel, const void* user);
-    // A send that was refused would, for all that is known, be taken now.
+    // Whether a send that was refused would probably be accepted now.
     bool has_room(const Channel& channel) const {
         return (channel.sends.room() > channel.reserve && !channel.stalled && pool_.available()) ||
                may_wait(channel);
     }
-    // The same of what the layer above begins, which waits itself until the connection is up.
+    // Whether a transfer of the layer above would probably be accepted now. Transfers wait until
+    // the connection is up.
     bool may_begin(const Channel& channel) const {
         return channel.sends.room() > channel.reserve || may_wait(channel);
     }
 
-    // am_bcopy would take a message now, whatever its length. If not, it is a send that was
-    // refused.
+    // Whether am_bcopy would accept a message of any length now. If not, counts a refused send.
     bool takes_copies(Channel& channel) {
         if (channel.sends.room() <= channel.reserve)
             (void)no_room(channel);
@@ -140,27 +140,28 @@ class Engine final : private ConnectorOwner {
         return false;
     }
 
-    // Data path: engine_send.h. All return kNoResource if the caller is to try again after some
-    // progress. What is sent while the connection is being made is copied, and waits. `id`: of an
-    // active message, or what tag_message() makes of a tagged one's. `fill(std::byte* to)` writes
-    // the payload of `length` bytes, at most max_short() + 8.
+    // Data path: engine_send.h. These functions return kNoResource if the caller is to try again
+    // after some progress. Sends wait, as copies, while the connection is being made. `id`: of an
+    // active message, or the value of tag_message(). `fill(std::byte* to)` writes the payload of
+    // `length` bytes, at most max_short() + 8.
     template <class Fill>
     Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& fill);
-    // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length,
-    // which comes back.
+    // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length.
+    // `length` returns it to the caller.
     template <class Pack>
     Status am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length);
-    // kInProgress: `cookie` is told when the pieces may be used again. kOk: they may be at once.
+    // kInProgress: `cookie` is told when the pieces may be used again. kOk: they may be used at
+    // once.
     Status am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
                     std::span<const ibv_sge> pieces, void* cookie);
     Status put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
                      uint32_t rkey);
     template <class Pack>
     Status put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to, uint32_t rkey);
-    // For the layer above: writes a word, and it is nobody's loss if that does not arrive.
+    // For the layer above: an RDMA write of a word. Its loss does not count as the user's.
     Status write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey);
-    // For who waits, within a call of the user's, for what is under way: what completes meanwhile
-    // is kept for the next poll.
+    // For a caller that waits outside poll(): takes a completion off the queue, if there is one,
+    // and keeps it for the next poll().
     void keep_completion() {
         ibv_wc completion;
         if (ibv_poll_cq(cq_.get(), 1, &completion) > 0) late_.set_aside(completion);
@@ -169,27 +170,29 @@ class Engine final : private ConnectorOwner {
     // `cookie`, if any, is told when the pieces may be used again.
     Status write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
                  uint32_t immediate, void* cookie);
-    // The same, a read into `pieces`. Who is told takes one off channel.replies, as for atomics.
+    // An RDMA read into `pieces`. The handler of `cookie` decrements channel.replies, as for
+    // atomics.
     Status read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from, uint32_t rkey,
                 void* cookie);
-    // An atomic operation; `result`: 8 bytes for what was there before.
+    // An atomic operation; `result`: 8 bytes for the old value.
     Status atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result, uint64_t compare_add,
                   uint64_t swap, uint64_t to, uint32_t rkey, void* cookie);
-    // What is posted from now on begins when all reads and atomics before it are complete. False:
-    // there is no room now.
+    // Work requests posted from now on begin when all reads and atomics before them are complete.
+    // False: there is no room now, or the channel has failed.
     bool fence(Channel& channel);
-    // Sends a control frame, `length` bytes at most kMaxControl. False: no room, try again.
+    // Sends a control frame; `length` is at most kMaxControl. False: there is no room now.
     bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length);
-    // Ends a channel, with an error for all who use it.
+    // Ends a channel, with an error for all its users.
     void fail(Channel& channel, Status status, const std::string& why) {
         connector_->fail(channel, status, why);
     }
-    // Ends all channels at once and for good, since the device does not work: nothing more is
-    // expected of its queues.
+    // Ends all channels at once and for good, since the device has failed: its queues report no
+    // more completions.
     void break_down(const std::string& why);
-    // Nothing need be outstanding on this connection for its peer's death to be noticed.
+    // Makes sure that a work request is outstanding whose completion would report the peer's death.
     void request_report(Channel& channel);
-    // A transfer of the layer above begins, or is over.
+    // While transfers of the layer above are under way, the channel is not disconnected, and poll()
+    // ignores kSkippedPolls.
     void transfer_begins(Channel& channel) {
         ++channel.transfers;
         ++transfers_;
@@ -198,53 +201,58 @@ class Engine final : private ConnectorOwner {
         --transfers_;
         if (--channel.transfers == 0) last_transfer_over(channel);
     }
-    // Something is under way to the peer by another queue pair, or is over.
+    // The layer above sends to the peer over another queue pair: the channel lasts until
+    // release_hold().
     static void hold(Channel& channel) { ++channel.holds; }
     void release_hold(Channel& channel) {
         if (--channel.holds == 0) [[unlikely]]
             connector_->finish_if_idle(channel);
     }
-    // For completion queues of the layer above: what wakes this engine's sleepers.
+    // The completion channel that wakes a sleeper, for completion queues of the layer above.
     ibv_comp_channel* events() const { return events_.get(); }
     ibv_pd* pd() const { return pd_; }
-    // Whether memory is to be polled for what comes over this connection: not by who sleeps.
+    // Whether to poll memory for the peer's writes: not while this side may sleep.
     bool polls_memory(const Channel& channel) const {
         return !sleeper_ && may_poll_memory(channel);
     }
 
-    // kOk: all sent so far has arrived. kInProgress: the waiter, if any, is told when it has.
-    // An error: something has been lost, with its connection, which is about to be told as closed.
+    // kOk: all operations so far have arrived. kInProgress: the waiter, if any, is told when they
+    // have. kNoResource: try again. An error: the connection has failed and has lost some; closed()
+    // follows.
     Status flush(Channel& channel, const Waiter& waiter);
-    // Same for all channels, without being told. kInProgress as long as one that has failed has yet
-    // to be told as closed, unless nothing was lost with it.
+    // Flushes all channels, without a waiter. kInProgress also until closed() has been called for
+    // each channel that has failed with a loss.
     Status flush_all();
-    // Makes a dead peer of this endpoint known. `channel` may be null.
+    // Tests whether the endpoint's peer lives. If not, silent() is called, or the channel fails.
+    // `channel` may be null.
     Status check(Channel* channel, const PeerAddress& peer, void* user);
-    // Tells the waiter, as of an operation, whether the peer lives: kInProgress. Another status: it
-    // is not told; kNoResource: there is no room to ask.
+    // Tests whether the peer lives. kInProgress: the waiter is told the result, as of an operation.
+    // Any other status: the waiter is not told. kNoResource: there is no room now.
     Status check(Channel& channel, const Waiter& waiter);
 
-    // Data path: engine_poll.h. Handles what has come; returns how much it was.
+    // Data path: engine_poll.h. Handles frames, completions and packets; returns their number.
     template <class Sink>
     unsigned poll(Sink& sink);
 
-    // For sleepers: a file descriptor that becomes readable on events after arm() has returned kOk.
-    // kInProgress: call poll() until it returns 0, and try again. That ends whatever the peers do.
-    // `also`: words of the layer above that a device may change without telling anybody; they are
-    // looked at, ever more rarely, and stay where they are until the next poll().
+    // For sleeping: a file descriptor that becomes readable on events after arm() has returned kOk;
+    // -1 on failure, `why` says why. arm() returns kInProgress: call poll() until it returns 0, and
+    // try again; arm() succeeds in the end, whatever the peers do. `also`: words of the layer above
+    // that a device may change without an event. The engine looks at them at growing intervals;
+    // they must stay in memory until the next poll().
     int event_fd(std::string& why);
     Status arm(const std::vector<Watched>& also = {});
-    // One more that makes the descriptor readable: of the layer above, which reads and closes it.
-    // To be said before event_fd() is asked for.
+    // A descriptor of the layer above, which reads and closes it, that makes event_fd() readable
+    // too. Call this before event_fd().
     void watch(int fd) { watched_fd_ = fd; }
 
-    // For a thread in the background: when the descriptor is readable, answer() tells peers that
-    // ask that this process is alive, and accepts connections, however long it does not poll. Call
-    // answer() once to begin, and not any more when the engine goes.
+    // For a background thread: calls answer() when the descriptor is readable. answer() tells
+    // probing peers that this process is alive, and accepts connections, even if the process does
+    // not poll. Call answer() once to begin; no thread may call it when the engine is destroyed.
     int background_fd() { return connector_->datagrams().event_fd(); }
     void answer() { connector_->answer(); }
-    // The same for what nobody tells a sleeper of: when the descriptor is readable, look(). To be
-    // said before event_fd() is asked for; without such a thread the sleeper is woken to look.
+    // For a background thread: calls look() when the descriptor is readable, to find writes into
+    // memory that raise no event. Call use_watch_thread() before event_fd(); without such a thread
+    // the sleeper is woken to look.
     int watch_fd() const { return watch_.look_fd(); }
     void use_watch_thread() { watch_.use_thread(); }
     void look() { watch_.look(); }
@@ -261,26 +269,28 @@ class Engine final : private ConnectorOwner {
     static constexpr unsigned kWholeBlock = kMaxBlock / Word::kUnit;  // frames
     static constexpr uint32_t kReserve = 8;         // send queue places for control frames
     static constexpr uint32_t kMostWaiting = 32;    // sends and transfers, for one connection
-    static constexpr uint32_t kInlineLimit = 1024;  // what a frame on the stack may measure
-    static constexpr unsigned kBurst =
-        16;  // frames taken from one block, and completions from the queue, at a time
-    static constexpr uint16_t kStallCheck =
-        4096;  // sends refused for want of credit, from one look whether the peer lives to the next
+    static constexpr uint32_t kInlineLimit = 1024;  // bytes of a frame on the stack
+    // Frames taken from one block, and completions from the queue, at a time.
+    static constexpr unsigned kBurst = 16;
+    // Sends refused for lack of credit, between two checks whether the peer lives.
+    static constexpr uint16_t kStallCheck = 4096;
     static constexpr uint64_t kFlushLimit = 1'000'000'000;  // ns, for a queue pair in error
-    // Of polls that found something in a block, the share that looks into the completion queue.
+    // Of the polls that found a frame in a block, one in this many goes on after the blocks.
     static constexpr unsigned kBusyPolls = 8;
-    // Of polls that found nothing in the blocks there are, and without transfers, the same.
+    // Of the polls that go on, one in this many polls the completion queue, if blocks are polled
+    // and no transfer is under way.
     static constexpr unsigned kSkippedPolls = 4;
-    // Of polls that found completions, the share that sends the control frames that are due.
+    // Of the polls that found completions, one in this many sends the control frames that are due.
     static constexpr unsigned kDeferredPolls = 8;
-    static constexpr unsigned kSeldom =
-        64;  // polls that find nothing, from one look at the datagrams to the next
-    static constexpr unsigned kRarely =
-        1024;  // of those looks, from one look at the device's news to the next
-    static constexpr unsigned kAwake =
-        4096;  // polls without arm() in between, until peers are told that nobody sleeps any more
-    static constexpr unsigned kTakenAtOnce =
-        64;  // frames taken from one block at a time before that look
+    // Polls of the completion queue between two calls of poll_seldom(); also the packets that one
+    // call handles.
+    static constexpr unsigned kSeldom = 64;
+    // Calls of poll_seldom() between two looks at the device's asynchronous events.
+    static constexpr unsigned kRarely = 1024;
+    // Polls since arm() after which peers are told that this side no longer sleeps.
+    static constexpr unsigned kAwake = 4096;
+    // Frames and completions after which take_arrived() stops until the next poll.
+    static constexpr unsigned kTakenAtOnce = 64;
 
     struct Polled {
         const uint64_t* next;
@@ -319,7 +329,7 @@ class Engine final : private ConnectorOwner {
                      uint64_t swap, uint64_t to, uint32_t rkey, void* cookie);
     bool post_fence(Channel& channel);
 
-    // What waits for its connection: engine_backlog.cc
+    // Sends that wait for their connection: engine_backlog.cc
     bool may_wait(const Channel& channel) const {
         return settings_.early_sends && room_to_wait(channel);
     }
@@ -383,7 +393,7 @@ class Engine final : private ConnectorOwner {
     void failed_receive(const ibv_wc& completion);
     bool nop(Channel& channel, bool users);
 
-    // Ends that do not wait, and what the device tells: engine_end.cc
+    // Ends that do not wait for the peer, and the device's asynchronous events: engine_end.cc
     bool hear_news();
     void hear(const verbs::DeviceNews& news);
     void flush_sends(Channel& channel);
@@ -403,8 +413,8 @@ class Engine final : private ConnectorOwner {
     PeerAddress self_;
     uint32_t max_inline_ = 0;
     uint32_t max_cqe_ = 0;
-    bool told_pool_ = false;   // that the send pool cannot grow
-    bool told_block_ = false;  // that a block cannot be registered
+    bool told_pool_ = false;   // the owner, that the send pool cannot grow
+    bool told_block_ = false;  // the owner, that a block cannot be registered
     std::unique_ptr<verbs::AsyncEvents::Inbox> news_;
     verbs::CompletionChannel events_;
     verbs::CompletionQueue cq_;
@@ -419,24 +429,24 @@ class Engine final : private ConnectorOwner {
     verbs::LateCompletion late_;
     unsigned busy_ = 0;       // polls that found something in a block
     uint32_t transfers_ = 0;  // under way
-    uint32_t waiting_ = 0;    // sends, for connections to be made
-    unsigned skipped_ = 0;    // polls that might have looked into the completion queue
-    unsigned deferred_ = 0;   // polls that owed control frames, and found completions
+    uint32_t waiting_ = 0;    // sends in backlogs
+    unsigned skipped_ = 0;    // polls that might have polled the completion queue
+    unsigned deferred_ = 0;   // polls with due control frames that found completions
     unsigned rare_ = 0;       // calls of poll_seldom
     bool broken_ = false;     // the device does not work
-    unsigned idle_ = 0;       // looks into the completion queue since poll_seldom
+    unsigned idle_ = 0;       // polls of the completion queue since poll_seldom
     unsigned taken_ = 0;      // frames and completions taken since poll_seldom began
-    // From arm() until it has been polled for a good while without: peers may have been told that
-    // this side sleeps, and what they notify of comes by the completion queue as well.
+    // From arm() until peers have been told that this side polls again. Meanwhile they may notify,
+    // so each poll looks into the completion queue.
     bool sleeper_ = false;
     unsigned awake_ = 0;    // polls since arm()
-    uint16_t telling_ = 0;  // the last; never 0 but before the first
+    uint16_t telling_ = 0;  // the last value of Channel::telling; 0 only before the first
     Watch watch_;
-    std::vector<Watched> watched_;  // the blocks that watch_ is to look at
+    std::vector<Watched> watched_;  // words that watch_ looks at
     int epoll_fd_ = -1;
     int timer_fd_ = -1;
     bool timer_set_ = false;
-    int watched_fd_ = -1;
+    int watched_fd_ = -1;  // of watch()
     Counters counters_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What is sent while its connection is being made. Control path.
+// Sends that wait for their connection to come up. Control path.
 
 #include <algorithm>
 
@@ -9,9 +9,8 @@
 
 namespace tern {
 
-// A bounded number for each connection, of which transfers have their share; and for all of them no
-// more of the send pool than leaves enough to those that are up, since peers that do not answer
-// keep it for long.
+// Limits the sends that wait: for each connection, together with its transfers; and for all
+// connections to half of the send pool, since peers that do not answer keep buffers for long.
 bool Engine::room_to_wait(const Channel& channel) const {
     if (channel.failed || channel.established) return false;
     const uint32_t most = std::min(kMostWaiting, settings_.send_queue - kReserve);
@@ -34,7 +33,7 @@ Status Engine::gather_to_wait(Channel& channel, uint32_t id, std::span<const std
     });
 }
 
-// Who is told when it is over takes one off the replies.
+// The handler of the cookie decrements `replies`.
 Status Engine::atomic_to_wait(Channel& channel, const Backlog::Entry& entry) {
     if (!may_wait(channel)) return no_room(channel);
     wait(channel, entry);
@@ -53,7 +52,7 @@ void Engine::flush_to_wait(Channel& channel, const Waiter& waiter) {
         {.kind = Backlog::Kind::kFlush, .cookie = waiter.cookie, .user = waiter.user});
 }
 
-// A message or a write: a copy.
+// Posts a message or a write from its copy.
 void Engine::send_waiting(Channel& channel, const Backlog::Entry& entry) {
     const bool message = entry.kind == Backlog::Kind::kMessage;
     ibv_sge piece{.addr = address_of(entry.buffer->data),
@@ -62,7 +61,7 @@ void Engine::send_waiting(Channel& channel, const Backlog::Entry& entry) {
     const bool at_once = piece.length <= max_inline_;
     bool kept = false;
     if (channel.failed) {
-        // Its end tells the endpoints.
+        // The endpoints are told when the connection ends.
     } else if (message) {
         kept = post_frame(channel, {}, entry.id, entry.length, &piece, 1,
                           at_once ? IBV_SEND_INLINE : 0, at_once ? nullptr : entry.buffer,
@@ -82,7 +81,7 @@ void Engine::send_waiting(Channel& channel, const Backlog::Entry& entry) {
     if (!kept) pool_.give(entry.buffer);
 }
 
-// The connection is up, and its send queue is empty: it holds all that has waited.
+// The connection has just come up: its empty send queue has room for the whole backlog.
 void Engine::send_backlog(Channel& channel) {
     if (channel.backlog.empty()) return;
     for (Backlog::Entry& entry : channel.backlog.take()) {
@@ -109,11 +108,11 @@ void Engine::send_backlog(Channel& channel) {
                 break;
         }
     }
-    // Also those behind which nothing is: somebody wants to know whether the peer lives.
+    // Waiters need a signaled work request, those of check() even if no other is outstanding.
     if (channel.sends.has_waiters() && !channel.sends.reports()) (void)nop(channel, false);
 }
 
-// The connection is over before it was made. Returns what its endpoints are to hear.
+// The connection has ended before it was up. Returns the status for its endpoints.
 Status Engine::drop_backlog(Channel& channel, Status status) {
     if (channel.backlog.empty()) return status;
     if (status == Status::kOk) status = Status::kConnectionReset;

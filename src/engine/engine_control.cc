@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Control frames and blocks: promotion, demotion, credit that nothing else carries; and failures.
+// Control frames and blocks: promotion, demotion, credit that no other frame carries; and failures.
 
 #include <cerrno>
 #include <cstring>
@@ -42,19 +42,19 @@ bool Engine::granted(Channel& channel, const std::byte* payload, uint32_t length
     return true;
 }
 
-// How the frames in the new block are to be notified of.
+// Chooses the notify word for frames in the new block.
 void Engine::choose_notification(Channel& channel, const BlockGrant& grant) {
     if ((grant.flags & BlockGrant::kNotify) != 0) {
         channel.notify = &notify::kAlways;
         return;
     }
-    // The word outlives the block: the peer knows what it has written there.
+    // The word is kept for later blocks: the peer remembers its address and value.
     const bool first = channel.notify_word.at == nullptr;
     if (first) channel.notify_word = notify_words_.take();
-    // Who has no word to be told by takes the peer for asleep.
+    // Without a word the peer cannot tell that it sleeps, so it is always notified.
     const bool none = channel.notify_word.at == nullptr;
     channel.notify = none ? &notify::kAlways : channel.notify_word.at;
-    // Before the first frame in the block, as far as there is room.
+    // If there is room, before the first frame in the block.
     if (first && !none && !tell_notify_word(channel))
         schedule_control(channel, Channel::kNotifyDue);
 }
@@ -70,7 +70,7 @@ bool Engine::notify_address(Channel& channel, const std::byte* payload, uint32_t
     NotifyAddress word;
     if (length != sizeof(word)) return false;
     memcpy(&word, payload, sizeof(word));
-    // Once; and who has no block has nothing to notify of.
+    // A peer with a polled block sends the address once.
     if (!word.valid() || !channel.polled || channel.peer_word != 0) return false;
     channel.peer_word = word.address;
     channel.peer_word_rkey = word.rkey;
@@ -86,9 +86,10 @@ bool Engine::released(Channel& channel, const std::byte* payload, uint32_t lengt
     if (!channel.rx.released()) return false;
     ++counters_.demotions;
     drop_block(channel);
-    channel.due &= static_cast<uint8_t>(~Channel::kRevokeDue);  // that was of the block now gone
+    channel.due &= static_cast<uint8_t>(~Channel::kRevokeDue);  // it was for this block
     channel.wish = std::min(release.wish & ~(Word::kUnit - 1), settings_.block_most);
-    // A wish is for a larger block at once; otherwise the peer has to earn the next one anew.
+    // A peer that wishes for a larger block gets it at once, unless its block was revoked.
+    // Otherwise it must qualify for promotion again.
     if (channel.wish != 0 && !revoked)
         schedule_control(channel, Channel::kGrantDue);
     else
@@ -96,7 +97,7 @@ bool Engine::released(Channel& channel, const std::byte* payload, uint32_t lengt
     return true;
 }
 
-// A cold message has come: is its sender to have a block?
+// Called after a cold message.
 void Engine::judge(Channel& channel) {
     Promotion::Peer* victim = nullptr;
     switch (promotion_.judge(channel.activity, victim)) {
@@ -138,14 +139,14 @@ void Engine::send_due_control() {
     });
 }
 
-// Sends what is due. False if something still is.
+// Sends the control frames that are due. False: some still are.
 bool Engine::send_due_control(Channel& channel) {
     if (channel.failed || !channel.up()) {
-        // A connection that ends takes its debts with it; one that begins has none.
+        // An ending connection needs no control frames; a new one has none due.
         channel.due = 0;
         return true;
     }
-    // Anything sent since has carried the credit.
+    // Another frame has carried the credit.
     if (!channel.rx.credit_due()) channel.due &= static_cast<uint8_t>(~Channel::kCreditDue);
     if ((channel.due & Channel::kNotifyDue) != 0) {
         if (!tell_notify_word(channel)) return false;
@@ -176,8 +177,8 @@ bool Engine::send_due_control(Channel& channel) {
     return true;
 }
 
-// Control frames go cold: a receiver that sleeps or polls its queue alone sees them, and they need
-// no credit.
+// Control frames go cold, where they need no credit, and where a receiver that sleeps or polls only
+// its completion queue sees them.
 bool Engine::send_control(Channel& channel, ControlId id, const void* payload, uint32_t length) {
     if (channel.failed || channel.sends.room() == 0) return channel.failed;
     alignas(8) std::byte frame[sizeof(Word) + kMaxControl];
@@ -207,7 +208,7 @@ bool Engine::may_poll_memory(const Channel& channel) const {
 
 bool Engine::grant_block(Channel& channel) {
     const uint32_t size = std::max(channel.wish, settings_.block_first);
-    // Never relaxed ordering: the tail must come last.
+    // No relaxed ordering: the device must place the tail last.
     channel.block =
         verbs::RegisteredMemory(pd_, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!channel.block) {
@@ -231,7 +232,7 @@ bool Engine::grant_block(Channel& channel) {
         channel.polled = true;
         channel.hot_index = static_cast<uint32_t>(polled_.size());
         polled_.push_back({channel.rx.next(), &channel});
-        // It was told when it had an earlier block, and has not been told otherwise.
+        // The peer was told to notify of an earlier block, and must be told to stop.
         if (channel.telling != 0 && !sleeper_ && !tell(channel, 0)) sleeper_ = true;
     }
     ++counters_.promotions;
@@ -241,7 +242,7 @@ bool Engine::grant_block(Channel& channel) {
     return true;
 }
 
-// The sender does not write to it any more, or its queue pair is in error.
+// The sender has released the block, or the queue pair is in error.
 void Engine::drop_block(Channel& channel) {
     if (channel.polled) {
         (void)watch_.withdraw();
@@ -285,7 +286,7 @@ void Engine::failed_send(Channel& channel, const ibv_wc& completion) {
 }
 
 void Engine::failed_receive(const ibv_wc& completion) {
-    // A receive is flushed with its queue pair, which is no news.
+    // The failure of the queue pair is known already.
     if (completion.status == IBV_WC_WR_FLUSH_ERR) return;
     Channel* channel = receiver(completion.qp_num);
     if (channel != nullptr)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Ends that do not wait for the peer: of endpoints that go while operations are under way, and of
-// all when the device fails.
+// Ends that do not wait for the peer: of endpoints with operations under way, and of all
+// connections when the device fails.
 
 #include <string>
 
@@ -11,7 +11,7 @@ namespace tern {
 
 namespace {
 
-// Of a channel that has failed: completions are told, and nothing is received.
+// The sink for a channel that has failed: only tells completions.
 struct Completions {
     EngineOwner& owner;
 
@@ -22,8 +22,8 @@ struct Completions {
 
 }  // namespace
 
-// Its queue pair is in error: the device gives back at once what was posted. What else is in the
-// queue is for later.
+// The queue pair is in error, so the device completes its work requests at once. Other completions
+// are kept for later.
 void Engine::flush_sends(Channel& channel) {
     Completions completions{owner_};
     const uint64_t limit = now() + kFlushLimit;
@@ -42,7 +42,7 @@ void Engine::flush_sends(Channel& channel) {
     }
 }
 
-// What is in queues that do not work any more counts as failed.
+// Outstanding work requests count as failed: no completion will report them.
 void Engine::break_down(const std::string& why) {
     if (broken_) return;
     broken_ = true;
@@ -91,8 +91,8 @@ void Engine::hear(const verbs::DeviceNews& news) {
                 return break_down("the device reports of its datagram queue pair: " + what);
             Channel* channel = receiver(news.qp_num);
             if (channel == nullptr) return;
-            // The peer's requests, other than the device's own state, are the peer's affair: it has
-            // heard, and drops the connection.
+            // QP_FATAL is an error of this device. The other two report a bad request of the peer,
+            // which gets an error too and drops the connection.
             const bool own = news.type == IBV_EVENT_QP_FATAL;
             return connector_->fail(*channel, own ? Status::kDevice : Status::kConnectionReset,
                                     "the device reports of the queue pair: " + what);
@@ -110,7 +110,7 @@ void Engine::leave_at_once(Channel& channel, void* user) {
     connector_->fail(channel, Status::kCanceled, "its last endpoint has gone");
     flush_sends(channel);
     (void)drop_backlog(channel, Status::kCanceled);
-    // What has been lent to other queues comes back from there.
+    // While other queue pairs hold the channel, closed() calls ended() later.
     if (channel.sends.idle() && channel.holds == 0) (void)owner_.ended(channel, Status::kCanceled);
     leave(&channel, user);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Sleeping until something comes.
+// Sleeping until an event.
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -15,8 +15,8 @@
 
 namespace tern {
 
-// One descriptor for both queues' events, for the handshake's retransmissions, and for what is
-// found in memory.
+// One descriptor for the events of both completion queues, for retransmissions of the handshake,
+// and for changes of watched words.
 int Engine::event_fd(std::string& why) {
     if (epoll_fd_ >= 0) return epoll_fd_;
     const int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -27,7 +27,7 @@ int Engine::event_fd(std::string& why) {
     for (const int fd : {timer, events_->fd, connector_->datagrams().event_fd(),
                          connector_->datagrams().aside_fd(), watch_.wake_fd()})
         good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-    // What the device tells, to this interface or another one that shares it.
+    // The device's asynchronous events, read by this interface or by another one that shares it.
     if (news_)
         for (const int fd : {news_->device_fd(), news_->fd()})
             good = good && (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
@@ -43,15 +43,15 @@ int Engine::event_fd(std::string& why) {
     return epoll_fd_;
 }
 
-// Of what peers do nothing is waited for. A block that is polled wakes nobody, so its writer is
-// told to notify of what it writes. It may have looked for that just before: until its writes have
-// shown that it knows, somebody looks at the block.
+// Does not wait for peers. A write into a polled block raises no event, so the writer is told to
+// notify. It may have read its notify word just before: the block is watched until the writer's
+// notifications show that it has seen the new value.
 Status Engine::arm(const std::vector<Watched>& also) {
     if (hear_news()) return Status::kInProgress;
     const bool woken = watch_.withdraw();
     sleeper_ = true;
     awake_ = 0;
-    // What there is no room for has completions to come that make room.
+    // If there is no room, the completions that make room end the sleep.
     send_due_control();
     if (drain_events() || woken || late_.waits()) return Status::kInProgress;
     if (connector_->datagrams_waiting()) {
@@ -65,7 +65,7 @@ Status Engine::arm(const std::vector<Watched>& also) {
     }
     if (late_.take(cq_.get()) || !look_at_blocks() || connector_->may_destroy_closed())
         return Status::kInProgress;
-    // Who is accepted from now on makes the descriptor readable.
+    // Connections accepted from now on make the descriptor readable.
     connector_->adopt();
     connector_->look_at_deadlines();
     watched_.insert(watched_.end(), also.begin(), also.end());
@@ -75,8 +75,8 @@ Status Engine::arm(const std::vector<Watched>& also) {
     return Status::kOk;
 }
 
-// Tells the writers of blocks that are polled, and collects the words that have to be looked at all
-// the same. False: there is something in a block.
+// Tells the writers of polled blocks to notify, and collects the words that must be watched
+// nevertheless. False: there is a frame in a block.
 bool Engine::look_at_blocks() {
     watched_.clear();
     for (const Polled& polled : polled_) {
@@ -92,13 +92,13 @@ bool Engine::look_at_blocks() {
         const ReceivePath::Look look = channel.rx.look(word);
         polled.next = channel.rx.next();
         if (look != ReceivePath::Look::kNothing) return false;
-        // A frame that waits for cold ones may be there.
+        // `word` may be a frame that waits for earlier cold frames.
         if (!channel.heeds && !channel.always) watched_.push_back({polled.next, word.raw()});
     }
     return true;
 }
 
-// False: it cannot be told now.
+// Writes the peer's notify word. False: that is not possible now.
 bool Engine::tell(Channel& channel, uint16_t telling) {
     if (channel.peer_word == 0 || channel.failed || !channel.up() || channel.sends.room() == 0)
         return false;
@@ -112,11 +112,11 @@ bool Engine::tell(Channel& channel, uint16_t telling) {
     return true;
 }
 
-// At each poll by who has slept not long ago. Peers are told again only if it stays awake for a
-// good while: who sleeps between any two messages writes to nobody.
+// Called at each poll while `sleeper_` is set. Peers are told to stop notifying only after kAwake
+// polls: an interface that sleeps between any two messages need not write to its peers each time.
 void Engine::awake() {
     (void)watch_.withdraw();
-    // It looks into the completion queue each time: see poll().
+    // Makes poll() look into the completion queue.
     busy_ = skipped_ = ~0u;
     if (++awake_ < kAwake) return;
     awake_ = 0;
@@ -126,7 +126,7 @@ void Engine::awake() {
             sleeper_ = true;
 }
 
-// Takes the events off the descriptor. True if there were any.
+// True: there were events.
 bool Engine::drain_events() {
     bool any = false;
     ibv_cq* cq = nullptr;

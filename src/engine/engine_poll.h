@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The data path of receiving: inline parts of Engine.
+// The data path of receiving: inline and template members of Engine.
 
 #include <arpa/inet.h>
 
@@ -18,17 +18,18 @@ unsigned Engine::poll(Sink& sink) {
     for (const Polled& polled : polled_)
         if (__atomic_load_n(polled.next, __ATOMIC_ACQUIRE) != 0)
             count += poll_block(*polled.channel, sink, kBurst);
-    // Blocks that are never empty must not keep the completion queue waiting for ever.
+    // Blocks that are never empty must not delay the completion queue for ever.
     if (count != 0 && ++busy_ % kBusyPolls != 0) return count;
-    // A look into the queue costs more than one at the blocks; but it is where transfers go on.
+    // Polling the completion queue costs more than looking at the blocks, but transfers need it.
     if (!polled_.empty() && transfers_ == 0 && ++skipped_ % kSkippedPolls != 0) return count;
     unsigned completed = poll_cq(sink);
-    // Frames that peers notify of are taken from memory, but use up receive buffers all the same:
-    // their completions do not lag behind.
+    // Notified frames are taken from memory, but each consumes a receive buffer, so as many of
+    // their completions are taken.
     unsigned last = completed;
     while (last == kBurst && completed < count) [[unlikely]] completed += last = poll_cq(sink);
     count += completed;
-    // Who has received is likely to answer, and an answer carries credit; but not for ever.
+    // An answer to what was received is likely, and would carry the credit; but wait no longer than
+    // kDeferredPolls.
     if (!due_channels_.empty() && (completed == 0 || ++deferred_ % kDeferredPolls == 0))
         [[unlikely]]
         send_due_control();
@@ -37,11 +38,11 @@ unsigned Engine::poll(Sink& sink) {
     return count;
 }
 
-// Takes what is there already, or a part of it: a poll must not take the user's time without end.
-// False: there may be more, and the next poll goes on.
+// Takes the frames and completions that have arrived, or, to limit the time of a poll, a part of
+// them. False: there may be more.
 template <class Sink>
 bool Engine::take_arrived(Sink& sink, unsigned& count) {
-    // Those that come meanwhile do not count.
+    // As many as the queue and one block hold: later arrivals need not be taken.
     const unsigned most = static_cast<unsigned>(cq_->cqe) + kWholeBlock;
     for (unsigned now = 0; now < kTakenAtOnce;) {
         unsigned taken = poll_cq(sink);
@@ -58,8 +59,8 @@ bool Engine::take_arrived(Sink& sink, unsigned& count) {
     return false;
 }
 
-// What need not be done at every poll: connections, and what is over. A packet, or time, may end a
-// connection whose last frames are here already: they come first, before each.
+// Handles packets, deadlines and connections that are over. A packet or a deadline may end a
+// connection whose last frames have arrived already, so these are taken before each.
 template <class Sink>
 unsigned Engine::poll_seldom(Sink& sink) {
     unsigned count = 0;
@@ -79,7 +80,7 @@ unsigned Engine::poll_seldom(Sink& sink) {
     return count;
 }
 
-// Takes at most `most` frames from a block.
+// Returns the number of frames taken.
 template <class Sink>
 unsigned Engine::poll_block(Channel& channel, Sink& sink, unsigned most) {
     unsigned count = 0;
@@ -113,7 +114,7 @@ unsigned Engine::poll_block(Channel& channel, Sink& sink, unsigned most) {
     return count;
 }
 
-// False: it makes no sense, and the channel has failed.
+// False: the message is malformed, and the channel has failed.
 template <class Sink>
 bool Engine::tagged(Channel& channel, Word word, const std::byte* payload, Sink& sink) {
     if (promotion_.count(channel.activity)) [[unlikely]]
@@ -142,7 +143,7 @@ unsigned Engine::poll_cq(Sink& sink) {
     return count > 0 ? static_cast<unsigned>(count) : 0;
 }
 
-// A connection may have been accepted in the background, and its peer has sent at once.
+// The peer of a connection that was accepted in the background may have sent before adopt().
 inline Channel* Engine::receiver(uint32_t qp_num) {
     Connection* connection = connector_->find(qp_num);
     if (connection == nullptr) [[unlikely]]
@@ -172,7 +173,8 @@ void Engine::received(const ibv_wc& completion, Sink& sink) {
     receives_->release(index);
 }
 
-// A write into its block is notified of. If that is polled, the frame may have been taken already.
+// The notification of a write into the channel's block. If the block is polled, the frame may have
+// been taken already.
 template <class Sink>
 void Engine::received_hot(Channel& channel, uint32_t immediate, Sink& sink) {
     const unsigned taken = poll_block(channel, sink, 1);
@@ -191,7 +193,7 @@ void Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t le
     if (!word.well_formed() || word.kind() == FrameKind::kWrap ||
         length != sizeof(Word) + word.length()) [[unlikely]]
         return malformed(channel, "a frame is malformed");
-    // What the block carried before it comes first, and is there.
+    // The frames of the block that precede this one are delivered first; they have arrived.
     if (const unsigned before = channel.rx.before(word);
         before != 0 && poll_block(channel, sink, before) != before) [[unlikely]]
         return malformed(channel, "frames are missing from its block");
@@ -227,11 +229,11 @@ void Engine::sent(const ibv_wc& completion, Sink& sink) {
         channel->sends.complete(number);
         settle(*channel, Status::kOk, sink);
     } else {
-        // All before the one that failed first has arrived.
+        // All work requests before the first that failed are complete.
         if (!channel->sends.failing()) {
             channel->sends.complete(number - 1);
             settle(*channel, Status::kOk, sink);
-            // What the peer has said before it went is not lost with what it is told.
+            // Frames that the peer wrote before it went are delivered before the channel fails.
             if (!channel->failed && channel->polled) (void)poll_block(*channel, sink, kWholeBlock);
             failed_send(*channel, completion);
         }
@@ -242,13 +244,13 @@ void Engine::sent(const ibv_wc& completion, Sink& sink) {
     }
     if (channel->closing || channel->handshake.state() == Handshake::State::kDraining)
         [[unlikely]] {
-        // A control frame may have followed the work request that was to be the last.
+        // A control frame may have been posted after the last signaled work request.
         if (!channel->sends.idle() && !channel->sends.covered()) (void)nop(*channel, false);
         connector_->finish_if_idle(*channel);
     }
 }
 
-// Gives back buffers and tells users of what is complete.
+// Gives back buffers, and tells cookies and waiters of complete work requests.
 template <class Sink>
 void Engine::settle(Channel& channel, Status status, Sink& sink) {
     SendQueue::Record record;
@@ -256,7 +258,7 @@ void Engine::settle(Channel& channel, Status status, Sink& sink) {
         if (record.buffer != nullptr) pool_.give(static_cast<SendPool::Buffer*>(record.buffer));
         if (record.cookie != nullptr) sink.completed(record.cookie, status);
     }
-    // Who waits for all to have arrived has lost nothing by what was not the user's.
+    // A flush succeeds if only work requests were lost that are not the user's.
     const Status flushed = channel.sends.users_lost() ? status : Status::kOk;
     void* cookie = nullptr;
     while (channel.sends.take_waiter(cookie)) sink.completed(cookie, flushed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The data path of sending: inline parts of Engine.
+// The data path of sending: inline and template members of Engine.
 
 #include <arpa/inet.h>
 
@@ -15,7 +15,7 @@ inline uint64_t address_of(const void* data) {
     return reinterpret_cast<uint64_t>(data);
 }
 
-// Posts a work request; `users`: its loss is the user's loss.
+// Posts a work request. `users`: its loss counts as the user's.
 inline bool Engine::post(Channel& channel, ibv_send_wr& request, bool users) {
     const bool signaled =
         channel.sends.signal_due() || (request.send_flags & IBV_SEND_SIGNALED) != 0;
@@ -30,8 +30,8 @@ inline bool Engine::post(Channel& channel, ibv_send_wr& request, bool users) {
     return true;
 }
 
-// Posts a frame by the way that was chosen. `pieces` are the whole frame, zero word or head
-// included; the words are written into the memory that the first and the last of them point to.
+// Posts a frame on the chosen path. `pieces` are the whole frame, with its words, which are written
+// here: into the memory of the first piece and, for a block, of the last.
 inline Status Engine::post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
                                  uint32_t length, ibv_sge* pieces, int count, unsigned flags,
                                  void* buffer, void* cookie) {
@@ -68,8 +68,8 @@ inline Status Engine::post_frame(Channel& channel, const SendPath::Choice& choic
     return Status::kOk;
 }
 
-// The connection may be one that is not up yet: `fill(std::byte* to)` returns the length. Counted
-// by `counter` if it is taken.
+// Copies a message into the backlog if its connection is being made. `fill(std::byte* to)` returns
+// the length. Increments `counter` if the message is accepted.
 template <class Fill>
 [[gnu::noinline, gnu::cold]] Status Engine::message_to_wait(Channel& channel, uint32_t id,
                                                             uint64_t& counter, Fill&& fill) {
@@ -108,7 +108,7 @@ Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& f
     if (choice.route == SendPath::Route::kStall) [[unlikely]]
         return stalled(channel);
     alignas(64) std::byte bytes[kInlineLimit];
-    memset(bytes + padded(length), 0, sizeof(Word));  // the padding, if any, is in there
+    memset(bytes + padded(length), 0, sizeof(Word));  // the padding, if any, is in these bytes
     fill(bytes + sizeof(Word));
     const bool hot = choice.route == SendPath::Route::kBlock;
     ibv_sge piece{
@@ -128,8 +128,8 @@ Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& le
         return message_to_wait(channel, id, counters_.bcopies, [&](std::byte* to) {
             return length = pack(static_cast<void*>(to));
         });
-    // The payload must be packed once only, and its length is not known before: it is likely the
-    // last one's. If it turns out longer than what the block has room for, the frame goes cold.
+    // `pack` may be called only once, and the length is not known before: the last length serves as
+    // a guess. If the block has no room for the actual length, the frame goes cold.
     if (channel.tx.choose(channel.last_bcopy).route == SendPath::Route::kStall) [[unlikely]]
         return stalled(channel);
     SendPool::Buffer* buffer = pool_.take();
@@ -177,7 +177,8 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
         return no_buffer();
     }
     const bool hot = choice.route == SendPath::Route::kBlock;
-    // [head, header] and [padding, tail] are ours, the rest is gathered from the user's memory.
+    // [head, header] and [padding, tail] are in `buffer`; the device gathers the rest from the
+    // user's memory.
     ibv_sge pieces[kPieces];
     int count = 0;
     const auto front = static_cast<uint32_t>(sizeof(Word) + header.size());
@@ -204,7 +205,7 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
     return at_once || status != Status::kOk ? status : Status::kInProgress;
 }
 
-// There is room.
+// The send queue must have room.
 inline bool Engine::write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
                                  uint32_t rkey, bool users) {
     ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};

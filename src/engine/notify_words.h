@@ -8,23 +8,23 @@
 
 namespace tern {
 
-// Whether a frame that is written into a peer's block is to be notified of (an RDMA write with
-// immediate data), and with what. A writer has one word for each peer that has granted it a block;
-// a peer that goes to sleep writes to it what it wants as immediate data, and 0 when it looks at
-// its memory again.
+// A notify word decides whether writes into a peer's block carry immediate data, and which. The
+// side that writes frames has one word for each peer that has granted it a block. A peer that goes
+// to sleep writes the immediate data that it wants to the word, and 0 when it polls memory again.
 //
-//   writer: the device; nobody else while the peer knows the word
-//   reader: this side, at each frame, relaxed: nothing else depends on it
+//   writer: the device; nothing else while the peer knows the word
+//   reader: this side, at each frame, relaxed: no other data depends on the word
 //
-// Between the two there is no order: a frame may go without notification although the word has
-// changed. The peer has to look at its block until it has seen the first one that was notified of.
+// The peer's write and this side's reads are not ordered: a frame may go without notification
+// although the word has changed. The peer must therefore look at its block until it has seen the
+// first notification.
 namespace notify {
 
-// Immediate data that belong to blocks have a low half of 0; those of transfers have not.
+// In immediate data of blocks the low half is 0; in that of transfers it is not.
 inline constexpr uint32_t kMask = 0xffff0000;
 
 inline constexpr uint32_t kNever = 0;
-// Always, whatever the peer does: the immediate data is 0.
+// Notify always, with immediate data 0.
 inline constexpr uint32_t kAlways = 1;
 
 constexpr uint32_t word(uint16_t telling) {
@@ -42,8 +42,8 @@ constexpr uint16_t telling(uint32_t immediate) {
 
 }  // namespace notify
 
-// Registered memory for such words, which peers may write to. Grows by pages; nothing is registered
-// before the first peer grants a block. Control path.
+// Registered memory for notify words, which peers may write to. Grows by pages; the first page is
+// registered when the first peer grants a block. Control path.
 class NotifyWords {
   public:
     struct Word {
@@ -53,9 +53,9 @@ class NotifyWords {
 
     explicit NotifyWords(ibv_pd* pd) : pd_(pd) {}
 
-    // A word of value 0. `at` is null if no memory can be registered.
+    // Takes a word and sets it to kNever. `at` is null if no memory can be registered.
     Word take();
-    // No peer writes to it any more.
+    // The peer must not write to the word any more.
     void give(const Word& word) { free_.push_back(word); }
 
     size_t registered_bytes() const;

@@ -40,7 +40,7 @@ std::unique_ptr<ReceiveQueue> ReceiveQueue::create(ibv_pd* pd, uint32_t buffers,
 void ReceiveQueue::post() {
     if (free_ == nullptr) return;
     ibv_recv_wr* refused = nullptr;
-    // What is refused stays free and is posted with the next batch.
+    // Refused receives stay free and are posted with the next batch.
     if (ibv_post_srq_recv(srq_.get(), free_, &refused) == 0) refused = nullptr;
     free_ = refused;
     free_count_ = 0;

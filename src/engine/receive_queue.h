@@ -12,8 +12,8 @@
 
 namespace tern {
 
-// The receive queue that all connections of an interface share, and its buffers: what cold frames
-// come into, and what a write with immediate consumes.
+// The shared receive queue of an interface's connections, and its buffers. Cold frames arrive in
+// these buffers; a write with immediate data consumes one too.
 class ReceiveQueue {
   public:
     // Null on failure; errno says why.
@@ -25,7 +25,7 @@ class ReceiveQueue {
         return memory_.data() + size_t{index} * stride_;
     }
 
-    // The buffer has been read; it is posted again, with others, soon. Data path.
+    // The buffer has been read. Buffers are posted again in batches. Data path.
     void release(uint32_t index) {
         requests_[index].next = free_;
         free_ = &requests_[index];
@@ -42,7 +42,7 @@ class ReceiveQueue {
     verbs::SharedReceiveQueue srq_;
     size_t stride_ = 0;
     std::vector<ibv_sge> pieces_;
-    std::vector<ibv_recv_wr> requests_;  // one for every buffer, made once
+    std::vector<ibv_recv_wr> requests_;  // one for each buffer, reused
     ibv_recv_wr* free_ = nullptr;
     uint32_t free_count_ = 0;
 };

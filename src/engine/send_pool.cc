@@ -8,7 +8,7 @@ namespace tern {
 bool SendPool::grow() {
     const uint32_t count = std::min(kChunk, most_ - count_);
     if (count == 0) return false;
-    // Every buffer begins on a cache line of its own.
+    // Each buffer begins on its own cache line.
     const size_t stride = (size_t{buffer_size_} + 63) & ~size_t{63};
     Chunk chunk{verbs::RegisteredMemory(pd_, stride * count, IBV_ACCESS_LOCAL_WRITE),
                 std::vector<Buffer>(count)};

@@ -9,7 +9,7 @@
 
 namespace tern {
 
-// Registered buffers for what is too large to go inline, shared by all connections of an interface.
+// Registered buffers for messages that do not go inline, shared by all connections of an interface.
 // Grows by chunks up to a limit. take() and give() are on the data path.
 class SendPool {
   public:
@@ -24,7 +24,7 @@ class SendPool {
 
     // Registers the first buffers. False if that fails; errno says why.
     bool open() { return grow(); }
-    // Null if all are in use.
+    // Null if all buffers are in use and the pool cannot grow.
     Buffer* take() {
         if (free_ == nullptr && !grow()) return nullptr;
         Buffer* buffer = free_;
@@ -37,7 +37,7 @@ class SendPool {
     }
 
     bool available() const { return free_ != nullptr || count_ < most_; }
-    // Memory could not be had: the pool stays as large as it is.
+    // Memory could not be registered, so the pool does not grow any more.
     bool refused() const { return refused_; }
     size_t registered_bytes() const { return registered_; }
 

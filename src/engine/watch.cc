@@ -33,7 +33,8 @@ void Watch::publish(const std::vector<Watched>& words) {
     if (words.empty()) return;
     armed_ = true;
     const std::lock_guard lock(mutex_);
-    // Who has been woken for something else, and finds all as it was, goes on where it was.
+    // The interval goes on growing if something else has woken the owner, and the words are the
+    // same.
     if (words != last_) interval_.reset();
     words_ = words;
     last_ = words;
@@ -52,7 +53,7 @@ bool Watch::withdraw_armed() {
             interval_.grow();
             woken = true;
         }
-        // It would wake who has nothing to look at.
+        // The timer must not wake an owner without words.
         set_timer(0);
     }
     return woken;
@@ -60,7 +61,7 @@ bool Watch::withdraw_armed() {
 
 void Watch::look() {
     const std::lock_guard lock(mutex_);
-    // A timer that was set anew since has not run out.
+    // The timer may have been set anew since it expired.
     if (!empty(timer_fd_) || words_.empty() || found_) return;
     const auto changed = [](const Watched& word) {
         return __atomic_load_n(word.at, __ATOMIC_RELAXED) != word.was;

@@ -8,20 +8,20 @@
 
 namespace tern {
 
-// A word of this process's memory that a device writes to without telling anybody.
+// A word of this process's memory that a device writes without an event.
 struct Watched {
     const uint64_t* at = nullptr;
-    uint64_t was = 0;  // as it was seen
+    uint64_t was = 0;  // the last value seen
 
     bool operator==(const Watched&) const = default;
 };
 
-// How long to wait from one look to the next: soon at first, ever more rarely then. A process that
-// sleeps for long pays nothing that could be measured.
+// The time between two looks, which doubles from kFirst to kMost, so that a process that sleeps for
+// long uses no measurable CPU time.
 class LookInterval {
   public:
     static constexpr uint64_t kFirst = 50'000;      // nanoseconds
-    static constexpr uint64_t kMost = 500'000'000;  // the same
+    static constexpr uint64_t kMost = 500'000'000;  // nanoseconds
 
     uint64_t value() const { return value_; }
     void reset() { value_ = kFirst; }
@@ -31,10 +31,10 @@ class LookInterval {
     uint64_t value_ = kFirst;
 };
 
-// Looks at such words for a process that sleeps, and wakes it when one has changed. Two threads may
-// use it: the owner, and one in the background that calls look(). Without such a thread the owner
-// is woken by the timer, and looks itself. All members below the mutex are used under it; only
-// `armed_` is the owner's alone.
+// Looks at watched words while the owner sleeps, and wakes the owner when one has changed. Two
+// threads may use a Watch: the owner, and a background thread that calls look(). Without a
+// background thread the timer wakes the owner, which looks itself. The members declared below the
+// mutex are accessed under it; `armed_` only by the owner.
 class Watch {
   public:
     Watch() = default;
@@ -44,19 +44,20 @@ class Watch {
 
     // Makes the descriptors. False on failure; errno says why.
     bool open();
-    // For the owner's sleep: readable when it should look.
+    // For the owner's sleep: readable when the owner should look at the words.
     int wake_fd() const { return threaded_ ? found_fd_ : timer_fd_; }
-    // For the thread, if there is one, which says so before the owner sleeps: call look() whenever
-    // this is readable.
+    // For the background thread: call look() whenever this descriptor is readable. use_thread()
+    // must be called before the owner sleeps.
     int look_fd() const { return timer_fd_; }
     void use_thread() { threaded_ = true; }
 
-    // The owner sleeps from now on. The words stay where they are until withdraw().
+    // Begins to watch. The words must stay in memory until withdraw().
     void publish(const std::vector<Watched>& words);
-    // It does not any more, or the memory is about to go. True if it has been woken by this.
+    // Ends watching: the owner is awake, or the memory is about to be freed. True: this Watch has
+    // woken the owner.
     bool withdraw() { return armed_ && withdraw_armed(); }
 
-    // In the background.
+    // Called by the background thread.
     void look();
 
   private:
@@ -66,11 +67,11 @@ class Watch {
     int found_fd_ = -1;
     int timer_fd_ = -1;
     bool threaded_ = false;
-    bool armed_ = false;  // something is published
+    bool armed_ = false;  // words are published
 
     std::mutex mutex_;
-    std::vector<Watched> words_;  // published
-    std::vector<Watched> last_;   // the same, and still there when it has been withdrawn
+    std::vector<Watched> words_;  // published; empty after withdraw()
+    std::vector<Watched> last_;   // published last; kept by withdraw()
     LookInterval interval_;
     bool found_ = false;  // found_fd_ is readable
 };

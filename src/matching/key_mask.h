@@ -7,16 +7,17 @@
 
 namespace tern {
 
-// The mask that nearly all receives of a program have, learnt from them. Most libraries compare
-// whole tags, but MPICH leaves two bits open in each receive, by which it reports errors of
-// collective operations. What a message and such a receive have to agree in is the *key*: the tag's
-// bits in the mask. Receives with the key mask are found by their key; all others are wildcards.
+// The mask that nearly all receives of a program have, learnt from the posted receives. Most
+// libraries compare whole tags, but MPICH leaves two bits open in each receive, which report errors
+// of collective operations. The *key* is the tag's bits in the mask: a message and a receive with
+// the key mask match if their keys are equal. Receives with the key mask are found by their key;
+// all others are wildcards.
 //
-// A vote at each post decides. A mask takes the key mask's place when it has had more than two
-// thirds of the votes for long enough, and each change makes the next one need twice as many, so
-// that programs that mix masks, or alternate between them, come to rest at one of them. Only masks
-// that leave few bits open count: where many are open a field is, in MPI the source or the tag, and
-// a key without the source would be of several senders.
+// Each posted receive votes for its mask. A mask replaces the key mask when it has had more than
+// two thirds of the votes for long enough. Each change doubles the votes needed for the next one,
+// so that programs that mix masks, or alternate between them, settle on one mask. Only masks that
+// leave few bits open are candidates: many open bits are a whole field, in MPI the source or the
+// tag, and a key without the source would belong to several senders.
 class KeyMask {
   public:
     static constexpr uint64_t kFull = ~uint64_t{0};
@@ -25,7 +26,7 @@ class KeyMask {
     static constexpr bool eligible(uint64_t mask) { return std::popcount(~mask) <= kMostOpen; }
 
     uint64_t value() const { return value_; }
-    // A receive is posted with this mask. Data path.
+    // Counts a receive posted with this mask. Data path.
     void vote(uint64_t mask) {
         if (changes()) return;
         if (mask == value_) [[likely]]
@@ -33,7 +34,7 @@ class KeyMask {
         else
             vote_for_another(mask);
     }
-    // Another one has won; change() makes it the key mask, and nothing is voted on before.
+    // True: another mask has won. Votes do not count until change() makes it the key mask.
     bool changes() const { return score_ == needed_; }
     void change() {
         if (!changes()) return;

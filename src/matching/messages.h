@@ -6,19 +6,19 @@
 
 namespace tern {
 
-// What frames of kind kTag carry, by the id in their word. All begin with the tag; little endian as
-// everything on the wire.
+// The payloads of frames of kind kTag, by the id in the frame's word. All headers begin with the
+// tag. All integers on the wire are little endian.
 enum class TagFrameId : uint32_t {
     kEager = 0,            // an EagerHeader, then the message
     kEagerImmediate = 1,   // an ImmediateHeader, then the message
-    kRequest = 2,          // a RequestHeader, then a header of the user's
-    kSoftwareRequest = 3,  // an EagerHeader, then a header of the user's: who moves it is the user
+    kRequest = 2,          // a RequestHeader, then the user's header
+    kSoftwareRequest = 3,  // an EagerHeader, then the user's header; the user moves the data
 };
 
-// In the id, beside one of those: a WireMark comes before the header.
+// A flag in the id: a WireMark precedes the header.
 inline constexpr uint32_t kMarkedTagFrame = 8;
 
-// Messages of a tuple are numbered, those that go direct and those that do not.
+// The number of an ordinary message of a tuple; ordinary and direct messages share one sequence.
 struct WireMark {
     uint16_t tuple = 0;
     uint16_t sequence = 0;
@@ -34,13 +34,13 @@ struct ImmediateHeader {
     uint64_t immediate = 0;  // not 0
 };
 
-// A request to send: a message that is to be fetched from the sender's memory.
+// A request to send: the receiver fetches the message from the sender's memory.
 struct RequestHeader {
     uint64_t tag = 0;
-    uint64_t operation = 0;  // the sender's name of it, for TagFinish
+    uint64_t operation = 0;  // the sender's id of the operation, returned in TagFinish
     uint64_t address = 0;
     uint64_t length = 0;
-    std::byte key[16] = {};  // to that memory, as keys are packed
+    std::byte key[16] = {};  // of that memory, packed
 };
 
 // Control frames of tagged messages.
@@ -48,7 +48,7 @@ enum class TagControlId : uint32_t {
     kFinish = 16,  // receiver to sender: a TagFinish
 };
 
-// The message of a request has been taken, or will never be.
+// The receiver has fetched the message of a request, or never will.
 struct TagFinish {
     static constexpr uint32_t kTaken = 0;
     static constexpr uint32_t kFailed = 1;

@@ -13,7 +13,8 @@ PostedReceives::PostedReceives(uint32_t expected)
     all_.reserve(expected);
 }
 
-// Keys differ in few bits, here and there: multiplication carries all of them to the top.
+// Keys may differ in few bits anywhere; the multiplication carries these to the top, which selects
+// the bucket.
 PostedReceive*& PostedReceives::bucket(uint64_t tag) const {
     constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
     const uint64_t key = tag & key_mask();
@@ -33,7 +34,7 @@ void PostedReceives::post(PostedReceive& receive, uint64_t tag, uint64_t mask) {
     link(receive);
 }
 
-// It is behind all that are there.
+// `receive` is the last in posting order.
 void PostedReceives::link(PostedReceive& receive) {
     if (!is_keyed(receive)) {
         receive.next = nullptr;
@@ -57,7 +58,7 @@ void PostedReceives::link(PostedReceive& receive) {
     first->previous = &receive;
 }
 
-// Everything is taken out and put in again, in the order in which it was posted.
+// Links all receives anew, in posting order.
 void PostedReceives::change_key() {
     for (uint32_t i = 0; i < buckets_count_; ++i) {
         for (PostedReceive* first = buckets_[i]; first != nullptr; first = first->chain)

@@ -6,7 +6,7 @@
 
 namespace tern {
 
-// A fixed number of objects of one type, taken and given back. `T` has a member `T* next_free`.
+// A fixed number of objects of type `T`, which has a member `T* next_free`. The slab owns them.
 template <class T>
 class Slab {
   public:
@@ -27,7 +27,7 @@ class Slab {
     }
 
     uint32_t count() const { return count_; }
-    // All that were ever taken, taken now or not.
+    // Visits every object that was ever taken, also those given back.
     template <class Visit>
     void for_each(Visit&& visit) {
         for (uint32_t i = 0; i < used_; ++i) visit(objects_[i]);

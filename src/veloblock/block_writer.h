@@ -9,14 +9,15 @@ namespace tern {
 
 // The sender's view of a block in the receiver's memory: where the next frame goes, and whether the
 // receiver has freed enough (Veloblock, section 5.2.2 and 5.4). Frames fill the block from high to
-// low addresses; a frame is one write of
+// low addresses. A frame is one write of
 //
 //     | zero word | payload, padded to 8 | tail word |
 //
-// whose zero word lies where the next frame's tail will land; a wrap there sends the reader back to
-// the high end. All offsets are from the block's low end.
+// The tail word of the next frame replaces the zero word. A word of kind kWrap in that place sends
+// the reader back to the high end. All offsets are from the block's low end.
 //
-// Credits are cumulative counts of freed units modulo 2^16, so a repeated or late one does no harm.
+// A credit is the cumulative count of freed units modulo 2^16, so repeated or late credits do no
+// harm.
 class BlockWriter {
   public:
     static constexpr uint32_t kOverhead = 2 * Word::kUnit;  // zero word and tail
@@ -26,11 +27,11 @@ class BlockWriter {
         bool fits = false;
         bool wrap = false;
         uint32_t wrap_at = 0;
-        bool ends = false;      // a wrap takes the place of the zero word
-        uint32_t at = 0;        // of the zero word; the write is padded payload + kOverhead long
+        bool ends = false;  // a wrap replaces the zero word
+        uint32_t at = 0;    // of the zero word; the write has the padded payload + kOverhead bytes
         uint32_t consumed = 0;  // bytes of credit
 
-        // What to write at `at`.
+        // The word to write at `at`.
         Word below() const { return ends ? Word(FrameKind::kWrap, 0, 0, 0, 0) : Word(); }
     };
 
@@ -42,14 +43,14 @@ class BlockWriter {
         freed_ = 0;
     }
 
-    // The longest payload that a block of `size` can always take once its reader has caught up and
-    // reported: a reader keeps less than a quarter of the block unreported (BlockReader::due), and
-    // a wrap wastes less than the frame itself.
+    // The longest payload that a block of `size` can always take once its reader has consumed all
+    // frames and sent the credit that is due. The reader keeps less than a quarter of the block
+    // unreported (BlockReader::due), and a wrap wastes less than the length of the frame.
     static constexpr uint32_t max_payload(uint32_t size) {
         return (size / 8 * 3 - kOverhead) & ~(Word::kUnit - 1);
     }
 
-    // Where a payload of `length` would go now; changes nothing.
+    // Where a payload of `length` bytes would go now.
     Plan plan(uint32_t length) const {
         const uint32_t body = padded(length) + Word::kUnit;  // payload and tail
         const uint32_t used = written_ - freed_;
@@ -65,8 +66,8 @@ class BlockWriter {
         }
         // The zero word must fall on free space as well.
         plan.fits = used + plan.consumed + Word::kUnit <= size_;
-        // Where another frame of this length would not fit below, this one wraps in passing: sizes
-        // that repeat never pay for a write of its own.
+        // If another frame of this length would not fit below, and the rest is free, this frame
+        // includes the wrap: frames of equal length then need no separate write for it.
         const uint32_t rest = plan.at + Word::kUnit;
         if (plan.at < body && used + plan.consumed + rest <= size_) {
             plan.ends = true;
@@ -81,13 +82,13 @@ class BlockWriter {
         written_ += plan.consumed;
     }
 
-    // The reader's cumulative count of freed units has come in. False if it says that more was
-    // freed than was written: the peer is not to be trusted.
+    // Takes the reader's cumulative count of freed units. False: the count exceeds what was
+    // written, which breaks the protocol.
     bool credit(uint16_t units) {
         const uint16_t step =
             static_cast<uint16_t>(units - static_cast<uint16_t>(freed_ / Word::kUnit));
         if (step == 0) return true;
-        if (step >= 0x8000) return true;  // older than what is known
+        if (step >= 0x8000) return true;  // older than the last one taken
         if (uint64_t{step} * Word::kUnit > written_ - freed_) return false;
         freed_ += uint32_t{step} * Word::kUnit;
         return true;

@@ -5,29 +5,28 @@
 
 namespace tern {
 
-// What a frame carries.
 enum class FrameKind : uint8_t {
     kActiveMessage = 0,  // payload for the active message handler `id`
     kWrap = 1,           // no payload: the next frame is at the block's high end
-    kControl = 2,        // a ControlMessage; never in a block
-    kTag = 3,            // payload for the layer that matches tags; `id` says of what kind
+    kControl = 2,        // a control frame, described by `id` (ControlId); always sent cold
+    kTag = 3,            // payload for the layer that matches tags, described by `id`
 };
 
-// What sends take for an active message's id, of a frame of kind kTag.
+// The `id` argument of Engine's send functions for a frame of kind kTag: kind and id in one.
 constexpr uint32_t tag_message(uint32_t id) {
     return static_cast<uint32_t>(FrameKind::kTag) << 5 | id;
 }
 
 // The 8-byte word that describes a frame: its tail in a block, its head in a shared receive buffer
-// (Veloblock, section 5.2). Its last byte is never 0, so a reader can wait for it, and does not
-// mind a device that places the word byte by byte: the last byte comes last.
+// (Veloblock, section 5.2). Its last byte is never 0, and the device places the last byte last. A
+// reader therefore waits for that byte, even if the device places the word byte by byte.
 //
 //   bits  0..15  payload length in bytes
 //   bits 16..20  active message id
 //   bits 21..23  kind
-//   bits 24..39  credit: what the sender of this frame has freed of the block it reads, in units of
-//                kUnit bytes, counted since that block was granted, modulo 2^16
-//   bits 40..55  sequence: how many frames the other path has carried before this one, modulo 2^16
+//   bits 24..39  credit: how much the sender of this frame has freed of the block that it reads, in
+//                units of kUnit bytes, counted since that block was granted, modulo 2^16
+//   bits 40..55  sequence: the number of frames sent by the other path before this one, modulo 2^16
 //   bits 56..62  0
 //   bit  63      1
 class Word {
@@ -50,7 +49,7 @@ class Word {
     constexpr uint16_t sequence() const { return static_cast<uint16_t>(raw_ >> 40); }
 
     constexpr bool present() const { return raw_ >> 63 != 0; }
-    // The bits that are fixed are as they must be. Says nothing of the length.
+    // Whether the fixed bits and the kind are valid. Does not check the length.
     constexpr bool well_formed() const { return raw_ >> 56 == 0x80 && (raw_ >> 21 & 7) <= 3; }
 
   private:
@@ -61,33 +60,31 @@ constexpr uint32_t padded(uint32_t length) {
     return (length + Word::kUnit - 1) & ~(Word::kUnit - 1);
 }
 
-// What a block may measure, in bytes. 2^15 units outstanding are the most the credit can tell
-// apart.
+// Limits of a block's size, in bytes. A credit is unambiguous below 2^15 outstanding units.
 inline constexpr uint32_t kMinBlock = 512;
 inline constexpr uint32_t kMaxBlock = 256 * 1024 - Word::kUnit;
 
-// Ids of the frames of kind kControl. Those here manage the block that the receiver of a direction
-// grants to its sender. `Reader` below is that receiver, `writer` that sender.
+// Ids of control frames. The ids below kFirstTransfer manage the block that the receiver of a
+// direction ("reader") grants to its sender ("writer").
 enum class ControlId : uint32_t {
-    kCredit =
-        0,  // either way: nothing but the credit in the word. The only one that may be in a block
-    kGrant = 1,       // reader to writer: a BlockGrant
-    kRevoke = 2,      // reader to writer: release the block
-    kRelease = 3,     // writer to reader: a Release; nothing comes through the block any more
-    kNotifyWord = 4,  // writer to reader: a NotifyAddress; not before it has been granted a block
-    kFirstTransfer = 8,  // this and those above are the rendezvous's
-    kFirstTag = 16,      // this and all above are of tagged messages
+    kCredit = 0,         // either way: no payload, only the credit in the word
+    kGrant = 1,          // reader to writer: a BlockGrant
+    kRevoke = 2,         // reader to writer: release the block
+    kRelease = 3,        // writer to reader: a Release; the writer no longer uses the block
+    kNotifyWord = 4,     // writer to reader: a NotifyAddress; only after a grant
+    kFirstTransfer = 8,  // the first id of the rendezvous
+    kFirstTag = 16,      // the first id of tagged messages
 };
 
-// The payloads, little endian as everything on the wire.
+// Payloads of control frames. All integers on the wire are little endian.
 struct BlockGrant {
-    // Write with immediate data: the reader does not poll its memory.
+    // The writer must write with immediate data, since the reader does not poll its memory.
     static constexpr uint32_t kNotify = 1;
 
     uint64_t address = 0;  // of the block's low end
     uint32_t rkey = 0;
     uint32_t size = 0;  // bytes, a multiple of 8
-    uint32_t most = 0;  // bytes: the largest block worth wishing for
+    uint32_t most = 0;  // bytes; the largest block that the reader grants
     uint32_t flags = 0;
 
     bool valid() const {
@@ -97,12 +94,12 @@ struct BlockGrant {
 };
 
 struct Release {
-    uint32_t wish = 0;  // bytes the next block should have, 0 for none
+    uint32_t wish = 0;  // bytes of the next block, 0 for none
     uint32_t reserved = 0;
 };
 
-// The word that says whether writes into blocks are to be notified of: 4 bytes that the reader
-// writes to when it goes to sleep.
+// Where the writer's notify word is: 4 bytes that the reader writes when it goes to sleep or wakes,
+// to request or stop notification of writes into its block.
 struct NotifyAddress {
     uint64_t address = 0;
     uint32_t rkey = 0;
@@ -113,6 +110,6 @@ struct NotifyAddress {
 
 static_assert(sizeof(BlockGrant) == 24 && sizeof(Release) == 8 && sizeof(NotifyAddress) == 16);
 
-inline constexpr uint32_t kMaxControl = 80;  // bytes of payload, of the longest control frame
+inline constexpr uint32_t kMaxControl = 80;  // bytes of payload in the longest control frame
 
 }  // namespace tern

@@ -8,7 +8,7 @@ namespace tern {
 Promotion::Verdict Promotion::judge(const Peer& peer, Peer*& victim) {
     if (peer.hot || limits_.most == 0 || messages_of(peer) < limits_.after) return Verdict::kStay;
     if (hot_.size() < limits_.most) return Verdict::kPromote;
-    // Not at every message: looking for a victim is a walk.
+    // Not at every message: the search for a victim visits all hot peers.
     if (messages_of(peer) % limits_.after != 0) return Verdict::kStay;
     const auto least = std::min_element(
         hot_.begin(), hot_.end(),
@@ -20,7 +20,7 @@ Promotion::Verdict Promotion::judge(const Peer& peer, Peer*& victim) {
 
 void Promotion::demoted(Peer& peer) {
     peer.hot = false;
-    peer.messages = 0;  // it begins anew
+    peer.messages = 0;
     std::erase(hot_, &peer);
 }
 

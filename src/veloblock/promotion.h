@@ -6,13 +6,13 @@
 
 namespace tern {
 
-// Decides which senders get a block: those that talk. Time is counted in messages received, so that
-// it stands still when nothing happens. A window is a number of messages; in every window
-//   - a cold peer that has sent `after` messages is promoted if there is room,
-//   - otherwise it takes the place of the hot peer that has sent the least, if that is half as
+// Decides which senders get a block: those that send often. Time is counted in messages received,
+// so that an idle interface demotes no peer. A window is `window` messages. In every window
+//   - a cold peer that has sent `after` messages is promoted if fewer than `most` peers are hot,
+//   - otherwise it replaces the hot peer that has sent the least, if that is less than half as
 //   much,
-//   - at the end, hot peers that have sent fewer than `keep` are demoted.
-// Data path, but for the ends of windows.
+//   - at the end, hot peers that have sent fewer than `keep` messages are demoted.
+// Data path, except at the end of a window.
 class Promotion {
   public:
     struct Limits {
@@ -22,19 +22,19 @@ class Promotion {
         uint32_t keep = 16;
     };
 
-    // What is remembered of one peer; part of its channel.
+    // The state of one peer; a member of its channel.
     struct Peer {
         uint32_t window = 0;    // the window that `messages` belongs to
-        uint32_t messages = 0;  // received in it
+        uint32_t messages = 0;  // received in that window
         bool hot = false;       // holds a block or has been granted one
-        void* owner = nullptr;  // whose it is
+        void* owner = nullptr;  // the channel
     };
 
     enum class Verdict : uint8_t { kStay, kPromote, kReplace };
 
     explicit Promotion(const Limits& limits) : limits_(limits) {}
 
-    // A message has come from `peer`. True if the window ends with it: call sweep().
+    // Counts a message from `peer`. True: the window ends with this message; call sweep().
     bool count(Peer& peer) {
         if (peer.window != window_) {
             peer.window = window_;
@@ -44,15 +44,15 @@ class Promotion {
         return ++messages_ >= limits_.window;
     }
 
-    // What to do about a cold peer after count(). kReplace: `victim` is to be demoted; promotion
-    // follows when its block is back.
+    // Decides about a cold peer after count(). kReplace: the caller revokes the block of `victim`;
+    // a later judge() promotes the peer when demoted() has been called for `victim`.
     Verdict judge(const Peer& peer, Peer*& victim);
 
     void promoted(Peer& peer) {
         peer.hot = true;
         hot_.push_back(&peer);
     }
-    // The block is back, or the peer gone.
+    // The block has been released, or the peer is gone.
     void demoted(Peer& peer);
 
     // Ends the window; calls demote(peer) for each hot peer that is to be demoted.

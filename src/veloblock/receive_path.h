@@ -10,15 +10,16 @@
 
 namespace tern {
 
-// The receiver's side of a block. The device writes frames into it while the reader looks; the tail
-// word of the next frame is what both meet at:
+// The receiver's side of a block. The device writes frames into the block while the reader looks.
+// Both access these words:
 //
-//   tail word   written by the device once the reader has freed its place; read with acquire, so
-//               that what lies below it is seen too. Devices write in ascending order: payload
-//               before tail, and the tail's last byte, which makes it present, last.
-//   top word    zeroed by the reader (the only word it ever writes), before it frees that place.
+//   tail word   of the next frame: written by the device once the reader has freed its place; read
+//               with acquire, so that the payload below it is seen too. Devices write in ascending
+//               order: the payload before the tail, and last the tail's last byte, which makes the
+//               tail present.
+//   top word    zeroed by the reader before it frees that place; the reader writes no other word.
 //
-// Everything read is checked against the block before it is used.
+// The reader checks every word against the block's bounds before it uses the word.
 class BlockReader {
   public:
     enum class Look : uint8_t { kNothing, kFrame, kMalformed };
@@ -32,10 +33,10 @@ class BlockReader {
         reported_ = 0;
     }
 
-    // Address of the word to wait for.
+    // The address of the next tail word.
     const uint64_t* next() const { return word_at(tail_); }
 
-    // The next frame, if it is there: `word` describes it. Steps over wraps.
+    // Looks for the next frame and steps over wraps. kFrame: `word` describes the frame.
     Look look(Word& word) {
         for (;;) {
             word = Word(__atomic_load_n(next(), __ATOMIC_ACQUIRE));
@@ -51,19 +52,19 @@ class BlockReader {
         }
     }
 
-    // Payload of the frame that `look` has shown.
+    // The payload of the frame that look() has returned.
     const std::byte* payload(Word word) const { return base_ + tail_ - padded(word.length()); }
 
-    // The frame that `look` has shown has been used; its place is free.
+    // Frees the place of the frame that look() has returned.
     void consume(Word word) {
         const uint32_t body = padded(word.length()) + Word::kUnit;
         free_to(tail_, body);
         tail_ -= body;
     }
 
-    // Cumulative count for the writer.
+    // The cumulative count for the writer, modulo 2^16.
     uint16_t freed_units() const { return static_cast<uint16_t>(freed_ / Word::kUnit); }
-    // So much is unreported that the writer should be told even if nothing flows back.
+    // Whether the credit must be sent even if no frame goes to the writer.
     bool due() const { return freed_ - reported_ >= size_ / 4; }
     // The count has been sent.
     void reported() { reported_ = freed_; }
@@ -75,8 +76,8 @@ class BlockReader {
         return reinterpret_cast<const uint64_t*>(base_ + offset);
     }
 
-    // Frees `bytes`; if the place freed includes the top word, which is where the writer's next
-    // round begins, that word is zeroed first.
+    // Frees `bytes` bytes. If `tail` is the top word, where the writer's next round begins, that
+    // word is zeroed first.
     void free_to(uint32_t tail, uint32_t bytes) {
         if (tail == size_ - Word::kUnit)
             __atomic_store_n(reinterpret_cast<uint64_t*>(base_ + tail), 0, __ATOMIC_RELEASE);
@@ -87,38 +88,37 @@ class BlockReader {
     uint32_t size_ = 0;
     uint32_t tail_ = 0;      // where the next tail lands
     uint32_t freed_ = 0;     // bytes since attach, modulo 2^32
-    uint32_t reported_ = 0;  // of freed_, what the writer has been told
+    uint32_t reported_ = 0;  // the part of freed_ that the writer has been told
 };
 
-// The receiving half of one direction: takes the frames of both ways in the order in which they
-// were sent. See SendPath.
+// The receiving half of one direction: restores the order in which hot and cold frames were sent.
+// See SendPath.
 class ReceivePath {
   public:
     using Look = BlockReader::Look;
 
-    // The state of the block: none, the sender's to use, asked back.
+    // kRevoked: this side has asked for the block; the sender has not released it yet.
     enum class Block : uint8_t { kNone, kGranted, kRevoked };
 
-    // The next frame, if it is the block's turn.
+    // The next frame of the block. kNothing also while earlier cold frames are missing.
     Look look(Word& word) {
         if (block_ == Block::kNone) return Look::kNothing;
         const Look look = reader_.look(word);
         if (look != Look::kFrame) return look;
         const auto ahead = static_cast<int16_t>(static_cast<uint16_t>(word.sequence() - cold_));
-        // Cold frames come before it that have not been seen yet.
         if (ahead > 0) return Look::kNothing;
         return ahead == 0 ? Look::kFrame : Look::kMalformed;
     }
     const std::byte* payload(Word word) const { return reader_.payload(word); }
-    // The frame that look() showed has been delivered.
+    // The frame that look() has returned has been delivered.
     void consume(Word word) {
         reader_.consume(word);
         ++hot_;
     }
 
-    // How many frames of the block come before this cold one. They are there already: the device
-    // completes a receive after the writes that were posted before it. Above kMaxBlock / 16:
-    // malformed.
+    // The number of undelivered frames in the block that precede this cold frame. They have
+    // arrived: the device completes a receive after the writes that were posted before it. If fewer
+    // are found in the block, the cold frame is malformed.
     uint16_t before(Word cold) const { return static_cast<uint16_t>(cold.sequence() - hot_); }
     // A cold frame has been delivered.
     void received_cold() { ++cold_; }
@@ -128,7 +128,7 @@ class ReceivePath {
         block_ = Block::kGranted;
     }
     void revoke() { block_ = Block::kRevoked; }
-    // The sender's release, in order. False: there is nothing to release.
+    // The sender's release frame, taken in order. False: there is no block to release.
     bool released() {
         if (block_ == Block::kNone) return false;
         block_ = Block::kNone;

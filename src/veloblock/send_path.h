@@ -9,15 +9,15 @@
 
 namespace tern {
 
-// The sending half of one direction: which way a frame goes, and the numbers that keep the order. A
-// frame may take either way at any time:
+// The sending half of one direction: chooses the path of a frame, and counts frames to keep their
+// order. A frame may take either path at any time:
 //
 //   cold   a send into the shared receive queue
 //   hot    a write into the block that the receiver has granted
 //
-// Every word carries how many frames have gone the other way before it, so the receiver can tell
-// the order. One release ends a grant; it goes cold, and so is in order with all that the block has
-// carried.
+// Every word carries the number of frames sent by the other path before it, from which the receiver
+// restores the order. A release frame ends a grant. It goes cold, so its word orders it behind all
+// frames of the block.
 class SendPath {
   public:
     enum class Route : uint8_t { kCold, kBlock, kStall };
@@ -27,9 +27,9 @@ class SendPath {
         BlockWriter::Plan plan;
     };
 
-    // How a payload of `length` goes now. kStall: it would fit the block, but the receiver has not
-    // freed enough. A block that holds but a few such payloads is too narrow a window to wait for:
-    // those go cold instead.
+    // The path of a payload of `length` bytes. kStall: the payload fits the block, but the receiver
+    // has not freed enough. Payloads longer than 1/kWindow of the block go cold instead: a block
+    // that holds few of them would stall too often.
     Choice choose(uint32_t length) const {
         Choice choice;
         if (!hot_ || length > largest_) return choice;
@@ -54,7 +54,7 @@ class SendPath {
     }
     void sent_cold() { ++cold_; }
 
-    // From the receiver, in order. False: the peer breaks the protocol.
+    // A grant frame, taken in order. False: the peer breaks the protocol.
     bool granted(const BlockGrant& grant) {
         if (hot_ || !grant.valid()) return false;
         hot_ = true;
@@ -67,13 +67,13 @@ class SendPath {
         writer_.attach(grant.size);
         return true;
     }
-    // One may cross a release: it then has nothing to say.
+    // A revoke frame that crosses a release has no effect.
     void revoked() { release_due_ = hot_; }
     bool credited(uint16_t units) { return !hot_ || writer_.credit(units); }
 
-    // The block was full: a reason for a larger one. True if that is due now.
+    // The block was full. True: release the block now, to get a larger one.
     bool stalled() { return hot_ && outgrown(++stalls_ >= kStallsToGrow, writer_.size() * 2); }
-    // A payload went cold: another reason, if it is because the block is too small for it.
+    // Counts a payload that went cold since the block was full or too small. True: as stalled().
     bool detoured(uint32_t length) {
         if (!hot_) return false;
         if (length <= largest_) return stalled();
@@ -81,10 +81,10 @@ class SendPath {
         return outgrown(++misfits_ >= kMisfitsToGrow, size_for(length));
     }
 
-    // A release must be sent: the block is given back, with the size wished for the next.
+    // Whether a release frame must be sent, with the size wished for the next block.
     bool release_due() const { return release_due_; }
     Release release() const { return {.wish = wish_}; }
-    // It has been posted.
+    // The release frame has been posted.
     void released() {
         hot_ = false;
         release_due_ = false;
@@ -115,7 +115,7 @@ class SendPath {
     bool release_due_ = false;
     uint16_t hot_count_ = 0;  // frames sent through blocks, modulo 2^16
     uint16_t cold_ = 0;       // frames sent cold, modulo 2^16
-    uint32_t largest_ = 0;    // payload the block takes
+    uint32_t largest_ = 0;    // the longest payload that the block takes
     BlockWriter writer_;
     uint32_t most_ = 0;
     uint32_t stalls_ = 0;

@@ -27,7 +27,7 @@ DeviceNews news_of(const ibv_async_event& event) {
         case IBV_EVENT_PATH_MIG:
         case IBV_EVENT_PATH_MIG_ERR:
         case IBV_EVENT_QP_LAST_WQE_REACHED:
-            // Lives until the event is acknowledged.
+            // It exists until the event is acknowledged.
             news.qp_num = event.element.qp->qp_num;
             break;
         case IBV_EVENT_WQ_FATAL:
@@ -51,7 +51,7 @@ void AsyncEvents::read() {
     ibv_async_event event{};
     while (readable_ && ibv_get_async_event(context_, &event) == 0) {
         const DeviceNews news = news_of(event);
-        // At once: nobody could destroy what it is about before.
+        // Acknowledged at once, since destroying the event's object waits for it.
         ibv_ack_async_event(&event);
         for (Inbox* inbox : inboxes_) {
             inbox->news_.push_back(news);

@@ -11,26 +11,26 @@
 
 namespace tern::verbs {
 
-// What a device tells of itself, its ports, queues and queue pairs.
+// An asynchronous event of a device, its ports, queues or queue pairs.
 struct DeviceNews {
     ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
-    const void* queue = nullptr;  // of a completion or shared receive queue: which. Not to be used
+    const void* queue = nullptr;  // completion or shared receive queue, only for comparison
     uint32_t qp_num = 0;          // of a queue pair
     int port = 0;                 // of a port
 };
 
-// The asynchronous events of an open device, for all interfaces that share it: whoever looks takes
-// them off the device, and everybody gets them. For any thread. Control path.
+// The asynchronous events of an open device, for all interfaces that share it: the interface that
+// reads an event puts it into all inboxes. For any thread. Control path.
 class AsyncEvents {
   public:
     explicit AsyncEvents(ibv_context* context);
     AsyncEvents(const AsyncEvents&) = delete;
     AsyncEvents& operator=(const AsyncEvents&) = delete;
 
-    // Readable when the device has something to tell.
+    // Readable when the device has an event.
     int device_fd() const { return context_->async_fd; }
 
-    // Of one interface, from its creation on.
+    // The events of one interface.
     class Inbox {
       public:
         explicit Inbox(AsyncEvents& events);
@@ -39,9 +39,9 @@ class AsyncEvents {
         Inbox& operator=(const Inbox&) = delete;
 
         int device_fd() const { return events_.device_fd(); }
-        // Readable when somebody else has taken something off the device. -1: there is none.
+        // Readable while the inbox has events, read by any interface. -1: there is no descriptor.
         int fd() const { return fd_; }
-        // The oldest that was not taken yet; a system call.
+        // Takes the oldest event, if any. Makes a system call.
         std::optional<DeviceNews> take();
 
       private:
@@ -55,7 +55,7 @@ class AsyncEvents {
     void read();
 
     ibv_context* context_;
-    bool readable_;  // without waiting
+    bool readable_;  // without blocking
     std::mutex mutex_;
     std::vector<Inbox*> inboxes_;
 };

@@ -10,7 +10,7 @@ namespace tern::verbs {
 
 namespace {
 
-// Domain, bus, device and function: hexadecimal digits where `0` stands.
+// Domain, bus, device and function; `0` in kShape stands for a hexadecimal digit.
 bool is_pci_address(std::string_view name) {
     constexpr std::string_view kShape = "0000:00:00.0";
     return name.size() == kShape.size() &&
@@ -27,7 +27,7 @@ std::string bus_address(const std::string& sysfs_path) {
     const auto device =
         std::filesystem::canonical(std::filesystem::path(sysfs_path) / "device", error);
     if (error) return {};
-    // A part of a PCI device (a sub-function) stands in the folder of the whole.
+    // The folder of a sub-function is in the folder of its PCI device.
     for (const auto& folder : {device, device.parent_path()})
         if (is_pci_address(folder.filename().native())) return folder.filename();
     return {};

@@ -14,7 +14,7 @@ bool is_ipv4(const ibv_gid& gid) {
     return std::equal(std::begin(kIpv4Mapped), std::end(kIpv4Mapped), gid.raw);
 }
 
-// More is better.
+// The higher, the better.
 int rank(const GidEntry& entry) {
     return (entry.roce_v2 ? 2 : 0) + (is_routable(entry.gid) ? 1 : 0);
 }

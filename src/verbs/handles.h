@@ -7,8 +7,8 @@
 
 namespace tern::verbs {
 
-// Owners of libibverbs objects. Members of a class that holds several are declared in the order in
-// which they are created, so that they go in the opposite one.
+// Owners of libibverbs objects. A class declares such members in the order of their creation, so
+// that they are destroyed in reverse order.
 template <auto Destroy>
 struct Destroyer {
     template <class T>

@@ -9,13 +9,14 @@
 
 namespace tern::verbs {
 
-// The completion that came between the last poll of a queue and the request for an event: it wakes
-// nobody, so who is about to sleep takes it and does not; and what somebody has taken who looked
-// for others. poll() gives them back first.
+// Completions taken off a queue early; poll() returns them first. A completion between the last
+// poll and the request for an event raises no event, so a caller that is about to sleep looks for
+// it with take(). A caller that looks for certain completions puts others aside.
 class LateCompletion {
   public:
     bool waits() const { return waits_; }
-    // Behind ibv_req_notify_cq(). True if there is one, or the queue fails: poll() says which.
+    // Call after ibv_req_notify_cq(). True: do not sleep; there is a completion, or the queue has
+    // failed.
     bool take(ibv_cq* cq) {
         ibv_wc completion{};
         const int count = ibv_poll_cq(cq, 1, &completion);

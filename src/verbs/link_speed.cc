@@ -7,10 +7,10 @@ namespace {
 
 struct Lane {
     uint32_t code;
-    double gbits;  // per second, less the encoding
+    double gbits;  // per second, net of the encoding
 };
 
-// Rising in both.
+// Ascending in both members.
 constexpr Lane kLanes[] = {
     {1, 2.5 * 8 / 10},         // SDR
     {2, 5. * 8 / 10},          // DDR
@@ -18,7 +18,7 @@ constexpr Lane kLanes[] = {
     {8, 10.3125 * 64 / 66},    // FDR10
     {16, 14.0625 * 64 / 66},   // FDR
     {32, 25.78125 * 64 / 66},  // EDR
-    {64, 50},                  // HDR; from here on what is left when errors have been corrected
+    {64, 50},                  // HDR; from here on net of forward error correction
     {128, 100},                // NDR
     {256, 200},                // XDR
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the numbers for speed and width of a link stand for. Pure.
+// Decodes the speed and width of a link. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 namespace tern::verbs {
 
 struct LinkSpeed {
-    double bandwidth = 0;  // bytes per second, less the encoding of the link
-    bool known = true;     // false: the numbers are none that were known; `bandwidth` is a guess
+    double bandwidth = 0;  // bytes per second, net of the link's encoding
+    bool known = true;     // false: a code is unknown, and `bandwidth` is a guess
 };
 
-// The speed of a port in the coding of ibv_port_attr::active_speed. Those that do not fit into its
-// 8 bits (XDR is 256) stand in active_speed_ex, which rdma-core has from version 57 on; it is 0
-// where active_speed says it all.
+// The code of a port's speed, as in ibv_port_attr::active_speed. Codes that do not fit into its 8
+// bits (XDR is 256) are in active_speed_ex, which rdma-core has from version 57 on, and which is 0
+// for all other speeds.
 template <typename Attributes>
 uint32_t speed_code(const Attributes& attributes) {
     if constexpr (requires { attributes.active_speed_ex; })
@@ -21,8 +21,9 @@ uint32_t speed_code(const Attributes& attributes) {
     return attributes.active_speed;
 }
 
-// `speed`: of a lane, as speed_code has it; `width`: as in ibv_port_attr::active_width. A speed
-// that is not known is taken for the fastest of the known ones below it, and none at all for EDR.
+// `speed`: of a lane, from speed_code(); `width`: from ibv_port_attr::active_width. An unknown
+// speed counts as the fastest known one below it, a speed of 0 as EDR, an unknown width as one
+// lane.
 LinkSpeed link_speed(uint32_t speed, uint32_t width);
 
 }  // namespace tern::verbs

@@ -8,14 +8,14 @@
 
 namespace tern::verbs {
 
-// Zeroed, page-aligned memory of the transport's own, registered with the device for as long as it
-// lives. The mapping is shared: a child of fork() does not get the pages that the device writes to
-// taken away from its parent by copy-on-write.
+// Zeroed, page-aligned memory of the transport's own, registered with the device during its
+// lifetime. The mapping is shared, so that after a fork() copy-on-write does not replace the
+// parent's pages, to which the device writes.
 class RegisteredMemory {
   public:
     RegisteredMemory() = default;
-    // `access`: ibv_access_flags; never relaxed ordering. Check with operator bool; errno says why
-    // it failed.
+    // `size` is rounded up to whole pages. `access`: ibv_access_flags; never relaxed ordering. On
+    // failure operator bool returns false, and errno says why.
     RegisteredMemory(ibv_pd* pd, size_t size, int access);
     ~RegisteredMemory();
     RegisteredMemory(RegisteredMemory&& other) noexcept;

@@ -22,7 +22,7 @@ struct DeviceList {
     }
 };
 
-// The entries of the table that are set; on InfiniBand, where no other is chosen, the first.
+// The entries that are set; on InfiniBand only the first, which choose_gid() takes.
 std::vector<GidEntry> gid_entries(ibv_context* context, uint8_t port,
                                   const ibv_port_attr& attributes, bool ethernet) {
     std::vector<GidEntry> entries;
@@ -46,7 +46,7 @@ std::optional<uint16_t> find_pkey(ibv_context* context, uint8_t port,
         if (ibv_query_pkey(context, port, i, &pkey) != 0) continue;
         value = be16toh(pkey);
         if ((value & 0x7fff) == 0) continue;
-        // A limited member cannot talk to another one; full membership is taken unless asked for by
+        // Two limited members cannot communicate: a limited membership is used only if asked for by
         // value.
         if (wanted < 0 ? (value & 0x8000) != 0 : (value & 0x7fff) == (wanted & 0x7fff))
             return static_cast<uint16_t>(i);

@@ -13,10 +13,10 @@
 
 namespace tern::verbs {
 
-// Names of the devices that libibverbs knows, in its order.
+// The names of all devices, in the order of libibverbs.
 std::vector<std::string> device_names();
 
-// An open device and the protection domain that everything of one memory domain lives in.
+// An open device, and the protection domain of all objects of one memory domain.
 struct Device {
     Context context;
     std::unique_ptr<AsyncEvents> events;
@@ -24,20 +24,20 @@ struct Device {
     ibv_device_attr attributes{};
 
     std::string name() const { return ibv_get_device_name(context->device); }
-    // Numbers of the ports that are active.
+    // The numbers of the ports that can be used.
     std::vector<uint8_t> active_ports() const;
     // Why a port cannot be used; empty if it can.
     std::string unusable(uint8_t port) const;
 };
 
-// Where a device is on the machine's PCI buses, as "0000:3b:00.0", by its path in sysfs. Empty if it
-// is on none, as software devices are, or sysfs does not tell.
+// A device's PCI address, such as "0000:3b:00.0", from its path in sysfs. Empty if the device has
+// none, as software devices, or sysfs does not tell.
 std::string bus_address(const std::string& sysfs_path);
 
-// Opens a device by name. Empty if there is none or it cannot be opened; errno says why.
+// Opens a device by name. Empty on failure; errno says why.
 std::optional<Device> open_device(const std::string& name);
 
-// How a port is to be used: the user's settings, -1 where the port decides.
+// The user's settings for a port. -1: open_port() chooses.
 struct PortSettings {
     int gid_index = -1;
     int global = -1;  // 1: always send a GRH; 0: never
@@ -47,7 +47,7 @@ struct PortSettings {
     ibv_mtu path_mtu = static_cast<ibv_mtu>(0);  // 0: the port's active MTU
 };
 
-// A port of an open device with everything that connecting through it takes.
+// A port of an open device, with the parameters of connections through it.
 struct Port {
     ibv_context* context = nullptr;
     uint8_t number = 0;
@@ -56,21 +56,21 @@ struct Port {
     ibv_gid gid{};
     bool global = false;  // packets carry a GRH
     bool ethernet = false;
-    bool atomics = false;  // fetch-and-add, compare-and-swap: 64 bits
+    bool atomics = false;  // the device has 64-bit fetch-and-add and compare-and-swap
     uint16_t pkey_index = 0;
     uint16_t pkey = 0;
     uint8_t traffic_class = 0;
     uint8_t service_level = 0;
     ibv_mtu mtu = IBV_MTU_1024;
 
-    // Where packets to the port with this LID and GID go.
+    // The address vector of the remote port with this LID and, if `to_has_gid`, this GID.
     ibv_ah_attr address_vector(uint16_t lid, const ibv_gid& to, bool to_has_gid) const;
     LinkSpeed speed() const;
-    // Bytes per second of the link, less its encoding.
+    // Bytes per second, net of the link's encoding.
     double bandwidth() const { return speed().bandwidth; }
 };
 
-// Looks a port up. Empty if the settings do not fit it; `why` says what does not.
+// Queries a port and applies the settings. Empty on failure; `why` says why.
 std::optional<Port> open_port(const Device& device, uint8_t number, const PortSettings& settings,
                               std::string& why);
 

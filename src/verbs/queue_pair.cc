@@ -10,7 +10,7 @@ namespace tern::verbs {
 
 namespace {
 
-// Reads of a connection that the device has under way at a time. Every HCA has room for these.
+// RDMA reads and atomics that a connection may have outstanding. Every HCA supports this number.
 constexpr uint8_t kReads = 4;
 
 }  // namespace
@@ -113,7 +113,7 @@ int to_error(ibv_qp* qp) {
 }
 
 bool writes_in_order(ibv_qp* qp) {
-    // Asked by name: libraries before rdma-core 42 do not have it, and then nothing is promised.
+    // Looked up by name: rdma-core before version 42 lacks the function, and promises nothing.
     using Query = int (*)(ibv_qp*, ibv_wr_opcode, uint32_t);
     static const auto query =
         reinterpret_cast<Query>(dlsym(RTLD_DEFAULT, "ibv_query_qp_data_in_order"));

@@ -17,23 +17,23 @@ struct QueueSizes {
 
 // How a reliable connection retries.
 struct RetrySettings {
-    uint8_t timeout = 0;      // 4.096 us * 2^timeout until a packet is sent again
-    uint8_t retries = 0;      // of those, at most
-    uint8_t rnr_timer = 0;    // code of the time a sender waits when there is no receive
-    uint8_t rnr_retries = 0;  // 7: for ever
+    uint8_t timeout = 0;      // a packet is sent again after 4.096 us * 2^timeout
+    uint8_t retries = 0;      // of a packet, at most
+    uint8_t rnr_timer = 0;    // code: how long a sender waits for a posted receive
+    uint8_t rnr_retries = 0;  // at most; 7: without limit
 };
 
-// The code of the transport timeout next above `seconds`.
+// The code of the shortest timeout of at least `seconds`, or of the longest: for `timeout` and
+// `rnr_timer`.
 uint8_t timeout_code(double seconds);
-// The code of the RNR timer next above `seconds`.
 uint8_t rnr_timer_code(double seconds);
 
-// Creates a queue pair; null and errno on failure. `capacity` is what the device gave. `type`
-// IBV_QPT_RC uses `srq`, IBV_QPT_UD has receives of its own.
+// Creates a queue pair; null and errno on failure. `capacity` returns the sizes granted. IBV_QPT_RC
+// uses `srq`, IBV_QPT_UD has its own receive queue.
 QueuePair create_queue_pair(ibv_pd* pd, ibv_qp_type type, ibv_cq* cq, ibv_srq* srq,
                             const QueueSizes& sizes, ibv_qp_cap& capacity);
 
-// All of these return 0 or an errno value.
+// These change the state of a queue pair (to RTS, INIT, RTS, ERR), and return 0 or an errno value.
 int start_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn);
 int init_reliable(ibv_qp* qp, const Port& port);
 int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
@@ -41,8 +41,8 @@ int connect_reliable(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                      uint32_t own_psn, ibv_mtu mtu);
 int to_error(ibv_qp* qp);
 
-// The device promises that bytes written by RDMA to this queue pair appear in ascending order of
-// address.
+// Whether the device promises that RDMA writes to this queue pair appear in memory in ascending
+// order of address.
 bool writes_in_order(ibv_qp* qp);
 
 }  // namespace tern::verbs

@@ -12,22 +12,22 @@
 
 namespace tern::verbs {
 
-// Of its own: ibv_close_xrcd is inline.
+// Not a Destroyer, since ibv_close_xrcd is inline.
 struct XrcCloser {
     void operator()(ibv_xrcd* domain) const { ibv_close_xrcd(domain); }
 };
 using XrcDomainHandle = std::unique_ptr<ibv_xrcd, XrcCloser>;
 
-// An XRC domain that all processes of a node, a user and a device share: what is sent to it over
-// any of its queue pairs reaches the shared receive queues of all of them.
+// An XRC domain, shared by all processes of one user and device on a machine: each of its queue
+// pairs reaches the shared receive queues of all these processes.
 class XrcDomain {
   public:
-    // Null if the device has no XRC, or the domain cannot be shared; `why` says so.
+    // Null if the device has no XRC, or the domain cannot be shared; `why` says why.
     static std::unique_ptr<XrcDomain> open(const Device& device, std::string& why,
                                            const std::string& folder = XrcFile::kFolder);
 
     ibv_xrcd* get() const { return domain_.get(); }
-    // Random: names the domain to peers.
+    // Random; identifies the domain to peers.
     uint64_t id() const { return file_.id(); }
     const std::string& path() const { return file_.path(); }
 
@@ -38,21 +38,21 @@ class XrcDomain {
     XrcDomainHandle domain_;
 };
 
-// A shared receive queue of a domain, with entries of one piece of memory. Its completions go to
-// `cq`. Null and errno on failure.
+// Creates a shared receive queue of the domain with `depth` entries, each of one scatter/gather
+// entry. Its completions go to `cq`. Null and errno on failure.
 SharedReceiveQueue create_xrc_receives(ibv_pd* pd, const XrcDomain& domain, ibv_cq* cq,
                                        uint32_t depth);
-// By which senders name it; 0 on failure.
+// The number by which senders address the shared receive queue; 0 on failure.
 uint32_t xrc_number(ibv_srq* srq);
 
-// The two ends of an XRC connection. A sender has a send queue only, a receiver no queue at all:
-// what comes over it goes to the shared receive queue that each message names. The receiver lives
-// as long as this process. Null and errno on failure.
+// The two ends of an XRC connection. The sender has only a send queue. The receiver has no queue:
+// each message names the shared receive queue that it goes to. The receiver ends with this process
+// at the latest. Null and errno on failure.
 QueuePair create_xrc_sender(ibv_pd* pd, ibv_cq* cq, const QueueSizes& sizes, ibv_qp_cap& capacity);
 QueuePair create_xrc_receiver(ibv_context* context, const XrcDomain& domain);
 
-// Both return 0 or an errno value. A sender that finds no receive, or too short a one, fails at
-// once: nothing is sent that has no receive.
+// Both return 0 or an errno value. The sender fails at once if the shared receive queue has no
+// posted receive, or too short a one: no message may be sent without a receive posted for it.
 int connect_xrc_sender(ibv_qp* qp, const Port& port, const RetrySettings& retry,
                        const ibv_ah_attr& to, uint32_t peer_qp_num, uint32_t peer_psn,
                        uint32_t own_psn, ibv_mtu mtu);

@@ -15,7 +15,7 @@ namespace tern::verbs {
 
 namespace {
 
-// Locks are held for moments only, but a process that holds one may be stopped.
+// Exclusive locks are held only briefly, unless their holder is stopped.
 constexpr int kAttempts = 1000;
 constexpr useconds_t kPause = 1000;
 
@@ -33,7 +33,7 @@ std::optional<XrcFile> XrcFile::open(const std::string& device, std::string& why
         }
         XrcFile file(fd, path);
         if (!file.is_ours(why)) return std::nullopt;
-        // What is locked may have been removed before, by the last who used it.
+        // The last user may have removed the file before it was locked here.
         if (!file.lock(LOCK_SH) || !file.linked()) continue;
         if (!file.read_id()) {
             if (!file.lock(LOCK_EX) || !file.linked()) continue;
@@ -42,7 +42,7 @@ std::optional<XrcFile> XrcFile::open(const std::string& device, std::string& why
                 (void)unlink(path.c_str());
                 return std::nullopt;
             }
-            // Between the two locks there is none.
+            // Changing the lock is not atomic.
             if (!file.lock(LOCK_SH) || !file.linked()) continue;
         }
         file.owner_ = getpid();
@@ -76,7 +76,7 @@ bool XrcFile::is_ours(std::string& why) const {
     return false;
 }
 
-// The path still leads to this file.
+// Whether the path still names this file.
 bool XrcFile::linked() const {
     struct stat file {};
     struct stat named {};

@@ -9,15 +9,15 @@
 
 namespace tern::verbs {
 
-// The small file that names an XRC domain: the processes of a user that open the same one share the
-// domain. Whoever uses it holds a shared lock; the last to close it removes it, and so does the
-// last of those who come after one that was killed.
+// The small file that names an XRC domain: the processes of a user that open the same file share
+// the domain. Each process holds a shared lock, and the last process to close the file removes it.
+// If that process is killed, the last of the file's later users removes it.
 class XrcFile {
   public:
     static constexpr const char* kFolder = "/dev/shm";
 
-    // Opens the file of this user and `device` in `folder`, or makes it. Empty if there is none to
-    // be had, or it is not this user's alone; `why` says what is wrong.
+    // Opens or creates the file of this user and `device` in `folder`. Empty on failure, and if
+    // other users have access to the file; `why` says why.
     static std::optional<XrcFile> open(const std::string& device, std::string& why,
                                        const std::string& folder = kFolder);
     ~XrcFile();
@@ -25,7 +25,7 @@ class XrcFile {
     XrcFile& operator=(XrcFile&& other) = delete;
 
     int fd() const { return fd_; }
-    // Random, not 0: tells the domain from others, also from those of other machines.
+    // Random, not 0: distinguishes the domain from all others, on any machine.
     uint64_t id() const { return id_; }
     const std::string& path() const { return path_; }
 
