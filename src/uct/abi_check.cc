@@ -5,9 +5,9 @@
 #include "uct/ucx_headers.h"
 
 extern "C" {
-// libuct exports it, but no header of its declares it.
+// libuct exports this class, but no header declares it.
 extern ucs_class_t uct_priv_worker_t_class;
-// All else of UCP's interface is of no use here.
+// The rest of UCP's API is not needed here.
 void ucp_get_version(unsigned* major, unsigned* minor, unsigned* release);
 const char* ucp_get_version_string(void);
 }
@@ -15,8 +15,8 @@ const char* ucp_get_version_string(void);
 namespace tern {
 namespace {
 
-constexpr const char* kToldVariable = "TERN_MISFIT_TOLD";  // in the environment, and so inherited
-// UCX's headers do not tell their release.
+constexpr const char* kToldVariable = "TERN_MISFIT_TOLD";  // environment variable, so inherited
+// UCX's headers do not contain the release number.
 constexpr UcxVersion kBuilt = {UCP_API_MAJOR, UCP_API_MINOR, TERN_UCX_RELEASE};
 
 }  // namespace
@@ -42,9 +42,9 @@ std::optional<std::string> misfit(UcxVersion loaded, const char* loaded_text, Uc
 
 namespace {
 
-// A UCX with assertions has larger structures in places that no class tells of. This is one that it
-// initialises itself: the number of bytes that it then has touched, here and as it was when this
-// library was built.
+// A UCX with assertions has larger structures, which class sizes do not always show. UCX
+// initialises an ucs_arbiter_group_t itself: returns the number of bytes that the loaded UCX
+// writes, to compare with kInitialisedBytes.
 size_t initialised_bytes() {
     alignas(ucs_arbiter_group_t) unsigned char room[64];
     std::memset(room, 0xff, sizeof room);
@@ -77,8 +77,8 @@ std::optional<std::string> look_at_ucx() {
 bool ucx_fits() {
     const char* reason = tern_misfit();
     if (reason == nullptr) return true;
-    // Every program that a preloaded one starts comes here too, most of them without any use for
-    // UCX.
+    // Children of a preloaded program get here too, mostly without any use for UCX: only the first
+    // process logs the misfit.
     if (std::getenv(kToldVariable) == nullptr) ucs_error("%s", reason);
     ::setenv(kToldVariable, "1", 0);
     return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whether the UCX that a process has loaded is the one that this library was built for.
+// Checks that the UCX loaded into a process is the one that this library was built for.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace tern {
 
-/// A UCX version. Private structures may change with each release.
+/// A UCX version. Each release may change private structures.
 struct UcxVersion {
     unsigned major;
     unsigned minor;
@@ -18,21 +18,21 @@ struct UcxVersion {
     bool operator==(const UcxVersion&) const = default;
 };
 
-/// A structure of UCX's that this library extends or looks into.
+/// A structure of UCX that this library extends or reads.
 struct UcxClass {
     const char* name;
-    size_t loaded;  ///< its size in the libuct of this process
-    size_t built;   ///< and in this library
+    size_t loaded;  ///< size in the libuct of this process
+    size_t built;   ///< size in the libuct that this library was built for
 };
 
-/// What does not fit and what to do, in one line; nothing if all fits.
+/// Returns a line that says what does not fit and what to do; nothing if everything fits.
 std::optional<std::string> misfit(UcxVersion loaded, const char* loaded_text, UcxVersion built,
                                   std::span<const UcxClass> classes);
 
-/// Looks at the loaded UCX. The first of a tree of processes to find a misfit logs it.
+/// Returns whether the loaded UCX fits. Logs a misfit, but only once in a tree of processes.
 bool ucx_fits();
 
 }  // namespace tern
 
-/// For commands that look at this library before others load it: the misfit, or null.
+/// For commands that check this library before other programs load it. Returns the misfit, or null.
 extern "C" __attribute__((visibility("default"))) const char* tern_misfit();

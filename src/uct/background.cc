@@ -5,7 +5,7 @@ namespace tern {
 
 namespace {
 
-// Has UCX's thread call `handler` when `fd` is readable. Returns `fd`, or -1.
+// Makes UCX's asynchronous thread call `handler` when `fd` is readable. Returns `fd`, or -1.
 int handle(TernIface& iface, int fd, ucs_async_event_cb_t handler) {
     ucs_async_context_t* async = iface.super.worker->async;
     const ucs_status_t status = ucs_async_set_event_handler(async->mode, fd, UCS_EVENT_SET_EVREAD,
@@ -20,7 +20,7 @@ int handle(TernIface& iface, int fd, ucs_async_event_cb_t handler) {
 void start_background(TernIface& iface) {
     iface.background_fd = iface.watch_fd = -1;
     ucs_async_context_t* async = iface.super.worker->async;
-    // A signal handler could interrupt the very code that it would have to wait for.
+    // A signal handler could interrupt code that holds a lock which the handler needs.
     if (async == nullptr || (async->mode != UCS_ASYNC_MODE_THREAD_SPINLOCK &&
                              async->mode != UCS_ASYNC_MODE_THREAD_MUTEX))
         return;

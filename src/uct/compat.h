@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// All that differs between the versions of UCX, so that one source serves 1.13 to 1.23. Members are
-// told apart by whether a table has them, constants by the version. What stands here with a
-// template parameter has another type from version to version.
+// All differences between UCX versions, so that one source serves 1.13 to 1.23. A difference in
+// members is detected by whether a table has the member, a difference in constants by the version.
+// Types that differ between versions are template parameters.
 //
 // clang-format off
 // | table                    | member or argument     | versions      | what Tern has    |
@@ -26,8 +26,8 @@
 // |                          | ep_outstanding_purge   | 1.23          | unsupported      |
 // clang-format on
 //
-// uct_iface_ops_t and uct_base_iface_t are the same throughout. docs/ucx-versions.md says what to
-// do for the next version.
+// uct_iface_ops_t and uct_base_iface_t are the same in all versions. docs/ucx-versions.md says how
+// to add the next version.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@
 #include "uct/stub.h"
 #include "uct/ucx_headers.h"
 
-/// Sets a member that only tables of some versions have.
+/// Sets a member that only some versions' tables have.
 #define TERN_SET_IF_PRESENT(table, member, value)                           \
     [](auto& present) {                                                     \
         if constexpr (requires { present.member; }) present.member = value; \
@@ -44,8 +44,8 @@
 
 namespace tern::compat {
 
-/// A table of functions with room behind it. A stable branch of UCX may add members and keep its
-/// version number; what it calls there says that it is not supported.
+/// A table of functions, padded. A stable branch of UCX may add members without a new version
+/// number; functions that UCX then calls in the padding return UCS_ERR_UNSUPPORTED.
 template <typename Table>
 struct Padded {
     static constexpr size_t kUnknown = 16;
@@ -60,12 +60,13 @@ constexpr Padded<Table> padded(const Table& table) {
     return all;
 }
 
-/// UCP's messages that set up endpoints: UCP_AM_ID_WIREUP, the first of its ids in all releases.
+/// The id of UCP's messages that set up endpoints: UCP_AM_ID_WIREUP, UCP's first id in all
+/// releases.
 inline constexpr uint32_t kUcpWireup = 1;
 
 // --- Component and memory domain
 
-/// The last but `back` of the arguments of a function that got more of them in the middle.
+/// The argument that has `back` arguments after it: newer versions insert arguments in the middle.
 template <size_t back, typename... Arguments>
 constexpr auto from_end(Arguments... arguments) {
     return std::get<sizeof...(Arguments) - 1 - back>(std::tuple(arguments...));
@@ -79,7 +80,7 @@ constexpr uct_md_ops_t with_new_members(uct_md_ops_t ops) {
     return ops;
 }
 
-/// Memory domain attributes: whoever calls has not initialised them.
+/// Initialises memory domain attributes, except the field mask; the caller has not done so.
 template <typename Attributes>
 void clear(Attributes* attributes) {
     if constexpr (requires { uct_md_base_md_query(attributes); }) {
@@ -94,7 +95,7 @@ void clear(Attributes* attributes) {
     memset(&attributes->local_cpus, 0xff, sizeof(attributes->local_cpus));
 }
 
-/// Where they have their flags and memory types: apart, before 1.14.
+/// The part of the attributes with flags and memory types: a member of its own before 1.14.
 template <typename Attributes>
 auto& capabilities(Attributes* attributes) {
     if constexpr (requires { attributes->cap; })
@@ -103,7 +104,7 @@ auto& capabilities(Attributes* attributes) {
         return *attributes;
 }
 
-/// That registrations can be invalidated: from 1.15 on a flag for each kind of access.
+/// Registrations can be invalidated: from 1.15 on there is a flag for each kind of access.
 #if TERN_UCX_SINCE(15)
 constexpr uint64_t kInvalidation =
     uint64_t{UCT_MD_FLAG_INVALIDATE} | UCT_MD_FLAG_INVALIDATE_RMA | UCT_MD_FLAG_INVALIDATE_AMO;
@@ -111,7 +112,7 @@ constexpr uint64_t kInvalidation =
 constexpr uint64_t kInvalidation = UCT_MD_FLAG_INVALIDATE;
 #endif
 
-/// Flags of a registration: an argument by themselves before 1.14.
+/// Flags of a registration: a plain argument before 1.14.
 inline unsigned registration_flags(unsigned flags) {
     return flags;
 }
@@ -123,15 +124,14 @@ inline unsigned registration_flags(const uct_md_mem_reg_params_t* parameters) {
 }
 #endif
 
-/// Memory that a program maps is registered with the right to atomic operations, and nothing else
-/// is: up to 1.14. There, requests to send are packed outside of messages too, if they are short.
+/// Whether the right to atomic operations distinguishes memory that a program maps: it does up to
+/// 1.14. In these versions, short requests to send are packed outside of messages too.
 #if TERN_UCX_SINCE(15)
 inline constexpr bool kAtomicTellsOfPrograms = false;
 #else
 inline constexpr bool kAtomicTellsOfPrograms = true;
 #endif
 
-/// Whether a setting of a bandwidth is "auto".
 inline bool is_auto(double bandwidth) {
 #ifdef UCS_CONFIG_DBL_IS_AUTO
     return UCS_CONFIG_DBL_IS_AUTO(bandwidth);
@@ -140,10 +140,10 @@ inline bool is_auto(double bandwidth) {
 #endif
 }
 
-/// Gives a device on a bus the name by which UCX tells of it; with a priority from 1.14 on.
+/// Gives a device on a bus the name that UCX shows; with a priority from 1.14 on.
 template <typename Device>
 void name_system_device(Device device, const char* name) {
-    constexpr unsigned kPriority = 10;  // as UCX's own transports have
+    constexpr unsigned kPriority = 10;  // that of UCX's own transports
     if constexpr (requires { ucs_topo_sys_device_set_name(device, name, kPriority); })
         (void)ucs_topo_sys_device_set_name(device, name, kPriority);
     else
@@ -152,15 +152,15 @@ void name_system_device(Device device, const char* name) {
 
 // --- Interface and endpoint
 
-/// What an endpoint hears when its peer has gone. Up to 1.17 UCP's failed endpoints give the
-/// time-out as their reason, whatever it was, and expect it of the transport.
+/// The status of an endpoint whose peer has gone. Up to 1.17, failed endpoints of UCP report a
+/// time-out whatever the reason was, and expect this status from the transport.
 #if TERN_UCX_SINCE(18)
 inline constexpr ucs_status_t kPeerGone = UCS_ERR_CONNECTION_RESET;
 #else
 inline constexpr ucs_status_t kPeerGone = UCS_ERR_ENDPOINT_TIMEOUT;
 #endif
 
-/// In place of uct_iface_ops_t's function.
+/// Implements iface_is_reachable_v2 with the function `is_reachable` of uct_iface_ops_t.
 template <auto is_reachable, typename Parameters>
 int is_reachable_v2(uct_iface_h iface, const Parameters* parameters) {
     if ((parameters->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) == 0) return 0;
@@ -196,8 +196,8 @@ ucs_status_t query_v2(Interface iface, Attributes* attributes) {
     return UCS_ERR_UNSUPPORTED;
 }
 
-/// UCX's internal functions of an interface. `is_reachable` and `is_connected` take a device's and
-/// an interface's address.
+/// UCX's internal functions of an interface. `is_reachable` and `is_connected` take a device
+/// address and an interface address.
 template <auto is_reachable, auto is_connected>
 constexpr Padded<uct_iface_internal_ops_t> internal_ops() {
     uct_iface_internal_ops_t ops = {};

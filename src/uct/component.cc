@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The UCT component `tern`: what UCX finds when this library is loaded, by LD_PRELOAD or as a
-// plug-in.
+// The UCT component `tern`, which registers itself when this library is loaded, by LD_PRELOAD or as
+// a plug-in.
 #include "uct/abi_check.h"
 #include "uct/compat.h"
 #include "uct/config.h"
@@ -45,7 +45,7 @@ uct_tl_t transport = {
                .size = sizeof(TernConfig)},
 };
 
-/// Somebody may both preload this library and have UCX load a copy of it.
+/// A user may preload this library and also have UCX load a copy of it.
 bool is_registered() {
     const uct_component_t* other;
     ucs_list_for_each(other, &uct_components_list, list) {

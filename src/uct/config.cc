@@ -13,15 +13,15 @@ namespace {
 const char* poll_names[] = {"auto", "memory", "cq", nullptr};
 const char* mtu_names[] = {"default", "256", "512", "1024", "2048", "4096", nullptr};
 
-// The most that keeps 16-bit counts of frames apart.
+// With more receives, 16-bit counts of frames would be ambiguous.
 constexpr unsigned kMostReceives = 16384;
 constexpr unsigned kLeastSends = 32;
 constexpr unsigned kMostSends = 16384;
 constexpr size_t kLeastSegment = 1024;
 constexpr size_t kMostSegment = Word::kMaxLength & ~7u;
-constexpr double kGap = 100e-9;  // seconds; HCAs of today have less
+constexpr double kGap = 100e-9;  // seconds; today's HCAs have less
 constexpr double kOverhead = 100e-9;
-constexpr double kNotice = 2e-6;  // a frame through the completion queue
+constexpr double kNotice = 2e-6;  // seconds until a completion queue shows a frame
 
 struct Range {
     const char* name;
@@ -266,7 +266,7 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
                     .retries = static_cast<uint8_t>(config.retries),
                     .rnr_timer = verbs::rnr_timer_code(config.rnr_timeout),
                     .rnr_retries = static_cast<uint8_t>(config.rnr_retries)};
-    // A peer must be asked several times within the limit: that it lives is known from its answers.
+    // Asks a peer several times within the limit: only its answers show that the peer lives.
     const double retry_most = std::min(1.0, config.connect_timeout / 4);
     engine.handshake = {
         .retry_first = nanoseconds(config.connect_retry),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The settings UCX_TERN_*, as UCX parses them, and what the engine makes of them.
+// The settings UCX_TERN_* as UCX parses them, and their conversion to settings of each part.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace tern {
 
-/// Filled in by UCX from the environment, one field for each row of `config_table`.
+/// UCX fills it in from the environment; `config_table` has a row for each field.
 struct TernConfig {
     uct_iface_config_t super;
     size_t segment_size;
@@ -63,12 +63,13 @@ struct TernConfig {
 
 extern ucs_config_field_t config_table[];
 
-/// The parts of a configuration. False if a setting is out of range; `why` names it.
+/// Splits a configuration by part. False: a setting is out of range; `why` names it.
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
                  MoverSettings& mover, TupleQSettings& tupleq, verbs::PortSettings& port,
                  std::string& why);
 
-/// What things cost: as measured, where no setting says otherwise. `bandwidth`: of the port.
+/// The costs of the cost model: as measured, unless a setting says otherwise. `bandwidth`: of the
+/// port, in bytes per second.
 Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth);
 
 }  // namespace tern

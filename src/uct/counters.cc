@@ -121,7 +121,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         ucs_warn("tern: cannot write counters to %s: %s", name.c_str(), strerror(errno));
         return;
     }
-    // One write, so that lines of several processes do not mix.
+    // A single write keeps lines of several processes apart.
     (void)setvbuf(file, nullptr, _IOFBF, line.size() + 1);
     (void)fputs(line.c_str(), file);
     if (file == stderr)

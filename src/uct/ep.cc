@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The control path of endpoints: creation, pending requests, flush, life and death of the peer.
+// The control path of endpoints: creation, pending requests, flush, failure of the peer.
 
 #include "uct/tag.h"
 
@@ -29,9 +29,9 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     return UCS_OK;
 }
 
-// What is under way for an endpoint's user ends with it, and he hears of it now. Where endpoints
-// share a channel, that is so of flushes; what uses memory ends with the last of them, or when it
-// is done.
+// Ends the operations of an endpoint that is destroyed; the user is told now. If other endpoints
+// share the channel, only the endpoint's flushes end now: operations that use memory go on until
+// they are done or the last endpoint leaves.
 static void leave_channel(TernEp& ep) {
     TernIface& iface = tern::iface_of(&ep.super.super);
     tern::Channel* channel = ep.channel;
@@ -64,7 +64,7 @@ UCS_CLASS_DEFINE_DELETE_FUNC(TernEp, uct_ep_t);
 
 namespace tern {
 
-// False: the device refuses, and the endpoint has failed.
+// False: the device refuses to make a queue pair, and the endpoint has failed.
 static bool attach(TernEp& ep) {
     if (ep.channel != nullptr) return true;
     std::string why;
@@ -97,7 +97,7 @@ void pending_changed(TernEp& ep) {
 ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigned) {
     TernEp& ep = ep_of(uct_ep);
     TernIface& iface = iface_of(uct_ep);
-    // A failed endpoint answers sends with its error.
+    // Sends on a failed endpoint return its error.
     if (ep.failed != UCS_OK) return UCS_ERR_BUSY;
     if (ucs_arbiter_group_is_empty(&ep.pending) &&
         (ep.channel == nullptr || iface.engine->has_room(*ep.channel)) && iface.mover->has_room())
@@ -116,7 +116,7 @@ static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t*
     if (fence == FenceState::kWaits) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
     if (fence == FenceState::kPassed) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     uct_pending_req_t* request = ucs_container_of(element, uct_pending_req_t, priv);
-    // While it is this endpoint's turn its requests, and nothing else, may send.
+    // During this endpoint's turn only its pending requests may send.
     if (ep.failed == UCS_OK) (void)attach(ep);
     ep.ready = ep.channel;
     const ucs_status_t status = request->func(request);
@@ -124,7 +124,7 @@ static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t*
     if (!UCS_STATUS_IS_ERR(status)) ++*static_cast<unsigned*>(count);
     if (status == UCS_OK) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     if (status == UCS_INPROGRESS) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
-    // What waits at a failed endpoint waits to be purged.
+    // Requests of a failed endpoint stay until they are purged.
     return ep.failed != UCS_OK ? UCS_ARBITER_CB_RESULT_DESCHED_GROUP
                                : UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
 }
@@ -146,7 +146,7 @@ void ep_pending_purge(uct_ep_h uct_ep, uct_pending_purge_callback_t callback, vo
         &iface_of(uct_ep).arbiter, &ep.pending,
         [](ucs_arbiter_t*, ucs_arbiter_group_t*, ucs_arbiter_elem_t* element, void* what) {
             const auto& each = *static_cast<Purge*>(what);
-            // What was sent before still comes before what will be.
+            // A fence stays: it still orders earlier sends before later ones.
             if (is_fence(each.ep, element)) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
             each.callback(ucs_container_of(element, uct_pending_req_t, priv), each.argument);
             return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
@@ -160,7 +160,7 @@ ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     TernEp& ep = ep_of(uct_ep);
     Engine& engine = *iface_of(uct_ep).engine;
     TernIface& iface = iface_of(uct_ep);
-    // To cancel is all that is left to do at a failed one, and it is done.
+    // A failed endpoint has nothing left to cancel: a flush that cancels succeeds.
     if (ep.failed != UCS_OK) return (flags & UCT_FLUSH_FLAG_CANCEL) != 0 ? UCS_OK : ep.failed;
     if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) return UCS_ERR_NO_RESOURCE;
     if (ep.channel == nullptr) return UCS_OK;
@@ -178,7 +178,7 @@ ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     if (ep.failed != UCS_OK) return ep.failed;
     Engine& engine = *iface_of(uct_ep).engine;
     if (completion == nullptr) return to_ucs(engine.check(ep.channel, ep.peer, &ep));
-    // Who is told of a good end too is told by a connection.
+    // A completion also reports that the peer lives, which needs a connection.
     if (ep.channel == nullptr && !attach(ep)) return ep.failed;
     return to_ucs(engine.check(*ep.channel, {completion, &ep}));
 }

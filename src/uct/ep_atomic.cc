@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Atomic operations, of 64 bits: what the device can, on memory that is open. Data path.
+// 64-bit atomic operations, by the device, on open memory. Data path.
 
 #include "uct/memory.h"
 #include "uct/send.h"

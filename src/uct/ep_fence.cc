@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Fences. What goes by the send queue of an endpoint's connection arrives in the order in which it
-// is posted, so most fences have nothing to do. What may be overtaken is what takes its time to be
-// posted, or comes back (long puts, gets, atomics), or goes by another queue pair (direct
-// messages). Behind that, a fence is an element of the endpoint's queue of pending requests: what
-// is sent later waits behind it.
+// Fences. Work requests in a send queue take effect in the order of posting; a fence of the device
+// (Engine::fence) orders later ones after reads and atomics. Most fences therefore end at once.
+// Later sends can overtake transfers that are not posted completely or wait for the peer (long puts
+// and gets); direct messages use another queue pair. Then, or if the send queue has no room, the
+// fence waits in the endpoint's queue of pending requests, and later sends wait behind it.
 //
-//   state of the endpoint     fence                          what is sent later
-//   nothing to be overtaken   is none                        goes
-//   something to be           is queued, alone               is refused, and queued behind it
-//   requests are pending      is queued behind them          the same
-//   a fence comes last        is none: that one does         the same
+//   state of the endpoint        fence                          later sends
+//   nothing can be overtaken     ends at once                   go
+//   something can be overtaken   is queued, alone               are refused, and queued behind it
+//   requests are pending         is queued behind them          the same
+//   a fence is queued last       needs no second one            the same
 //
-// When a fence comes to the queue's head all before it has been begun: it waits for that to be
-// over.
+// All operations before a fence have begun when the fence comes to the head of the queue. There it
+// waits until later sends can overtake none of them.
 
 #include <new>
 
@@ -21,11 +21,11 @@
 
 namespace tern {
 
-/// A fence that waits.
+/// A fence in the queue of pending requests.
 struct Fence {
     ucs_arbiter_elem_t element;
     Fence* next;
-    bool at_head;  // and so what follows is set
+    bool at_head;  // the members below are set
     uint64_t channel;
     uint64_t transfers;
     uint32_t sends;
@@ -34,8 +34,7 @@ struct Fence {
 
 namespace {
 
-// What is sent on this channel now could come before something that was sent on it before, and not
-// even the device can help it.
+// A send on this channel now could overtake an earlier one, and the device cannot prevent it.
 bool may_overtake(const TernIface& iface, const Channel& channel) {
     if (iface.mover->may_be_overtaken(channel, iface.mover->begun())) return true;
     return iface.tupleq != nullptr &&
@@ -43,12 +42,13 @@ bool may_overtake(const TernIface& iface, const Channel& channel) {
             (iface.tupleq->may_overtake(channel) && !channel.sends.idle()));
 }
 
-// The device sees to what is in the send queue. False: there is no room there.
+// Has the device order later work requests after reads and atomics. False: there is no room.
 bool fence_queue(const TernIface& iface, Channel& channel) {
     return channel.replies == 0 || iface.engine->fence(channel);
 }
 
-// All that was begun before this fence, which is at the head of the queue, is over, or comes first.
+// Whether all operations before this fence, at the head of the queue, are over, or cannot be
+// overtaken.
 bool is_passed(TernEp& ep, Fence& fence) {
     const TernIface& iface = iface_of(&ep.super.super);
     if (ep.failed != UCS_OK || ep.channel == nullptr) return true;
@@ -60,13 +60,13 @@ bool is_passed(TernEp& ep, Fence& fence) {
         fence.sends = channel.sends.next();
         fence.direct = iface.tupleq != nullptr ? iface.tupleq->sent(channel) : 0;
     }
-    // Another connection, or one that is about to be: all of the last one's is over.
+    // The connection is another one, or has failed: all operations of the old one are over.
     if (fence.channel != channel.tag || channel.failed) return true;
     if (iface.mover->may_be_overtaken(channel, fence.transfers)) return false;
     if (iface.tupleq == nullptr) return fence_queue(iface, channel);
     if (!iface.tupleq->arrived(channel, fence.direct)) return false;
     if (!iface.tupleq->may_overtake(channel)) return fence_queue(iface, channel);
-    // What was posted last may not be reported by itself.
+    // The last work request may be unsignalled: a flush gets a completion for it.
     return channel.sends.done(fence.sends) || iface.engine->flush(channel, {}) == Status::kOk;
 }
 
@@ -83,7 +83,7 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) {
     TernEp& ep = ep_of(uct_ep);
     TernIface& iface = iface_of(uct_ep);
     if (ep.failed != UCS_OK) return UCS_OK;
-    // A pending request whose turn it is is the first: nothing before it waits.
+    // While a pending request has its turn, nothing before it waits.
     const bool waiting = ep.ready == nullptr && !ucs_arbiter_group_is_empty(&ep.pending);
     if (!waiting) {
         Channel* channel = ep.channel;

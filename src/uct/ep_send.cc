@@ -31,7 +31,8 @@ ucs_status_t copied(Engine& engine, Channel& channel, uint32_t id,
         length));
 }
 
-// Puts bytes that are there only now. `fill` writes them, at most `most`, and returns how many.
+// Puts a copy of bytes that exist only during the call. `fill` writes at most `most` bytes and
+// returns their number.
 template <class Fill>
 Status put_copied(Mover& mover, Channel& channel, size_t most, Fill&& fill, uint64_t to,
                   const RemoteKey& key) {
@@ -43,8 +44,8 @@ Status put_copied(Mover& mover, Channel& channel, size_t most, Fill&& fill, uint
     return mover.put_owned(channel, std::move(data), length, to, key.region);
 }
 
-// Has the mover do something with the user's memory, at most Buffers::kMost pieces of it:
-// `move(mover, channel, pieces)`.
+// Calls `move(mover, channel, pieces)` for the user's memory, which has at most Buffers::kMost
+// pieces.
 template <class Move>
 ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move) {
     ucs_status_t status = UCS_OK;
@@ -64,7 +65,7 @@ ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move)
 ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
                         std::span<const std::byte> header, const uct_iov_t* iov, size_t count,
                         uct_completion_t* completion) {
-    // What is not registered anyway is copied: that is cheaper for so few bytes.
+    // Memory without a registration is copied: for so few bytes, registering it would cost more.
     if (std::any_of(iov, iov + count, [](const uct_iov_t& piece) {
             return registration(piece.memh) == nullptr && uct_iov_get_length(&piece) != 0;
         }))
@@ -155,7 +156,7 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
     if (channel == nullptr) [[unlikely]]
         return status;
     const RemoteKey& key = remote_key(rkey);
-    // What is empty goes too, without a key: its loss tells that the peer has gone.
+    // An empty put needs no key, but is posted: if it fails, the peer's death is noticed.
     if (key.rkey != 0 || length == 0)
         return to_ucs(engine.put_short(*channel, data, length, to, key.rkey));
     return to_ucs(put_copied(
@@ -204,7 +205,7 @@ ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    static constexpr RemoteKey kNone;  // for puts of no bytes, which are known only when packed
+    static constexpr RemoteKey kNone;  // for empty puts: their length is known only after packing
     const RemoteKey& key = rkey != UCT_INVALID_RKEY ? remote_key(rkey) : kNone;
     uint32_t length = 0;
     if (key.rkey == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Life, progress and events of an interface.
+// An interface: creation, destruction, progress, events.
 
 #include "uct/iface.h"
 
@@ -16,7 +16,7 @@
 
 using tern::Engine;
 
-/// What of an interface has constructors.
+/// The members of an interface that have constructors.
 struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     explicit State(TernIface& owner) : iface(owner) {}
 
@@ -55,18 +55,17 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
         ucs_warn("tern: %s: %s", device.c_str(), text.c_str());
     }
 
-    // A failure that somebody handles is not one to shout about.
+    // A failure that the user's error handler deals with is logged at a lower level.
     ucs_log_level_t failure_level() const {
         return iface.super.err_handler != nullptr ? UCS_LOG_LEVEL_DIAG
                                                   : iface.super.config.failure_level;
     }
 
-    // From the data path.
     void message(uint32_t id, const void* data, uint32_t length) {
         (void)uct_iface_invoke_am(&iface.super, static_cast<uint8_t>(id), const_cast<void*>(data),
                                   length, 0);
     }
-    // Of both owners.
+    // Of both EngineOwner and MoverOwner.
     void completed(void* cookie, tern::Status status) override {
         if (tern::Mover::is_cookie(cookie)) return mover->done(cookie, status);
         if (tern::TupleQ::is_cookie(cookie)) return tags->tupleq->done(cookie, status);
@@ -103,7 +102,8 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
 
 namespace {
 
-// Who is about to sleep takes 0 for a promise: all that the user has heard, or may do now, counts.
+// A caller that is about to sleep relies on a result of 0: the count includes everything that the
+// user was told, and every request that was sent.
 unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
     unsigned count = iface.engine->poll(*iface.state);
@@ -120,7 +120,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
 }
 
 ucs_status_t look_for_flush(TernIface& self) {
-    // UCP counts on it: a flush of a worker covers what its endpoints have in their pending queues.
+    // UCP's flush of a worker relies on this: it has to cover the pending queues of the endpoints.
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
     if (!self.mover->idle() || (self.tags != nullptr && self.tags->receives.has_work()))
         return UCS_INPROGRESS;
@@ -128,8 +128,8 @@ ucs_status_t look_for_flush(TernIface& self) {
     return tern::to_ucs(self.engine->flush_all());
 }
 
-// A flush is all the calls up to the one that does not return UCS_INPROGRESS: if something was lost
-// in between, that one says so.
+// A flush comprises all calls up to the first that does not return UCS_INPROGRESS. That call
+// reports what was lost meanwhile.
 ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion) {
     if (completion != nullptr) return UCS_ERR_UNSUPPORTED;
     TernIface& self = tern::iface_of(iface);
@@ -153,7 +153,8 @@ ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
 
 ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     const TernIface& self = tern::iface_of(iface);
-    // What else it has to do waits for room, which comes with a completion.
+    // The tag interface's other work waits for room in a send queue: the completion that makes room
+    // wakes the interface.
     if (self.tags != nullptr && self.tags->receives.any_canceled()) return UCS_ERR_BUSY;
     std::vector<tern::Watched> words;
     tern::Status status = self.mover->arm(words);
@@ -228,7 +229,7 @@ static constinit auto iface_internal_ops = [] {
     return ops;
 }();
 
-// The estimates of which lane and which scheme is best rest on the bandwidth.
+// UCP's choice of a lane and Tern's choice of a scheme rest on the bandwidth.
 static void warn_of_unknown_speed(const std::string& device, const tern::verbs::Port& port) {
     const tern::verbs::LinkSpeed speed = port.speed();
     if (speed.known) return;
@@ -274,11 +275,11 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
         if (port) {
             state->port = *port;
             warn_of_unknown_speed(state->device, *port);
-            // UCP, which is known by the room that it wants in front of messages, has a queue for
-            // what is refused, and progresses until that has gone. What is taken goes only when
-            // this side progresses again, which a program that has sent need not do. But what sets
-            // up its endpoints must not wait in the queue: UCP cannot take such messages out of it
-            // when an endpoint is closed by force, and ends the program.
+            // UCP, recognised by its rx_headroom, queues refused messages and progresses until they
+            // are sent. A message taken early would only be sent when this side progresses again,
+            // which a program need not do after a send. Messages that set up endpoints are taken
+            // early all the same: UCP cannot remove them from its queue when an endpoint is closed
+            // by force, and aborts the program.
             settings.early_id = tern::compat::kUcpWireup;
             settings.early_sends = (params->field_mask & UCT_IFACE_PARAM_FIELD_RX_HEADROOM) == 0 ||
                                    params->rx_headroom == 0;

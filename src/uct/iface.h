@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UCT's interface and endpoint over the engine. They translate and decide nothing.
+// UCT's interface and endpoint, built on the engine, the mover and TupleQ.
 #pragma once
 
 #include "engine/atomics.h"
@@ -16,7 +16,7 @@ struct TagCounters;
 struct TagInterface;
 }  // namespace tern
 
-/// uct_iface_t. UCX runs no constructors: all with one of its own is behind a pointer.
+/// uct_iface_t. UCX runs no constructors: members that need one are in State.
 struct TernIface {
     struct State;
 
@@ -25,11 +25,11 @@ struct TernIface {
     tern::Mover* mover;
     tern::Atomics* atomics;
     tern::TagInterface* tags;  // null: not offered
-    tern::TupleQ* tupleq;      // of that; null: no message is direct
-    int background_fd;         // -1: nobody
-    int watch_fd;              // the same
+    tern::TupleQ* tupleq;      // owned by `tags`; null: no direct messages
+    int background_fd;         // of Engine::answer; -1: none
+    int watch_fd;              // of Engine::look; -1: none
     bool flushing;             // a flush of the interface is under way
-    ucs_status_t lost;         // something, during that: why
+    ucs_status_t lost;         // why data was lost during the flush, or UCS_OK
     ucs_arbiter_t arbiter;     // endpoints with pending requests
     ucs_list_link_t endpoints;
     State* state;
@@ -38,16 +38,15 @@ struct TernIface {
 /// uct_ep_t.
 struct TernEp {
     uct_base_ep_t super;
-    /// Where to send; null if a send must look closer: not attached, failed, or requests are
-    /// pending.
+    /// The channel if a send may post at once; null: not attached, failed, or requests are pending.
     tern::Channel* ready;
     tern::Channel* channel;
     tern::PeerAddress peer;
     ucs_arbiter_group_t pending;
-    tern::Fence* fences;      // of the elements of `pending`: those that are fences, in order
-    tern::Fence* last_fence;  // of these
-    bool fence_is_last;       // of all elements
-    ucs_status_t failed;      // UCS_OK, or why it has failed
+    tern::Fence* fences;  // the fences among the elements of `pending`, in order
+    tern::Fence* last_fence;
+    bool fence_is_last;   // the last element of `pending` is a fence
+    ucs_status_t failed;  // UCS_OK, or why the endpoint has failed
     ucs_list_link_t in_interface;
 };
 
@@ -70,13 +69,14 @@ inline TernEp& ep_of(uct_ep_h ep) {
     return *reinterpret_cast<TernEp*>(ep);
 }
 
-/// The channel of an endpoint whose `ready` is null, if it can send after all; otherwise why not.
+/// For an endpoint whose `ready` is null: its channel if it can send after all. Null: `status` says
+/// why not.
 Channel* find_channel(TernEp& ep, ucs_status_t& status);
-/// Requests wait, or none does any more.
+/// `pending` has become empty, or is no longer empty.
 void pending_changed(TernEp& ep);
-/// Gives pending requests another try. Returns how many have gone.
+/// Retries pending requests. Returns how many were sent.
 unsigned dispatch_pending(TernIface& iface);
-/// The connection under an endpoint is over; UCS_OK: nothing was lost.
+/// The endpoint's connection is over. UCS_OK: nothing was lost, and the next send connects again.
 void ep_closed(TernEp& ep, ucs_status_t status);
 
 // ep.cc: control path of endpoints.
@@ -90,13 +90,13 @@ int ep_is_connected(uct_ep_h ep, const uct_device_addr_t* device, const uct_ifac
 // ep_fence.cc
 ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
 ucs_status_t iface_fence(uct_iface_h iface, unsigned flags);
-/// Of the first element of an endpoint's pending queue: that it is no fence, or one that waits, or
-/// one that is over, and is to be removed; it is gone.
+/// Whether `element`, the first of an endpoint's pending queue, is a fence, and whether the fence
+/// waits. kPassed: the caller removes the element; the fence is deleted.
 enum class FenceState : uint8_t { kNone, kWaits, kPassed };
 FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element);
-/// Of any element.
+/// Whether `element`, anywhere in the pending queue, is a fence.
 bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element);
-/// The endpoint has no requests left.
+/// Deletes all fences; the endpoint must have no pending requests left.
 void drop_fences(TernEp& ep);
 
 // ep_atomic.cc: data path of endpoints.
@@ -127,32 +127,33 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argum
 ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,
                      uct_rkey_t rkey);
 
-// iface_query.cc: what the interface is and where.
+// iface_query.cc: capabilities, performance and addresses of the interface.
 ucs_status_t iface_query(uct_iface_h iface, uct_iface_attr_t* attributes);
 ucs_status_t iface_get_device_address(uct_iface_h iface, uct_device_addr_t* address);
 ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address);
 int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t* address);
 const verbs::Port& port_of(const TernIface& iface);
-/// Whether what is asked of the place of active messages makes sense; logs what does not. Only
-/// messages that their receivers may keep are placed by it, and none is here.
+/// Whether the alignment asked for active messages is valid; logs why not. The alignment has no
+/// effect: it is for messages that receivers may keep, and Tern delivers none.
 bool valid_alignment(const uct_iface_params_t& params);
 
-/// Something of the user's was lost. What is canceled is not. Who has an error handler hears of it
-/// there, and counts on a flush of the interface to end well behind that.
+/// Records a loss for the next flush of the interface; a canceled operation is none. A user with an
+/// error handler is told there, and expects later flushes of the interface to succeed.
 inline void lost_something(TernIface& iface, Status status) {
     if (status != Status::kCanceled && iface.super.err_handler == nullptr)
         iface.lost = to_ucs(status);
 }
 
 // background.cc
-/// Has UCX's asynchronous thread answer peers while the program computes, and look at memory while
-/// it sleeps. Without such a thread nobody answers, and the program is woken to look.
+/// Makes UCX's asynchronous thread answer peers while the program computes, and look at memory
+/// while the program sleeps. Without such a thread, peers wait for their answers, and the program
+/// is woken to look.
 void start_background(TernIface& iface);
 void stop_background(TernIface& iface);
 
 // counters.cc
-/// Appends the counters to the file that `path` names, as a line of JSON.
+/// Appends the counters as a line of JSON to the file that `path` names.
 void write_counters(const Engine& engine, const Mover& mover, const Atomics& atomics,
                     const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
                     const char* device, const char* path);

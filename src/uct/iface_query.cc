@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What the interface is able to, how fast it is, and where it is.
+// Capabilities, performance and addresses of an interface.
 
 #include <algorithm>
 #include <bit>
@@ -11,8 +11,8 @@ namespace tern {
 
 namespace {
 
-// Of one message, through an HCA and a switch: seconds. Slow ports are those of old HCAs, which
-// take longer to begin as well (DDR, QDR, and what came after).
+// Latency of a message through an HCA and a switch, in seconds. Slow ports belong to old HCAs (DDR,
+// QDR), whose latency is higher too.
 double latency_of(double bandwidth) {
     if (bandwidth < 2.5e9) return 2.3e-6;
     return bandwidth < 5e9 ? 1.5e-6 : 0.7e-6;
@@ -72,7 +72,7 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
 
     attributes->device_addr_len = engine.address().port.packed_size();
     attributes->iface_addr_len = InterfaceAddress::kPacked;
-    // Headers of the link, the transport and an RDMA write go with every packet.
+    // Each packet carries the headers of the link, the transport and an RDMA write.
     const double headers = (port.global ? 40 : 0) + 8 + 12 + 16 + 4 + 2;
     attributes->bandwidth.dedicated = 0;
     attributes->bandwidth.shared = port.bandwidth() * mtu / (mtu + headers);

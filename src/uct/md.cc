@@ -18,7 +18,7 @@ namespace tern {
 
 namespace {
 
-// To declare memory, in seconds: whatever its size.
+// Seconds to declare memory, of any size.
 constexpr double kDeclareCost = 50e-9;
 
 const char* const monitor_names[] = {"auto", "odp", "userfaultfd", "ucm", "none", nullptr};
@@ -37,7 +37,7 @@ ucs_status_t md_query(uct_md_h, Attributes* attributes) {
     capabilities.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
     TERN_SET_IF_PRESENT(capabilities, cache_mem_types, UCS_BIT(UCS_MEMORY_TYPE_HOST));
     capabilities.max_reg = ULONG_MAX;
-    // Nothing is allocated; UCX's tests take it for the largest buffer that makes sense.
+    // Nothing is allocated; UCX's tests take this value for the largest sensible buffer.
     capabilities.max_alloc = ULONG_MAX;
     attributes->rkey_packed_size = sizeof(PackedKey);
     attributes->reg_cost = ucs_linear_func_make(kDeclareCost, 0);
@@ -59,12 +59,12 @@ unsigned access_of(unsigned flags) {
     return access;
 }
 
-// UCP's registration cache hands memory that was declared for one purpose to others, without asking
-// for their rights: rights to put and get are what a key gives, and only who is given a key has
-// one.
+// UCP's registration cache returns memory that was declared for one purpose for others too, without
+// regard to rights. All memory is therefore declared with the rights to put and get; a peer can use
+// them only with a key.
 constexpr unsigned kRightsOfKeys = kRemoteGet | kRemotePut;
 
-// No system call: pinning is for when a transfer needs it.
+// Makes no system call: memory is pinned when a transfer needs it.
 template <typename Flags>
 ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct_mem_h* memh) {
     auto* handle = new (std::nothrow) MemoryHandle;
@@ -82,9 +82,9 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct
     return UCS_OK;
 }
 
-// What is in progress with it has ended when this returns, but for what the device still reads, and
-// keys of it are worth nothing. Asked for, memory is invalid at once: that ends as well. Then
-// nothing stays pinned of it either, not even for peers that do not keep to the protocol.
+// When this returns, transfers that use the memory have ended, but the device may still read it,
+// and keys of the memory are invalid. With UCT_MD_MEM_DEREG_FLAG_INVALIDATE the device's reads have
+// ended too, and no part of the memory stays pinned, not even for peers that violate the protocol.
 ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 1);
     const std::unique_ptr<MemoryHandle> handle(static_cast<MemoryHandle*>(params->memh));
@@ -102,8 +102,7 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     return UCS_OK;
 }
 
-// What will be needed is pinned now, and stays so as what was used does: until there is no room for
-// it.
+// Pins the memory now. The pin stays like that of a transfer: until its room is needed.
 ucs_status_t mem_advise(uct_md_h md, uct_mem_h memh, void* address, size_t length,
                         unsigned advice) {
     if (advice != UCT_MADV_WILLNEED) return UCS_ERR_UNSUPPORTED;
@@ -143,13 +142,13 @@ constinit auto md_ops = compat::padded(compat::with_new_members({
     .detect_memory_type = stub<UCS_ERR_UNSUPPORTED>,
 }));
 
-// Whether the user may lock what an interface needs at least.
+// Whether the user may lock the least memory that an interface needs. Warns once if not.
 bool may_lock(const verbs::Device& device) {
     rlimit limit{};
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY) return true;
     if (verbs::RegisteredMemory(device.pd.get(), Engine::kLeastMemory, IBV_ACCESS_LOCAL_WRITE))
         return true;
-    if (errno != ENOMEM) return true;  // opening will tell
+    if (errno != ENOMEM) return true;  // opening an interface reports other errors
     static std::once_flag told;
     std::call_once(told, [&] {
         ucs_warn(
@@ -160,7 +159,7 @@ bool may_lock(const verbs::Device& device) {
     return false;
 }
 
-// Where the device is on the machine's buses; UCX reckons with distances.
+// The place of the device on the machine's buses, from which UCX derives distances.
 ucs_sys_device_t system_device(const verbs::Device& device) {
     const std::string bus = verbs::bus_address(device.context->device->ibdev_path);
     ucs_sys_device_t place = UCS_SYS_DEVICE_ID_UNKNOWN;
@@ -170,7 +169,7 @@ ucs_sys_device_t system_device(const verbs::Device& device) {
     return place;
 }
 
-// UCX's memory events come last: they have hooks installed.
+// UCX's memory events are the last choice: they install hooks.
 void open_pins(MemoryDomain& domain, PinSettings settings) {
     const MonitorKind wanted = settings.monitor;
     const bool may_hear = wanted == MonitorKind::kAuto || wanted == MonitorKind::kUcm;
@@ -193,7 +192,7 @@ void open_pins(MemoryDomain& domain, PinSettings settings) {
                  monitor_name(domain.pins->monitor()));
 }
 
-// What peers may do to open memory by themselves.
+// Rights of peers to open memory.
 int open_access(const ibv_device_attr& device) {
     return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
            (device.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
@@ -209,7 +208,7 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
     if (registration(&handle) != nullptr) return;
     const Region& region = *handle.region;
     auto* const at = reinterpret_cast<void*>(region.address());
-    // If it cannot be registered, peers ask this side to do what they want done with it.
+    // If the device cannot register the memory, peers access it by transfers.
     handle.open.store(ibv_reg_mr(domain.device.pd.get(), at, region.length(),
                                  open_access(domain.device.attributes)),
                       std::memory_order_release);
@@ -219,8 +218,7 @@ PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle) {
     const Region& region = *handle.region;
     auto* const at = reinterpret_cast<void*>(region.address());
     const ibv_mr* open = registration(&handle);
-    // So that the other side knows what it can expect of this one: what has come back is pinned,
-    // or soon will be.
+    // Tells the peer what to expect: memory that is used again is pinned, or will be soon.
     const bool returns = domain.pins->uses(at, region.length()) > 1;
     return {.region = {region.key().index, region.key().generation},
             .rkey = open != nullptr ? open->rkey : 0,

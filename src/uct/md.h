@@ -21,13 +21,13 @@ struct MemoryDomain {
     verbs::Device device;
     Regions regions;
     std::unique_ptr<PinCache> pins;
-    std::unique_ptr<MemoryEvents> events;  // null: not needed, or not to be had
-    /// Of copies and registration; what the network costs is an interface's.
+    std::unique_ptr<MemoryEvents> events;  // null: not needed, or not available
+    /// Costs of copies and registration; each interface adds those of its network.
     Costs costs;
-    std::mutex opening;  ///< of memory: one thread at a time
+    std::mutex opening;  ///< held while open memory is registered
 };
 
-/// Filled in by UCX from the environment.
+/// UCX fills it in from the environment.
 struct MemoryConfig {
     uct_md_config_t super;
     int monitor;
@@ -40,17 +40,17 @@ inline MemoryDomain& memory_domain(uct_md_h md) {
     return *reinterpret_cast<MemoryDomain*>(md);
 }
 
-/// Opens declared memory to peers that have its key, if the device can register it.
+/// Opens declared memory to peers that have its key, if the device can register it. Any thread.
 void open_memory(MemoryDomain& domain, MemoryHandle& handle);
-/// The key to declared memory, as peers get it.
+/// The key to declared memory, for peers.
 PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle);
 
-// Of the component.
+// For the component.
 ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc_t** resources,
                                 unsigned* count);
 ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_config_t* config,
                      uct_md_h* md);
-// More: parameters in newer versions, the key, and a handle that is not needed.
+// `more`: parameters (in newer versions), the key, and a handle.
 template <typename... More>
 ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, More... more) {
     PackedKey packed;
@@ -63,7 +63,7 @@ ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, More... more) {
     return UCS_OK;
 }
 ucs_status_t rkey_release(uct_component_t* component, uct_rkey_t rkey, void* handle);
-/// Where in an order of all keys: equal ones are of the same memory.
+/// Orders keys. Keys that compare equal are of the same memory.
 template <typename Parameters>
 ucs_status_t rkey_compare(uct_component_t*, uct_rkey_t a, uct_rkey_t b,
                           const Parameters* parameters, int* result) {
@@ -73,7 +73,7 @@ ucs_status_t rkey_compare(uct_component_t*, uct_rkey_t a, uct_rkey_t b,
     return UCS_OK;
 }
 
-// Of the transport.
+// For the transport.
 ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned* count);
 
 }  // namespace tern

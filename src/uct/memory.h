@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Handles and keys of memory, as UCT's users hold them.
+// Memory handles and remote keys, as UCT's users hold them.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,13 @@
 
 namespace tern {
 
-/// uct_mem_h: memory that was declared.
+/// uct_mem_h: declared memory.
 struct MemoryHandle {
     Region* region = nullptr;
-    /// Memory whose key the program packs is what peers may use at any time. It is registered as it
-    /// is when that is done first, and stays so: null before, or if that fails. Written by whoever
-    /// packs, under MemoryDomain::opening; any thread may have the handle in a send.
+    /// The registration of open memory. It is made when the program first packs a key of the
+    /// memory, because peers may then use the memory at any time, and is kept. Null: no such key
+    /// was packed, or the device refused. Written by the thread that packs, under
+    /// MemoryDomain::opening; other threads may use the handle in a send at the same time.
     std::atomic<ibv_mr*> open = nullptr;
 
     MemoryHandle() = default;
@@ -28,16 +29,16 @@ struct MemoryHandle {
     void close() { verbs::MemoryRegion(open.exchange(nullptr)).reset(); }
 };
 
-/// The registration of open memory; null if it has none, as pieces of no bytes may have no handle.
+/// The registration of open memory, or null. `memh` may be null: empty pieces need no handle.
 inline const ibv_mr* registration(uct_mem_h memh) {
     const auto* handle = static_cast<const MemoryHandle*>(memh);
     return handle != nullptr ? handle->open.load(std::memory_order_acquire) : nullptr;
 }
 
-/// Whether this thread packs a message. A key that is packed meanwhile is UCX's own, of a
-/// rendezvous: for one transfer, which pins what it needs. All other keys are the program's. How
-/// the memory was declared does not tell: UCX's registration cache hands what a rendezvous declared
-/// to programs too.
+/// Whether this thread packs a message. A key packed meanwhile is UCX's own and belongs to one
+/// rendezvous, whose transfer pins what it needs. All other keys are the program's. From UCX 1.15
+/// on, the flags of the declaration do not distinguish them: UCX's registration cache gives
+/// programs memory that was declared for a rendezvous.
 extern constinit thread_local bool packing_message __attribute__((tls_model("initial-exec")));
 
 class PackingMessage {
@@ -48,15 +49,15 @@ class PackingMessage {
     PackingMessage& operator=(const PackingMessage&) = delete;
 };
 
-/// What a key says on the wire.
+/// A key on the wire.
 struct PackedKey {
     WireKey region;
     uint32_t rkey;  ///< of open memory; 0: none
     uint32_t flags;
-    static constexpr uint32_t kPinned = 1;  ///< for all that was known when the key was packed
+    static constexpr uint32_t kPinned = 1;  ///< when packed: memory is pinned, or soon will be
 };
 
-/// uct_rkey_t: a peer's memory.
+/// uct_rkey_t: a key to a peer's memory.
 struct RemoteKey {
     WireKey region;
     uint32_t rkey = 0;
@@ -65,7 +66,7 @@ struct RemoteKey {
     auto identity() const { return std::tuple(region.index, region.generation, rkey); }
 };
 
-/// Of no memory at all, for keys that are none.
+/// Stands for null and invalid keys; refers to no memory.
 inline constexpr RemoteKey kNoMemory{};
 
 inline const RemoteKey& remote_key(uct_rkey_t rkey) {

@@ -7,7 +7,7 @@ namespace tern {
 
 namespace {
 
-// From within munmap() and the like, before it happens.
+// Called from within munmap() and the like, before pages go.
 void unmapped(ucm_event_type_t, ucm_event_t* event, void* cache) {
     const auto* start = static_cast<const std::byte*>(event->vm_unmapped.address);
     static_cast<PinCache*>(cache)->unmapped(start, start + event->vm_unmapped.size);

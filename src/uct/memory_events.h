@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UCX's memory events, for where neither the device nor the kernel tells that pages have gone.
+// Listens to UCX's memory events, where neither the device nor the kernel reports lost pages.
 #pragma once
 
 #include "pinning/cache/pin_cache.h"
 
 namespace tern {
 
-/// Has UCX tell the cache of memory that is unmapped, for as long as it lives. Needs
-/// UCX_MEM_EVENTS.
+/// Makes UCX report unmapped memory to the cache, during this object's life. Needs UCX_MEM_EVENTS.
 class MemoryEvents {
   public:
     explicit MemoryEvents(PinCache& cache);
@@ -15,7 +14,7 @@ class MemoryEvents {
     MemoryEvents(const MemoryEvents&) = delete;
     MemoryEvents& operator=(const MemoryEvents&) = delete;
 
-    /// Whether UCX does.
+    /// Whether UCX has accepted the handler.
     explicit operator bool() const { return installed_; }
 
   private:

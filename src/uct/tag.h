@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UCT's tag-matching interface: both halves of it, and the functions in UCT's tables.
+// UCT's tag-matching interface: its two halves, and its functions in UCT's tables.
 #pragma once
 
 #include "uct/tag_receives.h"
@@ -7,16 +7,16 @@
 
 namespace tern {
 
-/// Of an interface, if it offers to match tags.
+/// The tag matching of an interface that offers it.
 struct TagInterface final : TupleQOwner {
     TagInterface(Engine& engine, Mover& mover, MoverOwner& mover_owner, uint32_t most,
                  const TagCallbacks& callbacks)
         : owner(mover_owner), sends(mover), receives(engine, mover, most, callbacks, counters) {}
 
-    /// A control frame. False: it is malformed.
+    /// Handles a control frame. False: the frame is malformed.
     bool control(Engine& engine, Channel& channel, uint32_t id, const std::byte* data,
                  uint32_t length);
-    /// The channel is over. Returns what its endpoints are to hear.
+    /// The channel is over. Returns the status for its endpoints.
     Status ended(Channel& channel, Status status);
 
     void completed(void* cookie, Status status) override { owner.completed(cookie, status); }
@@ -32,17 +32,17 @@ struct TagInterface final : TupleQOwner {
     TagCounters counters;
     TagSends sends;
     TagReceives receives;
-    std::unique_ptr<TupleQ> tupleq;  // null: no message is direct
+    std::unique_ptr<TupleQ> tupleq;  // null: no direct messages
 };
 
-/// The user has use for matching: it does not say what it needs, or that is part of it.
+/// Whether the user wants tag matching: it asks for that feature, or names no features.
 bool wants_tags(const uct_iface_params_t& params);
-/// Those of `params`, or some that drop what comes.
+/// The callbacks in `params`, or callbacks that drop messages.
 TagCallbacks tag_callbacks(const uct_iface_params_t& params);
-/// What an interface is asked about itself gives away that its user sends messages of one tag two
-/// ways, which direct messages are not in order with.
+/// Whether this query shows that the user sends some messages of a tag as active messages. Direct
+/// messages would not keep their order with those.
 bool sends_tags_two_ways(const uct_perf_attr_t& asked);
-/// What a tag interface adds to that.
+/// Adds the capabilities of tag matching to `attributes`.
 void query_tags(const TernIface& iface, uct_iface_attr_t& attributes);
 
 ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, size_t length);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Tagged messages as they come. Data path.
+// Arrival of tagged messages. Data path.
 
 #include <algorithm>
 #include <utility>
@@ -19,8 +19,8 @@ TagReceive* receive_of(ReceiveHandle handle) {
     return handle != 0 ? static_cast<TagReceive*>(&TupleTable::receive(handle)) : nullptr;
 }
 
-// A copy of a message that the user may keep, with room in front of it: a pointer to who releases
-// it, and the user's.
+// A copy of a message that the user may keep. In front of the message are a pointer to the
+// uct_recv_desc_t and the user's headroom.
 class Descriptor {
   public:
     Descriptor(const std::byte* data, uint32_t length, size_t headroom)
@@ -36,7 +36,7 @@ class Descriptor {
 
     explicit operator bool() const { return memory_ != nullptr; }
     std::byte* data() const { return memory_ + sizeof(&release) + headroom_; }
-    // It is the user's now.
+    // The user owns the copy now, and will release it.
     void keep() { memory_ = nullptr; }
 
   private:
@@ -50,7 +50,7 @@ uct_recv_desc_t Descriptor::release = {.cb = [](uct_recv_desc_t*, void* descript
     free(static_cast<std::byte*>(descriptor) - sizeof(&release));
 }};
 
-// What a frame of this kind begins with, at least.
+// The length of this kind's header. UINT32_MAX: no such kind.
 uint32_t header_size(uint32_t id) {
     switch (static_cast<TagFrameId>(id)) {
         case TagFrameId::kEager:
@@ -98,7 +98,7 @@ bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, 
 bool TagReceives::arrived_with_direct(Channel& channel, uint32_t id, const std::byte* data,
                                       uint32_t length, const WireMark* mark) {
     const uint64_t tag = header_of<EagerHeader>(data).tag;
-    // Of what can be direct.
+    // Bytes of a message that can be direct; 0 for others.
     uint64_t bytes = 0;
     if (id == static_cast<uint32_t>(TagFrameId::kEager))
         bytes = length - sizeof(EagerHeader);
@@ -123,7 +123,7 @@ bool TagReceives::arrived_with_direct(Channel& channel, uint32_t id, const std::
     return false;
 }
 
-// In the order in which they came, until one has to wait further.
+// Handles held messages in the order of arrival, until one has to be held further.
 void TagReceives::retry(uint32_t peer) {
     for (;;) {
         const auto first = std::find_if(held_.begin(), held_.end(),
@@ -138,7 +138,7 @@ void TagReceives::retry(uint32_t peer) {
     }
 }
 
-// A message and its receive, if there is one.
+// Handles a message and its receive; `receive` may be null.
 void TagReceives::handle(Channel* channel, uint32_t id, const std::byte* data, uint32_t length,
                          TagReceive* receive) {
     if (receive != nullptr && !receive->leaving)
@@ -160,8 +160,8 @@ void TagReceives::handle(Channel* channel, uint32_t id, const std::byte* data, u
     }
 }
 
-// The user copies what it wants to keep. Only with immediate data UCP cannot: it counts on room for
-// a header of its own in front of the message.
+// The user copies a message that it wants to keep. With immediate data UCP cannot: it relies on
+// room for a header of its own in front of the message.
 void TagReceives::unexpected(uint64_t tag, uint64_t immediate, const std::byte* data,
                              uint32_t length) {
     void* context = nullptr;
@@ -180,8 +180,8 @@ void TagReceives::unexpected(uint64_t tag, uint64_t immediate, const std::byte* 
     (void)call(data);
 }
 
-// Memory that is declared no more is not written to, although that is an error of the user's: then
-// the bytes are left where they are.
+// Memory that is no longer declared, which is the user's error, is not written: the user gets a
+// pointer to the bytes instead.
 void TagReceives::eager(TagReceive* receive, uint64_t tag, uint64_t immediate,
                         const std::byte* data, uint32_t length) {
     if (receive == nullptr) {
@@ -194,8 +194,8 @@ void TagReceives::eager(TagReceive* receive, uint64_t tag, uint64_t immediate,
     if (length > receive->room) [[unlikely]] {
         left = mutable_data(data);
         ++counters_.truncated;
-        // A sender that waits for an answer gets none if this is an error. The user can see itself
-        // that the message is too long: nothing has been written.
+        // If this were an error, a sender that waits for an answer would get none. The user can see
+        // that the message is too long: none of it was written.
         if (immediate == 0) status = UCS_ERR_MESSAGE_TRUNCATED;
     } else if (receive->declared != nullptr && !receive->declared->is(receive->region))
         [[unlikely]] {
@@ -223,7 +223,7 @@ void TagReceives::software_request(TagReceive* receive, uint64_t tag, const std:
 
 void TagReceives::request(TagReceive* receive, Channel* channel, const RequestHeader& header,
                           const std::byte* users, uint32_t length) {
-    if (channel == nullptr) {  // nobody has it any more
+    if (channel == nullptr) {  // its connection is over
         if (receive == nullptr) return;
         uct_tag_context_t* context = receive->context;
         give(receive);
@@ -231,7 +231,7 @@ void TagReceives::request(TagReceive* receive, Channel* channel, const RequestHe
     }
     if (receive == nullptr) {
         ++counters_.rndv_unexpected;
-        // To the user, no address says that nothing is to be fetched; an empty message has none.
+        // For the user, address 0 means that nothing is to be fetched; empty messages have it.
         const uint64_t address = header.address != 0 ? header.address : 1;
         (void)callbacks_.rndv(callbacks_.rndv_argument, 0, header.tag, users, length, address,
                               header.length, header.key);

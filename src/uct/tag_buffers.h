@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of receives whose end the user has not heard of.
+// The memory of receives whose end the user has not been told of.
 #pragma once
 
 #include <bit>
@@ -9,23 +9,23 @@
 
 namespace tern {
 
-/// What a receive brings along to be found by its memory. Without memory it is not.
+/// The part of a receive that TagBuffers uses. A receive without memory is not added.
 struct TagBuffer {
     const std::byte* at = nullptr;
-    uint64_t wanted = 0;  ///< the tag
+    uint64_t wanted = 0;  ///< tag
     TagBuffer* next_of_bucket = nullptr;
 };
 
-/// By address and tag: there is one receive at most for each pair. No allocation after
+/// Finds receives with the same address and tag: at most one exists. No allocation after
 /// construction.
 class TagBuffers {
   public:
-    /// `most`: at a time.
+    /// `most`: receives at a time.
     explicit TagBuffers(uint32_t most)
         : shift_(64 - std::countr_zero(size_for(most))),
           buckets_(std::make_unique<TagBuffer*[]>(size_for(most))) {}
 
-    /// False if there is one like it.
+    /// False: a receive with the same address and tag exists.
     bool add(TagBuffer& buffer) {
         if (buffer.at == nullptr) return true;
         TagBuffer*& bucket = bucket_of(buffer);
@@ -35,7 +35,7 @@ class TagBuffers {
         bucket = &buffer;
         return true;
     }
-    /// One that has been added.
+    /// `buffer` must have been added.
     void remove(TagBuffer& buffer) {
         if (buffer.at == nullptr) return;
         TagBuffer** link = &bucket_of(buffer);

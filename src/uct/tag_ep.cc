@@ -15,18 +15,18 @@ constexpr uint32_t type_of(TagFrameId id) {
     return tag_message(static_cast<uint32_t>(id));
 }
 
-// The tuple of a message; null: nothing is special about it.
+// The tuple of a message; null: the message is an ordinary one.
 TupleQ::Tuple* tuple_of(const TernIface& iface, const Channel& channel, uint64_t tag) {
     return iface.tupleq == nullptr ? nullptr : iface.tupleq->find(channel, tag);
 }
 
-// Of the next message, which is certain to go.
+// The mark of the next message, which must be certain to go.
 WireMark mark_of(TupleQ::Tuple& tuple) {
     const TupleMark number = TupleQ::mark(tuple);
     return {.tuple = number.tuple, .sequence = number.sequence};
 }
 
-// Sends `header` and what `fill(void* to)` puts behind it, which it returns the length of.
+// Sends `header` and the bytes that `fill(void* to)` writes behind it. `fill` returns their number.
 template <class Header, class Fill>
 ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
     ucs_status_t status = UCS_OK;
@@ -83,7 +83,7 @@ ucs_status_t status_of(ssize_t length) {
     return length >= 0 ? UCS_OK : static_cast<ucs_status_t>(length);
 }
 
-// Below: what is different if there are tuples. UCS_ERR_UNSUPPORTED: nothing is.
+// Below: sends with tuples. UCS_ERR_UNSUPPORTED: send as without tuples.
 ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const void* data,
                             size_t length) {
     TupleQ& tupleq = *iface_of(ep).tupleq;
@@ -106,7 +106,7 @@ ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const v
         }));
 }
 
-// What a message of this tag would go by. Without a channel the status says why.
+// Channel and tuple of a message with this tag. Null channel: `status` says why.
 struct Way {
     Way(uct_ep_h ep, uint64_t tag)
         : tupleq(*iface_of(ep).tupleq), channel(channel_for(ep_of(ep), status)) {
@@ -120,8 +120,7 @@ struct Way {
     TupleQ::Tuple* tuple = nullptr;
 };
 
-// How long the message is, is known only when it is packed: it must be sure to go one way or the
-// other.
+// The length is known only after packing: both ways of sending must have room.
 ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, void* argument) {
     const Way way(ep, tag);
     if (way.channel == nullptr) [[unlikely]]
@@ -145,7 +144,7 @@ ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, voi
     return sent;
 }
 
-// A message that would have been announced otherwise.
+// Sends a message direct that would otherwise be announced.
 ucs_status_t direct_of_tuple(uct_ep_h ep, uint64_t tag, const uct_iov_t& iov,
                              uct_completion_t* completion) {
     const Way way(ep, tag);
@@ -281,7 +280,7 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
     }
     Channel& channel = *ep_of(ep).channel;
     iface.tags->sends.begun(send, channel, ep_of(ep), completion);
-    // Who has a key to open memory reads it by itself.
+    // A peer with the key to open memory reads the message itself.
     if (header.length != 0 && key.rkey == 0)
         send.head = iface.mover->make_early_copy(channel, iov->buffer, header.length, key.region,
                                                  (key.flags & PackedKey::kPinned) != 0);
@@ -292,8 +291,8 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
 ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) {
     TagInterface& tags = *iface_of(ep).tags;
     auto& send = *static_cast<TagSend*>(operation);
-    if (send.owner != nullptr) return UCS_ERR_BUSY;  // the device has it
-    if (!send.under_way) return UCS_OK;              // it has ended with its connection
+    if (send.owner != nullptr) return UCS_ERR_BUSY;  // the device has the message
+    if (!send.under_way) return UCS_OK;              // the send ended with its connection
     ++tags.counters.rndv_canceled;
     tags.sends.give(send);
     return UCS_OK;

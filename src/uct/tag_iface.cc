@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The tag interface as UCT sees it: what it is able to, and receives.
+// Capabilities and callbacks of the tag interface; its receives.
 
 #include "uct/tag.h"
 
@@ -40,9 +40,9 @@ TagCallbacks tag_callbacks(const uct_iface_params_t& params) {
 }
 
 // With its protocols v2, UCX before 1.18 announces long messages by active messages, and sends
-// short ones of the same tag as tagged ones. Only these protocols ask how long an operation takes
-// and what its receiver has to do, and they ask before the first message. So it does not matter
-// where the setting comes from.
+// short messages of the same tag as tagged ones. Only these protocols ask for this combination of
+// costs, and they ask before the first message. The query therefore reveals the protocols wherever
+// the user has enabled them.
 bool sends_tags_two_ways(const uct_perf_attr_t& asked) {
     constexpr unsigned kVersion = UCP_API_MAJOR * 100 + UCP_API_MINOR;
     constexpr uint64_t kCosts = UCT_PERF_ATTR_FIELD_OPERATION | UCT_PERF_ATTR_FIELD_RECV_OVERHEAD |
@@ -61,7 +61,7 @@ void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
     tag.eager.max_bcopy = longest;
     tag.eager.max_zcopy = longest;
     tag.eager.max_iov = engine.max_pieces();
-    // What the device can place by itself; UCX announces longer ones without it.
+    // The device can place messages up to this length; UCX announces longer ones by itself.
     tag.rndv.max_zcopy =
         std::min<size_t>(attributes.cap.get.max_zcopy, port_of(iface).attributes.max_msg_sz);
     tag.rndv.max_hdr = longest + sizeof(ImmediateHeader) - sizeof(RequestHeader);
@@ -77,7 +77,7 @@ bool TagInterface::control(Engine& engine, Channel& channel, uint32_t id, const 
     if (id == static_cast<uint32_t>(TagControlId::kFinish))
         return sends.finished(channel, data, length);
     if (tupleq) return tupleq->control(channel, id, data, length);
-    // Who wants no direct messages, or cannot have them, refuses.
+    // Refuses to bind a tuple: direct messages are turned off, or not possible.
     WireBind bind;
     if (id != static_cast<uint32_t>(TupleControlId::kBind) || length != sizeof(bind)) return false;
     memcpy(&bind, data, sizeof(bind));

@@ -69,7 +69,7 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
             posted_.remove(*receive), ++counters_.canceled;
         else if (const TupleQ::Cancel result = tupleq_->cancel(*receive);
                  result != TupleQ::Cancel::kDone) {
-            // The device has it: it, or its message, comes.
+            // The device has the receive: either its cancellation or its message will follow.
             if (!force) return UCS_OK;
             if (result == TupleQ::Cancel::kNever || !tupleq_->cancel_now(*receive))
                 return UCS_ERR_BUSY;
@@ -77,7 +77,7 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
             ++counters_.canceled;
         }
     } else if (!receive->canceled) {
-        return force ? UCS_ERR_BUSY : UCS_OK;  // its message has come
+        return force ? UCS_ERR_BUSY : UCS_OK;  // the message has come
     }
     if (force) {
         std::erase(canceled_, receive);
@@ -90,7 +90,8 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
     return UCS_OK;
 }
 
-// The user must not find it for another message. It knows of what it has canceled.
+// Tells the user not to match the receive with another message, unless the user has asked to cancel
+// the receive.
 void TagReceives::taken(TupleReceive& direct_receive) {
     const auto& receive = static_cast<TagReceive&>(direct_receive);
     if (!receive.leaving) receive.context->tag_consumed_cb(receive.context);
@@ -112,9 +113,9 @@ void TagReceives::canceled(TupleReceive& direct_receive) {
     count_work();
 }
 
-// Has the message fetched. False: there is no room now.
+// Begins to fetch the message. False: there is no room now.
 bool TagReceives::begin(TagReceive& receive) {
-    // Its sender ends the connection, and does not send it any more.
+    // The sender is ending the connection, and will not send the message.
     if (receive.channel->carries() && !receive.channel->up()) {
         over(receive, to_ucs(Status::kConnectionReset));
         return true;
@@ -136,8 +137,8 @@ void TagReceives::moved(uct_completion_t* completion) {
     receive.owner->over(receive, completion->status);
 }
 
-// The message of a request is there, or will never be. What is too long for the receive was taken
-// as far as the sender is concerned.
+// The message of a request has been received, or never will be. The sender is told that a message
+// too long for its receive was taken.
 void TagReceives::over(TagReceive& receive, ucs_status_t status) {
     const RequestHeader request = receive.request;
     uct_tag_context_t* context = receive.context;
@@ -157,7 +158,7 @@ void TagReceives::finish(Channel& channel, uint64_t operation, bool taken) {
     count_work();
 }
 
-// False: there is no room now. The channel of a message stays until its sender has heard of it.
+// False: there is no room now. The channel stays in use until its peer has been told.
 bool TagReceives::send(const Outcome& outcome) {
     Channel& channel = *outcome.channel;
     if (!channel.failed &&
@@ -169,7 +170,7 @@ bool TagReceives::send(const Outcome& outcome) {
     return true;
 }
 
-// One at a time: whatever is called may change the lists.
+// Takes entries one at a time: callbacks may change the lists.
 unsigned TagReceives::progress() {
     unsigned count = 0;
     for (size_t left = canceled_.size(); left != 0 && !canceled_.empty(); --left) {
@@ -182,7 +183,7 @@ unsigned TagReceives::progress() {
         context->completed_cb(context, tag, 0, room, nullptr, UCS_ERR_CANCELED);
         ++count;
     }
-    // What finds no room goes to the end: its channel may be the only one without.
+    // An entry without room goes to the end: other channels may have room.
     for (size_t left = waiting_.size(); left != 0 && !waiting_.empty(); --left) {
         TagReceive* receive = waiting_.front();
         waiting_.pop_front();

@@ -15,79 +15,81 @@ namespace tern {
 
 class TagReceives;
 
-/// A receive from its posting to the last that the user hears of it.
+/// A receive, from post() until the user is told of its end.
 struct TagReceive : TupleReceive, TagBuffer {
     TagReceive* next_free = nullptr;
     TagReceives* owner = nullptr;
     uct_tag_context_t* context = nullptr;
-    const Region* declared = nullptr;  // that the memory is in; null: none
-    bool canceled = false;             // and the user is to hear of it
-    bool leaving = false;              // the user wants it canceled
-    // Matched by a request to send:
+    const Region* declared = nullptr;  // region of the memory; null: none
+    bool canceled = false;             // in TagReceives::canceled_
+    bool leaving = false;              // the user has asked to cancel it
+    // Set when a request to send has matched the receive:
     Channel* channel = nullptr;
     RequestHeader request;
     uct_completion_t completion{};
 };
 
-/// Whom messages without a receive go to.
+/// The user's callbacks for messages that find no receive.
 struct TagCallbacks {
     uct_tag_unexp_eager_cb_t eager;
     void* eager_argument;
     uct_tag_unexp_rndv_cb_t rndv;
     void* rndv_argument;
-    size_t headroom;  // bytes that they want in front of a message that they may keep
+    size_t headroom;  // bytes in front of a message that the user may keep
 };
 
-/// Receives that are posted, and what comes for them. What finds no receive is the user's at once:
-/// nothing unexpected is kept.
+/// Posted receives and the messages for them. Unexpected messages are passed to the user at once,
+/// and not kept.
 class TagReceives {
   public:
-    /// `most`: receives that are posted, or being filled, at a time.
+    /// `most`: receives at a time, posted or being filled.
     TagReceives(Engine& engine, Mover& mover, uint32_t most, const TagCallbacks& callbacks,
                 TagCounters& counters);
 
-    /// From now on the device may place messages; what is posted are TagReceive.
+    /// From now on the device may place messages. All receives in table() are TagReceives.
     void use(TupleQ* tupleq) { tupleq_ = tupleq; }
     PostedReceives& table() { return posted_; }
 
-    /// UCS_ERR_ALREADY_EXISTS: there is one with this tag and this memory whose end the user has
-    /// not heard of. UCS_ERR_EXCEEDS_LIMIT: there are `most`.
+    /// UCS_ERR_ALREADY_EXISTS: a receive with this tag and this memory exists, and the user has not
+    /// been told of its end. UCS_ERR_EXCEEDS_LIMIT: there are `most` receives.
     ucs_status_t post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
                       uct_tag_context_t* context);
-    /// Not by force: the user hears of it from progress(). UCS_ERR_BUSY: by force, but its message
-    /// is being written.
+    /// Without `force`, progress() tells the user of the end, unless the message comes first. With
+    /// `force`, the receive is over on return; UCS_ERR_BUSY: its message is on the way.
     ucs_status_t cancel(uct_tag_context_t* context, bool force);
     uint32_t most() const { return receives_.count(); }
 
-    /// A frame of kind kTag. False: it is malformed.
+    /// Handles a frame of kind kTag. False: the frame is malformed.
     bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
-    /// Tells of what was canceled, begins and ends transfers for which there was no room.
+    /// Tells of canceled receives; retries transfers and answers that had no room. Returns how many
+    /// entries it has handled.
     unsigned progress();
-    /// progress() has something to do.
+    /// Whether progress() has anything to do.
     bool has_work() const { return work_ != 0; }
-    /// The next progress() has something to tell, whatever else happens.
+    /// Whether the next progress() will tell the user something, with or without room.
     bool any_canceled() const { return !canceled_.empty(); }
 
-    /// From the direct path: a receive has its message, or will have; a message is in the receive's
-    /// memory, or lost; a receive is canceled; messages that are held can be offered again.
+    /// From the direct path. taken(): a receive has its message, or will have it. received(): the
+    /// message is in memory, or lost. canceled(): the receive is canceled. retry(): messages held
+    /// from this peer can be matched again.
     static void taken(TupleReceive& receive);
     void received(TupleReceive& receive, uint64_t tag, uint32_t length, Status status);
     void canceled(TupleReceive& receive);
     void retry(uint32_t peer);
-    /// The channel is over. Returns whether that has ended anything early.
+    /// The channel is over. Returns whether any receive ended early.
     bool ended(Channel& channel, Status status);
 
   private:
-    /// What became of a message, for its sender.
+    /// What became of a message; to be sent to its sender.
     struct Outcome {
         Channel* channel;
         TagFinish frame;
     };
 
-    /// A message of a peer whose earlier ones have to be matched first.
+    /// A message that waits until earlier messages of its peer are matched.
     struct Held {
         uint32_t peer;
-        Channel* channel;  // null: it is over
+        Channel* channel;  // null: the connection is over
         uint32_t id;
         std::vector<std::byte> frame;
     };
@@ -118,16 +120,16 @@ class TagReceives {
 
     Engine& engine_;
     Mover& mover_;
-    TupleQ* tupleq_ = nullptr;  // null: no message is direct
+    TupleQ* tupleq_ = nullptr;  // null: no direct messages
     TagCallbacks callbacks_;
     TagCounters& counters_;
     PostedReceives posted_;
     Slab<TagReceive> receives_;
     TagBuffers buffers_;
     std::deque<TagReceive*> canceled_;
-    std::deque<TagReceive*> waiting_;  // for their transfer to begin
-    std::deque<Outcome> unsent_;       // that senders are to be told of
-    unsigned work_ = 0;                // what is in these three lists
+    std::deque<TagReceive*> waiting_;  // until their transfers can begin
+    std::deque<Outcome> unsent_;       // answers to senders, without room yet
+    unsigned work_ = 0;                // length of these three lists
     std::deque<Held> held_;
 };
 

@@ -49,7 +49,7 @@ void TagSends::placed(uct_completion_t* completion) {
     send.owner->over(send, completion->status);
 }
 
-// By index: who is told may begin others.
+// By index: completion callbacks may begin sends.
 template <class Which>
 bool TagSends::end_all(Which&& which, ucs_status_t status) {
     bool any = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages that were announced and not yet taken by their receivers.
+// Announced messages that their receivers have not taken yet.
 #pragma once
 
 #include <memory>
@@ -13,27 +13,27 @@ namespace tern {
 class TagSends;
 
 struct TagSend {
-    uint64_t number = 0;  // index, and how often it was used
+    uint64_t number = 0;  // low half: index; high half: uses
     bool under_way = false;
     Channel* channel = nullptr;
     const TernEp* ep = nullptr;
     uct_completion_t* completion = nullptr;
-    uint64_t head = 0;  // the mover's number of it
-    // Of one that is direct:
+    uint64_t head = 0;  // the mover's number of the early copy; 0: none
+    // Set if the message is direct:
     TagSends* owner = nullptr;
     uct_completion_t placed{};
 };
 
-/// As many as there are: a limit would have those that wait for each other's messages wait for
+/// The number of sends is not limited: with a limit, peers could wait for each other's messages for
 /// ever.
 class TagSends {
   public:
     explicit TagSends(Mover& mover) : mover_(mover) {}
 
     TagSend& take();
-    /// It is over.
+    /// The send is over.
     void give(TagSend& send);
-    /// The request has been sent.
+    /// The request to send has been accepted.
     void begun(TagSend& send, Channel& channel, const TernEp& ep, uct_completion_t* completion) {
         ++under_way_;
         send.channel = &channel;
@@ -42,7 +42,7 @@ class TagSends {
         send.under_way = true;
     }
 
-    /// What to tell when the device has placed the message: that ends the send.
+    /// The completion to call when the device has placed the message, which ends the send.
     uct_completion_t* direct(TagSend& send, uct_completion_t* completion) {
         send.owner = this;
         send.completion = completion;
@@ -50,8 +50,8 @@ class TagSends {
         return &send.placed;
     }
 
-    /// Sees to it that the death of a peer that was asked to take a message is noticed: nothing
-    /// else may be under way to it.
+    /// Makes the engine notice the death of a peer that has not taken a message: nothing else may
+    /// be under way to the peer.
     void progress(Engine& engine) {
         if (under_way_ == 0) {
             looks_ = 0;
@@ -61,16 +61,16 @@ class TagSends {
         }
     }
 
-    /// A control frame of kind kFinish. False: it is malformed. One of a send that was canceled
-    /// says nothing.
+    /// Handles a control frame of kind kFinish. False: it is malformed. Frames for canceled sends
+    /// are ignored.
     bool finished(const Channel& channel, const std::byte* data, uint32_t length);
-    /// The channel is over. Returns whether that has ended anything early.
+    /// The channel is over. Returns whether any send ended early.
     bool ended(const Channel& channel, Status status);
-    /// So is the endpoint.
+    /// The endpoint is destroyed: its sends end.
     void left(const TernEp& ep);
 
   private:
-    static constexpr uint32_t kLooks = 1 << 14;  // until peers are looked at
+    static constexpr uint32_t kLooks = 1 << 14;  // calls of progress() until peers are checked
 
     void prod_peers(Engine& engine) const;
     template <class Which>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The private headers of UCX, which are C and made for UCX's own sources. Files of src/uct include
-// this and no header of UCX themselves.
+// The private headers of UCX, which are C and written for UCX's own sources. Files of src/uct
+// include UCX's headers by way of this file.
 #pragma once
 
 #ifndef HAVE_CONFIG_H
@@ -8,7 +8,7 @@
     "UCX's headers need HAVE_CONFIG_H, or they do not read the configuration of the installed UCX"
 #endif
 
-// Standard headers that UCX's include must not come inside extern "C".
+// UCX's headers include standard headers, which must not be included inside extern "C".
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -42,11 +42,11 @@ extern "C" {
 #include <uct/base/uct_iov.inl>
 }
 
-/// Whether this is built for UCX 1.minor or later. For names that older ones lack.
+/// Whether this is built for UCX 1.minor or later. For names that older versions lack.
 #define TERN_UCX_SINCE(minor) (UCP_API_MAJOR > 1 || UCP_API_MINOR >= (minor))
 
-// Tables of settings refer to it in newer versions. Older ones lack it, and a preloaded library
-// that lacks data ends the program before it can say that it does not fit.
+// In newer versions, tables of settings refer to this symbol. Older versions lack it, and an
+// undefined data symbol would end the program before a preloaded library could report the misfit.
 #pragma weak ucs_config_doc_nop
 
 #ifndef UCX_CONFIG_H

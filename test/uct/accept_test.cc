@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A target that computes, and makes no progress: UCX's asynchronous thread accepts for it.
+// A target that makes no progress: UCX's asynchronous thread accepts connections for it.
 #include <memory>
 #include <vector>
 
@@ -18,7 +18,7 @@ class AcceptTest : public TernTest {
         if ((a_.attr().cap.atomic64.fop_flags & UCS_BIT(UCT_ATOMIC_OP_CSWAP)) == 0)
             GTEST_SKIP() << "memory like this is open on devices with atomics";
     }
-    // Has connected, and has written a word to the target's memory.
+    // Connects and writes a word to the target's memory.
     void write(Entity& from, const Endpoint& ep, const Group& who, uint64_t value) {
         const RemoteKey key(from.host(), memory_.remote());
         ASSERT_TRUE(accepted(who, [&] {
@@ -32,7 +32,7 @@ class AcceptTest : public TernTest {
 
     Entity a_, target_;
     const Group alone_{&a_}, both_{&a_, &target_};
-    // Open to all that needs no help of its owner.
+    // Open memory: accesses need no help from its owner.
     Declared memory_{target_.host(), kSize, UCT_MD_MEM_ACCESS_ALL};
 };
 
@@ -41,7 +41,7 @@ TEST_F(AcceptTest, OneSidedOperationsNeedNoProgressOfTheTarget) {
     const RemoteKey key(a_.host(), memory_.remote());
     const uint64_t at = memory_.remote().address;
     Declared local(a_.host(), kSize);
-    // The first one connects.
+    // The first operation connects.
     uint64_t before = 5;
     Completion fetched, got;
     word(3) = 40;
@@ -66,7 +66,7 @@ TEST_F(AcceptTest, OneSidedOperationsNeedNoProgressOfTheTarget) {
     EXPECT_TRUE(a_.failures().empty());
 }
 
-// With the same connection, and all that was sent meanwhile.
+// The messages use the same connection, and none is lost.
 TEST_F(AcceptTest, MessagesGoOnWhenTheTargetDoes) {
     const uint64_t queue_pairs = objects("queue_pairs");
     const Endpoint ep = a_.connect(target_);
@@ -102,7 +102,7 @@ TEST_F(AcceptTest, TargetConnectsToo) {
         other.id = 2;
         Flow there(c, d, stream), back(d, c, other);
         there.sender.step();
-        // Meanwhile it is accepted, or is about to be.
+        // By now, or soon, `d` has accepted the connection.
         std::this_thread::sleep_for(std::chrono::microseconds(100 * (round % 5)));
         for (int i = 0; i < round; ++i) c.progress();
         back.sender.step();
@@ -128,7 +128,7 @@ TEST_F(AcceptTest, PeersThatAreGoneBeforeItHears) {
     EXPECT_TRUE(target_.failures().empty());
 }
 
-// It never hears, but tells its peers that it goes.
+// The target never makes progress, but tells its peers when it is closed.
 TEST_F(AcceptTest, TargetIsClosedWithoutProgress) {
     const uint64_t queue_pairs = objects("queue_pairs");
     auto closing = std::make_unique<Entity>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// 64-bit atomic operations, by the device.
+// 64-bit atomic operations by the device.
 #include <algorithm>
 #include <deque>
 
@@ -70,7 +70,7 @@ TEST_F(AtomicTest, ComparesAndSwaps) {
     }
 }
 
-// More than there is room for, of two interfaces, each with and without a result.
+// Two interfaces post more operations than there is room for, with and without results.
 TEST_F(AtomicTest, NoneIsLostOrDoneTwice) {
     Entity c;
     const Group all{&a_, &b_, &c};
@@ -105,7 +105,7 @@ TEST_F(AtomicTest, NoneIsLostOrDoneTwice) {
     for (std::size_t i = 0; i < results.size(); ++i) ASSERT_EQ(results[i], i);
 }
 
-// A put behind a fence does not come before the result is taken.
+// A put after a fence must not overtake the fetch before it.
 TEST_F(AtomicTest, FenceOrdersWhatFollows) {
     for (uint64_t i = 1; i <= 500; ++i) {
         word(5) = i;
@@ -147,7 +147,7 @@ TEST_F(AtomicTest, WhatIsNotOfferedIsRefused) {
     EXPECT_TRUE(a_.failures().empty());
 }
 
-// Memory that is not open: nobody could do it but its owner's processor.
+// Only the owner's processor could access this memory.
 TEST_F(AtomicTest, OnMemoryThatIsNotOpen) {
     if (!is_tern()) GTEST_SKIP() << "only Tern has such memory";
     const Declared closed(b_.host(), kSize);
@@ -157,7 +157,7 @@ TEST_F(AtomicTest, OnMemoryThatIsNotOpen) {
     EXPECT_TRUE(a_.failures().empty());
 }
 
-// As with puts, what goes wrong ends the endpoint, and all are told.
+// As with puts, an error ends the endpoint, and all operations are told.
 TEST_F(AtomicTest, BehindTheEnd) {
     uint64_t result = 5;
     Completion completion;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an interface says of itself.
+// Attributes and addresses of interfaces.
 #include <gmock/gmock.h>
 
 #include "message.h"
@@ -19,7 +19,7 @@ TEST_F(TernAttributes, CapabilitiesAreThoseOfTheDesign) {
           UCT_IFACE_FLAG_ERRHANDLE_PEER_FAILURE}) {
         EXPECT_TRUE(entity.has(flag)) << "bit " << __builtin_ctzll(flag);
     }
-    // Of what it must not claim.
+    // Capabilities that Tern must not claim.
     for (const uint64_t flag :
          {UCT_IFACE_FLAG_AM_DUP, UCT_IFACE_FLAG_CONNECT_TO_EP, UCT_IFACE_FLAG_CB_ASYNC}) {
         EXPECT_FALSE(entity.has(flag)) << "bit " << __builtin_ctzll(flag);
@@ -83,7 +83,7 @@ TEST_F(Attributes, AddressesAreFixedAndOfTheInterface) {
     EXPECT_EQ(one.address().device, one.address().device);
     EXPECT_EQ(one.address().interface, one.address().interface);
     EXPECT_NE(one.address().interface, other.address().interface);
-    // Nothing is written behind what was announced.
+    // Nothing is written beyond the announced length.
     const Address address = one.address();
     for (std::size_t i = one.attr().iface_addr_len; i < address.interface.size(); ++i) {
         EXPECT_EQ(address.interface[i], std::byte{}) << i;

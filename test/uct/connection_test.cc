@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connections: made when they are needed, once for each pair of interfaces, and ended with their
-// last endpoint.
+// Connections: made when they are needed, one for each pair of interfaces, closed with their last
+// endpoint.
 #include <memory>
 #include <random>
 
@@ -82,8 +82,8 @@ TEST_F(ConnectionTest, BothSidesAtOnce) {
         Stream other = stream;
         other.id = 2;
         Flow there(a, b, stream), back(b, a, other);
-        // The first messages before either has progressed, or after the one, the other or both did
-        // a little.
+        // The first messages are sent before either side has progressed, or after one or both sides
+        // have progressed a little.
         there.sender.step();
         for (int i = 0; i < round % 4; ++i) a.progress();
         back.sender.step();
@@ -121,7 +121,7 @@ TEST_F(ConnectionTest, ManyPeers) {
         out.push_back(center.connect(*peer));
         in.push_back(peer->connect(center));
     }
-    const Group all{&center, peers[0].get()};  // which progresses its whole host
+    const Group all{&center, peers[0].get()};  // its progress includes all interfaces of the host
     for (int round = 0; round < 50; ++round) {
         for (std::size_t i = 0; i < kPeers; ++i) {
             ASSERT_TRUE(accepted(all, [&] { return am_bcopy(out[i], 0, pattern(i, 100)); }));
@@ -133,7 +133,7 @@ TEST_F(ConnectionTest, ManyPeers) {
         << at_center << ", " << at_peers;
 }
 
-// Endpoints come and go on both sides, with messages under way; what was flushed has arrived.
+// Both sides create and destroy endpoints with messages under way; flushed messages must arrive.
 TEST_F(ConnectionTest, EndpointsComeAndGo) {
     const uint64_t seed = any_seed();
     std::mt19937_64 random(seed);
@@ -206,7 +206,7 @@ TEST_F(ConnectionTest, EndpointsComeAndGo) {
     }
 }
 
-// A peer that is not connected yet is no reason to wait for others.
+// A peer that is not connected yet must not hold up messages to others.
 TEST_F(ConnectionTest, SleepingPeerDoesNotStopOthers) {
     Entity a, awake, asleep;
     const Endpoint to_asleep = a.connect(asleep), to_awake = a.connect(awake);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tests of direct messages share.
+// Shared by the tests of direct messages.
 #pragma once
 
 #include "tag.h"
@@ -20,8 +20,8 @@ class DirectTest : public TagTest {
     void SetUp() override {
         if (!conformance::Hca().has(IBV_DEVICE_XRC)) GTEST_SKIP() << "no XRC";
     }
-    // Sends messages with receives posted for them until the tag has a queue, and what the sender
-    // knows is settled.
+    // Exchanges messages with posted receives until the tag has an XRC queue, and the sender has
+    // learned so.
     static void warm(TagPair& pair, uct_tag_t tag = kTag) {
         for (uint64_t i = 0; i < 8; ++i) {
             Receive receive(pair.b, 64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory and direct messages: what is registered, and what is deregistered under them.
+// Memory of direct messages: registered for them, and deregistered during them.
 #include "direct.h"
 #include "traffic.h"
 
@@ -13,7 +13,7 @@
 namespace uct_test {
 namespace {
 
-// What messages are sent from, and words for grants, 32 KiB of them.
+// Send buffers and words for grants are counted; the words take 32 KiB.
 TEST_F(DirectTest, RegisteredMemoryIsCounted) {
     const auto registered = [](const char* tuples, uint64_t& sent) {
         TagPair pair(direct({{"TM_TUPLES", tuples}, {"TM_DEPTH", "64"}}));
@@ -39,11 +39,11 @@ TEST_F(DirectTest, RegisteredMemoryIsCounted) {
     EXPECT_GE(with, without + 32768 + 32 * uint64_t{3000});
 }
 
-// An error of the user's: the device must not write to the memory any more. It costs the connection
-// that the message would have come by, and nobody else's.
+// Deregistering the memory of a granted receive is an error of the user's: the device must not
+// write to the memory any more. The connection of the message's sender fails, and no other.
 TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregistered) {
     bool invalidate = false;
-    // It was not granted if the message came all the same: then once more.
+    // If the message arrives in spite of that, the receive was not granted: tries again.
     for (int i = 0; i < 50; ++i) {
         TagPair pair(direct());
         warm(pair);
@@ -68,7 +68,8 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregistered) {
         EXPECT_TRUE(receive.clean() && later.clean());
         EXPECT_FALSE(later.done());
         linger(all, milliseconds(20));
-        // It may still be cancelled, and the next in line has what comes next, of whomever.
+        // The receive can still be canceled, and the next posted receive gets the next message,
+        // from any peer.
         ASSERT_STATUS(UCS_OK, receive.cancel(true));
         ASSERT_TRUE(accepted(all, [&] { return tag_bcopy(other_ep, kTag, pattern(2, 2000)); }));
         ASSERT_TRUE(eventually(all, [&] { return later.done(); }));
@@ -81,7 +82,7 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregistered) {
     FAIL() << "never granted";
 }
 
-// The same while the interface's own thread gives the device receives and takes messages.
+// The same while the interface's own thread grants receives and takes messages.
 TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredByAnotherThread) {
     const uint64_t seed = any_seed();
     std::mt19937_64 random(seed);
@@ -104,7 +105,7 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredByAnotherThread) {
             over = true;
         });
         ASSERT_STATUS(UCS_OK, other.post(kTag));
-        const uint64_t when = 1U << random() % 11;  // it is sent, in turns
+        const uint64_t when = 1U << random() % 11;  // turn in which the message is sent
         for (uint64_t i = 0; !over || i <= when; ++i) {
             if (i == when) (void)tag_bcopy(pair.ep, kTag, pattern(i, 3000));
             progress(pair.all);
@@ -121,9 +122,9 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredByAnotherThread) {
     EXPECT_GE(cut, 1u);
 }
 
-// Nor does the owner have to be awake: what ends the declaration wakes it.
+// The owner may be asleep: the end of the declaration wakes it.
 TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredWhileItsOwnerSleeps) {
-    // If nothing woke it, it was not granted: then once more.
+    // If nothing wakes the owner, the receive was not granted: tries again.
     for (int i = 0; i < 50; ++i) {
         TagPair pair(direct());
         warm(pair);
@@ -135,7 +136,7 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredWhileItsOwnerSleeps) {
             pollfd it{fd, POLLIN, 0};
             return ::poll(&it, 1, limit) == 1;
         };
-        // Whatever else there is to wake it is over.
+        // Waits until no other event wakes the interface.
         const auto arm = [&] { return uct_iface_event_arm(pair.b.entity.iface(), UCT_EVENT_RECV); };
         const auto asleep = [&] {
             linger(pair.all, milliseconds(5));
@@ -145,14 +146,14 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredWhileItsOwnerSleeps) {
         std::thread([&] { receive.undeclare(); }).join();
         if (!wakes(200)) continue;
         EXPECT_STATUS(UCS_ERR_BUSY, arm());
-        // Then it can sleep again, and the peer's messages find a way.
+        // The interface can sleep again, and the peer's messages still arrive.
         EXPECT_TRUE(eventually(pair.all, asleep));
         ASSERT_STATUS(UCS_OK, receive.cancel(true));
         Receive later(pair.b, 3000);
         ASSERT_STATUS(UCS_OK, later.post(kTag));
         bool sent = false;
         ASSERT_TRUE(pair.until([&] {
-            // It did not know yet that its connection had gone.
+            // The sender may learn only now that its connection has failed.
             if (pair.a.entity.failures(pair.ep) != 0) {
                 pair.ep = pair.a.entity.connect(pair.b.entity);
                 sent = false;
@@ -167,7 +168,7 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredWhileItsOwnerSleeps) {
     FAIL() << "never granted";
 }
 
-// No error: its message came another way, and what is left of it in the queue is nobody's.
+// No error: the message came another way, and the receive's entry in the XRC queue is void.
 TEST_F(DirectTest, MemoryIsDeregisteredAsSoonAsItsReceiveIsOver) {
     TagPair pair(direct());
     warm(pair);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tagged messages that the device places into the receives posted for them.
+// Tagged messages that the device places into posted receives.
 #include "direct.h"
 
 #include <ucp/api/ucp_version.h>
@@ -18,7 +18,7 @@ TEST_F(DirectTest, MessagesArePlaced) {
     const std::size_t longest = pair.a.entity.attr().cap.tag.eager.max_bcopy;
     Declared memory(pair.a.entity.host(), 1 << 20);
     uint64_t seed = 100;
-    // Until the grant has been there in time.
+    // Repeats until the grant has arrived in time.
     const auto placed = [&](std::size_t length, const std::function<Bytes(uint64_t)>& send) {
         for (int attempt = 0; attempt < 100; ++attempt) {
             Receive receive(pair.b, length);
@@ -26,7 +26,8 @@ TEST_F(DirectTest, MessagesArePlaced) {
             linger(pair.all, milliseconds(2));
             const Bytes message = send(++seed);
             linger({&pair.a.entity}, milliseconds(1));
-            // By the device, while the receiver does nothing. An empty one leaves no trace.
+            // The device places the message while the receiver does nothing. Empty messages leave
+            // no trace.
             const bool direct = length != 0 ? same(receive.memory(length), message) : attempt == 20;
             EXPECT_TRUE(pair.until([&] { return receive.done(); })) << length;
             EXPECT_STATUS(UCS_OK, receive.status);
@@ -44,7 +45,7 @@ TEST_F(DirectTest, MessagesArePlaced) {
             pair.send(kTag, pattern(number, length));
             return pattern(number, length);
         }));
-    // What would be announced otherwise needs nothing of the receiver.
+    // Messages that would otherwise be announced need no action of the receiver either.
     for (const std::size_t length : {std::size_t{30'000}, std::size_t{1 << 20}})
         EXPECT_TRUE(placed(length, [&](uint64_t number) {
             fill(memory.part(0, length), number);
@@ -72,7 +73,7 @@ TEST_F(DirectTest, NobodyHasToPollForAMessageToArrive) {
     Declared from(pair.a.entity.host(), 4096);
     const uct_iov_t iov = from.iov(0, 4096);
     bool arrived = false;
-    // Until the grant has been there in time.
+    // Repeats until the grant has arrived in time.
     for (uint64_t attempt = 0; attempt < 20 && !arrived; ++attempt) {
         Receive receive(pair.b, 4096);
         ASSERT_STATUS(UCS_OK, receive.post(kTag));
@@ -81,7 +82,7 @@ TEST_F(DirectTest, NobodyHasToPollForAMessageToArrive) {
         std::ranges::copy(message, from.part(0, 4096).begin());
         Completion completion;
         ASSERT_FALSE(UCS_STATUS_IS_ERR(tag_zcopy(pair.ep, kTag, {&iov, 1}, &completion)));
-        // The receiver does nothing.
+        // The receiver makes no progress.
         arrived = static_cast<bool>(eventually(
             {&pair.a.entity}, [&] { return same(receive.memory(4096), message); },
             milliseconds(500)));
@@ -133,7 +134,7 @@ TEST_F(DirectTest, CanceledReceivesAreHeardOf) {
     ASSERT_STATUS(UCS_OK, second.post(kTag));
     linger(pair.all, milliseconds(2));
     ASSERT_STATUS(UCS_OK, first.cancel(false));
-    // The sender has nothing to do with it.
+    // Canceling needs no progress of the sender.
     ASSERT_TRUE(eventually({&pair.b.entity}, [&] { return first.done(); }));
     EXPECT_STATUS(UCS_ERR_CANCELED, first.status);
     EXPECT_EQ(first.completed, 1);
@@ -144,7 +145,7 @@ TEST_F(DirectTest, CanceledReceivesAreHeardOf) {
     EXPECT_EQ(first.completed, 1);
 }
 
-// Though the device has them.
+// The device has these receives.
 TEST_F(DirectTest, ReceivesAreCanceledByForceAtOnce) {
     TagPair pair(direct());
     warm(pair);
@@ -190,12 +191,12 @@ TEST_F(DirectTest, WildcardsKeepTheirPlace) {
     }
 }
 
-// As those of MPICH do.
+// MPICH posts such receives.
 TEST_F(DirectTest, ReceivesThatLeaveBitsOpen) {
     constexpr uct_tag_t kTwoOpen = ~uct_tag_t{3};
     TagPair pair(direct());
     uint64_t seed = 0;
-    // Says whether the device has placed it.
+    // Returns whether the device has placed the message.
     const auto exchange = [&](uct_tag_t tag) {
         Receive receive(pair.b, 100);
         EXPECT_STATUS(UCS_OK, receive.post(kTag, kTwoOpen));
@@ -209,7 +210,7 @@ TEST_F(DirectTest, ReceivesThatLeaveBitsOpen) {
         EXPECT_TRUE(same(receive.bytes(), pattern(seed, 90)));
         return placed;
     };
-    // Until that is learnt, and then until a grant has been there in time.
+    // Repeats until the open bits are learned and a grant has arrived in time.
     const auto placed = [&] {
         for (int attempt = 0; attempt < 200; ++attempt)
             if (exchange(kTag) || HasFailure()) return true;
@@ -245,8 +246,8 @@ TEST_F(DirectTest, PeersThatWantNoneRefuse) {
     warm(pair);
 }
 
-// UCX would send messages of one tag two ways. It is known by what it asks, wherever it has been
-// told to.
+// UCX's protocols v2 before 1.18 send messages of one tag in two ways. Tern recognises these
+// protocols by their queries, wherever they have been enabled.
 TEST_F(DirectTest, NotWithProtocolsThatSendTwoWays) {
     const auto sent = [](uint64_t asked) {
         TagPair pair(direct());
@@ -293,7 +294,7 @@ TEST_F(DirectTest, FlushCoversThem) {
     ASSERT_TRUE(pair.until([&] { return receive.done(); }));
 }
 
-// A receive whose message is on its way is nobody else's: UCP would find it for the next one.
+// A receive whose message is on its way is taken: UCP would match it with the next message.
 TEST_F(DirectTest, ReceivesAreConsumedBeforeALaterMessageIsUnexpected) {
     TagPair pair(direct());
     warm(pair);
@@ -314,8 +315,8 @@ TEST_F(DirectTest, ReceivesAreConsumedBeforeALaterMessageIsUnexpected) {
     }
 }
 
-// More tags than queues, receives and messages in any order: each ends where it should. In half of
-// the runs receives leave bits open, and messages differ in them now and then.
+// More tags than queues, with receives and messages in any order: each message must reach its
+// receive. In half of the runs receives leave bits open, and some messages differ in these bits.
 TEST_F(DirectTest, RandomTraffic) {
     const unsigned seed = std::random_device{}();
     std::cout << "seed " << seed << std::endl;
@@ -361,7 +362,7 @@ TEST_F(DirectTest, RandomTraffic) {
     EXPECT_GT(counters["direct_received"], 0u);
 }
 
-// The endpoint is another one, but nobody else sends the tag.
+// The peer uses a new endpoint, but it is still the only sender of the tag.
 TEST_F(DirectTest, PeerThatConnectsAgainSendsDirectAgain) {
     TagPair pair(direct());
     for (int round = 0; round < 3; ++round) {

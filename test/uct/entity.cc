@@ -15,7 +15,7 @@
 namespace uct_test {
 namespace {
 
-// Where the transport under test was found.
+// A device of the transport under test.
 struct Resource {
     uct_component_h component = nullptr;
     std::string md;
@@ -76,7 +76,7 @@ const Resource& resource() {
     return found;
 }
 
-// A file that goes with the process, however that ends.
+// The file disappears with the process, even if that is killed.
 int new_file() {
     const int fd = memfd_create("tern-uct", MFD_CLOEXEC);
     if (fd < 0) conformance::fail_errno("memfd_create");
@@ -87,7 +87,7 @@ std::string name_of(int fd) {
     return "/proc/self/fd/" + std::to_string(fd);
 }
 
-// Newer UCX wants the prefix of the setting's table.
+// Newer UCX versions want the prefix of the setting's table.
 void set(uct_iface_config_t* config, const std::string& name, const std::string& value) {
     ucs_status_t status = uct_config_modify(config, name.c_str(), value.c_str());
     if (status == UCS_ERR_NO_ELEM)
@@ -206,7 +206,7 @@ Endpoint Entity::connect(const Address& to) {
 }
 
 ucs_status_t Entity::on_message(void* handler, void* data, size_t length, unsigned) {
-    // A handler may replace itself.
+    // The handler may replace itself.
     const Handler copy = *static_cast<Handler*>(handler);
     copy({static_cast<const std::byte*>(data), length});
     return UCS_OK;
@@ -249,7 +249,7 @@ Counters Entity::close_and_count() {
 void progress(const Group& who) {
     unsigned done = 0;
     for (Entity* entity : who) done += entity->progress();
-    // Somebody else may have to do something first.
+    // Another thread or process may have to make progress first.
     if (done == 0) sched_yield();
 }
 
@@ -279,7 +279,7 @@ void linger(const Group& who, milliseconds time) {
     while (Clock::now() < end) progress(who);
 }
 
-// What the kernel says of a device: "0: rxe0: pd 1 cq 1 qp 1 ...".
+// The kernel's resource counts of a device: "0: rxe0: pd 1 cq 1 qp 1 ...".
 static std::string kernel_resources() {
     return conformance::softhca::shell("rdma resource show " + resource().md) + " ";
 }
@@ -311,7 +311,7 @@ uint64_t objects(const std::string& kind) {
     try {
         status = conformance::softhca::status();
     } catch (const std::runtime_error&) {
-        return 0;  // nobody has the device open
+        return 0;  // no process has opened the device
     }
     const std::string alive = "\"alive\": ";
     uint64_t total = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public UCT API as objects. Only that is used here: what is tested is any transport that
-// connects to interfaces, and which one the environment says.
+// The public UCT API as objects. The tests use only this API: the environment selects the transport
+// under test, which must support connecting to interfaces.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ using conformance::milliseconds;
 using conformance::Team;
 using Bytes = std::span<const std::byte>;
 
-// Name of the transport under test: TERN_TEST_TL, by default tern.
+// Name of the transport under test: TERN_TEST_TL, or else tern.
 std::string transport();
 inline bool is_tern() {
     return transport() == "tern";
@@ -40,13 +40,12 @@ inline bool is_tern() {
 bool on_software_hca();
 #define NEEDS_SOFTWARE_HCA() \
     if (!on_software_hca()) GTEST_SKIP() << "only the software HCA has faults on demand"
-// Ends all faults.
 void end_faults();
 
 // Throws unless `status` is UCS_OK.
 void check(ucs_status_t status, const char* what);
 
-// So that a status is printed as text.
+// Prints statuses as text.
 struct Status {
     ucs_status_t value;
     bool operator==(const Status& other) const { return value == other.value; }
@@ -68,7 +67,7 @@ using MemoryDomain = std::unique_ptr<uct_md, Release<uct_md_close>>;
 using Interface = std::unique_ptr<uct_iface, Release<uct_iface_close>>;
 using Endpoint = std::unique_ptr<uct_ep, Release<uct_ep_destroy>>;
 
-// What interfaces may share: a worker, and a memory domain opened on the device under test.
+// A worker and a memory domain on the device under test. Interfaces may share a host.
 class Host {
   public:
     explicit Host(ucs_thread_mode_t mode = UCS_THREAD_MODE_SINGLE);
@@ -87,7 +86,7 @@ class Host {
     MemoryDomain md_;
 };
 
-// All that connects to an interface. Plain bytes: may be sent to a process.
+// An interface's address, as plain bytes that can be sent to another process.
 struct Address {
     std::array<std::byte, 64> device{};
     std::array<std::byte, 64> interface {};
@@ -100,13 +99,13 @@ struct Address {
     }
 };
 
-// Settings of an interface, without their prefix; only Tern gets them.
+// Settings of an interface, without their prefix. They are passed only to Tern.
 using Settings = std::map<std::string, std::string>;
 
-// Settings under which a dead peer is found soon.
+// Settings that make an interface notice a dead peer soon.
 Settings impatient(Settings others = {});
 
-// What an interface of Tern has counted in its life.
+// The counters that an interface of Tern writes when it is closed.
 class Counters {
   public:
     explicit Counters(std::string json) : json_(std::move(json)) {}
@@ -122,12 +121,13 @@ struct Failure {
     ucs_status_t status;
 };
 
-// An interface that progresses when it is told to, with its handlers. Endpoints must go before it.
+// An interface with its message handlers; progresses only when told to. Destroy its endpoints
+// before it.
 class Entity {
   public:
     using Handler = std::function<void(Bytes)>;
 
-    // `more` may add to what the interface is opened with.
+    // `more` may change the parameters of the interface.
     explicit Entity(const Settings& settings = {},
                     std::shared_ptr<Host> host = std::make_shared<Host>(),
                     const std::function<void(uct_iface_params_t&)>& more = {});
@@ -145,17 +145,17 @@ class Entity {
     Endpoint connect(const Address& to);
     Endpoint connect(const Entity& to) { return connect(to.address()); }
 
-    // Messages with this id go to `handler` from now on.
+    // From now on `handler` gets the messages with this id.
     void handle(uint8_t id, Handler handler);
-    // They go nowhere.
+    // Drops messages with this id from now on.
     void forget(uint8_t id);
 
-    // What the error handler was called with.
+    // The calls of the error handler.
     const std::vector<Failure>& failures() const { return failures_; }
     std::size_t failures(const Endpoint& ep) const;
     std::function<void(const Failure&)> on_failure;
 
-    // Closes the interface before its time. The counters are Tern's.
+    // Closes the interface before the object is destroyed. Only Tern writes counters.
     void close();
     Counters close_and_count();
 
@@ -164,24 +164,24 @@ class Entity {
     static ucs_status_t on_error(void* entity, uct_ep_h ep, ucs_status_t status);
 
     std::shared_ptr<Host> host_;
-    int counters_ = -1;  // a file
+    int counters_ = -1;  // descriptor of a file
     std::vector<Failure> failures_;
     std::array<Handler, UCT_AM_ID_MAX> handlers_;
     Interface iface_;
     uct_iface_attr_t attr_{};
 };
 
-// Progresses `who` until a condition holds.
+// Progresses a group of interfaces until `condition` holds; fails after `limit`.
 using Group = std::vector<Entity*>;
 void progress(const Group& who);
 testing::AssertionResult eventually(const Group& who, const std::function<bool()>& condition,
                                     milliseconds limit = deadline());
 
-// Repeats an operation while there are no resources for it. What it returns at last must be that it
-// is done or under way.
+// Repeats an operation until it does not return UCS_ERR_NO_RESOURCE. Fails unless the operation is
+// then done or in progress.
 testing::AssertionResult accepted(const Group& who, const std::function<ucs_status_t()>& operation);
 
-// Progresses `who` for a while.
+// Progresses `who` for this time.
 void linger(const Group& who, milliseconds time = conformance::kQuiet);
 
 class TernTest : public testing::Test {
@@ -191,8 +191,8 @@ class TernTest : public testing::Test {
     }
 };
 
-// How many objects of a kind all living processes have on the device; the kernel counts those of
-// other devices than the software HCA, and what was there at the first call is not counted.
+// The number of objects of a kind that living processes have on the device. For other devices than
+// the software HCA: the kernel's count, less the count at the first call.
 uint64_t objects(const std::string& kind);
 
 }  // namespace uct_test

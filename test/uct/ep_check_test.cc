@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asking whether a peer lives.
+// uct_ep_check: whether a peer lives.
 #include <thread>
 
 #include "message.h"
@@ -11,8 +11,8 @@ constexpr milliseconds kLimit{5000};
 
 class EpCheckTest : public TernTest {
   protected:
-    // A process with an interface that takes messages until it is told to be silent; it is silent
-    // then, until it is killed.
+    // Spawns a process whose interface takes some messages, and then makes no progress until it is
+    // killed.
     static int spawn_peer(Team& team) {
         return team.spawn([](Link& link) {
             Entity self(impatient());
@@ -27,14 +27,14 @@ class EpCheckTest : public TernTest {
         });
     }
     static ucs_status_t check_it(const Endpoint& ep) { return uct_ep_check(ep.get(), 0, nullptr); }
-    // Asks again and again, as UCP's keepalive does.
+    // Checks once, as UCP's keepalive does.
     static void ask(Entity& self, const Endpoint& ep) {
         const ucs_status_t status = check_it(ep);
         EXPECT_TRUE(status == UCS_OK || status == UCS_INPROGRESS || status == UCS_ERR_NO_RESOURCE)
             << Status{status};
         linger({&self}, milliseconds(5));
     }
-    // The answer that it is told, once.
+    // Checks with a completion, which must be called once. Returns its status.
     static ucs_status_t answer(Entity& self, const Endpoint& ep) {
         Completion completion;
         EXPECT_STATUS(UCS_INPROGRESS, uct_ep_check(ep.get(), 0, &completion));
@@ -58,7 +58,7 @@ class EpCheckTest : public TernTest {
     }
 };
 
-// Of a peer that has been sent some messages.
+// Checks a peer that was sent some messages, before and after it is killed.
 void EpCheckTest::connected(std::size_t messages) {
     Team team;
     spawn_peer(team);
@@ -72,7 +72,7 @@ void EpCheckTest::connected(std::size_t messages) {
         {&self}, [&] { return uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, nullptr) == UCS_OK; }));
     linger({&self}, milliseconds(250));
     team[0].receive();
-    // It lives, if silently.
+    // The peer lives, but makes no progress.
     for (int i = 0; i < 60; ++i) ask(self, ep);
     EXPECT_TRUE(self.failures().empty());
     team.kill(0);
@@ -99,13 +99,13 @@ TEST_F(EpCheckTest, PeerNeverTalkedTo) {
         linger({&self, &other}, milliseconds(5));
     }
     EXPECT_TRUE(self.failures().empty());
-    // Asking opens no connection.
+    // A check opens no connection.
     EXPECT_EQ(objects("queue_pairs"), queue_pairs);
     other.close();
     dies_of_it(self, ep);
 }
 
-// The answer came while the asker was away.
+// The answer arrives while this side does not progress.
 TEST_F(EpCheckTest, AskedAndLookedAwayFor) {
     Entity self(impatient()), other;
     const Endpoint ep = self.connect(other);
@@ -118,7 +118,7 @@ TEST_F(EpCheckTest, AskedAndLookedAwayFor) {
     EXPECT_TRUE(self.failures().empty());
 }
 
-// From UCX 1.22 on it may be asked for the answer.
+// From UCX 1.22 on a check may have a completion.
 TEST_F(EpCheckTest, WhoAsksMayBeTold) {
     Team team;
     spawn_peer(team);
@@ -131,7 +131,7 @@ TEST_F(EpCheckTest, WhoAsksMayBeTold) {
     EXPECT_NE(answer(self, ep), UCS_OK);
 }
 
-// Nobody is connected to yet, and nobody will be.
+// There is no connection yet, and none can be made.
 TEST_F(EpCheckTest, WhoAsksIsToldOfADeadPeer) {
     Team team;
     spawn_peer(team);

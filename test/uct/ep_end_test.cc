@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Endpoints that end with operations under way, and what is wrong from the start.
+// Endpoints destroyed with operations under way, and invalid arguments.
 #include <poll.h>
 
 #include <deque>
@@ -20,7 +20,7 @@ class EpEndTest : public TernTest {
     }
 };
 
-// Two interfaces, and memory of the second's that the first may put into and get from.
+// Two interfaces; `a` may put to and get from memory of `b`.
 struct LongTransfers {
     static constexpr std::size_t kBytes = 1 << 20;
     Entity a, b;
@@ -30,7 +30,7 @@ struct LongTransfers {
     const uct_iov_t iov = source.iov(0, kBytes);
 };
 
-// All are told before the endpoint is gone, and the memory may be used as one likes.
+// All completions are called before the endpoint is gone, and the memory may then be reused.
 TEST_F(EpEndTest, OperationsUnderWayAreCanceled) {
     Entity a, b;
     std::size_t received = 0;
@@ -84,7 +84,7 @@ TEST_F(EpEndTest, TransfersUnderWayAreCanceled) {
     EXPECT_TRUE(a.failures().empty());
 }
 
-// Another endpoint has the same connection: it goes on.
+// Another endpoint uses the same connection, which goes on.
 TEST_F(EpEndTest, OthersOfTheConnectionStay) {
     Entity a, b;
     std::size_t received = 0;
@@ -101,13 +101,13 @@ TEST_F(EpEndTest, OthersOfTheConnectionStay) {
     EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 3 && completion.calls == 1; }));
 }
 
-// Each endpoint's flush ends with it, at once: UCP asks for nothing else when it destroys a worker.
+// Destroying an endpoint ends its flush at once: UCP relies on that when it destroys a worker.
 TEST_F(EpEndTest, FlushOfOneThatSharesAConnectionEndsWithIt) {
     LongTransfers world;
     Entity &a = world.a, &b = world.b;
     std::size_t received = 0;
     b.handle(1, [&](Bytes) { ++received; });
-    // Before the connection is up, with messages under way, and with a transfer.
+    // 0: the connection is not up yet; 1: messages are under way; 2: so is a transfer.
     for (const int stage : {0, 1, 2}) {
         Endpoint one = a.connect(b), other = a.connect(b);
         Completion put, flushed, stays;
@@ -144,7 +144,7 @@ TEST_F(EpEndTest, FlushOfOneThatSharesAConnectionEndsWithIt) {
     EXPECT_TRUE(a.failures().empty());
 }
 
-// A put of nothing needs no key, and tells that its peer has gone.
+// An empty put needs no key; if the peer has gone, the put makes the endpoint fail.
 TEST_F(EpEndTest, EmptyPutWithoutAKey) {
     Entity a(impatient());
     auto b = std::make_unique<Entity>(impatient());
@@ -156,7 +156,7 @@ TEST_F(EpEndTest, EmptyPutWithoutAKey) {
     EXPECT_TRUE(eventually({&a}, [&] { return a.failures(ep) == 1; }));
 }
 
-// A key of nobody's is refused by the peer, and ends no program.
+// The peer refuses a put without a key, and neither process crashes.
 TEST_F(EpEndTest, PutWithoutAKeyFails) {
     Entity a, b;
     const Endpoint ep = a.connect(b);
@@ -178,12 +178,12 @@ TEST_F(EpEndTest, WrongAlignmentIsRefused) {
     EXPECT_NO_THROW(open(kBoth, 64, 63));
     EXPECT_ANY_THROW(open(kAlignment, 0, 0));
     EXPECT_ANY_THROW(open(kAlignment, 3, 0));
-    // UCP asks for it: the offset is one modulo the alignment.
+    // UCP passes such an offset: it counts modulo the alignment.
     EXPECT_NO_THROW(open(kBoth, 8, 8));
     EXPECT_ANY_THROW(open(UCT_IFACE_PARAM_FIELD_AM_ALIGN_OFFSET, 8, 1));
 }
 
-// Endpoints hear of it, with all that was under way; new ones fail as well.
+// Endpoints and operations under way fail, and so do new endpoints.
 TEST_F(EpEndTest, DeviceThatFailsEndsThemAll) {
     NEEDS_SOFTWARE_HCA();
     Entity a, b;
@@ -207,7 +207,7 @@ TEST_F(EpEndTest, DeviceThatFailsEndsThemAll) {
     EXPECT_TRUE(UCS_STATUS_IS_ERR(status) && status != UCS_ERR_NO_RESOURCE) << Status{status};
 }
 
-// Whoever sleeps is woken by it.
+// The failure of the device wakes a sleeper.
 TEST_F(EpEndTest, DeviceThatFailsWakesSleepers) {
     NEEDS_SOFTWARE_HCA();
     Entity a, b;

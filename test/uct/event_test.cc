@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sleeping until something happens.
+// Sleeping until an event occurs.
 #include <algorithm>
 #include <atomic>
 #include <random>
@@ -54,7 +54,8 @@ TEST_F(EventTest, BusyUntilWhatCameIsHandled) {
         return received == 1 && uct_iface_event_arm(b.iface(), UCT_EVENT_RECV) == UCS_OK;
     }));
     for (std::size_t i = 1; i < 50; ++i) {
-        // One comes before the sleeper arms: armed or not, it must not sleep over it.
+        // A message comes before the receiver arms: whether arming succeeds or not, the receiver
+        // must not miss it.
         ASSERT_TRUE(accepted({&a}, [&] { return am_bcopy(ep, 0, pattern(0, 8)); }));
         linger({&a}, milliseconds(1));
         const ucs_status_t status = uct_iface_event_arm(b.iface(), UCT_EVENT_RECV);
@@ -88,7 +89,7 @@ TEST_F(EventTest, MessageWakes) {
         });
         ASSERT_TRUE(eventually({&b}, [&] { return received == before; }));
         for (int i = 1; i <= 20; ++i) {
-            // The next message leaves when the receiver is likely asleep.
+            // The next message is sent when the receiver is probably asleep.
             std::thread later([&] {
                 std::this_thread::sleep_for(milliseconds(2));
                 ++wanted;
@@ -134,7 +135,7 @@ TEST_F(EventTest, SendCompletionWakes) {
     }
 }
 
-// Nobody polls: the connection is made by two that sleep.
+// Two sleepers make a connection: neither polls.
 TEST_F(EventTest, SleepersConnect) {
     for (int round = 0; round < 10; ++round) {
         Entity a;
@@ -167,7 +168,7 @@ TEST_F(EventTest, SleepersConnect) {
     }
 }
 
-// Packets of the handshake are lost: the sleeper wakes to repeat them.
+// Packets of the handshake are lost: the sleeper must wake up to repeat them.
 TEST_F(TernEventTest, SleeperRepeatsLostPackets) {
     NEEDS_SOFTWARE_HCA();
     Entity a;
@@ -188,7 +189,7 @@ TEST_F(TernEventTest, SleeperRepeatsLostPackets) {
     EXPECT_STATUS(UCS_OK, flush.status);
 }
 
-// A connection that cannot be made ends for a sleeper too.
+// A sleeper learns that a connection cannot be made.
 TEST_F(TernEventTest, SleeperLearnsThatThereIsNobody) {
     Entity a(impatient());
     const int fd = event_fd(a);
@@ -197,8 +198,8 @@ TEST_F(TernEventTest, SleeperLearnsThatThereIsNobody) {
     EXPECT_TRUE(sleep_until(a, fd, [&] { return !a.failures().empty(); }));
 }
 
-// Ping-pong of two that sleep at random moments, over a peer that is hot at times: no wake-up is
-// lost.
+// A ping-pong between two that sleep at random moments, with the peer hot at times: no wake-up may
+// be lost.
 TEST_F(EventTest, ThousandSleeps) {
     const uint64_t seed = any_seed();
     constexpr uint64_t kRounds = 1000;
@@ -230,7 +231,7 @@ TEST_F(EventTest, ThousandSleeps) {
     const Endpoint ep = a.connect(other.address());
     uint64_t sent = 0;
     while (sent < kRounds) {
-        // In bursts, so that it gets hot.
+        // Bursts make the sender hot.
         const uint64_t burst =
             std::min<uint64_t>(kRounds - sent, random() % 8 ? 1 : 1 + random() % 60);
         for (uint64_t i = 0; i < burst; ++i) {
@@ -245,7 +246,7 @@ TEST_F(EventTest, ThousandSleeps) {
     }
 }
 
-// A sleeper with a sender that never rests, and never sleeps itself.
+// A sleeper's peer sends without a pause and never sleeps.
 TEST_F(EventTest, SenderThatNeverSleeps) {
     Entity b;
     const int fd = event_fd(b);
@@ -259,7 +260,7 @@ TEST_F(EventTest, SenderThatNeverSleeps) {
             a.progress();
         }
     });
-    // It tries to sleep whether there is something to do or not.
+    // The receiver tries to sleep even if it has work.
     const auto end = Clock::now() + deadline();
     while (received < 20000 && Clock::now() < end) {
         for (int i = 0; i < 16; ++i) b.progress();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is issued after a fence is not visible before what was issued before it, whatever the sizes
-// and ways.
+// Operations issued after a fence must not become visible before operations issued before it, of
+// any size and by any path.
 #include <algorithm>
 #include <atomic>
 #include <deque>
@@ -48,7 +48,7 @@ class FenceTest : public testing::Test {
             GTEST_SKIP() << "no long puts";
     }
 
-    // By ep_fence and iface_fence in turn.
+    // Alternates between ep_fence and iface_fence.
     void fence() {
         if (++fences_ % 2 != 0) {
             EXPECT_STATUS(UCS_OK, uct_ep_fence(ep_.get(), 0));
@@ -74,7 +74,7 @@ class FenceTest : public testing::Test {
         ASSERT_TRUE(accepted(all_, [&] { return put(64, *data_[1]); }));
         ASSERT_TRUE(all_over());
     }
-    // Until `visible`; then the data must be there.
+    // Progresses until `visible` holds; the data must be there then.
     testing::AssertionResult comes_after(const Far& data, std::size_t length, uint64_t seed,
                                          const std::function<bool()>& visible) {
         if (!eventually(all_, visible)) return testing::AssertionFailure() << "it does not come";
@@ -155,7 +155,7 @@ TEST_P(FencedPutTest, MessageComesAfterTheData) {
     }
 }
 
-// What is fetched is what was there before the next put.
+// The get must fetch the data from before the next put.
 TEST_P(FencedPutTest, PutComesAfterTheGet) {
     warm_up();
     Declared into(a_.host(), kLong);
@@ -177,7 +177,7 @@ TEST_P(FencedPutTest, PutComesAfterTheGet) {
     }
 }
 
-// A get finds what was put before it.
+// The get must fetch the data of the put before it.
 TEST_P(FencedPutTest, GetComesAfterThePut) {
     warm_up();
     Declared into(a_.host(), kLong);
@@ -196,8 +196,8 @@ TEST_P(FencedPutTest, GetComesAfterThePut) {
     }
 }
 
-// What waits in the queue of pending requests, with the fence in between, too: those before it have
-// not even begun when it is called.
+// Fences also order pending requests: those before a fence have not even begun when the fence is
+// called.
 TEST_P(FencedPutTest, PendingRequestsKeepToIt) {
     if (!is_tern()) GTEST_SKIP() << "only Tern has what is pending wait for its fences";
     fill_up(ep_, 2, pattern(0, 64));
@@ -229,7 +229,7 @@ TEST_P(FencedPutTest, PendingRequestsKeepToIt) {
     }
 }
 
-// Nothing that a fence would have to wait for: what follows goes at once.
+// A fence has nothing to wait for: the following operations are posted at once.
 TEST_F(FenceTest, NothingOutstandingCostsNothing) {
     EXPECT_STATUS(UCS_OK, uct_ep_fence(ep_.get(), 0));
     EXPECT_STATUS(UCS_OK, uct_iface_fence(a_.iface(), 0));
@@ -245,7 +245,7 @@ TEST_F(FenceTest, NothingOutstandingCostsNothing) {
     }
 }
 
-// Who purges its requests has not taken the fence back.
+// A purge removes pending requests, but no fence.
 TEST_F(FenceTest, OutlivesAPurge) {
     warm_up();
     for (uint64_t i = 1; i <= 10; ++i) {
@@ -265,7 +265,7 @@ TEST_F(FenceTest, OutlivesAPurge) {
     }
 }
 
-// An endpoint may go while its fence waits, and so may its peer.
+// An endpoint may be destroyed while its fence waits.
 TEST_F(FenceTest, EndsWithItsEndpoint) {
     warm_up();
     ASSERT_TRUE(accepted(all_, [&] { return put(kLong, *data_[1]); }));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is sent before there is a connection is taken, and waits for it.
+// Operations that are accepted before there is a connection, and wait for it.
 #include <memory>
 #include <vector>
 
@@ -10,7 +10,7 @@ namespace uct_test {
 namespace {
 
 constexpr std::size_t kLength = 64;
-constexpr std::size_t kMost = 32;  // that wait
+constexpr std::size_t kMost = 32;  // messages that a connection keeps
 
 class FirstSendTest : public TernTest {
   protected:
@@ -31,7 +31,7 @@ class FirstSendTest : public TernTest {
             std::copy(message.begin() + 8, message.end(), memory_.data());
             const uct_iov_t iov = memory_.iov(0, kLength - 8);
             status = am_zcopy(ep, 1, message.first(8), {&iov, 1}, &completion_);
-            // Copied: the memory may be used again at once.
+            // The message was copied: the memory may be reused at once.
             std::fill_n(memory_.data(), kLength, std::byte{0});
         }
         if (!UCS_STATUS_IS_ERR(status)) ++sent_;
@@ -80,8 +80,8 @@ TEST_F(FirstSendTest, SeveralAreSentInOrder) {
     EXPECT_TRUE(arrived()) << received_ << " of " << sent_;
 }
 
-// UCP, which wants room in front of messages, waits itself with all but what sets up its endpoints:
-// the first id that it gives out.
+// UCP, which sets rx_headroom, queues messages itself, except those that set up its endpoints,
+// which have its first id.
 TEST_F(FirstSendTest, OfUcpOnlyWhatSetsUpEndpointsIsTaken) {
     Entity c({}, std::make_shared<Host>(), [](uct_iface_params_t& params) {
         params.field_mask |= UCT_IFACE_PARAM_FIELD_RX_HEADROOM;
@@ -94,7 +94,7 @@ TEST_F(FirstSendTest, OfUcpOnlyWhatSetsUpEndpointsIsTaken) {
     EXPECT_TRUE(eventually({&c, &b_}, [&] { return received_ == 1; }));
 }
 
-// Endpoints of one connection share what it can keep; those of others have their own.
+// Endpoints of one connection share its limit; another connection has a limit of its own.
 TEST_F(FirstSendTest, ABoundedNumberWaits) {
     Entity other;
     const Endpoint ep = a_.connect(b_), same = a_.connect(b_), away = a_.connect(other);
@@ -143,7 +143,7 @@ TEST_F(FirstSendTest, IsNotLostWithItsEndpoint) {
     EXPECT_TRUE(a_.failures().empty());
 }
 
-// The connection of an endpoint that has just gone is being ended.
+// The connection of a destroyed endpoint is still being closed.
 TEST_F(FirstSendTest, IsTakenWhileAnEarlierConnectionEnds) {
     for (int i = 0; i < 50; ++i) {
         Endpoint ep = a_.connect(b_);
@@ -158,7 +158,7 @@ TEST_F(FirstSendTest, IsTakenWhileAnEarlierConnectionEnds) {
     EXPECT_TRUE(a_.failures().empty());
 }
 
-// Both begin at once: attempts may cross, and cost the one or the other.
+// Both sides connect at once: one of two attempts that cross is given up.
 TEST_F(FirstSendTest, AttemptsThatCrossLoseNothing) {
     for (int round = 0; round < 40; ++round) {
         Entity c, d;
@@ -214,7 +214,7 @@ TEST_F(FirstSendTest, PutsAndGetsAreTaken) {
     EXPECT_TRUE(same({target.data() + 100, 500}, pattern(4, 500)));
 }
 
-// Memory that is open takes other ways.
+// Puts to open memory are work requests, not transfers.
 TEST_F(FirstSendTest, PutsToOpenMemoryAreTaken) {
     Memory target(b_.host(), 4096);
     const RemoteKey key(a_.host(), describe(b_.host(), target));
@@ -233,7 +233,7 @@ TEST_F(FirstSendTest, PutsToOpenMemoryAreTaken) {
     EXPECT_TRUE(same({target.data() + 1000, 1000}, pattern(5, 1000)));
 }
 
-// In their order, with fences, and with what is sent besides.
+// Atomics keep their order among each other and with fences and puts.
 TEST_F(FirstSendTest, AtomicsAreTaken) {
     if (!has_atomics()) GTEST_SKIP() << "the device has no atomics";
     Declared target(b_.host(), 4096, UCT_MD_MEM_ACCESS_ALL);

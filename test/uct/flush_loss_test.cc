@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A flush does not report success for what was lost.
+// A flush must not report success for operations that were lost.
 #include <algorithm>
 
 #include "transfer.h"
@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::size_t kSize = 64 * 1024;
 
-// Puts that the peer refuses: the first is good, the second goes to memory that is declared no
-// more.
+// SetUp() puts successfully; the peer refuses the puts of lose(), to memory that is not declared
+// any more.
 class FlushLossTest : public TernTest {
   protected:
     void SetUp() override {
@@ -37,7 +37,7 @@ class FlushLossTest : public TernTest {
 TEST_F(FlushLossTest, EndpointHearsOfARefusedPut) {
     for (const bool with_completion : {true, false}) {
         if (!with_completion) {
-            // The one before was refused alone; here the endpoint fails.
+            // The first loss was reported by its completion; this put makes the endpoint fail.
             ASSERT_TRUE(a_.failures().empty());
         }
         far_.undeclare();
@@ -63,8 +63,8 @@ TEST_F(FlushLossTest, EndpointHearsOfItByPolling) {
     EXPECT_NE(status, UCS_OK);
 }
 
-// The completion or the error handler has told of it: UCX counts on a flush of the interface to end
-// well behind that.
+// The completion or the error handler has reported the loss; UCX expects later flushes of the
+// interface to succeed.
 TEST_F(FlushLossTest, InterfaceLeavesItToTheErrorHandler) {
     for (const bool with_completion : {true, false}) {
         far_.undeclare();
@@ -82,7 +82,8 @@ TEST_F(FlushLossTest, InterfaceLeavesItToTheErrorHandler) {
     }
 }
 
-// The device refuses it, and the connection is over; flushed or not, nothing is left in its queue.
+// The device refuses the put, and the connection ends. The send queue is empty afterwards, flushed
+// or not.
 TEST_F(FlushLossTest, WhatIsLostWithItsConnection) {
     Declared open(b_.host(), kSize, UCT_MD_MEM_ACCESS_ALL);
     const RemoteKey key(a_.host(), open.remote());
@@ -101,7 +102,7 @@ TEST_F(FlushLossTest, WhatIsLostWithItsConnection) {
                                : uct_ep_flush(ep.get(), UCT_FLUSH_FLAG_LOCAL, nullptr);
             return status != UCS_INPROGRESS && status != UCS_ERR_NO_RESOURCE;
         }));
-        // An endpoint's says so itself.
+        // A flush of an endpoint reports its error by itself.
         if (!interface) {
             EXPECT_NE(status, UCS_OK);
         }

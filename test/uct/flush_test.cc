@@ -69,7 +69,7 @@ TEST_F(FlushTest, CompletesAfterAllMessages) {
     ASSERT_TRUE(eventually(all_, [&] { return received_ == sent_; }));
 }
 
-// Several at a time, each with its own or with a common completion.
+// Several flushes at a time, each with a completion of its own and with a common one.
 TEST_F(FlushTest, ManyAtOnce) {
     warm_up();
     Completion common(10);
@@ -132,7 +132,7 @@ TEST_F(FlushTest, WaitsBehindPendingRequests) {
     ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep_.get(), &message, 0));
     Completion completion;
     EXPECT_STATUS(UCS_ERR_NO_RESOURCE, flush(&completion));
-    // As the manual advises.
+    // UCX's manual advises this.
     ucs_status_t flushed = UCS_ERR_NO_RESOURCE;
     Pending retry([&] {
         EXPECT_TRUE(sent);
@@ -144,7 +144,7 @@ TEST_F(FlushTest, WaitsBehindPendingRequests) {
     EXPECT_TRUE(eventually(all_, [&] { return received_ == sent_; }));
 }
 
-// The transfers are over: what was sent comes although the sender does nothing any more.
+// After a flush the messages arrive even if the sender makes no more progress.
 TEST_F(FlushTest, FlushedMessagesNeedNoSender) {
     warm_up();
     for (int i = 0; i < 20; ++i) ASSERT_TRUE(accepted(all_, [&] { return send(); }));
@@ -163,7 +163,6 @@ TEST_F(FlushTest, FenceKeepsMessagesFlowing) {
     EXPECT_TRUE(eventually(all_, [&] { return received_ == sent_; }));
 }
 
-// With messages under way that nobody waits for any more.
 TEST_F(FlushTest, CancelEndsWhatIsUnderWay) {
     warm_up();
     for (int i = 0; i < 20; ++i) ASSERT_TRUE(accepted(all_, [&] { return send(); }));

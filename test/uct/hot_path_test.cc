@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the counters say of the fast path: who is hot, how much memory that takes, and that the
-// traffic is right under every setting of it.
+// The fast path, judged by its counters (hot peers, memory for blocks), and traffic under all of
+// its settings.
 #include <memory>
 #include <ostream>
 #include <string>
@@ -68,7 +68,7 @@ TEST_F(HotPathTest, NobodyIsHotIfNobodyMayBe) {
     }
 }
 
-// Three peers take turns where one may be hot: each gets its time, and nothing gets lost in
+// Three peers take turns while only one may be hot: each becomes hot, and no message is lost in
 // between.
 TEST_F(HotPathTest, OnePlaceForThree) {
     constexpr std::size_t kPeers = 3;
@@ -104,7 +104,7 @@ TEST_F(HotPathTest, OnePlaceForThree) {
     EXPECT_LE(counters["block_bytes_most"], 2u * 32768) << counters.json();
 }
 
-// A peer that falls silent gives its place up to those that talk.
+// A silent peer gives up its block to peers that send.
 TEST_F(HotPathTest, SilentPeersAreDemoted) {
     Entity center(Settings{{"HOT_WINDOW", "256"}}), once, steady;
     {
@@ -150,7 +150,7 @@ TEST_F(HotPathTest, SmallTrafficNeedsNoLargeBlock) {
     EXPECT_EQ(counters["block_bytes_most"], 4096u) << counters.json();
 }
 
-// The cumulative counts of freed units wrap every 512 KiB.
+// The cumulative credits wrap every 512 KiB.
 TEST_F(HotPathTest, CreditsWrapManyTimes) {
     Entity a, b;
     {
@@ -185,7 +185,7 @@ TEST_P(SetupTest, TrafficIsRight) {
     EXPECT_TRUE(run({&one, &other}, milliseconds(20000)));
 }
 
-// The two sides need not agree.
+// The settings of the two sides may differ.
 TEST_P(SetupTest, TrafficWithADefaultPeerIsRight) {
     Entity a(GetParam().settings), b;
     Stream there = stream(10000), back = stream(10000, 2);

@@ -6,7 +6,7 @@
 namespace uct_test {
 namespace {
 
-// Each test leaves the device as it was.
+// Checks that each test leaves no objects on the device.
 class Leftovers : public testing::EmptyTestEventListener {
     void OnTestProgramStart(const testing::UnitTest&) override { objects("queue_pairs"); }
     void OnTestEnd(const testing::TestInfo&) override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory domain: registration, keys, allocation, and what happens when it is refused.
+// The memory domain: registration, keys, allocation, and refused registrations.
 #include <ucp/api/ucp_version.h>
 #include <uct/api/v2/uct_v2.h>
 
@@ -19,7 +19,7 @@ namespace softhca = conformance::softhca;
 
 class MemoryTest : public testing::Test {};
 
-// All that a domain may say of itself.
+// All flags that a domain may have.
 #if UCP_API_MAJOR > 1 || UCP_API_MINOR >= 15
 constexpr uint64_t kFlags = 2 * uint64_t{UCT_MD_FLAG_INVALIDATE_AMO} - 1;
 #else
@@ -29,7 +29,7 @@ constexpr uint64_t kFlags = 2 * uint64_t{UCT_MD_FLAG_INVALIDATE} - 1;
 TEST_F(MemoryTest, DomainDescribesItself) {
     Host host;
     uct_md_attr_t attr;
-    std::memset(&attr, 0xff, sizeof attr);  // UCX passes it as it is
+    std::memset(&attr, 0xff, sizeof attr);  // UCX does not initialise it either
     check(uct_md_query(host.md(), &attr), "uct_md_query");
     EXPECT_TRUE(attr.cap.flags & UCT_MD_FLAG_REG);
     EXPECT_TRUE(attr.cap.flags & UCT_MD_FLAG_NEED_MEMH);
@@ -126,9 +126,9 @@ TEST_F(MemoryTest, AllocatedMemoryIsRegistered) {
     uct_iface_mem_free(&memory);
 }
 
-// Nothing is registered before a key is packed, which may fail; then the next one is another try.
-// UCX from 1.15 on declares what programs map without a right to atomic operations, so that what
-// memory was declared for does not matter; before, nothing else is registered.
+// Memory is registered when its key is packed. If that fails, packing the next key tries again.
+// From UCX 1.15 on, memory that programs map is declared without a right to atomic operations, so
+// rights do not matter; before, only memory with that right is registered.
 TEST_F(MemoryTest, RegisteredWithItsKey) {
     NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "others register at once";
@@ -154,7 +154,7 @@ TEST_F(MemoryTest, RegisteredWithItsKey) {
     }
 }
 
-// Two threads pack the key of one region: they get the same, and it is registered once.
+// Two threads pack keys of one region: the keys are the same.
 TEST_F(MemoryTest, ThreadsGetOneKey) {
     if (!is_tern()) GTEST_SKIP() << "others register at once";
     Host host;
@@ -186,7 +186,7 @@ TEST_F(MemoryTest, NothingIsRegisteredForRendezvousAlone) {
     EXPECT_EQ(objects("memory_regions"), before);
 }
 
-// Memory that will be needed is registered when that is said: once, and if there is room for it.
+// Advised memory is registered once, if there is room for it.
 TEST_F(MemoryTest, WhatWillBeNeededIsRegistered) {
     NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "others register at once";
@@ -229,7 +229,7 @@ TEST_F(MemoryTest, KeysCompare) {
 }
 #endif
 
-// Memory that cannot be registered is copied, and peers put to it all the same.
+// Messages from memory that cannot be registered are copied, and peers can still put to it.
 TEST_F(MemoryTest, MemoryThatIsNotRegisteredIsCopied) {
     NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "others refuse";
@@ -278,7 +278,7 @@ TEST_F(MemoryTest, MemoryThatIsNotRegisteredIsCopied) {
     EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(a.host().md(), handle));
 }
 
-// The receive queue makes do with less memory than it asked for.
+// An interface opens with half the receive queue if memory is short.
 TEST_F(MemoryTest, InterfaceWithLessMemory) {
     NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "only Tern makes do with less";
@@ -296,7 +296,7 @@ TEST_F(MemoryTest, InterfaceWithLessMemory) {
     EXPECT_EQ(entity.close_and_count()["receive_queue_bytes"], usual / 2);
 }
 
-// An interface that cannot have its memory is not opened, and leaves nothing behind.
+// An interface that cannot register its memory is not opened, and leaves no objects behind.
 TEST_F(MemoryTest, InterfaceWithoutMemoryIsRefused) {
     NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "others keep memory in the domain";
@@ -318,7 +318,7 @@ TEST_F(MemoryTest, InterfaceWithoutMemoryIsRefused) {
     EXPECT_GT(refused, 0);
 }
 
-// Once open, an interface that gets no more memory sends all the same.
+// An open interface can send even if it cannot register any more memory.
 TEST_F(MemoryTest, TrafficGoesOnWithoutMoreMemory) {
     NEEDS_SOFTWARE_HCA();
     if (!is_tern()) GTEST_SKIP() << "only Tern registers later";

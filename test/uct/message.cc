@@ -51,7 +51,7 @@ Pending::Pending(std::function<ucs_status_t()> todo)
 Memory::Memory(Host& host, std::size_t size) : bytes_(size), md_(host.md()) {
     check(uct_md_mem_reg(md_, bytes_.data(), size, UCT_MD_MEM_ACCESS_ALL, &handle_),
           "uct_md_mem_reg");
-    // Tern registers what peers may use at any time when its key is first packed.
+    // Tern registers open memory when its key is first packed.
     std::array<std::byte, 64> key;
     check(uct_md_mkey_pack(md_, handle_, key.data()), "uct_md_mkey_pack");
 }

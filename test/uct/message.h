@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Single operations: active messages of each kind, completions, requests that wait.
+// Single operations: active messages of each kind, completions, pending requests.
 #pragma once
 
 #include <algorithm>
@@ -15,24 +15,24 @@ enum class Kind : uint8_t { kShort, kBcopy, kZcopy };
 inline constexpr Kind kKinds[] = {Kind::kShort, Kind::kBcopy, Kind::kZcopy};
 const char* name(Kind kind);
 
-// `length` bytes that depend on `seed`, one after the other. Up to kLongest of them.
+// `length` bytes that depend on `seed`; kLongest at most.
 inline constexpr std::size_t kLongest = 64 * 1024;
 Bytes pattern(uint64_t seed, std::size_t length);
 inline bool same(Bytes one, Bytes other) {
     return std::ranges::equal(one, other);
 }
 
-// One or more operations, counted until they are complete.
+// The completion of one or more operations.
 struct Completion : uct_completion_t {
     explicit Completion(int operations = 1);
     Completion(const Completion&) = delete;
     Completion& operator=(const Completion&) = delete;
 
-    int calls = 0;  // of the callback
+    int calls = 0;  // calls of the callback
     std::function<void()> then;
 };
 
-// A request that waits for resources. `body` returns what UCT is to be told.
+// A pending request. `body` returns the status for UCT.
 struct Pending : uct_pending_req_t {
     explicit Pending(std::function<ucs_status_t()> todo);
     Pending(const Pending&) = delete;
@@ -41,7 +41,7 @@ struct Pending : uct_pending_req_t {
     std::function<ucs_status_t()> body;
 };
 
-// Memory that is registered while the object lives, for all that there is.
+// Memory that is registered with all rights while the object lives.
 class Memory {
   public:
     Memory(Host& host, std::size_t size);
@@ -62,14 +62,14 @@ class Memory {
     uct_mem_h handle_;
 };
 
-// Memory of a peer, as its owner describes it. Plain bytes: may be sent to a process.
+// A peer's memory: plain bytes that can be sent to another process.
 struct Remote {
     uint64_t address = 0;
     std::array<std::byte, 64> key{};
 };
 Remote describe(Host& host, Memory& memory);
 
-// The key to it.
+// The unpacked key to a peer's memory.
 class RemoteKey {
   public:
     RemoteKey(Host& host, const Remote& remote);
@@ -84,8 +84,8 @@ class RemoteKey {
     uct_rkey_bundle_t bundle_;
 };
 
-// All return what UCT does, except that a length becomes UCS_OK.
-// The first 8 bytes are the header.
+// All return UCT's status, or UCS_OK where UCT returns a length.
+// am_short: the first 8 bytes of `message` are UCT's header.
 ucs_status_t am_short(const Endpoint& ep, uint8_t id, Bytes message);
 ucs_status_t am_bcopy(const Endpoint& ep, uint8_t id, Bytes message, unsigned flags = 0);
 ucs_status_t am_zcopy(const Endpoint& ep, uint8_t id, Bytes header,
@@ -99,16 +99,15 @@ ucs_status_t put_zcopy(const Endpoint& ep, std::span<const uct_iov_t> from, uint
 ucs_status_t get_zcopy(const Endpoint& ep, std::span<const uct_iov_t> to, uint64_t from,
                        const RemoteKey& key, Completion* completion);
 
-// A message of any kind; `memory` holds what a zcopy needs, and the message waits for its
-// completion.
+// Sends a message of any kind. A zcopy sends from `memory`, and deliver() waits for its completion.
 testing::AssertionResult deliver(const Group& who, const Endpoint& ep, Kind kind, uint8_t id,
                                  Bytes message, Memory& memory);
 
-// What a kind takes, header and all, at least and at most.
+// Limits of a kind's message length, header included.
 std::size_t shortest(Kind kind);
 std::size_t longest(Kind kind, const uct_iface_attr_t& attr);
 
-// Until there are no resources for more messages to this endpoint; returns how many it took.
+// Sends until there are no resources for this endpoint; returns how many messages were sent.
 std::size_t fill_up(const Endpoint& ep, uint8_t id, Bytes message);
 
 }  // namespace uct_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Active messages one by one: what was sent is what comes.
-#include <config.h>  // of UCX
+// Single active messages: the receiver gets what was sent.
+#include <config.h>  // UCX's
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 namespace uct_test {
 namespace {
 
-// Keeps what comes.
+// Keeps the messages that arrive.
 struct Inbox {
     struct Message {
         int id;
@@ -34,7 +34,7 @@ TEST_P(KindTest, EveryLengthArrives) {
     Memory memory(a.host(), kLongest);
     const std::size_t most = longest(GetParam(), a.attr());
     std::size_t sent = 0;
-    // All short ones, then a stride; the longest at last.
+    // All short lengths, then every 61st, and the longest.
     for (std::size_t length = shortest(GetParam());;) {
         ASSERT_TRUE(deliver({&a, &b}, ep, GetParam(), 5, pattern(length, length), memory));
         ASSERT_TRUE(eventually({&a, &b}, [&] { return inbox.messages.size() == sent + 1; }))
@@ -117,7 +117,7 @@ TEST_F(MessageTest, PackerIsToldWhereAndCalledOnce) {
         const ssize_t sent = uct_ep_am_bcopy(ep.get(), 3, pack, &calls, 0);
         return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;
     }));
-    // An attempt without resources does not pack.
+    // An attempt without resources must not call the packer.
     EXPECT_EQ(calls, 1) << attempts << " attempts";
     ASSERT_TRUE(eventually({&a, &b}, [&] { return !inbox.messages.empty(); }));
     EXPECT_EQ(inbox.messages[0].bytes, std::vector{std::byte{9}});
@@ -179,7 +179,7 @@ TEST_F(MessageTest, HandlerIsReplacedAndRemoved) {
     linger({&a, &b});
     EXPECT_EQ(count.first, 1);
     EXPECT_EQ(count.second, 1);
-    // The connection has not suffered.
+    // The connection still works.
     check(uct_iface_set_am_handler(b.iface(), 4, first, &count, 0), "set");
     ASSERT_TRUE(accepted({&a, &b}, send));
     ASSERT_TRUE(eventually({&a, &b}, [&] { return count.first == 2; }));

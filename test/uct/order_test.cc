@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long random traffic: every message once, in order, unchanged.
+// Long random traffic: every message arrives once, in order, and unchanged.
 #include "traffic.h"
 
 namespace uct_test {
@@ -60,8 +60,7 @@ TEST_F(OrderTest, ToOneself) {
     EXPECT_TRUE(run({&flow}));
 }
 
-// Each endpoint's messages are in order; those of several to one interface need not be among each
-// other.
+// The messages of each endpoint are in order; there is no order between endpoints.
 TEST_F(OrderTest, SeveralEndpointsToOneInterface) {
     Entity a, b;
     std::vector<std::unique_ptr<Flow>> flows;
@@ -89,7 +88,7 @@ TEST_F(OrderTest, EveryoneToEveryone) {
     EXPECT_TRUE(run(all, milliseconds(20000)));
 }
 
-// The receiver looks seldom: the sender runs into every limit there is.
+// The receiver progresses seldom: the sender reaches every limit.
 TEST_F(OrderTest, SlowReceiver) {
     Entity a, b;
     const Stream it = stream(3000);
@@ -119,7 +118,7 @@ TEST_F(OrderTest, TwoProcesses) {
             link.receive();
             Sender sender(self, ep, out);
             EXPECT_TRUE(run({&self}, {&sender}, {&receiver}, milliseconds(30000)));
-            // The peer may still wait for something of ours.
+            // The peer may still need this side's progress.
             link.send();
             linger({&self}, milliseconds(200));
             link.receive();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A process is killed in the middle of traffic; its peer is told once, and loses nothing else.
+// A process is killed in the middle of traffic: its peer is told once, and nothing else is lost.
 #include <deque>
 #include <ostream>
 #include <string>
@@ -11,16 +11,16 @@ namespace {
 
 constexpr milliseconds kLimit{5000};
 
-// What the survivor does when it happens.
+// What the survivor does when its peer is killed.
 enum class Doing : uint8_t { kNothing, kShort, kBcopy, kZcopy, kPut, kReceiving, kWaiting };
 
-// Plain bytes: what the victim tells of itself.
+// Sent by the victim, as plain bytes.
 struct Victim {
     Address address;
     Remote memory;
 };
 
-// Lives until it is killed, receiving and, if it is asked to, sending.
+// The victim: receives, and sends if asked to, until it is killed.
 [[noreturn]] void be_killed(Link& link, bool sends) {
     Entity self(impatient());
     Memory memory(self.host(), 64 * 1024);
@@ -40,7 +40,7 @@ class PeerFailureTest : public TernTest, public testing::WithParamInterface<Doin
 
 class StalledPeerTest : public TernTest {};
 
-// The survivor's side of it.
+// The peer of the victim.
 class Survivor {
   public:
     Survivor(const Victim& victim, Doing doing)
@@ -52,7 +52,7 @@ class Survivor {
     Endpoint& ep() { return ep_; }
     std::size_t received() const { return received_; }
 
-    // One operation of the kind, if it can be had.
+    // Starts one operation of the kind, if there are resources.
     ucs_status_t act() {
         switch (doing_) {
             case Doing::kShort:
@@ -72,7 +72,7 @@ class Survivor {
                 return UCS_ERR_NO_RESOURCE;
         }
     }
-    // Uses up what there is, lets requests wait and starts a flush.
+    // Starts operations until there are no more resources; with kWaiting, adds pending requests.
     void fill() {
         ucs_status_t status;
         for (int i = 0; i < 5000 && (status = act()) >= UCS_OK; ++i) {
@@ -99,7 +99,7 @@ class Survivor {
         const ucs_status_t status = uct_ep_flush(ep_.get(), UCT_FLUSH_FLAG_LOCAL, &flush_);
         flushing_ = status == UCS_INPROGRESS;
     }
-    // All that was started has come to an end.
+    // Checks that all operations have ended.
     void settle() {
         std::size_t purged = 0;
         const auto count = [](uct_pending_req_t*, void* arg) { ++*static_cast<std::size_t*>(arg); };
@@ -145,7 +145,7 @@ void PeerFailureTest::kill_one(bool flushes) {
     Entity& self = survivor.self();
     Endpoint& ep = survivor.ep();
     team[victim].send(self.address());
-    // Somebody else, who is not to notice anything.
+    // A peer that must not be affected.
     Entity other;
     Stream stream;
     stream.seed = 5;
@@ -168,7 +168,7 @@ void PeerFailureTest::kill_one(bool flushes) {
     ASSERT_TRUE(eventually(
         all,
         [&] {
-            // Who does nothing need not notice until he does.
+            // A survivor without traffic need not notice before it sends.
             if (doing == Doing::kNothing || doing == Doing::kReceiving)
                 am_short(ep, 0, pattern(0, 8));
             survivor.fill();
@@ -193,7 +193,7 @@ TEST_P(PeerFailureTest, KilledDuringAFlush) {
     kill_one(true);
 }
 
-// The block of a hot peer that has stopped looking is full, and nothing is under way that could
+// A hot peer makes no more progress, its block is full, and no work request is under way that could
 // fail.
 TEST_F(StalledPeerTest, KilledWhileWeWaitForCredits) {
     Team team;

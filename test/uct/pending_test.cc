@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Running out of resources, and what waits for them.
+// Exhausted resources, and pending requests.
 #include <deque>
 #include <memory>
 
@@ -30,7 +30,7 @@ class PendingTest : public testing::Test {
         ASSERT_TRUE(arrived());
         linger(all_, milliseconds(5));
     }
-    // Sends until that is refused; b_ does not progress.
+    // Sends until a send is refused; b_ makes no progress.
     void exhaust() {
         ucs_status_t status;
         while ((status = send(ep_)) == UCS_OK) ASSERT_LT(sent_, 1000000u);
@@ -39,7 +39,7 @@ class PendingTest : public testing::Test {
     testing::AssertionResult arrived() {
         return eventually(all_, [&] { return received_ == sent_; });
     }
-    // A request that sends one message.
+    // A pending request that sends one message.
     Pending& request() {
         return requests_.emplace_back([this] {
             ++called_;
@@ -94,7 +94,7 @@ TEST_F(PendingTest, DispatchedInOrderWhenThereIsRoomAgain) {
     EXPECT_TRUE(arrived());
 }
 
-// Otherwise a message would overtake those that wait.
+// A send may not overtake pending requests.
 TEST_F(PendingTest, NobodyPassesThoseWhoWait) {
     warm_up();
     exhaust();
@@ -103,7 +103,7 @@ TEST_F(PendingTest, NobodyPassesThoseWhoWait) {
     Pending& pending =
         requests_.emplace_back([&] { return ready ? send(ep_) : UCS_ERR_NO_RESOURCE; });
     ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep_.get(), &pending, 0));
-    // There is room by now, but it has an owner.
+    // By now there is room, but the pending request comes first.
     ASSERT_TRUE(arrived());
     linger(all_);
     EXPECT_STATUS(UCS_ERR_NO_RESOURCE, am_bcopy(ep_, 2, pattern(0, 8)));
@@ -139,7 +139,7 @@ TEST_F(PendingTest, AddsAnotherFromWithin) {
         const ucs_status_t status = send(ep_);
         if (status != UCS_OK) return status;
         first_done = true;
-        // As UCP does when one of its requests has more to send.
+        // UCP does so when a request has more to send.
         const ucs_status_t added = uct_ep_pending_add(ep_.get(), &second, 0);
         waiting = added == UCS_OK;
         if (!waiting) {
@@ -187,7 +187,7 @@ TEST_F(PendingTest, PurgeHandsOverEachInOrder) {
     ASSERT_TRUE(arrived());
     linger(all_);
     EXPECT_EQ(called_, 0u);
-    // Nothing is left behind.
+    // The queue is empty now.
     uct_ep_pending_purge(ep_.get(), collect, &purged);
     EXPECT_EQ(purged.size(), 5u);
     EXPECT_STATUS(UCS_OK, send(ep_));
@@ -201,7 +201,7 @@ TEST_F(PendingTest, PurgeOfAnUnusedEndpoint) {
     uct_ep_pending_purge(ep_.get(), never, nullptr);
 }
 
-// What one endpoint waits for does not stop those to others.
+// Pending requests of one endpoint must not hold up other endpoints.
 TEST_F(PendingTest, OtherPeersGoOn) {
     Entity c;
     std::size_t at_c = 0;
@@ -211,7 +211,7 @@ TEST_F(PendingTest, OtherPeersGoOn) {
     ASSERT_TRUE(accepted({&a_, &c}, [&] { return am_bcopy(to_c, 1, pattern(0, 8)); }));
     exhaust();
     ASSERT_STATUS(UCS_OK, uct_ep_pending_add(ep_.get(), &request(), 0));
-    // b_ sleeps.
+    // b_ makes no progress.
     for (std::size_t i = 0; i < 2000; ++i) {
         ASSERT_TRUE(accepted({&a_, &c}, [&] { return am_bcopy(to_c, 1, pattern(i, 8)); })) << i;
     }
@@ -219,7 +219,7 @@ TEST_F(PendingTest, OtherPeersGoOn) {
     ASSERT_TRUE(eventually(all_, [&] { return called_ > 0 && received_ == sent_; }));
 }
 
-// Resources come back as often as they are used up.
+// Resources are exhausted and returned many times.
 TEST_F(PendingTest, AgainAndAgain) {
     warm_up();
     for (int round = 0; round < 30; ++round) {
@@ -233,7 +233,7 @@ TEST_F(PendingTest, AgainAndAgain) {
     }
 }
 
-// Each of many connections has sent a little and is quiet: what they used is there for the others.
+// Quiet connections must return their buffers to the common pool.
 TEST(ResourceTest, QuietConnectionsHoldNoBuffers) {
     constexpr std::size_t kPeers = 8;
     auto host = std::make_shared<Host>();
@@ -246,7 +246,7 @@ TEST(ResourceTest, QuietConnectionsHoldNoBuffers) {
         peers.back()->handle(0, [&](Bytes) { ++received; });
         eps.push_back(center.connect(*peers.back()));
     }
-    const Group all{&center, peers[0].get()};  // which progresses its whole host
+    const Group all{&center, peers[0].get()};  // its progress includes all interfaces of the host
     std::size_t sent = 0;
     for (const Endpoint& ep : eps) {
         for (int i = 0; i < 20; ++i, ++sent) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A device that takes its time, or its liberties, over when and in which order bytes appear.
+// A device that places bytes late, in segments, or out of order.
 #include <ostream>
 #include <string>
 
@@ -50,7 +50,7 @@ TEST_P(FaultTest, TrafficIsRight) {
     EXPECT_GT(counters["sent_hot"], 100u) << counters.json();
 }
 
-// The receiver looks at memory while another process's device is writing to it.
+// The receiver polls memory while another process's device writes to it.
 TEST_P(FaultTest, BetweenProcesses) {
     NEEDS_SOFTWARE_HCA();
     Team team;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writing into a peer's memory.
+// Puts to a peer's memory.
 #include <algorithm>
 #include <atomic>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kSize = 64 * 1024;
 constexpr std::byte kBlank{0x5a};
 
-// Memory of b_ that a_ writes to.
+// a_ puts to memory of b_.
 class PutTest : public testing::Test {
   protected:
     void SetUp() override {
@@ -28,7 +28,7 @@ class PutTest : public testing::Test {
         return brief ? put_short(ep_, bytes, remote_.address + at, key_)
                      : put_bcopy(ep_, bytes, remote_.address + at, key_);
     }
-    // Only the writer progresses, once there is a connection.
+    // With `alone` only the writer progresses: flushes of an existing connection need no more.
     testing::AssertionResult flushed(bool alone = true) {
         Completion completion;
         ucs_status_t status = UCS_OK;
@@ -81,7 +81,7 @@ TEST_F(PutTest, FirstUseOfAnEndpoint) {
 TEST_F(PutTest, BytesAreThereAfterAFlush) {
     warm_up();
     for (std::size_t round = 0; round < 200; ++round) {
-        // Many puts, then one flush for all.
+        // Many puts, then one flush.
         const std::size_t count = 1 + round % 20, length = 1 + round * 37 % 1000;
         for (std::size_t i = 0; i < count; ++i) {
             const bool brief = length <= a_.attr().cap.put.max_short && i % 2;
@@ -130,7 +130,7 @@ TEST_F(PutTest, FenceOrdersPuts) {
     }
 }
 
-// The message that says "look" must not come before what there is to see.
+// A message after a fence announces the put: it must not arrive before the put.
 TEST_F(PutTest, FencedMessageComesAfterThePut) {
     uint64_t sent = 0, seen = 0;
     b_.handle(1, [&](Bytes message) {
@@ -140,7 +140,7 @@ TEST_F(PutTest, FencedMessageComesAfterThePut) {
         ++seen;
     });
     for (; sent < 3000; ++sent) {
-        // A place is written again once it has been looked at.
+        // Reuses a place only after the receiver has read it.
         ASSERT_TRUE(eventually(all_, [&] { return sent - seen < 32; }));
         ASSERT_TRUE(
             accepted(all_, [&] { return put(false, pattern(sent, 1024), sent % 32 * 1024); }));
@@ -169,10 +169,10 @@ TEST_F(PutTest, ManyPutsRunOutOfResourcesAndGoOn) {
     }
 }
 
-// What goes wrong concerns only the endpoints to this peer.
+// A failed put affects only the endpoints to its peer.
 class WrongPutTest : public PutTest {
   protected:
-    // A put with this key to this address fails; a third interface does not notice.
+    // Puts with this key to this address must fail, and a third interface must not be affected.
     void fails(uint64_t to, const RemoteKey& key) {
         Entity c;
         std::size_t at_c = 0;
@@ -198,7 +198,7 @@ class WrongPutTest : public PutTest {
         const ucs_status_t later = put(true, pattern(1, 8), 0);
         EXPECT_NE(later, UCS_OK);
         EXPECT_NE(later, UCS_ERR_NO_RESOURCE);
-        // A new endpoint is a new beginning.
+        // A new endpoint works.
         ep_ = a_.connect(b_);
         ASSERT_TRUE(accepted(all_, [&] { return put(true, pattern(5, 8), 0); }));
         ASSERT_TRUE(flushed(false));
@@ -224,7 +224,7 @@ TEST_F(WrongPutTest, AddressOfSomethingElse) {
     fails(8, key_);
 }
 
-// There is no memory that a key would be of.
+// Empty puts have no memory, and so no key.
 TEST_F(PutTest, NoBytesNeedNoKey) {
     EXPECT_TRUE(accepted(
         all_, [&] { return uct_ep_put_short(ep_.get(), nullptr, 0, 0, UCT_INVALID_RKEY); }));

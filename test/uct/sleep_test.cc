@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who may sleep, and when, does not depend on what peers do; and no wake-up is lost.
+// Sleeping does not depend on what peers do, and no wake-up is lost.
 #include <cstdlib>
 #include <deque>
 #include <random>
@@ -12,7 +12,7 @@ namespace {
 
 class SleepTest : public TernTest {
   protected:
-    // Arms, with nobody else making progress. False if that takes too many tries.
+    // Arms while no other interface progresses. False: too many tries failed.
     static bool arms(Entity& entity) {
         for (int tries = 0; tries < 1000; ++tries) {
             if (entity.progress() != 0) continue;
@@ -24,8 +24,8 @@ class SleepTest : public TernTest {
     }
 };
 
-// The sender computes from time to time, and nothing comes: there is nothing to wait for, nor to
-// wake for.
+// The sender computes from time to time. While no message comes, the receiver can arm, and is not
+// woken.
 TEST_F(SleepTest, HotPeerComputes) {
     for (const char* poll : {"auto", "memory", "cq"}) {
         SCOPED_TRACE(poll);
@@ -41,7 +41,7 @@ TEST_F(SleepTest, HotPeerComputes) {
         };
         send(500);
         ASSERT_TRUE(eventually({&a, &b}, [&] { return received == sent; }));
-        // What is left of the handshake may wake it.
+        // Remaining packets of the handshake may wake the receiver.
         int early = 0;
         do {
             ASSERT_TRUE(arms(b));
@@ -53,12 +53,12 @@ TEST_F(SleepTest, HotPeerComputes) {
             ASSERT_NO_FATAL_FAILURE(send(1));
             EXPECT_TRUE(wakes(fd, milliseconds(5000))) << i;
             ASSERT_TRUE(eventually({&b}, [&] { return received == sent; })) << i;
-            if (i % 5 == 4) linger({&a, &b}, milliseconds(2));  // is awake for a while
+            if (i % 5 == 4) linger({&a, &b}, milliseconds(2));  // stays awake for a while
         }
     }
 }
 
-// In the middle of a transfer its sender computes.
+// The sender computes in the middle of a transfer.
 TEST_F(SleepTest, SenderOfALongMessageComputes) {
     constexpr std::size_t kSize = 2 << 20;
     const Settings settings{{"RNDV_SCHEME", "superpipeline"}};
@@ -91,7 +91,7 @@ TEST_F(SleepTest, SenderOfALongMessageComputes) {
     }
 }
 
-// Who finds nothing sleeps: all that the user has heard counts as progress.
+// Programs sleep if progress returns 0: every message that a handler was called for must count.
 TEST_F(SleepTest, WhatIsHeardCounts) {
     Entity b;
     std::atomic<uint64_t> received = 0;
@@ -121,7 +121,7 @@ TEST_F(SleepTest, WhatIsHeardCounts) {
     EXPECT_GT(received, 100u);
 }
 
-// So does what a request of the user's has been able to do.
+// Pending requests that could send must count too.
 TEST_F(SleepTest, RequestsThatGoCount) {
     Entity a(Settings{{"TX_QUEUE_LEN", "32"}}), b;
     std::size_t received = 0;
@@ -150,9 +150,9 @@ TEST_F(SleepTest, RequestsThatGoCount) {
     EXPECT_TRUE(eventually({&a, &b}, [&] { return received == sent + called; }));
 }
 
-// A ping-pong of two that sleep whenever they may, that rest, are busy, or stay awake for a while,
-// each as it likes, on processors that are busy with something else or not. TERN_TEST_SLEEPS says
-// how many messages, however long it takes.
+// A ping-pong between two that sleep whenever they may, and that rest, compute or stay awake at
+// random, on idle and on loaded processors. TERN_TEST_SLEEPS sets the number of messages, without a
+// limit of time.
 class ManySleepsTest : public SleepTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(ManySleepsTest, NoneIsLost) {
@@ -192,7 +192,7 @@ TEST_P(ManySleepsTest, NoneIsLost) {
         b.handle(0, [&](Bytes) { ++pings; });
         const Endpoint back = b.connect(address);
         while (!stop) {
-            // To be told to stop is no wake-up.
+            // Being told to stop is no wake-up.
             const bool woken = sleep_until(b, other_fd, [&] { return pings > answered || stop; });
             EXPECT_TRUE(woken || stop) << "the ping behind " << pings << " is slept over";
             ++slept;

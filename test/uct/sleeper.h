@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Interfaces that sleep, and threads that do something meanwhile.
+// Interfaces that sleep, and threads with interfaces of their own.
 #pragma once
 
 #include <poll.h>
@@ -25,8 +25,8 @@ inline bool wakes(int fd, milliseconds limit) {
     return ::poll(&it, 1, static_cast<int>(limit.count())) == 1;
 }
 
-// Progresses, arms and sleeps, as applications do, until a condition holds. False if nothing wakes
-// it in time.
+// Progresses, arms and sleeps, as applications do, until `condition` holds. False if nothing wakes
+// the interface in time.
 inline bool sleep_until(Entity& entity, int fd, const std::function<bool()>& condition,
                         unsigned events = kBoth, milliseconds limit = milliseconds(3000)) {
     const auto end = Clock::now() + 3 * limit;
@@ -45,8 +45,8 @@ inline bool sleep_until(Entity& entity, int fd, const std::function<bool()>& con
     }
 }
 
-// A thread with an interface of its own that does something again and again until it is told to
-// stop.
+// A thread that runs `body` on an interface of its own. `body` returns when its second argument
+// becomes true.
 class Background {
   public:
     explicit Background(const std::function<void(Entity&, const std::atomic<bool>&)>& body)

@@ -45,7 +45,7 @@ ucs_status_t Mailbox::on_eager(void* self, void* data, size_t length, unsigned f
         {.tag = tag, .immediate = immediate, .flags = flags, .data = text(data, length)});
     if (box.on_message) box.on_message(box.messages.back());
     if (!box.keep || (flags & UCT_CB_PARAM_FLAG_DESC) == 0) return UCS_OK;
-    // The headroom is the user's.
+    // The headroom belongs to the user.
     std::memset(static_cast<std::byte*>(data) - kHeadroom, 0xaa, kHeadroom);
     box.kept.push_back({static_cast<const std::byte*>(data), length});
     return UCS_INPROGRESS;

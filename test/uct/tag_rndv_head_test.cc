@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The beginning of a message that is announced: copied while the request travels, whatever becomes
-// of the message.
+// Early copies: the beginning of an announced message is copied while the request travels, whatever
+// becomes of the message.
 #include "../device/fabric.h"
 #include "tag.h"
 #include "traffic.h"
@@ -13,8 +13,8 @@ namespace softhca = conformance::softhca;
 constexpr std::size_t kFirst = 12 << 10;
 constexpr std::size_t kLength = 100'000;
 
-// None of the messages goes direct: those have nothing to be copied. Both sides reckon with the
-// same costs, where a long message is worth a tail in place.
+// No message is direct: direct messages need no early copy. Both sides use the same costs, with
+// which the tail of a long message is worth receiving in place.
 Settings by(const char* scheme, Settings more = {}) {
     more.insert({{"RNDV_SCHEME", scheme},
                  {"TM_TUPLES", "0"},
@@ -28,12 +28,12 @@ Settings staged(Settings more = {}) {
     return by("superpipeline", std::move(more));
 }
 
-// Two interfaces between which messages are announced; what counts is the sender's.
+// Two interfaces that exchange announced messages. The tests check the sender's counters.
 class HeadPair : public TagPair {
   public:
     using TagPair::TagPair;
 
-    // A message from its announcement to its end.
+    // Announces a message and waits for its end.
     void exchange(uct_tag_t tag, const Declared& from, std::size_t length, uint64_t seed) {
         fill(from.part(0, length), seed);
         Receive receive(b, length);
@@ -42,7 +42,7 @@ class HeadPair : public TagPair {
         (void)begin(tag, from, length, completion);
         expect(receive, completion, seed);
     }
-    // It comes, whole.
+    // Waits for a message and checks that all of it has come.
     void expect(Receive& receive, const Completion& completion, uint64_t seed) {
         ASSERT_TRUE(until([&] { return receive.done() && completion.calls != 0; }));
         EXPECT_STATUS(UCS_OK, receive.status);
@@ -50,7 +50,7 @@ class HeadPair : public TagPair {
         EXPECT_TRUE(filled(receive.bytes(), seed));
         EXPECT_TRUE(receive.clean());
     }
-    // So that there are windows to stage in: as many as there were transfers at a time.
+    // Makes the sender register staging memory for `windows` transfers at a time.
     void warm_up(std::size_t windows = 1) {
         Declared from(a.entity.host(), 1 << 20);
         fill(from.part(0, from.size()), 1);
@@ -63,7 +63,7 @@ class HeadPair : public TagPair {
         }
         for (std::size_t i = 0; i < windows; ++i) expect(receives[i], completions[i], 1);
     }
-    // Ends, and says what was done.
+    // Closes the sender and returns its counters.
     Counters sent() {
         ep.reset();
         linger(all, milliseconds(5));
@@ -96,7 +96,7 @@ TEST_F(TagHeadTest, IsCopiedOnceAndUsed) {
     EXPECT_EQ(counters["rndv_heads_dropped"], 0u) << counters.json();
 }
 
-// What is fetched in another way than the sender expects, or read without it.
+// The receiver chooses zero-copy, which the sender does not expect.
 TEST_F(TagHeadTest, IsDroppedIfTheReceiverTakesAnotherWay) {
     HeadPair pair(staged(), by("zcopy"));
     Declared from(pair.a.entity.host(), (1 << 20) + 100);
@@ -123,7 +123,7 @@ TEST_F(TagHeadTest, NobodyCopiesForADirectMessage) {
     EXPECT_LE(counters["rndv_heads_staged"] + counters["direct_sent"], 100u) << counters.json();
 }
 
-// As UCP fetches what was not expected.
+// UCP fetches unexpected messages with get_zcopy.
 TEST_F(TagHeadTest, IsUsedByWhoeverFetchesTheMessage) {
     HeadPair pair(staged());
     pair.warm_up();
@@ -135,13 +135,13 @@ TEST_F(TagHeadTest, IsUsedByWhoeverFetchesTheMessage) {
     {
         const Unexpected& request = pair.b.mailbox->messages.at(0);
         const RemoteKey key(pair.b.entity.host(), request.remote);
-        // A part of it is not the message.
+        // A get of a part does not use the early copy.
         const uct_iov_t part = to.iov(0, kLength / 2), all = to.iov(0, kLength);
         EXPECT_STATUS(UCS_OK, get_wait(pair.all, back, {&part, 1}, request.address, key));
         EXPECT_TRUE(filled(to.part(0, kLength / 2), 7));
         EXPECT_STATUS(UCS_OK, get_wait(pair.all, back, {&all, 1}, request.address, key));
         EXPECT_TRUE(filled(to.part(0, kLength), 7));
-        // It has gone by then.
+        // The early copy has been used by now.
         EXPECT_STATUS(UCS_OK, get_wait(pair.all, back, {&all, 1}, request.address, key));
         EXPECT_TRUE(filled(to.part(0, kLength), 7));
     }
@@ -150,7 +150,8 @@ TEST_F(TagHeadTest, IsUsedByWhoeverFetchesTheMessage) {
     EXPECT_EQ(pair.sent()["rndv_heads_used"], 1u);
 }
 
-// More requests than heads and windows, all of different messages, which are taken in some order.
+// More requests than early copies and staging memory, matched in the order of sending or in the
+// opposite order.
 TEST_F(TagHeadTest, ManyRequestsWaitAtATime) {
     constexpr std::size_t kCount = 40;
     for (const char* windows : {"1", "2", "16"})
@@ -167,21 +168,21 @@ TEST_F(TagHeadTest, ManyRequestsWaitAtATime) {
                 receives.emplace_back(pair.b, kLength);
                 ASSERT_STATUS(UCS_OK, receives[i].post(in_order ? i : kCount - 1 - i));
             }
-            // The other side hears nothing meanwhile: they wait together.
+            // The receiver makes no progress: all requests wait together.
             for (std::size_t i = 0; i < kCount; ++i)
                 (void)tag_rndv({&pair.a.entity}, pair.ep, i, from[i], kLength - i, completions[i]);
             for (std::size_t i = 0; i < kCount; ++i)
                 pair.expect(receives[in_order ? i : kCount - 1 - i], completions[i], i);
             const Counters counters = pair.sent();
             EXPECT_GT(counters["rndv_heads_staged"], 0u) << counters.json();
-            // Those of the first messages are kept, which come first.
+            // The first messages keep their early copies, and are matched first.
             if (std::string(windows) == "16" && in_order) {
                 EXPECT_GE(counters["rndv_heads_used"], 8u) << counters.json();
             }
         }
 }
 
-// Those that nobody takes give way: to transfers at once, to newer messages after a while.
+// Early copies that stay unused give way: to transfers at once, to newer messages after a while.
 TEST_F(TagHeadTest, WhatNobodyTakesGivesWay) {
     for (const char* windows : {"1", "16"}) {
         SCOPED_TRACE(windows);
@@ -202,7 +203,7 @@ TEST_F(TagHeadTest, WhatNobodyTakesGivesWay) {
     }
 }
 
-// Below: the memory is the same, but its message is not.
+// Below: other messages in the same memory.
 
 TEST_F(TagHeadTest, GoesWithACanceledMessage) {
     HeadPair pair(staged());
@@ -250,7 +251,7 @@ TEST_F(TagHeadTest, GoesWithItsPeer) {
     EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
 }
 
-// The receiver comes for memory that is declared no more, and then for what is declared there now.
+// The receiver fetches memory whose declaration has ended. Then memory is declared anew.
 TEST_F(TagHeadTest, IsWorthNothingWithoutItsMemory) {
     HeadPair pair(staged());
     pair.warm_up();
@@ -267,7 +268,7 @@ TEST_F(TagHeadTest, IsWorthNothingWithoutItsMemory) {
     EXPECT_EQ(counters["rndv_heads_used"], 1u) << counters.json();
 }
 
-// There is one window, and no other can be had.
+// There is only one staging memory, and no other can be registered.
 TEST_F(TagHeadTest, RegistrationFails) {
     NEEDS_SOFTWARE_HCA();
     HeadPair pair(staged());

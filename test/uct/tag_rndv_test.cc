@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tagged messages that are announced, and fetched by their receiver.
+// Tagged messages that are announced, and fetched by their receivers.
 #include "tag.h"
 #include "traffic.h"
 
@@ -47,7 +47,7 @@ TEST_F(TagTest, RendezvousTooLongForTheReceive) {
     EXPECT_TRUE(message.receive.clean());
 }
 
-// As UCP does it: get from where the request says, then tell the sender, who cancels.
+// UCP does so: it gets the message from the request's address and tells the sender, which cancels.
 TEST_F(TagTest, UnexpectedRendezvousIsTheUsersToFetch) {
     for (const std::size_t length : {10'000, 1 << 20}) {
         TagPair pair;
@@ -65,7 +65,7 @@ TEST_F(TagTest, UnexpectedRendezvousIsTheUsersToFetch) {
             EXPECT_EQ(fetched.calls, 0) << "from within get_zcopy";
         };
         Completion completion;
-        // So that there is a connection to fetch by.
+        // Makes the connection for the get.
         ASSERT_TRUE(accepted(pair.all, [&] { return tag_short(back, 1, {}); }));
         void* operation = pair.begin(99, from, length, completion, "what the user says");
         ASSERT_TRUE(pair.until([&] { return fetched.calls != 0; }));
@@ -118,7 +118,8 @@ TEST_F(TagTest, ARequestIsTheUsersInAnyCase) {
     EXPECT_EQ(box[0].data, header);
 }
 
-// More at a time than queues and windows have room for, in one order and in the other.
+// More messages at a time than queues and rings have room for; the order of sending is opposite to
+// that of posting.
 TEST_F(TagTest, ManyAtATime) {
     constexpr std::size_t kCount = 120;
     constexpr std::size_t kLength = 30'000;
@@ -148,7 +149,7 @@ TEST_F(TagTest, ManyAtATime) {
     }
 }
 
-// It is the message's already: not by force either.
+// The receive belongs to its message: not even a forced cancel may end it.
 TEST_F(TagTest, AMatchedReceiveIsNotCanceled) {
     TagPair pair;
     Rendezvous message(pair, 1 << 20);
@@ -163,7 +164,7 @@ TEST_F(TagTest, AMatchedReceiveIsNotCanceled) {
     EXPECT_TRUE(message.right());
 }
 
-// The memory is gone when the receiver comes for it.
+// The receiver fetches memory whose declaration has ended.
 TEST_F(TagTest, ACanceledSendIsRefused) {
     TagPair pair;
     Rendezvous message(pair, 100'000);
@@ -174,7 +175,7 @@ TEST_F(TagTest, ACanceledSendIsRefused) {
     EXPECT_TRUE(message.receive.clean());
     linger(pair.all, milliseconds(5));
     EXPECT_EQ(message.completion.calls, 0);
-    // The endpoint goes on.
+    // The endpoint still works.
     Receive next(pair.b, 8);
     ASSERT_STATUS(UCS_OK, next.post(2));
     pair.send(2, pattern(1, 8));
@@ -192,7 +193,7 @@ TEST_F(TagTest, NobodyWaitsForAPeerThatHasGone) {
     EXPECT_TRUE(UCS_STATUS_IS_ERR(completion.status));
 }
 
-// It has the request and says nothing. Nothing is under way to it that would fail.
+// The peer has the request and does not answer. No work request is under way to it that could fail.
 TEST_F(TagTest, TheDeathOfAPeerThatHasNotAnsweredIsNoticed) {
     Team team;
     const int victim = team.spawn([](Link& link) {
@@ -230,7 +231,7 @@ TEST_F(TagTest, AnEndpointTakesItsSendsAlong) {
     ASSERT_TRUE(pair.until([&] { return pair.b.mailbox->messages.size() == 2; }));
 }
 
-// A receiver that goes while it fetches, at any point: the sender hears of it.
+// The receiver closes at any point of a transfer: the sender must be told.
 TEST_F(TagTest, AReceiverGoesInTheMiddle) {
     for (int steps = 0; steps < 40; steps += 3) {
         SCOPED_TRACE(steps);
@@ -245,7 +246,7 @@ TEST_F(TagTest, AReceiverGoesInTheMiddle) {
     }
 }
 
-// A sender that goes: the receive ends with an error, or with all of the message.
+// The sender closes: the receive must end with an error or with the whole message.
 TEST_F(TagTest, ASenderGoesInTheMiddle) {
     for (int steps = 0; steps < 40; steps += 3) {
         SCOPED_TRACE(steps);
@@ -261,7 +262,7 @@ TEST_F(TagTest, ASenderGoesInTheMiddle) {
     }
 }
 
-// Who sleeps is woken by what comes, and is told not to sleep while it has something to do.
+// An interface must not sleep before it has reported a canceled receive.
 TEST_F(TagTest, ACancelKeepsAwake) {
     TagPair pair;
     Receive receive(pair.b, 8);

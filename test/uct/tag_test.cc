@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tagged messages that come whole: matching, what comes without a receive, limits.
+// Tagged messages that are sent whole: matching, unexpected messages, limits.
 #include "tag.h"
 
 namespace uct_test {
@@ -49,7 +49,8 @@ std::size_t most(Kind kind, const uct_iface_attr_t& attr) {
                                   : eager.max_zcopy;
 }
 
-// By all kinds of sends, of all lengths, cold and hot; with a receive and without.
+// All kinds of sends, with short, medium and maximum lengths, cold and hot, with and without a
+// receive.
 TEST_F(TagTest, EveryByteArrives) {
     TagPair pair;
     Memory memory(pair.a.entity.host(), 16 * 1024);
@@ -104,7 +105,7 @@ TEST_F(TagTest, EveryByteArrives) {
     EXPECT_EQ(counters["tag_unexpected"], seed / 2);
 }
 
-// UCP wants to keep such a message where it is, with a header of its own in front.
+// UCP keeps such a message in place, with a header of its own in front.
 TEST_F(TagTest, ADescriptorMayBeKept) {
     TagPair pair;
     pair.b.mailbox->keep = true;
@@ -148,7 +149,7 @@ TEST_F(TagTest, TooLongAMessageIsTruncated) {
     EXPECT_EQ(receive.length, 101u);
     EXPECT_EQ(receive.consumed, 1);
     EXPECT_TRUE(receive.clean());
-    // A sender that wants an answer gets it: the user is to look at the length.
+    // A sender that waits for an answer gets one: the user has to check the length.
     Receive answered(pair.b, 100);
     ASSERT_STATUS(UCS_OK, answered.post(1));
     pair.send(1, pattern(2, 101), 9);
@@ -175,11 +176,11 @@ TEST_F(TagTest, CancelTellsFromProgress) {
     pair.send(1, pattern(1, 8));
     ASSERT_TRUE(pair.until([&] { return second.done(); }));
     EXPECT_STATUS(UCS_OK, second.status);
-    // Too late: the message has come.
+    // The message does not complete the canceled receive again.
     EXPECT_EQ(first.completed, 1);
 }
 
-// The user would not know which of the two its message has come for.
+// With two such receives, the user could not tell for which one a message has come.
 TEST_F(TagTest, OneTagAndMemoryIsPostedOnce) {
     TagPair pair;
     Receive receive(pair.b, 8), empty(pair.b, 0);
@@ -196,7 +197,7 @@ TEST_F(TagTest, OneTagAndMemoryIsPostedOnce) {
     ASSERT_TRUE(pair.until([&] { return receive.completed == 2; }));
     ASSERT_STATUS(UCS_OK, receive.post(1));
     ASSERT_STATUS(UCS_OK, receive.cancel(true));
-    // Where there is no memory there are no two of it.
+    // Receives without memory are not compared.
     ASSERT_STATUS(UCS_OK, empty.post(1));
     ASSERT_STATUS(UCS_OK, empty.post(1));
 }
@@ -214,7 +215,7 @@ TEST_F(TagTest, MessageIsInTheReceivesMemory) {
     }
 }
 
-// Who says what it needs, and does not need that, is not offered it.
+// A user that names its features is offered tag matching only if it is among them.
 TEST_F(TagTest, IsOfferedToThoseWhoWantIt) {
     constexpr uint64_t kTags = UCT_IFACE_FLAG_TAG_EAGER_SHORT | UCT_IFACE_FLAG_TAG_EAGER_BCOPY |
                                UCT_IFACE_FLAG_TAG_EAGER_ZCOPY | UCT_IFACE_FLAG_TAG_RNDV_ZCOPY;
@@ -232,7 +233,7 @@ TEST_F(TagTest, IsOfferedToThoseWhoWantIt) {
     EXPECT_EQ(offered(0), kTags) << "who does not say may need it";
 }
 
-// However much is there, a progress takes a part of it.
+// One call of progress takes a limited number of messages, however many have arrived.
 TEST_F(TagTest, ProgressIsBounded) {
     constexpr std::size_t kMost = 128;
     TagPair pair;
@@ -241,7 +242,7 @@ TEST_F(TagTest, ProgressIsBounded) {
     ASSERT_TRUE(pair.until([&] { return messages.size() == 2000; }));
     for (int round = 0; round < 5; ++round) {
         messages.clear();
-        // What the receiver has taken makes room once its credit has come back.
+        // Messages that the receiver has taken make room once their credit has come back.
         std::size_t sent = 0;
         ASSERT_TRUE(pair.until([&] {
             if (messages.size() != sent) return false;
@@ -283,7 +284,7 @@ TEST_F(TagTest, CancelByForceTellsNobody) {
     EXPECT_EQ(pair.close_and_count()["tag_canceled"], 3u);
 }
 
-// From within the callbacks, receives are posted and canceled.
+// A callback may post the receive again.
 TEST_F(TagTest, CallbacksMayPostAnew) {
     TagPair pair(Settings{{"TM_LIST_SIZE", "1"}});
     Receive receive(pair.b, 8);
@@ -314,7 +315,7 @@ TEST_F(TagTest, ThereIsALimit) {
     EXPECT_EQ(pair.close_and_count()["tag_refused"], 2u);
 }
 
-// Both of a host's interfaces get what is theirs.
+// Each interface gets its own messages.
 TEST_F(TagTest, InterfacesDoNotMix) {
     TagPair pair;
     TagEntity other;
@@ -328,7 +329,7 @@ TEST_F(TagTest, InterfacesDoNotMix) {
     EXPECT_FALSE(here.done());
 }
 
-// Tagged and active messages over one endpoint stay in order, by whatever way they go.
+// Tagged and active messages of one endpoint stay in order, hot or cold.
 TEST_F(TagTest, InOrderWithActiveMessages) {
     constexpr uint64_t kCount = 2000;
     TagPair pair(Settings{{"BLOCK_MIN", "4k"}, {"BLOCK_MAX", "4k"}});

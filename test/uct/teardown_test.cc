@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Endpoints and interfaces end in any order, whatever is under way.
+// Endpoints and interfaces are destroyed in any order and at any stage.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@ namespace {
 
 enum class Step : uint8_t { kEpA, kEpB, kInterfaceA, kInterfaceB };
 
-// How far the two are when the end begins.
+// What the two interfaces have done before the end begins.
 enum class Stage : uint8_t { kUnused, kConnecting, kCold, kHot, kBusy };
 
 class TeardownTest : public TernTest, public testing::WithParamInterface<Stage> {
@@ -91,14 +91,13 @@ TEST_P(TeardownTest, InAnyOrder) {
     } while (std::ranges::next_permutation(order).found);
 }
 
-// As UCP does: flush, then destroy. All messages must have been handled then, or be handled soon.
+// UCP flushes an endpoint and then destroys it. All flushed messages must be handled, then or soon.
 TEST_P(TeardownTest, FlushedMessagesSurviveTheEndpoint) {
     if (GetParam() < Stage::kCold) GTEST_SKIP() << "nothing is sent";
     Pair pair;
     pair.reach(GetParam());
     const Group all{pair.a.get(), pair.b.get()};
-    // Let what is under way come to an end, then send a known number without letting the receiver
-    // look.
+    // Ends all traffic, then sends a known number of messages while the receiver makes no progress.
     ASSERT_TRUE(eventually(all, [&] {
         return uct_ep_flush(pair.ep_a.get(), UCT_FLUSH_FLAG_LOCAL, nullptr) == UCS_OK &&
                uct_ep_flush(pair.ep_b.get(), UCT_FLUSH_FLAG_LOCAL, nullptr) == UCS_OK;
@@ -118,13 +117,13 @@ TEST_P(TeardownTest, FlushedMessagesSurviveTheEndpoint) {
     EXPECT_TRUE(pair.b->failures().empty());
 }
 
-// The interface goes without a word while the peer keeps its endpoint.
+// The peer closes its interface while this side keeps its endpoint.
 TEST_P(TeardownTest, PeerClosesItsInterface) {
     Pair pair;
     pair.reach(GetParam());
     pair.ep_b.reset();
     pair.b->close();
-    // Sooner or later a send ends in an error, once.
+    // Sooner or later a send fails, once.
     ASSERT_TRUE(eventually({pair.a.get()}, [&] {
         am_bcopy(pair.ep_a, 0, pattern(0, 100));
         return pair.a->failures(pair.ep_a) > 0;
@@ -132,7 +131,7 @@ TEST_P(TeardownTest, PeerClosesItsInterface) {
     linger({pair.a.get()});
     EXPECT_EQ(pair.a->failures(pair.ep_a), 1u);
     pair.ep_a.reset();
-    // The place is taken by another, with a connection of its own.
+    // Another interface can take the place of the peer, with a connection of its own.
     Entity next;
     std::size_t received = 0;
     next.handle(0, [&](Bytes) { ++received; });

@@ -24,7 +24,7 @@ class ThreadTest : public testing::Test {
     uint64_t seed_ = any_seed();
 };
 
-// Outcomes are gathered and judged by the test's own thread.
+// Collects results for the test's own thread to check.
 class Outcomes {
   public:
     void add(const testing::AssertionResult& result) {
@@ -60,7 +60,7 @@ TEST_F(ThreadTest, EachHasItsOwnWorker) {
     EXPECT_EQ(outcomes.text(), "");
 }
 
-// Each thread's worker talks to the next one's.
+// Each thread's worker exchanges messages with the next thread's worker.
 TEST_F(ThreadTest, WorkersTalkToEachOther) {
     constexpr std::size_t kThreads = 3;
     Outcomes outcomes;
@@ -122,7 +122,7 @@ TEST_F(ThreadTest, InTurnOnOneWorker) {
     }
 }
 
-// Interfaces open and close while others work.
+// Interfaces open and close while others have traffic.
 TEST_F(ThreadTest, OpenAndCloseBesideTraffic) {
     Outcomes outcomes;
     std::atomic<bool> stop = false;

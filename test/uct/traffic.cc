@@ -125,7 +125,7 @@ ucs_status_t Sender::send_zcopy(const Stream::Message& message, Bytes content) {
         {content.size(), from_.attr().cap.am.max_hdr, message.random >> 8 & 63});
     const std::size_t body = content.size() - head;
     std::ranges::copy(content.subspan(head), buffer);
-    // In as many pieces as there may be, some of them perhaps empty.
+    // Up to four pieces, some of them perhaps empty.
     const std::size_t pieces =
         std::min<std::size_t>(from_.attr().cap.am.max_iov, 1 + (message.random >> 16 & 3));
     std::vector<uct_iov_t> iov;
@@ -138,7 +138,7 @@ ucs_status_t Sender::send_zcopy(const Stream::Message& message, Bytes content) {
     const int calls = slot->completion.calls;
     const auto finish = [this, &it = *slot, buffer, calls] {
         if (it.completion.status != UCS_OK) status_ = it.completion.status;
-        // The buffer is the user's again: whoever still reads it gets this.
+        // The user may overwrite the buffer now: the peer must not receive these bytes.
         std::fill_n(buffer, slot_size_, kScribble);
         if (it.completion.calls > calls + 1) status_ = UCS_ERR_ALREADY_EXISTS;
         it.busy = false;

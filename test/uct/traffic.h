@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Streams of random messages that both sides know beforehand: any loss, repetition, change of order
-// or of content is seen.
+// Streams of random messages that both sides can compute: tests detect every message that is lost,
+// repeated, changed or out of order.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@
 
 namespace uct_test {
 
-// What the messages of a stream are like. Plain bytes: may be sent to a process.
+// The messages of a stream, as plain bytes that can be sent to another process.
 struct Stream {
     uint64_t seed = 1;
     uint64_t count = 0;
@@ -18,7 +18,7 @@ struct Stream {
     bool shorts = true;
     bool bcopies = true;
     bool zcopies = true;
-    // Most messages are at most so long, and the rest as long as their kind allows, or this.
+    // Most messages have at most `typical` bytes, the others up to their kind's limit or `most`.
     uint32_t typical = 256;
     uint32_t most = UINT32_MAX;
 
@@ -31,7 +31,7 @@ struct Stream {
     Message at(uint64_t number, const uct_iface_attr_t& sender) const;
 };
 
-// A seed that is not the same in each run; TERN_TEST_SEED makes it so. It is printed.
+// A seed that differs in each run, unless TERN_TEST_SEED sets it. Printed.
 uint64_t any_seed();
 
 class Sender {
@@ -39,11 +39,11 @@ class Sender {
     Sender(Entity& from, const Endpoint& ep, const Stream& stream);
     ~Sender();
 
-    // Sends what there are resources for, but no more than `most`; waits for more by polling and by
-    // pending requests in turn. False if nothing could be sent.
+    // Sends while there are resources, at most `most` messages; may then add a pending request.
+    // False: no message was sent.
     bool step(unsigned most = 8);
     bool done() const { return next_ == stream_.count && outstanding_ == 0; }
-    // The stream has failed with this.
+    // Not UCS_OK: the stream has failed.
     ucs_status_t status() const { return status_; }
     uint64_t sent() const { return next_; }
     unsigned outstanding() const { return outstanding_; }
@@ -74,13 +74,13 @@ class Sender {
 
 class Receiver {
   public:
-    // `sender` tells the limits of the sending interface.
+    // `sender`: attributes of the sending interface, which limit the lengths.
     Receiver(Entity& at, const Stream& stream, const uct_iface_attr_t& sender);
     ~Receiver();
 
     bool done() const { return next_ == stream_.count; }
     uint64_t received() const { return next_; }
-    // The first message that was not as it should be.
+    // Describes the first wrong message; empty: there was none.
     const std::string& wrong() const { return wrong_; }
 
   private:
@@ -96,7 +96,7 @@ class Receiver {
 // One direction of traffic within a process.
 struct Flow {
     Flow(Entity& from, Entity& to, const Stream& stream);
-    // Over an endpoint that others use too.
+    // Uses an endpoint that other flows may use too.
     Flow(Entity& from, const Endpoint& ep, Entity& to, const Stream& stream);
 
     bool done() const { return sender.done() && receiver.done(); }
@@ -108,10 +108,10 @@ struct Flow {
     Sender sender;
 };
 
-// Lets senders and receivers do all their work, in a random order. Fails if nothing moves for so
-// long.
+// Runs all senders and receivers to their end, with random amounts of progress. Fails if nothing
+// moves for `limit`.
 testing::AssertionResult run(const std::vector<Flow*>& flows, milliseconds limit = deadline());
-// One process's part.
+// The same for the interfaces, senders and receivers of one process.
 testing::AssertionResult run(const Group& who, const std::vector<Sender*>& senders,
                              const std::vector<Receiver*>& receivers,
                              milliseconds limit = deadline());

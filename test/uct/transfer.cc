@@ -15,7 +15,7 @@ uint64_t word(uint64_t seed, uint64_t number) {
     return value ^ value >> 29;
 }
 
-// Each word of the bytes in turn, with how much of it is there.
+// Calls `each` for every 8-byte word, with the part of the word in range, until it returns false.
 template <class Each>
 void for_words(std::size_t length, uint64_t seed, uint64_t offset, Each&& each) {
     for (std::size_t at = 0; at < length;) {
@@ -58,8 +58,8 @@ std::size_t first_difference(Bytes bytes, uint64_t seed, uint64_t offset) {
     return first;
 }
 
-// Packs a key as UCX does for a rendezvous: inside a message. It goes by an interface that nobody
-// else progresses: another thread may be at the memory's own worker.
+// Packs a key as UCX does for a rendezvous: inside a message. The message has an interface of its
+// own: another thread may be using the memory's worker.
 static void pack_in_message(uct_md_h md, uct_mem_h handle, std::byte* key) {
     Entity self;
     self.handle(0, [](Bytes) {});
@@ -124,7 +124,8 @@ std::vector<uct_iov_t> pieces(const Declared& memory, std::size_t at, std::size_
     std::vector<uct_iov_t> list;
     std::size_t begin = 0;
     for (std::size_t i = 0; i < count; ++i) {
-        // Each is longer than the one before; the second, if it is not the last, is empty.
+        // The first two pieces are empty, unless a piece is the last; the others do not get
+        // shorter.
         const std::size_t end = i + 1 == count ? bytes
                                 : i == 1       ? begin
                                                : bytes * (i + 1) * i / count / count;

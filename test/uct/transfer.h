@@ -14,9 +14,9 @@ namespace uct_test {
 
 inline constexpr unsigned kRma = UCT_MD_MEM_ACCESS_RMA;
 
-// Bytes of `seed`, as they are at an offset of a long message. Differ everywhere.
+// Fills `bytes` with the pattern of `seed` from `offset` on. The pattern does not repeat.
 void fill(std::span<std::byte> bytes, uint64_t seed, uint64_t offset = 0);
-// Where they are not these; the length if nowhere.
+// The first place where `bytes` differs from the pattern; the length if there is none.
 std::size_t first_difference(Bytes bytes, uint64_t seed, uint64_t offset = 0);
 inline testing::AssertionResult filled(Bytes bytes, uint64_t seed, uint64_t offset = 0) {
     const std::size_t at = first_difference(bytes, seed, offset);
@@ -24,9 +24,8 @@ inline testing::AssertionResult filled(Bytes bytes, uint64_t seed, uint64_t offs
     return testing::AssertionFailure() << "wrong at " << at << " of " << bytes.size();
 }
 
-// Pages of its own that are declared while the object lives, with these rights only. Its key is one
-// for a rendezvous, which Tern does not open the memory for, unless atomic operations are among the
-// rights.
+// Pages that are declared with `rights` while the object lives. The key is packed as for a
+// rendezvous, so that Tern does not open the memory, unless the rights include atomic operations.
 class Declared {
   public:
     Declared(Host& host, std::size_t size, unsigned rights = kRma);
@@ -43,13 +42,13 @@ class Declared {
         return {data_ + at, length, handle_, 0, 1};
     }
     const Remote& remote() const { return remote_; }
-    // mprotect().
     void protect(int protection);
-    // Ends the declaration before its time.
+    // Ends the declaration early.
     void undeclare();
-    // The same, and has the completion told when nobody will touch the memory any more.
+    // Also invalidates the memory. The completion is called when nobody accesses the memory any
+    // more.
     void invalidate(Completion& completion);
-    // The memory goes before its time.
+    // Unmaps the memory early.
     void unmap();
 
   private:
@@ -60,11 +59,11 @@ class Declared {
     Remote remote_;
 };
 
-// `bytes` from `at` on in so many pieces, some of them empty.
+// Divides `bytes` bytes from `at` on into `count` pieces, some of them empty.
 std::vector<uct_iov_t> pieces(const Declared& memory, std::size_t at, std::size_t bytes,
                               std::size_t count);
 
-// A put or get that is waited for. Its status at the end.
+// Puts or gets, waits for the end, and returns the status.
 ucs_status_t put_wait(const Group& who, const Endpoint& ep, std::span<const uct_iov_t> from,
                       uint64_t to, const RemoteKey& key);
 ucs_status_t get_wait(const Group& who, const Endpoint& ep, std::span<const uct_iov_t> to,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long messages when something is missing, or ends in the middle.
+// Long messages when resources are missing, or when one side ends in the middle.
 #include <algorithm>
 #include <deque>
 
@@ -26,7 +26,7 @@ class TransferFaultTest : public TernTest {
     }
 };
 
-// Puts and gets of all the memory, one after the other, that all succeed, with faults if any.
+// Puts and gets all the memory `rounds` times. All operations must succeed, in spite of `faults`.
 void expect_good(Entity& a, Entity& b, int rounds = 3, const std::string& faults = {}) {
     const Group all{&a, &b};
     Declared near(a.host(), kSize), far(b.host(), kSize);
@@ -45,7 +45,7 @@ void expect_good(Entity& a, Entity& b, int rounds = 3, const std::string& faults
     }
 }
 
-// Whatever registration fails: windows, staging memory, pins.
+// The registration that fails is that of a ring, of staging memory or of a pin.
 TEST_F(TransferFaultTest, RegistrationFailsOnce) {
     NEEDS_SOFTWARE_HCA();
     for (const char* scheme : kSchemes)
@@ -57,13 +57,13 @@ TEST_F(TransferFaultTest, RegistrationFailsOnce) {
         }
 }
 
-// Nothing to stage through at all, on either side: what needs it fails, and the endpoints go on.
+// One side has no ring or no staging memory: the transfer fails, and the endpoints keep working.
 TEST_F(TransferFaultTest, NoWindows) {
     NEEDS_SOFTWARE_HCA();
     for (const bool get : {false, true})
         for (const bool at_sender : {false, true}) {
             SCOPED_TRACE(std::string(get ? "get" : "put") + (at_sender ? ", sender" : ""));
-            // One slot: if that cannot be had, nothing smaller can.
+            // One slot is the least: Tern tries nothing smaller.
             const Settings settings{{"RNDV_SCHEME", "superpipeline"}, {"RNDV_WINDOW", "4104"}};
             Entity a(settings), b(settings);
             const Group all{&a, &b};
@@ -88,7 +88,7 @@ TEST_F(TransferFaultTest, NoWindows) {
         }
 }
 
-// Next to nothing may be pinned: all is staged.
+// Almost nothing may be pinned: chunks are staged.
 TEST_F(TransferFaultTest, NothingMayBePinned) {
     ASSERT_EQ(setenv("UCX_TERN_PIN_MAX", "4k", 1), 0);
     for (const char* scheme : kSchemes) {
@@ -100,7 +100,7 @@ TEST_F(TransferFaultTest, NothingMayBePinned) {
     unsetenv("UCX_TERN_PIN_MAX");
 }
 
-// The first of two connections is cut in the middle of its transfers, either way.
+// The first of two connections is cut in the middle of its puts or gets.
 TEST_F(TransferFaultTest, ConnectionIsCut) {
     NEEDS_SOFTWARE_HCA();
     for (const char* scheme : kSchemes)
@@ -135,7 +135,7 @@ TEST_F(TransferFaultTest, ConnectionIsCut) {
                 return std::ranges::all_of(completions,
                                            [](const Completion& it) { return it.calls == 1; });
             }));
-            // A get is good once its bytes are there, whatever becomes of the answers to that.
+            // A get succeeds once its bytes have arrived, even if the answer to the sender is lost.
             if (get && completions.back().status == UCS_OK) {
                 EXPECT_TRUE(
                     filled(near.part((kCount - 1) * kEach, kEach), 7, (kCount - 1) * kEach));
@@ -149,7 +149,7 @@ TEST_F(TransferFaultTest, ConnectionIsCut) {
             }
             softhca::inject("none");
             ep.reset();
-            // All windows are there again.
+            // All rings and staging memory must be free again.
             expect_good(a, b, 1);
         }
 }
@@ -162,7 +162,7 @@ struct Peer {
 class TransferPeerTest : public TransferFaultTest,
                          public testing::WithParamInterface<const char*> {};
 
-// The peer is killed while it serves transfers.
+// The owner of the memory is killed while it serves transfers.
 TEST_P(TransferPeerTest, OwnerIsKilled) {
     const char* const scheme = GetParam();
     Team team;
@@ -210,7 +210,7 @@ TEST_P(TransferPeerTest, OwnerIsKilled) {
     expect_good(self, other, 1);
 }
 
-// Who has asked is killed; the owner's windows and pins are free again.
+// The peer that began the transfers is killed: the owner's rings and pins must become free.
 TEST_P(TransferPeerTest, AskerIsKilled) {
     const char* const scheme = GetParam();
     Team team;
@@ -239,7 +239,7 @@ TEST_P(TransferPeerTest, AskerIsKilled) {
     expect_good(other, self, 2);
 }
 
-// An interface is closed with transfers under way, on either side.
+// Either side closes its interface with transfers under way.
 TEST_F(TransferFaultTest, ClosedInTheMiddle) {
     for (const char* scheme : kSchemes)
         for (const bool asker : {false, true}) {
@@ -280,7 +280,7 @@ TEST_F(TransferFaultTest, ClosedInTheMiddle) {
         }
 }
 
-// The endpoint goes first: what was begun still ends.
+// The endpoint is destroyed first: its operations must still end.
 TEST_F(TransferFaultTest, EndpointGoesFirst) {
     Entity a, b;
     Declared near(a.host(), kSize), far(b.host(), kSize);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a key gives the right to, and nothing else: the peer's memory stays as it is, whoever asked
-// is told, and all goes on.
+// Rights of keys: transfers without the right must be refused. Memory stays unchanged, the caller
+// is told, and the endpoint keeps working.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -34,7 +34,7 @@ class TransferRightsTest : public TernTest {
         const uct_iov_t iov = near_.iov(0, length);
         return get_wait(all_, ep_, {&iov, 1}, from, key);
     }
-    // Neither side's memory has changed, and the endpoint is as good as before.
+    // Checks that the memory of both sides is unchanged, and that the endpoint works.
     void expect_untouched(const Declared& far) {
         EXPECT_TRUE(filled(near_.part(0, kSize), kNew));
         EXPECT_TRUE(filled(far.part(0, far.size()), kOld));
@@ -78,7 +78,7 @@ TEST_F(TransferRightsTest, OutOfBounds) {
     expect_untouched(far_);
 }
 
-// UCP declares memory for one thing, and passes its key for another.
+// UCP declares memory for one purpose and passes its key for another.
 TEST_F(TransferRightsTest, KeysGiveAllRights) {
     for (const unsigned rights : {UCT_MD_MEM_ACCESS_LOCAL_READ, UCT_MD_MEM_ACCESS_LOCAL_WRITE,
                                   UCT_MD_MEM_ACCESS_REMOTE_GET, UCT_MD_MEM_ACCESS_REMOTE_PUT}) {
@@ -103,7 +103,7 @@ TEST_F(TransferRightsTest, KeyOfWhatIsDeclaredNoMore) {
     EXPECT_STATUS(UCS_ERR_IO_ERROR, put(kSize, other.remote().address, key));
     EXPECT_STATUS(UCS_ERR_IO_ERROR, get(kSize, other.remote().address, key));
     expect_untouched(other);
-    // The next region may take the same place among them; the key is not its key.
+    // The next region may reuse the table's entry, but the old key must not fit.
     Declared next(b_.host(), kSize);
     fill(next.part(0, kSize), kOld);
     EXPECT_STATUS(UCS_ERR_IO_ERROR, put(kSize, next.remote().address, key));
@@ -116,7 +116,7 @@ TEST_F(TransferRightsTest, KeysThatAreMadeUp) {
     std::mt19937_64 random(seed);
     for (int i = 0; i < 300; ++i) {
         Remote forged = far_.remote();
-        // Of index and generation, which the first eight bytes are.
+        // The first eight bytes of a key are index and generation.
         auto& byte = forged.key[random() % 8];
         const std::byte before = byte;
         byte = static_cast<std::byte>(random());
@@ -128,7 +128,7 @@ TEST_F(TransferRightsTest, KeysThatAreMadeUp) {
     expect_untouched(far_);
 }
 
-// What is refused and what is not, all under way at once.
+// Refused and accepted puts are under way at the same time.
 TEST_F(TransferRightsTest, RefusedAmongOthers) {
     Declared secret(b_.host(), kSize);
     fill(secret.part(0, kSize), kOld);
@@ -156,7 +156,7 @@ TEST_F(TransferRightsTest, RefusedAmongOthers) {
     expect_untouched(secret);
 }
 
-// Short puts through a key that gives no direct way go the same way as long ones.
+// Short puts to memory that is not open are carried out like long ones.
 TEST_F(TransferRightsTest, ShortPutsThroughTheOwner) {
     const std::size_t most = std::min<std::size_t>(a_.attr().cap.put.max_bcopy, 8192);
     for (std::size_t length = 0; length <= most; length += length < 70 ? 1 : 501) {
@@ -169,7 +169,7 @@ TEST_F(TransferRightsTest, ShortPutsThroughTheOwner) {
                        ? put_short(ep_, bytes, to, key_)
                        : put_bcopy(ep_, bytes, to, key_);
         }));
-        // The bytes were taken at once.
+        // The put has copied the bytes already.
         fill(near_.part(0, length), kOld + 100);
         ASSERT_TRUE(flush_wait(all_, ep_));
         fill(near_.part(0, length), kNew);
@@ -216,7 +216,7 @@ TEST_F(TransferRightsTest, ShortGets) {
         }
 }
 
-// Many, of which nobody waits for each; a flush tells of all.
+// Gets without completions; a flush waits for all of them.
 TEST_F(TransferRightsTest, ManyShortGets) {
     std::vector<std::byte> got(kSize);
     struct Place {
@@ -238,7 +238,7 @@ TEST_F(TransferRightsTest, ManyShortGets) {
     EXPECT_TRUE(filled(got, kOld));
 }
 
-// Nobody waits for a short put: what is refused is heard of by the endpoint's failure.
+// A short put has no completion: its refusal is reported as the endpoint's failure.
 TEST_F(TransferRightsTest, RefusedShortPut) {
     Declared secret(b_.host(), kSize);
     fill(secret.part(0, kSize), kOld);
@@ -253,7 +253,7 @@ TEST_F(TransferRightsTest, RefusedShortPut) {
     EXPECT_TRUE(filled(far_.part(0, kSize), kNew));
 }
 
-// What is declared is for peers; this side's own memory need not be declared for anything.
+// Rights concern peers only: this side may use its own memory whatever the rights are.
 TEST_F(TransferRightsTest, NearMemoryNeedsNoRights) {
     Declared plain(a_.host(), kSize, UCT_MD_MEM_ACCESS_LOCAL_READ);
     fill(plain.part(0, kSize), kNew);

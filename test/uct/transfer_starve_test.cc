@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A peer that lives and does nothing holds up its own transfers, and nobody else's.
+// A peer that lives but makes no progress holds up only its own transfers.
 #include <algorithm>
 #include <deque>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kSize = 200 * 1024;
 
-// One window of a few slots for each direction.
+// One ring, and one staging memory, of a few slots.
 Settings narrow(const std::string& scheme = "superpipeline") {
     return {{"RNDV_SCHEME", scheme},
             {"RNDV_WINDOW", "32k"},
@@ -42,8 +42,8 @@ class TransferStarveTest : public TernTest {
     Endpoint to_b_ = a_.connect(b_), to_c_ = a_.connect(c_);
 };
 
-// The sender's staging memory is free once it is sent, whatever the receiver has taken of it: a
-// message that fits a window, and one that does not.
+// Staging memory is free once its writes are complete, even if the receiver has not taken the
+// chunks: for a message that fits into staging memory, and for one that does not.
 TEST_F(TransferStarveTest, ReceiverIsSilent) {
     connect();
     for (const std::size_t length : {std::size_t{20'000}, kSize}) {
@@ -61,10 +61,11 @@ TEST_F(TransferStarveTest, ReceiverIsSilent) {
     }
 }
 
-// The receiver's window is with a sender that does not send. What can be pinned goes without.
+// The receiver's ring is lent to a sender that does not send. Transfers that can be pinned need no
+// ring.
 TEST_F(TransferStarveTest, SenderIsSilent) {
     connect();
-    // To a's memory, from b, which stops, and from c.
+    // Puts to a's memory: from b, which stops, and from c.
     Declared at_a(a_.host(), 2 * kSize), near_b(b_.host(), kSize), near_c(c_.host(), kSize);
     Declared open(c_.host(), kSize, UCT_MD_MEM_ACCESS_ALL);
     const RemoteKey from_b(b_.host(), at_a.remote()), from_c(c_.host(), at_a.remote());
@@ -96,8 +97,8 @@ TEST_F(TransferStarveTest, SenderIsSilent) {
     EXPECT_TRUE(filled(at_a.part(0, kSize), 1));
 }
 
-// A peer that takes no answers asks for what it may not have; another one hears that it may not,
-// either.
+// A peer that takes no answers asks for memory without a right to it. Another peer's request must
+// be refused in the meantime.
 TEST_F(TransferStarveTest, RefusalsOfOthersGoOn) {
     connect();
     Declared gone(a_.host(), kSize), near_b(b_.host(), kSize), near_c(c_.host(), kSize);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long messages by every scheme: that all bytes come, whatever their number and place.
+// Long messages by every scheme: all bytes must arrive, for any length and address.
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace uct_test {
 namespace {
 
-constexpr std::size_t kGuard = 64;  // bytes around what is written, that must stay
-constexpr uint64_t kBlank = 0;      // the seed of what was there
+constexpr std::size_t kGuard = 64;  // bytes around the target that must not change
+constexpr uint64_t kBlank = 0;      // the seed of the bytes before the transfer
 
 struct Way {
     const char* scheme;
@@ -34,14 +34,15 @@ std::string way_name(const testing::TestParamInfo<Way>& way) {
 
 class TransferTest : public TernTest, public testing::WithParamInterface<Way> {};
 
-// Two interfaces with memory each, which puts and gets go between.
+// Two interfaces with memory, and puts and gets between them.
 class Pair {
   public:
     // `rights`: to the far memory.
     Pair(const Settings& settings, std::size_t size, unsigned rights = kRma)
         : a_(settings), b_(settings), near_(a_.host(), size), far_(b_.host(), size, rights) {}
 
-    // One operation: `at` in the near memory, `there` in the far one.
+    // One operation, from or to `at` in the near memory and `there` in the far memory; checks the
+    // bytes.
     testing::AssertionResult move(bool get, std::size_t at, std::size_t there, std::size_t length,
                                   std::size_t count = 1) {
         const Declared& from = get ? far_ : near_;
@@ -66,7 +67,7 @@ class Pair {
                << " behind";
     }
 
-    // What the far interface has counted.
+    // The counters of the far interface.
     Counters close_and_count() {
         ep_.reset();
         linger(all_, milliseconds(5));
@@ -88,7 +89,7 @@ TEST_P(TransferTest, Lengths) {
                                      65535, 65536, 65537, 300001, 1 << 20, (2 << 20) + 4097};
     for (const std::size_t length : lengths)
         for (const bool get : {false, true})
-            // The third time it is a buffer that comes back.
+            // Repeats: a buffer that is used again may be pinned.
             for (int again = 0; again < 4; ++again)
                 ASSERT_TRUE(pair.move(get, 4096, 8192, length))
                     << length << (get ? " got" : " put");
@@ -107,7 +108,7 @@ TEST_P(TransferTest, AnyPlaceAnyLengthAnyPieces) {
     }
 }
 
-// What is registered as a whole is written, and read, without its owner.
+// Open memory is written and read without its owner's help.
 TEST_P(TransferTest, OpenMemory) {
     const uint64_t seed = any_seed();
     std::mt19937_64 random(seed);
@@ -129,9 +130,9 @@ TEST_P(TransferTest, Long) {
     Pair pair(GetParam().settings(), kLong);
     ASSERT_TRUE(pair.move(false, 1, 2, kLong - 5));
     ASSERT_TRUE(pair.move(true, 0, 0, kLong));
-    // From several pieces, to one that stays in place.
+    // From several pieces to a single one.
     ASSERT_TRUE(pair.move(false, 0, 0, kLong, 8));
-    // What was to be done was done: the receivers have decided so.
+    // The receivers must have chosen the scheme that is set.
     const std::string scheme = GetParam().scheme;
     if (scheme == "auto") return;
     const Counters counters = pair.close_and_count();
@@ -139,7 +140,7 @@ TEST_P(TransferTest, Long) {
     EXPECT_EQ(counters["rndv_zero_copy"] > 0, scheme == "zcopy") << counters.json();
 }
 
-// To itself: one connection is both ends.
+// Both ends of the connection are the same interface.
 TEST_P(TransferTest, ToItself) {
     Entity self(GetParam().settings());
     Declared from(self.host(), 1 << 20), to(self.host(), 1 << 20);
@@ -158,14 +159,14 @@ TEST_P(TransferTest, ToItself) {
     }
 }
 
-// More at a time than there are windows, in both directions, puts and gets mixed.
+// More operations at a time than there are rings, in both directions, with puts and gets mixed.
 class Crowd {
   public:
     Crowd(Entity& from, const Endpoint& ep, const Declared& near, const Declared& far,
           const RemoteKey& key)
         : from_(from), ep_(ep), near_(near), far_(far), key_(key) {}
 
-    // Begins `count` operations of a share of the memory each; those with even numbers are puts.
+    // Begins `count` operations, each on a share of the memory; every second one is a get.
     testing::AssertionResult begin(const Group& who, std::size_t count, uint64_t seed) {
         const std::size_t share = near_.size() / count;
         for (std::size_t i = 0; i < count; ++i) {
@@ -232,7 +233,7 @@ TEST_P(TransferTest, ManyInBothDirections) {
     }
 }
 
-// Several sends of one buffer at a time, partly overlapping.
+// Several puts at a time from one buffer, at different offsets that overlap.
 TEST_P(TransferTest, OverlappingSources) {
     Entity a(GetParam().settings()), b(GetParam().settings());
     constexpr std::size_t kEach = 300000, kCount = 8;
@@ -282,7 +283,7 @@ TEST_P(TransferTest, ReadOnlySources) {
     pair.far_.protect(PROT_READ | PROT_WRITE);
 }
 
-// A buffer that is unmapped and mapped anew at the same address has other pages.
+// After MADV_DONTNEED a buffer has other pages at the same address.
 TEST_P(TransferTest, OtherPagesAtTheSamePlace) {
     Pair pair(GetParam().settings(), 1 << 20);
     for (int i = 0; i < 12; ++i) {
@@ -294,7 +295,7 @@ TEST_P(TransferTest, OtherPagesAtTheSamePlace) {
     }
 }
 
-// When a flush is complete the bytes are where they belong, of everything before it.
+// When a flush is complete, the bytes of all earlier puts are in place.
 TEST_P(TransferTest, FlushWaitsForPuts) {
     Pair pair(GetParam().settings(), 2 << 20);
     for (uint64_t round = 1; round <= 10; ++round) {
@@ -320,7 +321,7 @@ TEST_P(TransferTest, FlushWaitsForPuts) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, TransferTest, testing::ValuesIn(kWays), way_name);
 
-// With rings of different lengths, the shorter one on either side.
+// Rings of different lengths; either side has the shorter one.
 TEST_F(TernTest, WindowsOfDifferentLengths) {
     for (const char* poll : {"memory", "cq"})
         for (const auto& [one, other] : {std::pair{"8k", "256k"}, {"1m", "5k"}}) {
@@ -341,7 +342,7 @@ TEST_F(TernTest, WindowsOfDifferentLengths) {
         }
 }
 
-// The number of a byte needs more than 32 bits.
+// Offsets of this message need more than 32 bits.
 TEST_F(TernTest, MoreThanFourGigabytes) {
     constexpr std::size_t kLength = (std::size_t{4} << 30) + 12345;
     const auto available = static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
@@ -349,7 +350,7 @@ TEST_F(TernTest, MoreThanFourGigabytes) {
     if (std::getenv("TERN_TEST_HUGE") == nullptr || available < kLength + (std::size_t{2} << 30))
         GTEST_SKIP() << "TERN_TEST_HUGE is not set, or memory is short";
     Entity a, b;
-    // Nothing but zeros is read, which needs no memory.
+    // Almost all of the source is only read, as zeros, which takes no memory.
     Declared near(a.host(), kLength), far(b.host(), kLength);
     near.data()[kLength - 1] = std::byte{7};
     near.data()[std::size_t{4} << 30] = std::byte{8};

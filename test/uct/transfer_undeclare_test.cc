@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that is deregistered while a peer's transfer is in progress: from then on nobody touches
-// it, whoever asked is told, and all else goes on.
+// Memory that is deregistered while a peer's transfer is in progress: from then on the memory is
+// not accessed, the peer is told, and other transfers go on.
 #include <uct/api/v2/uct_v2.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr std::size_t kSize = 256 * 1024;
 constexpr uint64_t kSent = 1, kLater = 2, kOther = 3;  // seeds
 constexpr const char* kSchemes[] = {"superpipeline", "zcopy"};
 
-// Windows of a few slots, so that each transfer takes many turns.
+// Rings and staging memory of a few slots: each transfer takes many turns.
 Settings by(const std::string& scheme) {
     return impatient({{"RNDV_SCHEME", scheme}, {"RNDV_WINDOW", "32k"}, {"RNDV_WINDOWS", "2"}});
 }
@@ -34,8 +34,8 @@ class UndeclareTest : public TernTest,
     const bool get_ = std::get<1>(GetParam());
     const bool unmap_ = std::get<2>(GetParam());
 
-    // One transfer of `far`, and at the same time one of other memory of the same peer. Returns
-    // the status of the first, whose memory is taken away after so many turns.
+    // Begins a transfer of `far`, and one of other memory of the same peer; deregisters `far` after
+    // `turns` turns. Returns the status of the first transfer.
     ucs_status_t attempt(unsigned turns) {
         Entity a(by(scheme_)), b(by(scheme_));
         const Group all{&a, &b};
@@ -46,7 +46,7 @@ class UndeclareTest : public TernTest,
         const uct_iov_t iov = near.iov(0, kSize), other_iov = near_other.iov(0, kSize);
         fill((get_ ? far : near).part(0, kSize), kSent);
         fill(near_other.part(0, kSize), kOther);
-        // The connection is up, and both sides know of each other what they will.
+        // Makes the connection before, and lets both sides learn about each other.
         EXPECT_STATUS(UCS_OK,
                       put_wait(all, ep, {&other_iov, 1}, other.remote().address, other_key));
         fill(other.part(0, kSize), kLater);
@@ -60,7 +60,7 @@ class UndeclareTest : public TernTest,
             return put_zcopy(ep, {&other_iov, 1}, other.remote().address, other_key, &beside);
         }));
         for (unsigned i = 0; i < turns; ++i) progress(all);
-        // What is only deregistered may be read to the end.
+        // Memory that is only deregistered may be read to the end: a get's memory is invalidated.
         Completion gone;
         if (get_)
             far.invalidate(gone);
@@ -81,7 +81,7 @@ class UndeclareTest : public TernTest,
         if (beside.status == UCS_OK) {
             EXPECT_TRUE(filled(other.part(0, kSize), kOther));
         }
-        // What only processors copy costs nobody the connection.
+        // With the superpipeline processors copy: no connection has to be closed.
         if (scheme_ == "superpipeline") {
             EXPECT_STATUS(UCS_OK, beside.status);
             EXPECT_EQ(a.failures().size() + b.failures().size(), 0u);
@@ -90,7 +90,7 @@ class UndeclareTest : public TernTest,
         return completion.status;
     }
 
-    // All windows are there again.
+    // All rings and staging memory must be free again.
     static void expect_good(Entity& a, Entity& b, const Endpoint& old, const Declared& near,
                             const Declared& far, const RemoteKey& key) {
         const Group all{&a, &b};
@@ -118,7 +118,7 @@ TEST_P(UndeclareTest, AtEveryTurn) {
         const ucs_status_t status = attempt(turns);
         if (HasFailure()) return;
         cut += status != UCS_OK;
-        // What has come to its end by then is not undone.
+        // By now the transfer ends before its memory is deregistered.
         if (status == UCS_OK && turns > 20) break;
     }
     EXPECT_GT(cut, 1u);
@@ -142,7 +142,7 @@ TEST_F(InvalidateTest, DomainSaysThatItCan) {
     EXPECT_TRUE(attr.cap.flags & UCT_MD_FLAG_INVALIDATE);
 }
 
-// Of memory that peers know keys of, that is pinned, or registered as it is.
+// Invalidates memory whose key a peer has, pinned or open.
 TEST_F(InvalidateTest, CompletesAndNothingIsPinned) {
     for (const unsigned rights : {kRma, unsigned{UCT_MD_MEM_ACCESS_ALL}}) {
         Entity a(Settings{{"RNDV_SCHEME", "zcopy"}}), b(Settings{{"RNDV_SCHEME", "zcopy"}});
@@ -168,7 +168,7 @@ TEST_F(InvalidateTest, CompletesAndNothingIsPinned) {
     }
 }
 
-// A thread communicates while another takes the memory away, in the same memory domain.
+// A thread deregisters memory while another one transfers it, in the same memory domain.
 class UndeclareThreadTest : public TernTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(UndeclareThreadTest, ByAnotherThread) {
@@ -227,7 +227,7 @@ TEST_P(UndeclareThreadTest, ByAnotherThread) {
             const std::lock_guard lock(mutex);
             published = memory.remote();
         }
-        // From far less to far more than a transfer takes, on whatever machine.
+        // From far less to far more time than a transfer takes on any machine.
         std::this_thread::sleep_for(std::chrono::microseconds(1U << random() % 18));
         memory.undeclare();
         memory.unmap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long messages of those who wait: for events, or for room.
+// Long messages while programs sleep or wait for resources.
 #include <poll.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ int event_fd(Entity& entity) {
     return fd;
 }
 
-// Progresses, and sleeps whenever it may. False if it sleeps for ever.
+// Progresses, and sleeps whenever it may. False: nothing happened for 5 s.
 bool sleep_until(Entity& entity, int fd, const std::function<bool()>& condition) {
     for (;;) {
         while (entity.progress() != 0) {
@@ -46,7 +46,7 @@ bool sleep_until(Entity& entity, int fd, const std::function<bool()>& condition)
 class SleepersTest : public TransferWaitTest,
                      public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
-// Both sides sleep whenever they have nothing to do.
+// Both sides sleep whenever they may.
 TEST_P(SleepersTest, AllIsDone) {
     const auto [scheme, poll] = GetParam();
     const Settings settings{{"RNDV_SCHEME", scheme}, {"POLL", poll}};
@@ -90,7 +90,7 @@ TEST_P(SleepersTest, AllIsDone) {
     team[owner].receive();
 }
 
-// Requests that wait for room are called when there is some.
+// Pending requests are called when there is room.
 TEST_F(TransferWaitTest, PutsByPendingRequests) {
     Entity a({{"TX_QUEUE_LEN", "32"}, {"RNDV_WINDOWS", "1"}}), b(Settings{{"RNDV_WINDOWS", "1"}});
     const Group all{&a, &b};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connecting where nobody is, or where packets get lost.
+// Connecting to interfaces that do not exist, or while packets are lost.
 #include <deque>
 #include <thread>
 
@@ -19,10 +19,10 @@ class UnreachableTest : public TernTest {
         if (!IsSkipped()) end_faults();
     }
 
-    // Where an interface has been.
+    // The address of an interface that is closed.
     static Address nobody() { return Entity().address(); }
 
-    // All that may wait for a connection comes to an end with it.
+    // Checks that everything that waits for the connection ends with it.
     static void fails(Entity& a, Endpoint& ep) {
         const Group all{&a};
         Entity friendly;
@@ -49,7 +49,7 @@ class UnreachableTest : public TernTest {
         ASSERT_TRUE(eventually(
             all, [&] { return a.failures(ep) > 0; }, kLimit));
         EXPECT_GE(Clock::now() - start, milliseconds(100)) << "hardly tried";
-        // The rest is the user's to take back, as UCP does.
+        // The user takes back the remaining requests, as UCP does.
         const auto count = [](uct_pending_req_t*, void* arg) { ++*static_cast<std::size_t*>(arg); };
         uct_ep_pending_purge(ep.get(), count, &purged);
         EXPECT_EQ(called + purged, 3u);
@@ -57,7 +57,7 @@ class UnreachableTest : public TernTest {
         EXPECT_EQ(a.failures(ep), 1u);
         EXPECT_EQ(a.failures().size(), 1u);
         EXPECT_NE(a.failures()[0].status, UCS_OK);
-        // No operation is taken any more, and none is told to wait.
+        // Sends fail at once, and not with UCS_ERR_NO_RESOURCE.
         for (const ucs_status_t status :
              {am_bcopy(ep, 0, pattern(0, 8)), am_short(ep, 0, pattern(0, 8))}) {
             EXPECT_TRUE(UCS_STATUS_IS_ERR(status) && status != UCS_ERR_NO_RESOURCE)
@@ -78,7 +78,7 @@ TEST_F(UnreachableTest, InterfaceThatIsGone) {
     fails(a, ep);
 }
 
-// Another interface has the queue pair that the address names.
+// The queue pair that the address names belongs to another interface now.
 TEST_F(UnreachableTest, SuccessorDoesNotAnswerForIt) {
     Entity a(impatient()), b;
     Address address = b.address();
@@ -95,12 +95,12 @@ TEST_F(UnreachableTest, SuccessorDoesNotAnswerForIt) {
     EXPECT_EQ(received, 0u);
 }
 
-// It computes, but its process answers: that is waited for as long as it takes.
+// The peer computes, but its process answers: the attempt waits as long as necessary.
 TEST_F(UnreachableTest, PeerThatComputesIsWaitedFor) {
     Entity a(impatient()), b;
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
-    // It has begun to connect itself: nobody else goes on with that.
+    // The peer has begun to connect itself, and only its own progress continues that attempt.
     a.forget(0);
     const Endpoint back = b.connect(a);
     ASSERT_STATUS(UCS_OK, am_bcopy(back, 0, pattern(0, 8)));
@@ -111,7 +111,7 @@ TEST_F(UnreachableTest, PeerThatComputesIsWaitedFor) {
     EXPECT_TRUE(eventually({&a, &b}, [&] { return received == 1; }));
 }
 
-// Who was away could not ask: that time is not the peer's.
+// Time in which `a` makes no progress, and cannot ask, must not count as silence.
 TEST_F(UnreachableTest, TimeAwayDoesNotCount) {
     Entity a(impatient()), b;
     std::size_t received = 0;
@@ -146,7 +146,7 @@ TEST_F(UnreachableTest, GaveUpWhileTheUserWaitsForAFlush) {
     }
 }
 
-// All endpoints to the interface are told, each once; destroying one in between is allowed.
+// All endpoints to the interface are told, each once; one may be destroyed before.
 TEST_F(UnreachableTest, EveryEndpointIsTold) {
     Entity a(impatient());
     const Address there = nobody();
@@ -186,15 +186,14 @@ TEST_F(UnreachableTest, DestroyedFromTheErrorHandler) {
     };
     am_bcopy(ep, 0, pattern(0, 8));
     am_bcopy(other, 0, pattern(0, 8));
-    // Whoever is told first has destroyed the other, which is not told any more.
+    // One endpoint's error handler has destroyed the other, which is not told any more.
     ASSERT_TRUE(eventually(
         {&a}, [&] { return !a.failures().empty(); }, kLimit));
     linger({&a});
     EXPECT_EQ(a.failures().size(), 1u);
 }
 
-// The first packets are lost, in either direction or at random; the connection is made all the
-// same.
+// The first packets are lost in both directions; the connection must be made nevertheless.
 TEST_F(UnreachableTest, LostPacketsAreRepeated) {
     NEEDS_SOFTWARE_HCA();
     const uint64_t seed = any_seed();
@@ -217,7 +216,7 @@ TEST_F(UnreachableTest, LostPacketsAreRepeated) {
     }
 }
 
-// The handshake is cut off again and again, each time at another place.
+// Packets are lost in the middle of the handshake, in each round at another place.
 TEST_F(UnreachableTest, LossInTheMiddle) {
     NEEDS_SOFTWARE_HCA();
     const uint64_t seed = any_seed();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages from the user's own memory: what is gathered, and whose the memory is when.
+// Messages from the user's memory: what is sent, and when the memory may be reused.
 #include <algorithm>
 #include <numeric>
 
@@ -17,7 +17,7 @@ class ZcopyTest : public testing::Test {
         std::ranges::copy(pattern(1, memory_.size()), memory_.data());
     }
 
-    // Sends, and waits until it has come and been completed.
+    // Sends, waits for arrival and completion, and checks the message.
     void round_trip(Bytes header, const std::vector<uct_iov_t>& payload) {
         Completion completion;
         const std::size_t before = inbox_.size();
@@ -46,7 +46,7 @@ class ZcopyTest : public testing::Test {
     std::vector<std::vector<std::byte>> inbox_;
 };
 
-// UCX sends no bytes from memory that it has not declared (UCX_ZCOPY_THRESH=0).
+// UCX sends empty pieces without a memory handle (UCX_ZCOPY_THRESH=0).
 TEST_F(ZcopyTest, PiecesOfNoBytesNeedNoHandle) {
     const uct_iov_t nothing{nullptr, 0, UCT_MEM_HANDLE_NULL, 0, 1};
     round_trip(pattern(2, 16), {nothing});
@@ -56,7 +56,7 @@ TEST_F(ZcopyTest, PiecesOfNoBytesNeedNoHandle) {
 TEST_F(ZcopyTest, AsManyPiecesAsAllowed) {
     for (std::size_t pieces = 1; pieces <= a_.attr().cap.am.max_iov; ++pieces) {
         std::vector<uct_iov_t> payload;
-        // Not in order, not adjacent, not aligned.
+        // The pieces are not in order, not adjacent, and not aligned.
         for (std::size_t i = 0; i < pieces; ++i) {
             payload.push_back(memory_.iov((pieces - i) * 1000 + i, 100 + i));
         }
@@ -108,7 +108,7 @@ TEST_F(ZcopyTest, HeaderIsTheUsersAtOnce) {
                             [](std::byte byte) { return byte == std::byte{1}; }));
 }
 
-// One completion for many operations.
+// One completion counts many operations.
 TEST_F(ZcopyTest, CompletionCountsOperations) {
     constexpr int kOperations = 20;
     Completion completion(kOperations);
@@ -122,7 +122,7 @@ TEST_F(ZcopyTest, CompletionCountsOperations) {
             return status;
         }));
     }
-    // What was done at once is for the caller to count.
+    // The caller has to count the operations that were complete at once.
     completion.count -= at_once;
     ASSERT_TRUE(
         eventually(all_, [&] { return completion.count == 0 && inbox_.size() == kOperations; }));
@@ -136,7 +136,7 @@ TEST_F(ZcopyTest, WithoutCompletion) {
     EXPECT_TRUE(same(inbox_[0], pattern(1, 1000)));
 }
 
-// Until then it must be as it was, and from then on nobody reads it.
+// The memory must stay unchanged until the completion, and is not read afterwards.
 TEST_F(ZcopyTest, BufferIsTheUsersAfterCompletion) {
     constexpr std::size_t kRounds = 500, kLength = 2048;
     for (std::size_t i = 0; i < kRounds; ++i) {
@@ -147,7 +147,7 @@ TEST_F(ZcopyTest, BufferIsTheUsersAfterCompletion) {
             const uct_iov_t payload = memory_.iov(0, kLength);
             return status = am_zcopy(ep_, 1, {}, {&payload, 1}, &completion);
         }));
-        // Only the sender moves: the receiver must get the bytes of then.
+        // In every second round only the sender progresses: the message must not need the memory.
         if (status == UCS_INPROGRESS) {
             ASSERT_TRUE(eventually(i % 2 && is_tern() ? Group{&a_} : all_,
                                    [&] { return completion.calls == 1; }));
@@ -162,7 +162,7 @@ TEST_F(ZcopyTest, BufferIsTheUsersAfterCompletion) {
         EXPECT_TRUE(same(inbox_[i], pattern(i, kLength))) << i;
 }
 
-// From within a completion one may send again.
+// A completion callback may send again.
 TEST_F(ZcopyTest, CompletionSendsTheNext) {
     constexpr int kCount = 200;
     int sent = 0;
