@@ -62,7 +62,7 @@ class Acceptor {
     void release(const PeerAddress& peer);
     // Whether take() may return connections. An accepted connection shows here before a later
     // packet of its peer can be taken from the datagrams put aside.
-    bool any() const { return count_.load(std::memory_order_acquire) != 0; }
+    bool has_accepted() const { return count_.load(std::memory_order_acquire) != 0; }
     // Takes all accepted connections, and claims their peers.
     std::vector<Accepted> take();
     // Sets whether accept() may make connections. The owner must have room for kMost of them.

@@ -173,7 +173,7 @@ void Connector::take_attempt(const Packet& packet) {
     if (!over_.empty()) return;
     datagrams_->send(refuse(packet, self_, Refusal::kResources), packet.from.port,
                      packet.from.interface.qp_num);
-    if (!std::exchange(told_, true)) owner_.refused(packet.from, why);
+    if (!std::exchange(refusal_reported_, true)) owner_.refused(packet.from, why);
 }
 
 void Connector::act(Connection& connection, const Handshake::Actions& actions) {

@@ -81,7 +81,7 @@ class Connector {
     void answer() { datagrams_->answer(acceptor_, owner_.now()); }
     // Enters connections that were accepted in the background into the tables.
     void adopt() {
-        if (acceptor_.any()) adopt_all();
+        if (acceptor_.has_accepted()) adopt_all();
     }
 
     // When progress() is needed even if no packet comes, in nanoseconds; UINT64_MAX: never.
@@ -192,8 +192,8 @@ class Connector {
     uint64_t deadline_ = UINT64_MAX;
     Packet packet_;  // received and not handled yet, if waiting_
     bool waiting_ = false;
-    bool told_ = false;     // refused() has been called
-    bool starved_ = false;  // the last reserve_completions() has failed
+    bool refusal_reported_ = false;  // refused() has been called
+    bool starved_ = false;           // the last reserve_completions() has failed
     using Peers = std::unordered_map<PeerAddress, Connection*, PeerAddressHash>;
     Peers peers_;
     Peers next_;  // begin when the connection in `peers_`, which is ending, is over

@@ -38,7 +38,7 @@ Connection* Connector::find_accepted(uint32_t qp_num) {
 
 void Connector::turn_away(Connection& connection) {
     const std::string why = "the completion queue cannot grow";
-    if (!std::exchange(told_, true)) owner_.refused(connection.peer, why);
+    if (!std::exchange(refusal_reported_, true)) owner_.refused(connection.peer, why);
     fail(connection, Status::kConnectionReset, why, Refusal::kResources);
 }
 

@@ -127,19 +127,19 @@ bool Datagrams::receive(Packet& packet) {
     if (aside_.empty()) return poll(packet);
     packet = aside_.front();
     aside_.pop_front();
-    if (aside_.empty()) hush();
+    if (aside_.empty()) clear_aside();
     return true;
 }
 
-void Datagrams::call() {
+void Datagrams::signal_aside() {
     const uint64_t one = 1;
-    called_ = true;
+    aside_signaled_ = true;
     (void)!write(aside_fd_, &one, sizeof(one));
 }
 
-void Datagrams::hush() {
+void Datagrams::clear_aside() {
     uint64_t count = 0;
-    if (std::exchange(called_, false)) (void)!read(aside_fd_, &count, sizeof(count));
+    if (std::exchange(aside_signaled_, false)) (void)!read(aside_fd_, &count, sizeof(count));
 }
 
 // A kGone gets more room: it is sent once, others are repeated.
@@ -152,7 +152,7 @@ bool Datagrams::arm() {
     const std::lock_guard lock(mutex_);
     take_events();
     if (!aside_.empty()) return false;
-    hush();
+    clear_aside();
     if (ibv_req_notify_cq(cq_.get(), 0) != 0) return false;
     Packet packet;
     if (!poll(packet)) return true;
@@ -197,7 +197,7 @@ void Datagrams::answer(Acceptor& acceptor, uint64_t now) {
         // The interface's thread handles all packets but pings.
         if (packet.type != PacketType::kPing) put_aside(packet);
     }
-    if (accepted || !aside_.empty()) call();
+    if (accepted || !aside_.empty()) signal_aside();
 }
 
 bool Datagrams::poll(Packet& packet) {

@@ -72,8 +72,8 @@ class Datagrams {
     void send_locked(const Packet& packet, const PortAddress& to, uint32_t to_qp_num);
     bool poll(Packet& packet);
     void put_aside(const Packet& packet);
-    void call();
-    void hush();
+    void signal_aside();
+    void clear_aside();
     bool post_receive(uint32_t slot);
     std::byte* receive_slot(uint32_t slot) { return memory_.data() + size_t{slot} * kReceiveSize; }
     std::byte* send_slot(uint32_t slot) {
@@ -92,7 +92,7 @@ class Datagrams {
 
     std::mutex mutex_;
     std::deque<Packet> aside_;
-    bool called_ = false;                               // aside_fd_ is readable
+    bool aside_signaled_ = false;                       // aside_fd_ is readable
     std::array<verbs::AddressHandle, kSends> handles_;  // of sends under way; null: free
     verbs::QueuePair qp_;
 };

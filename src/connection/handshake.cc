@@ -47,7 +47,7 @@ Handshake::Actions Handshake::connect(uint64_t now) {
     Actions actions;
     if (state_ != State::kConnecting || deadline() != UINT64_MAX) return actions;
     start(now, times_.connect_limit);
-    say(actions, PacketType::kConnect);
+    prepare_packet(actions, PacketType::kConnect);
     return actions;
 }
 
@@ -103,7 +103,7 @@ Handshake::Actions Handshake::receive_connect(const Packet& packet, uint64_t now
         state_ = State::kUp;
         actions.established = true;
     }
-    if (!packet.knows_ready) say(actions, PacketType::kConnect);
+    if (!packet.knows_ready) prepare_packet(actions, PacketType::kConnect);
     return actions;
 }
 
@@ -121,12 +121,12 @@ Handshake::Actions Handshake::receive_disconnect(const Packet& packet) {
         actions.drain = true;
     } else if (state_ == State::kDraining) {
         // This side's operations are not over: the peer must wait.
-        say(actions, PacketType::kAlive);
+        prepare_packet(actions, PacketType::kAlive);
         actions.packet.token = 0;
         actions.packet.peer_token = packet.token;
     } else if (state_ == State::kClosing) {
         // Both sides disconnect: nothing is outstanding.
-        say(actions, PacketType::kGone);
+        prepare_packet(actions, PacketType::kGone);
         close(actions);
     }
     return actions;
@@ -156,7 +156,7 @@ Handshake::Actions Handshake::disconnect(uint64_t now) {
     if (state_ != State::kUp) return actions;
     state_ = State::kClosing;
     start(now, times_.disconnect_limit);
-    say(actions, PacketType::kDisconnect);
+    prepare_packet(actions, PacketType::kDisconnect);
     return actions;
 }
 
@@ -167,7 +167,7 @@ Handshake::Actions Handshake::drained() {
 Handshake::Actions Handshake::abandon(Refusal why) {
     Actions actions;
     if (state_ == State::kClosed) return actions;
-    if (peer_token_ != 0) say(actions, PacketType::kGone);
+    if (peer_token_ != 0) prepare_packet(actions, PacketType::kGone);
     actions.packet.refusal = why;
     close(actions);
     return actions;
@@ -186,7 +186,8 @@ Handshake::Actions Handshake::tick(uint64_t now) {
     }
     interval_ = std::min(later(interval_, interval_), times_.retry_most);
     retry_at_ = later(now, interval_);
-    say(actions, state_ == State::kClosing ? PacketType::kDisconnect : PacketType::kConnect);
+    prepare_packet(actions,
+                   state_ == State::kClosing ? PacketType::kDisconnect : PacketType::kConnect);
     return actions;
 }
 
@@ -207,7 +208,7 @@ void Handshake::close(Actions& actions) {
     actions.closed = true;
 }
 
-void Handshake::say(Actions& actions, PacketType type) const {
+void Handshake::prepare_packet(Actions& actions, PacketType type) const {
     Packet& packet = actions.packet;
     actions.send = true;
     packet.type = type;

@@ -103,7 +103,7 @@ class Handshake {
 
     void start(uint64_t now, uint64_t limit);
     void close(Actions& actions);
-    void say(Actions& actions, PacketType type) const;
+    void prepare_packet(Actions& actions, PacketType type) const;
 
     State state_ = State::kConnecting;
     uint32_t token_;

@@ -249,7 +249,7 @@ Status Engine::flush_all() {
     return status;
 }
 
-Status Engine::check(Channel* channel, const PeerAddress& peer, void* user) {
+Status Engine::check_peer(Channel* channel, const PeerAddress& peer, void* user) {
     if (channel == nullptr || !channel->up())
         connector_->probe(peer, user);
     else if (channel->sends.room() > channel->reserve)
@@ -257,7 +257,7 @@ Status Engine::check(Channel* channel, const PeerAddress& peer, void* user) {
     return Status::kOk;
 }
 
-Status Engine::check(Channel& channel, const Waiter& waiter) {
+Status Engine::check_channel(Channel& channel, const Waiter& waiter) {
     if (channel.failed) return channel.status;
     if (!channel.established) {
         flush_to_wait(channel, waiter);

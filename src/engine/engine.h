@@ -49,7 +49,7 @@ class EngineOwner {
     // The connection of the endpoint `user` is over. kOk: nothing was lost, and the next send
     // connects again.
     virtual void closed(void* user, Status status) = 0;
-    // The peer that check() has probed for the endpoint `user` does not answer.
+    // The peer that check_peer() has probed for the endpoint `user` does not answer.
     virtual void silent(void* user) = 0;
     // A flush or another operation has ended outside poll(), usually because its connection has.
     virtual void completed(void* cookie, Status status) = 0;
@@ -225,10 +225,10 @@ class Engine final : private ConnectorOwner {
     Status flush_all();
     // Tests whether the endpoint's peer lives. If not, silent() is called, or the channel fails.
     // `channel` may be null.
-    Status check(Channel* channel, const PeerAddress& peer, void* user);
+    Status check_peer(Channel* channel, const PeerAddress& peer, void* user);
     // Tests whether the peer lives. kInProgress: the waiter is told the result, as of an operation.
     // Any other status: the waiter is not told. kNoResource: there is no room now.
-    Status check(Channel& channel, const Waiter& waiter);
+    Status check_channel(Channel& channel, const Waiter& waiter);
 
     // Data path: engine_poll.h. Handles frames, completions and packets; returns their number.
     template <class Sink>

@@ -108,7 +108,8 @@ void Engine::send_backlog(Channel& channel) {
                 break;
         }
     }
-    // Waiters need a signaled work request, those of check() even if no other is outstanding.
+    // Waiters need a signaled work request, those of check_channel() even if no other is
+    // outstanding.
     if (channel.sends.has_waiters() && !channel.sends.reports()) (void)nop(channel, false);
 }
 

@@ -11,7 +11,7 @@ namespace tern {
 
 namespace {
 
-bool empty(int fd) {
+bool read_all(int fd) {
     uint64_t count = 0;
     return read(fd, &count, sizeof(count)) > 0;
 }
@@ -46,10 +46,10 @@ bool Watch::withdraw_armed() {
     const std::lock_guard lock(mutex_);
     words_.clear();
     bool woken = found_;
-    if (found_) (void)empty(found_fd_);
+    if (found_) (void)read_all(found_fd_);
     found_ = false;
     if (!threaded_) {
-        if (empty(timer_fd_)) {
+        if (read_all(timer_fd_)) {
             interval_.grow();
             woken = true;
         }
@@ -62,7 +62,7 @@ bool Watch::withdraw_armed() {
 void Watch::look() {
     const std::lock_guard lock(mutex_);
     // The timer may have been set anew since it expired.
-    if (!empty(timer_fd_) || words_.empty() || found_) return;
+    if (!read_all(timer_fd_) || words_.empty() || found_) return;
     const auto changed = [](const Watched& word) {
         return __atomic_load_n(word.at, __ATOMIC_RELAXED) != word.was;
     };

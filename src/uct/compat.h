@@ -127,9 +127,9 @@ inline unsigned registration_flags(const uct_md_mem_reg_params_t* parameters) {
 /// Whether the right to atomic operations distinguishes memory that a program maps: it does up to
 /// 1.14. In these versions, short requests to send are packed outside of messages too.
 #if TERN_UCX_SINCE(15)
-inline constexpr bool kAtomicTellsOfPrograms = false;
+inline constexpr bool kAtomicRightMarksProgramMemory = false;
 #else
-inline constexpr bool kAtomicTellsOfPrograms = true;
+inline constexpr bool kAtomicRightMarksProgramMemory = true;
 #endif
 
 inline bool is_auto(double bandwidth) {

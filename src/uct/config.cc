@@ -129,13 +129,13 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("RNR_TIMEOUT", "1ms",
                "Time until a message is sent again that found no receive buffer.", rnr_timeout,
                UCS_CONFIG_TYPE_TIME),
-    TERN_FIELD("RNR_RETRY_COUNT", "7", "How often that is done; 7 is infinite.", rnr_retries,
-               UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RNR_RETRY_COUNT", "7", "How often such a message is sent again; 7 is infinite.",
+               rnr_retries, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("CONNECT_TIMEOUT", "5m",
-               "How long a peer may take to answer a connection request or a sign of life. Where "
-               "UCX runs no\n"
-               "asynchronous thread it answers from within progress, and this must be longer than "
-               "it computes without\n"
+               "How long a peer may take to answer a connection request or a probe. If UCX runs no "
+               "asynchronous thread,\n"
+               "a peer answers only while it calls progress: the timeout must then be longer than "
+               "a peer computes without\n"
                "communicating.",
                connect_timeout, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("CONNECT_RETRY", "20ms",
@@ -147,71 +147,70 @@ ucs_config_field_t config_table[] = {
                " zcopy         - in place, in memory that is pinned for it\n"
                " auto          - as the model of their costs says",
                scheme, UCS_CONFIG_TYPE_ENUM(kSchemeSettings)),
-    TERN_FIELD("RNDV_WINDOW", "256k",
-               "Size of a ring: registered memory that a long message is received, or sent, "
-               "through.",
-               window, UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD(
+        "RNDV_WINDOW", "256k",
+        "Size of a ring: registered memory through which a long message is received, or sent.",
+        window, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("RNDV_WINDOWS", "16",
-               "Most rings for receiving, and as many for sending; so many long messages are "
-               "copied at a time, and others\n"
-               "wait. Made when they are needed.",
+               "Largest number of rings for receiving, and of rings for sending. So many long "
+               "messages are copied at a time;\n"
+               "others wait. A ring is registered when it is first needed.",
                windows, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RNDV_BUFFERS", "3", "Longest chunks that a ring holds.", window_chunks,
+    TERN_FIELD("RNDV_BUFFERS", "3", "How many of the longest chunks fit a ring.", window_chunks,
                UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("RNDV_CHUNK_FIRST", "12k", "Length of the first chunk of a message.", chunk_first,
                UCS_CONFIG_TYPE_MEMUNITS),
-    TERN_FIELD("RNDV_CHUNK_GROWTH", "1.5", "How much longer each chunk is than the one before it.",
-               chunk_growth, UCS_CONFIG_TYPE_DOUBLE),
+    TERN_FIELD("RNDV_CHUNK_GROWTH", "1.5",
+               "Ratio of the length of a chunk to that of the chunk before it.", chunk_growth,
+               UCS_CONFIG_TYPE_DOUBLE),
     TERN_FIELD("RNDV_PIN_AFTER", "2",
-               "A buffer is pinned from its use of this number on, if zero-copy is faster then.",
+               "A buffer is pinned from its use of this number on, if zero-copy is then faster.",
                pin_after, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD(
-        "RNDV_PIN_OVERLAP", "y",
-        "Memory is pinned piece by piece, while what is pinned is on the wire; otherwise all "
-        "of it before.",
-        pin_overlap, UCS_CONFIG_TYPE_BOOL),
+    TERN_FIELD("RNDV_PIN_OVERLAP", "y",
+               "Whether memory is pinned piece by piece, each while the piece before it is on the "
+               "wire. If not, all of a\n"
+               "buffer is pinned first.",
+               pin_overlap, UCS_CONFIG_TYPE_BOOL),
     TERN_FIELD("RNDV_COPY_BW", "auto",
-               "How fast the processor copies. auto: measured. This and the following are what the "
-               "model reckons with.",
+               "Bandwidth of copies by a processor; auto: measured. The cost model uses this and "
+               "the next four settings.",
                copy_bandwidth, UCS_CONFIG_TYPE_BW),
-    TERN_FIELD("RNDV_NET_BW", "auto", "How fast the network is. auto: what the port says.",
+    TERN_FIELD("RNDV_NET_BW", "auto", "Bandwidth of the network; auto: the rate of the port.",
                net_bandwidth, UCS_CONFIG_TYPE_BW),
-    TERN_FIELD("RNDV_NET_LATENCY", "1.5us", "Time that a message is on its way.", net_latency,
+    TERN_FIELD("RNDV_NET_LATENCY", "1.5us", "Latency of the network.", net_latency,
                UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("RNDV_PIN_BW", "auto",
-               "How fast memory is pinned, once that has begun. auto: measured.", pin_bandwidth,
+               "Bandwidth of a registration, its fixed cost apart; auto: measured.", pin_bandwidth,
                UCS_CONFIG_TYPE_BW),
-    TERN_FIELD("RNDV_PIN_LATENCY", "0us", "Time that it takes to begin. 0: measured.", pin_latency,
+    TERN_FIELD("RNDV_PIN_LATENCY", "0us", "Fixed cost of a registration; 0: measured.", pin_latency,
                UCS_CONFIG_TYPE_TIME),
-    TERN_FIELD("TM_ENABLE", "n",
-               "Whether UCX may leave it to the transport to match tagged messages with receives. "
-               "try is yes.",
-               tag_matching, UCS_CONFIG_TYPE_TERNARY),
+    TERN_FIELD(
+        "TM_ENABLE", "n",
+        "Whether the transport offers UCX to match tagged messages with receives. try is yes.",
+        tag_matching, UCS_CONFIG_TYPE_TERNARY),
     TERN_FIELD("TM_LIST_SIZE", "1024",
-               "Most receives that UCX may leave to the transport at a time; it keeps further ones "
-               "to itself.",
+               "Largest number of receives that UCX may post to the transport at a time; UCX keeps "
+               "further ones to itself.",
                tag_receives, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("TM_TUPLES", "64",
-               "Most tags, of those that come and of those that go, whose messages the device may "
-               "place by itself into the\n"
-               "receives that are posted. Each has a queue on the device. Needs XRC; 0: none.",
+               "Largest number of tags received, and of tags sent, whose messages the device may "
+               "place directly into posted\n"
+               "receives. Each of these tags has a queue on the device. Needs XRC; 0: none.",
                tuples, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("TM_DEPTH", "16",
-               "Receives of each of these that are given to the device at a time; rounded up to a "
-               "power of two. "
-               "Peers that have fewer\n"
-               "refuse.",
+               "Receives of such a tag that are given to the device at a time, rounded up to a "
+               "power of two. A peer with a\n"
+               "smaller depth refuses.",
                tuple_depth, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("TM_TUPLE_AFTER", "8",
-               "So many messages of a tag, from one peer, of receives that were posted, earn it a "
-               "queue.",
+               "A tag gets such a queue after this many messages from one peer whose receives were "
+               "posted in time.",
                tuple_after, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "TM_TUPLE_MIN", "auto",
-        "Bytes; shorter messages do not count for that, and shorter receives are not given to the "
-        "device. auto: messages that would be announced, "
-        "those\n"
-        "longer than SEG_SIZE.",
+        "Length, in bytes, of the shortest message that counts for TM_TUPLE_AFTER, and of the "
+        "shortest receive that is\n"
+        "given to the device. auto: messages longer than SEG_SIZE, which would be announced first.",
         tuple_least, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("COUNTERS", "",
                "File to which each interface appends a line of JSON with its counters when it is "

@@ -177,10 +177,10 @@ ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     UCT_CHECK_PARAM(flags == 0, "Unsupported flags: %x", flags);
     if (ep.failed != UCS_OK) return ep.failed;
     Engine& engine = *iface_of(uct_ep).engine;
-    if (completion == nullptr) return to_ucs(engine.check(ep.channel, ep.peer, &ep));
+    if (completion == nullptr) return to_ucs(engine.check_peer(ep.channel, ep.peer, &ep));
     // A completion also reports that the peer lives, which needs a connection.
     if (ep.channel == nullptr && !attach(ep)) return ep.failed;
-    return to_ucs(engine.check(*ep.channel, {completion, &ep}));
+    return to_ucs(engine.check_channel(*ep.channel, {completion, &ep}));
 }
 
 int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,

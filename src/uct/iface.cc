@@ -36,7 +36,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     }
     void silent(void* user) override {
         auto& ep = *static_cast<TernEp*>(user);
-        ucs_log(failure_level(), "tern: %s: %s gives no sign of life", device.c_str(),
+        ucs_log(failure_level(), "tern: %s: %s does not answer a probe", device.c_str(),
                 ep.peer.to_string().c_str());
         iface.engine->leave(ep.channel, &ep);
         tern::ep_closed(ep, UCS_ERR_ENDPOINT_TIMEOUT);

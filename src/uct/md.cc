@@ -119,10 +119,10 @@ ucs_status_t mem_advise(uct_md_h md, uct_mem_h memh, void* address, size_t lengt
 template <typename... More>
 ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
     auto& handle = *static_cast<MemoryHandle*>(memh);
-    const bool is_programs = compat::kAtomicTellsOfPrograms
-                                 ? (handle.region->access() & kRemoteAtomic) != 0
-                                 : !packing_message;
-    if (is_programs) open_memory(memory_domain(md), handle);
+    const bool packed_by_program = compat::kAtomicRightMarksProgramMemory
+                                       ? (handle.region->access() & kRemoteAtomic) != 0
+                                       : !packing_message;
+    if (packed_by_program) open_memory(memory_domain(md), handle);
     const PackedKey key = packed_key(memory_domain(md), handle);
     void* buffer = compat::from_end<0>(more...);
     memcpy(buffer, &key, sizeof(key));
@@ -187,7 +187,7 @@ void open_pins(MemoryDomain& domain, PinSettings settings) {
         }
     }
     if (domain.pins->monitor() != wanted && wanted != MonitorKind::kAuto)
-        ucs_warn("tern: %s: UCX_TERN_PIN_MONITOR=%s is not to be had here: %s is used",
+        ucs_warn("tern: %s: UCX_TERN_PIN_MONITOR=%s is not available: using %s",
                  domain.device.name().c_str(), monitor_name(wanted),
                  monitor_name(domain.pins->monitor()));
 }

@@ -4,8 +4,6 @@
 
 #include "uct/tag.h"
 
-#include <ucp/api/ucp_version.h>
-
 #include <algorithm>
 
 namespace tern {

@@ -68,8 +68,8 @@ class HeadPair : public TagPair {
         ep.reset();
         linger(all, milliseconds(5));
         const Counters counters = a.entity.close_and_count();
-        EXPECT_EQ(counters["rndv_heads_staged"],
-                  counters["rndv_heads_used"] + counters["rndv_heads_dropped"])
+        EXPECT_EQ(counters["rndv_early_copies_made"],
+                  counters["rndv_early_copies_used"] + counters["rndv_early_copies_dropped"])
             << counters.json();
         return counters;
     }
@@ -92,8 +92,8 @@ TEST_F(TagHeadTest, IsCopiedOnceAndUsed) {
     uint64_t seed = 0;
     for (const std::size_t length : lengths) pair.exchange(1, from, length, ++seed);
     const Counters counters = pair.sent();
-    EXPECT_EQ(counters["rndv_heads_used"], seed) << counters.json();
-    EXPECT_EQ(counters["rndv_heads_dropped"], 0u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_used"], seed) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_dropped"], 0u) << counters.json();
 }
 
 // The receiver chooses zero-copy, which the sender does not expect.
@@ -102,15 +102,15 @@ TEST_F(TagHeadTest, IsDroppedIfTheReceiverTakesAnotherWay) {
     Declared from(pair.a.entity.host(), (1 << 20) + 100);
     for (uint64_t seed = 1; seed < 10; ++seed) pair.exchange(1, from, from.size(), seed);
     const Counters counters = pair.sent();
-    EXPECT_GT(counters["rndv_heads_staged"], 0u) << counters.json();
-    EXPECT_EQ(counters["rndv_heads_used"], 0u) << counters.json();
+    EXPECT_GT(counters["rndv_early_copies_made"], 0u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_used"], 0u) << counters.json();
 }
 
 TEST_F(TagHeadTest, NobodyCopiesForZeroCopy) {
     HeadPair pair(by("zcopy"));
     Declared from(pair.a.entity.host(), 1 << 20);
     for (uint64_t seed = 1; seed < 5; ++seed) pair.exchange(1, from, from.size(), seed);
-    EXPECT_EQ(pair.sent()["rndv_heads_staged"], 0u);
+    EXPECT_EQ(pair.sent()["rndv_early_copies_made"], 0u);
 }
 
 TEST_F(TagHeadTest, NobodyCopiesForADirectMessage) {
@@ -120,7 +120,8 @@ TEST_F(TagHeadTest, NobodyCopiesForADirectMessage) {
     for (uint64_t seed = 1; seed <= 100; ++seed) pair.exchange(1, from, kLength, seed);
     const Counters counters = pair.sent();
     EXPECT_GT(counters["direct_sent"], 0u) << counters.json();
-    EXPECT_LE(counters["rndv_heads_staged"] + counters["direct_sent"], 100u) << counters.json();
+    EXPECT_LE(counters["rndv_early_copies_made"] + counters["direct_sent"], 100u)
+        << counters.json();
 }
 
 // UCP fetches unexpected messages with get_zcopy.
@@ -147,7 +148,7 @@ TEST_F(TagHeadTest, IsUsedByWhoeverFetchesTheMessage) {
     }
     EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
     back.reset();
-    EXPECT_EQ(pair.sent()["rndv_heads_used"], 1u);
+    EXPECT_EQ(pair.sent()["rndv_early_copies_used"], 1u);
 }
 
 // More requests than early copies and staging memory, matched in the order of sending or in the
@@ -174,10 +175,10 @@ TEST_F(TagHeadTest, ManyRequestsWaitAtATime) {
             for (std::size_t i = 0; i < kCount; ++i)
                 pair.expect(receives[in_order ? i : kCount - 1 - i], completions[i], i);
             const Counters counters = pair.sent();
-            EXPECT_GT(counters["rndv_heads_staged"], 0u) << counters.json();
+            EXPECT_GT(counters["rndv_early_copies_made"], 0u) << counters.json();
             // The first messages keep their early copies, and are matched first.
             if (std::string(windows) == "16" && in_order) {
-                EXPECT_GE(counters["rndv_heads_used"], 8u) << counters.json();
+                EXPECT_GE(counters["rndv_early_copies_used"], 8u) << counters.json();
             }
         }
 }
@@ -197,8 +198,8 @@ TEST_F(TagHeadTest, WhatNobodyTakesGivesWay) {
         for (void* operation : operations)
             EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
         const Counters counters = pair.sent();
-        EXPECT_GT(counters["rndv_heads_dropped"], 0u) << counters.json();
-        EXPECT_GT(counters["rndv_heads_used"], 50u) << counters.json();
+        EXPECT_GT(counters["rndv_early_copies_dropped"], 0u) << counters.json();
+        EXPECT_GT(counters["rndv_early_copies_used"], 50u) << counters.json();
         EXPECT_EQ(counters["rndv_window_waits"], 0u) << counters.json();
     }
 }
@@ -216,8 +217,8 @@ TEST_F(TagHeadTest, GoesWithACanceledMessage) {
     pair.exchange(2, from, kLength, 2);
     EXPECT_EQ(completion.calls, 0);
     const Counters counters = pair.sent();
-    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
-    EXPECT_EQ(counters["rndv_heads_used"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_dropped"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_used"], 1u) << counters.json();
 }
 
 TEST_F(TagHeadTest, GoesWithItsEndpoint) {
@@ -232,8 +233,8 @@ TEST_F(TagHeadTest, GoesWithItsEndpoint) {
     EXPECT_STATUS(UCS_ERR_CANCELED, completion.status);
     pair.exchange(2, from, kLength, 2);
     const Counters counters = pair.sent();
-    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
-    EXPECT_EQ(counters["rndv_heads_used"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_dropped"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_used"], 1u) << counters.json();
 }
 
 TEST_F(TagHeadTest, GoesWithItsPeer) {
@@ -247,8 +248,8 @@ TEST_F(TagHeadTest, GoesWithItsPeer) {
     ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return completion.calls != 0; }));
     EXPECT_TRUE(UCS_STATUS_IS_ERR(completion.status));
     const Counters counters = pair.sent();
-    EXPECT_EQ(counters["rndv_heads_staged"], 1u) << counters.json();
-    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_made"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_dropped"], 1u) << counters.json();
 }
 
 // The receiver fetches memory whose declaration has ended. Then memory is declared anew.
@@ -264,8 +265,8 @@ TEST_F(TagHeadTest, IsWorthNothingWithoutItsMemory) {
     Declared other(pair.a.entity.host(), kLength);
     pair.exchange(2, other, kLength, 3);
     const Counters counters = pair.sent();
-    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
-    EXPECT_EQ(counters["rndv_heads_used"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_dropped"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_used"], 1u) << counters.json();
 }
 
 // There is only one staging memory, and no other can be registered.
@@ -285,7 +286,7 @@ TEST_F(TagHeadTest, RegistrationFails) {
     softhca::inject("none");
     EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), operation));
     const Counters counters = pair.sent();
-    EXPECT_EQ(counters["rndv_heads_dropped"], 1u) << counters.json();
+    EXPECT_EQ(counters["rndv_early_copies_dropped"], 1u) << counters.json();
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
     std::unique_ptr<Pin> fresh(new (std::nothrow) Pin);
     int error = fresh ? 0 : ENOMEM;
     Pin* found = nullptr;
-    unsigned also = 0;  // the rights of overlapping pins: one pin is to serve all uses
+    unsigned other_rights = 0;  // the rights of overlapping pins: one pin is to serve all uses
     bool watched = false;
     const uint64_t bytes = range.end - range.start;
     PinList dead;
@@ -172,7 +172,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
         }
         if (found == nullptr && error == 0) {
             index_.overlapping(range.start, range.end,
-                               [&](const Pin* other) { also |= other->access_; });
+                               [&](const Pin* other) { other_rights |= other->access_; });
             fresh->start_ = range.start;
             fresh->end_ = range.end;
             fresh->access_ = access | kLocalRead;
@@ -188,7 +188,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
         return found;
     }
 
-    bool registered = register_memory(fresh.get(), also);
+    bool registered = register_memory(fresh.get(), other_rights);
     error = errno;
     if (!registered && error == ENOMEM) {
         // Others may share the limit with this cache: evict pins and try again.
@@ -199,7 +199,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             dead = take_dead();
         }
         deregister(dead);
-        registered = register_memory(fresh.get(), also);
+        registered = register_memory(fresh.get(), other_rights);
         error = errno;
     }
     {
@@ -231,7 +231,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
 
 // Registers writable even if only reading is asked for: otherwise the first store to a page that
 // was only read would take another page (copy on write), without notice.
-bool PinCache::register_memory(Pin* pin, unsigned also) {
+bool PinCache::register_memory(Pin* pin, unsigned other_rights) {
     void* address = reinterpret_cast<void*>(pin->start_);
     const size_t length = pin->end_ - pin->start_;
     const bool on_demand = monitor_->kind() == MonitorKind::kOdp;
@@ -242,9 +242,9 @@ bool PinCache::register_memory(Pin* pin, unsigned also) {
         return true;
     };
     const unsigned asked = pin->access_;
-    if (attempt(asked | also, true)) return true;
+    if (attempt(asked | other_rights, true)) return true;
     if (errno == ENOMEM) return false;
-    if ((also & ~asked) != 0 && attempt(asked, true)) return true;
+    if ((other_rights & ~asked) != 0 && attempt(asked, true)) return true;
     if (errno == ENOMEM || writes(asked)) return false;
     return attempt(asked, false);
 }

@@ -126,7 +126,7 @@ class PinCache {
     // Called without the lock.
     void clean_up();
     void deregister(PinList dead);
-    bool register_memory(Pin* pin, unsigned also);
+    bool register_memory(Pin* pin, unsigned other_rights);
 
     ForkGuard guard_;
     std::unique_ptr<Registrar> registrar_;
