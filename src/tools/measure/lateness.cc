@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "tools/fabric_view.h"
+#include "inspect/fabric_view.h"
 #include "tools/measure/statistics.h"
 
 namespace measure {

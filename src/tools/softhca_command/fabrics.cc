@@ -4,7 +4,7 @@
 
 #include "core/faults.h"
 #include "fabric/segment.h"
-#include "tools/fabric_view.h"
+#include "inspect/fabric_view.h"
 #include "tools/softhca_command/command.h"
 #include "tools/softhca_command/report.h"
 #include "transport/notice.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/fabric_view.h"
+#include "inspect/fabric_view.h"
 
 namespace softhca {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric_view.h"
+#include "inspect/fabric_view.h"
 
 #include <dirent.h>
 #include <sys/mman.h>

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "inspect/inspect.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "core/nic_model.h"
+#include "fabric/segment.h"
+#include "inspect/fabric_view.h"
+
+struct softhca_inspect_fabric {
+    std::unique_ptr<softhca::FabricView> view;
+};
+
+namespace {
+
+void copy_text(const std::string& from, char* text, size_t size) {
+    if (size != 0) std::snprintf(text, size, "%s", from.c_str());
+}
+
+/// No exception leaves a function of this interface: what is thrown becomes an error text.
+template <typename Body>
+int guarded(char* error, size_t size, Body&& body) noexcept {
+    try {
+        const std::string text = body();
+        if (text.empty()) return 0;
+        copy_text(text, error, size);
+    } catch (const std::exception& failure) {
+        if (size != 0) std::snprintf(error, size, "%s", failure.what());
+    }
+    return -1;
+}
+
+softhca::NicParameters parameters_of(const softhca_inspect_model& model) {
+    return {model.latency_ns,    model.bandwidth,       model.gap_ns,
+            model.completion_ns, model.registration_ns, model.registration_bandwidth};
+}
+
+}  // namespace
+
+const char* softhca_inspect_profiles(void) {
+    static const std::string names = softhca::profile_names();
+    return names.c_str();
+}
+
+int softhca_inspect_find_model(const char* profile, const char* changes,
+                               softhca_inspect_model* model, char* error, size_t size) {
+    return guarded(error, size, [&]() -> std::string {
+        const softhca::NicParameters* found = softhca::find_profile(profile);
+        if (found == nullptr) {
+            return "no such profile '" + std::string(profile) + "'; choose from " +
+                   softhca::profile_names();
+        }
+        softhca::NicParameters nic = *found;
+        if (auto wrong = softhca::apply_model_overrides(changes, nic)) return *wrong;
+        *model = {nic.latency_ns,    nic.bandwidth,       nic.gap_ns,
+                  nic.completion_ns, nic.registration_ns, nic.registration_bandwidth};
+        return {};
+    });
+}
+
+void softhca_inspect_describe(const softhca_inspect_model* model, char* text, size_t size) {
+    if (size == 0) return;
+    *text = '\0';
+    guarded(text, size, [&] { return softhca::describe(parameters_of(*model)); });
+}
+
+uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes) {
+    return softhca::transmit_ns(parameters_of(*model), bytes);
+}
+
+uint64_t softhca_inspect_registration_ns(const softhca_inspect_model* model, uint64_t bytes) {
+    return softhca::registration_time_ns(parameters_of(*model), bytes);
+}
+
+softhca_inspect_fabric* softhca_inspect_open(const char* name, char* error, size_t size) {
+    softhca_inspect_fabric* fabric = nullptr;
+    guarded(error, size, [&] {
+        if (name == nullptr) name = std::getenv("SOFTHCA_FABRIC");
+        std::string why;
+        auto view =
+            softhca::FabricView::open(name != nullptr && *name != '\0' ? name : "default", &why);
+        if (view == nullptr) return why;
+        fabric = new softhca_inspect_fabric{std::move(view)};
+        return std::string();
+    });
+    return fabric;
+}
+
+void softhca_inspect_close(softhca_inspect_fabric* fabric) {
+    delete fabric;
+}
+
+void softhca_inspect_lateness(softhca_inspect_fabric* fabric, uint64_t* operations,
+                              uint64_t* late) {
+    *operations = *late = 0;
+    for (const softhca::ProcessSlot& process : fabric->view->header().slots) {
+        if (!fabric->view->alive(process)) continue;
+        *operations += process.lateness.count.load(std::memory_order_relaxed);
+        *late += process.lateness.late.load(std::memory_order_relaxed);
+    }
+}
+
+int softhca_inspect_process(softhca_inspect_fabric* fabric, pid_t process,
+                            softhca_inspect_usage* usage, char* error, size_t size) {
+    return guarded(error, size, [&] {
+        std::string why = "the software HCA does not know the process";
+        *usage = {};
+        for (uint32_t i = 0; i < softhca::kMaxProcesses; ++i) {
+            const softhca::ProcessSlot& slot = fabric->view->header().slots[i];
+            if (!fabric->view->alive(slot) || slot.pid.load(std::memory_order_relaxed) != process)
+                continue;
+            why.clear();
+            usage->registered_bytes +=
+                slot.counters.registered_bytes.load(std::memory_order_relaxed);
+            usage->queue_pairs += fabric->view->count_objects(i).queue_pairs;
+        }
+        return why;
+    });
+}
+
+int softhca_inspect_remove(const char* name, char* error, size_t size) {
+    return guarded(error, size, [&] {
+        std::string why;
+        if (!softhca::Segment::remove_if_unused(name, &why) && why.empty()) why = "it is in use";
+        return why;
+    });
+}

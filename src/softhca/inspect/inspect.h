@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The software HCA seen from outside, for programs that measure it: its timing model, and what a
+ * running fabric counts. A fabric is looked at without taking part in it.
+ *
+ * Functions that can fail return a status: 0, or -1 with a text in `error`, which has room for
+ * `size` bytes. None throws.
+ */
+#ifndef SOFTHCA_INSPECT_H
+#define SOFTHCA_INSPECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The timing model. All zero is the ideal NIC: nothing takes time. */
+typedef struct softhca_inspect_model {
+    uint64_t latency_ns;           /* end to end, of the first byte */
+    double bandwidth;              /* bytes per ns; 0: infinite */
+    uint64_t gap_ns;               /* between two messages on a link */
+    uint64_t completion_ns;        /* from data in memory to its completion */
+    uint64_t registration_ns;      /* fixed part of a memory registration */
+    double registration_bandwidth; /* bytes per ns; 0: infinite */
+} softhca_inspect_model;
+
+/* The names of the profiles, separated by ", ". Belongs to the library. */
+const char* softhca_inspect_profiles(void);
+/* The model of a profile, with the changes of a list as SOFTHCA_MODEL has it; "" changes nothing.
+ */
+int softhca_inspect_find_model(const char* profile, const char* changes,
+                               softhca_inspect_model* model, char* error, size_t size);
+/* The model in the syntax of SOFTHCA_MODEL, cut to the room that there is. */
+void softhca_inspect_describe(const softhca_inspect_model* model, char* text, size_t size);
+/* How long `bytes` occupy a link, without gap and latency, and how long it takes to register them;
+ * in ns. */
+uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes);
+uint64_t softhca_inspect_registration_ns(const softhca_inspect_model* model, uint64_t bytes);
+
+/* A fabric of this user. One thread at a time may use it. */
+typedef struct softhca_inspect_fabric softhca_inspect_fabric;
+
+/* Opens the fabric `name`; null: the one that the environment names. The caller closes it. Null,
+   with a text in `error`, if nobody is in the fabric. */
+softhca_inspect_fabric* softhca_inspect_open(const char* name, char* error, size_t size);
+/* Null is allowed. */
+void softhca_inspect_close(softhca_inspect_fabric* fabric);
+/* Operations of the processes that are in the fabric now, since they are in it, and how many of
+   them were late against the timing model. */
+void softhca_inspect_lateness(softhca_inspect_fabric* fabric, uint64_t* operations, uint64_t* late);
+
+/* What a process has taken of the device. */
+typedef struct softhca_inspect_usage {
+    uint64_t registered_bytes;
+    uint32_t queue_pairs;
+} softhca_inspect_usage;
+/* Fails if the process is not in the fabric. */
+int softhca_inspect_process(softhca_inspect_fabric* fabric, pid_t process,
+                            softhca_inspect_usage* usage, char* error, size_t size);
+
+/* Removes what a fabric leaves in the file system, unless somebody is in it. */
+int softhca_inspect_remove(const char* name, char* error, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
