@@ -6,11 +6,11 @@
 #include <cmath>
 #include <set>
 
-#include "tools/tern_bench/fit.h"
-#include "tools/tern_bench/sizes.h"
-#include "tools/tern_bench/walk.h"
+#include "bench/tern-bench/fit.h"
+#include "bench/tern-bench/sizes.h"
+#include "bench/tern-bench/walk.h"
 
-namespace tern::bench {
+namespace bench {
 namespace {
 
 TEST(BenchFit, FindsTheLine) {
@@ -107,4 +107,4 @@ TEST(BenchWalk, FreshBuffersDoNotMeet) {
 }
 
 }  // namespace
-}  // namespace tern::bench
+}  // namespace bench

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/measure/link.h"
+
+#include <cerrno>
+
+#include "bench/measure/clock.h"
+
+namespace bench {
+namespace {
+
+constexpr uint32_t kInline = 64;
+constexpr int kBatch = 16;
+
+/// Completions at hand, at most a batch, given to take(completion); how many.
+template <typename Take>
+int poll(ibv_cq* cq, const char* what, Take&& take) {
+    ibv_wc completions[kBatch];
+    const int got = ibv_poll_cq(cq, kBatch, completions);
+    if (got < 0) throw Failure("ibv_poll_cq failed");
+    for (int i = 0; i < got; ++i) {
+        if (completions[i].status != IBV_WC_SUCCESS) {
+            throw Failure(std::string(what) + ": " + ibv_wc_status_str(completions[i].status));
+        }
+        take(completions[i]);
+    }
+    return got;
+}
+
+void modify(ibv_qp* qp, ibv_qp_attr* attributes, int mask, const char* what) {
+    errno = ibv_modify_qp(qp, attributes, mask);
+    if (errno != 0) throw call_failed(std::string("ibv_modify_qp to ") + what);
+}
+
+}  // namespace
+
+Link::Link(Device& device, Peer& peer, int gid_index, char* memory, size_t size)
+    : memory_(memory), half_(size / 2), mr_(device.register_memory(memory, size)) {
+    send_cq_ = make_cq(device);
+    receive_cq_ = make_cq(device);
+    make_qp(device);
+    Address mine = {};
+    mine.lid = device.port().lid;
+    if (ibv_query_gid(device.context(), device.port_number(), gid_index, &mine.gid) != 0) {
+        throw call_failed("ibv_query_gid");
+    }
+    mine.qp_number = qp_->qp_num;
+    mine.key = mr_->rkey;
+    mine.in = reinterpret_cast<uint64_t>(in());
+    remote_ = peer.exchange(mine);
+    connect(device, gid_index);
+    peer.meet();
+}
+
+std::unique_ptr<ibv_cq, DestroyCq> Link::make_cq(Device& device) {
+    std::unique_ptr<ibv_cq, DestroyCq> cq(
+        ibv_create_cq(device.context(), kDepth, nullptr, nullptr, 0));
+    if (!cq) throw call_failed("ibv_create_cq");
+    return cq;
+}
+
+void Link::make_qp(Device& device) {
+    ibv_qp_init_attr wish = {};
+    wish.send_cq = send_cq_.get();
+    wish.recv_cq = receive_cq_.get();
+    wish.cap = {kDepth, kDepth, 1, 1, kInline};
+    wish.qp_type = IBV_QPT_RC;
+    wish.sq_sig_all = 0;
+    qp_.reset(ibv_create_qp(device.pd(), &wish));
+    if (!qp_) throw call_failed("ibv_create_qp");
+    inline_limit_ = wish.cap.max_inline_data;
+}
+
+void Link::connect(Device& device, int gid_index) {
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.port_num = device.port_number();
+    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    modify(qp_.get(), &attributes,
+           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+
+    attributes.qp_state = IBV_QPS_RTR;
+    attributes.path_mtu = device.port().active_mtu;
+    attributes.dest_qp_num = remote_.qp_number;
+    attributes.max_dest_rd_atomic = 4;
+    attributes.min_rnr_timer = 1;
+    attributes.ah_attr.dlid = remote_.lid;
+    attributes.ah_attr.port_num = device.port_number();
+    if (device.port().link_layer == IBV_LINK_LAYER_ETHERNET) {
+        attributes.ah_attr.is_global = 1;
+        attributes.ah_attr.grh.dgid = remote_.gid;
+        attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(gid_index);
+        attributes.ah_attr.grh.hop_limit = 1;
+    }
+    modify(qp_.get(), &attributes,
+           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+           "RTR");
+
+    attributes.qp_state = IBV_QPS_RTS;
+    attributes.timeout = 14;
+    attributes.retry_cnt = 7;
+    attributes.rnr_retry = 7;
+    attributes.max_rd_atomic = 4;
+    modify(qp_.get(), &attributes,
+           IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+               IBV_QP_MAX_QP_RD_ATOMIC,
+           "RTS");
+}
+
+void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled) {
+    const bool reads = opcode == IBV_WR_RDMA_READ;
+    ibv_sge piece = {};
+    piece.addr = reinterpret_cast<uint64_t>(reads ? in() : out()) + offset;
+    piece.length = length;
+    piece.lkey = mr_->lkey;
+    post(opcode, piece, (reads ? remote_out() : remote_in()) + offset, remote_.key, signaled);
+}
+
+void Link::post_write(const void* from, uint32_t key, uint64_t to, uint32_t remote_key,
+                      uint32_t length) {
+    ibv_sge piece = {};
+    piece.addr = reinterpret_cast<uint64_t>(from);
+    piece.length = length;
+    piece.lkey = key;
+    post(IBV_WR_RDMA_WRITE, piece, to, remote_key, true);
+}
+
+void Link::post(ibv_wr_opcode opcode, ibv_sge piece, uint64_t remote, uint32_t remote_key,
+                bool signaled) {
+    if (outstanding() == kDepth) reap_until(kDepth - 1);
+    ibv_send_wr request = {};
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.opcode = opcode;
+    request.wr_id = posted_ + 1;
+    // Some of every queue length are signaled, or it could not be known when there is room again.
+    if (signaled || request.wr_id % (kDepth / 4) == 0) request.send_flags = IBV_SEND_SIGNALED;
+    if (opcode != IBV_WR_RDMA_READ && piece.length <= inline_limit_)
+        request.send_flags |= IBV_SEND_INLINE;
+    request.wr.rdma.remote_addr = remote;
+    request.wr.rdma.rkey = remote_key;
+    ibv_send_wr* bad = nullptr;
+    errno = ibv_post_send(qp_.get(), &request, &bad);
+    if (errno != 0) throw call_failed("ibv_post_send");
+    ++posted_;
+}
+
+int Link::reap() {
+    const uint64_t before = done_;
+    poll(send_cq_.get(), "request", [&](const ibv_wc& completion) { done_ = completion.wr_id; });
+    return static_cast<int>(done_ - before);
+}
+
+void Link::reap_until(uint32_t outstanding) {
+    Patience patience("completions");
+    while (this->outstanding() > outstanding) {
+        if (reap() == 0) patience.spend();
+    }
+}
+
+void Link::post_receive(uint64_t offset, uint32_t length) {
+    ibv_sge piece = {};
+    piece.addr = reinterpret_cast<uint64_t>(in()) + offset;
+    piece.length = length;
+    piece.lkey = mr_->lkey;
+    ibv_recv_wr request = {};
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    errno = ibv_post_recv(qp_.get(), &request, &bad);
+    if (errno != 0) throw call_failed("ibv_post_recv");
+}
+
+int Link::reap_receives() {
+    return poll(receive_cq_.get(), "receive", [](const ibv_wc&) {});
+}
+
+}  // namespace bench

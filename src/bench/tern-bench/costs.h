@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/tern-bench/figure.h"
+#include "bench/tern-bench/options.h"
+#include "bench/tern-bench/pair.h"
+#include "rendezvous/cost_model.h"
+
+namespace bench {
+
+// What the cost model needs to know, measured on this device, and what it was taken from.
+struct MeasuredCosts {
+    tern::Costs costs;
+    std::vector<Figure> figures;
+};
+
+// Throws Failure.
+MeasuredCosts measure_costs(const Options& options, const Setup& setup);
+
+// "latency 2.3 us, ...", a line.
+std::string costs_text(const tern::Costs& costs);
+
+}  // namespace bench

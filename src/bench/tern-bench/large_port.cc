@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Long messages by verbs alone: RDMA writes between registered memory, which is the limit, and the
+// two naive protocols between memory that is not registered.
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "bench/measure/clock.h"
+#include "bench/measure/link.h"
+#include "bench/measure/memory.h"
+#include "bench/measure/trips.h"
+#include "bench/tern-bench/device_name.h"
+#include "bench/tern-bench/port.h"
+#include "bench/tern-bench/walk.h"
+
+namespace bench {
+namespace {
+
+constexpr uint32_t kWord = sizeof(uint64_t);
+
+std::atomic_ref<uint64_t> word_at(char* memory) {
+    return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(memory));
+}
+
+// A message has a number in its last word, by which it is recognised; numbers only grow.
+class LargePort : public Port {
+  public:
+    LargePort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index,
+              uint64_t registered)
+        : peer_(peer),
+          device_(name.device, name.port),
+          memory_(kind, 2 * registered),
+          link_(device_, peer, gid_index, memory_.data(), 2 * registered) {}
+
+    Samples run(const Order& order) override {
+        walk_out_.begin(order);
+        walk_in_.begin(order);
+        prepare(order.size);
+        peer_.meet();
+        Samples samples;
+        if (peer_.measures()) {
+            samples = time_trips({order.count, order.size, 1}, [&] {
+                send(order.size);
+                receive(order.size);
+            });
+        } else {
+            for (uint64_t i = 0; i < order.count; ++i) {
+                receive(order.size);
+                send(order.size);
+            }
+        }
+        link_.reap_until(0);
+        finish();
+        peer_.meet();
+        return samples;
+    }
+
+  protected:
+    // Before the first message of an order, and behind the last one.
+    virtual void prepare(uint32_t) {}
+    virtual void finish() {}
+    virtual void send(uint32_t size) = 0;
+    virtual void receive(uint32_t size) = 0;
+
+    void wait_for(char* last, uint64_t number) {
+        Patience patience("a word in memory");
+        while (word_at(last).load(std::memory_order_acquire) != number) {
+            link_.reap();  // as transports do; the software HCA uses it to place what is due
+            patience.spend();
+        }
+    }
+
+    Peer& peer_;
+    Device device_;
+    Memory memory_;
+    Link link_;
+    Walk walk_out_;
+    Walk walk_in_;
+};
+
+// The limit.
+class WritePort : public LargePort {
+  public:
+    WritePort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
+        : LargePort(peer, kind, name, gid_index, kGround) {}
+
+  private:
+    void send(uint32_t size) override {
+        const uint64_t at = walk_out_.step();
+        word_at(link_.out() + at + size - kWord).store(++link_.sequence, std::memory_order_relaxed);
+        link_.post(IBV_WR_RDMA_WRITE, at, size);
+    }
+    void receive(uint32_t size) override {
+        wait_for(link_.in() + walk_in_.step() + size - kWord, ++link_.sequence);
+    }
+};
+
+// Copied into registered memory, written in one piece, copied out of it.
+class CopyPort : public LargePort {
+  public:
+    CopyPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
+        : LargePort(peer, kind, name, gid_index, kLongest),
+          out_(Memory::Kind::private_, kGround),
+          in_(Memory::Kind::private_, kGround) {}
+
+  private:
+    void send(uint32_t size) override {
+        char* const from = out_.data() + walk_out_.step();
+        word_at(from + size - kWord).store(++link_.sequence, std::memory_order_relaxed);
+        link_.reap_until(0);
+        std::memcpy(link_.out(), from, size);
+        link_.post(IBV_WR_RDMA_WRITE, 0, size);
+    }
+    void receive(uint32_t size) override {
+        wait_for(link_.in() + size - kWord, ++link_.sequence);
+        std::memcpy(in_.data() + walk_in_.step(), link_.in(), size);
+    }
+
+    Memory out_;
+    Memory in_;
+};
+
+// Registered for each message on both sides, at the same time: the receiver tells its key as soon
+// as it waits for the message.
+class RegisterPort : public LargePort {
+  public:
+    RegisterPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
+        : LargePort(peer, Memory::Kind::shared, name, gid_index, kControl),
+          out_(kind, kGround),
+          in_(kind, kGround) {}
+
+  private:
+    static constexpr uint64_t kControl = 64 << 10;
+    struct Ready {
+        uint64_t address;
+        uint64_t key;
+        uint64_t number;
+    };
+
+    void prepare(uint32_t size) override {
+        offer_next_ = false;
+        if (!peer_.measures()) offer(size);
+    }
+    void finish() override {
+        mine_.reset();
+        from_.reset();
+    }
+    // Registers where the next message is to go, and says so. Nothing else is under way in that
+    // direction.
+    void offer(uint32_t size) {
+        into_ = in_.data() + walk_in_.step();
+        mine_ = device_.register_memory(into_, size);
+        const Ready ready{reinterpret_cast<uint64_t>(into_), mine_->rkey, ++offers_};
+        std::memcpy(link_.out(), &ready, sizeof ready);
+        link_.post(IBV_WR_RDMA_WRITE, 0, sizeof ready);
+    }
+    void send(uint32_t size) override {
+        char* const from = out_.data() + walk_out_.step();
+        word_at(from + size - kWord).store(++link_.sequence, std::memory_order_relaxed);
+        from_ = device_.register_memory(from, size);
+        wait_for(link_.in() + sizeof(Ready) - kWord, ++accepts_);
+        Ready ready;
+        std::memcpy(&ready, link_.in(), sizeof ready);
+        link_.post_write(from, from_->lkey, ready.address, static_cast<uint32_t>(ready.key), size);
+        offer_next_ = true;
+    }
+    void receive(uint32_t size) override {
+        if (std::exchange(offer_next_, false)) offer(size);
+        wait_for(into_ + size - kWord, ++link_.sequence);
+        mine_.reset();
+        link_.reap_until(0);
+        from_.reset();
+    }
+
+    Memory out_;
+    Memory in_;
+    UniqueMr mine_;
+    UniqueMr from_;
+    char* into_ = nullptr;
+    bool offer_next_ = false;
+    uint64_t offers_ = 0;
+    uint64_t accepts_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Port> open_large_port(Peer& peer, const std::string& protocol,
+                                      const std::string& device, int gid_index) {
+    const DeviceName name(device);
+    const auto kind = protocol.ends_with("shared") ? Memory::Kind::shared : Memory::Kind::private_;
+    if (protocol.starts_with("write")) {
+        return std::make_unique<WritePort>(peer, kind, name, gid_index);
+    }
+    if (protocol.starts_with("copy")) {
+        return std::make_unique<CopyPort>(peer, kind, name, gid_index);
+    }
+    return std::make_unique<RegisterPort>(peer, kind, name, gid_index);
+}
+
+}  // namespace bench

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a process takes of the device, by number of peers and of those that keep talking.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "bench/measure/failure.h"
+#include "bench/tern-bench/arms.h"
+#include "bench/tern-bench/command.h"
+#include "bench/tern-bench/crowd.h"
+#include "bench/tern-bench/footprint.h"
+
+namespace bench {
+namespace {
+
+constexpr const char* kBytesTest = "registered memory of a process";
+constexpr const char* kQueuePairsTest = "queue pairs of a process";
+constexpr uint32_t kClassicBytes = 512 << 10;  // 32 slots of 8 KiB at either end
+constexpr uint32_t kLong = 8192;
+constexpr uint32_t kAllHot = 32;  // UCX_TERN_HOT_MAX: beyond, a process grows with its peers alone
+
+// One moment in the life of a process with peers.
+enum Stage { kIdle, kTalked, kHot, kHotLong, kStages };
+constexpr const char* kStageNames[kStages] = {
+    "endpoints made, nothing sent", "a message with each peer", "many small messages with each",
+    "many messages of up to 8 KiB with each"};
+
+using Life = std::array<Footprint, kStages>;
+
+Life live(const Arm& arm, const Setup& setup, uint32_t peers, uint32_t hot) {
+    Crowd crowd(arm, setup, peers, {});
+    Life life;
+    life[kIdle] = footprint_of(crowd.middle());
+    crowd.talk(peers, 8, 1, 1);
+    life[kTalked] = footprint_of(crowd.middle());
+    crowd.talk(hot, 8, 4, 20);
+    life[kHot] = footprint_of(crowd.middle());
+    crowd.talk(hot, kLong, 8, 20);
+    life[kHotLong] = footprint_of(crowd.middle());
+    crowd.finish();
+    return life;
+}
+
+std::string peers_text(uint32_t peers) {
+    return std::to_string(peers) + (peers == 1 ? " peer" : " peers");
+}
+
+void add(std::vector<Figure>* bytes, std::vector<Figure>* queue_pairs, const std::string& name,
+         uint32_t peers, const Life& life) {
+    for (int stage = 0; stage < kStages; ++stage) {
+        const std::string text = name + ": " + kStageNames[stage];
+        bytes->push_back(exact_figure(kBytesTest, peers, peers_text(peers), text, "KiB",
+                                      static_cast<double>(life[stage].registered_bytes) / 1024));
+        // How much is said does not matter to these.
+        if (stage > kTalked) continue;
+        queue_pairs->push_back(exact_figure(kQueuePairsTest, peers, peers_text(peers), text, "",
+                                            life[stage].queue_pairs));
+    }
+}
+
+// What many more peers would take, beyond as many as a process lets be hot: from there on it grows
+// by the same for every peer, so two measured sizes tell all others.
+Life extrapolated(const Life& few, uint32_t few_peers, const Life& many, uint32_t many_peers,
+                  uint32_t peers) {
+    Life life;
+    for (int stage = 0; stage < kStages; ++stage) {
+        const auto line = [&](double low, double high) {
+            return low + (high - low) / (many_peers - few_peers) * (peers - few_peers);
+        };
+        life[stage].registered_bytes =
+            static_cast<uint64_t>(line(static_cast<double>(few[stage].registered_bytes),
+                                       static_cast<double>(many[stage].registered_bytes)));
+        life[stage].queue_pairs =
+            static_cast<uint32_t>(line(few[stage].queue_pairs, many[stage].queue_pairs));
+    }
+    return life;
+}
+
+}  // namespace
+
+Result run_memory(const Options& options, const Setup& setup) {
+    if (!setup.device.starts_with("softhca")) {
+        throw Failure("only the software HCA counts what a process registers");
+    }
+    std::vector<uint32_t> peers = options.peers;
+    if (peers.empty())
+        peers =
+            options.quick ? std::vector<uint32_t>{1, 4} : std::vector<uint32_t>{1, 4, 16, 32, 63};
+    std::vector<Figure> bytes;
+    std::vector<Figure> queue_pairs;
+    const std::vector<std::string> transports = {options.transport, "rc_verbs"};
+    std::map<std::string, std::map<uint32_t, Life>> lives;
+    const auto report = [&](uint32_t count, const char* how) {
+        for (const std::string& transport : transports) {
+            add(&bytes, &queue_pairs, transport + how, count, lives[transport][count]);
+        }
+        bytes.push_back(exact_figure(kBytesTest, count, peers_text(count),
+                                     "fixed slots of the classic design, calculated", "KiB",
+                                     static_cast<double>(count) * kClassicBytes / 1024));
+    };
+    for (const uint32_t count : peers) {
+        const uint32_t hot = options.hot < 0 ? count : std::min<uint32_t>(options.hot, count);
+        for (const std::string& transport : transports) {
+            lives[transport][count] = live(uct_arm(transport), setup, count, hot);
+        }
+        report(count, "");
+    }
+    const size_t last = peers.size() - 1;
+    if (last > 0 && peers[last - 1] >= kAllHot && peers[last] > peers[last - 1]) {
+        for (const uint32_t count : {1024, 4096}) {
+            for (const std::string& transport : transports) {
+                auto& measured = lives[transport];
+                measured[count] = extrapolated(measured[peers[last - 1]], peers[last - 1],
+                                               measured[peers[last]], peers[last], count);
+            }
+            report(count, ", calculated");
+        }
+    }
+    Result result;
+    result.x_label = "peers";
+    result.notes =
+        "One process in the middle of its peers, all on this machine, talking to one after the "
+        "other. rc_verbs\n"
+        "registers its receive queue at the start (4095 buffers of 8256 B). With \"many messages\" "
+        "all peers are hot,\n"
+        "or as many as UCX_TERN_HOT_MAX.\n";
+    result.figures = std::move(bytes);
+    result.figures.insert(result.figures.end(), queue_pairs.begin(), queue_pairs.end());
+    return result;
+}
+
+}  // namespace bench

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/tern-bench/uct_iface.h"
+
+#include <ucs/async/async_fwd.h>
+
+#include <memory>
+#include <vector>
+
+#include "bench/measure/clock.h"
+
+namespace bench {
+namespace {
+
+void check(const std::string& what, ucs_status_t status) {
+    if (status != UCS_OK) throw uct_failure(what, status);
+}
+
+struct ReleaseComponents {
+    void operator()(uct_component_h* list) const { uct_release_component_list(list); }
+};
+struct ReleaseConfig {
+    template <typename Config>
+    void operator()(Config* config) const {
+        uct_config_release(config);
+    }
+};
+struct ReleaseResources {
+    void operator()(uct_tl_resource_desc_t* list) const { uct_release_tl_resource_list(list); }
+};
+
+// The names of a component's memory domains.
+std::vector<uct_md_resource_desc_t> domains_of(uct_component_h component) {
+    uct_component_attr_t attributes = {};
+    attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
+    check("uct_component_query", uct_component_query(component, &attributes));
+    std::vector<uct_md_resource_desc_t> domains(attributes.md_resource_count);
+    attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
+    attributes.md_resources = domains.data();
+    check("uct_component_query", uct_component_query(component, &attributes));
+    return domains;
+}
+
+bool offers(uct_md_h md, const std::string& transport, const std::string& device) {
+    uct_tl_resource_desc_t* list = nullptr;
+    unsigned count = 0;
+    if (uct_md_query_tl_resources(md, &list, &count) != UCS_OK) return false;
+    const std::unique_ptr<uct_tl_resource_desc_t, ReleaseResources> keeper(list);
+    for (unsigned i = 0; i < count; ++i) {
+        if (transport == list[i].tl_name && device == list[i].dev_name) return true;
+    }
+    return false;
+}
+
+// The memory domain in which the transport is offered on the device; null if there is none.
+uct_md_h open_domain(const std::string& transport, const std::string& device) {
+    uct_component_h* list = nullptr;
+    unsigned count = 0;
+    check("uct_query_components", uct_query_components(&list, &count));
+    const std::unique_ptr<uct_component_h, ReleaseComponents> keeper(list);
+    for (unsigned i = 0; i < count; ++i) {
+        for (const uct_md_resource_desc_t& domain : domains_of(list[i])) {
+            uct_md_config_t* config = nullptr;
+            check("uct_md_config_read", uct_md_config_read(list[i], nullptr, nullptr, &config));
+            const std::unique_ptr<uct_md_config_t, ReleaseConfig> config_keeper(config);
+            uct_md_h md = nullptr;
+            if (uct_md_open(list[i], domain.md_name, config, &md) != UCS_OK) continue;
+            if (offers(md, transport, device)) return md;
+            uct_md_close(md);
+        }
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+Failure uct_failure(const std::string& what, ucs_status_t status) {
+    return Failure(what + ": " + ucs_status_string(status));
+}
+
+EndpointAddress UctEndpoint::address() const {
+    EndpointAddress address = {};
+    check("uct_ep_get_address",
+          uct_ep_get_address(ep_, reinterpret_cast<uct_ep_addr_t*>(address.bytes.data())));
+    return address;
+}
+
+void UctEndpoint::connect(const EndpointAddress& theirs, const IfaceAddress& their_iface) {
+    check("uct_ep_connect_to_ep",
+          uct_ep_connect_to_ep(
+              ep_, reinterpret_cast<const uct_device_addr_t*>(their_iface.device.data()),
+              reinterpret_cast<const uct_ep_addr_t*>(theirs.bytes.data())));
+}
+
+UctIface::UctIface(const std::string& transport, const std::string& device) {
+    try {
+        open(transport, device);
+    } catch (...) {
+        close();
+        throw;
+    }
+}
+
+UctIface::~UctIface() {
+    close();
+}
+
+void UctIface::open(const std::string& transport, const std::string& device) {
+    check("ucs_async_context_create",
+          ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_));
+    check("uct_worker_create", uct_worker_create(async_, UCS_THREAD_MODE_SINGLE, &worker_));
+    md_ = open_domain(transport, device);
+    if (md_ == nullptr) throw Failure("UCX has no transport " + transport + " on " + device);
+    uct_iface_config_t* config = nullptr;
+    check("uct_md_iface_config_read",
+          uct_md_iface_config_read(md_, transport.c_str(), nullptr, nullptr, &config));
+    const std::unique_ptr<uct_iface_config_t, ReleaseConfig> keeper(config);
+    uct_iface_params_t parameters = {};
+    parameters.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE |
+                            UCT_IFACE_PARAM_FIELD_STATS_ROOT | UCT_IFACE_PARAM_FIELD_RX_HEADROOM |
+                            UCT_IFACE_PARAM_FIELD_CPU_MASK;
+    parameters.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
+    parameters.mode.device.tl_name = transport.c_str();
+    parameters.mode.device.dev_name = device.c_str();
+    check("uct_iface_open " + transport,
+          uct_iface_open(md_, worker_, &parameters, config, &iface_));
+    check("uct_iface_query", uct_iface_query(iface_, &attributes_));
+    const IfaceAddress room = {};
+    if (attributes_.device_addr_len > room.device.size() ||
+        attributes_.iface_addr_len > room.iface.size() ||
+        attributes_.ep_addr_len > sizeof(EndpointAddress)) {
+        throw Failure("addresses of " + transport + " are too long");
+    }
+    uct_iface_progress_enable(iface_, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+}
+
+void UctIface::close() {
+    if (iface_ != nullptr) uct_iface_close(iface_);
+    if (md_ != nullptr) uct_md_close(md_);
+    if (worker_ != nullptr) uct_worker_destroy(worker_);
+    if (async_ != nullptr) ucs_async_context_destroy(async_);
+}
+
+void UctIface::on_message(uint8_t id, uct_am_callback_t take, void* argument) {
+    check("uct_iface_set_am_handler", uct_iface_set_am_handler(iface_, id, take, argument, 0));
+}
+
+IfaceAddress UctIface::address() const {
+    IfaceAddress address = {};
+    check("uct_iface_get_device_address",
+          uct_iface_get_device_address(
+              iface_, reinterpret_cast<uct_device_addr_t*>(address.device.data())));
+    if (attributes_.cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE) {
+        check("uct_iface_get_address",
+              uct_iface_get_address(iface_,
+                                    reinterpret_cast<uct_iface_addr_t*>(address.iface.data())));
+    }
+    return address;
+}
+
+UctEndpoint UctIface::create_endpoint(const IfaceAddress& peer) const {
+    const bool to_iface = (attributes_.cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE) != 0;
+    uct_ep_params_t parameters = {};
+    parameters.field_mask = UCT_EP_PARAM_FIELD_IFACE;
+    parameters.iface = iface_;
+    if (to_iface) {
+        parameters.field_mask |= UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
+        parameters.dev_addr = reinterpret_cast<const uct_device_addr_t*>(peer.device.data());
+        parameters.iface_addr = reinterpret_cast<const uct_iface_addr_t*>(peer.iface.data());
+    }
+    uct_ep_h ep = nullptr;
+    check("uct_ep_create", uct_ep_create(&parameters, &ep));
+    return {ep, !to_iface};
+}
+
+void UctIface::flush() {
+    Patience patience("what was sent");
+    for (;;) {
+        const ucs_status_t status = uct_iface_flush(iface_, 0, nullptr);
+        if (status == UCS_OK) return;
+        if (status != UCS_INPROGRESS && status != UCS_ERR_NO_RESOURCE) {
+            throw uct_failure("uct_iface_flush", status);
+        }
+        progress();
+        patience.spend();
+    }
+}
+
+}  // namespace bench
