@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The `tern-bench` command: that every measurement runs and says what it should, what it refuses, and that nothing
-# stays behind. How fast anything is is no concern of this test.
+# The benchmarks `tern-bench` and `softhca-bench`, and the simulations of `paper-tables`: that every measurement runs and
+# says what it should, what it refuses, and that nothing stays behind. How fast anything is is no concern of this test.
 # shellcheck disable=SC2016 # conditions for awk, commands for an inner shell
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
 tern_bench=$(dirname "$SOFTHCA")/tern-bench
+softhca_bench=$(dirname "$SOFTHCA")/softhca-bench
+paper_tables=$(dirname "$SOFTHCA")/paper-tables # not installed
+plot=$srcdir/../contrib/plot.py
 limit=120
 unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
 
@@ -36,19 +39,20 @@ is_json() { # NAME FILE
 }
 
 refusal_tests() {
-    check_match 'help' '^  fastpath ' "$tern_bench" --help
-    refuses 'no command' 2 'choose from latency, rate, bandwidth, pinning, overlap, tune, memory, fastpath' "$tern_bench"
-    refuses 'wrong command' 2 "no command 'speed'" "$tern_bench" speed
-    refuses 'wrong option' 2 "no such option '--fast'" "$tern_bench" latency --fast
-    refuses 'option without its value' 2 "'--json' needs a value" "$tern_bench" latency --json
+    local commands='latency,rate,bandwidth,pinning,overlap,tune,memory'
+    check_match 'help' '^  overlap ' "$tern_bench" --help
+    check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
+    refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
+    refuses 'wrong command' 2 "^tern-bench: COMMAND: speed not in {$commands}" "$tern_bench" speed
+    refuses 'two commands' 2 'not expected: rate' "$tern_bench" latency rate
+    refuses 'wrong option' 2 'not expected: --fast' "$tern_bench" latency --fast
+    refuses 'option without its value' 2 '--json: 1 required' "$tern_bench" latency --json
     refuses 'wrong number' 2 '1 to 10000' "$tern_bench" latency --rounds 0
-    refuses 'wrong list' 2 "'x' is not a number" "$tern_bench" memory --peers 1,x
-    refuses 'wrong picture' 2 'neither in .svg nor in .png' "$tern_bench" fastpath --plot "$tmp/plot.pdf"
-    refuses 'no gnuplot' 2 'gnuplot is not installed' env PATH="$tmp" "$tern_bench" fastpath --plot "$tmp/plot.svg"
+    refuses 'wrong list' 2 '--peers: Value x not in range' "$tern_bench" memory --peers 1,x
     refuses 'wrong profile' 2 'choose from ideal, graphene, infini, hdr200' "$tern_bench" tune --profile fast
-    refuses 'wrong sizes' 2 'not a number from 1 to 16384' "$tern_bench" bandwidth --sizes 1K:32768K
+    refuses 'wrong sizes' 2 '33554432 not in range 64 to 16777216' "$tern_bench" bandwidth --sizes 1K:32768K
     refuses 'sizes the wrong way round' 2 'the second size is the smaller one' "$tern_bench" bandwidth --sizes 2M:1M
-    refuses 'wrong step' 2 'not a step from 1.05' "$tern_bench" bandwidth --step 1
+    refuses 'wrong step' 2 'Value 1 not in range 1.05' "$tern_bench" bandwidth --step 1
     refuses 'a profile for a device that has one' 1 "'softhca run --profile infini' makes one" \
         "${hca[@]}" "$tern_bench" tune --quick --profile infini
     refuses 'no such device' 1 'no such device: nosuch:1' "${hca[@]}" "$tern_bench" latency --device nosuch:1
@@ -56,27 +60,72 @@ refusal_tests() {
         "${hca[@]}" "$tern_bench" latency --quick --transport nosuch
     refuses 'a transport that does not open' 1 'tern: .*uct_iface_open' \
         env UCX_TERN_SEG_SIZE=1 "${hca[@]}" "$tern_bench" latency --quick
-    refuses 'a file that cannot be written' 1 'No such file' "$tern_bench" fastpath --quick --json "$tmp/none/x"
+    refuses 'a file that cannot be written' 1 'No such file' \
+        "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/none/x"
+    refuses 'softhca-bench: wrong section' 2 '^softhca-bench: --section: x not in' "$softhca_bench" --section x
+    refuses 'softhca-bench: wrong profile' 2 'choose from ideal' "$softhca_bench" --profile graphene,fast
+    refuses 'softhca-bench: wrong model' 2 "unknown parameter 'x'" "$softhca_bench" --model x=2
+    refuses 'softhca-bench: no such device' 1 'no such device: nosuch' "$softhca_bench" --device nosuch
 }
 
 fastpath_tests() {
     local title='messages on the fast path, bursts of 1 to 12'
-    check 'fastpath' "$tern_bench" fastpath --quick --json "$tmp/fastpath.json"
+    if [ ! -x "$paper_tables" ]; then
+        skip 'fastpath' 'paper-tables is not installed'
+        return
+    fi
+    check 'fastpath' "$paper_tables" fastpath --quick --json "$tmp/fastpath.json"
     cp "$tmp/output" "$tmp/fastpath"
     compares 'fastpath: as in the paper' '$1 > 85 && $2 < 60 && $3 > 85' \
         "$(value "$tmp/fastpath" "$title" '32 slots of 8 KiB, 512 KiB in all')" \
         "$(value "$tmp/fastpath" "$title" '4 slots of 8 KiB, 64 KiB in all')" \
         "$(value "$tmp/fastpath" "$title" 'Veloblock, 32 KiB in all')"
-    check 'fastpath: the same every time' sh -c '"$0" fastpath --quick | cmp - "$1"' "$tern_bench" "$tmp/fastpath"
+    check 'fastpath: the same every time' sh -c '"$0" fastpath --quick | cmp - "$1"' "$paper_tables" "$tmp/fastpath"
     check 'fastpath: another load, another result' sh -c '! "$0" fastpath --quick --seed 2 | cmp -s - "$1"' \
-        "$tern_bench" "$tmp/fastpath"
+        "$paper_tables" "$tmp/fastpath"
     is_json 'fastpath: the json is json' "$tmp/fastpath.json"
-    if command -v gnuplot >/dev/null; then
-        check 'fastpath: plot' "$tern_bench" fastpath --quick --plot "$tmp/plot.svg"
-        check_match 'fastpath: the plot is a picture' '<svg' cat "$tmp/plot.svg"
-    else
-        skip 'fastpath: plot' 'gnuplot is not installed'
+    refuses 'fastpath: no table' 2 '^paper-tables: TABLE is required' "$paper_tables"
+    refuses 'fastpath: a file that cannot be written' 1 'No such file' "$paper_tables" fastpath --quick --json "$tmp/none/x"
+}
+
+plot_tests() { # RESULT.json
+    if ! command -v python3 >/dev/null; then
+        skip 'plot' 'python3 is not installed'
+        return
     fi
+    refuses 'plot: no picture' 1 'neither in .svg nor in .png' "$plot" "$1" "$tmp/plot.pdf"
+    refuses 'plot: no result' 1 'No such file' "$plot" "$tmp/none" "$tmp/plot.svg"
+    refuses 'plot: not a result' 1 'not the result of a benchmark' "$plot" "$plot" "$tmp/plot.svg"
+    echo '{"figures": []}' >"$tmp/empty.json"
+    refuses 'plot: nothing to draw' 1 'no figures' "$plot" "$tmp/empty.json" "$tmp/plot.svg"
+    if python3 -c 'import matplotlib' 2>/dev/null; then
+        check 'plot' "$plot" "$1" "$tmp/plot.svg"
+        check_match 'plot: it is a picture' '<svg' cat "$tmp/plot.svg"
+    else
+        refuses 'plot: no matplotlib' 1 'install python3-matplotlib' "$plot" "$1" "$tmp/plot.svg"
+        skip 'plot: it is a picture' 'matplotlib is not installed'
+    fi
+}
+
+softhca_bench_tests() {
+    local rows=$tmp/softhca-bench
+    check 'softhca-bench: small messages' "$softhca_bench" --section small --rounds 1 --iterations 100
+    cp "$tmp/output" "$rows"
+    check_match 'softhca-bench: ratios and targets' '^  write, half round trip / one call .* x .* <= 1\.50: ' cat "$rows"
+    check_match 'softhca-bench: stores in shared memory' '^  store, shared memory, half round trip +[0-9.]+  us' cat "$rows"
+    check_match 'softhca-bench: bandwidth' '^  write / process_vm_writev .* >= 0\.90: ' \
+        "$softhca_bench" --section bandwidth --rounds 1 --only '1 MiB write'
+    check 'softhca-bench: model' "$softhca_bench" --section model --profile graphene --model gap=5us --rounds 1
+    cp "$tmp/output" "$rows"
+    check_match 'softhca-bench: the model of a profile' '^profile graphene, latency=2\.3us.*gap=5us' cat "$rows"
+    # What the device adds to the model of a registration is little.
+    check_match 'softhca-bench: model, deviation and machine' \
+        '^  4 KiB registration +[0-9.]+  us .* 68\.205 +\+[0-9.]+% +[0-9.]+ ' cat "$rows"
+    check 'softhca-bench: json' sh -c '"$0" --section model --profile infini --only registration --rounds 1 --json >"$1"' \
+        "$softhca_bench" "$rows.json"
+    is_json 'softhca-bench: the json is json' "$rows.json"
+    check_match 'softhca-bench: on a device that is there' '^bandwidth, softhca0, 8 KiB' \
+        "${hca[@]}" "$softhca_bench" --section bandwidth --rounds 1 --only '8 KiB'
 }
 
 latency_tests() {
@@ -91,6 +140,7 @@ latency_tests() {
     check_match 'latency: against RDMA writes' '^  tern / RDMA write, shared .* <= 1\.25: ' cat "$tmp/latency"
     check_match 'latency: like with like' '^  tern, private / RDMA write, private ' cat "$tmp/latency"
     check_match 'latency: few rounds are doubted' '\? few rounds' cat "$tmp/latency"
+    plot_tests "$tmp/latency.json"
 }
 
 rate_tests() {
@@ -140,7 +190,8 @@ overlap_tests() {
 
 overlap_is() { # who arm percent
     check_match "overlap: 64 KiB, $2, while the $1 computes: $3 %" \
-        "\"arrived of the $1\", \"x\": 65536,.*\"name\": \"$2\",.*\"median\": $3," cat "$tmp/overlap.json"
+        "\"arrived of the $1\", *\"x\": 65536,.*\"name\": \"$2\",.*\"median\": $3," \
+        sh -c 'tr -d "\n" <"$0" | tr "}" "\n"' "$tmp/overlap.json" # a figure a line
 }
 
 tune_tests() {
@@ -152,6 +203,7 @@ tune_tests() {
     check_match 'tune: what fixes it' '^  network: bandwidth .* GB/s +UCX_TERN_' cat "$tmp/tune"
     check_match 'tune: which scheme' '^  32 KiB .* (superpipeline|zcopy) +(superpipeline|zcopy)$' cat "$tmp/tune"
     is_json 'tune: the json is json' "$tmp/tune.json"
+    check_match 'tune: sizes from 1 MiB up are whole' '"x": 1048576,' cat "$tmp/tune.json"
 }
 
 memory_tests() {
@@ -180,11 +232,12 @@ pinning_tests
 overlap_tests
 tune_tests
 memory_tests
+softhca_bench_tests
 # Without a device it makes its own, on a fabric of its own.
 check 'on a device of its own' "$tern_bench" memory --quick --peers 1
 # Its fabric is named after the process; those of processes that live are others'.
 # shellcheck disable=SC2016
-check 'which is gone afterwards' sh -c 'for fabric in /dev/shm/softhca-*-tern-bench-*; do
+check 'which is gone afterwards' sh -c 'for fabric in /dev/shm/softhca-*-tern-bench-* /dev/shm/softhca-*-softhca-bench-*; do
     [ ! -e "$fabric" ] || [ -d "/proc/${fabric##*-}" ] || exit 1
 done'
 finish

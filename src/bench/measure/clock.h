@@ -1,25 +1,42 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Time, and waiting that ends.
+// Time, waiting that ends, and how a measurement ends that cannot be made.
 #pragma once
 
 #include <time.h>
 
+#include <cerrno>
 #include <cstdint>
-
-#include "bench/measure/failure.h"
+#include <cstring>
+#include <stdexcept>
+#include <string>
 
 namespace bench {
 
-inline uint64_t now_ns() {
+// A measurement that cannot be made; the text says why.
+struct Failure : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// The failure of a system or verbs call, with errno.
+inline Failure call_failed(const std::string& what) {
+    return Failure(what + ": " + std::strerror(errno));
+}
+
+inline uint64_t now_ns(clockid_t clock = CLOCK_MONOTONIC) {
     timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clock, &time);
     return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
-constexpr uint64_t kPatienceNs = 20'000'000'000;  ///< nothing that is waited for takes longer
+// us since then.
+inline double us_since(uint64_t begin) {
+    return static_cast<double>(now_ns() - begin) / 1000;
+}
 
-/// To be called in a polling loop: throws when the loop has lasted too long. Cheap, because it
-/// seldom looks at the clock.
+constexpr uint64_t kPatienceNs = 20'000'000'000;  // nothing that is waited for takes longer
+
+// To be called in a polling loop: throws when the loop has lasted too long. Cheap, because it
+// seldom looks at the clock.
 class Patience {
   public:
     explicit Patience(const char* what) : what_(what) {}

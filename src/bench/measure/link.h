@@ -1,11 +1,67 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A reliable connection between the two processes.
+// The HCA that is measured, and a reliable connection over it.
 #pragma once
 
-#include "bench/measure/device.h"
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/measure/clock.h"
 #include "bench/measure/peer.h"
 
 namespace bench {
+
+struct CloseContext {
+    void operator()(ibv_context* context) const { ibv_close_device(context); }
+};
+struct FreePd {
+    void operator()(ibv_pd* pd) const { ibv_dealloc_pd(pd); }
+};
+struct FreeMr {
+    void operator()(ibv_mr* mr) const { ibv_dereg_mr(mr); }
+};
+using UniqueMr = std::unique_ptr<ibv_mr, FreeMr>;
+
+std::vector<std::string> device_names();
+// Whether there is the device, or any device if the name is empty.
+bool has_device(const std::string& name);
+
+// A port as UCX names it, "device:port"; port 1 if none is named.
+struct DeviceName {
+    DeviceName() = default;
+    explicit DeviceName(const std::string& text) : device(text.substr(0, text.find(':'))) {
+        if (const size_t colon = text.find(':'); colon != std::string::npos) {
+            port = static_cast<uint8_t>(std::atoi(text.c_str() + colon + 1));
+        }
+    }
+    std::string text() const { return device + ":" + std::to_string(port); }
+
+    std::string device;
+    uint8_t port = 1;
+};
+
+class Device {
+  public:
+    // Opens the device of that name, or the first one if the name is empty.
+    explicit Device(const DeviceName& name);
+
+    ibv_context* context() { return context_.get(); }
+    ibv_pd* pd() { return pd_.get(); }
+    const ibv_port_attr& port() const { return port_; }
+    uint8_t port_number() const { return port_number_; }
+    std::string name() const { return ibv_get_device_name(context_->device); }
+    UniqueMr register_memory(void* data, size_t size);
+
+  private:
+    std::unique_ptr<ibv_context, CloseContext> context_;
+    std::unique_ptr<ibv_pd, FreePd> pd_;
+    const uint8_t port_number_;
+    ibv_port_attr port_ = {};
+};
 
 struct DestroyCq {
     void operator()(ibv_cq* cq) const { ibv_destroy_cq(cq); }
@@ -16,10 +72,10 @@ struct DestroyQp {
 
 class Link {
   public:
-    static constexpr uint32_t kDepth = 512;  ///< of the send queue and of the receive queue
+    static constexpr uint32_t kDepth = 512;  // of the send queue and of the receive queue
 
-    /// Connects. The first half of the memory is what messages come from, the second half where
-    /// they go to; it stays the caller's. Both processes call it at the same time.
+    // Connects. The first half of the memory is what messages come from, the second half where
+    // they go to; it stays the caller's. Both processes call it at the same time.
     Link(Device& device, Peer& peer, int gid_index, char* memory, size_t size);
 
     char* out() { return memory_; }
@@ -28,25 +84,25 @@ class Link {
     uint64_t remote_in() const { return remote_.in; }
     uint64_t remote_out() const { return remote_.in - half_; }
 
-    /// Posts one request for `length` bytes at `offset` of out() and of the peer's in(); a read
-    /// brings the peer's out() to in(). Waits for room in the send queue. One that is not signaled
-    /// is done when a later one is.
+    // Posts one request for `length` bytes at `offset` of out() and of the peer's in(); a read
+    // brings the peer's out() to in(). Waits for room in the send queue. One that is not signaled
+    // is done when a later one is.
     void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
-    /// The same for a write between memory that is registered elsewhere.
+    // The same for a write between memory that is registered elsewhere.
     void post_write(const void* from, uint32_t key, uint64_t to, uint32_t remote_key,
                     uint32_t length);
-    /// Takes what completions there are; how many requests they mean. Throws if one failed.
+    // Takes what completions there are; how many requests they mean. Throws if one failed.
     int reap();
-    /// Waits until at most so many requests are under way.
+    // Waits until at most so many requests are under way.
     void reap_until(uint32_t outstanding);
     uint32_t outstanding() const { return static_cast<uint32_t>(posted_ - done_); }
 
     void post_receive(uint64_t offset, uint32_t length);
-    /// Takes what completions of receives there are; how many.
+    // Takes what completions of receives there are; how many.
     int reap_receives();
 
-    /// The last word that went back and forth. Only grows, so that what other messages leave in
-    /// memory is never taken for the next word.
+    // The last word that went back and forth. Only grows, so that what other messages leave in
+    // memory is never taken for the next word.
     uint64_t sequence = 0;
 
   private:
@@ -73,6 +129,49 @@ class Link {
     uint32_t inline_limit_ = 0;
     uint64_t posted_ = 0;
     uint64_t done_ = 0;
+};
+
+// Where the i-th of many messages of a size lies: few enough places to stay in the cache when the
+// messages are small.
+inline uint64_t place_of(uint64_t i, uint32_t size, uint32_t places, size_t room) {
+    return i % std::min<uint64_t>(places, room / size) * size;
+}
+
+class Receives {
+  public:
+    // Posts as many as fit. In all `count` messages must be taken, or receives stay behind.
+    Receives(Link& link, uint32_t size, uint64_t count) : link_(link), size_(size), count_(count) {
+        refill();
+    }
+
+    // Takes what messages there are; how many.
+    int take() {
+        const int got = link_.reap_receives();
+        taken_ += static_cast<uint64_t>(got);
+        return got;
+    }
+    void wait_for(uint64_t taken) {
+        Patience patience("messages");
+        while (taken_ < taken) {
+            if (take() == 0) patience.spend();
+        }
+    }
+    void refill() {
+        const size_t room = std::min(link_.half(), kRoom);
+        for (; posted_ < count_ && posted_ - taken_ < Link::kDepth; ++posted_) {
+            link_.post_receive(place_of(posted_, size_, Link::kDepth, room), size_);
+        }
+    }
+    bool all_taken() const { return taken_ == count_; }
+
+  private:
+    static constexpr size_t kRoom = size_t{4} << 20;  // more would not stay in the cache
+
+    Link& link_;
+    const uint32_t size_;
+    const uint64_t count_;
+    uint64_t posted_ = 0;
+    uint64_t taken_ = 0;
 };
 
 }  // namespace bench

@@ -1,49 +1,85 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two processes of a measurement. One of them measures, the other one answers.
+// Messages between processes, and the two processes of a measurement.
 #pragma once
 
 #include <sys/types.h>
 
-#include <functional>
+#include <string>
 #include <type_traits>
+#include <utility>
+
+#include "bench/measure/clock.h"
+#include "bench/measure/statistics.h"
 
 namespace bench {
 
-class Peer {
+// One end of a SOCK_SEQPACKET socket, closed with its owner. What goes wrong is said of the process
+// at the other end. Throws Failure.
+class Channel {
   public:
-    /// Runs the same script in this process, which measures, and in a child. Throws what the script
-    /// throws here, and Failure if the child failed. The child never outlives the call.
-    static void run_pair(const std::function<void(Peer&)>& script);
-
-    /// The process at the other end of a SOCK_SEQPACKET socket, which stays the caller's.
-    Peer(int fd, pid_t pid, bool measures) : fd_(fd), pid_(pid), measures_(measures) {}
-    Peer(const Peer&) = delete;
-    Peer& operator=(const Peer&) = delete;
-
-    bool measures() const { return measures_; }
-    /// The other process.
-    pid_t pid() const { return pid_; }
-    /// Waits until the other process has come here, too.
-    void meet() { exchange('.'); }
-    /// Swaps one message with the other process.
-    template <typename T>
-    T exchange(const T& mine) {
-        static_assert(std::is_trivially_copyable_v<T>);
-        T theirs;
-        send(&mine, sizeof mine);
-        receive(&theirs, sizeof theirs);
-        return theirs;
+    Channel() = default;
+    explicit Channel(int fd, std::string whom = "the process that gives orders")
+        : fd_(fd), whom_(std::move(whom)) {}
+    ~Channel();
+    Channel(Channel&& other) noexcept
+        : fd_(std::exchange(other.fd_, -1)), whom_(std::move(other.whom_)) {}
+    Channel& operator=(Channel&& other) noexcept {
+        std::swap(fd_, other.fd_);
+        std::swap(whom_, other.whom_);
+        return *this;
     }
+    // Both ends, closed on exec.
+    static std::pair<Channel, Channel> make(const std::string& whom);
 
+    int fd() const { return fd_; }
     void send(const void* bytes, size_t size);
-    void receive(void* bytes, size_t size);
-    /// Whether receive() need not wait.
+    // Waits no longer than so many ns, or for ever if it is 0. False if the other end is gone.
+    bool receive(void* bytes, size_t size, uint64_t patience_ns);
+    // Whether receive() need not wait.
     bool has_message() const;
 
+    template <typename T>
+    void put(const T& message) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        send(&message, sizeof message);
+    }
+    template <typename T>
+    T take(uint64_t patience_ns = 3 * kPatienceNs) {
+        static_assert(std::is_trivially_copyable_v<T>);
+        T message;
+        if (!receive(&message, sizeof message, patience_ns)) throw Failure(whom_ + " has died");
+        return message;
+    }
+    // So many of them; both sides know how many.
+    void put_samples(const Samples& samples);
+    Samples take_samples(size_t count);
+
   private:
-    const int fd_;
-    const pid_t pid_;
+    int fd_ = -1;
+    std::string whom_;
+};
+
+// The other process of a measurement. One of them measures, the other one answers.
+class Peer {
+  public:
+    Peer(int fd, bool measures);
+
+    bool measures() const { return measures_; }
+    pid_t pid() const { return pid_; }
+    // Waits until the other process has come here, too.
+    void meet() { exchange('.'); }
+    // Swaps one message with the other process.
+    template <typename T>
+    T exchange(const T& mine) {
+        channel_.put(mine);
+        return channel_.take<T>(kPatienceNs);
+    }
+    Channel& channel() { return channel_; }
+
+  private:
+    Channel channel_;
     const bool measures_;
+    const pid_t pid_;
 };
 
 }  // namespace bench

@@ -2,15 +2,15 @@
 // What is reported of many samples.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 namespace bench {
 
-/// A number that there is not.
+// A number that there is not.
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 inline bool is_set(double number) {
     return !std::isnan(number);
@@ -26,11 +26,51 @@ struct Summary {
     uint64_t count;
 };
 
-/// At least one sample is needed.
-Summary summarize(Samples samples);
-double median(Samples samples);
+// At least one sample is needed.
+inline Summary summarize(Samples samples) {
+    std::ranges::sort(samples);
+    const auto quantile = [&](double share) {
+        return samples[static_cast<size_t>(share * static_cast<double>(samples.size() - 1) + 0.5)];
+    };
+    return {quantile(0.5), samples.front(), quantile(0.1), quantile(0.9), samples.size()};
+}
+inline double median(Samples samples) {
+    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+    std::ranges::nth_element(samples, middle);
+    return *middle;
+}
 
-/// Adds the samples of one round to those of all.
-void append(Samples* all, const Samples& round);
+// What an operation of `bytes` took, in seconds.
+struct Timing {
+    double bytes;
+    double seconds;
+};
+
+struct Line {
+    double constant = 0;   // seconds
+    double bandwidth = 0;  // bytes per second
+};
+
+// constant + bytes / bandwidth with the least relative errors; neither is negative.
+inline Line fit_line(const std::vector<Timing>& timings) {
+    double ones = 0;
+    double x = 0;
+    double y = 0;
+    double xx = 0;
+    double xy = 0;
+    for (const auto& [bytes, seconds] : timings) {
+        const double weight = 1 / (seconds * seconds);
+        ones += weight;
+        x += weight * bytes;
+        y += weight * seconds;
+        xx += weight * bytes * bytes;
+        xy += weight * bytes * seconds;
+    }
+    const double spread = ones * xx - x * x;
+    const double slope = spread > 0 ? (ones * xy - x * y) / spread : 0;
+    if (slope <= 0) return {y / ones, std::numeric_limits<double>::infinity()};
+    const double constant = (y - slope * x) / ones;
+    return constant < 0 ? Line{0, xx / xy} : Line{constant, 1 / slope};
+}
 
 }  // namespace bench

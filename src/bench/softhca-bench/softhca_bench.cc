@@ -2,144 +2,93 @@
 // The `softhca-bench` command: measures an HCA, above all the software HCA, beside the machine it
 // runs on and beside its timing model.
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <map>
 
-#include "bench/measure/cpus.h"
-#include "bench/measure/device.h"
-#include "bench/measure/failure.h"
-#include "bench/softhca-bench/job.h"
-#include "bench/softhca-bench/output.h"
-#include "bench/softhca-bench/worker.h"
-#include "core/nic_model.h"
+#include "bench/measure/clock.h"
+#include "bench/measure/machine.h"
+#include "bench/series/options.h"
+#include "bench/series/worker.h"
+#include "bench/softhca-bench/sections.h"
 
-namespace softhca::bench {
+namespace bench {
 namespace {
 
-constexpr int kExitUsage = 2;
-
-bool preloaded() {
-    const char* list = std::getenv("LD_PRELOAD");
-    return list != nullptr && std::strstr(list, "libsofthca") != nullptr;
-}
-
-/// The section on the device that there is, or else on a software HCA.
-Job device_job(const std::string& section, const Options& options) {
-    Job job;
-    job.title = section == "small" ? "small messages" : "bandwidth";
-    job.section = section;
-    job.own_device = !has_device(options.device);
-    if (job.own_device && (preloaded() || !options.device.empty())) throw Failure("no such device");
-    return job;
-}
-
-Job model_job(const std::string& profile, const std::string& model) {
-    return {"profile " + profile, "model", true, profile, model};
-}
-
-std::string model_of(const Job& job) {
-    NicParameters nic = *find_profile(job.profile);
-    apply_model_overrides(job.model, nic);
-    return describe(nic);
-}
-
-std::string placement() {
-    const auto cpus = choose_cpus();
-    if (!cpus) return "both processes on one CPU";
-    return "the processes on CPUs " + std::to_string(cpus->first) + " and " +
-           std::to_string(cpus->second);
-}
-
-/// What else the machine is doing decides what the figures are worth.
-std::string load() {
-    double average = 0;
-    if (::getloadavg(&average, 1) != 1) return "unknown";
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f", average);
-    return text;
+std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
+    CLI::App app(
+        "Measures an HCA with two processes of this machine; the software HCA if there is no "
+        "other.",
+        "softhca-bench");
+    app.add_option("--section", options->sections, "of small, bandwidth, model")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"small", "bandwidth", "model"}))
+        ->option_text("LIST [all of them]");
+    app.add_option("--profile", options->profiles, "for the section model")
+        ->delimiter(',')
+        ->check(known_profile())
+        ->option_text("LIST [graphene,infini,hdr200]");
+    app.add_option("--model", options->model,
+                   "parameters to change in these profiles, as SOFTHCA_MODEL")
+        ->option_text("LIST")
+        ->check(known_model());
+    app.add_option("--only", options->only, "only the lines that have this in their title");
+    app.add_option("--rounds", options->rounds, "how often everything is measured in turn")
+        ->check(CLI::Range(1, 10000))
+        ->capture_default_str();
+    app.add_option("--iterations", options->iterations, "small messages in a round")
+        ->check(CLI::Range(10, 1000000))
+        ->capture_default_str();
+    app.add_option("--device", options->device, "[the first one]");
+    app.add_option("--gid-index", options->gid_index, "where addresses are GIDs")
+        ->check(CLI::Range(0, 255))
+        ->capture_default_str();
+    app.add_flag("--json", options->json, "for programs");
+    return parse_options(app, argc, argv);
 }
 
 class Conductor {
   public:
-    explicit Conductor(const Options& options) : options_(options) {}
+    explicit Conductor(const Options& options)
+        : options_(options),
+          facts_({{"placement", placement_text(choose_cpus())},
+                  {"load_average", load_text()},
+                  {"rounds", std::to_string(options.rounds)},
+                  {"model", options.model}}) {}
 
     void run() {
         if (!options_.json) {
-            std::printf("%s, %d rounds, load average %s\n", placement().c_str(), options_.rounds,
-                        load().c_str());
+            std::printf("%s, %s rounds, load average %s\n", facts_[0].second.c_str(),
+                        facts_[2].second.c_str(), facts_[1].second.c_str());
         }
         for (const std::string& section : options_.sections) {
-            if (section == "model") {
-                run_models();
-            } else {
-                const Job job = device_job(section, options_);
-                require_tool(job);
-                show(job, run_job(job, options_));
-            }
+            if (section == "small") show(measure_small_messages(options_));
+            if (section == "bandwidth") show(measure_bandwidth(options_));
+            if (section != "model") continue;
+            const ModelSection model(options_);
+            for (const std::string& profile : options_.profiles) show(model.run(profile));
         }
-        if (options_.json) {
-            std::fputs(as_json({{"placement", placement()},
-                                {"load_average", load()},
-                                {"rounds", std::to_string(options_.rounds)},
-                                {"model", options_.model}},
-                               all_)
-                           .c_str(),
-                       stdout);
-        }
+        if (options_.json) std::fputs(as_json(facts_, all_).c_str(), stdout);
     }
 
   private:
-    static void require_tool(const Job& job) {
-        if (job.own_device && find_tool().empty()) {
-            throw Failure("the softhca command is not next to this program");
-        }
-    }
-
-    /// What the machine alone takes comes first, to stand beside the models.
-    void run_models() {
-        const Job machine = model_job("ideal", "");
-        require_tool(machine);
-        std::map<std::string, double> alone;
-        for (const Row& row : run_job(machine, options_)) alone[row.label] = row.value.median;
-        for (const std::string& profile : options_.profiles) {
-            const Job job = model_job(profile, options_.model);
-            std::vector<Row> rows = run_job(job, options_);
-            for (Row& row : rows) row.machine = alone.at(row.label);
-            show(job, rows);
-        }
-    }
-
-    void show(const Job& job, const std::vector<Row>& rows) {
-        all_.insert(all_.end(), rows.begin(), rows.end());
-        if (options_.json || rows.empty()) return;
-        std::printf("\n%s, %s", job.title.c_str(), rows.front().device);
-        if (job.section == "model") std::printf(" (%s)", model_of(job).c_str());
-        std::printf("\n%s", as_table(rows).c_str());
+    void show(const std::vector<Figure>& figures) {
+        all_.insert(all_.end(), figures.begin(), figures.end());
+        if (options_.json || figures.empty()) return;
+        std::printf("\n%s", as_table(figures).c_str());
         std::fflush(stdout);
     }
 
     const Options& options_;
-    std::vector<Row> all_;
+    const Facts facts_;
+    std::vector<Figure> all_;
 };
 
 int main_of(int argc, char** argv) {
+    if (argc == 3 && std::strcmp(argv[1], kWorkerCommand) == 0)
+        return worker_main(argv[2], open_verbs_port);
     Options options;
-    const std::string error = parse_options(argc, argv, &options);
-    if (!error.empty()) {
-        std::fprintf(stderr, "softhca-bench: %s\nTry 'softhca-bench --help'.\n", error.c_str());
-        return kExitUsage;
-    }
-    if (options.help) {
-        print_usage();
-        return 0;
-    }
+    if (const auto status = parse_command_line(argc, argv, &options)) return *status;
     try {
-        if (options.row_fd >= 0) {
-            run_section(options);
-        } else {
-            Conductor(options).run();
-        }
+        Conductor(options).run();
     } catch (const std::exception& failure) {
         std::fprintf(stderr, "softhca-bench: %s\n", failure.what());
         return 1;
@@ -148,8 +97,8 @@ int main_of(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace softhca::bench
+}  // namespace bench
 
 int main(int argc, char** argv) {
-    return softhca::bench::main_of(argc, argv);
+    return bench::main_of(argc, argv);
 }

@@ -1,40 +1,147 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/tern-bench/arms.h"
 
+#include <sys/utsname.h>
+#include <ucp/api/ucp.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <string_view>
 
+#include "bench/measure/link.h"
+#include "tools/common/library.h"
+
 namespace bench {
+namespace {
+
+constexpr tools::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
+                                       "../lib/ucx-tern"};
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr ? value : "";
+}
+
+// Calls visit(entry) for each entry of a value of LD_PRELOAD, and whether it is Tern.
+template <typename Visit>
+void for_each_preload(std::string_view list, Visit&& visit) {
+    while (!list.empty()) {
+        const size_t end = std::min(list.find_first_of(" :"), list.size());
+        const std::string_view path = list.substr(0, end);
+        if (end != 0) visit(path, path.substr(path.rfind('/') + 1).starts_with("libuct_tern.so"));
+        list.remove_prefix(std::min(end + 1, list.size()));
+    }
+}
+
+// libuct_tern.so.0: what LD_PRELOAD names, that of the build tree that holds this program, or the
+// installed one.
+std::string find_tern_library() {
+    std::string found;
+    for_each_preload(variable("LD_PRELOAD"), [&](std::string_view path, bool is_tern) {
+        if (is_tern) found = path;
+    });
+    std::string error;
+    if (found.empty()) found = tools::find_library(kLibrary, &error);
+    if (found.empty()) throw Failure(error);
+    return found;
+}
+
+// UCX 1.22 and later find Tern by a variable of their own.
+bool by_plugin_path() {
+    unsigned major = 0;
+    unsigned minor = 0;
+    unsigned release = 0;
+    ucp_get_version(&major, &minor, &release);
+    return major > 1 || (major == 1 && minor >= 22);
+}
+
+std::string cpu_model() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    }
+    return "unknown CPU";
+}
+
+std::string environment_text() {
+    std::string text;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view variable = *entry;
+        if (!variable.starts_with("UCX_") && !variable.starts_with("SOFTHCA_")) continue;
+        text.append(text.empty() ? "" : " ").append(variable);
+    }
+    return text;
+}
+
+}  // namespace
+
+Setup make_setup(const Options& options) {
+    DeviceName name(options.device);
+    if (name.device.empty()) name.device = device_names().front();
+    Setup setup{name.text(), options.gid_index, choose_cpus()};
+    std::string others;
+    for_each_preload(variable("LD_PRELOAD"), [&](std::string_view path, bool is_tern) {
+        if (!is_tern) others.append(others.empty() ? "" : ":").append(path);
+    });
+    setup.without_tern = {{"UCX_NET_DEVICES", setup.device},
+                          {"UCX_WARN_UNUSED_ENV_VARS", "n"},
+                          {"UCX_TLS", ""},
+                          {"LD_PRELOAD", others}};
+    if (by_plugin_path()) setup.without_tern.emplace_back("UCX_PLUGIN_PATH", "");
+    setup.with_tern = setup.without_tern;
+    if (options.transport != "tern") return setup;
+    const std::string library = find_tern_library();
+    // The last variable is what this UCX takes Tern from.
+    setup.with_tern.back().second = by_plugin_path() ? library.substr(0, library.rfind('/'))
+                                    : others.empty() ? library
+                                                     : library + ":" + others;
+    return setup;
+}
+
+Facts facts_of(const Options& options, const Setup& setup) {
+    utsname system;
+    ::uname(&system);
+    return {{"command", options.command},
+            {"device", setup.device},
+            {"machine", cpu_model() + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) +
+                            " CPUs, " + system.sysname + " " + system.release},
+            {"ucx", ucp_get_version_string()},
+            {"placement", placement_text(setup.cpus)},
+            {"load_average", load_text()},
+            {"rounds", options.quick ? "quick" : std::to_string(options.rounds)},
+            {"environment", environment_text()}};
+}
 
 bool shared_memory_differs(const Setup& setup) {
-    const char* value = std::getenv("SOFTHCA_SHARED");
-    return setup.device.starts_with("softhca") &&
-           (value == nullptr || std::string_view(value) != "off");
+    return setup.device.starts_with("softhca") && variable("SOFTHCA_SHARED") != "off";
 }
 
 Arm raw_arm(const char* memory) {
-    return {memory, Layer::kRaw, memory, false};
+    return {memory, "raw", memory};
 }
 
 Arm large_arm(const char* protocol, const char* memory) {
     const std::string both = std::string(protocol) + " " + memory;
-    return {both, Layer::kLarge, both, false};
-}
-
-Arm probe_arm(const char* memory) {
-    return {"probe", Layer::kProbe, memory, false};
+    return {both, "large", both};
 }
 
 Arm uct_arm(const std::string& transport) {
-    return {transport, Layer::kUct, transport, transport == "tern"};
+    Arm arm{transport, "uct", transport};
+    arm.preloads_tern = transport == "tern";
+    arm.warm_up = Order::Kind::kMessages;
+    return arm;
 }
 
 Arm ucp_arm(const std::string& transport, const std::string& tls) {
-    return {transport, Layer::kUcp, tls, transport == "tern"};
+    Arm arm{transport, "ucp", tls, {{"UCX_TLS", tls}}};
+    arm.preloads_tern = transport == "tern";
+    arm.warm_up = Order::Kind::kGoes;
+    return arm;
 }
 
-Arm with(Arm arm, const std::string& name,
-         const std::vector<std::pair<std::string, std::string>>& environment) {
+Arm with(Arm arm, const std::string& name, const Environment& environment) {
     arm.name += name;
     arm.environment.insert(arm.environment.end(), environment.begin(), environment.end());
     return arm;

@@ -1,24 +1,62 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The commands of tern-bench and their options.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/tern-bench/figure.h"
-#include "bench/tern-bench/options.h"
-#include "bench/tern-bench/pair.h"
+#include "bench/series/figure.h"
+#include "bench/series/worker.h"
 
 namespace bench {
 
+struct Options {
+    std::string command;
+    std::string device;              // as UCX names it; empty: the first
+    std::string transport = "tern";  // what is compared with rc_verbs
+    int rounds = 15;
+    int gid_index = 0;
+    bool quick = false;
+    std::string profile;  // of a software HCA of our own; empty: what the environment says
+    double step = 1.2;    // of long messages: from size to size
+    uint32_t low = 1 << 10;
+    uint32_t high = 16 << 20;
+    std::string json;
+    std::vector<uint32_t> peers = {1, 4, 16, 32, 63};  // of `memory`
+    int hot = -1;                                      // of `memory`: all
+};
+
+// Nothing, or the exit status with which the program ends now.
+std::optional<int> parse_command_line(int argc, char** argv, Options* options);
+
+// Of long messages: equal steps, about as wide as asked for, that meet all powers of two. Whole
+// words.
+inline std::vector<uint32_t> long_sizes(const Options& options) {
+    const double step = options.quick ? std::max(options.step, 8.0) : options.step;
+    const double doublings = std::log2(step);
+    const double wide = doublings < 1 ? 1 / std::round(1 / doublings) : std::round(doublings);
+    std::vector<uint32_t> sizes;
+    for (double power = std::ceil(std::log2(options.low) / wide - 1e-9) * wide;; power += wide) {
+        const auto size = static_cast<uint32_t>(std::round(std::exp2(power) / 8) * 8);
+        if (size > options.high) break;
+        sizes.push_back(size);
+    }
+    if (sizes.empty()) sizes.push_back(options.low / 8 * 8);
+    return sizes;
+}
+
 struct Result {
     std::vector<Figure> figures;
-    std::string x_label;     // of a plot
     std::string notes;       // what a reader must know besides
-    bool matrix = false;     // as_matrix(), not as_table(); a plot with a linear y axis
+    bool matrix = false;     // as_matrix(), not as_table()
     std::string table = {};  // instead of both
 };
 
-// The commands. They throw Failure.
+// They throw Failure.
 Result run_latency(const Options& options, const Setup& setup);
 Result run_rate(const Options& options, const Setup& setup);
 Result run_bandwidth(const Options& options, const Setup& setup);
@@ -26,9 +64,26 @@ Result run_pinning(const Options& options, const Setup& setup);
 Result run_overlap(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
-Result run_fastpath(const Options& options);
 
-constexpr const char* kCommands =
-    "latency, rate, bandwidth, pinning, overlap, tune, memory, fastpath";
+struct Command {
+    const char* name;
+    const char* help;
+    Result (*run)(const Options& options, const Setup& setup);
+};
+constexpr Command kCommands[] = {
+    {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
+     run_latency},
+    {"rate", "streams: 8-byte active messages a second, bandwidth by size", run_rate},
+    {"bandwidth",
+     "long tagged messages in fresh and in reused buffers, the limit, the naive protocols, and "
+     "what "
+     "the cost model says",
+     run_bandwidth},
+    {"pinning", "what it brings to pin memory while it is being sent", run_pinning},
+    {"overlap", "how much of a message a processor can leave to the network", run_overlap},
+    {"tune",
+     "what copies, registrations and the network cost here, and which scheme the model takes",
+     run_tune},
+    {"memory", "registered bytes and queue pairs by number of peers", run_memory}};
 
 }  // namespace bench

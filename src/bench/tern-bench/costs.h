@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// The costs of long messages on this device.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "bench/tern-bench/figure.h"
-#include "bench/tern-bench/options.h"
-#include "bench/tern-bench/pair.h"
+#include "bench/tern-bench/command.h"
 #include "rendezvous/cost_model.h"
 
 namespace bench {

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// A process with many peers.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "bench/tern-bench/member.h"
-#include "bench/tern-bench/pair.h"
-#include "bench/tern-bench/process.h"
+#include "bench/series/worker.h"
+#include "bench/tern-bench/uct_iface.h"
 
 namespace bench {
 
 // One process in the middle and a number of peers that it has endpoints to.
 class Crowd {
   public:
-    // Starts them and makes the endpoints, both ways. `environment` is for the one in the middle.
-    Crowd(const Arm& arm, const Setup& setup, uint32_t peers, const Environment& environment);
-    ~Crowd();
+    // Starts them and makes the endpoints, both ways.
+    Crowd(const Arm& arm, const Setup& setup, uint32_t peers);
     Crowd(const Crowd&) = delete;
     Crowd& operator=(const Crowd&) = delete;
 
@@ -28,18 +26,22 @@ class Crowd {
     void finish();
 
   private:
-    struct MemberProcess {
-        Descriptor control;
+    struct Member {
+        Channel control;
         Process process;
         IfaceAddress address = {};
     };
-    MemberProcess start(const Arm& arm, const Setup& setup, const Environment& environment);
-    void send(MemberProcess& member, const MemberOrder& order);
-    MemberReply receive(MemberProcess& member);
-    void connect(uint32_t peer);
+    Member start(const Arm& arm, const Setup& setup);
+    void connect(Member& other, uint32_t endpoint);
 
-    const std::string name_;
-    std::vector<MemberProcess> members_;  // the first one is in the middle
+    std::vector<Member> members_;  // the first one is in the middle
 };
+
+// The command line of a member: this word, and the descriptor through which its orders come.
+constexpr const char* kMemberCommand = "member";
+
+// A process with one interface, that makes endpoints and talks over them as it is told. It sleeps
+// between orders. Returns the exit status.
+int member_main(const char* descriptor);
 
 }  // namespace bench

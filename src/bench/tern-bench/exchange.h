@@ -5,25 +5,24 @@
 //   void progress()
 #pragma once
 
-#include "bench/measure/clock.h"
-#include "bench/measure/peer.h"
-#include "bench/measure/trips.h"
-#include "bench/tern-bench/arm.h"
+#include <algorithm>
+
+#include "bench/measure/machine.h"
+#include "bench/measure/traffic.h"
+#include "bench/series/order.h"
 
 namespace bench {
 
 // Waits until the peer has come here too, without leaving it alone with what needs progress.
 template <typename End>
 void meet_in_progress(Peer& peer, End& end) {
-    const char mark = '.';
-    peer.send(&mark, sizeof mark);
+    peer.channel().put('.');
     Patience patience("the peer process");
-    while (!peer.has_message()) {
+    while (!peer.channel().has_message()) {
         for (int i = 0; i < 16; ++i) end.progress();
         patience.spend();
     }
-    char theirs;
-    peer.receive(&theirs, sizeof theirs);
+    peer.channel().take<char>();
 }
 
 template <typename End>
@@ -59,6 +58,87 @@ Samples stream(Peer& peer, End& end, const Order& order) {
             for (uint64_t i = 0; i < order.per_sample; ++i) end.receive(order.size);
             end.send(8);
         }
+    }
+    return samples;
+}
+
+// Nonblocking messages and work, as the Sandia MPI micro-benchmarks have it: post, work, wait. One
+// process works, the other one only takes part. For these `End` has besides:
+//   Operation begin_send(size), begin_receive(size); void complete(operation)
+//   bool has_arrived(operation)   without looking at the transport
+//   void say_go(), wait_for_go()
+
+// Of the worker that only takes part. The receive of a message is always posted before it is sent,
+// and both sides know.
+template <typename End>
+void take_part(Peer& peer, End& end, const Order& order) {
+    for (uint64_t i = 0; i < order.count; ++i) {
+        if (order.sender) {
+            const auto operation = end.begin_receive(order.size);
+            end.say_go();
+            end.complete(operation);
+            if (order.kind == Order::Kind::kArrivals) peer.channel().put('.');
+        } else {
+            end.wait_for_go();
+            end.send(order.size);
+        }
+        end.wait_for_go();
+    }
+}
+
+// One message: posted, `work()`, waited for. ns.
+template <typename End, typename Work>
+uint64_t one_overlapped(End& end, const Order& order, Work&& work) {
+    if (order.sender) end.wait_for_go();
+    const uint64_t begin = now_ns();
+    const auto operation =
+        order.sender ? end.begin_send(order.size) : end.begin_receive(order.size);
+    if (!order.sender) end.say_go();
+    work(operation);
+    end.complete(operation);
+    const uint64_t time = now_ns() - begin;
+    end.say_go();
+    return time;
+}
+
+// kArrivals, one sample: per cent of the messages that had arrived before the worker looked at the
+// transport again. Others, with as much work as leaves no doubt who waits for whom: kOverhead, us
+// of the worker that are not work; kAvailability, 1 - overhead / time without work.
+template <typename End>
+Samples overlapped(Peer& peer, End& end, const Order& order) {
+    meet_in_progress(peer, end);
+    if (!peer.measures()) {
+        take_part(peer, end, order);
+        return {};
+    }
+    if (order.kind == Order::Kind::kArrivals) {
+        constexpr uint64_t kLongNs = 20'000'000;
+        uint64_t there = 0;
+        for (uint64_t i = 0; i < order.count; ++i) {
+            bool arrived = false;
+            one_overlapped(end, order, [&](const auto& operation) {
+                const uint64_t last = now_ns() + kLongNs;
+                while (!arrived && now_ns() < last)
+                    arrived =
+                        order.sender ? peer.channel().has_message() : end.has_arrived(operation);
+            });
+            if (order.sender) peer.channel().take<char>();
+            there += arrived;
+        }
+        return {100 * static_cast<double>(there) / static_cast<double>(order.count)};
+    }
+    Samples samples;
+    Samples idle;
+    for (uint64_t i = 0; i < order.count / 2; ++i)
+        idle.push_back(static_cast<double>(one_overlapped(end, order, [](const auto&) {})));
+    const double base = median(idle);
+    const Work work(std::max(2 * base, base + 20e3));
+    for (uint64_t i = order.count / 2; i < order.count; ++i) {
+        const auto time =
+            static_cast<double>(one_overlapped(end, order, [&](const auto&) { work(); }));
+        const double overhead = std::max(0.0, time - work.ns());
+        samples.push_back(order.kind == Order::Kind::kOverhead ? overhead / 1000
+                                                               : 1 - overhead / base);
     }
     return samples;
 }

@@ -5,13 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "bench/measure/clock.h"
-#include "bench/measure/link.h"
-#include "bench/measure/memory.h"
-#include "bench/measure/trips.h"
-#include "bench/tern-bench/device_name.h"
-#include "bench/tern-bench/port.h"
-#include "bench/tern-bench/walk.h"
+#include "bench/measure/machine.h"
+#include "bench/measure/traffic.h"
+#include "bench/tern-bench/arms.h"
 
 namespace bench {
 namespace {
@@ -28,7 +24,7 @@ class LargePort : public Port {
     LargePort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index,
               uint64_t registered)
         : peer_(peer),
-          device_(name.device, name.port),
+          device_(name),
           memory_(kind, 2 * registered),
           link_(device_, peer, gid_index, memory_.data(), 2 * registered) {}
 
@@ -39,7 +35,7 @@ class LargePort : public Port {
         peer_.meet();
         Samples samples;
         if (peer_.measures()) {
-            samples = time_trips({order.count, order.size, 1}, [&] {
+            samples = time_trips(Trips(order.count, order.size, 1), [&] {
                 send(order.size);
                 receive(order.size);
             });
@@ -100,8 +96,8 @@ class CopyPort : public LargePort {
   public:
     CopyPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
         : LargePort(peer, kind, name, gid_index, kLongest),
-          out_(Memory::Kind::private_, kGround),
-          in_(Memory::Kind::private_, kGround) {}
+          out_(Memory::Kind::kPrivate, kGround),
+          in_(Memory::Kind::kPrivate, kGround) {}
 
   private:
     void send(uint32_t size) override {
@@ -125,7 +121,7 @@ class CopyPort : public LargePort {
 class RegisterPort : public LargePort {
   public:
     RegisterPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
-        : LargePort(peer, Memory::Kind::shared, name, gid_index, kControl),
+        : LargePort(peer, Memory::Kind::kShared, name, gid_index, kControl),
           out_(kind, kGround),
           in_(kind, kGround) {}
 
@@ -184,17 +180,17 @@ class RegisterPort : public LargePort {
 
 }  // namespace
 
-std::unique_ptr<Port> open_large_port(Peer& peer, const std::string& protocol,
-                                      const std::string& device, int gid_index) {
-    const DeviceName name(device);
-    const auto kind = protocol.ends_with("shared") ? Memory::Kind::shared : Memory::Kind::private_;
+std::unique_ptr<Port> open_large_port(Peer& peer, const WorkerJob& job) {
+    const DeviceName name(job.device);
+    const std::string protocol = job.what;
+    const auto kind = protocol.ends_with("shared") ? Memory::Kind::kShared : Memory::Kind::kPrivate;
     if (protocol.starts_with("write")) {
-        return std::make_unique<WritePort>(peer, kind, name, gid_index);
+        return std::make_unique<WritePort>(peer, kind, name, job.gid_index);
     }
     if (protocol.starts_with("copy")) {
-        return std::make_unique<CopyPort>(peer, kind, name, gid_index);
+        return std::make_unique<CopyPort>(peer, kind, name, job.gid_index);
     }
-    return std::make_unique<RegisterPort>(peer, kind, name, gid_index);
+    return std::make_unique<RegisterPort>(peer, kind, name, job.gid_index);
 }
 
 }  // namespace bench

@@ -4,11 +4,10 @@
 #include <array>
 #include <map>
 
-#include "bench/measure/failure.h"
+#include "bench/measure/clock.h"
 #include "bench/tern-bench/arms.h"
-#include "bench/tern-bench/command.h"
 #include "bench/tern-bench/crowd.h"
-#include "bench/tern-bench/footprint.h"
+#include "inspect/inspect.h"
 
 namespace bench {
 namespace {
@@ -25,10 +24,23 @@ constexpr const char* kStageNames[kStages] = {
     "endpoints made, nothing sent", "a message with each peer", "many small messages with each",
     "many messages of up to 8 KiB with each"};
 
+using Footprint = softhca_inspect_usage;
 using Life = std::array<Footprint, kStages>;
 
+// What a process has taken of the device, as the device counts it.
+Footprint footprint_of(pid_t process) {
+    char error[256] = {};
+    const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(
+        softhca_inspect_open(nullptr, error, sizeof error), softhca_inspect_close);
+    Footprint footprint = {};
+    if (fabric == nullptr ||
+        softhca_inspect_process(fabric.get(), process, &footprint, error, sizeof error) != 0)
+        throw Failure(error);
+    return footprint;
+}
+
 Life live(const Arm& arm, const Setup& setup, uint32_t peers, uint32_t hot) {
-    Crowd crowd(arm, setup, peers, {});
+    Crowd crowd(arm, setup, peers);
     Life life;
     life[kIdle] = footprint_of(crowd.middle());
     crowd.talk(peers, 8, 1, 1);
@@ -82,10 +94,7 @@ Result run_memory(const Options& options, const Setup& setup) {
     if (!setup.device.starts_with("softhca")) {
         throw Failure("only the software HCA counts what a process registers");
     }
-    std::vector<uint32_t> peers = options.peers;
-    if (peers.empty())
-        peers =
-            options.quick ? std::vector<uint32_t>{1, 4} : std::vector<uint32_t>{1, 4, 16, 32, 63};
+    const std::vector<uint32_t>& peers = options.peers;
     std::vector<Figure> bytes;
     std::vector<Figure> queue_pairs;
     const std::vector<std::string> transports = {options.transport, "rc_verbs"};
@@ -117,7 +126,6 @@ Result run_memory(const Options& options, const Setup& setup) {
         }
     }
     Result result;
-    result.x_label = "peers";
     result.notes =
         "One process in the middle of its peers, all on this machine, talking to one after the "
         "other. rc_verbs\n"

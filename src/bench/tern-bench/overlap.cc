@@ -8,9 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
-#include "bench/tern-bench/command.h"
-#include "bench/tern-bench/series.h"
 
 namespace bench {
 namespace {
@@ -145,7 +144,6 @@ class OverlapSeries {
             figure.target = kAvailable;
             figure.at_most = false;
         }
-        result.x_label = "message size, bytes";
         result.notes = kNotes + receiver_.text() + sender_.text() + trips_.text();
         result.matrix = true;
         return result;
@@ -158,21 +156,19 @@ class OverlapSeries {
     };
 
     static Arm threaded(Arm arm) {
-        arm.device_apart = true;
+        arm.device_threads = DeviceThreads::kApart;
         return with(std::move(arm), " thread", {{"SOFTHCA_EXECUTOR", "thread"}});
     }
 
     const Series::Item& add(const std::string& test, const char* unit, Order order, uint32_t size,
                             const Contender& who) {
-        Series::Item item;
-        item.test = test;
-        item.size = size;
-        item.name = who.name;
-        item.arm = series_.add_arm(who.arm);
-        item.unit = unit;
         order.size = size;
-        item.order = order;
-        return series_.add(std::move(item));
+        return series_.add({.test = test,
+                            .size = size,
+                            .name = who.name,
+                            .arm = series_.add_arm(who.arm),
+                            .order = order,
+                            .unit = unit});
     }
 
     const Options& options_;

@@ -8,11 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/measure/memory.h"
+#include "bench/measure/machine.h"
+#include "bench/tern-bench/arms.h"
 #include "bench/tern-bench/exchange.h"
-#include "bench/tern-bench/overlapped.h"
-#include "bench/tern-bench/port.h"
-#include "bench/tern-bench/walk.h"
 
 namespace bench {
 namespace {
@@ -70,7 +68,7 @@ class Ground {
         if (order.buffers != Buffers::kOne && (walk_.begin(order) || !far_)) {
             // What is unmapped was never used before when it comes back.
             far_.reset();
-            far_.emplace(Memory::Kind::private_, kGround);
+            far_.emplace(Memory::Kind::kPrivate, kGround);
         }
     }
     void walk(bool walks) { walks_ = walks; }
@@ -265,7 +263,7 @@ void UcpPort::connect(const WorkerAddress& theirs) {
 
 }  // namespace
 
-std::unique_ptr<Port> open_ucp_port(Peer& peer) {
+std::unique_ptr<Port> open_ucp_port(Peer& peer, const WorkerJob&) {
     return std::make_unique<UcpPort>(peer);
 }
 

@@ -3,13 +3,16 @@
 
 #include <ucs/async/async_fwd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
-#include <vector>
-
-#include "bench/measure/clock.h"
 
 namespace bench {
 namespace {
+
+Failure uct_failure(const std::string& what, ucs_status_t status) {
+    return Failure(what + ": " + ucs_status_string(status));
+}
 
 void check(const std::string& what, ucs_status_t status) {
     if (status != UCS_OK) throw uct_failure(what, status);
@@ -73,10 +76,6 @@ uct_md_h open_domain(const std::string& transport, const std::string& device) {
 
 }  // namespace
 
-Failure uct_failure(const std::string& what, ucs_status_t status) {
-    return Failure(what + ": " + ucs_status_string(status));
-}
-
 EndpointAddress UctEndpoint::address() const {
     EndpointAddress address = {};
     check("uct_ep_get_address",
@@ -130,6 +129,7 @@ void UctIface::open(const std::string& transport, const std::string& device) {
         attributes_.ep_addr_len > sizeof(EndpointAddress)) {
         throw Failure("addresses of " + transport + " are too long");
     }
+    payload_.resize(std::max(attributes_.cap.am.max_short, attributes_.cap.am.max_bcopy));
     uct_iface_progress_enable(iface_, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
 }
 
@@ -170,6 +170,35 @@ UctEndpoint UctIface::create_endpoint(const IfaceAddress& peer) const {
     uct_ep_h ep = nullptr;
     check("uct_ep_create", uct_ep_create(&parameters, &ep));
     return {ep, !to_iface};
+}
+
+void UctIface::send(const UctEndpoint& endpoint, uint8_t id, uint64_t header, uint32_t size) {
+    struct Message {
+        uint64_t header;
+        uint32_t size;
+        const char* payload;
+    } message{header, size, payload_.data()};
+    const auto pack = [](void* to, void* from) -> size_t {
+        const auto* const packed = static_cast<Message*>(from);
+        std::memcpy(to, &packed->header, sizeof packed->header);
+        std::memcpy(static_cast<char*>(to) + 8, packed->payload, packed->size - 8);
+        return packed->size;
+    };
+    const bool is_short = size <= attributes_.cap.am.max_short;
+    Patience patience("room to send");
+    while (true) {
+        ssize_t sent;
+        if (is_short) {
+            sent = uct_ep_am_short(endpoint.handle(), id, header, payload_.data(), size - 8);
+        } else {
+            sent = uct_ep_am_bcopy(endpoint.handle(), id, pack, &message, 0);
+        }
+        if (sent >= 0) return;
+        const auto status = static_cast<ucs_status_t>(sent);
+        if (status != UCS_ERR_NO_RESOURCE) throw uct_failure("sending", status);
+        progress();
+        patience.spend();
+    }
 }
 
 void UctIface::flush() {

@@ -8,12 +8,11 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "bench/measure/failure.h"
+#include "bench/measure/clock.h"
 
 namespace bench {
-
-Failure uct_failure(const std::string& what, ucs_status_t status);
 
 // Addresses, as they go from worker to worker. Plain data.
 struct IfaceAddress {
@@ -66,9 +65,10 @@ class UctIface {
     IfaceAddress address() const;
     UctEndpoint create_endpoint(const IfaceAddress& peer) const;
 
-    uint32_t max_short() const { return static_cast<uint32_t>(attributes_.cap.am.max_short); }
     uint32_t max_message() const { return static_cast<uint32_t>(attributes_.cap.am.max_bcopy); }
     void progress() { uct_worker_progress(worker_); }
+    // A message that begins with `header`; its other bytes mean nothing. Waits for room.
+    void send(const UctEndpoint& endpoint, uint8_t id, uint64_t header, uint32_t size);
     // Until all that was sent has reached its peers.
     void flush();
 
@@ -81,6 +81,7 @@ class UctIface {
     uct_md_h md_ = nullptr;
     uct_iface_h iface_ = nullptr;
     uct_iface_attr_t attributes_ = {};
+    std::vector<char> payload_;
 };
 
 }  // namespace bench

@@ -39,11 +39,6 @@ softhca::NicParameters parameters_of(const softhca_inspect_model& model) {
 
 }  // namespace
 
-const char* softhca_inspect_profiles(void) {
-    static const std::string names = softhca::profile_names();
-    return names.c_str();
-}
-
 int softhca_inspect_find_model(const char* profile, const char* changes,
                                softhca_inspect_model* model, char* error, size_t size) {
     return guarded(error, size, [&]() -> std::string {
@@ -64,6 +59,10 @@ void softhca_inspect_describe(const softhca_inspect_model* model, char* text, si
     if (size == 0) return;
     *text = '\0';
     guarded(text, size, [&] { return softhca::describe(parameters_of(*model)); });
+}
+
+int softhca_inspect_is_ideal(const softhca_inspect_model* model) {
+    return !parameters_of(*model).modelled();
 }
 
 uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes) {

@@ -4,7 +4,7 @@
  * running fabric counts. A fabric is looked at without taking part in it.
  *
  * Functions that can fail return a status: 0, or -1 with a text in `error`, which has room for
- * `size` bytes. None throws.
+ * `size` bytes; if that is 0 it may be null. None throws.
  */
 #ifndef SOFTHCA_INSPECT_H
 #define SOFTHCA_INSPECT_H
@@ -27,14 +27,14 @@ typedef struct softhca_inspect_model {
     double registration_bandwidth; /* bytes per ns; 0: infinite */
 } softhca_inspect_model;
 
-/* The names of the profiles, separated by ", ". Belongs to the library. */
-const char* softhca_inspect_profiles(void);
 /* The model of a profile, with the changes of a list as SOFTHCA_MODEL has it; "" changes nothing.
  */
 int softhca_inspect_find_model(const char* profile, const char* changes,
                                softhca_inspect_model* model, char* error, size_t size);
 /* The model in the syntax of SOFTHCA_MODEL, cut to the room that there is. */
 void softhca_inspect_describe(const softhca_inspect_model* model, char* text, size_t size);
+/* Whether nothing takes time. */
+int softhca_inspect_is_ideal(const softhca_inspect_model* model);
 /* How long `bytes` occupy a link, without gap and latency, and how long it takes to register them;
  * in ns. */
 uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes);

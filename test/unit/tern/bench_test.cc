@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
-#include "bench/tern-bench/fit.h"
-#include "bench/tern-bench/sizes.h"
-#include "bench/tern-bench/walk.h"
+#include "bench/measure/statistics.h"
+#include "bench/series/order.h"
+#include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {

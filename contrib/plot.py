@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Draws the result of a benchmark: plot.py RESULT.json PICTURE.svg|png
+
+RESULT.json is what tern-bench or paper-tables writes with --json, or softhca-bench prints. Each test has a panel, each
+configuration a line with its 10th and 90th percentile. Ratios, and figures without a size, are left out.
+"""
+import json
+import sys
+
+
+def die(text):
+    sys.exit(f"plot.py: {text}")
+
+
+def read_figures(name):
+    try:
+        with open(name, encoding="utf-8") as file:
+            figures = json.load(file)["figures"]
+    except OSError as error:
+        die(f"{name}: {error.strerror}")
+    except (ValueError, KeyError, TypeError):
+        die(f"{name} is not the result of a benchmark")
+    figures = [one for one in figures if one["unit"] != "x" and one["x"] > 0 and "median" in one]
+    if not figures:
+        die(f"{name} has no figures that can be drawn")
+    return figures
+
+
+def group(figures, key):
+    groups = {}
+    for figure in figures:
+        groups.setdefault(key(figure), []).append(figure)
+    return groups
+
+
+def x_label(x_text):
+    if x_text.endswith(("peer", "peers")):
+        return "peers"
+    return "longest burst, messages" if x_text.startswith("bursts") else "message size, bytes"
+
+
+def draw_line(axes, name, figures, sampled):
+    x = [one["x"] for one in figures]
+    y = [one["median"] for one in figures]
+    # What is calculated has no percentiles.
+    if not all("p10" in one for one in figures):
+        axes.plot(x, y, "--" if sampled else ".-", label=name)
+        return
+    below = [one["median"] - one["p10"] for one in figures]
+    above = [one["p90"] - one["median"] for one in figures]
+    axes.errorbar(x, y, yerr=[below, above], marker=".", capsize=2, label=name)
+
+
+def draw(plots, figures, picture):
+    panels = group(figures, lambda one: (one["test"], one["unit"]))
+    canvas, all_axes = plots.subplots(len(panels), figsize=(10, 4.5 * len(panels)), squeeze=False)
+    for axes, ((test, unit), panel) in zip(all_axes[:, 0], panels.items()):
+        sampled = any("p10" in one for one in panel)
+        for name, line in group(panel, lambda one: one["name"]).items():
+            draw_line(axes, name, line, sampled)
+        axes.set_title(test)
+        axes.set_xlabel(x_label(panel[0]["x_text"]))
+        axes.set_ylabel(unit)
+        axes.set_xscale("log", base=2)
+        # Times and counts differ by orders of magnitude; rates and shares do not.
+        if not unit.endswith(("/s", "%")):
+            axes.set_yscale("log")
+        axes.grid(True)
+        axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+    canvas.savefig(picture, bbox_inches="tight")
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__.strip())
+    result, picture = sys.argv[1:]
+    if not picture.endswith((".svg", ".png")):
+        die(f"'{picture}' ends neither in .svg nor in .png")
+    figures = read_figures(result)
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+    except ImportError:
+        die("the module matplotlib is missing: install python3-matplotlib")
+    try:
+        draw(pyplot, figures, picture)
+    except OSError as error:
+        die(f"{picture}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/measure/machine.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+
+#include "bench/measure/clock.h"
+
+namespace bench {
+
+Cpus choose_cpus() {
+    cpu_set_t allowed;
+    if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::nullopt;
+    int first = -1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+        if (!CPU_ISSET(cpu, &allowed)) continue;
+        if (first >= 0) return std::pair(first, cpu);
+        first = cpu;
+    }
+    return std::nullopt;
+}
+
+void stay_on(int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (::sched_setaffinity(0, sizeof set, &set) != 0) throw call_failed("sched_setaffinity");
+}
+
+std::string placement_text(const Cpus& cpus) {
+    if (!cpus) return "both processes on one CPU: figures are worthless";
+    std::string text = "processes polling on CPUs " + std::to_string(cpus->first) + " and " +
+                       std::to_string(cpus->second);
+    if (::sysconf(_SC_NPROCESSORS_ONLN) == 2) text += ", which are all there are";
+    return text;
+}
+
+std::string load_text() {
+    double average = 0;
+    if (::getloadavg(&average, 1) != 1) return "unknown";
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", average);
+    return text;
+}
+
+std::string program_path() {
+    char path[PATH_MAX];
+    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
+    if (length <= 0) throw call_failed("/proc/self/exe");
+    return {path, static_cast<size_t>(length)};
+}
+
+std::string program_beside(const std::string& name) {
+    const std::string self = program_path();
+    const std::string path = self.substr(0, self.rfind('/') + 1) + name;
+    return ::access(path.c_str(), X_OK) == 0 ? path : std::string();
+}
+
+Memory::Memory(Kind kind, size_t size) : size_(size) {
+    if (kind == Kind::kPrivate) {
+        map(MAP_PRIVATE | MAP_ANONYMOUS);
+        // Reading alone would leave private pages all one page of zeros.
+        std::memset(data_, 0, size);
+        return;
+    }
+    fd_ = ::memfd_create("bench", MFD_CLOEXEC);
+    if (fd_ < 0) throw call_failed("memfd_create");
+    if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) throw call_failed("ftruncate");
+    map(MAP_SHARED);
+}
+
+Memory::Memory(const std::string& file, size_t size)
+    : size_(size), fd_(::open(file.c_str(), O_RDWR | O_CLOEXEC)) {
+    if (fd_ < 0) throw call_failed(file);
+    map(MAP_SHARED);
+}
+
+void Memory::map(int flags) {
+    void* mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags | MAP_POPULATE, fd_, 0);
+    if (mapped == MAP_FAILED) throw call_failed("mmap");
+    data_ = static_cast<char*>(mapped);
+}
+
+Memory::~Memory() {
+    ::munmap(data_, size_);
+    if (fd_ >= 0) ::close(fd_);
+}
+
+std::string Memory::file() const {
+    return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd_);
+}
+
+Work::Work(double ns) : turns_(static_cast<uint64_t>(std::max(1.0, ns / turn_ns()))) {}
+
+void Work::spin(uint64_t turns) {
+    // Each turn waits for the one before it.
+    volatile uint64_t result;
+    uint64_t x = turns | 1;
+    for (uint64_t i = 0; i < turns; ++i) {
+        x *= 0x9e3779b97f4a7c15;
+        x ^= x >> 31;
+        asm volatile("" : "+r"(x));
+    }
+    result = x;
+    (void)result;
+}
+
+double Work::turn_ns() {
+    static const double best = [] {
+        constexpr uint64_t kTurns = 50'000;
+        double least = std::numeric_limits<double>::infinity();
+        for (int i = 0; i < 50; ++i) {
+            const uint64_t begin = now_ns();
+            spin(kTurns);
+            least = std::min(least, static_cast<double>(now_ns() - begin) / kTurns);
+        }
+        return least;
+    }();
+    return best;
+}
+
+}  // namespace bench

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Results, for people and for programs.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/measure/statistics.h"
+
+namespace bench {
+
+constexpr char kRatioUnit = 'x';
+
+// One measured, counted or compared thing, as it is printed.
+struct Figure {
+    std::string test;  // "UCT active messages, half round trip"
+    double x = 0;      // message size, or number of peers: what a plot has on its x axis
+    std::string x_text;
+    std::string name;  // who: "tern"; or of whom a ratio is: "tern / rc_verbs"
+    std::string unit;  // kRatioUnit for a ratio
+    Summary value = {};
+    double target = kNone;
+    bool at_most = true;       // what the target is
+    double reference = kNone;  // what a paper found
+    double model = kNone;      // what the timing model of the device says
+    double machine = kNone;    // what is measured without that model
+    double late_share = kNone;
+    double cpu_share = kNone;
+    std::vector<std::string> doubts = {};  // why not to believe it
+
+    bool is_ratio() const { return unit.size() == 1 && unit[0] == kRatioUnit; }
+    bool has_target() const { return is_set(target); }
+    bool met() const { return at_most ? value.median <= target : value.median >= target; }
+    // Of the model, a share.
+    double deviation() const { return value.median / model - 1; }
+};
+
+// What is counted, not sampled.
+Figure exact_figure(std::string test, double x, std::string x_text, std::string name,
+                    std::string unit, double value);
+
+// Text in aligned columns. The first line has the titles, and a column of nothing but its title is
+// left out. `layout` says how each column is aligned: 'l' or 'r'.
+using Cells = std::vector<std::string>;
+std::string in_columns(const std::vector<Cells>& lines, const std::string& layout);
+// With as many decimals as are worth reading; empty for kNone.
+std::string number_text(double value);
+std::string percent_text(const char* format, double share);
+// "8 B", "64 KiB", "1 MiB".
+std::string size_text(uint32_t size);
+
+// A line for each figure, in groups of their tests and x.
+std::string as_table(const std::vector<Figure>& figures);
+// A line for each x, a column for each name; the ratios, and whether targets are met, below.
+std::string as_matrix(const std::vector<Figure>& figures);
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+// One JSON object: the facts, and a list "figures". Numbers that there are not are left out.
+std::string as_json(const Facts& facts, const std::vector<Figure>& figures);
+// Throws Failure.
+void write_file(const std::string& name, const std::string& text);
+
+}  // namespace bench

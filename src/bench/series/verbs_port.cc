@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The device by itself, which is what any transport on it can reach at best; what the costs of long
+// messages are made of; and what the machine does without the device.
+#include <sys/prctl.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "bench/measure/traffic.h"
+#include "bench/series/worker.h"
+
+namespace bench {
+namespace {
+
+template <typename Action>
+Samples timed(uint64_t count, Action&& action) {
+    Samples samples;
+    for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t begin = now_ns();
+        action();
+        samples.push_back(us_since(begin));
+    }
+    return samples;
+}
+
+ibv_wr_opcode opcode_of(Order::Request request) {
+    switch (request) {
+        case Order::Request::kRead:
+            return IBV_WR_RDMA_READ;
+        case Order::Request::kSend:
+            return IBV_WR_SEND;
+        default:
+            return IBV_WR_RDMA_WRITE;
+    }
+}
+
+class VerbsPort : public Port {
+  public:
+    VerbsPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
+        : peer_(peer),
+          device_(name),
+          wire_(kind, kWire),
+          link_(device_, peer, gid_index, wire_.data(), kWire) {
+        // For process_vm_writev, where the kernel restricts it.
+        ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+        if (kind == Memory::Kind::kPrivate) return;
+        std::array<char, 64> mine = {};
+        wire_.file().copy(mine.data(), mine.size() - 1);
+        theirs_.emplace(peer.exchange(mine).data(), kWire);
+    }
+
+    Samples run(const Order& order) override {
+        const Trips trips(order.count, order.size, order.per_sample);
+        switch (order.kind) {
+            case Order::Kind::kWrites:
+                return write_latency(
+                    peer_, link_, trips,
+                    order.reaps ? Waiting::polls_completions_too : Waiting::polls_memory);
+            case Order::Kind::kSends:
+                return send_latency(peer_, link_, trips);
+            case Order::Kind::kPieces:
+                return arrival_times(peer_, link_, {order.size, order.bytes, order.count});
+            case Order::Kind::kCopyCalls:
+                return copy_calls(peer_, link_, order.count);
+            case Order::Kind::kCopyTrips:
+                return copy_latency(peer_, link_, order.count);
+            case Order::Kind::kStoreTrips:
+                if (!theirs_) throw Failure("no memory is shared");
+                return store_latency(peer_, link_, theirs_->data() + kWire / 2, order.count);
+            case Order::Kind::kSpacings:
+                return spacings(order, message_spacing);
+            case Order::Kind::kCopySpacings:
+                return spacings(order, copy_spacing);
+            default:
+                return alone(order);
+        }
+    }
+
+  private:
+    static constexpr size_t kWire = 2 * kLongest;
+
+    template <typename Spacing>
+    Samples spacings(const Order& order, Spacing&& spacing) {
+        const Stream stream{opcode_of(order.request), order.size, order.window, order.per_sample};
+        Samples samples;
+        for (uint64_t i = 0; i < order.count; ++i) {
+            const double ns = spacing(peer_, link_, stream);
+            if (peer_.measures()) samples.push_back(ns / 1000);
+        }
+        return samples;
+    }
+    // The peer has nothing to do but to be there.
+    Samples alone(const Order& order) {
+        if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_) {
+            ground_.emplace(Memory::Kind::kPrivate, kGround);
+            into_.emplace(Memory::Kind::kPrivate, kLongest);
+        }
+        peer_.meet();
+        Samples samples;
+        if (peer_.measures()) samples = measure(order);
+        peer_.meet();
+        return samples;
+    }
+    Samples measure(const Order& order) {
+        switch (order.kind) {
+            case Order::Kind::kStream:
+                return bursts(order);
+            case Order::Kind::kCopies:
+                walk_.begin(order);
+                return timed(order.count, [&] {
+                    std::memcpy(into_->data(), ground_->data() + walk_.step(), order.size);
+                });
+            case Order::Kind::kPinnings:
+                return timed(order.count,
+                             [&] { device_.register_memory(ground_->data(), order.size); });
+            case Order::Kind::kRegistrations: {
+                std::vector<UniqueMr> kept;  // their ends take no part of the time
+                kept.reserve(order.count);
+                return timed(order.count, [&] {
+                    kept.push_back(device_.register_memory(ground_->data(), order.size));
+                });
+            }
+            case Order::Kind::kPosts: {
+                const Samples samples =
+                    timed(order.count, [&] { link_.post(IBV_WR_RDMA_WRITE, 0, order.size); });
+                link_.reap_until(0);
+                return samples;
+            }
+            default:
+                throw Failure("not an order for verbs");
+        }
+    }
+    // Writes with few completions, as perftest's bandwidth tests have it.
+    Samples bursts(const Order& order) {
+        constexpr uint64_t kPlaces = 64;
+        Samples samples = timed(order.count / order.per_sample, [&] {
+            for (uint64_t i = 1; i <= order.per_sample; ++i) {
+                link_.post(IBV_WR_RDMA_WRITE, i % kPlaces * order.size, order.size,
+                           i == order.per_sample);
+            }
+            link_.reap_until(0);
+        });
+        for (double& sample : samples) sample /= static_cast<double>(order.per_sample);
+        return samples;
+    }
+
+    Peer& peer_;
+    Device device_;
+    Memory wire_;
+    Link link_;
+    std::optional<Memory> theirs_;  // the peer's wire_, if it is shared
+    std::optional<Memory> ground_;
+    std::optional<Memory> into_;
+    Walk walk_;
+};
+
+}  // namespace
+
+std::unique_ptr<Port> open_verbs_port(Peer& peer, const WorkerJob& job) {
+    const bool shared = std::strcmp(job.what, "shared") == 0;
+    return std::make_unique<VerbsPort>(peer,
+                                       shared ? Memory::Kind::kShared : Memory::Kind::kPrivate,
+                                       DeviceName(job.device), job.gid_index);
+}
+
+}  // namespace bench

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/softhca-bench/sections.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "bench/measure/link.h"
+#include "bench/series/series.h"
+#include "inspect/inspect.h"
+
+namespace bench {
+namespace {
+
+using Kind = Order::Kind;
+using Request = Order::Request;
+
+constexpr uint32_t kWord = 8;
+
+// Of small messages, to one process_vm_writev, and of large ones to as many of them.
+constexpr double kWriteTarget = 1.5;
+constexpr double kSendTarget = 2.5;
+constexpr double kSharedTargetUs = 0.4;
+constexpr double kStreamTarget = 0.9;
+constexpr uint32_t kStreamTargetSize = 1 << 20;
+
+// A device and the series that is measured on it.
+class Bench {
+  public:
+    explicit Bench(const Options& options)
+        : setup_{options.device, options.gid_index, choose_cpus()},
+          series_(setup_, options.rounds, 1, options.only) {
+        for (Arm* arm : {&private_, &shared_}) arm->device_threads = DeviceThreads::kAnywhere;
+    }
+    // Those that there are, or else one of our own.
+    void use_device(const Options& options) {
+        if (!has_device(options.device)) {
+            may_make_device(options.device);
+            use_own_device("ideal", "");
+        } else if (setup_.device.empty()) {
+            setup_.device = device_names().front();
+        }
+    }
+    void use_own_device(const std::string& profile, const std::string& model) {
+        fabric_.emplace("softhca-bench");
+        setup_.device = "softhca0";
+        setup_.fabric = fabric_->name();
+        setup_.launcher = fabric_->launcher(profile, model);
+    }
+
+    // What all items that are added have in common.
+    void begin(std::string test, uint32_t size, std::string x_text = {}) {
+        test_ = std::move(test);
+        size_ = size;
+        x_text_ = std::move(x_text);
+    }
+    Series::Item& add(std::string name, const Order& order, bool shared = false) {
+        const size_t arm = series_.add_arm(shared ? shared_ : private_);
+        return series_.add({.test = test_,
+                            .size = size_,
+                            .name = std::move(name),
+                            .arm = arm,
+                            .order = order,
+                            .x_text = x_text_,
+                            .needs_cpu = false});
+    }
+    Series::Item& add_rate(std::string name, const Order& order) {
+        Series::Item& item = add(std::move(name), order);
+        item.unit = "GB/s";
+        item.rate = true;
+        return item;
+    }
+    Series& series() { return series_; }
+    const std::string& device() const { return setup_.device; }
+
+  private:
+    std::optional<OwnFabric> fabric_;
+    Setup setup_;
+    Series series_;
+    Arm private_ = {"private memory", "raw", "private"};
+    Arm shared_ = {"shared memory", "raw", "shared"};
+    std::string test_;
+    uint32_t size_ = 0;
+    std::string x_text_;
+};
+
+Order trips(Kind kind, uint64_t count) {
+    return {.kind = kind, .size = kWord, .count = count, .reaps = true};
+}
+
+// Requests behind one another; `samples` times `messages` of them.
+Order stream(Kind kind, Request request, uint32_t size, uint32_t window, uint64_t samples,
+             uint64_t messages) {
+    return {.kind = kind,
+            .size = size,
+            .count = samples,
+            .per_sample = std::min<uint64_t>(messages, Link::kDepth),
+            .one_sided = request != Request::kSend,
+            .request = request,
+            .window = window};
+}
+
+// What the model says of each of its figures.
+class ModelItems {
+  public:
+    ModelItems(Bench& bench, const softhca_inspect_model& model, bool ideal)
+        : bench_(bench), model_(model), ideal_(ideal) {}
+
+    void add_latencies(uint64_t count) {
+        const double arrival = us(model_.latency_ns + transmit(kWord));
+        const double completion = arrival + us(model_.completion_ns);
+        Order only_memory = trips(Kind::kWrites, count);
+        only_memory.reaps = false;
+        add("8 B send/recv, CQ polled, half round trip", trips(Kind::kSends, count), completion);
+        add("8 B send/recv, shared memory, half round trip", trips(Kind::kSends, count), completion,
+            true);
+        add("8 B write, memory and CQ polled, half round trip", trips(Kind::kWrites, count),
+            arrival);
+        add("8 B write, only memory polled, half round trip", only_memory, arrival);
+        add("8 B write, shared memory, half round trip", trips(Kind::kWrites, count), arrival,
+            true);
+    }
+    // What a program sees that follows a long write in memory, piece by piece.
+    void add_pieces() {
+        constexpr uint32_t kLongWrite = 64 << 10;
+        constexpr uint64_t kWrites = 100;
+        for (const bool shared : {false, true}) {
+            for (const auto& [bytes, part] :
+                 {std::pair(4U << 10, "its first 4 KiB"), std::pair(32U << 10, "its first half"),
+                  std::pair(kLongWrite, "all of it")}) {
+                add(std::string("64 KiB write") + (shared ? ", shared memory, " : ", ") + part,
+                    {.kind = Kind::kPieces, .size = kLongWrite, .count = kWrites, .bytes = bytes},
+                    us(model_.latency_ns + transmit(bytes)), shared);
+            }
+        }
+    }
+    void add_bandwidths() {
+        constexpr uint32_t kBytesUnderWay = 4 << 20;
+        constexpr uint32_t kMaxWindow = 16;
+        constexpr uint64_t kMessages = 12;  // short, so that most samples are undisturbed
+        constexpr uint64_t kMinBytes = 4 << 20;
+        for (const auto& [request, name] : {std::pair(Request::kWrite, " write, stream"),
+                                            std::pair(Request::kSend, " send, stream"),
+                                            std::pair(Request::kRead, " read, stream")}) {
+            for (const uint32_t size : {64U << 10, 1U << 20}) {
+                Series::Item& item =
+                    bench_.add_rate(size_text(size) + name,
+                                    stream(Kind::kSpacings, request, size,
+                                           std::min(kMaxWindow, kBytesUnderWay / size), kStreams,
+                                           std::max(kMessages, kMinBytes / size)));
+                if (!ideal_) item.model = size / us(transmit(size) + model_.gap_ns) / 1000;
+            }
+        }
+    }
+    void add_gaps() {
+        constexpr uint32_t kWindow = 64;
+        for (const bool shared : {false, true}) {
+            for (const auto& [request, name] : {std::pair(Request::kWrite, "8 B writes"),
+                                                std::pair(Request::kSend, "8 B sends")}) {
+                add(name + std::string(shared ? ", shared memory" : "") + ", from one to the next",
+                    stream(Kind::kSpacings, request, kWord, kWindow, kStreams, Link::kDepth),
+                    us(transmit(kWord) + model_.gap_ns), shared);
+            }
+        }
+    }
+    void add_registrations() {
+        constexpr uint64_t kRegistrations = 5;
+        for (const uint32_t size : {4U << 10, 64U << 10, 1U << 20, 16U << 20}) {
+            add(size_text(size) + " registration",
+                {.kind = Kind::kRegistrations,
+                 .size = size,
+                 .count = kRegistrations,
+                 .one_sided = true},
+                us(softhca_inspect_registration_ns(&model_, size)));
+        }
+    }
+
+  private:
+    static constexpr uint64_t kStreams = 5;  // samples of a stream in a round
+
+    static double us(uint64_t ns) { return static_cast<double>(ns) / 1000; }
+    uint64_t transmit(uint64_t bytes) const { return softhca_inspect_transmit_ns(&model_, bytes); }
+    void add(std::string name, const Order& order, double model, bool shared = false) {
+        Series::Item& item = bench_.add(std::move(name), order, shared);
+        if (!ideal_) item.model = model;
+    }
+
+    Bench& bench_;
+    const softhca_inspect_model& model_;
+    const bool ideal_;
+};
+
+std::vector<Figure> run_profile(const Options& options, const std::string& profile,
+                                const std::string& changes) {
+    constexpr uint64_t kMaxTrips = 1000;
+    softhca_inspect_model model;
+    char text[256];
+    if (softhca_inspect_find_model(profile.c_str(), changes.c_str(), &model, text, sizeof text) !=
+        0)
+        throw Failure(text);
+    softhca_inspect_describe(&model, text, sizeof text);
+    Bench bench(options);
+    bench.use_own_device(profile, changes);
+    bench.begin("profile " + profile, 0, text);
+    ModelItems items(bench, model, softhca_inspect_is_ideal(&model) != 0);
+    items.add_latencies(std::min(options.iterations, kMaxTrips));
+    items.add_pieces();
+    items.add_bandwidths();
+    items.add_gaps();
+    items.add_registrations();
+    return bench.series().run();
+}
+
+}  // namespace
+
+std::vector<Figure> measure_small_messages(const Options& options) {
+    Bench bench(options);
+    bench.use_device(options);
+    bench.begin("small messages, " + bench.device(), kWord);
+    Series& series = bench.series();
+    const uint64_t count = options.iterations;
+    const Series::Item& call =
+        bench.add("process_vm_writev, one call", trips(Kind::kCopyCalls, count));
+    const auto compare = [&](const Series::Item& item, double target = kNone) {
+        series.compare(item, call, target, true, item.name + " / one call");
+    };
+    compare(bench.add("write, half round trip", trips(Kind::kWrites, count)), kWriteTarget);
+    compare(bench.add("send/recv, half round trip", trips(Kind::kSends, count)), kSendTarget);
+    compare(bench.add("process_vm_writev, half round trip", trips(Kind::kCopyTrips, count)));
+    Series::Item& write =
+        bench.add("write, shared memory, half round trip", trips(Kind::kWrites, count), true);
+    write.target = kSharedTargetUs;
+    compare(write);
+    compare(
+        bench.add("send/recv, shared memory, half round trip", trips(Kind::kSends, count), true));
+    compare(
+        bench.add("store, shared memory, half round trip", trips(Kind::kStoreTrips, count), true));
+    return series.run();
+}
+
+std::vector<Figure> measure_bandwidth(const Options& options) {
+    constexpr uint32_t kWindow = 4;
+    constexpr uint64_t kBytes = 16 << 20;  // of a sample, at most
+    constexpr uint64_t kSamples = 3;       // in a round
+    Bench bench(options);
+    bench.use_device(options);
+    Series& series = bench.series();
+    for (const uint32_t size : {1U << 20, 64U << 10, 8U << 10}) {
+        bench.begin("bandwidth, " + bench.device(), size);
+        const auto add = [&](const char* name, Kind kind, Request request) -> Series::Item& {
+            return bench.add_rate(name,
+                                  stream(kind, request, size, kWindow, kSamples, kBytes / size));
+        };
+        const Series::Item& there = add("process_vm_writev", Kind::kCopySpacings, Request::kWrite);
+        const Series::Item& write = add("write", Kind::kSpacings, Request::kWrite);
+        const Series::Item& send = add("send", Kind::kSpacings, Request::kSend);
+        const Series::Item& here = add("process_vm_readv", Kind::kCopySpacings, Request::kRead);
+        const Series::Item& read = add("read", Kind::kSpacings, Request::kRead);
+        series.compare(write, there, size == kStreamTargetSize ? kStreamTarget : kNone, false);
+        series.compare(send, there);
+        series.compare(read, here);
+    }
+    return series.run();
+}
+
+ModelSection::ModelSection(const Options& options)
+    : options_(options), alone_(run_profile(options, "ideal", "")) {}
+
+std::vector<Figure> ModelSection::run(const std::string& profile) const {
+    std::vector<Figure> figures = run_profile(options_, profile, options_.model);
+    for (size_t i = 0; i < figures.size(); ++i) {
+        Figure& figure = figures[i];
+        figure.machine = alone_.at(i).value.median;
+        const double slack = figure.model - figure.machine;
+        if (figure.unit == "GB/s" ? slack > 0 : slack < 0)
+            figure.doubts.emplace_back("machine-bound");
+    }
+    return figures;
+}
+
+}  // namespace bench

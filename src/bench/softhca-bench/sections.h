@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What softhca-bench measures.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/series/figure.h"
+
+namespace bench {
+
+struct Options {
+    std::vector<std::string> sections = {"small", "bandwidth", "model"};
+    std::vector<std::string> profiles = {"graphene", "infini", "hdr200"};
+    std::string model;   // changes to the profiles, as SOFTHCA_MODEL has them
+    std::string only;    // what titles of figures must contain
+    std::string device;  // empty: the first one
+    int rounds = 11;
+    uint64_t iterations = 2000;
+    int gid_index = 0;
+    bool json = false;
+};
+
+// On the device, or on a software HCA if there is none. They throw Failure.
+
+// Small messages against one process_vm_writev.
+std::vector<Figure> measure_small_messages(const Options& options);
+// Streams of large messages against process_vm_writev and process_vm_readv.
+std::vector<Figure> measure_bandwidth(const Options& options);
+
+// What the timing model of a profile promises, and what is measured, on a software HCA.
+class ModelSection {
+  public:
+    // Measures what the machine alone takes, to stand beside the models.
+    explicit ModelSection(const Options& options);
+    std::vector<Figure> run(const std::string& profile) const;
+
+  private:
+    const Options& options_;
+    const std::vector<Figure> alone_;
+};
+
+}  // namespace bench
