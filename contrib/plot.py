@@ -54,7 +54,8 @@ def draw_line(axes, name, figures, sampled):
 
 def draw(plots, figures, picture):
     panels = group(figures, lambda one: (one["test"], one["unit"]))
-    canvas, all_axes = plots.subplots(len(panels), figsize=(10, 4.5 * len(panels)), squeeze=False)
+    canvas, all_axes = plots.subplots(len(panels), figsize=(10, 4.5 * len(panels)), squeeze=False,
+                                      constrained_layout=True)
     for axes, ((test, unit), panel) in zip(all_axes[:, 0], panels.items()):
         sampled = any("p10" in one for one in panel)
         for name, line in group(panel, lambda one: one["name"]).items():

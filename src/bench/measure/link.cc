@@ -29,10 +29,7 @@ void modify(ibv_qp* qp, ibv_qp_attr* attributes, int mask, const char* what) {
     if (errno != 0) throw call_failed(std::string("ibv_modify_qp to ") + what);
 }
 
-struct FreeList {
-    void operator()(ibv_device** list) const { ibv_free_device_list(list); }
-};
-using DeviceList = std::unique_ptr<ibv_device*, FreeList>;
+using DeviceList = std::unique_ptr<ibv_device*, EndBy<ibv_free_device_list>>;
 
 ibv_device* find(const DeviceList& list, const std::string& name) {
     if (!list) return nullptr;
@@ -96,9 +93,8 @@ Link::Link(Device& device, Peer& peer, int gid_index, char* memory, size_t size)
     peer.meet();
 }
 
-std::unique_ptr<ibv_cq, DestroyCq> Link::make_cq(Device& device) {
-    std::unique_ptr<ibv_cq, DestroyCq> cq(
-        ibv_create_cq(device.context(), kDepth, nullptr, nullptr, 0));
+UniqueCq Link::make_cq(Device& device) {
+    UniqueCq cq(ibv_create_cq(device.context(), kDepth, nullptr, nullptr, 0));
     if (!cq) throw call_failed("ibv_create_cq");
     return cq;
 }

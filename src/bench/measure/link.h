@@ -15,16 +15,19 @@
 
 namespace bench {
 
-struct CloseContext {
-    void operator()(ibv_context* context) const { ibv_close_device(context); }
+// Ends what a function like ibv_dereg_mr ends.
+template <auto kEnd>
+struct EndBy {
+    template <typename Object>
+    void operator()(Object* object) const {
+        kEnd(object);
+    }
 };
-struct FreePd {
-    void operator()(ibv_pd* pd) const { ibv_dealloc_pd(pd); }
-};
-struct FreeMr {
-    void operator()(ibv_mr* mr) const { ibv_dereg_mr(mr); }
-};
-using UniqueMr = std::unique_ptr<ibv_mr, FreeMr>;
+using UniqueContext = std::unique_ptr<ibv_context, EndBy<ibv_close_device>>;
+using UniquePd = std::unique_ptr<ibv_pd, EndBy<ibv_dealloc_pd>>;
+using UniqueMr = std::unique_ptr<ibv_mr, EndBy<ibv_dereg_mr>>;
+using UniqueCq = std::unique_ptr<ibv_cq, EndBy<ibv_destroy_cq>>;
+using UniqueQp = std::unique_ptr<ibv_qp, EndBy<ibv_destroy_qp>>;
 
 std::vector<std::string> device_names();
 // Whether there is the device, or any device if the name is empty.
@@ -53,21 +56,13 @@ class Device {
     ibv_pd* pd() { return pd_.get(); }
     const ibv_port_attr& port() const { return port_; }
     uint8_t port_number() const { return port_number_; }
-    std::string name() const { return ibv_get_device_name(context_->device); }
     UniqueMr register_memory(void* data, size_t size);
 
   private:
-    std::unique_ptr<ibv_context, CloseContext> context_;
-    std::unique_ptr<ibv_pd, FreePd> pd_;
+    UniqueContext context_;
+    UniquePd pd_;
     const uint8_t port_number_;
     ibv_port_attr port_ = {};
-};
-
-struct DestroyCq {
-    void operator()(ibv_cq* cq) const { ibv_destroy_cq(cq); }
-};
-struct DestroyQp {
-    void operator()(ibv_qp* qp) const { ibv_destroy_qp(qp); }
 };
 
 class Link {
@@ -115,16 +110,16 @@ class Link {
     };
     void post(ibv_wr_opcode opcode, ibv_sge piece, uint64_t remote, uint32_t remote_key,
               bool signaled);
-    std::unique_ptr<ibv_cq, DestroyCq> make_cq(Device& device);
+    UniqueCq make_cq(Device& device);
     void make_qp(Device& device);
     void connect(Device& device, int gid_index);
 
     char* const memory_;
     const size_t half_;
     UniqueMr mr_;
-    std::unique_ptr<ibv_cq, DestroyCq> send_cq_;
-    std::unique_ptr<ibv_cq, DestroyCq> receive_cq_;
-    std::unique_ptr<ibv_qp, DestroyQp> qp_;
+    UniqueCq send_cq_;
+    UniqueCq receive_cq_;
+    UniqueQp qp_;
     Address remote_ = {};
     uint32_t inline_limit_ = 0;
     uint64_t posted_ = 0;

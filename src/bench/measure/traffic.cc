@@ -29,20 +29,12 @@ void idle() {}
 // A word that counts goes back and forth behind what else a message holds: send(value) brings it
 // to the end of the message in the peer's in().
 template <typename Send, typename Idle>
-Samples ping_pong(Peer& peer, Link& link, const Trips& trips, Send&& send, Idle&& idle) {
-    char* const last = link.in() + trips.size - kWord;
+Samples ping_pong(Peer& peer, Link& link, const Order& order, Send&& send, Idle&& idle) {
+    char* const last = link.in() + order.size - kWord;
+    uint64_t sent = link.sequence;
     peer.meet();
-    if (peer.measures()) {
-        return time_trips(trips, [&] {
-            send(++link.sequence);
-            wait_for_word(last, link.sequence, idle);
-        });
-    }
-    for (uint64_t i = 0; i < trips.count; ++i) {
-        wait_for_word(last, ++link.sequence, idle);
-        send(link.sequence);
-    }
-    return {};
+    return round_trips(
+        peer, order, [&] { send(++sent); }, [&] { wait_for_word(last, ++link.sequence, idle); });
 }
 
 void copy_word(Peer& peer, Link& link, uint64_t value) {
@@ -68,7 +60,7 @@ class Pace {
         }
     }
     double spacing() const {
-        return static_cast<double>(last_ - first_) / static_cast<double>(all_ - before_);
+        return static_cast<double>(last_ - first_) / 1000 / static_cast<double>(all_ - before_);
     }
 
   private:
@@ -79,126 +71,101 @@ class Pace {
     uint64_t last_ = 0;
 };
 
-double run(Link& link, const Stream& stream) {
-    Pace pace(stream.window);
-    for (uint64_t i = 0; i < stream.count; ++i) {
-        Patience patience("a completion");
-        while (link.outstanding() >= stream.window) {
+// One sample of message_spacings().
+double stream(Link& link, const Order& order, ibv_wr_opcode opcode) {
+    Pace pace(order.window);
+    const auto reap_until = [&](uint32_t outstanding) {
+        Patience patience("completions");
+        while (link.outstanding() > outstanding) {
             const int got = link.reap();
             if (got == 0) patience.spend();
             pace.done(got);
         }
-        link.post(stream.opcode, place_of(i, stream.size, stream.window, link.half()), stream.size);
+    };
+    for (uint64_t i = 0; i < order.per_sample; ++i) {
+        reap_until(order.window - 1);
+        link.post(opcode, place_of(i, order.size, order.window, link.half()), order.size);
     }
-    Patience patience("the last completions");
-    while (link.outstanding() != 0) {
-        const int got = link.reap();
-        if (got == 0) patience.spend();
-        pace.done(got);
-    }
+    reap_until(0);
     return pace.spacing();
 }
 
 }  // namespace
 
-Samples write_latency(Peer& peer, Link& link, const Trips& trips, Waiting waiting) {
+Samples write_trips(Peer& peer, Link& link, const Order& order) {
     const auto send = [&](uint64_t value) {
-        word_at(link.out() + trips.size - kWord).store(value, std::memory_order_relaxed);
-        link.post(IBV_WR_RDMA_WRITE, 0, trips.size);
+        word_at(link.out() + order.size - kWord).store(value, std::memory_order_relaxed);
+        link.post(IBV_WR_RDMA_WRITE, 0, order.size);
     };
     const auto reap = [&] {
         if (link.outstanding() != 0) link.reap();
     };
-    Samples samples;
-    if (waiting == Waiting::polls_memory) {
-        samples = ping_pong(peer, link, trips, send, idle);
-    } else {
-        samples = ping_pong(peer, link, trips, send, reap);
-    }
+    Samples samples = order.reaps ? ping_pong(peer, link, order, send, reap)
+                                  : ping_pong(peer, link, order, send, idle);
     link.reap_until(0);
     return samples;
 }
 
-Samples send_latency(Peer& peer, Link& link, const Trips& trips) {
-    Receives receives(link, trips.size, trips.count);
+Samples send_trips(Peer& peer, Link& link, const Order& order) {
+    Receives receives(link, order.size, order.trips());
+    uint64_t taken = 0;
     peer.meet();
-    const auto send = [&] {
-        link.post(IBV_WR_SEND, 0, trips.size);
-        receives.refill();
-        link.reap();
-    };
-    Samples samples;
-    if (peer.measures()) {
-        uint64_t taken = 0;
-        samples = time_trips(trips, [&] {
-            send();
-            receives.wait_for(++taken);
-        });
-    } else {
-        for (uint64_t i = 0; i < trips.count; ++i) {
-            receives.wait_for(i + 1);
-            send();
-        }
-    }
+    Samples samples = round_trips(
+        peer, order,
+        [&] {
+            link.post(IBV_WR_SEND, 0, order.size);
+            receives.refill();
+            link.reap();
+        },
+        [&] { receives.wait_for(++taken); });
     link.reap_until(0);
     return samples;
 }
 
-Samples copy_latency(Peer& peer, Link& link, uint64_t round_trips) {
+Samples copy_trips(Peer& peer, Link& link, const Order& order) {
     return ping_pong(
-        peer, link, round_trips, [&](uint64_t value) { copy_word(peer, link, value); }, idle);
+        peer, link, order, [&](uint64_t value) { copy_word(peer, link, value); }, idle);
 }
 
-Samples store_latency(Peer& peer, Link& link, char* there, uint64_t round_trips) {
+Samples store_trips(Peer& peer, Link& link, char* there, const Order& order) {
     const auto send = [&](uint64_t value) {
         word_at(there).store(value, std::memory_order_release);
     };
-    return ping_pong(peer, link, round_trips, send, idle);
+    return ping_pong(peer, link, order, send, idle);
 }
 
-Samples copy_calls(Peer& peer, Link& link, uint64_t calls) {
+Samples copy_calls(Peer& peer, Link& link, const Order& order) {
     peer.meet();
-    const uint64_t last = link.sequence + calls;
-    if (!peer.measures()) {
-        link.sequence = last;
-        wait_for_word(link.in(), last, idle);
-        return {};
+    if (peer.measures()) {
+        return timed(order.count, [&] { copy_word(peer, link, ++link.sequence); });
     }
-    Samples samples;
-    samples.reserve(calls);
-    uint64_t begin = now_ns();
-    while (link.sequence != last) {
-        copy_word(peer, link, ++link.sequence);
-        const uint64_t end = now_ns();
-        samples.push_back(static_cast<double>(end - begin) / 1000);
-        begin = end;
-    }
-    return samples;
+    link.sequence += order.count;
+    wait_for_word(link.in(), link.sequence, idle);
+    return {};
 }
 
-Samples arrival_times(Peer& peer, Link& link, const Arrival& arrival) {
+Samples piece_times(Peer& peer, Link& link, const Order& order) {
     Samples samples;
     const auto reap = [&] { link.reap(); };
     peer.meet();
-    for (uint64_t i = 0; i < arrival.writes; ++i) {
+    for (uint64_t i = 0; i < order.count; ++i) {
         ++link.sequence;
         if (peer.measures()) {
             // Asks for a write; the first word of it says when it was posted.
             word_at(link.out()).store(link.sequence, std::memory_order_relaxed);
             link.post(IBV_WR_RDMA_WRITE, 0, kWord);
-            for (uint32_t end = kPage; end <= arrival.size; end += kPage) {
+            for (uint32_t end = kPage; end <= order.size; end += kPage) {
                 wait_for_word(link.in() + end - kWord, link.sequence, reap);
-                if (end != arrival.bytes) continue;
-                const uint64_t posted = word_at(link.in()).load(std::memory_order_relaxed);
-                samples.push_back(us_since(posted));
+                if (end != order.bytes) continue;
+                samples.push_back(us_since(word_at(link.in()).load(std::memory_order_relaxed)));
             }
         } else {
             wait_for_word(link.in(), link.sequence, reap);
-            for (uint32_t end = kPage; end <= arrival.size; end += kPage) {
+            for (uint32_t end = kPage; end <= order.size; end += kPage) {
                 word_at(link.out() + end - kWord).store(link.sequence, std::memory_order_relaxed);
             }
             word_at(link.out()).store(now_ns(), std::memory_order_relaxed);
-            link.post(IBV_WR_RDMA_WRITE, 0, arrival.size);
+            link.post(IBV_WR_RDMA_WRITE, 0, order.size);
         }
         link.reap_until(0);
     }
@@ -206,36 +173,51 @@ Samples arrival_times(Peer& peer, Link& link, const Arrival& arrival) {
     return samples;
 }
 
-double message_spacing(Peer& peer, Link& link, const Stream& stream) {
-    const bool receives = !peer.measures() && stream.opcode == IBV_WR_SEND;
-    Receives incoming(link, stream.size, receives ? stream.count : 0);
-    peer.meet();
-    const double spacing = peer.measures() ? run(link, stream) : 0;
-    Patience patience("messages");
-    while (!incoming.all_taken()) {
-        if (incoming.take() == 0) patience.spend();
-        incoming.refill();
+Samples message_spacings(Peer& peer, Link& link, const Order& order) {
+    const bool sends = order.request == Order::Request::kSend;
+    const ibv_wr_opcode opcode = sends                                    ? IBV_WR_SEND
+                                 : order.request == Order::Request::kRead ? IBV_WR_RDMA_READ
+                                                                          : IBV_WR_RDMA_WRITE;
+    Samples samples;
+    for (uint64_t i = 0; i < order.count; ++i) {
+        Receives incoming(link, order.size, sends && !peer.measures() ? order.per_sample : 0);
+        peer.meet();
+        if (peer.measures()) samples.push_back(stream(link, order, opcode));
+        Patience patience("messages");
+        while (!incoming.all_taken()) {
+            if (incoming.take() == 0) patience.spend();
+            incoming.refill();
+        }
+        peer.meet();
     }
-    peer.meet();
-    return spacing;
+    return samples;
 }
 
-double copy_spacing(Peer& peer, Link& link, const Stream& stream) {
-    peer.meet();
-    Pace pace(stream.window);
-    const bool reads = stream.opcode == IBV_WR_RDMA_READ;
-    for (uint64_t i = 0; peer.measures() && i < stream.count; ++i) {
-        const uint64_t place = place_of(i, stream.size, stream.window, link.half());
-        iovec mine{(reads ? link.in() : link.out()) + place, stream.size};
+Samples copy_spacings(Peer& peer, Link& link, const Order& order) {
+    const bool reads = order.request == Order::Request::kRead;
+    const auto copy = [&](uint64_t i) {
+        const uint64_t place = place_of(i, order.size, order.window, link.half());
+        iovec mine{(reads ? link.in() : link.out()) + place, order.size};
         const uint64_t there = (reads ? link.remote_out() : link.remote_in()) + place;
-        iovec theirs{reinterpret_cast<void*>(there), stream.size};
+        iovec theirs{reinterpret_cast<void*>(there), order.size};
         const ssize_t moved = reads ? ::process_vm_readv(peer.pid(), &mine, 1, &theirs, 1, 0)
                                     : ::process_vm_writev(peer.pid(), &mine, 1, &theirs, 1, 0);
-        if (moved != static_cast<ssize_t>(stream.size)) throw call_failed("process_vm");
-        pace.done(1);
+        if (moved != static_cast<ssize_t>(order.size)) throw call_failed("process_vm");
+    };
+    Samples samples;
+    for (uint64_t i = 0; i < order.count; ++i) {
+        peer.meet();
+        if (peer.measures()) {
+            Pace pace(order.window);
+            for (uint64_t j = 0; j < order.per_sample; ++j) {
+                copy(j);
+                pace.done(1);
+            }
+            samples.push_back(pace.spacing());
+        }
+        peer.meet();
     }
-    peer.meet();
-    return peer.measures() ? pace.spacing() : 0;
+    return samples;
 }
 
 }  // namespace bench

@@ -13,28 +13,6 @@
 namespace bench {
 namespace {
 
-template <typename Action>
-Samples timed(uint64_t count, Action&& action) {
-    Samples samples;
-    for (uint64_t i = 0; i < count; ++i) {
-        const uint64_t begin = now_ns();
-        action();
-        samples.push_back(us_since(begin));
-    }
-    return samples;
-}
-
-ibv_wr_opcode opcode_of(Order::Request request) {
-    switch (request) {
-        case Order::Request::kRead:
-            return IBV_WR_RDMA_READ;
-        case Order::Request::kSend:
-            return IBV_WR_SEND;
-        default:
-            return IBV_WR_RDMA_WRITE;
-    }
-}
-
 class VerbsPort : public Port {
   public:
     VerbsPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
@@ -51,27 +29,24 @@ class VerbsPort : public Port {
     }
 
     Samples run(const Order& order) override {
-        const Trips trips(order.count, order.size, order.per_sample);
         switch (order.kind) {
             case Order::Kind::kWrites:
-                return write_latency(
-                    peer_, link_, trips,
-                    order.reaps ? Waiting::polls_completions_too : Waiting::polls_memory);
+                return write_trips(peer_, link_, order);
             case Order::Kind::kSends:
-                return send_latency(peer_, link_, trips);
+                return send_trips(peer_, link_, order);
             case Order::Kind::kPieces:
-                return arrival_times(peer_, link_, {order.size, order.bytes, order.count});
+                return piece_times(peer_, link_, order);
             case Order::Kind::kCopyCalls:
-                return copy_calls(peer_, link_, order.count);
+                return copy_calls(peer_, link_, order);
             case Order::Kind::kCopyTrips:
-                return copy_latency(peer_, link_, order.count);
+                return copy_trips(peer_, link_, order);
             case Order::Kind::kStoreTrips:
                 if (!theirs_) throw Failure("no memory is shared");
-                return store_latency(peer_, link_, theirs_->data() + kWire / 2, order.count);
+                return store_trips(peer_, link_, theirs_->data() + kWire / 2, order);
             case Order::Kind::kSpacings:
-                return spacings(order, message_spacing);
+                return message_spacings(peer_, link_, order);
             case Order::Kind::kCopySpacings:
-                return spacings(order, copy_spacing);
+                return copy_spacings(peer_, link_, order);
             default:
                 return alone(order);
         }
@@ -80,16 +55,6 @@ class VerbsPort : public Port {
   private:
     static constexpr size_t kWire = 2 * kLongest;
 
-    template <typename Spacing>
-    Samples spacings(const Order& order, Spacing&& spacing) {
-        const Stream stream{opcode_of(order.request), order.size, order.window, order.per_sample};
-        Samples samples;
-        for (uint64_t i = 0; i < order.count; ++i) {
-            const double ns = spacing(peer_, link_, stream);
-            if (peer_.measures()) samples.push_back(ns / 1000);
-        }
-        return samples;
-    }
     // The peer has nothing to do but to be there.
     Samples alone(const Order& order) {
         if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_) {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "bench/measure/machine.h"
+#include "bench/measure/order.h"
 #include "bench/measure/peer.h"
-#include "bench/series/order.h"
 #include "bench/series/process.h"
 
 namespace bench {

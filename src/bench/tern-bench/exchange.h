@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "bench/measure/machine.h"
+#include "bench/measure/order.h"
 #include "bench/measure/traffic.h"
-#include "bench/series/order.h"
 
 namespace bench {
 
@@ -26,19 +26,10 @@ void meet_in_progress(Peer& peer, End& end) {
 }
 
 template <typename End>
-Samples ping_pong(Peer& peer, End& end, const Trips& trips) {
+Samples ping_pong(Peer& peer, End& end, const Order& order) {
     meet_in_progress(peer, end);
-    if (peer.measures()) {
-        return time_trips(trips, [&] {
-            end.send(trips.size);
-            end.receive(trips.size);
-        });
-    }
-    for (uint64_t i = 0; i < trips.count; ++i) {
-        end.receive(trips.size);
-        end.send(trips.size);
-    }
-    return {};
+    return round_trips(
+        peer, order, [&] { end.send(order.size); }, [&] { end.receive(order.size); });
 }
 
 // Bursts of messages to the worker that answers, which answers each burst with one message once it

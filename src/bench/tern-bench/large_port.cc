@@ -33,18 +33,8 @@ class LargePort : public Port {
         walk_in_.begin(order);
         prepare(order.size);
         peer_.meet();
-        Samples samples;
-        if (peer_.measures()) {
-            samples = time_trips(Trips(order.count, order.size, 1), [&] {
-                send(order.size);
-                receive(order.size);
-            });
-        } else {
-            for (uint64_t i = 0; i < order.count; ++i) {
-                receive(order.size);
-                send(order.size);
-            }
-        }
+        Samples samples = round_trips(
+            peer_, order, [&] { send(order.size); }, [&] { receive(order.size); });
         link_.reap_until(0);
         finish();
         peer_.meet();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/series/options.h"
 
-#include "bench/series/order.h"
+#include "bench/measure/order.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {

@@ -110,7 +110,6 @@ class UcpPort : public Port {
 
     Samples run(const Order& order) override {
         if (order.kind == Order::Kind::kGoes) return goes(order.count);
-        const Trips trips(order.count, order.size, order.per_sample);
         out_.begin(order);
         in_.begin(order);
         if (order.buffers != Buffers::kOne) {
@@ -120,7 +119,7 @@ class UcpPort : public Port {
             in_.walk(true);
         }
         const Samples samples = order.kind == Order::Kind::kMessages
-                                    ? ping_pong(peer_, *this, trips)
+                                    ? ping_pong(peer_, *this, order)
                                 : order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
                                                                      : settled(order);
         if (out_of_order_ != 0) throw Failure("messages came out of order or were damaged");

@@ -33,10 +33,8 @@ class UctPort : public Port {
 
     Samples run(const Order& order) override {
         if (order.size > iface_.max_message()) return {};
-        const Samples samples =
-            order.kind == Order::Kind::kStream
-                ? stream(peer_, *this, order)
-                : ping_pong(peer_, *this, Trips(order.count, order.size, order.per_sample));
+        const Samples samples = order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
+                                                                   : ping_pong(peer_, *this, order);
         if (out_of_order_ != 0) throw Failure("messages came out of order or were damaged");
         return samples;
     }

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "bench/measure/statistics.h"
-#include "bench/series/order.h"
+#include "bench/measure/order.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {

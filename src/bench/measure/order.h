@@ -53,6 +53,9 @@ struct Order {
     Request request = Request::kWrite;  // kSpacings, kCopySpacings
     uint32_t window = 8;                // the same: requests under way
     uint32_t bytes = 0;                 // kPieces: of the size, what is waited for
+
+    // Round trips in whole samples.
+    uint64_t trips() const { return count / per_sample * per_sample; }
 };
 
 // The longest message that is measured, and the memory that messages walk through in one direction.
