@@ -30,7 +30,8 @@ struct Summary {
 inline Summary summarize(Samples samples) {
     std::ranges::sort(samples);
     const auto quantile = [&](double share) {
-        return samples[static_cast<size_t>(share * static_cast<double>(samples.size() - 1) + 0.5)];
+        const double place = share * static_cast<double>(samples.size() - 1);
+        return samples[static_cast<size_t>(std::lround(place))];
     };
     return {quantile(0.5), samples.front(), quantile(0.1), quantile(0.9), samples.size()};
 }

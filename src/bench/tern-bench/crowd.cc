@@ -52,11 +52,12 @@ class Talker {
             case MemberOrder::Kind::kCreate:
                 endpoints_.resize(order.endpoint);
                 endpoints_.push_back(iface_.create_endpoint(order.iface));
-                reply->needs_connecting = endpoints_.back().needs_connecting();
-                if (reply->needs_connecting) reply->address = endpoints_.back().address();
+                reply->needs_connecting = iface_.connects_endpoints();
+                if (reply->needs_connecting)
+                    reply->address = UctIface::address_of(endpoints_.back());
                 break;
             case MemberOrder::Kind::kConnect:
-                endpoints_.at(order.endpoint).connect(order.address, order.iface);
+                UctIface::connect(endpoints_.at(order.endpoint), order.address, order.iface);
                 break;
             default:
                 talk(endpoints_.at(order.endpoint), order);

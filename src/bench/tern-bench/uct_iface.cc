@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/tern-bench/uct_iface.h"
 
-#include <ucs/async/async_fwd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 namespace bench {
 namespace {
@@ -18,18 +15,8 @@ void check(const std::string& what, ucs_status_t status) {
     if (status != UCS_OK) throw uct_failure(what, status);
 }
 
-struct ReleaseComponents {
-    void operator()(uct_component_h* list) const { uct_release_component_list(list); }
-};
-struct ReleaseConfig {
-    template <typename Config>
-    void operator()(Config* config) const {
-        uct_config_release(config);
-    }
-};
-struct ReleaseResources {
-    void operator()(uct_tl_resource_desc_t* list) const { uct_release_tl_resource_list(list); }
-};
+template <typename Config>
+using UniqueConfig = std::unique_ptr<Config, EndBy<uct_config_release>>;
 
 // The names of a component's memory domains.
 std::vector<uct_md_resource_desc_t> domains_of(uct_component_h component) {
@@ -47,7 +34,7 @@ bool offers(uct_md_h md, const std::string& transport, const std::string& device
     uct_tl_resource_desc_t* list = nullptr;
     unsigned count = 0;
     if (uct_md_query_tl_resources(md, &list, &count) != UCS_OK) return false;
-    const std::unique_ptr<uct_tl_resource_desc_t, ReleaseResources> keeper(list);
+    const std::unique_ptr<uct_tl_resource_desc_t, EndBy<uct_release_tl_resource_list>> keeper(list);
     for (unsigned i = 0; i < count; ++i) {
         if (transport == list[i].tl_name && device == list[i].dev_name) return true;
     }
@@ -55,20 +42,20 @@ bool offers(uct_md_h md, const std::string& transport, const std::string& device
 }
 
 // The memory domain in which the transport is offered on the device; null if there is none.
-uct_md_h open_domain(const std::string& transport, const std::string& device) {
+UniqueMd open_domain(const std::string& transport, const std::string& device) {
     uct_component_h* list = nullptr;
     unsigned count = 0;
     check("uct_query_components", uct_query_components(&list, &count));
-    const std::unique_ptr<uct_component_h, ReleaseComponents> keeper(list);
+    const std::unique_ptr<uct_component_h, EndBy<uct_release_component_list>> keeper(list);
     for (unsigned i = 0; i < count; ++i) {
         for (const uct_md_resource_desc_t& domain : domains_of(list[i])) {
             uct_md_config_t* config = nullptr;
             check("uct_md_config_read", uct_md_config_read(list[i], nullptr, nullptr, &config));
-            const std::unique_ptr<uct_md_config_t, ReleaseConfig> config_keeper(config);
-            uct_md_h md = nullptr;
-            if (uct_md_open(list[i], domain.md_name, config, &md) != UCS_OK) continue;
-            if (offers(md, transport, device)) return md;
-            uct_md_close(md);
+            const UniqueConfig<uct_md_config_t> config_keeper(config);
+            uct_md_h opened = nullptr;
+            if (uct_md_open(list[i], domain.md_name, config, &opened) != UCS_OK) continue;
+            UniqueMd md(opened);
+            if (offers(opened, transport, device)) return md;
         }
     }
     return nullptr;
@@ -76,43 +63,20 @@ uct_md_h open_domain(const std::string& transport, const std::string& device) {
 
 }  // namespace
 
-EndpointAddress UctEndpoint::address() const {
-    EndpointAddress address = {};
-    check("uct_ep_get_address",
-          uct_ep_get_address(ep_, reinterpret_cast<uct_ep_addr_t*>(address.bytes.data())));
-    return address;
-}
-
-void UctEndpoint::connect(const EndpointAddress& theirs, const IfaceAddress& their_iface) {
-    check("uct_ep_connect_to_ep",
-          uct_ep_connect_to_ep(
-              ep_, reinterpret_cast<const uct_device_addr_t*>(their_iface.device.data()),
-              reinterpret_cast<const uct_ep_addr_t*>(theirs.bytes.data())));
-}
-
-UctIface::UctIface(const std::string& transport, const std::string& device) {
-    try {
-        open(transport, device);
-    } catch (...) {
-        close();
-        throw;
-    }
-}
-
-UctIface::~UctIface() {
-    close();
-}
-
-void UctIface::open(const std::string& transport, const std::string& device) {
-    check("ucs_async_context_create",
-          ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async_));
-    check("uct_worker_create", uct_worker_create(async_, UCS_THREAD_MODE_SINGLE, &worker_));
-    md_ = open_domain(transport, device);
+UctIface::UctIface(const std::string& transport, const std::string& device)
+    : md_(open_domain(transport, device)) {
     if (md_ == nullptr) throw Failure("UCX has no transport " + transport + " on " + device);
+    ucs_async_context_t* async = nullptr;
+    check("ucs_async_context_create",
+          ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async));
+    async_.reset(async);
+    uct_worker_h worker = nullptr;
+    check("uct_worker_create", uct_worker_create(async, UCS_THREAD_MODE_SINGLE, &worker));
+    worker_.reset(worker);
     uct_iface_config_t* config = nullptr;
     check("uct_md_iface_config_read",
-          uct_md_iface_config_read(md_, transport.c_str(), nullptr, nullptr, &config));
-    const std::unique_ptr<uct_iface_config_t, ReleaseConfig> keeper(config);
+          uct_md_iface_config_read(md_.get(), transport.c_str(), nullptr, nullptr, &config));
+    const UniqueConfig<uct_iface_config_t> keeper(config);
     uct_iface_params_t parameters = {};
     parameters.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE |
                             UCT_IFACE_PARAM_FIELD_STATS_ROOT | UCT_IFACE_PARAM_FIELD_RX_HEADROOM |
@@ -120,9 +84,11 @@ void UctIface::open(const std::string& transport, const std::string& device) {
     parameters.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
     parameters.mode.device.tl_name = transport.c_str();
     parameters.mode.device.dev_name = device.c_str();
+    uct_iface_h iface = nullptr;
     check("uct_iface_open " + transport,
-          uct_iface_open(md_, worker_, &parameters, config, &iface_));
-    check("uct_iface_query", uct_iface_query(iface_, &attributes_));
+          uct_iface_open(md_.get(), worker, &parameters, config, &iface));
+    iface_.reset(iface);
+    check("uct_iface_query", uct_iface_query(iface, &attributes_));
     const IfaceAddress room = {};
     if (attributes_.device_addr_len > room.device.size() ||
         attributes_.iface_addr_len > room.iface.size() ||
@@ -130,46 +96,55 @@ void UctIface::open(const std::string& transport, const std::string& device) {
         throw Failure("addresses of " + transport + " are too long");
     }
     payload_.resize(std::max(attributes_.cap.am.max_short, attributes_.cap.am.max_bcopy));
-    uct_iface_progress_enable(iface_, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-}
-
-void UctIface::close() {
-    if (iface_ != nullptr) uct_iface_close(iface_);
-    if (md_ != nullptr) uct_md_close(md_);
-    if (worker_ != nullptr) uct_worker_destroy(worker_);
-    if (async_ != nullptr) ucs_async_context_destroy(async_);
+    uct_iface_progress_enable(iface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
 }
 
 void UctIface::on_message(uint8_t id, uct_am_callback_t take, void* argument) {
-    check("uct_iface_set_am_handler", uct_iface_set_am_handler(iface_, id, take, argument, 0));
+    check("uct_iface_set_am_handler",
+          uct_iface_set_am_handler(iface_.get(), id, take, argument, 0));
 }
 
 IfaceAddress UctIface::address() const {
     IfaceAddress address = {};
     check("uct_iface_get_device_address",
           uct_iface_get_device_address(
-              iface_, reinterpret_cast<uct_device_addr_t*>(address.device.data())));
-    if (attributes_.cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE) {
+              iface_.get(), reinterpret_cast<uct_device_addr_t*>(address.device.data())));
+    if (!connects_endpoints()) {
         check("uct_iface_get_address",
-              uct_iface_get_address(iface_,
+              uct_iface_get_address(iface_.get(),
                                     reinterpret_cast<uct_iface_addr_t*>(address.iface.data())));
     }
     return address;
 }
 
 UctEndpoint UctIface::create_endpoint(const IfaceAddress& peer) const {
-    const bool to_iface = (attributes_.cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE) != 0;
     uct_ep_params_t parameters = {};
     parameters.field_mask = UCT_EP_PARAM_FIELD_IFACE;
-    parameters.iface = iface_;
-    if (to_iface) {
+    parameters.iface = iface_.get();
+    if (!connects_endpoints()) {
         parameters.field_mask |= UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
         parameters.dev_addr = reinterpret_cast<const uct_device_addr_t*>(peer.device.data());
         parameters.iface_addr = reinterpret_cast<const uct_iface_addr_t*>(peer.iface.data());
     }
     uct_ep_h ep = nullptr;
     check("uct_ep_create", uct_ep_create(&parameters, &ep));
-    return {ep, !to_iface};
+    return UctEndpoint(ep);
+}
+
+EndpointAddress UctIface::address_of(const UctEndpoint& endpoint) {
+    EndpointAddress address = {};
+    check(
+        "uct_ep_get_address",
+        uct_ep_get_address(endpoint.get(), reinterpret_cast<uct_ep_addr_t*>(address.bytes.data())));
+    return address;
+}
+
+void UctIface::connect(const UctEndpoint& endpoint, const EndpointAddress& theirs,
+                       const IfaceAddress& their_iface) {
+    check("uct_ep_connect_to_ep",
+          uct_ep_connect_to_ep(
+              endpoint.get(), reinterpret_cast<const uct_device_addr_t*>(their_iface.device.data()),
+              reinterpret_cast<const uct_ep_addr_t*>(theirs.bytes.data())));
 }
 
 void UctIface::send(const UctEndpoint& endpoint, uint8_t id, uint64_t header, uint32_t size) {
@@ -189,9 +164,9 @@ void UctIface::send(const UctEndpoint& endpoint, uint8_t id, uint64_t header, ui
     while (true) {
         ssize_t sent;
         if (is_short) {
-            sent = uct_ep_am_short(endpoint.handle(), id, header, payload_.data(), size - 8);
+            sent = uct_ep_am_short(endpoint.get(), id, header, payload_.data(), size - 8);
         } else {
-            sent = uct_ep_am_bcopy(endpoint.handle(), id, pack, &message, 0);
+            sent = uct_ep_am_bcopy(endpoint.get(), id, pack, &message, 0);
         }
         if (sent >= 0) return;
         const auto status = static_cast<ucs_status_t>(sent);
@@ -204,7 +179,7 @@ void UctIface::send(const UctEndpoint& endpoint, uint8_t id, uint64_t header, ui
 void UctIface::flush() {
     Patience patience("what was sent");
     for (;;) {
-        const ucs_status_t status = uct_iface_flush(iface_, 0, nullptr);
+        const ucs_status_t status = uct_iface_flush(iface_.get(), 0, nullptr);
         if (status == UCS_OK) return;
         if (status != UCS_INPROGRESS && status != UCS_ERR_NO_RESOURCE) {
             throw uct_failure("uct_iface_flush", status);

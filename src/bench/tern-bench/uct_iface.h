@@ -2,15 +2,16 @@
 // RAII over the public UCT API, as far as a benchmark of active messages needs it.
 #pragma once
 
+#include <ucs/async/async_fwd.h>
 #include <uct/api/uct.h>
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/link.h"
 
 namespace bench {
 
@@ -23,63 +24,37 @@ struct EndpointAddress {
     std::array<unsigned char, 128> bytes;
 };
 
-class UctEndpoint {
-  public:
-    UctEndpoint() = default;
-    // `needs_connecting`: it is one of a transport that connects endpoint to endpoint.
-    UctEndpoint(uct_ep_h ep, bool needs_connecting)
-        : ep_(ep), needs_connecting_(needs_connecting) {}
-    ~UctEndpoint() { reset(); }
-    UctEndpoint(UctEndpoint&& other) noexcept
-        : ep_(std::exchange(other.ep_, nullptr)), needs_connecting_(other.needs_connecting_) {}
-    UctEndpoint& operator=(UctEndpoint&& other) noexcept {
-        reset();
-        ep_ = std::exchange(other.ep_, nullptr);
-        needs_connecting_ = other.needs_connecting_;
-        return *this;
-    }
-
-    uct_ep_h handle() const { return ep_; }
-    bool needs_connecting() const { return needs_connecting_; }
-    EndpointAddress address() const;
-    void connect(const EndpointAddress& theirs, const IfaceAddress& their_iface);
-
-  private:
-    void reset() {
-        if (ep_ != nullptr) uct_ep_destroy(ep_);
-    }
-
-    uct_ep_h ep_ = nullptr;
-    bool needs_connecting_ = false;
-};
+using UctEndpoint = std::unique_ptr<uct_ep, EndBy<uct_ep_destroy>>;
+using UniqueMd = std::unique_ptr<uct_md, EndBy<uct_md_close>>;
 
 // An interface of a transport on a device, with a worker of its own.
 class UctIface {
   public:
     UctIface(const std::string& transport, const std::string& device);
-    ~UctIface();
-    UctIface(const UctIface&) = delete;
-    UctIface& operator=(const UctIface&) = delete;
 
     void on_message(uint8_t id, uct_am_callback_t take, void* argument);
     IfaceAddress address() const;
     UctEndpoint create_endpoint(const IfaceAddress& peer) const;
+    // Whether each endpoint must be connected with one of the peer's.
+    bool connects_endpoints() const {
+        return (attributes_.cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE) == 0;
+    }
+    static EndpointAddress address_of(const UctEndpoint& endpoint);
+    static void connect(const UctEndpoint& endpoint, const EndpointAddress& theirs,
+                        const IfaceAddress& their_iface);
 
     uint32_t max_message() const { return static_cast<uint32_t>(attributes_.cap.am.max_bcopy); }
-    void progress() { uct_worker_progress(worker_); }
+    void progress() { uct_worker_progress(worker_.get()); }
     // A message that begins with `header`; its other bytes mean nothing. Waits for room.
     void send(const UctEndpoint& endpoint, uint8_t id, uint64_t header, uint32_t size);
     // Until all that was sent has reached its peers.
     void flush();
 
   private:
-    void open(const std::string& transport, const std::string& device);
-    void close();
-
-    ucs_async_context_t* async_ = nullptr;
-    uct_worker_h worker_ = nullptr;
-    uct_md_h md_ = nullptr;
-    uct_iface_h iface_ = nullptr;
+    std::unique_ptr<ucs_async_context_t, EndBy<ucs_async_context_destroy>> async_;
+    std::unique_ptr<uct_worker, EndBy<uct_worker_destroy>> worker_;
+    UniqueMd md_;
+    std::unique_ptr<uct_iface, EndBy<uct_iface_close>> iface_;
     uct_iface_attr_t attributes_ = {};
     std::vector<char> payload_;
 };

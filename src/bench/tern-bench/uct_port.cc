@@ -18,8 +18,8 @@ class UctPort : public Port {
         iface_.on_message(kMessageId, take, this);
         const IfaceAddress theirs = peer.exchange(iface_.address());
         endpoint_ = iface_.create_endpoint(theirs);
-        if (endpoint_.needs_connecting())
-            endpoint_.connect(peer.exchange(endpoint_.address()), theirs);
+        if (iface_.connects_endpoints())
+            UctIface::connect(endpoint_, peer.exchange(UctIface::address_of(endpoint_)), theirs);
         meet_in_progress(peer_, *this);
     }
     ~UctPort() override {
