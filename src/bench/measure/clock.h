@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Time, waiting that ends, and how a measurement ends that cannot be made.
+// Clocks, time limits for waiting, and the exception of a failed measurement.
 #pragma once
 
 #include <time.h>
@@ -12,7 +12,7 @@
 
 namespace bench {
 
-// A measurement that cannot be made; the text says why.
+// The measurement is impossible; the text says why.
 struct Failure : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -28,15 +28,15 @@ inline uint64_t now_ns(clockid_t clock = CLOCK_MONOTONIC) {
     return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// us since then.
+// Microseconds since `begin`, a value of now_ns().
 inline double us_since(uint64_t begin) {
     return static_cast<double>(now_ns() - begin) / 1000;
 }
 
 constexpr uint64_t kPatienceNs = 20'000'000'000;  // nothing that is waited for takes longer
 
-// To be called in a polling loop: throws when the loop has lasted too long. Cheap, because it
-// seldom looks at the clock.
+// A time limit for a polling loop, which calls spend() in each turn. spend() throws Failure when
+// the loop has lasted kPatienceNs. It is cheap because it seldom reads the clock.
 class Patience {
   public:
     explicit Patience(const char* what) : what_(what) {}

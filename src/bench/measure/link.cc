@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kInline = 64;
 constexpr int kBatch = 16;
 
-// Completions at hand, at most a batch, given to take(completion); how many.
+// Polls at most one batch of completions and passes each to take(). Returns their number.
 template <typename Take>
 int poll(ibv_cq* cq, const char* what, Take&& take) {
     ibv_wc completions[kBatch];
@@ -174,7 +174,7 @@ void Link::post(ibv_wr_opcode opcode, ibv_sge piece, uint64_t remote, uint32_t r
     request.num_sge = 1;
     request.opcode = opcode;
     request.wr_id = posted_ + 1;
-    // Some of every queue length are signaled, or it could not be known when there is room again.
+    // Several requests of each queue length must be signaled, or the queue could fill up for good.
     if (signaled || request.wr_id % (kDepth / 4) == 0) request.send_flags = IBV_SEND_SIGNALED;
     if (opcode != IBV_WR_RDMA_READ && piece.length <= inline_limit_)
         request.send_flags |= IBV_SEND_INLINE;

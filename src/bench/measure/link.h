@@ -15,7 +15,7 @@
 
 namespace bench {
 
-// Ends what a function like ibv_dereg_mr ends.
+// A deleter for unique_ptr: calls a function like ibv_dereg_mr.
 template <auto kEnd>
 struct EndBy {
     template <typename Object>
@@ -30,7 +30,7 @@ using UniqueCq = std::unique_ptr<ibv_cq, EndBy<ibv_destroy_cq>>;
 using UniqueQp = std::unique_ptr<ibv_qp, EndBy<ibv_destroy_qp>>;
 
 std::vector<std::string> device_names();
-// Whether there is the device, or any device if the name is empty.
+// Whether the device exists. An empty name means any device.
 bool has_device(const std::string& name);
 
 // A port as UCX names it, "device:port"; port 1 if none is named.
@@ -69,8 +69,9 @@ class Link {
   public:
     static constexpr uint32_t kDepth = 512;  // of the send queue and of the receive queue
 
-    // Connects. The first half of the memory is what messages come from, the second half where
-    // they go to; it stays the caller's. Both processes call it at the same time.
+    // Connects to the peer, which must construct its link at the same time. Messages are sent from
+    // the first half of the memory and received into the second half. The memory stays the
+    // caller's.
     Link(Device& device, Peer& peer, int gid_index, char* memory, size_t size);
 
     char* out() { return memory_; }
@@ -79,25 +80,25 @@ class Link {
     uint64_t remote_in() const { return remote_.in; }
     uint64_t remote_out() const { return remote_.in - half_; }
 
-    // Posts one request for `length` bytes at `offset` of out() and of the peer's in(); a read
-    // brings the peer's out() to in(). Waits for room in the send queue. One that is not signaled
-    // is done when a later one is.
+    // Posts one request for `length` bytes, from `offset` of out() to `offset` of the peer's in().
+    // A read goes from the peer's out() to in(). Waits for room in the send queue. A request that
+    // is not signaled counts as done when a later one is done.
     void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
     // The same for a write between memory that is registered elsewhere.
     void post_write(const void* from, uint32_t key, uint64_t to, uint32_t remote_key,
                     uint32_t length);
-    // Takes what completions there are; how many requests they mean. Throws if one failed.
+    // Polls for completions. Returns how many requests are done. Throws if one failed.
     int reap();
-    // Waits until at most so many requests are under way.
+    // Waits until at most `outstanding` requests are not done.
     void reap_until(uint32_t outstanding);
     uint32_t outstanding() const { return static_cast<uint32_t>(posted_ - done_); }
 
     void post_receive(uint64_t offset, uint32_t length);
-    // Takes what completions of receives there are; how many.
+    // Polls for completions of receives. Returns their number.
     int reap_receives();
 
-    // The last word that went back and forth. Only grows, so that what other messages leave in
-    // memory is never taken for the next word.
+    // The number of the last message that was recognised in memory. It only grows, so that old data
+    // are never mistaken for the next message.
     uint64_t sequence = 0;
 
   private:
@@ -126,20 +127,21 @@ class Link {
     uint64_t done_ = 0;
 };
 
-// Where the i-th of many messages of a size lies: few enough places to stay in the cache when the
-// messages are small.
+// The offset of the i-th of many messages of a size. There are only a few places, so that small
+// messages stay in the cache.
 inline uint64_t place_of(uint64_t i, uint32_t size, uint32_t places, size_t room) {
     return i % std::min<uint64_t>(places, room / size) * size;
 }
 
 class Receives {
   public:
-    // Posts as many as fit. In all `count` messages must be taken, or receives stay behind.
+    // Posts as many receives as fit. The caller must take all `count` messages, or receives stay
+    // posted.
     Receives(Link& link, uint32_t size, uint64_t count) : link_(link), size_(size), count_(count) {
         refill();
     }
 
-    // Takes what messages there are; how many.
+    // Polls for messages. Returns their number.
     int take() {
         const int got = link_.reap_receives();
         taken_ += static_cast<uint64_t>(got);

@@ -67,7 +67,7 @@ std::string program_beside(const std::string& name) {
 Memory::Memory(Kind kind, size_t size) : size_(size) {
     if (kind == Kind::kPrivate) {
         map(MAP_PRIVATE | MAP_ANONYMOUS);
-        // Reading alone would leave private pages all one page of zeros.
+        // Until they are written, all private pages are one page of zeros.
         std::memset(data_, 0, size);
         return;
     }
@@ -101,7 +101,7 @@ std::string Memory::file() const {
 Work::Work(double ns) : turns_(static_cast<uint64_t>(std::max(1.0, ns / turn_ns()))) {}
 
 void Work::spin(uint64_t turns) {
-    // Each turn waits for the one before it.
+    // Each turn depends on the one before it.
     volatile uint64_t result;
     uint64_t x = turns | 1;
     for (uint64_t i = 0; i < turns; ++i) {

@@ -18,8 +18,8 @@ Cpus choose_cpus();
 // Keeps the calling thread on a CPU.
 void stay_on(int cpu);
 
-// For people: where the processes run, and what else the machine is doing, which decides what the
-// figures are worth.
+// Texts for the user: on which CPUs the processes run, and the load average. Other load makes
+// figures doubtful.
 std::string placement_text(const Cpus& cpus);
 std::string load_text();
 
@@ -28,20 +28,20 @@ std::string program_path();
 // Path of another program in the same folder; empty if there is none.
 std::string program_beside(const std::string& name);
 
-// Memory, every page of it there. Shared memory is a file in memory that others can map.
+// Memory whose pages are all allocated. Shared memory is a memfd, which other processes can map.
 class Memory {
   public:
     enum class Kind { kPrivate, kShared };
 
     Memory(Kind kind, size_t size);
-    // What another process has as shared memory.
+    // Maps the shared memory of another process, given its file().
     Memory(const std::string& file, size_t size);
     ~Memory();
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
     char* data() { return data_; }
-    // The file, as another process finds it.
+    // A path by which other processes can open shared memory.
     std::string file() const;
 
   private:
@@ -52,18 +52,18 @@ class Memory {
     int fd_ = -1;
 };
 
-// Something to compute that takes a known time of a processor, as long as nobody else gets it.
+// A computation that takes a known time, if the process has its processor to itself.
 class Work {
   public:
     explicit Work(double ns);
 
     void operator()() const { spin(turns_); }
-    // What it takes.
+    // The expected time.
     double ns() const { return static_cast<double>(turns_) * turn_ns(); }
 
   private:
     static void spin(uint64_t turns);
-    // Measured once, as the least of many tries.
+    // The time of one turn: the shortest of many trials, measured once.
     static double turn_ns();
 
     uint64_t turns_;

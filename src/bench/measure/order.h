@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What workers are told to do, and where the messages of it lie in memory.
+// The orders of workers, and the addresses of the messages that they exchange.
 #pragma once
 
 #include <cstdint>
 
 namespace bench {
 
-// Where the messages of a ping-pong lie in memory.
+// Which buffers the messages of a ping-pong use.
 enum class Buffers : uint8_t {
     kOne,     // always in the same buffer, with all that an order has sent before
     kReused,  // in one that was never used before, and then in that one again
     kFresh,   // each in one that was never used before
 };
 
-// What the workers are told to do. Plain data.
+// One task for the two workers of a pair. Plain data.
 struct Order {
     enum class Kind : uint8_t {
         kWrites,    // round trips of RDMA writes
@@ -21,18 +21,18 @@ struct Order {
         kMessages,  // of messages
         kGoes,      // UCP: of words that have nothing to do with messages
         kStream,    // bursts
-        // Nonblocking messages with work behind each; see overlapped.h:
+        // Nonblocking messages that overlap with work (exchange.h):
         kAvailability,
         kOverhead,
         kArrivals,
-        // Verbs: requests behind one another, registrations without and with their end, posts, the
-        // pieces of a long write.
+        // Verbs: streams of requests, registrations without and with deregistration, posts, and the
+        // arrival of the pieces of a long write.
         kSpacings,
         kRegistrations,
         kPinnings,
         kPosts,
         kPieces,
-        // Without the device: copying from memory, and what process_vm_writev and stores do.
+        // Without the device: copies from memory, process_vm_writev, and stores.
         kCopies,
         kCopyCalls,
         kCopyTrips,
@@ -54,20 +54,21 @@ struct Order {
     uint32_t window = 8;                // the same: requests under way
     uint32_t bytes = 0;                 // kPieces: of the size, what is waited for
 
-    // Round trips in whole samples.
+    // The number of round trips: whole samples only.
     uint64_t trips() const { return count / per_sample * per_sample; }
 };
 
-// The longest message that is measured, and the memory that messages walk through in one direction.
+// The longest message that is measured, and the memory for the buffers of one direction.
 constexpr uint64_t kLongest = uint64_t{16} << 20;
 constexpr uint64_t kGround = uint64_t{96} << 20;
 
-// Where the messages of a ping-pong lie in it. No two buffers share a page, nor do they touch, or a
-// registration cache could take two for one. Both workers of a pair walk the same way.
+// The buffers in this memory, one behind the other. There is an unused page between two buffers,
+// because a registration cache could merge adjacent ones. Both workers of a pair choose the same
+// buffers.
 class Walk {
   public:
-    // Before the messages of an order. True if the ground behind the last buffer is too short for
-    // all of them: the walk is at the beginning again.
+    // To be called before the messages of an order. Returns true if the rest of the memory was too
+    // short for them, so that the walk has started again at the beginning.
     bool begin(const Order& order) {
         stride_ = order.buffers == Buffers::kFresh ? stride(order.size) : 0;
         const uint64_t buffers = stride_ == 0 ? 1 : order.count;
@@ -76,14 +77,14 @@ class Walk {
         next_ = at_ + buffers * stride(order.size);
         return again;
     }
-    // Offset of the next message.
+    // The offset of the next message.
     uint64_t step() {
         const uint64_t at = at_;
         at_ += stride_;
         return at;
     }
 
-    // How many messages of a size fit on the ground.
+    // How many messages of a size fit into the memory.
     static uint64_t most(uint32_t size) { return kGround / stride(size); }
 
   private:

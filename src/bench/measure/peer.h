@@ -13,8 +13,8 @@
 
 namespace bench {
 
-// One end of a SOCK_SEQPACKET socket, closed with its owner. What goes wrong is said of the process
-// at the other end. Throws Failure.
+// One end of a SOCK_SEQPACKET socket pair. The destructor closes it. Functions throw Failure, with
+// a text that names the process at the other end.
 class Channel {
   public:
     Channel() = default;
@@ -28,12 +28,12 @@ class Channel {
         std::swap(whom_, other.whom_);
         return *this;
     }
-    // Both ends, closed on exec.
+    // Makes both ends; they are closed on exec.
     static std::pair<Channel, Channel> make(const std::string& whom);
 
     int fd() const { return fd_; }
     void send(const void* bytes, size_t size);
-    // Waits no longer than so many ns, or for ever if it is 0. False if the other end is gone.
+    // Waits for at most `patience_ns`; 0 means no limit. Returns false if the other end is closed.
     bool receive(void* bytes, size_t size, uint64_t patience_ns);
     // Whether receive() need not wait.
     bool has_message() const;
@@ -50,7 +50,7 @@ class Channel {
         if (!receive(&message, sizeof message, patience_ns)) throw Failure(whom_ + " has died");
         return message;
     }
-    // So many of them; both sides know how many.
+    // Samples, in several messages. Both sides must know their number.
     void put_samples(const Samples& samples);
     Samples take_samples(size_t count);
 
@@ -59,14 +59,14 @@ class Channel {
     std::string whom_;
 };
 
-// The other process of a measurement. One of them measures, the other one answers.
+// The other process of a measurement. One process measures, the other one answers.
 class Peer {
   public:
     Peer(int fd, bool measures);
 
     bool measures() const { return measures_; }
     pid_t pid() const { return pid_; }
-    // Waits until the other process has come here, too.
+    // Waits until the other process calls it, too.
     void meet() { exchange('.'); }
     // Swaps one message with the other process.
     template <typename T>

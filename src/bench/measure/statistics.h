@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is reported of many samples.
+// Samples, what is reported of them, and a line through them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// A number that there is not.
+// Stands for a missing number.
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 inline bool is_set(double number) {
     return !std::isnan(number);
@@ -41,7 +41,7 @@ inline double median(Samples samples) {
     return *middle;
 }
 
-// What an operation of `bytes` took, in seconds.
+// The time that an operation on `bytes` took, in seconds.
 struct Timing {
     double bytes;
     double seconds;
@@ -52,7 +52,7 @@ struct Line {
     double bandwidth = 0;  // bytes per second
 };
 
-// constant + bytes / bandwidth with the least relative errors; neither is negative.
+// Fits constant + bytes / bandwidth with the least relative errors. Neither is negative.
 inline Line fit_line(const std::vector<Timing>& timings) {
     double ones = 0;
     double x = 0;

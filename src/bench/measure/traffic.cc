@@ -26,8 +26,8 @@ void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
 
 void idle() {}
 
-// A word that counts goes back and forth behind what else a message holds: send(value) brings it
-// to the end of the message in the peer's in().
+// Round trips of messages that end with their number. send(number) transfers a message to the
+// peer's in().
 template <typename Send, typename Idle>
 Samples ping_pong(Peer& peer, Link& link, const Order& order, Send&& send, Idle&& idle) {
     char* const last = link.in() + order.size - kWord;
@@ -45,8 +45,8 @@ void copy_word(Peer& peer, Link& link, uint64_t value) {
     }
 }
 
-// Notes when messages were done, some at a time. The first ones are left out: they are only looked
-// at when all that may be under way has been posted.
+// Records when messages are done, several at a time. It leaves out the first ones, because nobody
+// polls before the first window is posted.
 class Pace {
   public:
     explicit Pace(uint64_t left_out) : left_out_(left_out) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Orders carried out over a link, or beside it. Both processes call these at the same time; only
-// the one that measures gets samples, in us.
+// Functions that carry out orders over a link, or over the memory of the machine. Both processes
+// call a function at the same time. Only the one that measures gets samples, in us.
 #pragma once
 
 #include "bench/measure/clock.h"
@@ -10,8 +10,8 @@
 
 namespace bench {
 
-// Runs trip() as often as is ordered and notes half of what each takes. Looking at the clock takes
-// as long as a message in shared memory, so it is done once a sample.
+// Runs trip() as often as the order says and records half its time. It reads the clock once a
+// sample, because that takes as long as a message in shared memory.
 template <typename Trip>
 Samples time_trips(const Order& order, Trip&& trip) {
     Samples samples;
@@ -27,7 +27,7 @@ Samples time_trips(const Order& order, Trip&& trip) {
     return samples;
 }
 
-// A message there and one back, again and again.
+// Round trips. The process that measures sends first.
 template <typename Send, typename Receive>
 Samples round_trips(Peer& peer, const Order& order, Send&& send, Receive&& receive) {
     if (peer.measures()) {
@@ -43,7 +43,7 @@ Samples round_trips(Peer& peer, const Order& order, Send&& send, Receive&& recei
     return {};
 }
 
-// What action() takes, so many times.
+// The times of `count` calls of action().
 template <typename Action>
 Samples timed(uint64_t count, Action&& action) {
     Samples samples;
@@ -55,27 +55,28 @@ Samples timed(uint64_t count, Action&& action) {
     return samples;
 }
 
-// Half round trips of RDMA writes, of a multiple of 8 bytes; the last 8 tell that they are there.
+// Half round trips of RDMA writes. The size is a multiple of 8 bytes; the receiver polls the last
+// 8.
 Samples write_trips(Peer& peer, Link& link, const Order& order);
-// Of sends, found by polling the completion queue.
+// Half round trips of sends. The receiver polls its completion queue.
 Samples send_trips(Peer& peer, Link& link, const Order& order);
-// Of 8 bytes by process_vm_writev in place of the HCA.
+// Half round trips of 8 bytes by process_vm_writev, without the HCA.
 Samples copy_trips(Peer& peer, Link& link, const Order& order);
-// Of 8 bytes stored to the other process's in(), mapped here at `there`.
+// Half round trips of 8 bytes by stores to the other process's in(), which is mapped at `there`.
 Samples store_trips(Peer& peer, Link& link, char* there, const Order& order);
 
-// How long one process_vm_writev of 8 bytes takes, while the other process looks at the word.
+// The time of one process_vm_writev of 8 bytes, while the other process polls them.
 Samples copy_calls(Peer& peer, Link& link, const Order& order);
 
-// From the post of a write to when its first `bytes` are seen by a process that follows the write
-// page by page, and polls its completion queue meanwhile. The one that measures is written to.
+// The time from the post of a long write until the receiver sees its first `bytes`. The receiver,
+// which measures, polls the pages of the message one after the other, and its completion queue.
 Samples piece_times(Peer& peer, Link& link, const Order& order);
 
-// Messages behind one another, as fast as they go: from one to the next, without the first ones. At
-// most Link::kDepth a sample, so that a receiver that falls behind does not slow a sender down, and
-// at least three windows.
+// A stream of messages at full speed: the time from one message to the next, without the first
+// ones. A sample has at most Link::kDepth messages, so that a slow receiver does not slow down the
+// sender, and at least three windows.
 Samples message_spacings(Peer& peer, Link& link, const Order& order);
-// The same between process_vm_writev (for a read: process_vm_readv) calls for the same bytes.
+// The same of process_vm_writev calls, or process_vm_readv calls for reads.
 Samples copy_spacings(Peer& peer, Link& link, const Order& order);
 
 }  // namespace bench

@@ -16,8 +16,7 @@ namespace {
 constexpr uint32_t kMessages = 1'000'000;
 constexpr uint32_t kMessagesQuick = 50'000;
 constexpr uint32_t kSlot = 8192;
-// With bursts of up to 12 messages four slots take the half of all messages that they took in the
-// paper.
+// With bursts of up to 12 messages, four slots take half of all messages, as in the paper.
 constexpr uint32_t kPaperBursts = 12;
 
 constexpr uint32_t kTooLong = 64 << 10;
@@ -25,15 +24,15 @@ constexpr uint32_t kShortest = 8;
 
 constexpr uint32_t kLongestFast = 8192;
 
-// One way of keeping room for messages at a receiver, for one sender.
+// A way to manage a receiver's room for the messages of one sender.
 class Design {
   public:
     virtual ~Design() = default;
 
-    // Whether there is room for the message now; if so, it is there.
+    // Sends a message. Returns false if there is no room for it now.
     virtual bool send(uint32_t size) = 0;
-    // The receiver takes all that is there. What is free again the sender learns if the receiver
-    // answers, or else if it is a quarter of all.
+    // The receiver takes all messages. The sender gets the free room back if the receiver answers,
+    // or if a quarter of all room is free.
     virtual void consume(bool answered) = 0;
 };
 
@@ -130,13 +129,13 @@ class Veloblock : public Design {
     uint64_t taken_ = 0;
 };
 
-// What a receiver gets between two looks at its messages, and whether it answers then.
+// The messages that arrive between two polls of the receiver, and whether it then answers.
 struct Burst {
     std::vector<uint32_t> sizes;
     bool answered = false;
 };
 
-// SplitMix64: the same everywhere, which the standard library's distributions are not.
+// SplitMix64. Unlike the standard library's distributions, it gives the same numbers everywhere.
 class Random {
   public:
     explicit Random(uint64_t seed) : state_(seed) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The comparison of the Veloblock paper's table 2, as a simulation: what share of the messages
-// finds room on the fast path, with how much memory.
+// A simulation of the Veloblock paper's table 2: which share of the messages finds room on the fast
+// path, by the memory of a channel.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// Depends on nothing but the arguments. Throws Failure if a block damages a frame.
+// The result depends on the arguments alone. Throws Failure if a block damages a frame.
 std::vector<Figure> run_fastpath(uint64_t seed, bool quick);
 
 constexpr const char* kFastpathNotes =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Results, for people and for programs.
+// Results, and their output as tables and JSON.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace bench {
 
 constexpr char kRatioUnit = 'x';
 
-// One measured, counted or compared thing, as it is printed.
+// One measured, counted or calculated value, or one ratio.
 struct Figure {
     std::string test;  // "UCT active messages, half round trip"
     double x = 0;      // message size, or number of peers: what a plot has on its x axis
@@ -27,36 +27,36 @@ struct Figure {
     double machine = kNone;    // what is measured without that model
     double late_share = kNone;
     double cpu_share = kNone;
-    std::vector<std::string> doubts = {};  // why not to believe it
+    std::vector<std::string> doubts = {};  // why the value is doubtful
 
     bool is_ratio() const { return unit.size() == 1 && unit[0] == kRatioUnit; }
     bool has_target() const { return is_set(target); }
     bool met() const { return at_most ? value.median <= target : value.median >= target; }
-    // Of the model, a share.
+    // How far the median is from the model, as a share of the model.
     double deviation() const { return value.median / model - 1; }
 };
 
-// What is counted, not sampled.
+// A value that is counted or calculated, not sampled.
 Figure exact_figure(std::string test, double x, std::string x_text, std::string name,
                     std::string unit, double value);
 
-// Text in aligned columns. The first line has the titles, and a column of nothing but its title is
-// left out. `layout` says how each column is aligned: 'l' or 'r'.
+// Text in aligned columns. The first line has the titles. A column that has only a title is left
+// out. `layout` has the alignment of each column: 'l' or 'r'.
 using Cells = std::vector<std::string>;
 std::string in_columns(const std::vector<Cells>& lines, const std::string& layout);
-// With as many decimals as are worth reading; empty for kNone.
+// A number with a sensible number of decimals. Empty for kNone.
 std::string number_text(double value);
 std::string percent_text(const char* format, double share);
 // "8 B", "64 KiB", "1 MiB".
 std::string size_text(uint32_t size);
 
-// A line for each figure, in groups of their tests and x.
+// A line for each figure, grouped by test and x.
 std::string as_table(const std::vector<Figure>& figures);
-// A line for each x, a column for each name; the ratios, and whether targets are met, below.
+// A line for each x and a column for each name. Below, the ratios, and which targets are met.
 std::string as_matrix(const std::vector<Figure>& figures);
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
-// One JSON object: the facts, and a list "figures". Numbers that there are not are left out.
+// One JSON object: the facts, and a list "figures". Missing and infinite numbers are left out.
 std::string as_json(const Facts& facts, const std::vector<Figure>& figures);
 // Throws Failure.
 void write_file(const std::string& name, const std::string& text);

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Whole numbers as such; neither NaN nor infinity is JSON.
+// Whole numbers are written without a fraction. JSON has neither NaN nor infinity.
 void add(Json* object, const char* key, double number) {
     constexpr double kExact = 0x1p53;
     if (!std::isfinite(number)) return;
@@ -56,7 +56,7 @@ std::string as_json(const Facts& facts, const std::vector<Figure>& figures) {
     for (const auto& [key, text] : facts) result[key] = text;
     result["figures"] = Json::array();
     for (const Figure& figure : figures) result["figures"].push_back(object_of(figure));
-    // What is not UTF-8, of the environment for example, is replaced.
+    // Texts come from the environment, too: bytes that are not UTF-8 are replaced.
     return result.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

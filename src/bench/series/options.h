@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the command lines of the benchmarks have in common.
+// Helpers for the command lines of the benchmarks.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,8 +13,8 @@ namespace bench {
 
 constexpr int kExitUsage = 2;
 
-// Nothing, or the exit status with which the program ends now: the help was asked for, or the
-// command line is wrong, which has been said then.
+// Returns nothing if the command line is right. Otherwise it has printed the help or an error, and
+// returns the exit status of the program.
 inline std::optional<int> parse_options(CLI::App& app, int argc, char** argv) {
     try {
         app.parse(argc, argv);
@@ -29,7 +29,7 @@ inline std::optional<int> parse_options(CLI::App& app, int argc, char** argv) {
     return std::nullopt;
 }
 
-// What the software HCA does not know is refused: a profile, or a list of changes to one.
+// Checks a profile of the software HCA, and a list of changes to its model.
 inline std::string model_error(const std::string& profile, const std::string& changes) {
     softhca_inspect_model model;
     char error[256];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The processes that a benchmark starts, and software HCAs of its own.
+// Processes that a benchmark starts, and software HCAs that it starts for itself.
 #pragma once
 
 #include <signal.h>
@@ -14,12 +14,12 @@ namespace bench {
 using Environment = std::vector<std::pair<std::string, std::string>>;
 using Words = std::vector<std::string>;
 
-// A program in another process; never outlives this object, nor this process.
+// A program in another process. It ends at the latest with this object and with this process.
 class Process {
   public:
-    // Runs the command in this environment changed by `environment`, in which a variable without a
-    // value is not set. The descriptors stay open in it under the same numbers. `at_end` is the
-    // signal that it gets when this process ends before it.
+    // Runs the command. `environment` has changes to the environment of this process; a variable
+    // with an empty value is removed. The command inherits the descriptors. It gets the signal
+    // `at_end` if this process ends first.
     explicit Process(Words command, const Environment& environment = {},
                      const std::vector<int>& descriptors = {}, int at_end = SIGKILL);
     ~Process();
@@ -27,27 +27,28 @@ class Process {
     Process& operator=(Process&&) = delete;
 
     pid_t pid() const { return pid_; }
-    // Waits for its end, but not for ever. Whether it ended well.
+    // Waits for its end, with a time limit. Returns whether it succeeded.
     bool finish();
-    // Waits for its end. Its exit status, or 1 if a signal ended it.
+    // Waits for its end. Returns its exit status, or 1 if a signal ended it.
     int wait();
 
   private:
     pid_t pid_ = 0;
 };
 
-// A fabric of the software HCA for this process and those that it starts, which nobody else is on;
-// removed with this object.
+// The name of a fabric of the software HCA that only this benchmark uses. The destructor removes
+// the files of the fabric.
 class OwnFabric {
   public:
-    // `program` is for its name. Throws Failure if there is no `softhca` command.
+    // The name begins with `program`. Throws Failure if there is no `softhca` command.
     explicit OwnFabric(const std::string& program);
     ~OwnFabric();
     OwnFabric(const OwnFabric&) = delete;
     OwnFabric& operator=(const OwnFabric&) = delete;
 
     const std::string& name() const { return name_; }
-    // What stands before a command that is to run on it. Empty: as the environment has it.
+    // The words to put before a command that is to run on this fabric. An empty profile or model
+    // leaves the choice to the environment.
     Words launcher(const std::string& profile, const std::string& model) const;
 
   private:
@@ -55,8 +56,8 @@ class OwnFabric {
     std::string tool_;
 };
 
-// Throws Failure where there ought to be a device without one of our own: the user asked for a
-// certain one, or the software HCA is preloaded.
+// To be called if there is no device. Throws Failure if the benchmark must not start a software HCA
+// for itself: the user named a device, or a software HCA is preloaded already.
 void may_make_device(const std::string& asked_for);
 
 }  // namespace bench

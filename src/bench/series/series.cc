@@ -14,7 +14,7 @@ constexpr double kOwnCpu = 0.95;     // share of the time
 constexpr double kWideItem = 1.5;    // 90th percentile of the rounds' medians to the 10th
 constexpr double kWideRatio = 1.25;  // the same of the rounds' ratios
 
-// Samples come as us for a message.
+// Workers send us for each message.
 Samples converted(const Series::Item& item, Samples samples) {
     if (!item.rate) return samples;
     for (double& sample : samples)
@@ -27,7 +27,7 @@ bool wide(const Samples& rounds, double limit) {
     return summary.p90 > limit * summary.p10;
 }
 
-// The outermost round of few tells nothing of how wide the rest lie.
+// With few rounds, the percentiles are single rounds.
 bool few(const Samples& rounds) {
     return rounds.size() < kFewRounds;
 }
@@ -54,7 +54,7 @@ bool same_group(const Series::Item& one, const Series::Item& other) {
 
 }  // namespace
 
-// How late the software HCA was against its timing model, if there is one.
+// How often the software HCA was later than its timing model, if the device is one.
 class Series::Lateness {
   public:
     explicit Lateness(const std::string& fabric) {
@@ -67,7 +67,7 @@ class Series::Lateness {
     Lateness(const Lateness&) = delete;
     Lateness& operator=(const Lateness&) = delete;
 
-    // Share of the operations since the last call that were late, 0..1; kNone if there were none.
+    // The share of late operations since the last call, 0..1; kNone if there was no operation.
     double share() {
         if (fabric_ == nullptr) return kNone;
         uint64_t operations;
@@ -142,7 +142,7 @@ Series::Pairs Series::start() {
     Pairs pairs;
     for (const Arm& arm : arms_) {
         pairs.push_back(std::make_unique<Pair>(arm, setup_));
-        // Connections come about and become fast with use.
+        // Connections are set up, and become fast, when they are used.
         Order warm_up;
         warm_up.kind = arm.warm_up;
         warm_up.count = 500;

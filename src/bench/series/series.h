@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Measurements that take turns, and their ratios.
+// Interleaved measurements and their ratios.
 #pragma once
 
 #include <deque>
@@ -12,15 +12,15 @@
 
 namespace bench {
 
-// Measurements take turns, round after round, so that what disturbs the machine disturbs all of
-// them; their ratios are taken round by round. Every other round runs the turns of a test
-// backwards. The rounds are spread over a few starts of all processes, because where their memory
-// lies makes a difference too.
+// In each round, all items are measured in turn, so that disturbances of the machine affect all of
+// them. Ratios are taken round by round. Every other round measures the items of a test in reverse
+// order. The rounds are divided among a few starts of all processes, because the placement of their
+// memory matters too.
 class Series {
   public:
     struct Item {
         std::string test;
-        uint32_t size = 0;  // of messages; 0 where it says nothing
+        uint32_t size = 0;  // of messages; 0 if it has no meaning
         std::string name;
         size_t arm = 0;
         Order order = {};
@@ -31,9 +31,9 @@ class Series {
         double model = kNone;
         std::string x_text = {};  // empty: the size
         Item* first = nullptr;    // what gets the first sample of each order
-        bool follows = false;     // it is such an item
-        // Whether it is doubted where a process had no CPU; not where it sleeps for much of the
-        // time, until the other one is there.
+        bool follows = false;     // it is the first of another item
+        // Whether a lack of CPU time makes the figure doubtful. Not if the processes sleep between
+        // the samples.
         bool needs_cpu = true;
 
         Samples all = {};
@@ -43,14 +43,14 @@ class Series {
         bool offered = true;  // false: cannot be done, or is not asked for
     };
 
-    // Only items whose size and name have the text `only` in them are measured, and those that they
-    // are compared with.
+    // Measures only the items whose "size name" contains `only`, and those that they are compared
+    // with.
     Series(const Setup& setup, int rounds, int starts, std::string only = {})
         : setup_(setup), rounds_(rounds), starts_(starts), only_(std::move(only)) {}
 
-    // An arm that is there already is not added again.
+    // Returns the number of the arm. Equal arms are added once.
     size_t add_arm(const Arm& arm);
-    // Stays where it is. Items of a test and size stand behind one another.
+    // The reference stays valid. Items of one test and size must be added one after the other.
     Item& add(Item item);
     // Adds the ratio of two items of the same test and size.
     void compare(const Item& item, const Item& yardstick, double target = kNone,

@@ -24,7 +24,7 @@ void add_once(std::vector<Value>* values, const Value& value) {
     if (std::ranges::find(*values, value) == values->end()) values->push_back(value);
 }
 
-// A line of one text, which may be longer than the first column is wide.
+// Whether only the first cell has text, which may then extend beyond its column.
 bool is_heading(const Cells& line) {
     return std::ranges::all_of(line.begin() + 1, line.end(),
                                [](const std::string& cell) { return cell.empty(); });
@@ -42,7 +42,7 @@ std::string spread(double value, const Figure& figure) {
     return figure.value.count > 1 ? number_text(value) : std::string();
 }
 
-// What is counted has no decimals.
+// Counts have no decimals.
 std::string median_text(const Figure& figure) {
     const double value = figure.value.median;
     const bool sampled = figure.value.count > 1 || value != std::floor(value);
@@ -65,7 +65,7 @@ Cells cells(const Figure& figure) {
             doubts.empty() ? doubts : "? " + doubts};
 }
 
-// A part of a matrix: the figures of one test, its ratios or the others.
+// One part of a matrix: the ratios of a test, or its other figures.
 class Part {
   public:
     Part(const std::vector<Figure>& figures, const std::string& test, bool ratios)
@@ -88,7 +88,7 @@ class Part {
         return in_columns(lines, "l" + std::string(names_.size(), 'r') + "l") + "\n";
     }
 
-    // Where targets are met and where not, a line for each name that has some.
+    // Where targets are met and missed: a line for each name that has targets.
     std::string targets() const {
         std::string text;
         for (const std::string& name : names_) {
@@ -134,7 +134,7 @@ class Part {
         return number_text(figure.value.median) + (missed ? "<" : "") +
                (figure.doubts.empty() ? " " : "?");
     }
-    // What is doubted in one line: whose operations were late, and anything else.
+    // The doubts of one line: whose operations were late, and all others.
     static std::string remarks(const std::vector<const Figure*>& line) {
         std::string late;
         std::vector<std::string> others;

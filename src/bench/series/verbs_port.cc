@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The device by itself, which is what any transport on it can reach at best; what the costs of long
-// messages are made of; and what the machine does without the device.
+// The bare device, which is the limit for all transports; the costs that make up long messages; and
+// the machine without the device.
 #include <sys/prctl.h>
 
 #include <array>
@@ -20,7 +20,7 @@ class VerbsPort : public Port {
           device_(name),
           wire_(kind, kWire),
           link_(device_, peer, gid_index, wire_.data(), kWire) {
-        // For process_vm_writev, where the kernel restricts it.
+        // The kernel may restrict process_vm_writev to debuggers.
         ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
         if (kind == Memory::Kind::kPrivate) return;
         std::array<char, 64> mine = {};
@@ -53,9 +53,10 @@ class VerbsPort : public Port {
     }
 
   private:
-    static constexpr size_t kWire = 2 * kLongest;
+    // One half for each direction: enough for a window of 8 messages of 1 MiB.
+    static constexpr size_t kWire = size_t{16} << 20;
 
-    // The peer has nothing to do but to be there.
+    // Orders for the process that measures; the other one only waits.
     Samples alone(const Order& order) {
         if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_) {
             ground_.emplace(Memory::Kind::kPrivate, kGround);
@@ -80,7 +81,7 @@ class VerbsPort : public Port {
                 return timed(order.count,
                              [&] { device_.register_memory(ground_->data(), order.size); });
             case Order::Kind::kRegistrations: {
-                std::vector<UniqueMr> kept;  // their ends take no part of the time
+                std::vector<UniqueMr> kept;  // deregistration is not timed
                 kept.reserve(order.count);
                 return timed(order.count, [&] {
                     kept.push_back(device_.register_memory(ground_->data(), order.size));

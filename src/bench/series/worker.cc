@@ -10,7 +10,7 @@
 namespace bench {
 namespace {
 
-// What it sends back, and before the first order to say that it is ready. Samples follow.
+// A worker's answer to an order, followed by the samples. The first one says that it is ready.
 struct Reply {
     bool ok = false;
     char text[256] = {};  // what went wrong
@@ -26,14 +26,14 @@ void set_text(char (&field)[kSize], const std::string& text) {
 
 void work(const WorkerJob& job, OpenPort open_port, Channel& control) {
     Peer peer(job.peer, job.measures);
-    // Threads stay where they are started.
+    // Threads that libraries start inherit the CPU.
     if (job.device_cpu >= 0) stay_on(job.device_cpu);
     const std::unique_ptr<Port> port = open_port(peer, job);
     if (job.cpu >= 0) stay_on(job.cpu);
     Reply reply;
     reply.ok = true;
     control.put(reply);
-    // When the process that gives the orders is gone, so is the reason to go on.
+    // The loop also ends when the process that gives the orders has ended.
     for (Order order; control.receive(&order, sizeof order, 0);) {
         if (order.kind == Order::Kind::kQuit) break;
         const uint64_t wall = now_ns();
@@ -60,7 +60,7 @@ Pair::Pair(const Arm& arm, const Setup& setup)
       link_(Channel::make("the peer process")),
       measuring_(start(arm, setup, true, link_.first.fd())),
       answering_(start(arm, setup, false, link_.second.fd())) {
-    // Theirs now: when one dies, the other must see it.
+    // Only the workers may hold them, so that each notices the end of the other.
     link_ = {};
     double ignored;
     read_reply(measuring_, &ignored);

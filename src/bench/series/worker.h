@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The two processes of an arm: one measures and one answers, as they are told.
+// The configurations that are compared, and the two processes of each: one measures and one
+// answers.
 #pragma once
 
 #include <memory>
@@ -13,14 +14,14 @@
 
 namespace bench {
 
-// On whose processor the device's own threads run.
+// On which processor the threads of the device run.
 enum class DeviceThreads : uint8_t {
     kBeside,    // on that of the process that has the device
     kApart,     // they take no time from the process that is measured, as hardware does not
     kAnywhere,  // where the system puts them
 };
 
-// One of the configurations that take turns: what a pair of worker processes opens, and in which
+// One of the configurations that are compared: what a pair of worker processes opens, and its
 // environment.
 struct Arm {
     std::string name;
@@ -45,7 +46,7 @@ struct Setup {
     Words launcher = {};      // in front of a worker's command
 };
 
-// What the processes of an arm are started with besides what is in the environment already.
+// The changes to the environment with which the processes of an arm are started.
 Environment environment_of(const Arm& arm, const Setup& setup);
 
 struct Outcome {
@@ -53,7 +54,7 @@ struct Outcome {
     double cpu_share = 1;  // the lower one of both processes
 };
 
-// Two workers of one arm, connected and waiting for orders; they use no CPU while they wait.
+// Two connected workers of one arm. They sleep while they wait for orders.
 class Pair {
   public:
     Pair(const Arm& arm, const Setup& setup);
@@ -62,7 +63,7 @@ class Pair {
 
     // Throws Failure.
     Outcome run(const Order& order);
-    // Ends both. Throws Failure. Without it they are killed.
+    // Ends both workers. Throws Failure if one fails. The destructor kills them.
     void finish();
 
   private:
@@ -74,25 +75,25 @@ class Pair {
     Samples read_reply(Worker& worker, double* cpu_share);
 
     const std::string name_;
-    // Declared in the order in which they start.
+    // In the order in which they are started.
     std::pair<Channel, Channel> link_;
     Worker measuring_;
     Worker answering_;
 };
 
-// One end of the connection that a worker measures over. Both workers of a pair make one at the
-// same time, and call the same of it.
+// One end of the connection between the two workers of a pair. Both construct it, and call its
+// functions, at the same time.
 class Port {
   public:
     virtual ~Port() = default;
 
-    // Carries out an order. Latency: half round trips in us. Streams: us from message to message,
-    // one sample a burst. Empty in the worker that answers, and in both if it cannot be done with
-    // messages of that size.
+    // Carries out an order. Returns half round trips, or for streams the time from message to
+    // message, one sample for each burst; in us. The result is empty in the worker that answers,
+    // and in both if messages of that size are impossible.
     virtual Samples run(const Order& order) = 0;
 };
 
-// What a worker is to do, the first message that it gets. Plain data.
+// The first message to a worker. Plain data.
 struct WorkerJob {
     char port[16] = {};
     char what[64] = {};
@@ -101,20 +102,20 @@ struct WorkerJob {
     bool measures = false;
     int cpu = -1;         // none: -1
     int device_cpu = -1;  // of the threads that libraries start
-    int peer = -1;        // descriptor of the way to the other worker
+    int peer = -1;        // descriptor of the channel to the other worker
 };
 
-// The command line of a worker: this word, and the descriptor through which its orders come.
+// The command line of a worker has this word and the descriptor for its orders.
 constexpr const char* kWorkerCommand = "worker";
 
 using OpenPort = std::unique_ptr<Port> (*)(Peer& peer, const WorkerJob& job);
 
-// Opens its port together with the other worker of its pair and carries out orders until there are
-// no more. Returns the exit status.
+// Opens a port, together with the other worker of the pair, and carries out orders until the last
+// one. Returns the exit status.
 int worker_main(const char* descriptor, OpenPort open_port);
 
-// Verbs and what is beside them on this machine: all orders but those for messages. `what` is the
-// kind of memory that the device gets to see: "private" or "shared".
+// A port for all orders that need no messages of UCX. `what` is the kind of memory that is
+// registered: "private" or "shared".
 std::unique_ptr<Port> open_verbs_port(Peer& peer, const WorkerJob& job);
 
 }  // namespace bench

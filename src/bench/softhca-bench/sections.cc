@@ -16,14 +16,14 @@ using Request = Order::Request;
 
 constexpr uint32_t kWord = 8;
 
-// Of small messages, to one process_vm_writev, and of large ones to as many of them.
+// Targets. Ratios are to process_vm_writev.
 constexpr double kWriteTarget = 1.5;
 constexpr double kSendTarget = 2.5;
 constexpr double kSharedTargetUs = 0.4;
 constexpr double kStreamTarget = 0.9;
 constexpr uint32_t kStreamTargetSize = 1 << 20;
 
-// A device and the series that is measured on it.
+// A device and a series of measurements on it.
 class Bench {
   public:
     explicit Bench(const Options& options)
@@ -31,7 +31,7 @@ class Bench {
           series_(setup_, options.rounds, 1, options.only) {
         for (Arm* arm : {&private_, &shared_}) arm->device_threads = DeviceThreads::kAnywhere;
     }
-    // Those that there are, or else one of our own.
+    // Uses the device of the machine, or starts a software HCA if there is none.
     void use_device(const Options& options) {
         if (!has_device(options.device)) {
             may_make_device(options.device);
@@ -47,7 +47,7 @@ class Bench {
         setup_.launcher = fabric_->launcher(profile, model);
     }
 
-    // What all items that are added have in common.
+    // Sets what the items to be added have in common.
     void begin(std::string test, uint32_t size, std::string x_text = {}) {
         test_ = std::move(test);
         size_ = size;
@@ -87,7 +87,7 @@ Order trips(Kind kind, uint64_t count) {
     return {.kind = kind, .size = kWord, .count = count, .reaps = true};
 }
 
-// Requests behind one another; `samples` times `messages` of them.
+// A stream of requests: `samples` times `messages` of them.
 Order stream(Kind kind, Request request, uint32_t size, uint32_t window, uint64_t samples,
              uint64_t messages) {
     return {.kind = kind,
@@ -99,7 +99,7 @@ Order stream(Kind kind, Request request, uint32_t size, uint32_t window, uint64_
             .window = window};
 }
 
-// What the model says of each of its figures.
+// The items of the section `model`, with the value that the model gives.
 class ModelItems {
   public:
     ModelItems(Bench& bench, const softhca_inspect_model& model, bool ideal)
@@ -119,7 +119,7 @@ class ModelItems {
         add("8 B write, shared memory, half round trip", trips(Kind::kWrites, count), arrival,
             true);
     }
-    // What a program sees that follows a long write in memory, piece by piece.
+    // When a program that polls memory sees the pieces of a long write.
     void add_pieces() {
         constexpr uint32_t kLongWrite = 64 << 10;
         constexpr uint64_t kWrites = 100;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What softhca-bench measures.
+// The measurements of softhca-bench.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ struct Options {
     bool json = false;
 };
 
-// On the device, or on a software HCA if there is none. They throw Failure.
+// These use the device, or a software HCA if there is none. They throw Failure.
 
 // Small messages against one process_vm_writev.
 std::vector<Figure> measure_small_messages(const Options& options);
 // Streams of large messages against process_vm_writev and process_vm_readv.
 std::vector<Figure> measure_bandwidth(const Options& options);
 
-// What the timing model of a profile promises, and what is measured, on a software HCA.
+// Compares the timing model of a profile with measurements on a software HCA.
 class ModelSection {
   public:
-    // Measures what the machine alone takes, to stand beside the models.
+    // Measures the machine without a model, for comparison.
     explicit ModelSection(const Options& options);
     std::vector<Figure> run(const std::string& profile) const;
 

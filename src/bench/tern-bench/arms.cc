@@ -24,7 +24,7 @@ std::string variable(const char* name) {
     return value != nullptr ? value : "";
 }
 
-// Calls visit(entry) for each entry of a value of LD_PRELOAD, and whether it is Tern.
+// Calls visit(path, is_tern) for each entry of a value of LD_PRELOAD.
 template <typename Visit>
 void for_each_preload(std::string_view list, Visit&& visit) {
     while (!list.empty()) {
@@ -35,7 +35,7 @@ void for_each_preload(std::string_view list, Visit&& visit) {
     }
 }
 
-// libuct_tern.so.0: what LD_PRELOAD names, that of the build tree that holds this program, or the
+// The path of libuct_tern.so.0: from LD_PRELOAD, from the build tree that has this program, or the
 // installed one.
 std::string find_tern_library() {
     std::string found;
@@ -93,7 +93,7 @@ Setup make_setup(const Options& options) {
     setup.with_tern = setup.without_tern;
     if (options.transport != "tern") return setup;
     const std::string library = find_tern_library();
-    // The last variable is what this UCX takes Tern from.
+    // The last variable is the one by which this UCX finds Tern.
     setup.with_tern.back().second = by_plugin_path() ? library.substr(0, library.rfind('/'))
                                     : others.empty() ? library
                                                      : library + ":" + others;

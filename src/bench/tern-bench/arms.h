@@ -10,14 +10,14 @@
 
 namespace bench {
 
-// Throws Failure if there is no device or, unless another transport is measured, no Tern.
+// Throws Failure if Tern is to be measured and its library is not found.
 Setup make_setup(const Options& options);
-// What was measured where.
+// What was measured, and where.
 Facts facts_of(const Options& options, const Setup& setup);
 
-// Whether the device is a software HCA that reaches shared memory in another way than private
-// memory, so that transports whose buffers are shared and those whose are not cannot be compared as
-// they are.
+// Whether the device is a software HCA that copies shared memory and private memory in different
+// ways. If so, a transport with shared buffers cannot be compared directly with one whose buffers
+// are private.
 bool shared_memory_differs(const Setup& setup);
 constexpr const char* kSharedMemoryNote =
     "The software HCA copies into shared memory directly and into private memory by a system call. "
@@ -33,16 +33,16 @@ Arm large_arm(const char* protocol, const char* memory);
 Arm uct_arm(const std::string& transport);
 // `tls`: value of UCX_TLS.
 Arm ucp_arm(const std::string& transport, const std::string& tls);
-// The same in an environment with these besides; arms are known by their names.
+// The same arm with changes to its environment. `name` is appended to its name.
 Arm with(Arm arm, const std::string& name, const Environment& environment);
-// The same where all memory is private memory to the device.
+// The same arm, where the device treats all memory as private.
 Arm in_private_memory(Arm arm);
-// The same with UCX's registration cache off.
+// The same arm without UCX's registration cache.
 Arm uncached(Arm arm);
-// The same with UCP's rendezvous from 16 KiB on.
+// The same arm with UCP's rendezvous from 16 KiB on.
 Arm rendezvous(Arm arm);
 
-// What the workers open for them. Throw Failure.
+// The ports of these arms. They throw Failure.
 std::unique_ptr<Port> open_uct_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_ucp_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_large_port(Peer& peer, const WorkerJob& job);

@@ -30,11 +30,11 @@ struct Options {
     int hot = -1;                                      // of `memory`: all
 };
 
-// Nothing, or the exit status with which the program ends now.
+// Returns nothing, or the exit status if the program is to end now.
 std::optional<int> parse_command_line(int argc, char** argv, Options* options);
 
-// Of long messages: equal steps, about as wide as asked for, that meet all powers of two. Whole
-// words.
+// The sizes of long messages: whole words, in equal steps of about options.step that include all
+// powers of two.
 inline std::vector<uint32_t> long_sizes(const Options& options) {
     const double step = options.quick ? std::max(options.step, 8.0) : options.step;
     const double doublings = std::log2(step);
@@ -73,16 +73,12 @@ struct Command {
 constexpr Command kCommands[] = {
     {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
      run_latency},
-    {"rate", "streams: 8-byte active messages a second, bandwidth by size", run_rate},
-    {"bandwidth",
-     "long tagged messages in fresh and in reused buffers, the limit, the naive protocols, and "
-     "what "
-     "the cost model says",
+    {"rate", "streams: 8-byte active messages per second, bandwidth by size", run_rate},
+    {"bandwidth", "long messages in fresh and reused buffers, limits, naive protocols, the model",
      run_bandwidth},
-    {"pinning", "what it brings to pin memory while it is being sent", run_pinning},
-    {"overlap", "how much of a message a processor can leave to the network", run_overlap},
-    {"tune",
-     "what copies, registrations and the network cost here, and which scheme the model takes",
+    {"pinning", "the gain from pinning memory while earlier parts are being sent", run_pinning},
+    {"overlap", "how much of a message the processor can leave to the network", run_overlap},
+    {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},
     {"memory", "registered bytes and queue pairs by number of peers", run_memory}};
 

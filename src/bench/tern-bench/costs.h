@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// What the cost model needs to know, measured on this device, and what it was taken from.
+// The parameters of the cost model for this device, and the figures that they are taken from.
 struct MeasuredCosts {
     tern::Costs costs;
     std::vector<Figure> figures;
@@ -19,7 +19,7 @@ struct MeasuredCosts {
 // Throws Failure.
 MeasuredCosts measure_costs(const Options& options, const Setup& setup);
 
-// "latency 2.3 us, ...", a line.
+// A line: "latency 2.3 us, ...".
 std::string costs_text(const tern::Costs& costs);
 
 }  // namespace bench

@@ -16,7 +16,7 @@ namespace {
 constexpr uint8_t kMessageId = 6;
 constexpr unsigned kPollsAtOnce = 256;
 
-// What a member is told to do, and how it answers. Plain data.
+// An order for a member, and the answer to it. Plain data.
 struct MemberOrder {
     enum class Kind : uint8_t { kCreate, kConnect, kAsk, kAnswer, kQuit };
 

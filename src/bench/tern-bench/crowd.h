@@ -13,7 +13,7 @@ namespace bench {
 // One process in the middle and a number of peers that it has endpoints to.
 class Crowd {
   public:
-    // Starts them and makes the endpoints, both ways.
+    // Starts the processes and makes the endpoints in both directions.
     Crowd(const Arm& arm, const Setup& setup, uint32_t peers);
     Crowd(const Crowd&) = delete;
     Crowd& operator=(const Crowd&) = delete;
@@ -22,7 +22,7 @@ class Crowd {
     // `count`.
     void talk(uint32_t peers, uint32_t size, uint64_t rounds, uint64_t count);
     pid_t middle() const { return members_.front().process.pid(); }
-    // Ends all; throws Failure if one fails.
+    // Ends all processes. Throws Failure if one fails.
     void finish();
 
   private:
@@ -37,11 +37,11 @@ class Crowd {
     std::vector<Member> members_;  // the first one is in the middle
 };
 
-// The command line of a member: this word, and the descriptor through which its orders come.
+// The command line of a member has this word and the descriptor for its orders.
 constexpr const char* kMemberCommand = "member";
 
-// A process with one interface, that makes endpoints and talks over them as it is told. It sleeps
-// between orders. Returns the exit status.
+// Runs a process with one interface. It makes endpoints and exchanges messages as ordered, and
+// sleeps between orders. Returns the exit status.
 int member_main(const char* descriptor);
 
 }  // namespace bench

@@ -13,7 +13,7 @@
 
 namespace bench {
 
-// Waits until the peer has come here too, without leaving it alone with what needs progress.
+// Waits until the peer calls it, too, and progresses the transport meanwhile.
 template <typename End>
 void meet_in_progress(Peer& peer, End& end) {
     peer.channel().put('.');
@@ -32,8 +32,8 @@ Samples ping_pong(Peer& peer, End& end, const Order& order) {
         peer, order, [&] { end.send(order.size); }, [&] { end.receive(order.size); });
 }
 
-// Bursts of messages to the worker that answers, which answers each burst with one message once it
-// has all of it: what is measured is the rate at which they arrive.
+// Bursts of messages to the worker that answers. It answers each burst with one message when it has
+// received all of it, so that the rate of arrival is measured.
 template <typename End>
 Samples stream(Peer& peer, End& end, const Order& order) {
     Samples samples;
@@ -59,8 +59,8 @@ Samples stream(Peer& peer, End& end, const Order& order) {
 //   bool has_arrived(operation)   without looking at the transport
 //   void say_go(), wait_for_go()
 
-// Of the worker that only takes part. The receive of a message is always posted before it is sent,
-// and both sides know.
+// The part of the worker that does not compute. The receive of a message is always posted before
+// the message is sent, and both sides know it.
 template <typename End>
 void take_part(Peer& peer, End& end, const Order& order) {
     for (uint64_t i = 0; i < order.count; ++i) {
@@ -77,7 +77,7 @@ void take_part(Peer& peer, End& end, const Order& order) {
     }
 }
 
-// One message: posted, `work()`, waited for. ns.
+// Posts one message, calls work(), and waits for the message. Returns the time in ns.
 template <typename End, typename Work>
 uint64_t one_overlapped(End& end, const Order& order, Work&& work) {
     if (order.sender) end.wait_for_go();
@@ -92,9 +92,10 @@ uint64_t one_overlapped(End& end, const Order& order, Work&& work) {
     return time;
 }
 
-// kArrivals, one sample: per cent of the messages that had arrived before the worker looked at the
-// transport again. Others, with as much work as leaves no doubt who waits for whom: kOverhead, us
-// of the worker that are not work; kAvailability, 1 - overhead / time without work.
+// kArrivals has one sample: the percentage of messages that had arrived before the worker called
+// the transport again. The other orders do so much work that the message never takes longer.
+// kOverhead: time of the worker that is not work, in us. kAvailability: 1 - overhead / time without
+// work.
 template <typename End>
 Samples overlapped(Peer& peer, End& end, const Order& order) {
     meet_in_progress(peer, end);

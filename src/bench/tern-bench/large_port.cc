@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long messages by verbs alone: RDMA writes between registered memory, which is the limit, and the
-// two naive protocols between memory that is not registered.
+// Long messages by verbs alone: RDMA writes between registered buffers, which are the limit, and
+// the two naive protocols between unregistered buffers.
 #include <atomic>
 #include <cstring>
 #include <utility>
@@ -18,7 +18,7 @@ std::atomic_ref<uint64_t> word_at(char* memory) {
     return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(memory));
 }
 
-// A message has a number in its last word, by which it is recognised; numbers only grow.
+// The receiver recognises a message by the number in its last word. The numbers only grow.
 class LargePort : public Port {
   public:
     LargePort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index,
@@ -42,7 +42,7 @@ class LargePort : public Port {
     }
 
   protected:
-    // Before the first message of an order, and behind the last one.
+    // Called before the first message of an order, and after the last one.
     virtual void prepare(uint32_t) {}
     virtual void finish() {}
     virtual void send(uint32_t size) = 0;
@@ -81,7 +81,7 @@ class WritePort : public LargePort {
     }
 };
 
-// Copied into registered memory, written in one piece, copied out of it.
+// Messages are copied into registered memory, written in one piece, and copied out of it.
 class CopyPort : public LargePort {
   public:
     CopyPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
@@ -106,8 +106,8 @@ class CopyPort : public LargePort {
     Memory in_;
 };
 
-// Registered for each message on both sides, at the same time: the receiver tells its key as soon
-// as it waits for the message.
+// Both sides register their buffers for each message, at the same time: the receiver sends its key
+// as soon as it waits for the message.
 class RegisterPort : public LargePort {
   public:
     RegisterPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
@@ -131,8 +131,8 @@ class RegisterPort : public LargePort {
         mine_.reset();
         from_.reset();
     }
-    // Registers where the next message is to go, and says so. Nothing else is under way in that
-    // direction.
+    // Registers the buffer of the next message and tells the sender. No other message is under way
+    // in that direction.
     void offer(uint32_t size) {
         into_ = in_.data() + walk_in_.step();
         mine_ = device_.register_memory(into_, size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long tagged messages, as in figures 2, 6 and 7 of the superpipeline paper, and what it brings to
-// pin memory while it is being sent, as in figure 7 of the pinning paper.
+// The bandwidth of long tagged messages, as in figures 2, 6 and 7 of the superpipeline paper, and
+// the gain from pinning memory while earlier parts are being sent, as in figure 7 of the pinning
+// paper.
 #include <algorithm>
 
 #include "bench/series/series.h"
@@ -11,8 +12,7 @@
 namespace bench {
 namespace {
 
-// Targets, at least. Of fresh buffers, the part of a RDMA write's bandwidth, and what registration
-// costs others.
+// Targets, all lower limits, as ratios of bandwidths.
 constexpr uint32_t kMiddle = 16 << 10;
 constexpr uint32_t kLong = 64 << 10;
 constexpr double kMiddleToWrite = 0.85;
@@ -26,7 +26,7 @@ constexpr double kFirstToBest = 0.95;
 constexpr uint64_t kBytes = 16 << 20;  // of an order, each way
 constexpr uint64_t kFewest = 4;
 constexpr uint64_t kMost = 30;
-// More of a reused buffer: what comes back may be pinned by and by.
+// Additional messages of a reused buffer, because it may be pinned piece by piece.
 constexpr uint64_t kSettling = 8;
 
 constexpr const char* kFresh = "fresh buffers";
@@ -79,7 +79,7 @@ class LongSeries {
                 .rate = true};
     }
 
-    // The figures, with those of the model behind the last contender's of a test and size.
+    // Measures. The figures of the model follow the last measured figure of each test and size.
     template <typename IsLast, typename AddModel>
     Result run(const char* notes, IsLast&& is_last, AddModel&& add_model) {
         Result result;
@@ -161,7 +161,7 @@ class BandwidthSeries : LongSeries {
         const double to_write = size >= kLong     ? kLongToWrite
                                 : size >= kMiddle ? kMiddleToWrite
                                                   : kNone;
-        // What registration costs shows where nothing is copied.
+        // The cost of registration shows where nothing is copied.
         const double to_rendezvous =
             size >= kLong && size < 2 * kLong ? kLongToVerbs : kFreshToVerbs;
         series_.compare(*items[kTern], *items[kWrite], to_write, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a process takes of the device, by number of peers and of those that keep talking.
+// Registered memory and queue pairs of a process, by the number of its peers and of its hot peers.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -16,9 +16,9 @@ constexpr const char* kBytesTest = "registered memory of a process";
 constexpr const char* kQueuePairsTest = "queue pairs of a process";
 constexpr uint32_t kClassicBytes = 512 << 10;  // 32 slots of 8 KiB at either end
 constexpr uint32_t kLong = 8192;
-constexpr uint32_t kAllHot = 32;  // UCX_TERN_HOT_MAX: beyond, a process grows with its peers alone
+constexpr uint32_t kAllHot = 32;  // UCX_TERN_HOT_MAX
 
-// One moment in the life of a process with peers.
+// Stages in the life of a process with peers.
 enum Stage { kIdle, kTalked, kHot, kHotLong, kStages };
 constexpr const char* kStageNames[kStages] = {
     "endpoints made, nothing sent", "a message with each peer", "many small messages with each",
@@ -27,7 +27,7 @@ constexpr const char* kStageNames[kStages] = {
 using Footprint = softhca_inspect_usage;
 using Life = std::array<Footprint, kStages>;
 
-// What a process has taken of the device, as the device counts it.
+// What the device counts for a process.
 Footprint footprint_of(pid_t process) {
     char error[256] = {};
     const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(
@@ -63,15 +63,15 @@ void add(std::vector<Figure>* bytes, std::vector<Figure>* queue_pairs, const std
         const std::string text = name + ": " + kStageNames[stage];
         bytes->push_back(exact_figure(kBytesTest, peers, peers_text(peers), text, "KiB",
                                       static_cast<double>(life[stage].registered_bytes) / 1024));
-        // How much is said does not matter to these.
+        // The number of messages does not matter for queue pairs.
         if (stage > kTalked) continue;
         queue_pairs->push_back(exact_figure(kQueuePairsTest, peers, peers_text(peers), text, "",
                                             life[stage].queue_pairs));
     }
 }
 
-// What many more peers would take, beyond as many as a process lets be hot: from there on it grows
-// by the same for every peer, so two measured sizes tell all others.
+// The figures of many more peers. Beyond the largest number of hot peers, each peer adds the same,
+// so that two measured numbers of peers give all others.
 Life extrapolated(const Life& few, uint32_t few_peers, const Life& many, uint32_t many_peers,
                   uint32_t peers) {
     Life life;

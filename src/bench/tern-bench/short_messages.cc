@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Half round trips of messages of up to 8 KiB, and streams of active messages, beside those of RDMA
+// Half round trips of messages of up to 8 KiB, and streams of active messages, compared with RDMA
 // writes.
 #include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
@@ -7,7 +7,7 @@
 namespace bench {
 namespace {
 
-// Targets, of 8 bytes.
+// Targets for messages of 8 bytes.
 constexpr double kUctToVerbs = 0.75;
 constexpr double kUctToWrite = 1.25;
 constexpr double kUcpToVerbs = 0.85;
@@ -28,7 +28,7 @@ class ShortSeries {
         const std::vector<uint32_t> sizes =
             options_.quick ? std::vector<uint32_t>{8, 1024}
                            : std::vector<uint32_t>{8, 64, 256, 1024, 2048, 4096, 8192};
-        // A UCT message of 8 KiB and a header would be two.
+        // The sizes of UCT messages include the header: 8 KiB and a header would be two messages.
         for (const uint32_t size : sizes) add_uct(size);
         for (const uint32_t size : sizes) add_ucp(size);
     }
@@ -76,7 +76,7 @@ class ShortSeries {
         series_.compare(tern_private, verbs, verbs_target);
         series_.compare(tern_private, write, write_target);
         if (!with_target) return;
-        // What any transport could reach that receives by completion queue.
+        // The limit for transports that receive by completion queue.
         const Series::Item& shared_send = raw("send/recv", "shared", Order::Kind::kSends);
         raw("send/recv", "private", Order::Kind::kSends);
         series_.compare(tern, shared_send);

@@ -21,7 +21,7 @@ std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     return open_verbs_port(peer, job);
 }
 
-// Where there is no HCA: runs this command line again on a software HCA that nobody else is on.
+// Runs this command line again on a software HCA of its own, if there is no HCA.
 int run_on_own_device(const Options& options, char** argv) {
     may_make_device(options.device);
     const OwnFabric fabric("tern-bench");

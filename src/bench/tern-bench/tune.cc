@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the cost model is given on this device, and what it makes of it.
+// The parameters of the cost model on this device, and the schemes that it chooses.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -25,7 +25,7 @@ constexpr uint64_t kMessages = 24;  // of a sample of kSpacings
 std::vector<Timing> timings_of(const std::vector<Figure>& figures, const char* test) {
     std::vector<Timing> timings;
     for (const Figure& figure : figures) {
-        // Not the median: what disturbs the machine only ever adds.
+        // Not the median, because disturbances only add time.
         if (figure.test == test) timings.push_back({figure.x, figure.value.p10 / 1e6});
     }
     if (timings.empty()) throw Failure(std::string("not measured: ") + test);
@@ -78,7 +78,7 @@ constexpr const char* kParameters = "parameters of the cost model";
 constexpr double kMicro = 1e6;
 constexpr double kGiga = 1e-9;
 
-// The setting that takes the place of a measurement, in the unit of the table; "-": there is none.
+// A parameter of the model, and the setting that replaces its measurement; "-" if there is none.
 struct Parameter {
     const char* setting;
     const char* text;
@@ -106,7 +106,7 @@ constexpr Parameter kParametersOfModel[] = {
      [](const tern::Costs& costs) { return costs.registration.bandwidth * kGiga; }},
 };
 
-// What the model says of one size, in seconds.
+// The times that the model gives for one size, in seconds.
 struct Times {
     Times(const tern::Policy& policy, uint64_t length)
         : raw(policy.model().raw(length)),

@@ -33,7 +33,7 @@ struct WorkerAddress {
     std::array<unsigned char, 2048> bytes;
 };
 
-// Closes in the order in which UCP wants it.
+// Closes its handles in the order that UCP requires.
 struct UcpHandles {
     ucp_context_h context = nullptr;
     ucp_worker_h worker = nullptr;
@@ -66,7 +66,7 @@ class Ground {
     void begin(const Order& order) {
         walks_ = false;
         if (order.buffers != Buffers::kOne && (walk_.begin(order) || !far_)) {
-            // What is unmapped was never used before when it comes back.
+            // Memory that is mapped anew counts as never used.
             far_.reset();
             far_.emplace(Memory::Kind::kPrivate, kGround);
         }
@@ -104,7 +104,7 @@ class UcpPort : public Port {
             finish(ucp_worker_flush_nbx(ucp_.worker, &parameters), "ucp_worker_flush_nbx");
             meet_in_progress(peer_, *this);
         } catch (const Failure&) {
-            // The peer has gone before.
+            // The peer has ended already.
         }
     }
 
@@ -155,14 +155,14 @@ class UcpPort : public Port {
         if (operation.receives && !is_marked(operation.memory, operation.size, received_++))
             ++out_of_order_;
     }
-    // Whether the last bytes of the message are there, without having a look at the transport.
+    // Whether the last bytes of the message have arrived. Does not call the transport.
     bool has_arrived(const Operation& operation) const {
         uint64_t number;
         const volatile char* const last = operation.memory + operation.size - sizeof number;
         for (size_t i = 0; i < sizeof number; ++i) reinterpret_cast<char*>(&number)[i] = last[i];
         return number == received_;
     }
-    // A word that has nothing to do with the messages.
+    // A word besides the messages.
     void say_go() {
         const ucp_request_param_t parameters = {};
         finish(ucp_tag_send_nbx(ucp_.endpoint, &go_, sizeof go_, kGoTag, &parameters), "go");
@@ -186,8 +186,8 @@ class UcpPort : public Port {
     void open();
     WorkerAddress address();
     void connect(const WorkerAddress& theirs);
-    // What takes note of tags that are used much is given the time for it, and UCX for what it asks
-    // of the peer before it announces the first message.
+    // Gives the matcher time to learn which tags are used often, and UCX time for its exchange with
+    // the peer before the first rendezvous.
     Samples settled(const Order& order) {
         constexpr uint64_t kLearn = 48;
         constexpr uint32_t kAnnounced = 64 << 10;
@@ -202,7 +202,7 @@ class UcpPort : public Port {
         }
         return overlapped(peer_, *this, order);
     }
-    // Waits for the end of an operation, given what the call that began it has returned.
+    // Waits for the end of an operation. `request` is what the call that started it returned.
     void finish(void* request, const char* what) {
         if (request == nullptr) return;
         if (UCS_PTR_IS_ERR(request)) throw ucp_failure(what, UCS_PTR_STATUS(request));

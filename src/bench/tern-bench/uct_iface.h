@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RAII over the public UCT API, as far as a benchmark of active messages needs it.
+// RAII for the part of the public UCT API that active messages need.
 #pragma once
 
 #include <ucs/async/async_fwd.h>
@@ -15,7 +15,7 @@
 
 namespace bench {
 
-// Addresses, as they go from worker to worker. Plain data.
+// Addresses, which workers exchange. Plain data.
 struct IfaceAddress {
     std::array<unsigned char, 128> device;
     std::array<unsigned char, 128> iface;
@@ -35,7 +35,7 @@ class UctIface {
     void on_message(uint8_t id, uct_am_callback_t take, void* argument);
     IfaceAddress address() const;
     UctEndpoint create_endpoint(const IfaceAddress& peer) const;
-    // Whether each endpoint must be connected with one of the peer's.
+    // Whether each endpoint must be connected to an endpoint of the peer.
     bool connects_endpoints() const {
         return (attributes_.cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE) == 0;
     }
@@ -45,9 +45,9 @@ class UctIface {
 
     uint32_t max_message() const { return static_cast<uint32_t>(attributes_.cap.am.max_bcopy); }
     void progress() { uct_worker_progress(worker_.get()); }
-    // A message that begins with `header`; its other bytes mean nothing. Waits for room.
+    // Sends a message that begins with `header`; its other bytes are arbitrary. Waits for room.
     void send(const UctEndpoint& endpoint, uint8_t id, uint64_t header, uint32_t size);
-    // Until all that was sent has reached its peers.
+    // Waits until all messages have reached their peers.
     void flush();
 
   private:

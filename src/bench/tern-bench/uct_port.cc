@@ -27,7 +27,7 @@ class UctPort : public Port {
             iface_.flush();
             meet_in_progress(peer_, *this);
         } catch (const Failure&) {
-            // The peer has gone before; there is nobody to be considerate of.
+            // The peer has ended already.
         }
     }
 
