@@ -93,10 +93,9 @@ OwnFabric::~OwnFabric() {
     softhca_inspect_remove(name_.c_str(), nullptr, 0);
 }
 
-Words OwnFabric::launcher(const std::string& profile, const std::string& model) const {
+Words OwnFabric::launcher(const Words& settings) const {
     Words words = {tool_, "run", "--fabric", name_};
-    if (!profile.empty()) words.insert(words.end(), {"--profile", profile});
-    if (!model.empty()) words.insert(words.end(), {"--model", model});
+    words.insert(words.end(), settings.begin(), settings.end());
     words.emplace_back("--");
     return words;
 }

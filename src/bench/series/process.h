@@ -47,9 +47,9 @@ class OwnFabric {
     OwnFabric& operator=(const OwnFabric&) = delete;
 
     const std::string& name() const { return name_; }
-    // The words to put before a command that is to run on this fabric. An empty profile or model
-    // leaves the choice to the environment.
-    Words launcher(const std::string& profile, const std::string& model) const;
+    // The words to put before a command that is to run on this fabric. `settings` has options of
+    // `softhca run`; the environment decides about the others.
+    Words launcher(const Words& settings) const;
 
   private:
     std::string name_;

@@ -44,7 +44,7 @@ class Bench {
         fabric_.emplace("softhca-bench");
         setup_.device = "softhca0";
         setup_.fabric = fabric_->name();
-        setup_.launcher = fabric_->launcher(profile, model);
+        setup_.launcher = fabric_->launcher({"--profile", profile, "--model", model});
     }
 
     // Sets what the items to be added have in common.

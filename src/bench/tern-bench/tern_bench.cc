@@ -25,7 +25,8 @@ std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
 int run_on_own_device(const Options& options, char** argv) {
     may_make_device(options.device);
     const OwnFabric fabric("tern-bench");
-    Words words = fabric.launcher(options.profile, "");
+    const Words profile = {"--profile", options.profile};
+    Words words = fabric.launcher(options.profile.empty() ? Words() : profile);
     words.push_back(program_path());
     for (char** word = argv + 1; *word != nullptr; ++word) words.emplace_back(*word);
     return Process(std::move(words), {}, {}, SIGTERM).wait();
