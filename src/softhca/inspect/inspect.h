@@ -4,7 +4,7 @@
  * running fabric counts. A fabric is looked at without taking part in it.
  *
  * Functions that can fail return a status: 0, or -1 with a text in `error`, which has room for
- * `size` bytes; if that is 0 it may be null. None throws.
+ * `size` bytes; if that is 0 it may be null. No function throws.
  */
 #ifndef SOFTHCA_INSPECT_H
 #define SOFTHCA_INSPECT_H
@@ -27,16 +27,16 @@ typedef struct softhca_inspect_model {
     double registration_bandwidth; /* bytes per ns; 0: infinite */
 } softhca_inspect_model;
 
-/* The model of a profile, with the changes of a list as SOFTHCA_MODEL has it; "" changes nothing.
- */
+/* Finds the model of a profile and applies a list of changes, in the syntax of SOFTHCA_MODEL; "" is
+   no change. Fails if one of them is unknown. */
 int softhca_inspect_find_model(const char* profile, const char* changes,
                                softhca_inspect_model* model, char* error, size_t size);
-/* The model in the syntax of SOFTHCA_MODEL, cut to the room that there is. */
+/* Writes the model in the syntax of SOFTHCA_MODEL, truncated to `size` bytes. */
 void softhca_inspect_describe(const softhca_inspect_model* model, char* text, size_t size);
-/* Whether nothing takes time. */
+/* Not 0 if nothing takes time in the model. */
 int softhca_inspect_is_ideal(const softhca_inspect_model* model);
-/* How long `bytes` occupy a link, without gap and latency, and how long it takes to register them;
- * in ns. */
+/* How long `bytes` occupy a link, without gap and latency, and how long their registration takes;
+   in ns. */
 uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes);
 uint64_t softhca_inspect_registration_ns(const softhca_inspect_model* model, uint64_t bytes);
 
@@ -48,11 +48,11 @@ typedef struct softhca_inspect_fabric softhca_inspect_fabric;
 softhca_inspect_fabric* softhca_inspect_open(const char* name, char* error, size_t size);
 /* Null is allowed. */
 void softhca_inspect_close(softhca_inspect_fabric* fabric);
-/* Operations of the processes that are in the fabric now, since they are in it, and how many of
-   them were late against the timing model. */
+/* Counts the operations of all processes that are in the fabric now, and how many of them were
+   later than the timing model says. */
 void softhca_inspect_lateness(softhca_inspect_fabric* fabric, uint64_t* operations, uint64_t* late);
 
-/* What a process has taken of the device. */
+/* The resources that a process uses on the device. */
 typedef struct softhca_inspect_usage {
     uint64_t registered_bytes;
     uint32_t queue_pairs;
@@ -61,7 +61,7 @@ typedef struct softhca_inspect_usage {
 int softhca_inspect_process(softhca_inspect_fabric* fabric, pid_t process,
                             softhca_inspect_usage* usage, char* error, size_t size);
 
-/* Removes what a fabric leaves in the file system, unless somebody is in it. */
+/* Removes the file of a fabric. Fails if a process is in the fabric. */
 int softhca_inspect_remove(const char* name, char* error, size_t size);
 
 #ifdef __cplusplus
