@@ -17,7 +17,7 @@ namespace bench {
 namespace {
 
 constexpr tools::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
-                                       "../lib/ucx-tern"};
+                                     "../lib/ucx-tern"};
 
 std::string variable(const char* name) {
     const char* value = std::getenv(name);

@@ -8,8 +8,8 @@
 #include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
 #include "bench/tern-bench/costs.h"
-#include "rendezvous/policy.h"
 #include "rendezvous/calibration.h"
+#include "rendezvous/policy.h"
 
 namespace bench {
 namespace {

@@ -62,7 +62,7 @@ void softhca_inspect_describe(const softhca_inspect_model* model, char* text, si
 }
 
 int softhca_inspect_is_ideal(const softhca_inspect_model* model) {
-    return !parameters_of(*model).modelled();
+    return !parameters_of(*model).models_time();
 }
 
 uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes) {
