@@ -28,7 +28,9 @@ unsigned Sends::step(Outgoing& transfer) {
     Channel& channel = *transfer.channel;
     if (channel.failed) return 0;
     if (transfer.use != nullptr && transfer.use->revoked() && withdraw(transfer)) return 0;
-    if (transfer.state == Outgoing::State::kWaiting) return 0;
+    // Of a transfer that the peer has ended, only completions are to come.
+    if (transfer.state == Outgoing::State::kWaiting || transfer.state == Outgoing::State::kEnded)
+        return 0;
     Sender& core = *transfer.core;
     unsigned count = 0;
     Sender::Chunk chunk;
