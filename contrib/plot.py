@@ -16,12 +16,12 @@ def die(text):
 def read_figures(name):
     try:
         with open(name, encoding="utf-8") as file:
-            figures = json.load(file)["figures"]
+            figures = [one for one in json.load(file)["figures"]
+                       if one["unit"] != "x" and one["x"] > 0 and "median" in one]
     except OSError as error:
         die(f"{name}: {error.strerror}")
     except (ValueError, KeyError, TypeError):
         die(f"{name} is not the result of a benchmark")
-    figures = [one for one in figures if one["unit"] != "x" and one["x"] > 0 and "median" in one]
     if not figures:
         die(f"{name} has no figures that can be drawn")
     return figures
@@ -64,8 +64,8 @@ def draw(plots, figures, picture):
         axes.set_xlabel(x_label(panel[0]["x_text"]))
         axes.set_ylabel(unit)
         axes.set_xscale("log", base=2)
-        # Times and counts differ by orders of magnitude; rates and shares do not.
-        if not unit.endswith(("/s", "%")):
+        # Times and sizes differ by orders of magnitude; rates and shares do not.
+        if unit in ("us", "KiB") and all(one.get("p10", one["median"]) > 0 for one in panel):
             axes.set_yscale("log")
         axes.grid(True)
         axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))

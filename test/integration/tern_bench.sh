@@ -17,7 +17,7 @@ unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
 
 # value FILE TITLE NAME: the figure of a line of a table, below the title of its group.
 value() {
-    awk -v title="$2" -v name="  $3  " '/^[^ ]/ { group = $0 } group == title && index($0, name) == 1 {
+    awk -v title="$2" -v name="  $3  " '/^[^ ]/ { group = $0; gsub(/  +/, " ", group) } group == title && index($0, name) == 1 {
         print $(split(substr(name, 3), words, " ") + 1); exit }' "$1"
 }
 
@@ -43,6 +43,9 @@ refusal_tests() {
     check_match 'help' '^  overlap ' "$tern_bench" --help
     check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
     refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
+    refuses 'an empty value' 2 "no value behind '--json='" "$tern_bench" latency --json= --quick
+    refuses 'options before the command' 2 '33554432 not in range' \
+        "$tern_bench" --peers 1,4 --sizes 64K:32768K bandwidth --quick
     refuses 'wrong command' 2 "^tern-bench: COMMAND: speed not in {$commands}" "$tern_bench" speed
     refuses 'two commands' 2 'not expected: rate' "$tern_bench" latency rate
     refuses 'wrong option' 2 'not expected: --fast' "$tern_bench" latency --fast
@@ -98,7 +101,7 @@ plot_tests() { # RESULT.json
     refuses 'plot: not a result' 1 'not the result of a benchmark' "$plot" "$plot" "$tmp/plot.svg"
     echo '{"figures": []}' >"$tmp/empty.json"
     refuses 'plot: nothing to draw' 1 'no figures' "$plot" "$tmp/empty.json" "$tmp/plot.svg"
-    if python3 -c 'import matplotlib' 2>/dev/null; then
+    if python3 -c 'import matplotlib.pyplot' 2>/dev/null; then
         check 'plot' "$plot" "$1" "$tmp/plot.svg"
         check_match 'plot: it is a picture' '<svg' cat "$tmp/plot.svg"
     else
@@ -177,10 +180,11 @@ overlap_tests() {
     check 'overlap' "$tern_bench" overlap --quick --json "$tmp/overlap.json"
     cp "$tmp/output" "$tmp/overlap"
     is_json 'overlap: the json is json' "$tmp/overlap.json"
-    # Whose device reads the message needs no processor to send it, but one to ask for it.
-    overlap_is 'receiver' 'rc_v get' 0
-    overlap_is 'sender' 'rc_v get' 100
-    overlap_is 'receiver' 'rc_v put' 0
+    # Whose device reads the message needs no processor to send it, but one to ask for it. Of the four messages one
+    # may arrive otherwise: a process may lose its processor for longer than it computes.
+    overlap_is 'receiver' 'rc_v get' 0 25
+    overlap_is 'sender' 'rc_v get' 100 75
+    overlap_is 'receiver' 'rc_v put' 0 25
     # Each receive is granted before its message is asked for; if messages can be direct at all.
     for who in receiver sender; do
         check_match "overlap: messages are direct while the $who computes" \
@@ -188,9 +192,9 @@ overlap_tests() {
     done
 }
 
-overlap_is() { # who arm percent
+overlap_is() { # who arm percent or-percent
     check_match "overlap: 64 KiB, $2, while the $1 computes: $3 %" \
-        "\"arrived of the $1\", *\"x\": 65536,.*\"name\": \"$2\",.*\"median\": $3," \
+        "\"arrived of the $1\", *\"x\": 65536,.*\"name\": \"$2\",.*\"median\": ($3|$4)," \
         sh -c 'tr -d "\n" <"$0" | tr "}" "\n"' "$tmp/overlap.json" # a figure a line
 }
 
@@ -199,7 +203,7 @@ tune_tests() {
     cp "$tmp/output" "$tmp/tune"
     # The software HCA takes at least its time for a registration: 68 us.
     compares 'tune: registration' '$1 > 60' \
-        "$(value "$tmp/tune" 'parameters of the cost model                   fixed by' 'registration: fixed')"
+        "$(value "$tmp/tune" 'parameters of the cost model fixed by' 'registration: fixed')"
     check_match 'tune: what fixes it' '^  network: bandwidth .* GB/s +UCX_TERN_' cat "$tmp/tune"
     check_match 'tune: which scheme' '^  32 KiB .* (superpipeline|zcopy) +(superpipeline|zcopy)$' cat "$tmp/tune"
     is_json 'tune: the json is json' "$tmp/tune.json"

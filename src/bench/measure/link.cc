@@ -62,8 +62,8 @@ Device::Device(const DeviceName& name) : port_number_(name.port) {
     if (!context_) throw call_failed("ibv_open_device");
     pd_.reset(ibv_alloc_pd(context_.get()));
     if (!pd_) throw call_failed("ibv_alloc_pd");
-    if (ibv_query_port(context_.get(), port_number_, &port_) != 0)
-        throw call_failed("ibv_query_port");
+    errno = ibv_query_port(context_.get(), port_number_, &port_);
+    if (errno != 0) throw call_failed("ibv_query_port");
     if (port_.state != IBV_PORT_ACTIVE) throw Failure("the port is not active");
 }
 

@@ -15,10 +15,10 @@ int main_of(int argc, char** argv) {
     app.add_option("TABLE", table, "fastpath: share of messages that find room on the fast path")
         ->required()
         ->check(CLI::IsMember({"fastpath"}));
-    app.add_option("--seed", seed, "of the load")->capture_default_str();
+    app.add_option("--seed", seed, "seed of the random load")->capture_default_str();
     app.add_flag("--quick", quick, "fewer messages");
-    app.add_option("--json", json, "a file to write the result to, for programs");
-    if (const auto status = bench::parse_options(app, argc, argv)) return *status;
+    app.add_option("--json", json, "also write the result to this file, as JSON");
+    if (const auto status = tools::parse_options(&app, argc, argv)) return *status;
     try {
         const std::vector<bench::Figure> figures = bench::run_fastpath(seed, quick);
         std::printf("%s\n%s", bench::as_table(figures).c_str(), bench::kFastpathNotes);

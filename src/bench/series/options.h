@@ -3,30 +3,36 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <optional>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "inspect/inspect.h"
+#include "softhca/inspect/inspect.h"
+#include "tools/common/command.h"
 
 namespace bench {
 
-constexpr int kExitUsage = 2;
-
-// Returns nothing if the command line is right. Otherwise it has printed the help or an error, and
-// returns the exit status of the program.
-inline std::optional<int> parse_options(CLI::App& app, int argc, char** argv) {
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::CallForHelp&) {
-        std::fputs(app.help().c_str(), stdout);
-        return 0;
-    } catch (const CLI::ParseError& error) {
-        const char* name = app.get_name().c_str();
-        std::fprintf(stderr, "%s: %s\nTry '%s --help'.\n", name, error.what(), name);
-        return kExitUsage;
-    }
-    return std::nullopt;
+// An option whose value is a list: "--name A,B". Each part is checked, and may be changed, by
+// `checks`. (A list of CLI11's own takes the words behind it, too.)
+inline CLI::Option* add_list(CLI::App& app, const std::string& name, char delimiter,
+                             std::vector<CLI::Validator> checks,
+                             std::function<void(const std::vector<std::string>&)> take,
+                             const std::string& help) {
+    return app.add_option_function<std::string>(
+        name,
+        [name, delimiter, checks = std::move(checks),
+         take = std::move(take)](const std::string& text) {
+            std::vector<std::string> parts = CLI::detail::split(text, delimiter);
+            for (std::string& part : parts) {
+                for (const CLI::Validator& check : checks) {
+                    const std::string error = check(part);
+                    if (!error.empty()) throw CLI::ValidationError(name, error);
+                }
+            }
+            take(parts);
+        },
+        help);
 }
 
 // Checks a profile of the software HCA, and a list of changes to its model.

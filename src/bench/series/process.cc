@@ -12,7 +12,7 @@
 
 #include "bench/measure/clock.h"
 #include "bench/measure/machine.h"
-#include "inspect/inspect.h"
+#include "softhca/inspect/inspect.h"
 
 namespace bench {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "bench/measure/link.h"
 #include "bench/series/series.h"
-#include "inspect/inspect.h"
+#include "softhca/inspect/inspect.h"
 
 namespace bench {
 namespace {

@@ -18,31 +18,32 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         "Measures an HCA with two processes of this machine; the software HCA if there is no "
         "other.",
         "softhca-bench");
-    app.add_option("--section", options->sections, "of small, bandwidth, model")
-        ->delimiter(',')
-        ->check(CLI::IsMember({"small", "bandwidth", "model"}))
+    const auto set = [](std::vector<std::string>& list) {
+        return [&list](const std::vector<std::string>& parts) { list = parts; };
+    };
+    add_list(app, "--section", ',', {CLI::IsMember({"small", "bandwidth", "model"})},
+             set(options->sections), "sections to measure: small, bandwidth, model")
         ->option_text("LIST [all of them]");
-    app.add_option("--profile", options->profiles, "for the section model")
-        ->delimiter(',')
-        ->check(known_profile())
+    add_list(app, "--profile", ',', {known_profile()}, set(options->profiles),
+             "profiles that the section model measures")
         ->option_text("LIST [graphene,infini,hdr200]");
     app.add_option("--model", options->model,
                    "parameters to change in these profiles, as SOFTHCA_MODEL")
         ->option_text("LIST")
         ->check(known_model());
-    app.add_option("--only", options->only, "only the lines that have this in their title");
+    app.add_option("--only", options->only, "measure only rows whose title contains this");
     app.add_option("--rounds", options->rounds, "how often everything is measured in turn")
         ->check(CLI::Range(1, 10000))
         ->capture_default_str();
     app.add_option("--iterations", options->iterations, "small messages in a round")
         ->check(CLI::Range(10, 1000000))
         ->capture_default_str();
-    app.add_option("--device", options->device, "[the first one]");
-    app.add_option("--gid-index", options->gid_index, "where addresses are GIDs")
+    app.add_option("--device", options->device, "name of the HCA, without port [the first HCA]");
+    app.add_option("--gid-index", options->gid_index, "GID table entry, if addresses are GIDs")
         ->check(CLI::Range(0, 255))
         ->capture_default_str();
-    app.add_flag("--json", options->json, "for programs");
-    return parse_options(app, argc, argv);
+    app.add_flag("--json", options->json, "print the result as JSON");
+    return tools::parse_options(&app, argc, argv);
 }
 
 class Conductor {
@@ -67,6 +68,7 @@ class Conductor {
             for (const std::string& profile : options_.profiles) show(model.run(profile));
         }
         if (options_.json) std::fputs(as_json(facts_, all_).c_str(), stdout);
+        if (std::fflush(stdout) != 0) throw call_failed("writing the result");
     }
 
   private:

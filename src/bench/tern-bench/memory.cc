@@ -7,7 +7,7 @@
 #include "bench/measure/clock.h"
 #include "bench/tern-bench/arms.h"
 #include "bench/tern-bench/crowd.h"
-#include "inspect/inspect.h"
+#include "softhca/inspect/inspect.h"
 
 namespace bench {
 namespace {

@@ -41,7 +41,8 @@ class CounterFile {
   public:
     CounterFile() {
         const int fd = ::mkstemp(name_.data());
-        if (fd >= 0) ::close(fd);
+        if (fd < 0) throw call_failed("mkstemp " + name_);
+        ::close(fd);
     }
     ~CounterFile() { std::remove(name_.c_str()); }
     CounterFile(const CounterFile&) = delete;
@@ -61,7 +62,12 @@ class CounterFile {
     }
 
   private:
-    std::string name_ = "/tmp/tern-bench-XXXXXX";
+    static std::string folder() {
+        const char* set = std::getenv("TMPDIR");
+        return set != nullptr && *set != '\0' ? set : "/tmp";
+    }
+
+    std::string name_ = folder() + "/tern-bench-XXXXXX";
 };
 
 // The counters of the matcher in one part of the measurement. Each part has processes of its own,

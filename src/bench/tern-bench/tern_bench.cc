@@ -40,6 +40,8 @@ int run(const Options& options) {
     }
     std::printf("\n");
     std::fflush(stdout);
+    // A file that cannot be written is found out before an hour of measuring.
+    if (!options.json.empty()) write_file(options.json, "");
     const auto command = std::ranges::find_if(
         kCommands, [&](const Command& one) { return options.command == one.name; });
     const Result result = command->run(options, setup);

@@ -37,6 +37,15 @@ class Help : public CLI::Formatter {
     std::string synopsis_;
 };
 
+// CLI11 2.1 takes the next word for the value of "--option=".
+void refuse_empty_values(std::span<char*> words) {
+    for (const std::string_view word : words) {
+        if (word.starts_with("--") && word.ends_with('=')) {
+            throw UsageError("no value behind '" + std::string(word) + "'");
+        }
+    }
+}
+
 // Returns the first word behind the options. CLI11 counts what it leaves, but may split words that
 // it is given to keep.
 char** parse(CLI::App* app, int argc, char** argv) {
@@ -48,11 +57,7 @@ char** parse(CLI::App* app, int argc, char** argv) {
         throw UsageError("no such option '" + rest[0] + "'");
     }
     char** words = argv + argc - app->remaining_size();
-    for (const std::string_view word : std::span(argv + 1, words)) {
-        if (word.starts_with("--") && word.ends_with('=')) {  // CLI11 2.1 takes the next word
-            throw UsageError("no value behind '" + std::string(word) + "'");
-        }
-    }
+    refuse_empty_values({argv + 1, words});
     return words;
 }
 
@@ -64,13 +69,33 @@ int fail(const CLI::App& app, const char* reason, int status) {
     return status;
 }
 
+// Output that is lost is an error: programs rely on what a command prints.
+int flushed(const CLI::App& app, int status) {
+    if (status != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return status;
+    return fail(app, std::strerror(errno), kExitFailure);
+}
+
 }  // namespace
+
+std::optional<int> parse_options(CLI::App* app, int argc, char** argv) {
+    try {
+        refuse_empty_values({argv + 1, argv + argc});
+        app->parse(argc, argv);
+    } catch (const CLI::Success& wish) {  // for help
+        return app->exit(wish);
+    } catch (const CLI::ParseError& error) {
+        return fail(*app, error.what(), kExitUsage);
+    } catch (const UsageError& error) {
+        return fail(*app, error.what(), kExitUsage);
+    }
+    return std::nullopt;
+}
 
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
                 const std::function<int(char** words)>& act) {
     app->formatter(std::make_shared<Help>(synopsis));
     try {
-        return act(parse(app, argc, argv));
+        return flushed(*app, act(parse(app, argc, argv)));
     } catch (const CLI::Success& wish) {  // for help or the version
         return app->exit(wish);
     } catch (const CLI::ParseError& error) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -23,6 +24,10 @@ class UsageError : public std::runtime_error {
 // `synopsis` is what follows the name in the line of usage. Returns the exit status.
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
                 const std::function<int(char** words)>& act);
+
+// Reads the options of a command that has no words behind them. Returns nothing if they are right;
+// otherwise help or an error has been printed, and the exit status of the command is returned.
+std::optional<int> parse_options(CLI::App* app, int argc, char** argv);
 
 // Becomes the command. Returns, with the exit status to give and the reason in *error, only when
 // that is impossible.

@@ -69,6 +69,7 @@ int softhca_env(const std::string& profile, bool quiet, std::string* output) {
     if (pid < 0) throw std::runtime_error(std::string("cannot run softhca: ") + strerror(errno));
     if (pid == 0) {
         ::dup2(ends[1], STDOUT_FILENO);
+        ::fcntl(STDOUT_FILENO, F_SETFD, 0);  // which dup2() leaves if both are the same
         if (quiet) ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);
         become_softhca(profile);
     }
