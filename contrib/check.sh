@@ -2,24 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
-# Installs what is missing, builds with warnings as errors and runs every test, then a selection of UCX's own over Tern,
-# and one of those on rdma_rxe in a guest; builds once more with the address and undefined-behaviour sanitizers and runs
-# the tests that need no other programs, and once with the thread sanitizer for the transport. The last line is
-# "N passed, N failed, N skipped".
+# Installs missing packages, builds with warnings as errors, and runs every test, then a selection of UCX's own tests
+# over Tern, and a selection of the tests on rdma_rxe in a guest. Builds once more with the address and
+# undefined-behaviour sanitizers and runs the tests that need no other programs, and once with the thread sanitizer for
+# the transport's tests. The last line is "N passed, N failed, N skipped".
 #
 #   CHECK_RXE=no          leaves out the guests, which need 6 GiB of free memory and a kernel from Debian
 #   CHECK_UCX=no          leaves out UCX's own tests, which take 3 minutes to build
 #   CHECK_SANITIZERS=no   leaves out the sanitizers
 . "$(dirname "$0")/common.sh"
 
-max_lines=20 # of a failed test case's output, at the end
+max_lines=20 # of a failed test case's output, in the summary
 
 passed=0
 failed=0
 skipped=0
-failures=() # what is said of them at the end, where even a log's last page has it
+failures=() # printed at the end, so that the last page of a log has them
 
-# The test cases of a log that count as failures, each with the beginning of its output.
+# The lines of a log that count as failures, each with the beginning of its output.
 excerpts() { # log
     awk -v max="$max_lines" '
         /^(not ok|ok .* # TODO|Bail out!)/ && !/^not ok .* # TODO/ { print; left = max; next }
@@ -27,7 +27,7 @@ excerpts() { # log
         { left = 0 }' "$1"
 }
 
-# Adds up the verdicts of a folder's tests, and shows the output of those that failed.
+# Counts the verdicts of a folder's tests, and shows the output of failed ones.
 count() { # folder
     local verdict log
     while read -r verdict; do
@@ -63,16 +63,16 @@ run_tests() {
     shift 2
     say "testing in $folder: $target"
     find "$folder/test" -name '*.trs' -delete
-    # First the test programs, all processors at work; then the tests, one after the other.
+    # Builds the test programs on all processors, then runs the tests one after the other.
     make -C "$folder/test" -s -j"$(nproc)" check "$@" TESTS= && make -C "$folder/test" -s "$target" "$@" || status=$?
     count "$folder"
-    # make failed, and not because of a test.
+    # make failed for another reason than a failed test.
     [ $status = 0 ] || [ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
 }
 
-# sanitize FOLDER SANITIZERS UNOPTIMIZED OPTIMIZED TESTS: builds those GoogleTest programs and runs the tests. Programs that
-# spend their time waiting need not be optimized, which takes the compiler a third less time. With the thread sanitizer
-# they do: it slows down what a test compares more than that saves.
+# sanitize FOLDER SANITIZERS UNOPTIMIZED OPTIMIZED TESTS: builds these GoogleTest programs and runs the tests. Programs
+# that mostly wait are built without optimization, which takes the compiler a third less time. With the thread sanitizer
+# optimization saves more time than it takes.
 sanitize() {
     local folder=$1 sanitizers=$2 unoptimized=$3 optimized=$4 tests=$5
     say "building in $folder"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Set-up that quickstart.sh, check.sh and .ci/run share. Leaves the source tree as the working folder.
+# Common set-up of quickstart.sh, check.sh and .ci/run. Makes the source tree the working folder.
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -16,7 +16,7 @@ die() {
     exit 1
 }
 
-# Of those sections of packages.txt; of all without an argument.
+# The packages in these sections of packages.txt; without an argument, in all sections.
 wanted_packages() { # section...
     awk -v sections="$(printf '%s\n' "$@")" '
         BEGIN { for (i = split(sections, name, "\n"); i > 0; i--) if (name[i] != "") wanted[name[i]] = some = 1 }
@@ -63,8 +63,8 @@ build() {
     make -C "$1" -s -j"$(nproc)"
 }
 
-# The build that is tested. Lines and functions are all that a report needs; whole debugging information takes a third of
-# the compiler's time.
+# The build for the tests. Their reports need only lines and functions; full debugging information takes a third of the
+# compiler's time.
 build_to_check() {
     build build/check --enable-werror CXXFLAGS='-g1 -O2'
 }

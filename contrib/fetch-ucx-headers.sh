@@ -3,9 +3,9 @@
 #
 # Usage: contrib/fetch-ucx-headers.sh [FOLDER]
 #
-# Gets the private headers of exactly the installed UCX, which no binary package has, from its Debian source
-# package, and keeps them in FOLDER (default: build/ucx-headers, where configure looks for them). Does nothing if they
-# are there.
+# Gets the private headers of exactly the installed UCX version from its Debian source package, because no binary
+# package has them. Puts them into FOLDER (default: build/ucx-headers, where configure looks for them), unless they are
+# there already.
 set -euo pipefail
 
 source_dir=$(cd "$(dirname "$0")/.." && pwd)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
-# Installs what is missing, builds, and runs Open MPI and MPICH over Tern on the software HCA, in turns with stock UCX
-# rc_verbs on the same device: latency and bandwidth between two ranks by message size. A word as argument is a profile
-# of the software HCA, for example hdr200. Tern and rc_verbs are compared with all memory private, like with like, and
-# Tern is run once more with its blocks in memory that the two processes share.
+# Installs missing packages, builds, and runs Open MPI and MPICH over Tern on the software HCA, alternating with stock
+# UCX rc_verbs on the same device: latency and bandwidth between two ranks by message size. An argument is a profile of
+# the software HCA, for example hdr200. For the comparison of Tern with rc_verbs all memory is private; Tern also runs
+# with its blocks in memory that the two processes share.
 . "$(dirname "$0")/common.sh"
 
 rounds=3
@@ -22,7 +22,7 @@ options_openmpi=(--oversubscribe)
 [ "$(id -u)" != 0 ] || options_openmpi+=(--allow-run-as-root)
 export SOFTHCA_FABRIC=quickstart-$$ UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
 
-# run NAME TRANSPORT MEMORY: one ping-pong; its lines go to the file NAME-TRANSPORT-MEMORY.
+# run NAME TRANSPORT MEMORY: runs one ping-pong and appends its lines to the file NAME-TRANSPORT-MEMORY.
 run() {
     local name=$1 transport=$2 memory=$3 options=() shared=auto
     [ "$name" != openmpi ] || options=("${options_openmpi[@]}")
@@ -33,7 +33,7 @@ run() {
     grep '^ *[0-9]' "$folder/out" >>"$folder/$name-$transport-$memory"
 }
 
-# table NAME: medians over the rounds, Tern beside rc_verbs, and Tern with shared memory behind both.
+# table NAME: medians over the rounds: Tern and rc_verbs, and then Tern with shared memory.
 table() {
     awk '
         function median(key,  n, value, i, j, swap) {

@@ -3,7 +3,7 @@
 #
 # Usage: contrib/settings.sh [path/to/tern-run] >docs/settings.md
 #
-# The settings of the transport, as UCX tells of them, in Markdown. The table in docs/ is that of UCX 1.13.
+# The settings of the transport in Markdown, as UCX prints them. The table in docs/ is for UCX 1.13.
 set -euo pipefail
 tern_run=${1:-tern-run}
 

@@ -4,16 +4,16 @@
 #
 # Usage: contrib/ucx-gtest.sh [--build-only]
 #
-# Builds UCX's own gtest, from the Debian source package of exactly the installed UCX, with `tern` in its lists of
-# transports, into build/ucx-gtest; does nothing if it is there. Then builds Tern in build/check and runs all of
-# `make check-ucx`: UCX's tests over Tern on the software HCA. See docs/ucx-gtest.md.
+# Builds UCX's own gtest in build/ucx-gtest, unless it is there already: from the Debian source package of exactly the
+# installed UCX version, with `tern` in its lists of transports. Then builds Tern in build/check and runs
+# `make check-ucx`: all of UCX's tests over Tern on the software HCA. See docs/ucx-gtest.md.
 . "$(dirname "$0")/common.sh"
 by_hand="UCX's tests cannot be built without it"
 . contrib/ucx-source.sh
 
 folder=$source_dir/build/ucx-gtest
 
-# edit FILE 'sed script'...: an edit that changes nothing is an error, for the file is not what it was expected to be.
+# edit FILE 'sed script'...: edits a file. An edit that changes nothing is an error: the file is not the expected one.
 edit() {
     local file=$1 script
     shift
@@ -24,8 +24,8 @@ edit() {
     rm "$file.before"
 }
 
-# The lists of transports. Instances of tests are called tern/..., as others are rc_verbs/... (UCT), ib/... (memory
-# domains) or rc/... (UCP).
+# Adds Tern to the lists of transports. Instances of tests are called tern/...; those of other transports rc_verbs/...
+# (UCT), ib/... (memory domains) or rc/... (UCP).
 add_tern() {
     edit uct/uct_test.h 's/^(#define UCT_TEST_NO_SELF_TLS .*)$/\1\n    tern, \\/'
     edit uct/test_md.cc '/^#define UCT_MD_INSTANTIATE_TEST_CASE/,/knem/ s/knem,/tern, knem,/'
@@ -35,18 +35,18 @@ add_tern() {
         's/^#define UCP_INSTANTIATE_TEST_CASE_GPU_AWARE\(_test_case\) \\$/&\n    UCP_INSTANTIATE_TEST_CASE_TLS_GPU_AWARE(_test_case, tern, "tern") \\/'
     edit ucp/test_ucp_tag_offload.cc \
         's/^#define UCP_INSTANTIATE_TAG_OFFLOAD_TEST_CASE\(_test_case\) \\$/&\n    UCP_INSTANTIATE_TEST_CASE_TLS(_test_case, tern, "tern") \\/'
-    # Which transports can cancel what is outstanding, the test knows by name.
+    # The test knows the transports that can cancel outstanding operations by name.
     edit uct/test_flush.cc 's/^( *if \()\(GetParam\(\)->tl_name != "dc_mlx5"\) &&$/\1(GetParam()->tl_name != "tern") \&\& (GetParam()->tl_name != "dc_mlx5") \&\&/'
     edit ucp/test_ucp_sockaddr.cc \
         's/^#define UCP_INSTANTIATE_CM_TEST_CASE\(_test_case\) \\$/&\n    UCP_INSTANTIATE_TEST_CASE_TLS_GPU_AWARE(_test_case, tern, "tern") \\/'
 }
 
-# What does not test transports takes a third of the compiler's time.
+# Tests of other parts than transports take a third of the compiler's time.
 leave_out() {
     edit Makefile.am '/^\tucs\/test_.*\\$/d'
 }
 
-# How the installed UCX was configured, but for where it belongs.
+# The options with which the installed UCX was configured, except folders.
 options() {
     ucx_info -v | sed -n 's/^# Configured with: //p' | tr ' ' '\n' | grep -E '^--(enable|disable|with|without)-' |
         grep -vxE -- '--enable-examples|--disable-(silent-rules|option-checking)'
@@ -64,8 +64,8 @@ build_gtest() {
     cd "$folder"
     (cd test/gtest && add_tern && leave_out)
     autoreconf -i
-    # Nothing is measured here: what takes least time to build will do. UCX's configure gives both compilers the C flags,
-    # with which its tests compile at -O0 and at -O2, not at -O1.
+    # Speed of the tests does not matter, so these are the options that build fastest. UCX's configure gives both
+    # compilers the C flags, with which its tests compile at -O0 and at -O2, but not at -O1.
     ./configure --prefix="$folder/none" "${configure_options[@]}" --enable-gtest --disable-static --without-java \
         --without-go --disable-doxygen-doc CFLAGS='-O1 -g0 -Wno-error'
     local part

@@ -1,16 +1,17 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The source of exactly the installed UCX, from its Debian source package. apt reads the machine's own list of mirrors,
-# turned into one of sources, and keeps its state in a temporary folder: nothing of the system's apt configuration is
-# touched, and no privileges are needed. Whoever sources this file has set `by_hand`, the advice for when that fails.
+# The source of exactly the installed UCX version, from its Debian source package. apt reads the machine's list of
+# mirrors, turned into a list of sources, and keeps its state in a temporary folder: the system's apt configuration
+# stays untouched, and no privileges are needed. A script that sources this file must set `by_hand`, the advice in case
+# of failure.
 
 die() {
     echo "$0: $*" >&2
     exit 1
 }
 
-# Sets `package` and `version`: of the source.
+# Sets `package` and `version` of the source.
 installed_ucx() {
     local installed
     # shellcheck disable=SC2016 # for dpkg-query
@@ -19,7 +20,7 @@ installed_ucx() {
     read -r package version <<<"$installed" # of one architecture, if there are several
 }
 
-# Unpacks the source into a temporary folder, and sets `tree` to where it is. The folder goes when the script ends.
+# Unpacks the source into a temporary folder, which the script removes when it ends, and sets `tree` to its path.
 fetch_ucx_source() {
     local list apt
     command -v dpkg-source >/dev/null || die "dpkg-source is missing: install dpkg-dev"
@@ -28,7 +29,7 @@ fetch_ucx_source() {
     trap 'rm -rf "$tmp"' EXIT
     mkdir -p "$tmp"/{sources,lists/partial,cache/archives/partial,source}
 
-    # Both kinds of list. What is switched off in them stays so.
+    # Both formats of list. Disabled entries stay disabled.
     for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
         [ ! -f "$list" ] || sed -nE 's/^[[:space:]]*deb(-src)?([[:space:]])/deb-src\2/p' "$list"
     done | sort -u >"$tmp/sources/one-line.list"
@@ -40,7 +41,7 @@ fetch_ucx_source() {
         -o Dir::State::lists="$tmp/lists" -o Dir::Cache="$tmp/cache" -o APT::Sandbox::User="$(id -un)"
         -o Acquire::Retries=3)
     cd "$tmp/source"
-    # A mirror without sources does not matter, as long as another has this package.
+    # A mirror without sources does not matter if another one has this package.
     if ! { "${apt[@]}" update || true; "${apt[@]}" --only-source source "$package=$version"; } >"$tmp/log" 2>&1; then
         tail -n 20 "$tmp/log" >&2
         die "no mirror of this machine has the source of $package $version; $by_hand"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The tests of the software HCA itself. They set the device up as they need it.
+# The tests of the software HCA itself. Each test chooses the settings of the device.
 exec "$(dirname "$0")/gtest_tap.sh" "$SOFTHCA" run -- ./softhca-device

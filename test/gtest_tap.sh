@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Runs a GoogleTest program and prints TAP, one line per test case.
+# Runs a GoogleTest program and prints TAP: one line for each test case.
 #
 #   gtest_tap.sh [-t SECONDS] command [argument...]
 #
 #   -t  limit for one test case (default 60)
 #
-# A test case that takes the program down with it, or exceeds the limit, is "not ok", and the program
-# is started again for the cases behind it. So is a process that outlives the program. An argument
-# --gtest_filter=... chooses test cases.
+# A test case is "not ok" if the program dies in it or exceeds the limit; the program is then started again for the
+# remaining cases. A process that outlives the program is "not ok", too. An argument --gtest_filter=... selects test
+# cases.
 set -u
 
 limit=60
 max_restarts=${GTEST_TAP_RESTARTS:-20}
-max_cases=500 # of one run of the program: one argument names them all
+max_cases=500 # in one run of the program, because one argument names them all
 max_lines=200
 
 while getopts t: option; do
@@ -27,11 +27,11 @@ shift $((OPTIND - 1))
 
 number=0
 failures=0
-remaining=() # test cases that have no verdict yet, in order
-current=     # the test case that is running
-started=0    # when it was started, or the last one ended
-output=()    # what it printed
-skipped=     # why it skips itself, in UCX's own words
+remaining=() # test cases without a verdict, in order
+current=     # the running test case
+started=0    # when `current` was started, or the previous case ended
+output=()    # output of the current case
+skipped=     # the reason for a skip in UCX's own words
 
 bail_out() {
     echo "Bail out! $1"
@@ -117,8 +117,8 @@ kill_session() {
     done < <(session_members "$1")
 }
 
-# Runs the program once for the remaining cases, or the first max_cases of them. Sets `status`, a number or "time-out",
-# `reached`, 1 if a case was started, and `behind`, how many cases are left for further runs.
+# Runs the program once for the first max_cases of the remaining cases. Sets `status` to a number or "time-out",
+# `reached` to 1 if a case was started, and `behind` to the number of cases left for further runs.
 run_once() {
     local filter line='' part pid
     remaining=(${remaining[@]+"${remaining[@]}"})
@@ -160,7 +160,7 @@ check_leftovers() {
         sleep 0.2
     done
     kill_session "$1"
-    # What a crashed program leaves behind is not a failure of its own.
+    # A crashed program may leave processes behind; that is not another failure.
     [ "$status" = 0 ] || return
     output+=("$left")
     verdict 'not ok' 'no process is left behind'
@@ -184,7 +184,7 @@ while [ ${#remaining[@]} -gt 0 ]; do
     failures_before=$failures
     run_once "$@"
     if [ -n "$current" ] || [ ${#remaining[@]} -gt "$behind" ]; then
-        # It ended in the middle: in the current case, or on the way to the next.
+        # The program ended early: in the current case, or before the next one.
         restarts=$((restarts + 1))
         if [ $reached = 0 ] && [[ $status =~ ^[0-9]+$ ]] && [ "$status" -le 128 ]; then
             diagnostics

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The tests of Tern's engine, without UCX, on the software HCA, which forgives no completion of a queue that is gone.
+# The tests of Tern's engine without UCX, on the software HCA, with the fault stale-cq: a completion of a destroyed
+# shared receive queue fails the poll.
 export SOFTHCA_FABRIC=test-engine-$$
 "$(dirname "$0")/gtest_tap.sh" "$SOFTHCA" run --faults stale-cq -- ./tern-engine
 status=$?

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The storm of memory changes again, with other allocators than the C library's: those that are here.
+# The test PinningStorm with the memory allocators that are installed, instead of the C library's.
 export SOFTHCA_FABRIC=test-pinning-$$
 allocators=$(ldconfig -p | awk '$1 ~ /^lib(jemalloc|tcmalloc_minimal|mimalloc)\.so\./ { print $NF }')
 if [ -z "$allocators" ]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The tests of the transport through UCX's own interface, on the software HCA in a fabric of their own. Arguments are
+# The tests of the transport through UCX's own interface, on the software HCA, on their own fabric. Arguments are
 # options of `softhca run`.
 if [ ! -x ./tern-uct ]; then
     echo "1..0 # SKIP built without UCX"

@@ -16,7 +16,7 @@ class AtomicTest : public VerbsTest {
         if (!hca_.has_atomics()) GTEST_SKIP() << "no atomics";
     }
 
-    // Runs one atomic on the word at `offset` of b_mem; its old value lands in word 0 of a_mem.
+    // Runs one atomic on the word at `offset` of b_mem; the old value comes to word 0 of a_mem.
     static ibv_wc run(Pair& pair, ibv_wr_opcode op, std::size_t offset, uint64_t compare_add,
                       uint64_t swap = 0) {
         SendWr wr(op, 1);
@@ -58,7 +58,7 @@ TEST_F(AtomicTest, MisalignedAddressIsAnInvalidRequest) {
         Pair pair(hca_, pd_.get(), quick());
         SendWr wr(op, 1);
         wr.sge(pair.a_mem.sge(0, 8)).atomic(pair.b_mem.addr(4), pair.b_mem.rkey(), 0, 1);
-        if (wr.post(pair.a.qp)) continue;  // some devices see it before it leaves
+        if (wr.post(pair.a.qp)) continue;  // some devices refuse the post
         EXPECT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_REM_INV_REQ_ERR));
         EXPECT_TRUE(pair.b_mem.is_all(0, 0, 16));
         EXPECT_TRUE(reaches(pair.b.qp, IBV_QPS_ERR));
@@ -89,7 +89,7 @@ TEST_F(AtomicTest, AddsOfSeveralQueuePairsAddUp) {
 }
 
 TEST_F(AtomicTest, EverySwapWinsOnce) {
-    // Two queue pairs race for a lock word; exactly one takes it each time.
+    // Two queue pairs compete for a lock word; exactly one takes it in each round.
     Pair first(hca_, pd_.get());
     Pair second(hca_, pd_.get());
     Region lock(pd_.get(), 4096);

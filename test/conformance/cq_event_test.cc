@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion events: when an armed completion queue fires, and how often.
+// Completion events: when an armed completion queue reports one, and how often.
 #include <fcntl.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ class CqEventTest : public VerbsTest {
         ASSERT_TRUE(next_are(cq_, {id}));
     }
 
-    // A message from b to a, with the completion of b's send taken.
+    // Sends a message from b to a and takes the completion of b's send.
     void message(uint64_t id, unsigned flags) {
         ASSERT_EQ(RecvWr(id).post(a_), 0);
         ASSERT_EQ(SendWr(IBV_WR_SEND, 0).flags(flags | IBV_SEND_SIGNALED).post(b_), 0);
@@ -83,7 +83,7 @@ TEST_F(CqEventTest, ArmedTwiceFiresOnce) {
 }
 
 TEST_F(CqEventTest, ArmPollSleepLosesNothing) {
-    // The loop that every blocking program has: arm, empty the queue, sleep.
+    // The loop of a program that blocks: arm, empty the queue, sleep.
     constexpr int kCount = 200;
     std::atomic<bool> stop{false};
     ASSERT_EQ(ibv_req_notify_cq(cq_.get(), 0), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The extended completion queue: iterating it and reading the fields that were asked for.
+// The extended completion queue: iterating over it, and reading the fields that were asked for.
 #include <arpa/inet.h>
 #include <sched.h>
 
@@ -17,7 +17,7 @@ class CqExTest : public VerbsTest {
         connect_to_it();
     }
 
-    // False where the device has no such queue.
+    // False: the device has no extended completion queue.
     bool create(uint64_t wc_flags) {
         ibv_cq_init_attr_ex init{};
         init.cqe = 64;
@@ -35,7 +35,7 @@ class CqExTest : public VerbsTest {
         connect(hca_, a_, b_);
     }
 
-    // Starts an iteration, which begins with its first completion.
+    // Starts an iteration, waiting for its first completion.
     int start() {
         ibv_poll_cq_attr attr{};
         const auto end = Clock::now() + deadline();
@@ -47,7 +47,7 @@ class CqExTest : public VerbsTest {
         return rc;
     }
 
-    // Waits until all that a has posted is complete.
+    // Waits until all work requests posted to a have completed.
     void settle() {
         ASSERT_EQ(RecvWr(1).post(b_), 0);
         ASSERT_EQ(SendWr(IBV_WR_SEND).flags(0).post(a_), 0);
@@ -102,7 +102,7 @@ TEST_F(CqExTest, EndedIterationGoesOnWhereItStopped) {
     ASSERT_EQ(start(), 0);
     EXPECT_EQ(ex_->wr_id, 2u);
     ibv_end_poll(ex_);
-    // The plain poll goes on from there too.
+    // The plain poll continues from there too.
     EXPECT_TRUE(next_are(cq_, {3}));
 }
 

@@ -10,8 +10,8 @@
 namespace conformance {
 namespace {
 
-// Two connected queue pairs; all completions of a's sends and b's receives go to queues of the
-// test's making.
+// Two connected queue pairs. The completions of a's sends and b's receives go to queues that the
+// test makes.
 class CqTest : public VerbsTest {
   protected:
     void use(Cq cq, uint32_t depth = 64) {
@@ -23,7 +23,7 @@ class CqTest : public VerbsTest {
         connect(hca_, a_, b_, spec);
     }
 
-    // `count` empty writes, each with a completion, ids from `first`.
+    // Posts `count` empty writes, each signalled, with ids from `first`.
     void complete(uint64_t first, int count) {
         for (int i = 0; i < count; ++i) {
             if (int rc = SendWr(IBV_WR_RDMA_WRITE, first + i).post(a_)) {
@@ -32,7 +32,8 @@ class CqTest : public VerbsTest {
         }
     }
 
-    // Waits until all that was posted has completed, without touching cq_: a message behind it.
+    // Waits until all work requests posted before have completed, by a later message; does not poll
+    // cq_.
     void settle() {
         ASSERT_EQ(RecvWr(1).post(b_), 0);
         ASSERT_EQ(SendWr(IBV_WR_SEND, 0).flags(0).post(a_), 0);
@@ -154,7 +155,7 @@ TEST_F(CqTest, OutlivesAQueuePairThatStillHadCompletionsInIt) {
     for (uint64_t i = 100; i < 110; ++i) ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i).post(c), 0);
     c.reset();
     complete(4, 3);
-    // Those of the dead queue pair may be gone or there; those of the living are there.
+    // The completions of the destroyed queue pair may be missing; those of the other must be there.
     std::vector<uint64_t> living;
     while (living.size() < 6) {
         const ibv_wc wc = poll_one(cq_);
@@ -165,7 +166,7 @@ TEST_F(CqTest, OutlivesAQueuePairThatStillHadCompletionsInIt) {
 
 class CqResizeTest : public CqTest {
   protected:
-    // False where the device cannot resize.
+    // False: the device cannot resize.
     bool resize(int entries) {
         const int rc = ibv_resize_cq(cq_.get(), entries);
         if (is_unsupported(rc) || (rc == -1 && is_unsupported(errno))) return false;

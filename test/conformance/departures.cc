@@ -15,7 +15,7 @@ namespace conformance {
 namespace {
 
 struct Departure {
-    const char* tests;  // a pattern of names
+    const char* tests;  // a pattern of test names
     const char* reason;
 };
 
@@ -92,7 +92,7 @@ const std::vector<Departure> kRxe = {
     {"Values/QpBadValueTest.IsRefusedAndChangesNothing/RnrRetryOfFourBits", kNotChecked},
 };
 
-// Those of the device under test. rdma_rxe has no vendor and says 0xffffff.
+// The departures of the device under test. rdma_rxe has no vendor and reports 0xffffff.
 const std::vector<Departure>& departures() {
     static const std::vector<Departure> none;
     const Hca hca;
@@ -123,9 +123,9 @@ class Skip : public Known {
 
 class Check : public Known {
   public:
-    // All tests that are known to fail, for --gtest_filter.
+    // A value for --gtest_filter that selects all tests known to fail.
     std::string filter() const {
-        std::string all = "-*";  // none, if there are none
+        std::string all = "-*";  // selects nothing
         for (const Departure& one : known_) all = (all[0] == '-' ? "" : all + ":") + one.tests;
         return all;
     }
@@ -171,7 +171,7 @@ int check_known_departures() {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(check);
     GTEST_FLAG_SET(filter, check->filter());
-    [[maybe_unused]] const int status = RUN_ALL_TESTS();  // failures are what is wanted
+    [[maybe_unused]] const int status = RUN_ALL_TESTS();  // the tests are expected to fail
     return check->finish();
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a known device departs from the specification: its tests are skipped there, with the
-// reason.
+// Known devices that depart from the specification. The tests that fail on such a device are
+// skipped there, with a reason.
 #pragma once
 
 namespace conformance {
 
-// Skips, in the run that follows, the tests that the device under test is known to fail.
+// Skips the tests that the device under test is known to fail. Call before RUN_ALL_TESTS.
 void skip_known_departures();
 
-// Runs just those tests instead and prints TAP: each must fail. Returns the exit status.
+// Runs only those tests and prints TAP; every test must fail. Returns the exit status.
 int check_known_departures();
 
 }  // namespace conformance

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The device under test and the verbs objects on it, each owned by a unique_ptr. Helpers here
-// throw on failure: GoogleTest turns that into a failed test with the message.
+// The device under test and the verbs objects on it, each owned by a unique_ptr. These helpers
+// throw on failure; GoogleTest turns the exception into a failed test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@ namespace conformance {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Longest wait for anything; CONFORMANCE_DEADLINE (seconds, default 10) changes it.
+// The longest wait for any event; CONFORMANCE_DEADLINE (seconds, default 10) changes it.
 milliseconds deadline();
 
-// How long the absence of something is watched.
+// How long a test watches that nothing happens.
 inline constexpr milliseconds kQuiet{20};
 
 inline constexpr int kRemoteAccess =
@@ -29,13 +29,13 @@ inline constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | kRemoteAccess;
 
 [[noreturn]] void fail(const std::string& what);
 
-// The same, with the text of errno appended.
+// Like fail(), with the text of errno appended.
 [[noreturn]] void fail_errno(const std::string& what);
 
-// Whether `error` is how a verb says that the device does not have it.
+// Whether `error` is an error by which a verb says that the device lacks the operation.
 bool is_unsupported(int error);
 
-// Releases any verbs object; a refusal to be released is a test failure.
+// Releases a verbs object. If the release is refused, the test fails.
 struct Release {
     void operator()(ibv_context* object) const;
     void operator()(ibv_pd* object) const;
@@ -62,7 +62,7 @@ using Qp = Owned<ibv_qp>;
 using Ah = Owned<ibv_ah>;
 using Xrcd = Owned<ibv_xrcd>;
 
-// Where a port is reached from elsewhere on its fabric. Plain bytes: may be sent to a process.
+// The address of a port on its fabric. Plain bytes: may be sent to another process.
 struct Address {
     uint16_t lid = 0;
     ibv_gid gid{};
@@ -71,8 +71,8 @@ struct Address {
 // Opens the device named by CONFORMANCE_DEVICE (default: the first one); nullptr if there is none.
 Context open_device();
 
-// An opened device with the port under test: CONFORMANCE_PORT (default 1) and, where the port
-// needs a GRH, CONFORMANCE_GID_INDEX (default 0).
+// An open device and the port under test: CONFORMANCE_PORT (default 1) and, where the port needs a
+// GRH, CONFORMANCE_GID_INDEX (default 0).
 class Hca {
   public:
     Hca();
@@ -82,13 +82,13 @@ class Hca {
     const ibv_port_attr& port_attr() const { return port_attr_; }
     uint8_t port() const { return port_; }
 
-    // True where every path needs a global route (Ethernet, or the port's flag says so).
+    // Whether every path needs a global route: the port is Ethernet, or its flags demand a GRH.
     bool needs_grh() const;
     bool has(unsigned capability) const { return (attr_.device_cap_flags & capability) != 0; }
     bool has_atomics() const { return attr_.atomic_cap != IBV_ATOMIC_NONE; }
 
     Address address() const;
-    // An index of the port's GID table, below 256, whose entry is not set; -1 if all are.
+    // An index below 256 whose entry in the port's GID table is not set; -1 if all are set.
     int unset_gid_index() const;
     ibv_ah_attr path_to(const Address& to) const;
 
@@ -108,7 +108,7 @@ class Hca {
 
 Srq make_srq(ibv_pd* pd, uint32_t max_wr = 64, uint32_t max_sge = 2);
 
-// Page-aligned private memory, zero at first, registered for as long as the object lives.
+// Page-aligned private memory, zero at first, registered during the lifetime of the object.
 class Region {
   public:
     Region(ibv_pd* pd, std::size_t size, int access = kAllAccess);
@@ -127,7 +127,8 @@ class Region {
     }
     ibv_sge sge() const { return sge(0, size()); }
 
-    // A repeatable pattern of `seed` over a range, and whether a range still holds it.
+    // Fills a range with a pattern that depends on `seed` only; holds() says whether the pattern is
+    // still there.
     void fill(unsigned seed, std::size_t offset, std::size_t length) const;
     void fill(unsigned seed) const { fill(seed, 0, size()); }
     bool holds(unsigned seed, std::size_t offset, std::size_t length) const;
@@ -135,7 +136,7 @@ class Region {
     // Whether every byte of a range is `value`.
     bool is_all(uint8_t value, std::size_t offset, std::size_t length) const;
 
-    // Ends the registration early; the memory stays.
+    // Ends the registration; the memory stays mapped.
     void deregister() { mr_.reset(); }
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Processes that die, and what the living notice.
+// What surviving processes see when a process dies.
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ namespace {
 
 enum class Traffic { kSend, kWrite, kRead };
 
-// One request of the traffic, of 64 KB.
+// A work request of 64 KB for the kind of traffic.
 SendWr piece(const Side& side, Traffic traffic, uint64_t id) {
     constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
     SendWr wr(kOpcodes[static_cast<int>(traffic)], id);
@@ -25,11 +25,12 @@ SendWr piece(const Side& side, Traffic traffic, uint64_t id) {
 
 QpSpec mortal() {
     QpSpec spec;
-    spec.retries = 2;  // of 67 ms each: a slow peer is not a dead one
+    spec.retries = 2;  // each 67 ms, so that a slow peer is not taken for a dead one
     return spec;
 }
 
-// Keeps several requests under way until one fails; the rest must then be flushed in order.
+// Keeps several work requests outstanding until one fails; the others must then be flushed in
+// order.
 void stream_until_death(Link& link, const Side& side, Traffic traffic) {
     constexpr uint64_t kWindow = 8;
     uint64_t posted = 0;
@@ -44,7 +45,7 @@ void stream_until_death(Link& link, const Side& side, Traffic traffic) {
         const ibv_wc wc = poll_one(side.end.send_cq);
         ASSERT_EQ(wc.wr_id, done);
         ++done;
-        if (done == 3 * kWindow) link.send();  // well under way
+        if (done == 3 * kWindow) link.send();  // the traffic is flowing
         if (wc.status == IBV_WC_SUCCESS) continue;
         EXPECT_TRUE(wc.status == IBV_WC_RETRY_EXC_ERR || wc.status == IBV_WC_RNR_RETRY_EXC_ERR)
             << ibv_wc_status_str(wc.status);
@@ -56,7 +57,7 @@ void stream_until_death(Link& link, const Side& side, Traffic traffic) {
     EXPECT_EQ(state_of(side.end.qp), IBV_QPS_ERR);
 }
 
-// Takes messages for ever; one-sided traffic needs no more than its being alive.
+// Receives messages without end. One-sided traffic needs only that the process lives.
 void serve(const Side& side) {
     for (uint64_t i = 0; i < 32; ++i) {
         ASSERT_EQ(RecvWr(i).sge(side.mem.sge(0, 1 << 16)).post(side.end.qp), 0);
@@ -80,7 +81,7 @@ TEST_P(DeathTest, KilledPeerIsNoticedAndOtherConnectionsGoOn) {
         Side doomed(link, mortal(), 1 << 16);
         Side other(link, {}, 1 << 16);
         stream_until_death(link, doomed, traffic);
-        // The other connection is none the worse.
+        // The other connection still works.
         for (uint64_t i = 0; i < 10; ++i) {
             ASSERT_EQ(piece(other, Traffic::kSend, i).post(other.end.qp), 0);
             ASSERT_TRUE(next_are(other.end.send_cq, {i}));
@@ -129,7 +130,7 @@ TEST(LifeTest, SleeperIsWokenWhenItsPeerDies) {
         link.send(Window{});
         link.receive<Window>();
         ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
-        ASSERT_EQ(SendWr(IBV_WR_SEND, 1).post(qp), 0);  // no receive: waits for ever
+        ASSERT_EQ(SendWr(IBV_WR_SEND, 1).post(qp), 0);  // has no receive
         link.send();
         wait_cq_event(channel.get());
         const ibv_wc wc = poll_one(cq);
@@ -187,7 +188,7 @@ TEST(LifeTest, ReceiverOfADeadSenderIsLeftInPeace) {
     team.finish();
 }
 
-// Starts a child that does nothing with verbs and ends by `leave`.
+// Starts a child that uses no verbs and exits by `leave`.
 pid_t fork_idler(void (*leave)(int)) {
     const pid_t pid = fork();
     if (pid == 0) {
@@ -206,7 +207,8 @@ TEST(LifeTest, ForkWithoutExecLeavesTheParentWorking) {
         std::vector<pid_t> children;
         for (uint64_t i = 0; i < kRounds; ++i) {
             if (i % 4 == 0) children.push_back(fork_idler(i % 8 ? std::_Exit : std::exit));
-            // Stores of the parent after the fork must be sent, and what comes in be seen.
+            // The device must send what the parent stores after the fork, and the parent must see
+            // what the device receives.
             side.mem.fill(static_cast<unsigned>(i), 0, 20000);
             ASSERT_EQ(RecvWr(i).sge(side.mem.sge(30000, 20000)).post(side.end.qp), 0);
             ASSERT_EQ(SendWr(IBV_WR_SEND, i).sge(side.mem.sge(0, 20000)).post(side.end.qp), 0);
@@ -219,7 +221,7 @@ TEST(LifeTest, ForkWithoutExecLeavesTheParentWorking) {
             waitpid(child, &status, 0);
             EXPECT_EQ(status, 0);
         }
-        // Still so after the children have gone.
+        // The same after the children have exited.
         ASSERT_EQ(SendWr(IBV_WR_SEND, 99).sge(side.mem.sge(0, 20000)).post(side.end.qp), 0);
         ASSERT_TRUE(next_are(side.end.send_cq, {99}));
         link.send();
@@ -258,7 +260,7 @@ TEST(LifeTest, ManyProcessesComeAndGoAtOnce) {
                 ASSERT_TRUE(next_are(pair.b.recv_cq, {id}));
                 ASSERT_TRUE(pair.b_mem.holds(static_cast<unsigned>(id + i), 0, 100));
             }
-            if (i % 2 && !testing::Test::HasFailure()) _exit(0);  // without cleaning up
+            if (i % 2 && !testing::Test::HasFailure()) _exit(0);  // without destroying objects
         });
     }
     team.finish();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every kind of memory that a process has can be registered, and be reached from another process.
+// Memory of every kind can be registered and accessed from another process.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ namespace conformance {
 namespace {
 
 constexpr std::size_t kSize = 1 << 18;
-constexpr std::size_t kOffset = 3 * 4096;  // of the memory in its file
+constexpr std::size_t kOffset = 3 * 4096;  // of the mapping in its file
 
 enum class Kind { kAnonymous, kShared, kFile, kPrivateFile, kHeap, kStatic, kStack };
 
@@ -41,7 +41,7 @@ void* map_file(int flags) {
     return memory;
 }
 
-// Memory of a kind; it is left to the end of the process.
+// Memory of a kind; freed only when the process ends.
 uint8_t* allocate(Kind kind, uint8_t* stack) {
     switch (kind) {
         case Kind::kAnonymous:
@@ -72,7 +72,7 @@ bool holds(const uint8_t* start, std::size_t size, unsigned seed) {
     return true;
 }
 
-// A Side whose memory is of a kind. The window of Side is not used.
+// A Side with memory of a kind, which replaces the memory and the window of Side.
 struct Place {
     Place(Link& link, Kind kind, uint8_t* stack)
         : side(link, {}, 4096), memory(allocate(kind, stack)) {
@@ -101,7 +101,7 @@ TEST_P(MemoryKindTest, IsWrittenReadAndReceivedInto) {
     const int target = team.spawn([kind](Link& link) {
         uint8_t stack[kSize] = {};
         Place place(link, kind, stack);
-        fill(place.memory + kQuarter, kQuarter, 2);  // to be read
+        fill(place.memory + kQuarter, kQuarter, 2);  // the other process reads it
         ASSERT_EQ(RecvWr(1).sge(place.sge(2 * kQuarter, kQuarter)).post(place.side.end.qp), 0);
         link.send();
         ASSERT_TRUE(next_are(place.side.end.recv_cq, {1}));
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, MemoryKindTest,
                          });
 
 TEST(MemoryTest, FreshMemoryIsReachedBeforeItsOwnerTouchesIt) {
-    // Large, and never touched by its owner: the device must bring the pages in itself.
+    // Large memory that its owner has not touched: the device itself must get the pages.
     const std::size_t size = std::min<std::size_t>(32 << 20, Hca().port_attr().max_msg_sz);
     Team team;
     const int target = team.spawn([size](Link& link) {

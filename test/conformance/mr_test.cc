@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registering memory: what is accepted, and what a registration then allows.
+// Registering memory: what is accepted, and which accesses a registration then permits.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-// Anonymous pages with a protection of their own.
+// Anonymous pages with a given protection.
 struct Pages {
     Pages(std::size_t size, int protection)
         : length(size),
@@ -156,7 +156,7 @@ TEST_F(MrTest, IovaIsTheAddressUsedOnTheWire) {
               0);
     ASSERT_TRUE(next_are(pair.a.send_cq, {1}));
     EXPECT_EQ(std::memcmp(start, pair.a_mem.data(), 256), 0);
-    // And so it is for the local key.
+    // The same holds for the local key.
     ASSERT_EQ(SendWr(IBV_WR_RDMA_READ, 2)
                   .sge({kIova + 256, 256, mr->lkey})
                   .remote(pair.a_mem, 256)
@@ -177,7 +177,7 @@ class MrReregTest : public MrTest {
         return poll_one(pair.a.send_cq).status;
     }
 
-    // Re-registers; false where the device cannot.
+    // Registers again; false: the device cannot.
     bool rereg(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length, int access) {
         errno = 0;
         const int rc = ibv_rereg_mr(mr, flags, pd, addr, length, access);

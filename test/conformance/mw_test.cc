@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kWindowed = kAllAccess | IBV_ACCESS_MW_BIND;
 
-// A window on memory of b; a uses it. The binding queue pair is b's.
+// A memory window on memory of b, bound by b's queue pair and accessed by a.
 class MwTest : public VerbsTest, public testing::WithParamInterface<ibv_mw_type> {
   protected:
     void SetUp() override {
@@ -23,7 +23,7 @@ class MwTest : public VerbsTest, public testing::WithParamInterface<ibv_mw_type>
 
     ibv_mw_type type() const { return GetParam(); }
 
-    // Posts the bind of [offset, offset + length) with id 50.
+    // Posts, with id 50, the bind of [offset, offset + length).
     int post_bind(const Region& region, std::size_t offset, std::size_t length, unsigned access) {
         ibv_mw_bind_info info{};
         info.mr = region.mr();
@@ -55,7 +55,7 @@ class MwTest : public VerbsTest, public testing::WithParamInterface<ibv_mw_type>
         EXPECT_EQ(wc.opcode, IBV_WC_BIND_MW);
     }
 
-    // The status of an 8-byte operation of a through a key.
+    // The completion status of an 8-byte operation of a with the remote key.
     ibv_wc_status access(ibv_wr_opcode op, std::size_t offset, uint32_t rkey) {
         SendWr wr(op);
         wr.sge(pair_.a_mem.sge(0, 8)).remote(memory_.addr(offset), rkey);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The null region: zeros to read, and nothing that is written stays.
+// The null region: reads from it give zeros, and writes to it are discarded.
 #include <cerrno>
 #include <cstring>
 

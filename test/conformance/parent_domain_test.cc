@@ -18,13 +18,13 @@ struct FreeTd {
 };
 using Td = std::unique_ptr<ibv_td, FreeTd>;
 
-// What a program's allocators were asked for.
+// The calls of a program's allocators.
 struct Memory {
     enum class Answer { kGive, kDefault, kNone };
     Answer answer = Answer::kGive;
     int asked = 0;
     std::set<void*> given;
-    int strange = 0;  // given back, but not given
+    int strange = 0;  // freed without having been allocated
 
     static void* allocate(ibv_pd* pd, void* context, size_t size, size_t alignment, uint64_t) {
         auto* memory = static_cast<Memory*>(context);
@@ -79,7 +79,7 @@ class ParentDomainTest : public VerbsTest {
         return Pd(ibv_alloc_parent_domain(hca_.get(), &init));
     }
 
-    // A message between two queue pairs of the domain.
+    // Exchanges a message between two queue pairs of the domain.
     void exchange(ibv_pd* pd) {
         Pair pair(hca_, pd);
         pair.a_mem.fill(1, 0, 1000);
@@ -146,7 +146,7 @@ TEST_F(ParentDomainTest, AllocatorsComeInPairs) {
     }
 }
 
-// Which objects the device asks memory for is its own business.
+// A device may ask the allocators for memory for any of its objects.
 TEST_F(ParentDomainTest, WhatAllocatorsGiveIsGivenBack) {
     Memory memory;
     Pd parent = make(with_allocators(memory));

@@ -66,7 +66,7 @@ pid_t execute_self(int role, int fd) {
     return pid;
 }
 
-// Waits for the end of a process; false if it is still running at the end.
+// Waits until `end` for a process to exit; false if it still runs then.
 bool reap(pid_t pid, Clock::time_point end, int& status) {
     while (waitpid(pid, &status, WNOHANG) == 0) {
         if (Clock::now() > end) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests of several processes. Each process is a fresh execution of this program that runs the
-// same test up to the place where its role is given, so no verbs object is ever inherited.
+// Tests with several processes. Each process is a new execution of this program: it runs the same
+// test up to the spawn() of its own role. No process inherits a verbs object.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +27,7 @@ class Link {
     }
     void send() { send('.'); }
 
-    // Throws when nothing comes before the deadline, or the other end is gone.
+    // Throws when no message comes before the deadline, or when the other end is closed.
     template <typename T>
     T receive() {
         static_assert(std::is_trivially_copyable_v<T>);
@@ -37,7 +37,8 @@ class Link {
     }
     void receive() { receive<char>(); }
 
-    // A file descriptor, duplicated into the other process; the receiver owns it.
+    // Sends a file descriptor, which is duplicated into the other process; the receiver owns its
+    // copy.
     void send_file(int fd);
     int receive_file();
 
@@ -48,8 +49,8 @@ class Link {
     int fd_;
 };
 
-// The processes of one test. Spawn all of them first, before talking to any and before using
-// verbs for more than asking what the device can do. None outlives the team.
+// The processes of one test. Spawn all of them before talking to any, and before using verbs for
+// more than queries of the device. The destructor ends all processes that still run.
 class Team {
   public:
     Team() = default;
@@ -57,16 +58,18 @@ class Team {
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
-    // Starts a process that runs `role`; a test failure or an exception there fails the test.
+    // Starts a process that runs `role`. A test failure or an exception in the process fails the
+    // test.
     int spawn(const std::function<void(Link&)>& role);
 
-    // The test's end of the link to a process.
+    // The test's end of the link to the process `index`.
     Link& operator[](int index);
 
     // Kills a process without warning.
     void kill(int index);
 
-    // Waits until every process that was not killed has ended well.
+    // Waits until every process has exited; one that failed, or still runs at the deadline, fails
+    // the test. Processes that were killed are not checked.
     void finish();
 
   private:
@@ -81,7 +84,7 @@ class Team {
 // Whether this execution is a process of a team.
 bool is_team_process();
 
-// Passes one message of each to the other.
+// Receives one message from each process and passes it on to the other.
 template <typename T>
 void exchange(Link& one, Link& other) {
     const T from_one = one.receive<T>();

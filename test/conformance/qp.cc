@@ -13,12 +13,13 @@ bool is_connected_type(ibv_qp_type type) {
     return type != IBV_QPT_UD;
 }
 
-// The types whose responder answers: they need responder resources and an RNR timer.
+// Whether the responder of this type sends answers; it then needs responder resources and an RNR
+// timer.
 bool answers(ibv_qp_type type) {
     return type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
 }
 
-// The types whose requester is answered: they retry.
+// Whether the requester of this type gets answers, and so retries.
 bool retries(ibv_qp_type type) {
     return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
 }

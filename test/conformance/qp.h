@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queue pairs: what they are created with, the transitions that connect them, pairs of them.
+// Queue pairs: their parameters, and the transitions that connect them.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,7 +11,7 @@ namespace conformance {
 
 inline constexpr uint32_t kQkey = 0x11223344;
 
-// Everything about a queue pair that a test may want otherwise. Timer codes are the verbs' own.
+// The parameters of a queue pair that tests vary. Timer codes are those of verbs.
 struct QpSpec {
     ibv_qp_type type = IBV_QPT_RC;
     uint32_t send_wr = 64;
@@ -24,23 +24,23 @@ struct QpSpec {
     unsigned access = kRemoteAccess;
     uint32_t psn = 0xfffff0;
     uint8_t timeout = 14;   // 67 ms
-    uint8_t retries = 6;    // 7 means forever on some devices
-    uint8_t rnr_retry = 7;  // forever
+    uint8_t retries = 6;    // 7 means without limit on some devices
+    uint8_t rnr_retry = 7;  // without limit
     uint8_t rnr_timer = 1;  // 0.01 ms
-    uint8_t reads = 1;      // outstanding RDMA reads and atomics, both ways
+    uint8_t reads = 1;      // outstanding RDMA reads and atomics, as requester and as responder
 };
 
-// Errors come soon: 4 ms of time-out, two retries, one RNR retry.
+// `spec` with parameters that report errors soon: a time-out of 4 ms, two retries, one RNR retry.
 QpSpec quick(QpSpec spec = {});
 
-// The far end of a connection. Plain bytes: may be sent to another process.
+// The remote end of a connection. Plain bytes: may be sent to another process.
 struct Peer {
     Address address;
     uint32_t qpn = 0;
     uint32_t psn = 0;
 };
 
-// One ibv_modify_qp.
+// The arguments of one ibv_modify_qp.
 struct Step {
     ibv_qp_attr attr{};
     int mask = 0;
@@ -52,7 +52,7 @@ Step to_rtr(const Hca& hca, const QpSpec& spec, const Peer& peer);
 Step to_rts(const QpSpec& spec);
 Step to_state(ibv_qp_state state);
 
-// Applies the steps in order; throws at the first refusal.
+// Applies the steps in order; throws at the first one that is refused.
 void apply_all(ibv_qp* qp, std::initializer_list<Step> steps);
 
 ibv_qp_init_attr init_attr(const QpSpec& spec, ibv_cq* send_cq, ibv_cq* recv_cq);
@@ -63,13 +63,13 @@ inline ibv_qp_state state_of(const Qp& qp) {
     return state_of(qp.get());
 }
 
-// Waits until the queue pair is in `state`.
+// Whether the queue pair gets to `state` before the deadline.
 testing::AssertionResult reaches(ibv_qp* qp, ibv_qp_state state);
 inline testing::AssertionResult reaches(const Qp& qp, ibv_qp_state state) {
     return reaches(qp.get(), state);
 }
 
-// A queue pair with completion queues of its own, in RESET.
+// A queue pair in RESET, with its own completion queues.
 struct Endpoint {
     Endpoint(const Hca& hca, ibv_pd* pd, const QpSpec& wanted = {});
 
@@ -79,16 +79,16 @@ struct Endpoint {
     Qp qp;
 };
 
-// How this queue pair is reached by its peer.
+// The data that the peer needs to connect to `qp`.
 Peer as_peer(const Hca& hca, ibv_qp* qp, const QpSpec& spec);
 
-// Brings a queue pair from RESET to RTS towards `peer` (which a UD queue pair ignores).
+// Brings a queue pair from RESET to RTS, connected to `peer` (which a UD queue pair ignores).
 void bring_up(const Hca& hca, ibv_qp* qp, const QpSpec& spec, const Peer& peer);
 
-// Brings two queue pairs of this process, made alike, from RESET to RTS towards each other.
+// Connects two queue pairs of this process to each other: from RESET to RTS, with the same `spec`.
 void connect(const Hca& hca, const Qp& a, const Qp& b, const QpSpec& spec = {});
 
-// Two endpoints connected to each other in this process, and memory for each.
+// Two endpoints of this process, connected to each other, with memory for each.
 struct Pair {
     Pair(const Hca& hca, ibv_pd* pd, const QpSpec& spec = {}, std::size_t bytes = 1 << 16)
         : Pair(hca, pd, spec, spec, bytes) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asynchronous events of queue pairs, and acknowledging them. Those that belong to an error or
-// to a shared receive queue are tested with these.
+// Asynchronous events of queue pairs, and acknowledging them. The tests of errors and of shared
+// receive queues cover the events that belong to these.
 #include <atomic>
 #include <thread>
 
@@ -60,7 +60,7 @@ TEST_F(LastWqeTest, PublicMemberCountsWhatIsAcknowledged) {
     Pair pair(hca_, pd_.get(), quick(), attached);
     EXPECT_EQ(pair.b.qp->events_completed, 0u);
     apply_all(pair.b.qp.get(), {to_state(IBV_QPS_ERR)});
-    wait_event(hca_, IBV_EVENT_QP_LAST_WQE_REACHED);  // and acknowledges it
+    wait_event(hca_, IBV_EVENT_QP_LAST_WQE_REACHED);  // also acknowledges it
     EXPECT_EQ(pair.b.qp->events_completed, 1u);
 }
 

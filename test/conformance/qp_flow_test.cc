@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a queue pair does in each state: receiving only, draining, flushing, starting over.
+// What a queue pair does in each state: only receiving, draining, flushing, starting again.
 #include <vector>
 
 #include "qp.h"
@@ -104,7 +104,7 @@ TEST_P(QpFlushTest, ErrorFlushesBothQueuesInOrder) {
     for (uint64_t i = 0; i < 10; ++i) {
         SendWr wr(IBV_WR_SEND, i);
         if (GetParam() == IBV_QPT_UD) wr.to(ah.get(), pair.b.qp->qp_num, kQkey);
-        if (i % 2) wr.flags(0);  // signalled or not, it fails
+        if (i % 2) wr.flags(0);  // unsignalled requests fail with a completion too
         ASSERT_EQ(wr.post(pair.a.qp), 0);
     }
     EXPECT_TRUE(next_are(pair.a.recv_cq, ids, IBV_WC_WR_FLUSH_ERR));
@@ -152,7 +152,7 @@ TEST_F(QpFlowTest, OutstandingSendsAreFlushedInOrder) {
     Pair pair(hca_, pd_.get());
     std::vector<uint64_t> ids;
     for (uint64_t i = 0; i < 20; ++i) {
-        ASSERT_EQ(SendWr(IBV_WR_SEND, i).post(pair.a.qp), 0);  // waits for a receive
+        ASSERT_EQ(SendWr(IBV_WR_SEND, i).post(pair.a.qp), 0);  // waits for a posted receive
         ids.push_back(i);
     }
     apply_all(pair.a.qp.get(), {to_state(IBV_QPS_ERR)});

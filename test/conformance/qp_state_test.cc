@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The queue pair state machine: transitions and the attributes each of them takes. The tables
-// are those of the InfiniBand specification, volume 1, chapter 11.2.5 (modify queue pair).
+// The queue pair state machine: transitions, and the attributes that each takes. The tables follow
+// the InfiniBand specification, volume 1, chapter 11.2.5 (modify queue pair).
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -45,7 +45,7 @@ class QpStateTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_
         return wanted;
     }
 
-    // The transition into `to` with all that it needs, for a queue pair connected to itself.
+    // The transition into `to` with all required attributes, for a queue pair connected to itself.
     Step step_to(const Endpoint& end, ibv_qp_state from, ibv_qp_state to) const {
         switch (to) {
             case IBV_QPS_INIT:
@@ -127,7 +127,7 @@ constexpr int kEveryAttribute = IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP
                                 IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN |
                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN;
 
-// What a transition takes beyond what it needs.
+// The attributes that a transition may take besides the required ones.
 int optional(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to) {
     const bool ud = type == IBV_QPT_UD;
     const int rnr = type == IBV_QPT_RC ? IBV_QP_MIN_RNR_TIMER : 0;
@@ -155,9 +155,9 @@ TEST_P(QpStateTest, AttributesThatDoNotBelongToATransitionAreRefused) {
             Step step = step_to(*end, from, to);
             int allowed = step.mask | optional(GetParam(), from, to);
             if (from == IBV_QPS_SQD && GetParam() == IBV_QPT_UC) {
-                allowed |= IBV_QP_AV;  // the kernel refuses what the specification allows
+                allowed |= IBV_QP_AV;  // allowed by the specification, but not by the kernel
             }
-            // Values that would be fine where they belong.
+            // Values that are valid where the attribute is allowed.
             step.attr.port_num = hca_.port();
             step.attr.ah_attr = hca_.path_to(hca_.address());
             step.attr.path_mtu = hca_.port_attr().active_mtu;

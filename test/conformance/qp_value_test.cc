@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Attribute values of queue pairs: which are refused, and that a query returns what was set.
+// Values of queue pair attributes: which are refused, and that a query returns the values that were
+// set.
 #include <cerrno>
 #include <functional>
 #include <ostream>
@@ -112,7 +113,7 @@ TEST_F(QpValueTest, QueryReturnsWhatWasSet) {
     EXPECT_EQ(end_.qp->state, IBV_QPS_RTS) << "the handle follows";
 }
 
-// A program that asks for an address is not to find its queue pair's handle changed under it.
+// A query for other attributes must not change the state in the queue pair's handle.
 TEST_F(QpValueTest, HandleChangesItsStateOnlyForThoseWhoAskForIt) {
     Pair pair(hca_, pd_.get(), quick());
     pair.b.qp.reset();

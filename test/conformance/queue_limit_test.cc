@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Full work queues: what is refused, with which bad_wr, and how room comes back.
+// Full work queues: which requests are refused, with which bad_wr, and when there is room again.
 #include <cerrno>
 #include <vector>
 
@@ -24,7 +24,7 @@ class QueueLimitTest : public VerbsTest {
         return spec;
     }
 
-    // A list of `count` requests that do nothing, ids from 0.
+    // A list of `count` requests without data, with ids from 0.
     static std::vector<ibv_send_wr> sends(std::size_t count, unsigned flags) {
         std::vector<ibv_send_wr> list(count);
         for (std::size_t i = 0; i < count; ++i) {
@@ -41,11 +41,11 @@ class QueueLimitTest : public VerbsTest {
 TEST_F(QueueLimitTest, FullSendQueueRefusesTheFirstThatDoesNotFit) {
     Pair pair(hca_, pd_.get(), small());
     const uint32_t room = capacity(pair.a.qp).max_send_wr;
-    auto list = sends(room + 3, IBV_SEND_SIGNALED);  // all wait for a receive
+    auto list = sends(room + 3, IBV_SEND_SIGNALED);  // all wait for a posted receive
     ibv_send_wr* bad = nullptr;
     EXPECT_EQ(ibv_post_send(pair.a.qp.get(), list.data(), &bad), ENOMEM);
     EXPECT_EQ(bad, &list[room]) << "room for " << room;
-    // Those before it are posted.
+    // The requests before `bad` are posted.
     std::vector<uint64_t> ids;
     for (uint32_t i = 0; i < room; ++i) {
         if (i < capacity(pair.b.qp).max_recv_wr) {
@@ -62,7 +62,7 @@ TEST_F(QueueLimitTest, RoomComesBackWithTheCompletionNotBefore) {
     for (uint32_t i = 0; i < room; ++i) {
         ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i).post(pair.a.qp), 0);
     }
-    // Long since executed, but not polled.
+    // The requests have been executed by now, but their completions have not been polled.
     ASSERT_FALSE(readable(hca_.get()->async_fd, kQuiet));
     EXPECT_EQ(SendWr(IBV_WR_RDMA_WRITE, room).post(pair.a.qp), ENOMEM);
     ASSERT_TRUE(next_are(pair.a.send_cq, {0}));

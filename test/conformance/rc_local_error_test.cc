@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reliable connections: errors of the work request itself, found by its own side.
+// Reliable connections: errors in a work request that the requester itself detects.
 #include <algorithm>
 #include <functional>
 #include <ostream>
@@ -10,7 +10,7 @@
 namespace conformance {
 namespace {
 
-// Makes an element of a request that must not be used.
+// Makes an invalid gather element from a valid region.
 struct BadElement {
     const char* name;
     std::function<ibv_sge(const Region& good)> make;
@@ -45,8 +45,8 @@ const BadElement kBadElements[] = {
 
 class RcLocalErrorTest : public VerbsTest, public testing::WithParamInterface<BadElement> {
   protected:
-    // The request with id 1 fails with LOC_PROT_ERR, what is behind it is flushed, and the
-    // other side notices nothing.
+    // The request with id 1 fails with LOC_PROT_ERR, the requests after it are flushed, and the
+    // peer notices nothing.
     static void expect_protection_error(Pair& pair, SendWr wr) {
         ASSERT_EQ(RecvWr(10).post(pair.a.qp), 0);
         ASSERT_EQ(wr.post(pair.a.qp), 0);
@@ -176,7 +176,7 @@ TEST_F(RcProtectionTest, MessageBeyondTheLargestSizeIsALengthError) {
     Region large(pd_.get(), piece);
     SendWr wr(IBV_WR_SEND, 1);
     wr.sges(std::vector<ibv_sge>(elements, large.sge()));
-    if (wr.post(pair.a.qp) != 0) return;  // refused at once is fine as well
+    if (wr.post(pair.a.qp) != 0) return;  // the device may also refuse the post
     EXPECT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_LOC_LEN_ERR));
 }
 

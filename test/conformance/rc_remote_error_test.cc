@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reliable connections: requests that the other side refuses, with what both sides then see.
+// Reliable connections: requests that the responder refuses, and what both sides see then.
 #include <functional>
 #include <ostream>
 #include <tuple>
@@ -14,7 +14,7 @@ enum class Op { kWrite, kWriteImm, kRead, kAtomic };
 
 constexpr const char* kOpNames[] = {"Write", "WriteImm", "Read", "Atomic"};
 
-// An operation of a on `size` bytes at addr with id 1.
+// The request of a, with id 1, for an operation on `size` bytes at `addr`.
 SendWr request(Op op, const Region& local, uint64_t addr, uint32_t rkey, std::size_t size = 8) {
     constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
                                           IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
@@ -30,8 +30,8 @@ SendWr request(Op op, const Region& local, uint64_t addr, uint32_t rkey, std::si
 
 class RcRemoteTest : public VerbsTest {
   protected:
-    // Request 1 fails with `status`, what is behind it is flushed; the responder is in error
-    // too and returns its receives.
+    // Request 1 fails with `status`, and the requests after it are flushed. The responder goes to
+    // the error state too and flushes its receives.
     static void expect_refused(Pair& pair, SendWr wr, ibv_wc_status status) {
         ASSERT_EQ(RecvWr(20).post(pair.b.qp), 0);
         ASSERT_EQ(RecvWr(21).post(pair.b.qp), 0);
@@ -42,7 +42,7 @@ class RcRemoteTest : public VerbsTest {
         EXPECT_TRUE(next_are(pair.a.send_cq, {2}, IBV_WC_WR_FLUSH_ERR));
         EXPECT_EQ(state_of(pair.a.qp), IBV_QPS_ERR);
         EXPECT_TRUE(reaches(pair.b.qp, IBV_QPS_ERR));
-        // A write with immediate data may have taken the first of them already.
+        // A write with immediate data may have consumed the first receive already.
         const ibv_wc first = poll_one(pair.b.recv_cq);
         EXPECT_EQ(first.wr_id, 20u);
         EXPECT_NE(first.status, IBV_WC_SUCCESS);
@@ -58,7 +58,7 @@ class RcRemoteTest : public VerbsTest {
 
 struct BadTarget {
     const char* name;
-    // Address and key to use instead of the good ones.
+    // The address and the remote key to use instead of the valid ones.
     std::function<std::pair<uint64_t, uint32_t>(const Region&)> make;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reliable connections: peers that are not ready, or not there.
+// Reliable connections: peers that are not ready, or do not answer.
 #include <functional>
 #include <ostream>
 #include <vector>
@@ -83,7 +83,7 @@ TEST_F(RcRetryTest, QueuePairNumberThatNobodyHasRunsOutOfRetries) {
 
 TEST_F(RcRetryTest, PeerThatBecomesReadyInTimeIsServed) {
     QpSpec patient;
-    patient.timeout = 16;  // 268 ms, seven times
+    patient.timeout = 16;  // 268 ms for each of seven attempts
     Endpoint a(hca_, pd_.get(), patient);
     Endpoint b(hca_, pd_.get(), patient);
     apply_all(b.qp.get(), {to_init(hca_, b.spec)});
@@ -124,7 +124,7 @@ TEST_F(RcRetryTest, InfiniteRetryWaitsForAReceive) {
         ASSERT_EQ(SendWr(IBV_WR_SEND, i).sge(pair.a_mem.sge(8 * i, 8)).post(pair.a.qp), 0);
         ids.push_back(i);
     }
-    // Much longer than the transport's own time-out: being not ready is an answer.
+    // Much longer than the transport's time-out, which must not expire: an RNR NAK is an answer.
     EXPECT_TRUE(quiet(pair.a.send_cq));
     EXPECT_TRUE(quiet(pair.a.send_cq));
     for (uint64_t i : ids) ASSERT_EQ(RecvWr(i).sge(pair.b_mem.sge(8 * i, 8)).post(pair.b.qp), 0);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RDMA writes and reads.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -23,7 +22,7 @@ class RdmaWriteTest : public VerbsTest, public testing::WithParamInterface<ibv_q
         return wanted;
     }
 
-    // Waits until everything written before is placed: a message behind it.
+    // Waits until all writes posted before are placed, by sending a message after them.
     static void settle(Pair& pair) {
         ASSERT_EQ(RecvWr(0).post(pair.b.qp), 0);
         ASSERT_EQ(SendWr(IBV_WR_SEND).flags(0).post(pair.a.qp), 0);
@@ -90,7 +89,7 @@ TEST_P(RdmaWriteTest, ImmediateConsumesAReceiveAndTellsTheLength) {
     for (std::size_t size : {0, 1, 5000}) {
         pair.a_mem.fill(9, 0, size);
         pair.b_mem.fill(0);
-        // The buffer of the receive is not used.
+        // The buffer of the receive must stay untouched.
         ASSERT_EQ(RecvWr(1).sge(pair.b_mem.sge(60000, 8)).post(pair.b.qp), 0);
         SendWr wr(IBV_WR_RDMA_WRITE_WITH_IMM, 2);
         if (size > 0) wr.sge(pair.a_mem.sge(0, size));
@@ -254,7 +253,7 @@ TEST_F(RdmaTest, FencedSendCarriesWhatTheReadBeforeItBrought) {
 }
 
 TEST_F(RdmaTest, MoreReadsThanMayBeOutstandingWaitTheirTurn) {
-    Pair pair(hca_, pd_.get());  // one outstanding read
+    Pair pair(hca_, pd_.get());  // permits one outstanding read
     std::vector<uint64_t> ids;
     for (uint64_t i = 0; i < 40; ++i) {
         pair.b_mem.word(i) = i;

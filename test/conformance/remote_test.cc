@@ -26,7 +26,7 @@ TEST_P(RemoteTest, MessagesOfEverySizeArriveWhole) {
         Side side(link, spec(), 1 << 20);
         for (std::size_t size : kSizes) {
             side.mem.fill(static_cast<unsigned>(size), 0, size);
-            link.receive();  // the receive is posted
+            link.receive();  // until the receive is posted
             SendWr wr(IBV_WR_SEND, size);
             if (size > 0) wr.sge(side.mem.sge(0, size));
             ASSERT_EQ(wr.post(side.end.qp), 0);
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Connected, RemoteTest, testing::Values(IBV_QPT_RC, IBV_
                          transport_case);
 
 TEST(RemoteRcTest, OneSidedOperationsReachASleepingProcess) {
-    // The target does nothing at all while it is read and written.
+    // The target makes no verbs call while its memory is read and written.
     Team team;
     const int target = team.spawn([](Link& link) {
         Side side(link, {}, 1 << 20);

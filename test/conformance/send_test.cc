@@ -57,7 +57,7 @@ TEST_P(SendTest, ExactlyFilledBufferIsNotTooShort) {
     }
 }
 
-// Cuts [0, total) of a region into elements of the given lengths (repeated), with gaps between.
+// Cuts [0, total) of a region into elements of the given lengths (used in turn), with gaps between.
 std::vector<ibv_sge> cut(const Region& region, std::size_t total,
                          const std::vector<std::size_t>& lengths) {
     std::vector<ibv_sge> elements;
@@ -71,7 +71,7 @@ std::vector<ibv_sge> cut(const Region& region, std::size_t total,
     return elements;
 }
 
-// What the elements hold, one after the other.
+// The bytes of the elements, in order.
 std::vector<uint8_t> gather(const std::vector<ibv_sge>& elements) {
     std::vector<uint8_t> bytes;
     for (const ibv_sge& e : elements) {
@@ -183,7 +183,7 @@ TEST_P(SendTest, InlineDataIsTakenAtOnceFromAnywhere) {
     QpSpec wanted = spec();
     wanted.inline_data = 64;
     Pair pair(hca_, pd_.get(), wanted);
-    // Memory that is not registered, changed as soon as the call returns.
+    // The memory is not registered, and it changes as soon as the post returns.
     for (std::size_t size : {1, 40, 64}) {
         std::vector<uint8_t> text(size, 0x5a);
         ASSERT_EQ(RecvWr(1).sge(pair.b_mem.sge(0, 128)).post(pair.b.qp), 0);

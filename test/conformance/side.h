@@ -10,21 +10,22 @@
 
 namespace conformance {
 
-// Where a process may be written to and read from. Plain bytes.
+// Remote memory that a process may write and read. Plain bytes.
 struct Window {
     uint64_t addr;
     uint32_t rkey;
     uint32_t size;
 };
 
-// One process's share of a connection: device, memory, endpoint, connected through the link.
+// One process's part of a connection: device, memory, and an endpoint that is connected through the
+// link.
 struct Side {
     Side(Link& link, const QpSpec& spec, std::size_t bytes)
         : mem(pd.get(), bytes), end(hca, pd.get(), spec) {
         link.send(as_peer(hca, end.qp.get(), spec));
         peer = link.receive<Peer>();
         bring_up(hca, end.qp.get(), spec, peer);
-        // Nobody sends before both are ready.
+        // Both sides pass this exchange only when both are ready: neither sends too early.
         link.send(Window{mem.addr(), mem.rkey(), static_cast<uint32_t>(bytes)});
         window = link.receive<Window>();
     }
@@ -36,7 +37,7 @@ struct Side {
     Window window;
 };
 
-// The test's part in connecting two sides.
+// The test's part of connecting two sides: passes on their messages.
 inline void introduce(Team& team, int one, int other) {
     exchange<Peer>(team[one], team[other]);
     exchange<Window>(team[one], team[other]);

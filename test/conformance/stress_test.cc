@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random operations of random shapes between several queue pairs, every byte checked against a
+// Random operations of random shapes between several queue pairs; every byte is compared with a
 // model. CONFORMANCE_SEED repeats a run.
 #include <algorithm>
 #include <cstdlib>
@@ -22,8 +22,8 @@ uint64_t seed() {
     return text ? std::strtoull(text, nullptr, 0) : std::random_device{}();
 }
 
-// One direction of a connection: operations of `from` on the memory of `to`. Halves of each
-// memory belong to one direction, so that the directions do not race.
+// One direction of a connection: operations of `from` on the memory of `to`. Each direction has one
+// half of each memory, so that the directions do not race.
 class Direction {
   public:
     Direction(Endpoint& from, Region& local, Endpoint& to, Region& remote, bool first_half,
@@ -93,7 +93,7 @@ class Direction {
         return below(limits[below(4)] + 1);
     }
 
-    // Up to four disjoint pieces in ascending order that hold `size` bytes together.
+    // Up to four disjoint pieces, in ascending order, of `size` bytes in total.
     std::vector<Piece> shape(std::size_t size) {
         const std::size_t count = 1 + below(4);
         const std::size_t gap = (kBytes / 2 - size) / (count + 1);
@@ -114,7 +114,7 @@ class Direction {
         return list;
     }
 
-    // Copies between models: `from` pieces, one after the other, into `to` pieces.
+    // Copies the pieces `from` of a model into the pieces `to` of another, in order.
     static void copy(const std::vector<uint8_t>& source, const std::vector<Piece>& from,
                      std::vector<uint8_t>& sink, const std::vector<Piece>& to) {
         std::vector<uint8_t> bytes;
@@ -131,7 +131,7 @@ class Direction {
         }
     }
 
-    // New bytes in the source, which nothing under way may be using.
+    // Stores new bytes in the source, after outstanding requests that may use it have completed.
     void refresh(const std::vector<Piece>& pieces) {
         drain();
         for (const Piece& p : pieces) {
@@ -170,7 +170,7 @@ class Direction {
         }
         SendWr wr(with_immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, next_);
         wr.sges(elements(local_, source)).remote(remote_, base_ + sink[0].offset).imm(1);
-        // Sources may be the sinks of reads before it.
+        // The sources may be destinations of earlier reads.
         wr.flags(reads_ ? IBV_SEND_SIGNALED | IBV_SEND_FENCE : IBV_SEND_SIGNALED);
         post(wr, next_++);
         copy(local_model_, source, remote_model_, sink);
@@ -180,7 +180,7 @@ class Direction {
         const std::size_t size = some_size();
         const std::vector<Piece> source{{below(kBytes / 2 - size + 1), size}};
         const auto sink = shape(size);
-        drain();  // the sink may still be the source of something before it
+        drain();  // the destination may still be the source of an earlier request
         SendWr wr(IBV_WR_RDMA_READ, next_);
         wr.sges(elements(local_, sink)).remote(remote_, base_ + source[0].offset);
         post(wr, next_++);

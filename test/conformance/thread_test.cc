@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Several threads on objects of their own and on shared ones.
+// Several threads, each with its own objects or with shared ones.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -15,7 +15,7 @@ namespace {
 constexpr int kThreads = 4;
 constexpr uint64_t kEach = 500;
 
-// Runs a body; what it throws fails the test, not the program.
+// Runs a body in a thread; an exception from it fails the test, not the program.
 void guarded(const std::function<void()>& body) {
     try {
         body();
@@ -34,7 +34,7 @@ class ThreadTest : public VerbsTest {
         for (std::thread& thread : threads) thread.join();
     }
 
-    // Posts, doing something about a full queue between the attempts.
+    // Posts; while the queue is full, calls `meanwhile` and tries again.
     template <typename Request, typename Queue>
     static void insist(Request& request, Queue* queue, const std::function<void()>& meanwhile) {
         const auto end = Clock::now() + deadline();
@@ -46,7 +46,7 @@ class ThreadTest : public VerbsTest {
     }
 };
 
-// Each id of [0, kThreads * kEach) exactly once.
+// Checks that each id of [0, kThreads * kEach) completes exactly once.
 class Roll {
   public:
     // Takes one completion, if there is one.
@@ -128,7 +128,7 @@ TEST_F(ThreadTest, PostersAndPollersOfOneConnectionInBothDirections) {
     run([&](int i) {
         Endpoint& end = i % 2 ? pair.a : pair.b;
         for (uint64_t id = 0; id < kEach; ++id) {
-            if (i < 2) {  // one poster for each end
+            if (i < 2) {  // one thread posts sends for each end
                 ASSERT_EQ(SendWr(IBV_WR_SEND, id).post(end.qp), 0);
                 ASSERT_TRUE(next_are(end.send_cq, {id}));
             } else {
@@ -158,7 +158,7 @@ TEST_F(ThreadTest, ObjectsComeAndGoWhileOthersAreUsed) {
 }
 
 TEST_F(ThreadTest, QueuePairsAreDestroyedUnderTraffic) {
-    // The sender keeps sending while its peer goes away; it must see an orderly end.
+    // The sender keeps sending while its peer is destroyed; it must get proper error completions.
     for (int round = 0; round < 10; ++round) {
         Pair pair(hca_, pd_.get(), quick());
         std::atomic<bool> started{false};
@@ -209,7 +209,7 @@ TEST_F(ThreadTest, RegionsAreDeregisteredUnderTraffic) {
         std::thread sender([&] { guarded(send); });
         while (!started && !HasFailure()) std::this_thread::yield();
         pair.b_mem.deregister();
-        // From here on nothing may be written there.
+        // From here on the device must not write to the memory.
         const uint8_t mark = 0x77;
         std::fill_n(pair.b_mem.data(), 4096, mark);
         sender.join();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unreliable connections: what gets lost is lost in silence. Delivery is tested with RC's.
+// Unreliable connections: messages are lost without an error. Delivery is tested with that of RC.
 #include "qp.h"
 
 namespace conformance {
@@ -13,7 +13,7 @@ class UcTest : public VerbsTest {
         return spec;
     }
 
-    // A message with a receive for it goes through: the connection is fine.
+    // Checks that the connection works: a message with a posted receive arrives.
     static void expect_alive(Pair& pair, uint64_t id) {
         ASSERT_EQ(RecvWr(id).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
         ASSERT_EQ(SendWr(IBV_WR_SEND, id).sge(pair.a_mem.sge(0, 32)).post(pair.a.qp), 0);
@@ -60,7 +60,7 @@ TEST_F(UcTest, MessageLongerThanItsReceiveIsNotDelivered) {
     ASSERT_EQ(RecvWr(1).sge(pair.b_mem.sge(0, 16)).post(pair.b.qp), 0);
     ASSERT_EQ(SendWr(IBV_WR_SEND, 2).sge(pair.a_mem.sge(0, 17)).post(pair.a.qp), 0);
     EXPECT_TRUE(next_are(pair.a.send_cq, {2})) << "the sender does not know";
-    // Dropped or failed, as the device likes; never a success.
+    // The device may drop the message or complete the receive with an error, but not with success.
     ibv_wc wc;
     if (ibv_poll_cq(pair.b.recv_cq.get(), 1, &wc) > 0) {
         EXPECT_NE(wc.status, IBV_WC_SUCCESS);
@@ -93,7 +93,7 @@ TEST_F(UcTest, BadSourceStopsTheSendQueueOnly) {
     EXPECT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_LOC_PROT_ERR));
     EXPECT_TRUE(next_are(pair.a.send_cq, {2}, IBV_WC_WR_FLUSH_ERR));
     EXPECT_EQ(state_of(pair.a.qp), IBV_QPS_SQE);
-    // Receives go on, and the send queue can be started again.
+    // The queue pair still receives, and its send queue can be started again.
     ASSERT_EQ(RecvWr(3).post(pair.a.qp), 0);
     ASSERT_EQ(SendWr(IBV_WR_SEND, 4).post(pair.b.qp), 0);
     EXPECT_TRUE(next_are(pair.a.recv_cq, {3}));

@@ -23,7 +23,7 @@ class UdTest : public VerbsTest {
 
     std::size_t mtu() const { return std::size_t{128} << hca_.port_attr().active_mtu; }
 
-    // A send from a to b.
+    // A send request from a to b.
     SendWr to_b(uint64_t id, std::size_t size, uint32_t qkey = kQkey) {
         SendWr wr(IBV_WR_SEND, id);
         if (size > 0) wr.sge(pair_.a_mem.sge(0, size));
@@ -169,7 +169,7 @@ TEST_F(UdTest, MessageToAConnectedQueuePairIsDropped) {
 }
 
 TEST_F(UdTest, MessageLongerThanAPacketIsNotSent) {
-    // C10-93.1.1: nothing is emitted; whether that is an error is left to the device.
+    // C10-93.1.1: the device sends nothing; it may or may not report an error.
     receive(1);
     SendWr wr = to_b(2, mtu() + 1);
     if (wr.post(pair_.a.qp) == 0) poll_one(pair_.a.send_cq);

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <sstream>
 
-// <poll.h> after our own poll() is declared in a namespace of its own.
+// <poll.h> does not clash with our own poll(), which is in a namespace.
 #include <poll.h>
 
 namespace conformance {
@@ -183,7 +183,7 @@ bool readable(int fd, milliseconds limit) {
 
 namespace {
 
-// The next event of the device before `end`; false if none came.
+// Gets the next event of the device; false if none comes before `end`.
 bool next_event(const Hca& hca, Clock::time_point end, ibv_async_event& event) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     if (!readable(hca.get()->async_fd, left)) return false;

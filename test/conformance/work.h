@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Work requests in one expression, and waiting for what they cause.
+// Work requests that are built in one expression, and waiting for their completions and events.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,7 +11,7 @@
 
 namespace conformance {
 
-// A send work request, signalled unless said otherwise. Movable only before it is posted.
+// A send work request, signalled by default. Movable only before it is posted.
 class SendWr {
   public:
     explicit SendWr(ibv_wr_opcode opcode, uint64_t id = 0);
@@ -26,10 +26,11 @@ class SendWr {
     SendWr& to(ibv_ah* ah, uint32_t qpn, uint32_t qkey);
     SendWr& srqn(uint32_t number);
 
-    // The raw request, its gather list in place.
+    // The raw work request with its gather list.
     ibv_send_wr& raw();
 
-    // Posts it alone: 0, or the error; then bad_wr must be this very request.
+    // Posts the work request alone. Returns 0 or the error; on error it checks that bad_wr is this
+    // request.
     int post(ibv_qp* qp);
     int post(const Qp& qp) { return post(qp.get()); }
 
@@ -56,7 +57,7 @@ class RecvWr {
     std::vector<ibv_sge> sges_;
 };
 
-// Exactly `count` completions, in order; throws when the deadline passes first.
+// Returns exactly `count` completions, in order; throws when the deadline passes first.
 std::vector<ibv_wc> poll(ibv_cq* cq, int count);
 inline std::vector<ibv_wc> poll(const Cq& cq, int count) {
     return poll(cq.get(), count);
@@ -66,13 +67,13 @@ inline ibv_wc poll_one(const Cq& cq) {
     return poll_one(cq.get());
 }
 
-// Whether nothing completes for a while.
+// Whether the completion queue stays empty during kQuiet.
 testing::AssertionResult quiet(ibv_cq* cq);
 inline testing::AssertionResult quiet(const Cq& cq) {
     return quiet(cq.get());
 }
 
-// Whether a completion is that of `id` with `status`.
+// Whether `wc` is the completion of the work request `id` with `status`.
 testing::AssertionResult is_done(const ibv_wc& wc, uint64_t id,
                                  ibv_wc_status status = IBV_WC_SUCCESS);
 
@@ -87,13 +88,13 @@ inline testing::AssertionResult next_are(const Cq& cq, const std::vector<uint64_
 // Whether a descriptor becomes readable within `limit`.
 bool readable(int fd, milliseconds limit);
 
-// Waits for the asynchronous event `type`, passing over others, and acknowledges it.
+// Waits for the asynchronous event `type`, ignores other events, and acknowledges all of them.
 ibv_async_event wait_event(const Hca& hca, ibv_event_type type);
 
-// Whether no event `type` comes for a while; other events are consumed.
+// Whether no event `type` comes during kQuiet; other events are consumed.
 testing::AssertionResult no_event(const Hca& hca, ibv_event_type type);
 
-// Waits for a completion event on the channel and acknowledges it; returns its CQ.
+// Waits for a completion event on the channel and acknowledges it; returns its completion queue.
 ibv_cq* wait_cq_event(ibv_comp_channel* channel);
 
 }  // namespace conformance

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Posting by ibv_wr_* calls: builders, setters, batches.
+// Posting with ibv_wr_* calls: builders, setters, batches.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr uint64_t kAtomicOps =
 
 class WrApiTest : public VerbsTest {
   protected:
-    // A queue pair that takes `ops`; false where the device has no such interface.
+    // Creates a queue pair that takes `ops`; false: the device has no such interface.
     bool create(const QpSpec& spec, uint64_t ops) {
         ibv_qp_init_attr_ex init{};
         init.send_cq = init.recv_cq = cq_.get();
@@ -53,7 +53,7 @@ class WrApiTest : public VerbsTest {
         return true;
     }
 
-    // Begins a request: its id, signalled.
+    // Begins a request by setting its id and its flags.
     void begin(uint64_t id, unsigned flags = IBV_SEND_SIGNALED) {
         ex_->wr_id = id;
         ex_->wr_flags = flags;
@@ -202,7 +202,7 @@ TEST_F(WrApiTest, BatchThatDoesNotFitIsRefusedAsAWhole) {
     }
     EXPECT_NE(ibv_wr_complete(ex_), 0);
     EXPECT_TRUE(quiet(cq_));
-    // Plain posting may be mixed in, and finds the whole queue free.
+    // ibv_post_send may be used in between, and the whole queue is free for it.
     for (uint64_t i = 0; i < init.cap.max_send_wr; ++i) {
         ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i).post(qp_), 0);
     }

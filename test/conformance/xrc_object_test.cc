@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// XRC domains and what lives in them: sharing, opening, being busy, states.
+// XRC domains and their objects: sharing, opening, refusal to close, states.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 namespace conformance {
 namespace {
 
-// A file that only its descriptors name.
+// A file without a name, reached only by its descriptors.
 struct TemporaryFile {
     TemporaryFile() : fd(memfd_create("xrc-domain", MFD_CLOEXEC)) {
         if (fd < 0) fail_errno("memfd_create");
@@ -122,7 +122,7 @@ TEST_F(XrcObjectTest, EveryRequiredAttributeIsRequired) {
 
 class XrcOpenTest : public XrcTest {
   protected:
-    // Opens a receiver from a context of its own; nullptr when refused.
+    // Opens a receiving queue pair in a context of its own; nullptr when refused.
     Qp open_qp(const Hca& hca, ibv_xrcd* xrcd, uint32_t number) {
         ibv_qp_open_attr attr{};
         attr.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE |

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// XRC between processes: one process holds the domain and the receiving queue pairs, others join
-// by file descriptor alone and own shared receive queues, and senders reach them all.
+// XRC between processes. One process holds the domain and the receiving queue pairs. Owners of
+// shared receive queues join the domain by its file descriptor alone. Senders reach the queues of
+// all owners.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@ namespace {
 constexpr int kSenders = 3;
 constexpr int kOwners = 2;
 constexpr int kQueuesPerOwner = 2;
-constexpr uint64_t kMessages = 40;  // of each sender to each queue
+constexpr uint64_t kMessages = 40;  // from each sender to each queue
 
 struct Numbers {
     std::array<uint32_t, kQueuesPerOwner> srqn;
@@ -36,7 +37,8 @@ class XrcProcessTest : public testing::Test {
         if (!Hca().has(IBV_DEVICE_XRC)) GTEST_SKIP() << "no XRC";
     }
 
-    // The process that holds the domain: one receiver for each of `senders`, in their order.
+    // The process that holds the domain, with one receiving queue pair for each of the `senders`,
+    // in order.
     static void hub(Link& link, int senders, const QpSpec& spec) {
         Hca hca;
         const int file = memfd_create("xrc-domain", MFD_CLOEXEC);
@@ -55,7 +57,7 @@ class XrcProcessTest : public testing::Test {
         link.receive();
     }
 
-    // Joins the domain whose file comes through the link.
+    // Joins the domain of the file that comes through the link.
     static Xrcd join(const Hca& hca, Link& link) {
         const int file = link.receive_file();
         Xrcd xrcd = open_xrcd(hca, file, 0);
@@ -64,7 +66,7 @@ class XrcProcessTest : public testing::Test {
         return xrcd;
     }
 
-    // A sending queue pair connected, through the test, to a receiver of the hub.
+    // A sending queue pair, connected through the test to a receiving queue pair of the hub.
     struct Sender {
         Sender(Link& link, const QpSpec& spec)
             : qp(make_xrc_sender(hca, pd.get(), cq.get(), spec)) {
@@ -79,7 +81,7 @@ class XrcProcessTest : public testing::Test {
         Qp qp;
     };
 
-    // The test's part: hands the domain to the owners, then connects the senders.
+    // The test's part: passes the domain to the owners, then connects the senders.
     static void introduce(Team& team, int hub, const std::vector<int>& owners,
                           const std::vector<int>& senders) {
         const int file = team[hub].receive_file();
@@ -92,7 +94,7 @@ class XrcProcessTest : public testing::Test {
     }
 };
 
-// Owns queues, takes kMessages of every sender in each and checks where they landed.
+// Owns queues, takes kMessages of every sender in each, and checks which memory they reached.
 void own_and_check(Link& link, uint32_t first_queue, Xrcd (*join)(const Hca&, Link&)) {
     constexpr uint64_t kSlots = 16;
     Hca hca;
@@ -162,7 +164,7 @@ TEST_F(XrcProcessTest, SeveralSendersReachTheQueuesOfSeveralOwners) {
     team.finish();
 }
 
-// An owner of one queue that does as it is told: a buffer size to post, or 0 to end.
+// An owner of one queue that obeys commands: the size of a buffer to post, or 0 to end.
 void obedient_owner(Link& link, Xrcd (*join)(const Hca&, Link&)) {
     Hca hca;
     Pd pd = hca.make_pd();
@@ -246,7 +248,7 @@ TEST_F(XrcProcessTest, NumberThatNoQueueHasIsRefused) {
     team.finish();
 }
 
-// Sends until something fails, having said that it got going; then says what failed.
+// Sends until a request fails. Reports that the traffic is flowing, then the failure.
 void send_until_error(Link& link, uint32_t number, const Qp& qp, const Cq& cq) {
     const auto end = Clock::now() + deadline();
     for (uint64_t i = 0;; ++i) {
@@ -260,7 +262,7 @@ void send_until_error(Link& link, uint32_t number, const Qp& qp, const Cq& cq) {
     link.send();
 }
 
-// Receives for ever.
+// Receives without end.
 void busy_owner(Link& link, Xrcd (*join)(const Hca&, Link&)) {
     Hca hca;
     Pd pd = hca.make_pd();
@@ -275,7 +277,7 @@ void busy_owner(Link& link, Xrcd (*join)(const Hca&, Link&)) {
 class XrcDeathTest : public XrcProcessTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(XrcDeathTest, SenderGetsAnErrorAndOthersGoOn) {
-    // Either the owner of the queue dies, or the process that holds the receiver.
+    // Either the owner of the queue dies, or the process that holds the receiving queue pair.
     const bool owner_dies = GetParam();
     Team team;
     const int holder = team.spawn([](Link& link) { hub(link, 1, quick()); });
@@ -283,7 +285,7 @@ TEST_P(XrcDeathTest, SenderGetsAnErrorAndOthersGoOn) {
     const int sender = team.spawn([](Link& link) {
         QpSpec spec = quick();
         spec.rnr_retry = 6;
-        spec.rnr_timer = 14;  // 1 ms: the owner may be slow, but not dead
+        spec.rnr_timer = 14;  // 1 ms, since the owner may be slow without being dead
         Sender end(link, spec);
         const uint32_t number = link.receive<uint32_t>();
         send_until_error(link, number, end.qp, end.cq);

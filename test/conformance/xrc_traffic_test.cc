@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Traffic over XRC in one process: a sender, its receiver, and several shared receive queues.
+// XRC traffic in one process: senders, their receivers, and several shared receive queues.
 #include <arpa/inet.h>
 
 #include "xrc.h"
@@ -187,7 +187,7 @@ TEST_F(XrcTrafficTest, EmptyQueueStallsItsMessageUntilAReceiveIsPosted) {
         SendWr(IBV_WR_SEND, 1).sge(link.mem.sge(0, 8)).srqn(srq_number(box.srq)).post(link.sender),
         0);
     EXPECT_TRUE(quiet(link.cq));
-    // Another connection to another queue of the domain is not held up.
+    // The stall does not affect a connection to another queue of the domain.
     ASSERT_EQ(RecvWr(2).post(other.srq), 0);
     ASSERT_EQ(SendWr(IBV_WR_SEND, 3).srqn(srq_number(other.srq)).post(second.sender), 0);
     EXPECT_TRUE(next_are(second.cq, {3}));
@@ -207,7 +207,7 @@ TEST_F(XrcTrafficTest, EmptyQueueExhaustsFiniteRetries) {
 void expect_no_such_queue(Cq& cq, uint64_t id) {
     const ibv_wc wc = poll_one(cq);
     EXPECT_EQ(wc.wr_id, id);
-    // Devices answer with different kinds of NAK.
+    // Devices report different errors here.
     EXPECT_TRUE(wc.status == IBV_WC_REM_INV_REQ_ERR || wc.status == IBV_WC_REM_ACCESS_ERR ||
                 wc.status == IBV_WC_REM_OP_ERR)
         << ibv_wc_status_str(wc.status);
@@ -243,7 +243,7 @@ TEST_F(XrcTrafficTest, MessageLongerThanItsReceiveFailsBothSides) {
     EXPECT_TRUE(next_are(link.cq, {3}, IBV_WC_REM_INV_REQ_ERR));
     EXPECT_TRUE(next_are(box.cq, {1}, IBV_WC_LOC_LEN_ERR));
     EXPECT_TRUE(box.mem.is_all(0, 100, 900));
-    // The queue and its other connections are not harmed.
+    // The queue and its other connections still work.
     ASSERT_EQ(SendWr(IBV_WR_SEND, 4).sge(other.mem.sge(0, 100)).srqn(number).post(other.sender), 0);
     EXPECT_TRUE(next_are(box.cq, {2}));
     EXPECT_TRUE(next_are(other.cq, {4}));

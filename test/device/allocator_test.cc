@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the software HCA asks the allocators of a parent domain for: the memory of send queues.
+// The memory that the software HCA requests from the allocators of a parent domain: send queues.
 #include <cerrno>
 #include <cstdlib>
 
@@ -24,7 +24,7 @@ void* give(ibv_pd*, void* context, size_t size, size_t alignment, uint64_t type)
     return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
-// Next to what the alignment asks for.
+// Returns memory that is not aligned as requested.
 void* give_askew(ibv_pd* pd, void* context, size_t size, size_t alignment, uint64_t type) {
     return static_cast<char*>(give(pd, context, size + alignment, alignment, type)) + 8;
 }

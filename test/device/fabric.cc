@@ -31,7 +31,7 @@ void set(const char* name, const std::string& value) {
 }
 
 void FabricTest::SetUp() {
-    if (is_team_process()) return;  // its environment is that of the test
+    if (is_team_process()) return;  // inherits the environment of the test
     static int tests = 0;
     for (const char* name : kSettings) unsetenv(variable(name).c_str());
     set("FABRIC", "device-" + std::to_string(getpid()) + "-" + std::to_string(++tests));
@@ -56,8 +56,8 @@ std::string command(const std::string& arguments) {
 }
 
 std::string shell(std::string line) {
-    // Neither the shell nor the command needs a device, and a shell does not survive a sanitizer's
-    // run-time library.
+    // Neither the shell nor the command needs a device, and a shell crashes with a preloaded
+    // sanitizer run-time library.
     const std::array<char*, 4> argv{const_cast<char*>("sh"), const_cast<char*>("-c"), line.data(),
                                     nullptr};
     std::vector<char*> environment;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests of what only the software HCA has. Each test has a fabric of its own, with settings of its
-// own. The test itself uses no verbs: its processes do, and find the settings in their environment.
+// Tests of features that only the software HCA has. Each test has its own fabric and its own
+// settings. The test itself uses no verbs; its processes do, and they inherit the settings in their
+// environment.
 #pragma once
 
 #include <sched.h>
@@ -13,26 +14,26 @@
 
 namespace conformance::softhca {
 
-// The settings of a test last until its end.
+// A test with its own fabric and settings.
 class FabricTest : public testing::Test {
   protected:
     void SetUp() override;
-    // Removes the fabric; nobody may be in it any more.
+    // Removes the fabric, which no process may be in any more.
     void TearDown() override;
 
-    // Runs `body` in a process of its own on the fabric.
+    // Runs `body` in a process on the fabric.
     static void alone(const std::function<void()>& body);
 };
 
-// Gives a setting of the device a value: `name` without its prefix SOFTHCA_. Of the first process
-// of the fabric most settings hold for all.
+// Gives a setting of the device a value; `name` is without its prefix SOFTHCA_. Most settings of
+// the first process of a fabric hold for all its processes.
 void set(const char* name, const std::string& value);
 
-// Runs the softhca command with these arguments on this fabric; throws unless it succeeds. Returns
-// what it prints.
+// Runs the softhca command with these arguments on this fabric and returns its output; throws if
+// the command fails.
 std::string command(const std::string& arguments);
-// What a line for the shell prints, run without this process's LD_PRELOAD; throws unless it
-// succeeds.
+// Runs a line of shell without this process's LD_PRELOAD and returns its output; throws if it
+// fails.
 std::string shell(std::string line);
 inline void inject(const std::string& faults) {
     command("inject " + faults);
@@ -43,16 +44,16 @@ inline std::string status() {
     return command("status --json");
 }
 
-// The faults in force.
+// The faults in force, as text.
 std::string faults();
 
-// The sum of all numbers that `json` has under a key.
+// The sum of all numbers with the key `key` in `json`.
 uint64_t sum(const std::string& json, const std::string& key);
 
 // The file in /dev/shm that lists the members of this fabric.
 std::string member_file();
 
-// Waits until a condition holds.
+// Waits until a condition holds; fails at the deadline.
 template <typename Condition>
 testing::AssertionResult comes(Condition&& condition) {
     const auto end = Clock::now() + deadline();
@@ -65,12 +66,12 @@ testing::AssertionResult comes(Condition&& condition) {
     return testing::AssertionSuccess();
 }
 
-// A word of memory that others write.
+// Loads, with acquire order, a word that another process, a thread or the device writes.
 inline uint64_t look(const uint64_t& word) {
     return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
 }
 
-// Measures how long something takes at least.
+// Measures time since its construction, rounded down.
 class Stopwatch {
   public:
     milliseconds elapsed() const {
@@ -81,10 +82,10 @@ class Stopwatch {
     Clock::time_point start_ = Clock::now();
 };
 
-// A port of a device that is not the one under test by default.
+// Opens a given device and port, which become the default of this process.
 Hca open(unsigned device, unsigned port, unsigned gid_index = 0);
 
-// A completion queue with a channel, armed.
+// A completion queue with a channel, armed for the next event.
 struct EventQueue {
     explicit EventQueue(const Hca& hca)
         : channel(hca.make_channel()), cq(hca.make_cq(256, channel.get())) {
@@ -94,7 +95,7 @@ struct EventQueue {
     Cq cq;
 };
 
-// Both executors, for TEST_P.
+// A test that runs with both executors.
 class ExecutorTest : public FabricTest, public testing::WithParamInterface<const char*> {
   protected:
     void SetUp() override {

@@ -103,7 +103,7 @@ TEST_F(FaultTest, OnlyTheDroppedQueuePairGetsNoAnswer) {
         EXPECT_EQ(state_of(one.a.qp), IBV_QPS_ERR);
         EXPECT_EQ(state_of(one.b.qp), IBV_QPS_RTS) << "nothing has come in there";
         EXPECT_TRUE(one.b_mem.is_all(0, 0, 64));
-        // The fault stays until it is ended.
+        // The fault lasts until it is withdrawn.
         reconnect(hca, one);
         ASSERT_EQ(write(one, 2).post(one.a.qp), 0);
         EXPECT_TRUE(next_are(one.a.send_cq, {2}, IBV_WC_RETRY_EXC_ERR));
@@ -220,7 +220,7 @@ TEST_F(FaultTest, ReceiverNotReadyUsesUpTheRetries) {
         ASSERT_EQ(send(pair, 0).post(pair.a.qp), 0);
         ASSERT_TRUE(next_are(pair.a.send_cq, {0}));
         ASSERT_TRUE(next_are(pair.b.recv_cq, {0}));
-        // A write needs no receive.
+        // A plain RDMA write needs no receive.
         inject("rnr=4");
         ASSERT_EQ(write(pair, 1).post(pair.a.qp), 0);
         ASSERT_TRUE(next_are(pair.a.send_cq, {1}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory of every kind that may be shared between processes.
+// All kinds of memory, shared between processes or private.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,13 @@
 
 namespace conformance::softhca {
 
-// A mapping, zero at first, which ends with the object. Its file, if it has one, is open meanwhile.
+// A mapping, zero at first, which exists as long as the object; so does its open file, if it has
+// one.
 class Memory {
   public:
     enum Kind { kPrivate, kAnonymous, kMemfd, kShmFile, kSysV };
 
-    // With `at`, the mapping replaces whatever is mapped there.
+    // With `at`, the mapping replaces the present mappings there.
     Memory(Kind kind, std::size_t size, void* at = nullptr);
     ~Memory();
     Memory(const Memory&) = delete;
@@ -27,17 +28,17 @@ class Memory {
     }
     std::size_t size() const { return size_; }
 
-    // Registers a part, by default all.
+    // Registers a part of the mapping, by default all of it.
     Mr enroll(ibv_pd* pd, std::size_t offset, std::size_t length) const;
     Mr enroll(ibv_pd* pd) const { return enroll(pd, 0, size_); }
 
-    // Ends the mapping before the object.
+    // Unmaps early; the file stays open.
     void unmap();
 
-    // Another mapping has taken the place of this one.
+    // Call after another mapping has replaced this one, so that the destructor does not unmap it.
     void forget() { data_ = nullptr; }
 
-    // Byte `offset` of the file.
+    // The byte at `offset` of the file.
     uint8_t in_file(std::size_t offset) const;
 
   private:
@@ -49,10 +50,10 @@ class Memory {
 
 const char* name(Memory::Kind kind);
 
-// How many descriptors this process has open.
+// The number of open file descriptors of this process.
 std::size_t open_files();
 
-// How many mappings of this process are of a file whose name contains `text`.
+// The number of mappings of this process whose file name contains `text`.
 std::size_t mappings_of(const std::string& text);
 
 }  // namespace conformance::softhca

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The timing model: nothing is seen before its time. How late it may be is for no test to say.
+// The timing model: nothing becomes visible before its time. No test limits how late it becomes
+// visible.
 #include <signal.h>
 #include <unistd.h>
 
@@ -124,8 +125,8 @@ TEST_P(ModelTest, EventsDoNotComeBeforeTheirTime) {
     });
 }
 
-// A queue may get a completion that is to be seen earlier than one that is in it already. Who
-// sleeps on the channel must still be woken for each.
+// A new completion may become visible earlier than one that is already in the queue. A program that
+// sleeps on the channel must be woken for each completion.
 TEST_P(ModelTest, EveryCompletionHasItsEvent) {
     set("MODEL", kLatencyModel);
     alone([] {
@@ -137,7 +138,7 @@ TEST_P(ModelTest, EveryCompletionHasItsEvent) {
         Qp b = make_qp(pd.get(), {}, queue.cq.get(), queue.cq.get());
         connect(hca, a, b);
         for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(RecvWr(i).sge(memory.sge(0, 64)).post(b), 0);
-        // Of the first and the last message only the receive completes.
+        // Only the second message has a completion of its send.
         for (uint64_t i = 0; i < 3; ++i) {
             SendWr wr(IBV_WR_SEND, 10 + i);
             if (i != 1) wr.flags(0);
@@ -185,7 +186,7 @@ TEST_P(ModelTest, ReadsAndAtomicsTakeAReturnJourney) {
 TEST_P(ModelTest, LongWriteArrivesAtTheBandwidth) {
     set("MODEL", "latency=10ms,bandwidth=0.1");
     alone([] {
-        constexpr std::size_t kSize = 4 << 20;  // 42 ms
+        constexpr std::size_t kSize = 4 << 20;  // 42 ms at this bandwidth
         constexpr std::size_t kStep = kSize / 8;
         Hca hca;
         Pd pd = hca.make_pd();
@@ -202,13 +203,14 @@ TEST_P(ModelTest, LongWriteArrivesAtTheBandwidth) {
     });
 }
 
-// Who follows a message in memory is never a whole half of it behind, as with packets.
+// As with packets, a process that watches the memory sees the first piece before half of the
+// message has arrived.
 TEST_P(ModelTest, LongWriteArrivesPieceByPiece) {
     set("MODEL", "latency=10ms,bandwidth=0.0002");
     alone([] {
         constexpr std::size_t kPiece = 4096;
         constexpr std::size_t kSize = 16 * kPiece;
-        constexpr std::chrono::nanoseconds kTime{kPiece * 5000};  // of a piece: 20 ms
+        constexpr std::chrono::nanoseconds kTime{kPiece * 5000};  // for a piece: 20 ms
         Hca hca;
         Pd pd = hca.make_pd();
         for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM}) {
@@ -232,8 +234,8 @@ TEST_P(ModelTest, LongWriteArrivesPieceByPiece) {
     });
 }
 
-// A card does not wait for the sender's processor. Who is written to places the bytes itself when
-// it polls a completion queue.
+// Placement does not depend on the sender's processor: the target places the bytes itself when it
+// polls a completion queue.
 void expect_arrival_though_stopped(std::size_t size) {
     QpSpec spec;
     spec.inline_data = 128;
@@ -262,7 +264,7 @@ void expect_arrival_though_stopped(std::size_t size) {
         ASSERT_EQ(wr.post(side.end.qp), 0);
         link.send(start);
         link.send(::getpid());
-        std::this_thread::sleep_for(kLatency * 5);  // the device's thread may have to see it first
+        std::this_thread::sleep_for(kLatency * 5);  // time for the device's thread
         ::raise(SIGSTOP);
         EXPECT_TRUE(next_are(side.end.send_cq, {1}));
         link.send();
@@ -300,7 +302,7 @@ TEST_P(ModelTest, MessagesBehindOneAnotherAreSpaced) {
         Hca hca;
         Pd pd = hca.make_pd();
         Pair one(hca, pd.get(), {}, kSize);
-        Pair two(hca, pd.get(), {}, kSize);  // shares the port
+        Pair two(hca, pd.get(), {}, kSize);  // uses the same port
         const Stopwatch watch;
         for (uint64_t i = 0; i < kCount; ++i) {
             const Pair& pair = i % 2 ? two : one;
@@ -341,7 +343,7 @@ TEST_P(ModelTest, LatenessIsCounted) {
             ASSERT_TRUE(next_are(pair.a.send_cq, {i}));
         }
         EXPECT_EQ(sum(status(), "operations"), 10u);
-        // A port that is down makes one certainly late: the try after the first is 67 ms later.
+        // A port that is down delays a write for certain: its first retry is 67 ms later.
         const uint64_t late = sum(status(), "late");
         const uint64_t total = sum(status(), "late_total_ns");
         inject("port-down");

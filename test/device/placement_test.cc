@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The order in which the bytes of a message appear in memory, as it should be and as faults make
-// it.
+// The order in which the bytes of a message appear in memory, normally and with faults.
 #include <algorithm>
 #include <ostream>
 #include <random>
@@ -19,7 +18,8 @@ constexpr std::size_t kWords = kPiece / 8;
 constexpr milliseconds kPause{40};
 constexpr char kSegments[] = "segment=4096:40ms";
 
-// Which pieces of a message of ones are there, first to last, by their last words.
+// Which pieces of a message whose words are all 1 have arrived, judged by the last word of each
+// piece.
 std::vector<bool> pieces(const uint64_t* words) {
     std::vector<bool> there;
     for (std::size_t i = 0; i < kPieces; ++i)
@@ -47,7 +47,8 @@ TEST_P(PlacementTest, SegmentsAppearFrontToBack) {
         const uint64_t* words = &pair.b_mem.word(0);
         std::size_t partial = 0;
         ASSERT_TRUE(comes([&] {
-            // Back to front: what is seen behind was there before what is looked at next.
+            // Finds the last word that has arrived first; the words before it, read later, must
+            // then have arrived too.
             std::size_t end = kPieces * kWords;
             while (end > 0 && look(words[end - 1]) == 0) --end;
             for (std::size_t i = 0; i < end; ++i) {
@@ -120,7 +121,7 @@ TEST_P(PlacementTest, OutOfOrderIsSeenAndSaid) {
 
 TEST_P(PlacementTest, OutOfOrderDataIsRightInTheEnd) {
     alone([] {
-        constexpr std::size_t kSize = 60001;  // no multiple of anything
+        constexpr std::size_t kSize = 60001;  // not a multiple of a word, a page or a segment
         Hca hca;
         Pd pd = hca.make_pd();
         Pair pair(hca, pd.get());
@@ -151,7 +152,7 @@ TEST_P(PlacementTest, OutOfOrderDataIsRightInTheEnd) {
     });
 }
 
-// A fault that changes in the middle of a message must not lose any of it.
+// A change of the faults in the middle of a message must not lose data.
 TEST_P(PlacementTest, DataIsRightWhenFaultsChangeInTheMiddle) {
     alone([] {
         struct Change {
@@ -181,7 +182,7 @@ TEST_P(PlacementTest, DataIsRightWhenFaultsChangeInTheMiddle) {
 
 SOFTHCA_BOTH_EXECUTORS(PlacementTest);
 
-// How memory is reached: directly where it is shared, by the kernel otherwise.
+// How memory is accessed: directly if it is shared, otherwise by the kernel.
 struct Way {
     const char* name;
     const char* executor;
@@ -200,7 +201,8 @@ class OrderTest : public FabricTest, public testing::WithParamInterface<Way> {
     }
 };
 
-// Writes messages whose words are all the round's number; the target says when to go on.
+// Writes messages in which every word is the number of the round; each waits for the target's
+// signal.
 void write_rounds(Link& link, const std::vector<std::size_t>& sizes, uint64_t rounds) {
     Side side(link, {}, sizes.back());
     const Window window = link.receive<Window>();
@@ -218,7 +220,7 @@ void write_rounds(Link& link, const std::vector<std::size_t>& sizes, uint64_t ro
     }
 }
 
-// Watches each of them arrive, by `watch(words, count, round)`.
+// Waits with `watch(words, count, round)` for each message to arrive.
 template <typename Watch>
 void watch_rounds(Link& link, const std::vector<std::size_t>& sizes, uint64_t rounds, bool shared,
                   Watch&& watch) {
@@ -261,8 +263,9 @@ TEST_P(OrderTest, LastWordMeansTheWholeMessage) {
                });
 }
 
-// Looks at a word and then at ones at least a page before it: the first, the nearest, and any.
-// Throws if one of them is not there although the later one is. Returns whether the last word is.
+// Looks at a random word and, if it has arrived, at words at least a page before it: the first
+// ones, the nearest ones and random ones. Throws if an earlier word has not arrived. Returns
+// whether the last word of the message has arrived.
 bool probe(const uint64_t* words, std::size_t count, uint64_t round, std::mt19937& random) {
     const std::size_t later = kWords + random() % (count - kWords);
     if (look(words[later]) != round) return look(words[count - 1]) == round;
@@ -277,11 +280,11 @@ bool probe(const uint64_t* words, std::size_t count, uint64_t round, std::mt1993
     return look(words[count - 1]) == round;
 }
 
-// The kernel copies page by page, and a page by one instruction that promises no order of its own.
+// The kernel copies one page at a time; within a page its copy instruction guarantees no order.
 TEST_P(OrderTest, PagesAppearInAscendingOrder) {
     run_rounds({1 << 14, 1 << 16, 1 << 20}, 150, GetParam().shared,
                [](const uint64_t* words, std::size_t count, uint64_t round) {
-                   std::mt19937 random(static_cast<unsigned>(round));  // where to look, no more
+                   std::mt19937 random(static_cast<unsigned>(round));  // decides only where to look
                    ASSERT_TRUE(comes([&] {
                        bool whole = false;
                        for (int i = 0; i < 100 && !whole; ++i) {
@@ -292,7 +295,7 @@ TEST_P(OrderTest, PagesAppearInAscendingOrder) {
                });
 }
 
-// Of an RDMA read, too, ibv_query_qp_data_in_order says that its data come in order.
+// ibv_query_qp_data_in_order reports that the data of an RDMA read arrive in order, too.
 TEST_P(OrderTest, LastWordOfAReadMeansTheWholeMessage) {
     const bool shared = GetParam().shared;
     alone([shared] {

@@ -22,7 +22,7 @@ namespace {
 
 class ForkTest : public ExecutorTest {};
 
-// Sends a message over a pair in both directions, and checks what arrives.
+// Sends a message over the pair in each direction, and checks the data.
 void exercise(const Pair& pair, unsigned seed) {
     for (const bool forward : {true, false}) {
         const Region& from = forward ? pair.a_mem : pair.b_mem;
@@ -38,14 +38,14 @@ void exercise(const Pair& pair, unsigned seed) {
     }
 }
 
-// Forks a process that runs `body` and exits as programs do, with its exit handlers.
+// Forks a process that runs `body` and exits normally, running its exit handlers.
 template <typename Body>
 pid_t fork_child(Body&& body) {
     std::fflush(nullptr);
     const pid_t pid = fork();
     if (pid < 0) fail_errno("fork");
     if (pid > 0) return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that fails waits for no child
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends the child with a test that fails
     try {
         body();
     } catch (const std::exception& error) {
@@ -144,8 +144,8 @@ std::size_t files_of_this_fabric() {
     return count;
 }
 
-// Messages back and forth until the test says so; each is of the next number, and none may be late
-// or wrong.
+// Exchanges messages until the test stops it. Each message has the next number; a message that is
+// late or wrong fails the test.
 void play(Link& link, bool first) {
     constexpr std::size_t kWords = 1000;
     constexpr uint64_t kEnd = ~uint64_t{0};
@@ -191,7 +191,7 @@ void play(Link& link, bool first) {
     std::exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
-// Uses the device a little and leaves, well-behaved or not.
+// Uses the device briefly. One visitor in three exits normally, one by _exit, one by SIGKILL.
 void visit(int number) {
     {
         Hca hca;
@@ -199,7 +199,7 @@ void visit(int number) {
         Pair pair(hca, pd.get());
         exercise(pair, static_cast<unsigned>(number));
         if (testing::Test::HasFailure() || number % 3 == 1)
-            return;  // with all its objects, by _exit
+            return;  // the caller exits by _exit, without exit handlers
         if (number % 3 == 2) raise(SIGKILL);
     }
     std::exit(0);
@@ -222,7 +222,8 @@ TEST_P(LifeTest, StormOfProcessesDoesNotDisturbOthers) {
         team[i].send();
         team[i].receive();
     }
-    // Who is to kill itself is waited for by the kill that comes too late.
+    // A visitor's link closes when its process ends. kill() comes too late for a visitor that
+    // killed itself, and only waits for it.
     for (int i = 2; i < 2 + kVisitors; ++i) {
         EXPECT_THROW(team[i].receive(), std::runtime_error) << "the link's end is the process's";
         if ((i - 2) % 3 == 2) team.kill(i);
@@ -231,8 +232,8 @@ TEST_P(LifeTest, StormOfProcessesDoesNotDisturbOthers) {
     team[one].receive();
     team[two].receive();
     team.finish();
-    // A visitor that died without leaving may have been on its way out still when the last one
-    // left.
+    // A visitor that died without leaving the fabric may still have been exiting when the last
+    // process left.
     command("clean");
     EXPECT_EQ(files_of_this_fabric(), 0u);
 }

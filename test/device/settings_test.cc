@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the settings make of the device.
+// The effect of the settings on the device.
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +19,7 @@ int device_count() {
     return count;
 }
 
-// A port, and what it takes to communicate over it.
+// A port, and the objects to communicate over it.
 struct Place {
     Place(unsigned device, unsigned port, unsigned gid_index = 0)
         : hca(open(device, port, gid_index)), memory(pd.get(), 4096) {}
@@ -28,7 +28,7 @@ struct Place {
     Region memory;
 };
 
-// Writes and sends from one place to another, and checks what arrives.
+// Sends and writes from one place to another, and checks the data.
 void talk(const Place& from, const Place& to, unsigned seed) {
     const QpSpec spec;
     Endpoint sender(from.hca, from.pd.get(), spec);
@@ -49,7 +49,7 @@ void talk(const Place& from, const Place& to, unsigned seed) {
     EXPECT_TRUE(to.memory.holds(seed, 1000, 1000));
 }
 
-// A datagram: who is told to have sent it, and from where.
+// Sends a datagram and checks the reported sender and its address.
 void tell(const Place& from, const Place& to) {
     QpSpec spec;
     spec.type = IBV_QPT_UD;
@@ -152,7 +152,7 @@ TEST_F(SettingsTest, LaterProcessesFollowTheFirst) {
     const int second = team.spawn([](Link& link) {
         set("DEVICES", "1");
         set("MODEL", "latency=1us");
-        set("EXECUTOR", "thread");  // of each process its own
+        set("EXECUTOR", "thread");  // each process may choose its executor
         link.receive();
         EXPECT_EQ(device_count(), 3);
         EXPECT_EQ(Hca().attr().phys_port_cnt, 2);

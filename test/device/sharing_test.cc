@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that is shared already is copied to directly. That must not show, except in the time it
-// takes.
+// Memory that is shared already is copied directly. Only the speed may differ.
 #include <algorithm>
 #include <memory>
 #include <tuple>
@@ -42,9 +41,9 @@ class SharingTest : public FabricTest,
     }
 };
 
-constexpr std::size_t kBegin = 4096 + 104;  // of the registered part; no whole pages
+constexpr std::size_t kBegin = 4096 + 104;  // of the registered part; not page-aligned
 constexpr std::size_t kLength = 100'000;
-constexpr std::size_t kThird = 30'001;  // no whole words
+constexpr std::size_t kThird = 30'001;  // not a multiple of a word
 
 // Offsets in the registered part.
 constexpr std::size_t kWritten = 3;
@@ -71,7 +70,7 @@ TEST_P(SharingTest, PartOfAMappingIsReachedByEveryOperation) {
         EXPECT_TRUE(holds(part + kRead, kThird, 2));
         EXPECT_TRUE(holds(part + kReceived, kThird, 3));
         EXPECT_EQ(look(*reinterpret_cast<uint64_t*>(part + kCounter)), 42u);
-        // Nothing else has changed.
+        // No other byte has changed.
         EXPECT_TRUE(all_are(memory.data(), kBegin + kWritten, 0));
         EXPECT_TRUE(all_are(part + kWritten + kThird, 1, 0));
         EXPECT_TRUE(all_are(part + kRead + kThird, 1, 0));
@@ -140,7 +139,7 @@ class SharedFileTest : public FabricTest, public testing::WithParamInterface<con
     }
 };
 
-// Writes `value` all over a window; what becomes of it.
+// Writes `value` to the whole window; returns the completion status.
 ibv_wc_status overwrite(const Side& side, const Window& window, uint8_t value) {
     std::fill_n(side.mem.data(), window.size, value);
     if (SendWr(IBV_WR_RDMA_WRITE, value)
@@ -152,8 +151,8 @@ ibv_wc_status overwrite(const Side& side, const Window& window, uint8_t value) {
     return poll_one(side.end.send_cq).status;
 }
 
-// Writes what the window says, and answers with the status, until the window is empty. The value to
-// write travels in the unused top of the address.
+// Writes to each window that arrives and answers with the status, until an empty window. The value
+// to write is in the unused top byte of the address.
 void serve_writes(Link& link) {
     Side side(link, {}, kSize);
     std::size_t files = 0;
@@ -168,8 +167,8 @@ void serve_writes(Link& link) {
     EXPECT_EQ(files == 0 ? 0 : open_files(), files);
 }
 
-// Runs `role(side, write)` next to a process that writes into its memory when told:
-// `write(addr, rkey, size, value)` returns the completion's status.
+// Runs `role(side, write)` in a process, together with a second process that writes to the memory
+// of the first: `write(addr, rkey, size, value)` returns the completion status.
 template <typename Role>
 void with_writer(Role&& role) {
     Team team;
@@ -226,7 +225,7 @@ TEST_P(SharedFileTest, UnmappedByItsOwnerHarmsNobody) {
                 ASSERT_EQ(write(addr, mr->rkey, kSize, 1), IBV_WC_SUCCESS);
             }
             memory.unmap();
-            // What is pinned on hardware is there still; without sharing it is gone.
+            // Hardware would still reach the pinned pages. Without sharing, the pages are gone.
             const ibv_wc_status status = write(addr, mr->rkey, kSize, 2);
             if (std::string(GetParam()) == "auto") {
                 ASSERT_EQ(status, IBV_WC_SUCCESS);
@@ -234,7 +233,7 @@ TEST_P(SharedFileTest, UnmappedByItsOwnerHarmsNobody) {
                 EXPECT_EQ(memory.in_file(kSize - 1), 2);
             } else {
                 ASSERT_EQ(status, IBV_WC_REM_ACCESS_ERR);
-                return;  // the connection with it
+                return;  // the error ended the connection
             }
         }
     });
@@ -242,7 +241,7 @@ TEST_P(SharedFileTest, UnmappedByItsOwnerHarmsNobody) {
 
 TEST_P(SharedFileTest, NewRegistrationAtTheSameAddressIsTheOnlyOneReached) {
     with_writer([](const Side& side, const auto& write) {
-        const Memory place(Memory::kPrivate, kSize);  // nobody else comes there
+        const Memory place(Memory::kPrivate, kSize);  // keeps other mappings away from this address
         auto memory = std::make_unique<Memory>(Memory::kMemfd, kSize, place.data());
         Mr mr = memory->enroll(side.pd.get());
         uint8_t before = 255;

@@ -11,7 +11,7 @@ namespace {
 
 class StaleCqTest : public FabricTest {};
 
-// An XRC connection of a process to itself, and receive queues with one completion queue.
+// An XRC connection of a process to itself, and receive queues that share a completion queue.
 struct World {
     World()
         : pd(hca.make_pd()),
@@ -24,7 +24,7 @@ struct World {
         connect_xrc(hca, sender, receiver);
     }
     Srq queue() { return make_xrc_srq(hca, pd.get(), xrcd.get(), cq.get()); }
-    // A message that is received, and its completion not polled.
+    // Sends a message that is received; its receive completion is not polled.
     void message(const Srq& srq, uint64_t id) {
         ASSERT_EQ(RecvWr(id).sge(mem.sge(0, 64)).post(srq), 0);
         ASSERT_EQ(SendWr(IBV_WR_SEND, id).sge(mem.sge(64, 64)).srqn(srq_number(srq)).post(sender),

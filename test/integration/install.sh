@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What `make install` puts where: the commands find the libraries, and so do those who read the pkg-config file and the
-# environment-modules file.
+# The files that `make install` installs: the commands find the libraries, and the pkg-config file and the
+# environment-modules file lead to them.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
@@ -12,12 +12,12 @@ build=$(readlink -e "$(dirname "$SOFTHCA")/../..")
 root=$tmp/root
 unset LD_PRELOAD UCX_PLUGIN_PATH UCX_TLS
 
-installed() { # name file: not a link that leads nowhere, nor a folder without the library
+installed() { # name file: a file, or a folder that has the library
     [ -n "$2" ] && { [ -f "$root$2" ] || [ -f "$root$2/libuct_tern.so.0" ]; }
     result $? "$1: ${2:-none}"
 }
 
-# The value of a variable in a file in which names of other variables stand as ${name}, and which a space or = follows.
+# The value of a variable in a file. A space or = follows the variable's name; values refer to others as ${name}.
 value() { # file variable
     local prefix exec_prefix libdir
     # shellcheck disable=SC2034 # what the values refer to
@@ -46,8 +46,8 @@ module=$(find "$root" -path '*/modulefiles/ucx-tern/*' -type f)
 installed 'environment modules: what is loaded' "$(value "$module" '(LD_PRELOAD|UCX_PLUGIN_PATH)')"
 check 'environment modules: the commands' test -x "$root$(value "$module" PATH)/tern-run"
 
-# From 1.22 on UCX finds the transport in its own folder of modules. What is installed here is copied to where this
-# UCX, copied too, takes it for its own.
+# UCX 1.22 and later find the transport in UCX's own folder of modules. A copy of this UCX, in the temporary folder,
+# gets a link to the installed transport there.
 if [ "$(sed -n 's/^ucxmoduledir = //p' "$build/src/Makefile")" ]; then
     check 'make install-ucx-module' make -C "$build/src" install-ucx-module DESTDIR="$root"
     link=$(find "$root" -path '*/ucx/libuct_tern.so*')

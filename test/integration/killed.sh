@@ -1,14 +1,14 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# A peer of ucx_perftest is killed. Sourced after lib.sh; `hca` says what the commands run on.
+# Kills a peer of ucx_perftest. Sourced after lib.sh; `hca` is the launcher of the commands.
 
-# killed NAME victim test [SIZE]: kills the server or the client in the middle of a test that would not end by
-# itself; the survivor's endpoint must fail within the limit. (It need not exit: ucx_perftest's own
-# connection may wait for ever for a peer that has gone.)
+# killed NAME victim test [SIZE]: kills the server or the client in the middle of a test that would not end by itself.
+# The survivor's endpoint must fail within the limit. (The survivor need not exit: ucx_perftest's own connection may
+# wait for ever for a dead peer.)
 killed() {
     local name=$1 victim=$2 test=$3 size=${4:-4096} server_pid client_pid victim_pid survivor status=1 tick iterations=2000000000
-    # Who is put to counts so far before it makes any progress.
+    # The target of puts counts up to the number of iterations before it makes any progress.
     [[ $test != ucp_put* ]] || iterations=20000000
     new_port
     start "$tmp/server" "${hca[@]}" ucx_perftest -p "$port" -e
@@ -16,8 +16,8 @@ killed() {
     wait_for_server "$server_pid"
     start "$tmp/client" "${hca[@]}" ucx_perftest -p "$port" -e -t "$test" -s "$size" -n "$iterations" 127.0.0.1
     client_pid=$pid
-    disown "$server_pid" "$client_pid" # or bash tells of their end
-    for ((tick = 0; tick < limit * 10; tick++)); do # a first report of progress: the test is under way
+    disown "$server_pid" "$client_pid" # otherwise bash reports their end
+    for ((tick = 0; tick < limit * 10; tick++)); do # until the first report of progress
         grep -q '^\[thread' "$tmp/client" && break
         kill -0 "$client_pid" 2>/dev/null || break
         sleep 0.1

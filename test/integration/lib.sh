@@ -1,23 +1,23 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What the integration tests share. A test sources this file, calls check, pair and so on, and ends with
-# `finish`. Each prints TAP. By hand: SOFTHCA=path/to/softhca test/integration/NAME.sh
+# Common functions of the integration tests. A test sources this file, calls check, pair and so on, and ends with
+# `finish`. Each test prints TAP. By hand: SOFTHCA=path/to/softhca test/integration/NAME.sh
 set -u
 
 SOFTHCA=${SOFTHCA:-$(command -v softhca)} || { echo "Bail out! set SOFTHCA to the softhca command"; exit 1; }
 [ -x "$SOFTHCA" ] || { echo "Bail out! there is no command $SOFTHCA"; exit 1; }
 srcdir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-limit=${limit:-60} # seconds, for every command
-max_lines=100      # of a failed command's output
+limit=${limit:-60} # seconds, for each command
+max_lines=100      # of the output of a failed command
 count=0
 failures=0
 port=0
 device=softhca0:1
-hca=("$SOFTHCA" run --) # in front of a command that is to run on the software HCA
+hca=("$SOFTHCA" run --) # the launcher of a command on the software HCA
 pids=()
 
-# A fabric of its own, so that tests that run at the same time do not meet.
+# A separate fabric for each test, so that tests can run at the same time.
 SOFTHCA_FABRIC=test-$(basename "$0" .sh)-$$
 export SOFTHCA_FABRIC
 tmp=$(mktemp -d) || exit 1
@@ -87,7 +87,7 @@ check() {
     result $status "$name" "$tmp/output"
 }
 
-# check_match NAME PATTERN command...: as check, and the output must match the extended regular expression.
+# check_match NAME PATTERN command...: like check, and the output must match the extended regular expression.
 check_match() {
     local name=$1 pattern=$2 status
     shift 2
@@ -101,7 +101,7 @@ check_match() {
     result $status "$name" "$tmp/output"
 }
 
-# refuses NAME STATUS PATTERN command...: the command ends with that status and its error output matches.
+# refuses NAME STATUS PATTERN command...: the command must end with that status, and its error output must match.
 refuses() {
     local name=$1 expected=$2 pattern=$3 status
     shift 3
@@ -122,7 +122,7 @@ listening() { # TCP port
         /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
 
-# Sets `port` to a TCP port that nobody listens on, another one each time.
+# Sets `port` to a TCP port on which no process listens, a new one at each call.
 new_port() {
     [ "$port" != 0 ] || port=$((20000 + ($$ * 97) % 10000))
     port=$((port + 1))
@@ -131,18 +131,18 @@ new_port() {
     done
 }
 
-# start FILE command...: starts the command in a process group of its own; sets `pid`.
+# start FILE command...: starts the command in its own process group; sets `pid`.
 start() {
     local file=$1
     shift
-    # At once: who looks into it while the command is being started is not to find another one's output.
+    # Empties the file first: a reader must not find the output of an earlier command in it.
     : >"$file"
     timeout -k 5 "$limit" "$@" >"$file" 2>&1 </dev/null &
     pid=$!
     pids+=("$pid")
 }
 
-# Waits until process $1 listens on the port. A server that has ended already is for the caller to report.
+# Waits until process $1 listens on the port, or ends. The caller reports a server that has ended.
 wait_for_server() {
     local tick
     for ((tick = 0; tick < limit * 20; tick++)); do
@@ -152,13 +152,13 @@ wait_for_server() {
     done
 }
 
-# Whether process group $1 has live processes. Those that ended and were not waited for by whoever inherited them do not count.
+# Whether process group $1 has live processes. Zombies do not count.
 lives() {
     kill -0 -- "-$1" 2>/dev/null &&
         ps -eo pgid=,stat= | awk -v group="$1" '$1 == group && $2 !~ /^Z/ { left = 1 } END { exit !left }'
 }
 
-# Ends what is left of process group $1; fails if anything was.
+# Ends the remaining processes of process group $1; fails if there were any.
 reap_group() {
     local _
     for _ in {1..50}; do
@@ -169,8 +169,8 @@ reap_group() {
     return 1
 }
 
-# pair NAME server... ::: client...: starts the server, runs the client once the server listens on TCP port
-# `port`; passes if both end with status 0 and leave no process behind.
+# pair NAME server... ::: client...: starts the server, and runs the client once the server listens on TCP port `port`.
+# Passes if both end with status 0 and leave no process behind.
 pair() {
     local name=$1 server=() server_pid client_pid server_status client_status status
     shift
@@ -186,7 +186,7 @@ pair() {
     client_pid=$pid
     wait "$client_pid"
     client_status=$?
-    # A server whose client has failed may wait for ever.
+    # A server may wait for ever for a client that has failed.
     [ $client_status = 0 ] || { sleep 1; kill "$server_pid" 2>/dev/null; }
     wait "$server_pid" 2>/dev/null
     server_status=$?

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Loading the transport: what UCX sees of it, and how it refuses a UCX that it was not built for.
+# Loading the transport: what UCX reports about it, and how it refuses a UCX that it was not built for.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$(dirname "$0")/tern.sh"
 require ucx_info cc
 
-# A library that stands before UCX's own and changes what the transport sees of it.
+# Compiles a library that replaces some of UCX's functions, and so changes what the transport sees of UCX.
 stub() { # name <source
     cc -shared -fPIC -o "$tmp/$1.so" -x c - -ldl || {
         echo "Bail out! cc cannot compile the stub $1"
@@ -54,7 +54,7 @@ stub assertions <<'END'
 void ucs_arbiter_group_init(void** tail) { *tail = 0; }
 END
 
-# refused NAME stub pattern: UCX logs one line, which matches; there is no component; UCX goes on.
+# refused NAME stub pattern: UCX logs one line, which matches; it has no component tern and continues.
 refused() {
     local status=0
     env LD_PRELOAD="$tern_library:$tmp/$2.so" timeout -k 5 "$limit" ucx_info -d >"$tmp/output" 2>&1 || status=1

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What the tests of MPIs share. Sourced after lib.sh by a test that has set `mpi` to openmpi or mpich.
+# Common functions of the tests with MPI. Sourced after lib.sh by a test that has set `mpi` to openmpi or mpich.
 require "mpirun.$mpi" "mpicc.$mpi"
 export UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
 limit=$((limit > 150 ? limit : 150))
@@ -11,8 +11,8 @@ launch_openmpi() {
     local ranks=$1 root=()
     shift
     [ "$(id -u)" != 0 ] || root=(--allow-run-as-root)
-    # Debian switches pml ucx off and lists the transports it is meant for; "any" lifts that. No btl but self, and
-    # one-sided by UCX, so that nothing goes past the device.
+    # Debian disables pml ucx and limits it to certain transports; "any" removes the limit. Only btl self, and one-sided
+    # communication over UCX, so that all data goes through the device.
     # shellcheck disable=SC2086 # no or several options
     mpirun.openmpi "${root[@]}" --oversubscribe -np "$ranks" --mca pml ucx --mca osc ucx --mca btl self \
         --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any ${mpirun_options-} "$@"
@@ -21,9 +21,9 @@ launch_openmpi() {
 launch_mpich() {
     local ranks=$1 preload=${LD_PRELOAD-}
     shift
-    # Open MPI gives its core to others while it waits, MPICH must be made to. Two ranks have a core each.
+    # Open MPI yields its core while it waits; MPICH must be made to. With two ranks, each has a core.
     [ "$ranks" -le 2 ] || preload=$tmp/yield.so${preload:+:$preload}
-    # Nor has MPICH to know that the ranks share a node and memory.
+    # MPICH would otherwise use shared memory between ranks on one node.
     MPIR_CVAR_NOLOCAL=1 mpirun.mpich -np "$ranks" env LD_PRELOAD="$preload" "$@"
 }
 export -f launch_openmpi launch_mpich
@@ -37,7 +37,7 @@ must_compile() { # command...
     fi
 }
 
-# Makes $tmp/verify and $tmp/killed.
+# Makes $tmp/verify, $tmp/killed and $tmp/yield.so.
 compile() {
     must_compile "mpicc.$mpi" -std=gnu11 -O2 -pthread -o "$tmp/verify" "$srcdir"/mpi/verify*.c
     must_compile "mpicc.$mpi" -std=gnu11 -O2 -o "$tmp/killed" "$srcdir/mpi/killed.c"
@@ -51,8 +51,8 @@ verify() { # label ranks [option or section...]
         bash -c 'launch_"$@"' _ "$mpi" "$ranks" "${hca[@]}" "$tmp/verify" "$@"
 }
 
-# The data goes by one transport: UCX names the lanes of every endpoint. lanes LABEL LANE ALLOWED: it must be
-# among them; the transports of all others match the pattern.
+# lanes LABEL LANE ALLOWED: all data goes through one transport. UCX logs the lanes of every endpoint: LANE must be
+# among them, and all their transports must match the pattern ALLOWED.
 lanes() {
     local seen
     UCX_LOG_LEVEL=info timeout -k 5 "$limit" bash -c 'launch_"$@"' _ "$mpi" 2 "${hca[@]}" "$tmp/verify" non-blocking \
@@ -63,8 +63,8 @@ lanes() {
     result $? "$1: UCX carries the data by $2 alone" "$tmp/output"
 }
 
-# killed LABEL BYTES PATTERN COUNT [mpirun's option]: the last of four ranks is killed while the others send to it.
-# The job ends, has at least COUNT lines that match, and leaves nobody and nothing behind.
+# killed LABEL BYTES PATTERN COUNT [mpirun's option]: kills the last of four ranks while the others send to it. The job
+# must end, print at least COUNT lines that match, and leave no process and no fabric behind.
 killed() {
     local label=$1 bytes=$2 pattern=$3 wanted=$4 status=0 _
     mpirun_options=${5-} UCX_TERN_CONNECT_TIMEOUT=10s UCX_HANDLE_ERRORS=none timeout -k 5 "$limit" bash -c 'launch_"$@"' _ "$mpi" 4 \

@@ -8,7 +8,7 @@ mpi=mpich
 # shellcheck source-path=SCRIPTDIR source=mpi.sh
 . "$(dirname "$0")/mpi.sh"
 export UCX_TLS=rc_v,self
-# MPICH cannot unpack a fragment of a message that ends within a number; rc_verbs's fragments are one byte shorter.
+# MPICH cannot unpack a fragment that ends within a number; those of rc_verbs are one byte shorter than this.
 export UCX_RC_VERBS_SEG_SIZE=8257
 
 compile

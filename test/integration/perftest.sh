@@ -39,7 +39,7 @@ for program in ib_atomic_lat ib_atomic_bw; do
     perf $program -n 1000 -A CMP_AND_SWAP
 done
 
-# UC has sends and writes, UD has sends.
+# UC supports sends and writes, UD only sends.
 for program in ib_write_lat ib_write_bw ib_send_lat ib_send_bw; do
     perf $program -n 500 -s 4096 -c UC
 done

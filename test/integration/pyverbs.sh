@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# rdma-core's own tests, which drive verbs from Python, on the software HCA. What they skip must stand in
-# pyverbs.skips with its reason, and what stands there must be skipped.
+# rdma-core's own tests, which use verbs from Python, on the software HCA. pyverbs.skips must list the skipped tests and
+# the reasons, and no other tests.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-python=/usr/bin/python3 # the one that Debian's packages are for
+python=/usr/bin/python3 # the interpreter of Debian's packages
 package=/usr/share/doc/rdma-core/tests
 "$python" -c 'import pyverbs.device' 2>/dev/null || { echo '1..0 # SKIP python3-pyverbs is not installed'; exit 0; }
 [ -f "$package/__init__.py" ] || { echo "1..0 # SKIP $package, of the package rdma-core, is not there"; exit 0; }
 
-limit=300     # seconds for all tests of a link layer
-max_deaths=10 # of the program that runs them
-patterns=() # of the list, with the link layer it is for and the reason
+limit=300     # seconds, for all tests of a link layer
+max_deaths=10 # of the test program
+patterns=() # of the list, with the link layer and the reason of each
 layers=()
 reasons=()
-used=() # how many tests each row is about, whether they were skipped or not
+used=() # the number of tests that match each row, skipped or not
 
 read_list() {
     local layer pattern reason
@@ -33,7 +33,7 @@ read_list() {
     done <"$srcdir/integration/pyverbs.skips"
 }
 
-# Sets `row` to the first row that is about test $2 on link layer $1, or to nothing.
+# Sets `row` to the first row that matches test $2 on link layer $1, or to nothing.
 find_row() {
     local i
     row=
@@ -71,7 +71,7 @@ verdict() { # layer passed|failed|skipped|died test reason
     esac
 }
 
-# Runs all tests; one that takes the program with it, or does not end, costs no other test.
+# Runs all tests. If a test kills the program or does not end, the others still run.
 run_layer() {
     local layer=$1 behind='' deaths=0 at what test reason running ended
     use_hca --link-layer "$layer"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What tests of the transport share, besides lib.sh.
+# Common functions of the tests of the transport, in addition to lib.sh.
 tern_library=$(dirname "$SOFTHCA")/../.libs/libuct_tern.so.0
 tern_library=$(readlink -e "$(dirname "$tern_library")")/libuct_tern.so.0
 if [ ! -e "$tern_library" ]; then
@@ -9,7 +9,7 @@ if [ ! -e "$tern_library" ]; then
     exit 0
 fi
 
-# Sets the options of `softhca run` for the commands that follow, which get the transport too.
+# Sets the options of `softhca run` for the commands that follow, which also get the transport.
 use_tern() {
     use_hca "$@"
     hca+=("$(dirname "$SOFTHCA")/tern-run" --)

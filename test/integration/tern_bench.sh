@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The benchmarks `tern-bench` and `softhca-bench`, and the simulations of `paper-tables`: that every measurement runs and
-# says what it should, what it refuses, and that nothing stays behind. How fast anything is is no concern of this test.
+# The benchmarks `tern-bench` and `softhca-bench`, and the simulations of `paper-tables`: every measurement runs and
+# prints what it should, wrong options are refused, and no files remain. The speed itself is not tested.
 # shellcheck disable=SC2016 # conditions for awk, commands for an inner shell
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -15,13 +15,13 @@ plot=$srcdir/../contrib/plot.py
 limit=120
 unset UCX_TLS SOFTHCA_SHARED "${!UCX_TERN_@}"
 
-# value FILE TITLE NAME: the figure of a line of a table, below the title of its group.
+# value FILE TITLE NAME: the number in the line NAME of a table, below the title of its group.
 value() {
     awk -v title="$2" -v name="  $3  " '/^[^ ]/ { group = $0; gsub(/  +/, " ", group) } group == title && index($0, name) == 1 {
         print $(split(substr(name, 3), words, " ") + 1); exit }' "$1"
 }
 
-# compares NAME AWK-CONDITION value...: true of the values, which are $1, $2, ...
+# compares NAME AWK-CONDITION value...: the condition must hold for the values, which are $1, $2, ...
 compares() {
     local name=$1 condition=$2
     shift 2
@@ -121,7 +121,7 @@ softhca_bench_tests() {
     check 'softhca-bench: model' "$softhca_bench" --section model --profile graphene --model gap=5us --rounds 1
     cp "$tmp/output" "$rows"
     check_match 'softhca-bench: the model of a profile' '^profile graphene, latency=2\.3us.*gap=5us' cat "$rows"
-    # What the device adds to the model of a registration is little.
+    # The device adds little to the model's registration time.
     check_match 'softhca-bench: model, deviation and machine' \
         '^  4 KiB registration +[0-9.]+  us .* 68\.205 +\+[0-9.]+% +[0-9.]+ ' cat "$rows"
     check 'softhca-bench: json' sh -c '"$0" --section model --profile infini --only registration --rounds 1 --json >"$1"' \
@@ -180,12 +180,12 @@ overlap_tests() {
     check 'overlap' "$tern_bench" overlap --quick --json "$tmp/overlap.json"
     cp "$tmp/output" "$tmp/overlap"
     is_json 'overlap: the json is json' "$tmp/overlap.json"
-    # Whose device reads the message needs no processor to send it, but one to ask for it. Of the four messages one
-    # may arrive otherwise: a process may lose its processor for longer than it computes.
+    # A rendezvous needs the receiver's processor to answer the request. With get, it does not need the sender's. One of
+    # the four messages may differ, because a process may lose its processor for longer than it computes.
     overlap_is 'receiver' 'rc_v get' 0 25
     overlap_is 'sender' 'rc_v get' 100 75
     overlap_is 'receiver' 'rc_v put' 0 25
-    # Each receive is granted before its message is asked for; if messages can be direct at all.
+    # Each receive is granted before its message is asked for, if the device permits direct messages.
     for who in receiver sender; do
         check_match "overlap: messages are direct while the $who computes" \
             "^direct, while the $who works: ((8|9|10)[0-9]\\.[0-9] % of|0\\.0 % of 0) " cat "$tmp/overlap"
@@ -195,13 +195,13 @@ overlap_tests() {
 overlap_is() { # who arm percent or-percent
     check_match "overlap: 64 KiB, $2, while the $1 computes: $3 %" \
         "\"arrived of the $1\", *\"x\": 65536,.*\"name\": \"$2\",.*\"median\": ($3|$4)," \
-        sh -c 'tr -d "\n" <"$0" | tr "}" "\n"' "$tmp/overlap.json" # a figure a line
+        sh -c 'tr -d "\n" <"$0" | tr "}" "\n"' "$tmp/overlap.json" # one line for each figure
 }
 
 tune_tests() {
     check 'tune' "$tern_bench" tune --quick --profile graphene --sizes 1K:1M --json "$tmp/tune.json"
     cp "$tmp/output" "$tmp/tune"
-    # The software HCA takes at least its time for a registration: 68 us.
+    # A registration on the software HCA takes at least the time of the model, 68 us.
     compares 'tune: registration' '$1 > 60' \
         "$(value "$tmp/tune" 'parameters of the cost model fixed by' 'registration: fixed')"
     check_match 'tune: what fixes it' '^  network: bandwidth .* GB/s +UCX_TERN_' cat "$tmp/tune"
@@ -214,7 +214,7 @@ memory_tests() {
     local bytes='registered memory of a process, 3 peers' pairs='queue pairs of a process, 3 peers' stage
     check 'memory' "${hca[@]}" "$tern_bench" memory --peers 3
     cp "$tmp/output" "$tmp/memory"
-    # Handshakes take a queue pair of their own.
+    # One queue pair, for handshakes.
     compares 'memory: idle endpoints have no queue pair' '$1 == 1' \
         "$(value "$tmp/memory" "$pairs" 'tern: endpoints made, nothing sent')"
     compares 'memory: those that talk have one' '$1 == 4' \
@@ -237,9 +237,9 @@ overlap_tests
 tune_tests
 memory_tests
 softhca_bench_tests
-# Without a device it makes its own, on a fabric of its own.
+# Without a device, the benchmark starts a software HCA on its own fabric.
 check 'on a device of its own' "$tern_bench" memory --quick --peers 1
-# Its fabric is named after the process; those of processes that live are others'.
+# The fabric is named after the process. Fabrics of live processes belong to other tests.
 # shellcheck disable=SC2016
 check 'which is gone afterwards' sh -c 'for fabric in /dev/shm/softhca-*-tern-bench-* /dev/shm/softhca-*-softhca-bench-*; do
     [ ! -e "$fabric" ] || [ -d "/proc/${fabric##*-}" ] || exit 1

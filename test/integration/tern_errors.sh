@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Long messages over UCP's endpoints with error handling: they are moved by transfers as without it, peers may be
-# killed and endpoints be closed in the middle of one.
+# Long messages over UCP's endpoints with error handling: transfers move them as without it; peers may be killed, and
+# endpoints closed, in the middle of a transfer.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
@@ -13,7 +13,7 @@ require ucx_perftest cc
 export UCX_TLS=tern,self UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
 use_tern
 
-# by_transfers LABEL option...: with error handling, one transfer for each message and no fragments.
+# by_transfers LABEL option...: with error handling, each message is one transfer, without fragments.
 by_transfers() {
     local name=$1 transfers fragments
     shift
@@ -34,7 +34,7 @@ UCX_RNDV_SCHEME=put_zcopy by_transfers 'tag_bw by puts' -t tag_bw
 
 cc -std=gnu11 -O2 -o "$tmp/close" "$srcdir/ucp/close.c" -lucp -lucs 2>"$tmp/compiler" ||
     { sed 's/^/# /' "$tmp/compiler"; echo 'Bail out! close.c does not compile'; exit 1; }
-# UCX itself finds some endpoints closed only by asking whether they are alive.
+# UCX notices some closed endpoints only by its keep-alive requests.
 export UCX_KEEPALIVE_INTERVAL=200ms UCX_TERN_CONNECT_TIMEOUT=10s
 for scheme in get_zcopy put_zcopy; do
     for side in sender receiver; do

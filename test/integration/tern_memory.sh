@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Large messages from and to memory of many owners: allocators that are preloaded, one that no library can see, Python.
-# However it is noticed that pages have gone, every byte is right. (The software HCA goes by addresses, so what it moves by
-# registrations that are too old is right all the same: that there are none tern_engine.sh finds out, with pages.)
+# Large messages from and to memory of different owners: preloaded allocators, an allocator that no library can
+# intercept, Python. With each way of noticing that pages have gone, every byte is right. (The software HCA accesses
+# memory by address, so outdated registrations would not show here; tern_engine.sh checks the pages themselves.)
 mpi=openmpi
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -21,14 +21,14 @@ program() {
 
 compile
 must_compile "mpicc.$mpi" -std=gnu11 -O2 -o "$tmp/hidden" "$srcdir/mpi/hidden.c"
-python=/usr/bin/python3 # that which Debian's packages are for
+python=/usr/bin/python3 # the interpreter of Debian's packages
 "$python" -c 'import mpi4py, numpy' 2>/dev/null || python=
 use_tern
 for monitor in userfaultfd ucm none; do
     export UCX_TERN_PIN_MONITOR=$monitor
     for events in y n; do
         export UCX_MEM_EVENTS=$events
-        # Without events there is nothing to hear of.
+        # Without events, the monitor ucm hears nothing.
         [ $monitor$events != ucmn ] || continue
         how="PIN_MONITOR=$monitor, MEM_EVENTS=$events"
         verify "$how" 2 large

@@ -1,17 +1,18 @@
 # shellcheck shell=bash disable=SC2154,SC2034
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What tern_openmpi.sh and tern_mpich.sh share: an MPI over the transport on the software HCA. Sourced after lib.sh.
+# Common functions of tern_openmpi.sh and tern_mpich.sh: an MPI over the transport on the software HCA. Sourced after
+# lib.sh.
 # shellcheck source-path=SCRIPTDIR source=tern.sh
 . "$srcdir/integration/tern.sh"
 # shellcheck source-path=SCRIPTDIR source=mpi.sh
 . "$srcdir/integration/mpi.sh"
 export UCX_TLS=tern,self
 
-# What is said of a peer that does not answer.
+# The message about a peer that does not answer.
 lost='\[.*:[0-9]+:[0-9]+\].*tern|told:'
 
-# Both paths have carried messages, and blocks have been granted and taken back.
+# Both paths must have carried messages, and blocks must have been granted.
 counters() { # label ranks
     local file=$tmp/counters status=0 name
     rm -f "$file"
@@ -19,7 +20,7 @@ counters() { # label ranks
     for name in sent_hot sent_cold short bcopy promotions; do
         [ "$(counter "$file" $name)" -gt 0 ] || { status=1; echo "$name is 0" >>"$file"; }
     done
-    # What one has sent another has received.
+    # Each message that was sent must have been received.
     for name in hot cold; do
         [ "$(counter "$file" sent_$name)" = "$(counter "$file" received_$name)" ] ||
             { status=1; echo "sent_$name is not received_$name" >>"$file"; }
@@ -40,7 +41,7 @@ every_verify() {
     counters inline 4
 }
 
-# Sections in which the transport has most to decide.
+# Sections that exercise most of the transport's decisions.
 sections=(point-to-point wildcards order floods outstanding)
 
 every_setting() {
@@ -56,7 +57,7 @@ every_setting() {
     UCX_ZCOPY_THRESH=64 verify 'all zero-copy' 2 "${sections[@]}"
     UCX_RNDV_THRESH=inf verify 'all eager' 2 "${sections[@]}"
     UCX_RNDV_THRESH=1 verify 'all rendezvous' 2 "${sections[@]}"
-    # Without one-sided: over shared memory UCX 1.13 flushes too early there.
+    # Without the section one-sided: UCX 1.13 flushes too early over shared memory.
     UCX_TLS=tern,self,sm verify 'beside shared memory' 4 "${sections[@]}"
     two_devices
 
@@ -74,7 +75,7 @@ every_setting() {
     use_tern
 }
 
-# Large messages by every protocol of UCP's, by every scheme, and however changes of memory are noticed.
+# Large messages with each protocol of UCP, each scheme, and each way of noticing changes of memory.
 every_large() { # [section of one-sided communication]
     local file=$tmp/counters value
     use_tern
@@ -101,7 +102,7 @@ every_large() { # [section of one-sided communication]
     other_allocators
 }
 
-# The transport matches messages with receives, with every threshold of UCP's at its extremes.
+# The transport matches messages with receives. UCP's thresholds are set to their extremes.
 every_matching() {
     local file=$tmp/counters status=0 pair sent matched unexpected
     use_tern
@@ -114,10 +115,10 @@ every_matching() {
         [ "$matched" -gt 100 ] && [ "$unexpected" -gt 100 ] &&
             [ "$((matched + unexpected))" = "$(counter "$file" "tag_${sent}_sent")" ] || status=1
     done
-    # Receives of one source and tag are found by their key, MPICH's too, which leave bits open.
+    # Receives of one source and tag must be found by their key. This includes MPICH's receives, which leave bits open.
     [ "$((2 * $(counter "$file" tag_wildcards)))" -lt "$(counter "$file" tag_posted)" ] || status=1
     result $status 'tag matching: messages are matched by the transport, and not' "$file"
-    # Every tag has a queue as soon as there is one to be had: few, many; deep, and not.
+    # Every tag gets a queue as soon as one is free: with few and many queues, deep and shallow ones.
     rm -f "$file"
     export UCX_TERN_TM_TUPLE_AFTER=1 UCX_TERN_TM_TUPLE_MIN=0
     UCX_TERN_COUNTERS=$file verify 'direct messages' 2
@@ -136,7 +137,7 @@ every_matching() {
     UCX_TM_SW_RNDV=y UCX_RNDV_THRESH=0 verify 'tag matching, TM_SW_RNDV=y' 2 matching cancel
     UCX_TM_THRESH=1k UCX_TM_FORCE_THRESH=0 verify 'tag matching, TM_THRESH=1k' 4 matching
     UCX_TERN_TX_QUEUE_LEN=32 UCX_TERN_RX_QUEUE_LEN=32 UCX_TERN_TX_BUFFERS=8 verify 'tag matching, short queues' 2 matching
-    # Elsewhere UCX 1.13 may take foreign memory for bounce buffers.
+    # With other memory, UCX 1.13 may take foreign memory for bounce buffers.
     UCX_PROTO_ENABLE=y UCX_ALLOC_PRIO=mmap verify 'tag matching, PROTO_ENABLE=y' 2 matching point
     use_tern --devices 2
     UCX_MAX_EAGER_LANES=2 UCX_MAX_RNDV_LANES=2 UCX_NET_DEVICES=softhca0:1,softhca1:1 verify 'tag matching, two devices' 2 \
@@ -145,7 +146,7 @@ every_matching() {
     unset UCX_TERN_TM_ENABLE UCX_TM_THRESH
 }
 
-# Those that return memory to the system in their own ways.
+# Allocators that return memory to the system in their own ways.
 other_allocators() {
     local name library
     for name in jemalloc tcmalloc; do
@@ -158,7 +159,7 @@ other_allocators() {
     done
 }
 
-# Messages are spread over both.
+# Messages are spread over two devices.
 two_devices() {
     local file=$tmp/counters device status=0
     use_tern --devices 2

@@ -10,7 +10,7 @@ mpi=mpich
 
 compile
 every_verify
-# MPICH's one-sided communication needs what UCX 1.13 lacks with PROTO_ENABLE=y.
+# MPICH's one-sided communication needs a feature that UCX 1.13 lacks with PROTO_ENABLE=y.
 every_large
 every_matching
 killed 'mpirun ends the job' 100 'Killed \(signal 9\)' 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# One-sided communication of UCP: who has a key that a program was given puts and gets without help from the target.
+# One-sided communication of UCP: with a key that a program has passed on, a process puts and gets without help from the
+# target.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
@@ -13,7 +14,8 @@ use_tern
 cc -std=gnu11 -O2 -o "$tmp/polled" "$srcdir/ucp/polled.c" -lucp -lucs 2>"$tmp/compiler" ||
     { sed 's/^/# /' "$tmp/compiler"; echo 'Bail out! polled.c does not compile'; exit 1; }
 check 'the target looks at its memory and does not call UCX' "${hca[@]}" "$tmp/polled"
-# Before 1.15 nothing tells such memory from a rendezvous's if UCP has its newer protocols, which are not the default there.
+# Before UCX 1.15, UCP's newer protocols (then not the default) give Tern no means to distinguish such memory from the
+# memory of a rendezvous.
 if pkg-config --atleast-version=1.15 ucx 2>/dev/null || ucx_info -v | grep -qE '^# (Library version|Version):? *1\.(1[5-9]|[2-9][0-9])'; then
     UCX_PROTO_ENABLE=y check 'the same, new protocols' "${hca[@]}" "$tmp/polled"
 else

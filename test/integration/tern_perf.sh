@@ -1,17 +1,17 @@
 # shellcheck shell=bash disable=SC2154
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# ucx_perftest over the transport: the tests that there are, and how they are run. Sourced after lib.sh; `hca` says
-# what the commands run on.
+# ucx_perftest over the transport: lists of tests, and functions that run them. Sourced after lib.sh; `hca` is the
+# launcher of the commands.
 require ucx_perftest
 iterations=200
-most_pairs=5 # of processes, for a list of tests
+most_pairs=5 # of processes, for each list of tests
 export UCX_TLS=tern,self UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
 
-# perf LABEL <LIST: runs the tests of a list, the options of one a line, in one pair of processes. Each passes if the
-# client has a result for it. An option without a value must not end its line: ucx_perftest would go on reading
-# behind it. A test that hangs or dies fails, alone: both processes are killed, and those behind it get a fresh pair in
-# a fresh fabric; but not for ever.
+# perf LABEL <LIST: runs the tests of a list, one line of options each, in one pair of processes. A test passes if the
+# client prints a result for it. An option without a value must not end its line, because ucx_perftest would read on
+# into the next line. If a test hangs or dies, only this test fails: both processes are killed, and a new pair on a new
+# fabric runs the rest, up to most_pairs times.
 perf() {
     local label=$1 who='server and client' name options fabric=$SOFTHCA_FABRIC pairs=0 behind
     nl -w1 -s' ' | sed 's/^/t/' >"$tmp/batch"
@@ -20,7 +20,7 @@ perf() {
         pairs=$((pairs + 1))
         pair "$label: $who" "${hca[@]}" ucx_perftest -p "$port" -b "$tmp/batch" ::: \
             "${hca[@]}" ucx_perftest -p "$port" -n "$iterations" -w 10 -f -v -b "$tmp/batch" 127.0.0.1
-        # Those that have a result, and the one behind them.
+        # Reports the tests that have a result, and the one that follows them.
         behind=0
         while read -r name options; do
             behind=$((behind + 1))
@@ -43,7 +43,7 @@ perf() {
     SOFTHCA_FABRIC=$fabric
 }
 
-# each TEMPLATE WORD...: the template once for each word, in place of @.
+# each TEMPLATE WORD...: prints the template once for each word, which replaces @.
 each() {
     local template=$1 word
     shift
@@ -81,7 +81,7 @@ ucp_tests() {
     each '-t @ -s 4' ucp_add ucp_fadd ucp_swap ucp_cswap
 }
 
-# Enough to see that nothing is wrong.
+# A selection that shows whether something is broken.
 some() {
     each '-t @ -s 8' tag_lat ucp_am_lat stream_lat ucp_put_lat ucp_fadd
     each '-t @ -s 8192' tag_lat tag_bw ucp_am_bw ucp_get

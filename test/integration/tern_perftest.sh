@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# ucx_perftest over the transport on the software HCA: every UCT test that applies and every UCP test, with the ways
-# of waiting, of failing, of moving data and of addressing that there are; and a peer that is killed.
+# ucx_perftest over the transport on the software HCA: every UCT test that applies and every UCP test, with all ways of
+# waiting, error handling, moving data and addressing; and a peer that is killed.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
@@ -12,9 +12,9 @@
 # shellcheck source-path=SCRIPTDIR source=tern_perf.sh
 . "$(dirname "$0")/tern_perf.sh"
 
-# What perftest can vary.
+# Variations of ucx_perftest's options.
 ucp_options() {
-    # Puts and gets wake nobody: their target would sleep for ever, over any transport.
+    # Puts and gets do not wake their target, which would sleep for ever over any transport.
     each '-E sleep -t @ -s 8' tag_lat stream_lat ucp_am_lat ucp_fadd
     each '-E sleep -t @ -s 70000' tag_bw ucp_am_bw
     each '-e -t @ -s 1000' tag_lat tag_bw stream_bw ucp_am_lat ucp_put_bw ucp_get
@@ -35,7 +35,7 @@ ucp_options() {
     each '-O @ -t tag_bw -s 8' 1 64
 }
 
-# UCX names the lanes of every endpoint; lanes NAME PATTERN: all of them match, and there is one.
+# lanes NAME PATTERN: UCX logs the lanes of every endpoint; there must be lanes, and all must match.
 lanes() {
     local name=$1 pattern=$2 seen
     new_port

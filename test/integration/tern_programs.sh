@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Real MPI programs give the same answers over the transport as over shared memory: LAMMPS to the last digit that it
-# prints, HPCC in all that does not depend on speed.
+# Real MPI programs give the same results over the transport as over shared memory: LAMMPS in every printed digit, HPCC
+# in everything that does not depend on speed.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
@@ -31,7 +31,7 @@ thermo_style custom step temp epair etotal press
 run 200
 END
 
-# over TRANSPORT NAME command...: runs it with four ranks in a folder of its own.
+# over TRANSPORT NAME command...: runs the command with four ranks in its own folder.
 over() {
     local transport=$1 name=$2 folder=$tmp/$2-$1 command=()
     shift 2
@@ -47,7 +47,7 @@ over() {
     check "$name over $transport" "${command[@]}" "$@"
 }
 
-# same NAME PATTERN FILE: what both have written to their FILE is the same where it matches, and there is some.
+# same NAME PATTERN FILE: the lines of FILE that match must be the same over both transports, and there must be some.
 same() {
     local name=$1 pattern=$2 file=$3 status=0
     grep -E -- "$pattern" "$tmp/$name-sm/$file" >"$tmp/sm" || status=1
@@ -58,7 +58,7 @@ same() {
         "$name: its messages went over Tern" "$tmp/$name-tern/counters"
 }
 
-# Small enough for seconds; one process grid.
+# Small enough to run in seconds; one process grid.
 cat >"$tmp/hpccinf.txt" <<'END'
 HPLinpack benchmark input file
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The `tern-run` command: what it sets, what it leaves alone, what it refuses, and that UCX then has the transport.
+# The `tern-run` command: the variables that it sets, leaves alone and refuses, and that UCX then has the transport.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=tern.sh
@@ -10,14 +10,14 @@ require ucx_info
 tern_run=$(dirname "$SOFTHCA")/tern-run
 unset LD_PRELOAD UCX_TLS UCX_PLUGIN_PATH SOFTHCA_PROFILE MPIR_CVAR_NOLOCAL "${!OMPI_MCA_@}"
 
-# How UCX is told of the transport, and what a user may have there already.
+# The variable by which UCX finds the transport, and its value; the user may have set it already.
 if ucx_info -v | grep -Eq 'ersion:* 1\.(1.|2[01])\.'; then
     load=LD_PRELOAD way=$tern_library
 else
     load=UCX_PLUGIN_PATH way=${tern_library%/*}
 fi
 
-# sets NAME PATTERN variable tern-run-option... [NAME=value...]: what a command sees of one variable.
+# sets NAME PATTERN variable tern-run-option... [NAME=value...]: the value of a variable in the command's environment.
 sets() {
     local name=$1 pattern=$2 variable=$3
     shift 3

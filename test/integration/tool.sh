@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The `softhca` command: what it sets, what it refuses, and what it shows of a running program.
+# The `softhca` command: the variables that it sets, the options that it refuses, and its status of a running program.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 require ibv_devices ibv_rc_pingpong
 
-# shows NAME PATTERN command...: the fabric comes to match within a few seconds.
+# shows NAME PATTERN command...: the status must match within a few seconds.
 shows() {
     local name=$1 pattern=$2 _
     shift 2
@@ -94,7 +94,7 @@ refusal_tests() {
     check_match 'help settings' '^\| `SOFTHCA_PROFILE` \| `--profile` ' "$SOFTHCA" help settings
 }
 
-# A server that waits for its client is a program with every kind of object but an SRQ.
+# A server that waits for its client has every kind of object except an SRQ.
 fabric_tests() {
     new_port
     start "$tmp/server" "$SOFTHCA" run --profile graphene --devices 2 --faults delay-completions=1ms -- \

@@ -67,7 +67,7 @@ killed 'rc_v: the target of puts is killed' server ucp_put_bw
 use_hca --executor thread
 killed 'rc_v, thread: the receiver is killed under load' server tag_bw
 
-# The fabric has survived them.
+# The fabric still works.
 use_hca
 unset UCX_RC_RETRY_COUNT UCX_KEEPALIVE_INTERVAL
 perf 'rc_v after the deaths' tag_bw -s 4096

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The conformance tests that rxe is known to fail: one that it passes is to be taken out of the list.
+# The conformance tests that rxe is known to fail. A test that passes must be removed from the list.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 if selection; then
@@ -9,6 +9,6 @@ if selection; then
     exit 0
 fi
 in_guest --env 'CONFORMANCE_*'
-# Most of these wait in vain for something.
+# Most of these tests wait in vain, so the deadline is short.
 export CONFORMANCE_DEVICE=rxe0 CONFORMANCE_DEADLINE=${CONFORMANCE_DEADLINE:-3}
 exec "$(dirname "$SOFTHCA")/../../test/verbs-conformance" --departures

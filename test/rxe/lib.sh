@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What the tests with rdma_rxe share: what the integration tests do, without the software HCA in front. A test sources
-# this file, calls in_guest, then check, pair and so on, and ends with `finish`. RXE_SELECTION=ci leaves out what takes
-# long. By hand: test/rxe/NAME.sh
+# Common functions of the tests with rdma_rxe: those of the integration tests, without the software HCA as launcher. A
+# test sources this file, calls in_guest, then check, pair and so on, and ends with `finish`. RXE_SELECTION=ci leaves
+# out tests that take long. By hand: test/rxe/NAME.sh
 rxe_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 run_sh=$rxe_dir/../../contrib/rxe-vm/run.sh
 
-# in_guest [option of run.sh...]: runs this test in a guest, unless that is where it runs. Comes before all else.
+# in_guest [option of run.sh...]: runs this test in a guest, unless it runs in one already. Call it first.
 in_guest() {
     [ -z "${RXE_RANK:-}" ] || return 0
     clean_up
@@ -15,13 +15,13 @@ in_guest() {
     exec "$run_sh" --timeout 600 --env SRCDIR --env 'AM_*' "$@" -- bash "$0" 2>&1
 }
 
-# True in the selection that CI runs.
+# Whether CI's selection was requested.
 selection() {
     [ "${RXE_SELECTION:-}" = ci ]
 }
 
 SOFTHCA=${SOFTHCA:-/bin/true}
-limit=240 # the processor is emulated, and others may be at work on the machine
+limit=240 # the processor is emulated, and the machine may be busy
 # shellcheck source=../integration/lib.sh
 . "$rxe_dir/../integration/lib.sh"
 hca=()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Programs that know nothing of Tern: what fails here is not Tern's doing.
+# Programs without Tern: a failure here is not Tern's.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 in_guest
@@ -18,7 +18,7 @@ new_port
 pair 'ibv_rc_pingpong by link-local address' ibv_rc_pingpong -g 0 -c -n 200 -p "$port" ::: \
     ibv_rc_pingpong -g 0 -c -n 200 -p "$port" 127.0.0.1
 
-# UCX's check of a UD packet's destination does not take rxe's form of an IPv4 address.
+# UCX's check of a UD packet's destination refuses rxe's form of an IPv4 address.
 export UCX_UD_VERBS_ETH_DGID_CHECK=n
 
 perftest() { # GID index, transports, options...

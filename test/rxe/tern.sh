@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What the tests of the transport with rdma_rxe share. Sourced after in_guest.
+# Common functions of the tests of the transport with rdma_rxe. Sourced after in_guest.
 # shellcheck source-path=SCRIPTDIR source=../integration/tern.sh
 . "$srcdir/integration/tern.sh"
 device=rxe0:1
@@ -11,13 +11,13 @@ use_hca() {
 use_tern
 export UCX_TLS=tern,self UCX_NET_DEVICES=$device UCX_WARN_UNUSED_ENV_VARS=n
 
-# What there is of the kernel's objects on the device: nobody is to leave any.
+# The kernel's objects on the device, of which a test must leave none.
 resources() {
     rdma resource show rxe0
 }
 resources_before=$(resources)
 
-# As finish, after a look at what is left. (What a process had goes a moment after it.)
+# Like finish, but first checks that no objects are left. (Those of a process go a moment after the process.)
 finish_tern() {
     local _
     for _ in {1..50}; do

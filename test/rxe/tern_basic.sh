@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What UCX sees of the transport on rxe, and which of the port's addresses it takes.
+# What UCX reports about the transport on rxe, and which of the port's addresses the transport uses.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 in_guest
@@ -9,7 +9,7 @@ in_guest
 . "$(dirname "$0")/tern.sh"
 require ucx_info ucx_perftest
 
-# describes PATTERN...: each matches a line of what ucx_info has to say.
+# describes PATTERN...: each pattern must match a line of ucx_info's output.
 describes() {
     local pattern
     "${hca[@]}" ucx_info -d -t tern >"$tmp/output" 2>&1

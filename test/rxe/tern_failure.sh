@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The transport on rxe when things go wrong: peers that are killed, and users who may lock little memory.
+# The transport on rxe after failures: peers that are killed, and users with a low limit of locked memory.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 in_guest
@@ -19,7 +19,7 @@ selection || {
     killed 'the target of puts is killed' server ucp_put_bw
 }
 
-# As somebody without privileges who may lock so many KiB.
+# Runs a command as an unprivileged user with the given limit of locked memory.
 # shellcheck disable=SC2317 # called by bash -c
 as_nobody() { # KiB command...
     ulimit -l "$1"
@@ -31,11 +31,11 @@ nobody() { # KiB transports command...: the command's output goes to $tmp/output
     local limit_kib=$1
     UCX_TLS=$2 timeout -k 5 "$limit" bash -c 'as_nobody "$@"' _ "$limit_kib" "${hca[@]}" "${@:3}" >"$tmp/output" 2>&1 </dev/null
 }
-said() { # how often the transport has spoken, of the limit each time
+said() { # the number of messages of the transport, all of which name the limit
     [ "$(grep -c 'tern: ' "$tmp/output")" = "$1" ] && [ "$(grep -c 'tern: .*ulimit -l' "$tmp/output")" = "$1" ]
 }
 
-# Too little for anything: one line says so, and UCX goes on without.
+# Too little for an interface: one line says so, and UCX continues without the transport.
 nobody 64 tern,self ucx_info -d -t tern
 ! grep -q 'Transport: tern' "$tmp/output" && said 1
 result $? '64 KiB: the device is not listed, and one line says why' "$tmp/output"
@@ -44,17 +44,17 @@ result $? '64 KiB: UCX goes on without' "$tmp/output"
 ! nobody 64 tern ucx_perftest -t tag_lat -n 100 -w 10 -f -l && said 1
 result $? '64 KiB: an error where there is nothing else' "$tmp/output"
 
-# Enough for fewer buffers.
+# Enough for an interface with fewer buffers.
 nobody 1024 tern ucx_perftest -t tag_lat -n 100 -w 10 -f -l && said 1
 result $? '1 MiB: it works, and one line says what would be better' "$tmp/output"
 nobody 1024 tern ucx_perftest -t tag_bw -s 8192 -n 200 -w 10 -f -l
 result $? '1 MiB: many messages' "$tmp/output"
 
-# What Debian gives everybody.
+# Debian's default limit.
 nobody 8192 tern ucx_perftest -t tag_lat -n 100 -w 10 -f -l && said 0
 result $? '8 MiB: it works' "$tmp/output"
 
-# Messages that are larger than what can be pinned, between two.
+# Two ranks exchange messages larger than the memory that can be pinned.
 mpi=openmpi
 if command -v mpirun.openmpi mpicc.openmpi >"$tmp/commands"; then
     # shellcheck source=../integration/mpi.sh

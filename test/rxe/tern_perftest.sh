@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# ucx_perftest over the transport on rxe: UCT tests and every UCP test, both ways of looking for messages.
+# ucx_perftest over the transport on rxe: UCT tests and every UCP test, with both ways of polling for messages.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 in_guest --timeout 1200
@@ -11,7 +11,7 @@ in_guest --timeout 1200
 . "$srcdir/integration/tern_perf.sh"
 iterations=30
 
-# Of UCP every test, of its sizes the ends.
+# Every UCP test, with its smallest and largest sizes.
 ucp_short_tests() {
     ucp_tests | grep -E -- '-s (4|8|70000)$'
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The transport between two guests. Both run this: rank 0 has the servers and reports, rank 1 the clients. They meet
-# in the folder that they share.
+# The transport between two guests, which both run this script: rank 0 runs the servers and reports, rank 1 runs the
+# clients. They communicate through files in a shared folder.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 in_guest --vms 2
@@ -15,7 +15,7 @@ port=21000
 say() { # word [file]
     cp "${2:-/dev/null}" "$RXE_RESULTS/new.$RXE_RANK" && mv "$RXE_RESULTS/new.$RXE_RANK" "$RXE_RESULTS/$step.$1"
 }
-await() { # word: fails if it is not said in time
+await() { # word: fails if it does not come in time
     local tick
     for ((tick = 0; tick < limit * 10; tick++)); do
         [ ! -e "$RXE_RESULTS/$step.$1" ] || return 0
@@ -23,13 +23,13 @@ await() { # word: fails if it is not said in time
     done
     return 1
 }
-packets() { # Ip or Ip6: those that have come here
+packets() { # Ip or Ip6: the number of received packets
     awk -v name="$1" '$1 == name "InReceives" { print $2 }
         $1 == name ":" && $2 == "Forwarding" { for (i = 1; i <= NF; i++) if ($i == "InReceives") at = i; next }
         $1 == name ":" { print $at }' /proc/net/snmp /proc/net/snmp6
 }
 
-# between NAME option...: one test of ucx_perftest.
+# between NAME option...: runs one test of ucx_perftest.
 between() {
     local name=$1 status=0
     shift
@@ -53,7 +53,7 @@ between() {
     say reported
 }
 
-# by_gid INDEX NAME MORE LESS: the packets are of protocol MORE, not LESS.
+# by_gid INDEX NAME MORE LESS: with this GID, the packets must be of protocol MORE, not LESS.
 by_gid() {
     local more less
     more=$(packets "$3") less=$(packets "$4")
@@ -64,7 +64,7 @@ by_gid() {
     result $? "by $2: $more packets of $3, $less of $4"
 }
 
-# The server is killed, and the client's endpoint must fail.
+# Kills the server; the client's endpoint must fail.
 killed() {
     local name=$1 status=0 tick
     shift
@@ -73,7 +73,7 @@ killed() {
     if [ "$RXE_RANK" = 1 ]; then
         await listens
         start "$tmp/client" "${hca[@]}" ucx_perftest -p "$port" "$RXE_PEER" -e "$@" -n 2000000000
-        disown "$pid" # or bash tells of its end
+        disown "$pid" # otherwise bash reports its end
         for ((tick = 0; tick < limit * 5; tick++)); do
             ! grep -q '^\[thread' "$tmp/client" || break
             sleep 0.1

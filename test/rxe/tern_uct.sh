@@ -10,7 +10,7 @@ if [ ! -x "$program" ]; then
     exit 0
 fi
 in_guest --timeout 1200
-# The processor is emulated: what has a deadline gets more of it.
+# The processor is emulated, so deadlines are longer.
 export UCX_LOG_LEVEL=error CONFORMANCE_DEADLINE=60
 filter='*'
 ! selection || filter='Attributes.*:TernAttributes.*:MemoryTest.*:MessageTest*.*:*ZcopyTest.*:PutTest.*:PendingTest.*:FlushTest*.*:TeardownTest.*:EpCheckTest.ColdPeer:Setups/SetupTest.TrafficIsRight/Poll*'

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The tool that runs commands in guests. Runs on the host.
+# The tool that runs commands in guests; this test runs on the host.
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# Of every run in this test, so that what it leaves behind is found.
+# For every run of this test, so that the test finds files that a run leaves behind.
 export TMPDIR=$tmp/tmp
 results=$tmp/results
 mkdir "$TMPDIR" "$results"
 
-# run OPTION... -- command...: sets `status`; output to files.
+# run OPTION... -- command...: runs the command; sets `status`, and writes the output to files.
 run() {
     "$run_sh" --timeout 400 --results "$results" "$@" >"$tmp/stdout" 2>"$tmp/stderr"
     status=$?
@@ -32,7 +32,7 @@ says() { # file pattern
     grep -Eq -- "$2" "$tmp/$1"
 }
 
-# Before anything boots.
+# Errors before a guest boots.
 run --memory 99999999 -- true
 expect 'too little memory' eval "[ $status = 125 ] && says stderr 'not enough memory'"
 run --vms 3 -- true
@@ -45,7 +45,7 @@ PATH=$tmp/bin run -- true
 expect 'no QEMU' eval "[ $status = 125 ] && says stderr 'install qemu-system-x86'"
 expect 'nothing is left after a refusal' nothing_left
 
-# One guest, many questions.
+# One guest answers many questions.
 cat >"$tmp/questions" <<'END'
 echo out
 echo err >&2

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# UCX's own gtest over Tern on the software HCA, judged by what stock UCX does on the same device. A script sets its
-# configuration, sources this file and calls `judge`. Each prints TAP: one line per test of UCX's.
+# UCX's own gtest over Tern on the software HCA, compared with stock UCX on the same device. A script sets its
+# configuration, sources this file and calls `judge`. It prints TAP: one line for each of UCX's tests.
 #
-#   ok                 it passes over Tern
-#   ok # SKIP          it is skipped over Tern, and over the stock transport too; or it fails over both
-#   not ok             it fails, hangs or dies over Tern, or is skipped there, and is not over the stock transport
-#   not ok # TODO      the same, and departures.txt says why that must be so
-#   ok # TODO          departures.txt says that it differs, and it does not any more: that counts as a failure
+#   ok                 the test passes over Tern
+#   ok # SKIP          the test is skipped over Tern and does not pass over the stock transport; or it fails over both
+#   not ok             the test fails, hangs or dies over Tern, or is skipped, but not over the stock transport
+#   not ok # TODO      the same, and departures.txt gives the reason
+#   ok # TODO          departures.txt says that the test differs, but it passes: this counts as a failure
 #
 # By hand: SOFTHCA=path/to/softhca test/ucx/uct.sh ['FILTER']
 set -u
@@ -27,11 +27,11 @@ for part in ucp uct ucs ucm uct/ib uct/ib/rdmacm; do
 done
 export LD_LIBRARY_PATH
 export SOFTHCA_FABRIC=test-ucx-$configuration-$$
-# A device that answers at once needs no long timeouts; UCX's tests have short ones of their own, for their own transports.
+# The device answers at once, so short timeouts suffice. UCX's tests also shorten the timeouts of its own transports.
 export UCX_TERN_TIMEOUT=10ms UCX_TERN_RETRY_COUNT=2 UCX_TERN_CONNECT_TIMEOUT=6s UCX_TERN_TX_QUEUE_LEN=32
 export UCX_WARN_UNUSED_ENV_VARS=n
 export GTEST_TAP_RESTARTS=100
-limit=${UCX_GTEST_LIMIT:-120} # seconds, for one test: some take 40 over any transport
+limit=${UCX_GTEST_LIMIT:-120} # seconds, for one test; some take 40 over any transport
 
 tmp=$(mktemp -d) || exit 1
 clean_up() {
@@ -41,7 +41,7 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 1' HUP INT TERM
 
-# The same test over the stock transport.
+# The name of the same test over the stock transport.
 control_of() { # name
     case $1 in
         tern/test_md*) echo "ib/${1#tern/}" ;;
@@ -50,12 +50,12 @@ control_of() { # name
     esac
 }
 
-# Of CI: what the transport decides on, as far as it takes minutes.
+# CI's selection: tests of the transport's own decisions, of a few minutes in all.
 ci_ucp_suites='tern/test_ucp_peer_failure*:tern/test_ucp_wireup_1sided.send_disc*:tern/test_ucp_rma*:tern/test_ucp_fence*'
 ci_ucp_suites+=':tern/test_ucp_atomic*:tern/test_ucp_wakeup*:tern/test_ucp_tag_match*:tern/test_ucp_tag_probe*'
 ci_ucp_suites+=':tern/test_ucp_am_nbx_align*'
 
-# Tests of UCP, but for those of socket addresses.
+# Tests of UCP, except those of socket addresses.
 ucp_filter() {
     case ${UCX_SELECTION:-all} in
         ci) echo "$ci_ucp_suites" ;;
@@ -72,13 +72,13 @@ run_over_stock() { # filter
     "$srcdir/gtest_tap.sh" -t "$limit" "$SOFTHCA" run -- "$program" --gtest_filter="$1"
 }
 
-# Lines "NAME<tab>VERDICT<tab>REASON" of TAP; verdicts are ok, failed and skipped.
+# Converts TAP to lines "NAME<tab>VERDICT<tab>REASON". The verdicts are ok, failed and skipped.
 verdicts() {
     sed -nE -e 's/^ok [0-9]+ - ([^ ]+) # SKIP ?(.*)$/\1\tskipped\t\2/p;t' \
         -e 's/^ok [0-9]+ - ([^ ]+)$/\1\tok\t/p;t' -e 's/^not ok [0-9]+ - ([^ ]+).*$/\1\tfailed\t/p'
 }
 
-# The reason why a test may differ; empty if it may not.
+# The reason in departures.txt for which a test may differ; empty if it may not differ.
 departure() { # name
     local where pattern reason
     while IFS=$'\t' read -r where pattern reason; do
@@ -90,7 +90,7 @@ departure() { # name
     done <"$srcdir/ucx/departures.txt"
 }
 
-# judge FILTER: of gtest, over tests whose names begin with tern/.
+# judge FILTER: a gtest filter for tests whose names begin with tern/.
 judge() {
     local filter=$1 name verdict reason why control names=() number=0
     declare -A stock=()
@@ -98,7 +98,7 @@ judge() {
         grep '^Bail out' "$tmp/tern.tap" && exit 1
     fi
     verdicts <"$tmp/tern.tap" >"$tmp/tern"
-    # What does not pass is run over the stock transport too, unless nobody expects it to pass.
+    # Tests that do not pass run over the stock transport too, except those that are expected to differ.
     while IFS=$'\t' read -r name verdict reason; do
         [ "$verdict" = ok ] || [ -n "$(departure "$name")" ] || names+=("$(control_of "$name")")
     done <"$tmp/tern"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Joining and leaving a fabric, and noticing who is gone.
+// Joining and leaving a fabric, and noticing that a process has gone.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -127,7 +127,7 @@ TEST_F(FabricTest, SlotsOfTheKilledDoNotRunOut) {
         return 0;
     });
     ASSERT_TRUE(wait_for([&] { return exists(path_); }));
-    // More deaths than there are slots.
+    // More deaths than slots: the slots of dead processes must be reused.
     for (uint32_t i = 0; i < kMaxProcesses + 20; ++i) {
         Child child([&] {
             Adapter* adapter = start_adapter(name_);

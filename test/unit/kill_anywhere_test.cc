@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A sender is killed after every number of instructions of a send. Whatever it was doing, each
-// receive of the survivor completes exactly once, and the survivor's queues go on working.
+// Kills a sender after random numbers of instructions of a send. Wherever the sender died, each
+// receive of the survivor completes exactly once, and the survivor's queues keep working.
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
 
@@ -93,7 +93,7 @@ int victim(const std::string& fabric, Shared& shared, WrOpcode opcode) {
     return 0;
 }
 
-/// What the survivor has to be right about; 0 or the number of what is wrong.
+/// The process that outlives the sender. run() returns 0, or the number of the check that failed.
 class Survivor {
   public:
     Survivor(const std::string& fabric, Shared& shared)
@@ -155,7 +155,7 @@ class Survivor {
         });
     }
 
-    /// Sends to itself through the same queues until no receive is left.
+    /// Sends to itself through the same queues until no posted receive is left.
     int use_the_rest() {
         Qp* from = make_qp(adapter_, cq_, srq_);
         Qp* to = make_qp(adapter_, cq_, srq_);
@@ -181,7 +181,7 @@ class Survivor {
                 return completed_[id] == 0 ? 5 : 6;  // lost, or completed twice
             }
         }
-        for (uint64_t id = 0; id < 16; ++id) {  // every slot came back
+        for (uint64_t id = 0; id < 16; ++id) {  // checks that every slot is free again
             const Sge sge{reinterpret_cast<uint64_t>(memory_), 64, key_};
             if (srq_->post(100 + id, &sge, 1) != 0) {
                 return 7;
@@ -200,7 +200,7 @@ class Survivor {
     std::map<uint64_t, int> completed_;
 };
 
-/// Lets a stopped child run so many instructions; false when the send was over before.
+/// Lets a stopped child execute `count` instructions; false if the send was over before.
 bool step(pid_t pid, uint64_t count, const Shared& shared) {
     for (uint64_t i = 0; i < count; ++i) {
         int status;
@@ -212,7 +212,8 @@ bool step(pid_t pid, uint64_t count, const Shared& shared) {
     return true;
 }
 
-/// Kills a sender after `instructions`; what the survivor says. *over: the send had ended by then.
+/// Kills a sender after `instructions`, and returns the survivor's exit status. *over: the send had
+/// ended before the kill.
 int kill_after(uint64_t instructions, WrOpcode opcode, bool* over) {
     const std::string fabric = unique_fabric();
     auto* shared = shared_value<Shared>();
@@ -234,7 +235,8 @@ int kill_after(uint64_t instructions, WrOpcode opcode, bool* over) {
 
 class KillAnywhereTest : public testing::TestWithParam<WrOpcode> {};
 
-/// How many instructions a send takes at most: the smallest power of two after which it is over.
+/// An upper limit of the instructions of a send: the smallest power of two (from 512) after which
+/// the send is over.
 uint64_t send_length(WrOpcode opcode) {
     for (uint64_t length = 512;; length *= 2) {
         bool over = false;
@@ -257,7 +259,8 @@ TEST_P(KillAnywhereTest, EveryReceiveCompletesOnce) {
         ASSERT_EQ(kill_after(instructions, GetParam(), &over), 0)
             << "after " << instructions << " instructions";
     }
-    // All of them take minutes: KILL_EVERY=1 asks for that, KILL_EVERY=7 for every seventh.
+    // A kill after every instruction takes minutes, so it runs only on request: KILL_EVERY=1 tests
+    // all of them, KILL_EVERY=7 every seventh.
     const char* stride = std::getenv("KILL_EVERY");
     const uint64_t every = stride == nullptr ? 0 : std::strtoull(stride, nullptr, 10);
     for (uint64_t at = 0; every != 0 && at < length && !(over && at > length / 2); at += every) {

@@ -11,7 +11,7 @@
 namespace softhca {
 namespace {
 
-// 2 bytes per ns, 1000 ns of latency, 50 ns of gap: numbers that are easy to add up.
+// 2 bytes per ns, 1000 ns of latency and 50 ns of gap make sums easy.
 constexpr NicParameters kNic = {1000, 2.0, 50, 30, 5000, 4.0};
 
 uint64_t lone_message_ns(const NicParameters& nic, uint64_t bytes) {

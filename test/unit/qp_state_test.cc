@@ -32,8 +32,7 @@ constexpr auto RC = QpType::rc, UC = QpType::uc, UD = QpType::ud, XS = QpType::x
 constexpr auto reset = QpState::reset, init = QpState::init, rtr = QpState::rtr, rts = QpState::rts,
                sqd = QpState::sqd, sqe = QpState::sqe, err = QpState::err;
 
-// Transport by transport as the specification has it, apart from the transitions into RESET and
-// ERR.
+// The transitions of the specification for each transport, except those into RESET and ERR.
 const std::vector<Rule> kRules = {
     {RC, reset, init, kPkeyIndex | kPort | kAccessFlags, 0},
     {UC, reset, init, kPkeyIndex | kPort | kAccessFlags, 0},
@@ -187,7 +186,7 @@ TEST(QpTransition, ResetAndErrorTakeTheStateAlone) {
     }
 }
 
-// Masks that programs in wide use pass.
+// Attribute masks that widespread programs pass.
 TEST(QpTransition, MasksOfRealPrograms) {
     EXPECT_TRUE(qp_transition_allowed(RC, reset, init, 0x39));
     EXPECT_TRUE(qp_transition_allowed(RC, init, rtr, 0x129181));

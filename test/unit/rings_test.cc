@@ -82,7 +82,7 @@ TEST_F(ReceiveRingTest, KeepsEntriesUnderWayWhateverTheOrderTheyEndIn) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     std::deque<uint64_t> expected;                         // posted, not taken
-    std::vector<std::pair<RecvWqe*, uint64_t>> under_way;  // taken, not given back
+    std::vector<std::pair<RecvWqe*, uint64_t>> under_way;  // taken, not released
     uint64_t next_id = 1;
     for (int step = 0; step < 20000; ++step) {
         switch (random() % 3) {

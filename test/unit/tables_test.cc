@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Object numbers, memory keys, what is handed out, and the requester's patience.
+// Object numbers, memory keys, allocation of table entries, and the requester's retries.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -12,7 +12,7 @@
 
 namespace bench {
 
-// The measurement is impossible; the text says why.
+// A measurement is impossible; the text gives the reason.
 struct Failure : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -33,7 +33,7 @@ inline double us_since(uint64_t begin) {
     return static_cast<double>(now_ns() - begin) / 1000;
 }
 
-constexpr uint64_t kPatienceNs = 20'000'000'000;  // nothing that is waited for takes longer
+constexpr uint64_t kPatienceNs = 20'000'000'000;  // the longest wait for anything
 
 // A time limit for a polling loop, which calls spend() in each turn. spend() throws Failure when
 // the loop has lasted kPatienceNs. It is cheap because it seldom reads the clock.

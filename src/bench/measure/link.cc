@@ -174,7 +174,8 @@ void Link::post(ibv_wr_opcode opcode, ibv_sge piece, uint64_t remote, uint32_t r
     request.num_sge = 1;
     request.opcode = opcode;
     request.wr_id = posted_ + 1;
-    // Several requests of each queue length must be signaled, or the queue could fill up for good.
+    // A send queue without a signaled request could stay full for ever, so each quarter of it has
+    // one.
     if (signaled || request.wr_id % (kDepth / 4) == 0) request.send_flags = IBV_SEND_SIGNALED;
     if (opcode != IBV_WR_RDMA_READ && piece.length <= inline_limit_)
         request.send_flags |= IBV_SEND_INLINE;

@@ -84,7 +84,7 @@ class Link {
     // A read goes from the peer's out() to in(). Waits for room in the send queue. A request that
     // is not signaled counts as done when a later one is done.
     void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
-    // The same for a write between memory that is registered elsewhere.
+    // Posts a write between other registered memory, with the keys of that memory.
     void post_write(const void* from, uint32_t key, uint64_t to, uint32_t remote_key,
                     uint32_t length);
     // Polls for completions. Returns how many requests are done. Throws if one failed.

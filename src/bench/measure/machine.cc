@@ -67,7 +67,7 @@ std::string program_beside(const std::string& name) {
 Memory::Memory(Kind kind, size_t size) : size_(size) {
     if (kind == Kind::kPrivate) {
         map(MAP_PRIVATE | MAP_ANONYMOUS);
-        // Until they are written, all private pages are one page of zeros.
+        // Before the first write, all private pages are the same page of zeros.
         std::memset(data_, 0, size);
         return;
     }

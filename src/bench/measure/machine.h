@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// This machine: its processors, memory, and the programs beside this one.
+// This machine: its processors, its memory, and other programs.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ Cpus choose_cpus();
 // Keeps the calling thread on a CPU.
 void stay_on(int cpu);
 
-// Texts for the user: on which CPUs the processes run, and the load average. Other load makes
+// Texts for the user: the CPUs of the processes, and the load average, since other load makes
 // figures doubtful.
 std::string placement_text(const Cpus& cpus);
 std::string load_text();

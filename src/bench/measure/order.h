@@ -6,20 +6,20 @@
 
 namespace bench {
 
-// Which buffers the messages of a ping-pong use.
+// The buffers that the messages of a ping-pong use.
 enum class Buffers : uint8_t {
-    kOne,     // always in the same buffer, with all that an order has sent before
-    kReused,  // in one that was never used before, and then in that one again
-    kFresh,   // each in one that was never used before
+    kOne,     // one buffer for all messages, including those of earlier orders
+    kReused,  // one buffer, never used before this order
+    kFresh,   // a new buffer, never used before, for each message
 };
 
 // One task for the two workers of a pair. Plain data.
 struct Order {
     enum class Kind : uint8_t {
         kWrites,    // round trips of RDMA writes
-        kSends,     // of sends and receives
-        kMessages,  // of messages
-        kGoes,      // UCP: of words that have nothing to do with messages
+        kSends,     // round trips of sends and receives
+        kMessages,  // round trips of messages
+        kGoes,      // UCP: round trips of words, apart from the messages
         kStream,    // bursts
         // Nonblocking messages that overlap with work (exchange.h):
         kAvailability,
@@ -45,30 +45,29 @@ struct Order {
     Kind kind = Kind::kMessages;
     uint32_t size = 8;
     uint64_t count = 0;
-    uint64_t per_sample = 1;  // trips, or messages of a burst, behind one sample
+    uint64_t per_sample = 1;  // round trips, or messages of a burst, for each sample
     Buffers buffers = Buffers::kOne;
-    bool sender = false;                // overlapped: who works is who sends
-    bool one_sided = false;             // takes no processor of the worker that answers
+    bool sender = false;                // overlapped: the worker that computes sends
+    bool one_sided = false;             // needs no processor time of the answering worker
     bool reaps = false;                 // kWrites: takes completions while it waits
     Request request = Request::kWrite;  // kSpacings, kCopySpacings
-    uint32_t window = 8;                // the same: requests under way
-    uint32_t bytes = 0;                 // kPieces: of the size, what is waited for
+    uint32_t window = 8;                // kSpacings, kCopySpacings: outstanding requests
+    uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
 
-    // The number of round trips: whole samples only.
+    // The number of round trips, which make up whole samples.
     uint64_t trips() const { return count / per_sample * per_sample; }
 };
 
-// The longest message that is measured, and the memory for the buffers of one direction.
+// The size of the longest message that is measured, and of the memory for one direction's buffers.
 constexpr uint64_t kLongest = uint64_t{16} << 20;
 constexpr uint64_t kGround = uint64_t{96} << 20;
 
-// The buffers in this memory, one behind the other. There is an unused page between two buffers,
-// because a registration cache could merge adjacent ones. Both workers of a pair choose the same
-// buffers.
+// The buffers in this memory, one after the other. An unused page separates two buffers, because a
+// registration cache could merge adjacent ones. Both workers of a pair choose the same buffers.
 class Walk {
   public:
-    // To be called before the messages of an order. Returns true if the rest of the memory was too
-    // short for them, so that the walk has started again at the beginning.
+    // Call before the messages of an order. Returns true if the rest of the memory was too short
+    // for them and the walk started at the beginning again.
     bool begin(const Order& order) {
         stride_ = order.buffers == Buffers::kFresh ? stride(order.size) : 0;
         const uint64_t buffers = stride_ == 0 ? 1 : order.count;

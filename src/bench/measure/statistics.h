@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Samples, what is reported of them, and a line through them.
+// Samples, their summary, and a line through them.
 #pragma once
 
 #include <algorithm>

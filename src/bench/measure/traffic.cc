@@ -26,8 +26,8 @@ void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
 
 void idle() {}
 
-// Round trips of messages that end with their number. send(number) transfers a message to the
-// peer's in().
+// Round trips of messages. Each message ends with its number. send(number) transfers a message to
+// the peer's in().
 template <typename Send, typename Idle>
 Samples ping_pong(Peer& peer, Link& link, const Order& order, Send&& send, Idle&& idle) {
     char* const last = link.in() + order.size - kWord;
@@ -45,8 +45,8 @@ void copy_word(Peer& peer, Link& link, uint64_t value) {
     }
 }
 
-// Records when messages are done, several at a time. It leaves out the first ones, because nobody
-// polls before the first window is posted.
+// Records when messages are done, several at a time. The first ones are left out, because they
+// complete unpolled while the first window is posted.
 class Pace {
   public:
     explicit Pace(uint64_t left_out) : left_out_(left_out) {}
@@ -151,7 +151,8 @@ Samples piece_times(Peer& peer, Link& link, const Order& order) {
     for (uint64_t i = 0; i < order.count; ++i) {
         ++link.sequence;
         if (peer.measures()) {
-            // Asks for a write; the first word of it says when it was posted.
+            // Requests a write from the peer. The first word of the write holds its time of
+            // posting.
             word_at(link.out()).store(link.sequence, std::memory_order_relaxed);
             link.post(IBV_WR_RDMA_WRITE, 0, kWord);
             for (uint32_t end = kPage; end <= order.size; end += kPage) {

@@ -10,8 +10,8 @@
 
 namespace bench {
 
-// Runs trip() as often as the order says and records half its time. It reads the clock once a
-// sample, because that takes as long as a message in shared memory.
+// Calls trip() as often as the order says and records half of its duration. Reads the clock once
+// for each sample, because reading it takes as long as a message in shared memory.
 template <typename Trip>
 Samples time_trips(const Order& order, Trip&& trip) {
     Samples samples;
@@ -55,8 +55,8 @@ Samples timed(uint64_t count, Action&& action) {
     return samples;
 }
 
-// Half round trips of RDMA writes. The size is a multiple of 8 bytes; the receiver polls the last
-// 8.
+// Half round trips of RDMA writes. The size is a multiple of 8 bytes; the receiver polls the last 8
+// bytes.
 Samples write_trips(Peer& peer, Link& link, const Order& order);
 // Half round trips of sends. The receiver polls its completion queue.
 Samples send_trips(Peer& peer, Link& link, const Order& order);
@@ -65,18 +65,18 @@ Samples copy_trips(Peer& peer, Link& link, const Order& order);
 // Half round trips of 8 bytes by stores to the other process's in(), which is mapped at `there`.
 Samples store_trips(Peer& peer, Link& link, char* there, const Order& order);
 
-// The time of one process_vm_writev of 8 bytes, while the other process polls them.
+// The duration of one process_vm_writev of 8 bytes, while the other process polls these bytes.
 Samples copy_calls(Peer& peer, Link& link, const Order& order);
 
-// The time from the post of a long write until the receiver sees its first `bytes`. The receiver,
-// which measures, polls the pages of the message one after the other, and its completion queue.
+// The time from the post of a long write until the receiver sees its first `bytes`. The receiver
+// measures; it polls the pages of the message in order, and its completion queue.
 Samples piece_times(Peer& peer, Link& link, const Order& order);
 
-// A stream of messages at full speed: the time from one message to the next, without the first
-// ones. A sample has at most Link::kDepth messages, so that a slow receiver does not slow down the
-// sender, and at least three windows.
+// A stream of messages at full speed: the time between two messages, without the first ones. A
+// sample has at most Link::kDepth messages, so that a slow receiver does not slow down the sender,
+// and at least three windows.
 Samples message_spacings(Peer& peer, Link& link, const Order& order);
-// The same of process_vm_writev calls, or process_vm_readv calls for reads.
+// Like message_spacings(), for process_vm_writev calls, or process_vm_readv calls for reads.
 Samples copy_spacings(Peer& peer, Link& link, const Order& order);
 
 }  // namespace bench

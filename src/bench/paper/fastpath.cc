@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kMessages = 1'000'000;
 constexpr uint32_t kMessagesQuick = 50'000;
 constexpr uint32_t kSlot = 8192;
-// With bursts of up to 12 messages, four slots take half of all messages, as in the paper.
+// With bursts of up to 12 messages, four slots hold half of all messages, as in the paper.
 constexpr uint32_t kPaperBursts = 12;
 
 constexpr uint32_t kTooLong = 64 << 10;
@@ -32,11 +32,12 @@ class Design {
     // Sends a message. Returns false if there is no room for it now.
     virtual bool send(uint32_t size) = 0;
     // The receiver takes all messages. The sender gets the free room back if the receiver answers,
-    // or if a quarter of all room is free.
+    // or if a quarter of all room is free and not reported.
     virtual void consume(bool answered) = 0;
 };
 
-// Slots of one size, filled from the top; the sender keeps a copy of them (paper, section 4.3).
+// Slots of one size, filled from the top; the sender has a copy of their states (paper, section
+// 4.3).
 class FixedSlots : public Design {
   public:
     FixedSlots(uint32_t slot_size, uint32_t slots)
@@ -64,8 +65,8 @@ class FixedSlots : public Design {
     uint32_t unreported_ = 0;
 };
 
-// The transport's own BlockWriter and BlockReader over memory of that size. Throws Failure if a
-// frame does not come out as it went in.
+// The transport's own BlockWriter and BlockReader, over memory of that size. Throws Failure if a
+// frame is not read as it was written.
 class Veloblock : public Design {
   public:
     explicit Veloblock(uint32_t size) : memory_(size / sizeof(uint64_t)) {
@@ -135,7 +136,8 @@ struct Burst {
     bool answered = false;
 };
 
-// SplitMix64. Unlike the standard library's distributions, it gives the same numbers everywhere.
+// SplitMix64. Its numbers are the same on all platforms, unlike those of the standard library's
+// distributions.
 class Random {
   public:
     explicit Random(uint64_t seed) : state_(seed) {}
@@ -158,11 +160,11 @@ uint32_t size_of_message(Random& random) {
     return static_cast<uint32_t>(kShortest * std::exp2(doublings * random.unit()));
 }
 
-// A load of mixed sizes, the same for every design: one message in ten is too long for any fast
-// path (64 KiB); the others have 8 B to 8 KiB, with as many in each doubling as in any other. The
-// receiver is busy while a burst arrives and then takes all of it. Bursts have 1 to `longest`
-// messages, each length equally often; every other one, on average, is followed by a message in the
-// other direction, which brings credit back. Depends on nothing but the arguments.
+// A load of mixed sizes, the same for every design. One message in ten has 64 KiB, too long for any
+// fast path. The others have 8 B to 8 KiB, spread evenly over the powers of two. The receiver is
+// busy while a burst arrives, and then takes all of it. Bursts have 1 to `longest` messages, all
+// lengths equally often. On average a message in the other direction, which returns credit, follows
+// every second burst. The load depends on the arguments alone.
 std::vector<Burst> make_load(uint64_t seed, uint32_t longest, uint32_t messages) {
     Random random(seed);
     std::vector<Burst> load;

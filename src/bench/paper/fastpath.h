@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulation of the Veloblock paper's table 2: which share of the messages finds room on the fast
+// A simulation of table 2 of the Veloblock paper: the share of messages that find room on the fast
 // path, by the memory of a channel.
 #pragma once
 

@@ -15,16 +15,16 @@ constexpr char kRatioUnit = 'x';
 // One measured, counted or calculated value, or one ratio.
 struct Figure {
     std::string test;  // "UCT active messages, half round trip"
-    double x = 0;      // message size, or number of peers: what a plot has on its x axis
+    double x = 0;      // message size or number of peers: the x axis of a plot
     std::string x_text;
-    std::string name;  // who: "tern"; or of whom a ratio is: "tern / rc_verbs"
+    std::string name;  // "tern"; for a ratio "tern / rc_verbs"
     std::string unit;  // kRatioUnit for a ratio
     Summary value = {};
     double target = kNone;
-    bool at_most = true;       // what the target is
-    double reference = kNone;  // what a paper found
-    double model = kNone;      // what the timing model of the device says
-    double machine = kNone;    // what is measured without that model
+    bool at_most = true;       // target is an upper limit, otherwise a lower one
+    double reference = kNone;  // the value in a paper
+    double model = kNone;      // the value of the device's timing model
+    double machine = kNone;    // the value measured without that model
     double late_share = kNone;
     double cpu_share = kNone;
     std::vector<std::string> doubts = {};  // why the value is doubtful
@@ -32,7 +32,7 @@ struct Figure {
     bool is_ratio() const { return unit.size() == 1 && unit[0] == kRatioUnit; }
     bool has_target() const { return is_set(target); }
     bool met() const { return at_most ? value.median <= target : value.median >= target; }
-    // How far the median is from the model, as a share of the model.
+    // The deviation of the median from the model, as a share of the model.
     double deviation() const { return value.median / model - 1; }
 };
 
@@ -40,8 +40,8 @@ struct Figure {
 Figure exact_figure(std::string test, double x, std::string x_text, std::string name,
                     std::string unit, double value);
 
-// Text in aligned columns. The first line has the titles. A column that has only a title is left
-// out. `layout` has the alignment of each column: 'l' or 'r'.
+// Text in aligned columns. The first line has the titles; a column with a title only is left out.
+// `layout` gives the alignment of each column: 'l' or 'r'.
 using Cells = std::vector<std::string>;
 std::string in_columns(const std::vector<Cells>& lines, const std::string& layout);
 // A number with a sensible number of decimals. Empty for kNone.

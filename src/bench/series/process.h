@@ -14,11 +14,11 @@ namespace bench {
 using Environment = std::vector<std::pair<std::string, std::string>>;
 using Words = std::vector<std::string>;
 
-// A program in another process. It ends at the latest with this object and with this process.
+// A program in another process, which ends with this object or with this process at the latest.
 class Process {
   public:
-    // Runs the command. `environment` has changes to the environment of this process; a variable
-    // with an empty value is removed. The command inherits the descriptors. It gets the signal
+    // Runs the command. `environment` holds changes to the environment of this process; a variable
+    // with an empty value is removed. The command inherits the descriptors. It receives the signal
     // `at_end` if this process ends first.
     explicit Process(Words command, const Environment& environment = {},
                      const std::vector<int>& descriptors = {}, int at_end = SIGKILL);
@@ -27,9 +27,9 @@ class Process {
     Process& operator=(Process&&) = delete;
 
     pid_t pid() const { return pid_; }
-    // Waits for its end, with a time limit. Returns whether it succeeded.
+    // Waits for the end of the process, with a time limit. Returns whether the program succeeded.
     bool finish();
-    // Waits for its end. Returns its exit status, or 1 if a signal ended it.
+    // Waits for the end of the process. Returns the exit status, or 1 after a signal.
     int wait();
 
   private:
@@ -47,8 +47,8 @@ class OwnFabric {
     OwnFabric& operator=(const OwnFabric&) = delete;
 
     const std::string& name() const { return name_; }
-    // The words to put before a command that is to run on this fabric. `settings` has options of
-    // `softhca run`; the environment decides about the others.
+    // The words to put before a command that is to run on this fabric. `settings` holds options of
+    // `softhca run`; the environment decides about all other settings.
     Words launcher(const Words& settings) const;
 
   private:
@@ -56,8 +56,8 @@ class OwnFabric {
     std::string tool_;
 };
 
-// To be called if there is no device. Throws Failure if the benchmark must not start a software HCA
-// for itself: the user named a device, or a software HCA is preloaded already.
+// Call if there is no device. Throws Failure if the benchmark must not start a software HCA: the
+// user named a device, or a software HCA is preloaded already.
 void may_make_device(const std::string& asked_for);
 
 }  // namespace bench

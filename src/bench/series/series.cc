@@ -11,10 +11,10 @@ namespace {
 constexpr size_t kFewRounds = 5;
 constexpr double kLate = 0.05;       // share of operations
 constexpr double kOwnCpu = 0.95;     // share of the time
-constexpr double kWideItem = 1.5;    // 90th percentile of the rounds' medians to the 10th
-constexpr double kWideRatio = 1.25;  // the same of the rounds' ratios
+constexpr double kWideItem = 1.5;    // 90th percentile of the rounds' medians, divided by the 10th
+constexpr double kWideRatio = 1.25;  // the same for the rounds' ratios
 
-// Workers send us for each message.
+// Samples of workers are us for each message.
 Samples converted(const Series::Item& item, Samples samples) {
     if (!item.rate) return samples;
     for (double& sample : samples)
@@ -27,7 +27,7 @@ bool wide(const Samples& rounds, double limit) {
     return summary.p90 > limit * summary.p10;
 }
 
-// With few rounds, the percentiles are single rounds.
+// With few rounds, a percentile is the value of a single round.
 bool few(const Samples& rounds) {
     return rounds.size() < kFewRounds;
 }
@@ -145,7 +145,7 @@ Series::Pairs Series::start() {
     Pairs pairs;
     for (const Arm& arm : arms_) {
         pairs.push_back(std::make_unique<Pair>(arm, setup_));
-        // Connections are set up, and become fast, when they are used.
+        // Connections are set up, and become fast, with use.
         Order warm_up;
         warm_up.kind = arm.warm_up;
         warm_up.count = 500;

@@ -12,39 +12,39 @@
 
 namespace bench {
 
-// In each round, all items are measured in turn, so that disturbances of the machine affect all of
-// them. Ratios are taken round by round. Every other round measures the items of a test in reverse
-// order. The rounds are divided among a few starts of all processes, because the placement of their
-// memory matters too.
+// In each round, all items are measured in turn, so that a disturbance of the machine affects all
+// of them. Ratios are calculated for each round. Every second round measures the items of a test in
+// reverse order. The rounds are divided among a few starts of all processes, because the placement
+// of their memory affects results too.
 class Series {
   public:
     struct Item {
         std::string test;
-        uint32_t size = 0;  // of messages; 0 if it has no meaning
+        uint32_t size = 0;  // of messages; 0 if there is none
         std::string name;
         size_t arm = 0;
         Order order = {};
         std::string unit = "us";
-        bool rate = false;  // messages, not time
+        bool rate = false;  // messages per time, not time
         double target = kNone;
         bool at_most = true;
         double model = kNone;
         std::string x_text = {};  // empty: the size
-        Item* first = nullptr;    // what gets the first sample of each order
-        bool follows = false;     // it is the first of another item
-        // Whether a lack of CPU time makes the figure doubtful. Not if the processes sleep between
-        // the samples.
+        Item* first = nullptr;    // gets the first sample of each order
+        bool follows = false;     // this is the `first` of another item
+        // Whether a lack of CPU time makes the figure doubtful. False if the processes sleep
+        // between the samples.
         bool needs_cpu = true;
 
         Samples all = {};
         Samples medians = {};  // of the rounds
         Samples late = {};
         Samples cpu = {};
-        bool offered = true;  // false: cannot be done, or is not asked for
+        bool offered = true;  // false: impossible or not requested
     };
 
-    // Measures only the items whose "size name" contains `only`, and those that they are compared
-    // with.
+    // Measures only the items whose "size name" contains `only`, and the items that they are
+    // compared with.
     Series(const Setup& setup, int rounds, int starts, std::string only = {})
         : setup_(setup), rounds_(rounds), starts_(starts), only_(std::move(only)) {}
 
@@ -65,7 +65,7 @@ class Series {
         const Item* yardstick;
         double target;
         bool at_most;
-        std::string name;  // empty: of the items
+        std::string name;  // empty: made from the names of the items
     };
     class Lateness;
     using Pairs = std::vector<std::unique_ptr<Pair>>;

@@ -24,7 +24,7 @@ void add_once(std::vector<Value>* values, const Value& value) {
     if (std::ranges::find(*values, value) == values->end()) values->push_back(value);
 }
 
-// Whether only the first cell has text, which may then extend beyond its column.
+// Whether only the first cell has text; this text may extend beyond its column.
 bool is_heading(const Cells& line) {
     return std::ranges::all_of(line.begin() + 1, line.end(),
                                [](const std::string& cell) { return cell.empty(); });
@@ -88,7 +88,7 @@ class Part {
         return in_columns(lines, "l" + std::string(names_.size(), 'r') + "l") + "\n";
     }
 
-    // Where targets are met and missed: a line for each name that has targets.
+    // Which targets are met and missed: a line for each name with targets.
     std::string targets() const {
         std::string text;
         for (const std::string& name : names_) {
@@ -134,7 +134,7 @@ class Part {
         return number_text(figure.value.median) + (missed ? "<" : "") +
                (figure.doubts.empty() ? " " : "?");
     }
-    // The doubts of one line: whose operations were late, and all others.
+    // The doubts about one line: the names with late operations, and all other doubts.
     static std::string remarks(const std::vector<const Figure*>& line) {
         std::string late;
         std::vector<std::string> others;

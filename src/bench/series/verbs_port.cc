@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bare device, which is the limit for all transports; the costs that make up long messages; and
-// the machine without the device.
+// The bare device, which is the limit for all transports; the parts of the cost of long messages;
+// and the machine without the device.
 #include <sys/prctl.h>
 
 #include <array>
@@ -56,7 +56,7 @@ class VerbsPort : public Port {
     // One half for each direction: enough for a window of 8 messages of 1 MiB.
     static constexpr size_t kWire = size_t{16} << 20;
 
-    // Orders for the process that measures; the other one only waits.
+    // Carries out an order of the process that measures; the other process only waits.
     Samples alone(const Order& order) {
         if (peer_.measures() && order.kind != Order::Kind::kStream && !ground_) {
             ground_.emplace(Memory::Kind::kPrivate, kGround);
@@ -97,7 +97,7 @@ class VerbsPort : public Port {
                 throw Failure("not an order for verbs");
         }
     }
-    // Writes with few completions, as perftest's bandwidth tests have it.
+    // Writes with few completions, as in perftest's bandwidth tests.
     Samples bursts(const Order& order) {
         constexpr uint64_t kPlaces = 64;
         Samples samples = timed(order.count / order.per_sample, [&] {

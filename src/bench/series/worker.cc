@@ -10,12 +10,12 @@
 namespace bench {
 namespace {
 
-// A worker's answer to an order, followed by the samples. The first one says that it is ready.
+// A worker's answer to an order; the samples follow. A worker's first reply says that it is ready.
 struct Reply {
     bool ok = false;
-    char text[256] = {};  // what went wrong
+    char text[256] = {};  // the error
     uint64_t samples = 0;
-    double cpu_share = 1;  // of the time the order took, what this process had a CPU
+    double cpu_share = 1;  // CPU time of the worker's thread, as a share of the order's time
 };
 
 template <size_t kSize>
@@ -60,7 +60,7 @@ Pair::Pair(const Arm& arm, const Setup& setup)
       link_(Channel::make("the peer process")),
       measuring_(start(arm, setup, true, link_.first.fd())),
       answering_(start(arm, setup, false, link_.second.fd())) {
-    // Only the workers may hold them, so that each notices the end of the other.
+    // Only the workers may hold the descriptors, so that each worker notices the end of the other.
     link_ = {};
     double ignored;
     read_reply(measuring_, &ignored);

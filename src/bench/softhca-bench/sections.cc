@@ -47,7 +47,7 @@ class Bench {
         setup_.launcher = fabric_->launcher({"--profile", profile, "--model", model});
     }
 
-    // Sets what the items to be added have in common.
+    // Sets the common parts of the items that add() adds from now on.
     void begin(std::string test, uint32_t size, std::string x_text = {}) {
         test_ = std::move(test);
         size_ = size;
@@ -87,7 +87,7 @@ Order trips(Kind kind, uint64_t count) {
     return {.kind = kind, .size = kWord, .count = count, .reaps = true};
 }
 
-// A stream of requests: `samples` times `messages` of them.
+// A stream of requests: `samples` samples of `messages` messages.
 Order stream(Kind kind, Request request, uint32_t size, uint32_t window, uint64_t samples,
              uint64_t messages) {
     return {.kind = kind,
@@ -99,7 +99,7 @@ Order stream(Kind kind, Request request, uint32_t size, uint32_t window, uint64_
             .window = window};
 }
 
-// The items of the section `model`, with the value that the model gives.
+// The items of the section `model`, each with the value of the model.
 class ModelItems {
   public:
     ModelItems(Bench& bench, const softhca_inspect_model& model, bool ideal)
@@ -119,7 +119,7 @@ class ModelItems {
         add("8 B write, shared memory, half round trip", trips(Kind::kWrites, count), arrival,
             true);
     }
-    // When a program that polls memory sees the pieces of a long write.
+    // Adds the time until a program that polls memory sees the pieces of a long write.
     void add_pieces() {
         constexpr uint32_t kLongWrite = 64 << 10;
         constexpr uint64_t kWrites = 100;
@@ -175,7 +175,7 @@ class ModelItems {
     }
 
   private:
-    static constexpr uint64_t kStreams = 5;  // samples of a stream in a round
+    static constexpr uint64_t kStreams = 5;  // samples of a stream in each round
 
     static double us(uint64_t ns) { return static_cast<double>(ns) / 1000; }
     uint64_t transmit(uint64_t bytes) const { return softhca_inspect_transmit_ns(&model_, bytes); }
@@ -240,7 +240,7 @@ std::vector<Figure> measure_small_messages(const Options& options) {
 std::vector<Figure> measure_bandwidth(const Options& options) {
     constexpr uint32_t kWindow = 4;
     constexpr uint64_t kBytes = 16 << 20;  // of a sample, at most
-    constexpr uint64_t kSamples = 3;       // in a round
+    constexpr uint64_t kSamples = 3;       // in each round
     Bench bench(options);
     bench.use_device(options);
     Series& series = bench.series();

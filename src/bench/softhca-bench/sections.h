@@ -13,20 +13,20 @@ namespace bench {
 struct Options {
     std::vector<std::string> sections = {"small", "bandwidth", "model"};
     std::vector<std::string> profiles = {"graphene", "infini", "hdr200"};
-    std::string model;   // changes to the profiles, as SOFTHCA_MODEL has them
-    std::string only;    // what titles of figures must contain
-    std::string device;  // empty: the first one
+    std::string model;   // changes to the profiles, as in SOFTHCA_MODEL
+    std::string only;    // text that the titles of figures must contain
+    std::string device;  // empty: the first device
     int rounds = 11;
     uint64_t iterations = 2000;
     int gid_index = 0;
     bool json = false;
 };
 
-// These use the device, or a software HCA if there is none. They throw Failure.
+// These functions use the device, or a software HCA if there is none. They throw Failure.
 
-// Small messages against one process_vm_writev.
+// Small messages compared with one process_vm_writev.
 std::vector<Figure> measure_small_messages(const Options& options);
-// Streams of large messages against process_vm_writev and process_vm_readv.
+// Streams of large messages compared with process_vm_writev and process_vm_readv.
 std::vector<Figure> measure_bandwidth(const Options& options);
 
 // Compares the timing model of a profile with measurements on a software HCA.

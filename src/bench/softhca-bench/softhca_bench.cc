@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The `softhca-bench` command: measures an HCA, above all the software HCA, beside the machine it
-// runs on and beside its timing model.
+// The `softhca-bench` command: measures an HCA, usually the software HCA, and compares it with the
+// machine and with the timing model.
 #include <cstdio>
 #include <cstring>
 

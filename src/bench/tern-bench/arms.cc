@@ -35,8 +35,8 @@ void for_each_preload(std::string_view list, Visit&& visit) {
     }
 }
 
-// The path of libuct_tern.so.0: from LD_PRELOAD, from the build tree that has this program, or the
-// installed one.
+// The path of libuct_tern.so.0: from LD_PRELOAD, from the build tree that holds this program, or
+// the installed one.
 std::string find_tern_library() {
     std::string found;
     for_each_preload(variable("LD_PRELOAD"), [&](std::string_view path, bool is_tern) {
@@ -48,7 +48,7 @@ std::string find_tern_library() {
     return found;
 }
 
-// UCX 1.22 and later find Tern by a variable of their own.
+// UCX 1.22 and later find Tern by UCX_PLUGIN_PATH.
 bool by_plugin_path() {
     unsigned major = 0;
     unsigned minor = 0;
@@ -93,7 +93,7 @@ Setup make_setup(const Options& options) {
     setup.with_tern = setup.without_tern;
     if (options.transport != "tern") return setup;
     const std::string library = find_tern_library();
-    // The last variable is the one by which this UCX finds Tern.
+    // The last variable of with_tern is the one by which this UCX finds Tern.
     setup.with_tern.back().second = by_plugin_path() ? library.substr(0, library.rfind('/'))
                                     : others.empty() ? library
                                                      : library + ":" + others;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What tern-bench compares: transports, protocols and the bare device.
+// The configurations that tern-bench compares: transports, protocols and the bare device.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace bench {
 
 // Throws Failure if Tern is to be measured and its library is not found.
 Setup make_setup(const Options& options);
-// What was measured, and where.
+// The measured software and the machine, as facts for the output.
 Facts facts_of(const Options& options, const Setup& setup);
 
-// Whether the device is a software HCA that copies shared memory and private memory in different
-// ways. If so, a transport with shared buffers cannot be compared directly with one whose buffers
-// are private.
+// Whether the device is a software HCA that copies shared and private memory in different ways. If
+// so, a transport with shared buffers cannot be compared directly with one whose buffers are
+// private.
 bool shared_memory_differs(const Setup& setup);
 constexpr const char* kSharedMemoryNote =
     "The software HCA copies into shared memory directly and into private memory by a system call. "
@@ -28,21 +28,21 @@ constexpr const char* kSharedMemoryNote =
     "like.\n";
 
 Arm raw_arm(const char* memory);
-// Long messages by verbs: "write", "register" or "copy", and kind of memory.
+// Long messages over verbs: "write", "register" or "copy", and the kind of memory.
 Arm large_arm(const char* protocol, const char* memory);
 Arm uct_arm(const std::string& transport);
 // `tls`: value of UCX_TLS.
 Arm ucp_arm(const std::string& transport, const std::string& tls);
-// The same arm with changes to its environment. `name` is appended to its name.
+// The arm with changes to its environment and `name` appended to its name.
 Arm with(Arm arm, const std::string& name, const Environment& environment);
-// The same arm, where the device treats all memory as private.
+// The arm on a device that treats all memory as private.
 Arm in_private_memory(Arm arm);
-// The same arm without UCX's registration cache.
+// The arm without UCX's registration cache.
 Arm uncached(Arm arm);
-// The same arm with UCP's rendezvous from 16 KiB on.
+// The arm with UCP's rendezvous from 16 KiB on.
 Arm rendezvous(Arm arm);
 
-// The ports of these arms. They throw Failure.
+// Open the ports of these arms. Throw Failure.
 std::unique_ptr<Port> open_uct_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_ucp_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_large_port(Peer& peer, const WorkerJob& job);

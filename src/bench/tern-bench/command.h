@@ -17,24 +17,24 @@ namespace bench {
 struct Options {
     std::string command;
     std::string device;              // as UCX names it; empty: the first
-    std::string transport = "tern";  // what is compared with rc_verbs
+    std::string transport = "tern";  // is compared with rc_verbs
     int rounds = 15;
     int gid_index = 0;
     bool quick = false;
-    std::string profile;  // of a software HCA of our own; empty: what the environment says
-    double step = 1.2;    // of long messages: from size to size
+    std::string profile;  // of the benchmark's own software HCA; empty: the environment decides
+    double step = 1.2;    // factor from one size of long messages to the next
     uint32_t low = 1 << 10;
     uint32_t high = 16 << 20;
     std::string json;
-    std::vector<uint32_t> peers = {1, 4, 16, 32, 63};  // of `memory`
-    int hot = -1;                                      // of `memory`: all
+    std::vector<uint32_t> peers = {1, 4, 16, 32, 63};  // for `memory`
+    int hot = -1;                                      // for `memory`; -1: all
 };
 
-// Returns nothing, or the exit status if the program is to end now.
+// Returns nothing, or the exit status if the program must end now.
 std::optional<int> parse_command_line(int argc, char** argv, Options* options);
 
-// The sizes of long messages: whole words, in equal steps of about options.step that include all
-// powers of two.
+// The sizes of long messages: multiples of a word, in equal steps of about options.step, including
+// all powers of two.
 inline std::vector<uint32_t> long_sizes(const Options& options) {
     const double step = options.quick ? std::max(options.step, 8.0) : options.step;
     const double doublings = std::log2(step);
@@ -51,12 +51,12 @@ inline std::vector<uint32_t> long_sizes(const Options& options) {
 
 struct Result {
     std::vector<Figure> figures;
-    std::string notes;       // what a reader must know besides
-    bool matrix = false;     // as_matrix(), not as_table()
-    std::string table = {};  // instead of both
+    std::string notes;       // explanations for the reader
+    bool matrix = false;     // as_matrix() instead of as_table()
+    std::string table = {};  // replaces both
 };
 
-// They throw Failure.
+// These functions throw Failure.
 Result run_latency(const Options& options, const Setup& setup);
 Result run_rate(const Options& options, const Setup& setup);
 Result run_bandwidth(const Options& options, const Setup& setup);

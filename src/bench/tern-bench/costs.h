@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// The parameters of the cost model for this device, and the figures that they are taken from.
+// The parameters of the cost model for this device, and the figures from which they are calculated.
 struct MeasuredCosts {
     tern::Costs costs;
     std::vector<Figure> figures;

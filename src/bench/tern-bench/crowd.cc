@@ -16,23 +16,23 @@ namespace {
 constexpr uint8_t kMessageId = 6;
 constexpr unsigned kPollsAtOnce = 256;
 
-// An order for a member, and the answer to it. Plain data.
+// An order for a member, and its reply. Plain data.
 struct MemberOrder {
     enum class Kind : uint8_t { kCreate, kConnect, kAsk, kAnswer, kQuit };
 
     Kind kind = Kind::kQuit;
     uint32_t endpoint = 0;
     uint64_t count = 0;            // kAsk, kAnswer: round trips
-    uint32_t size = 0;             // kAsk, kAnswer: of messages, cut to what the transport takes
+    uint32_t size = 0;             // kAsk, kAnswer: of messages, reduced to the transport's limit
     IfaceAddress iface = {};       // kCreate, kConnect
     EndpointAddress address = {};  // kConnect
 };
 struct MemberReply {
     bool ok = false;
-    char text[256] = {};  // what went wrong
+    char text[256] = {};  // the error
     bool needs_connecting = false;
-    IfaceAddress iface = {};       // before the first order
-    EndpointAddress address = {};  // to kCreate
+    IfaceAddress iface = {};       // in the reply before the first order
+    EndpointAddress address = {};  // in the reply to kCreate
 };
 struct MemberJob {
     char transport[32] = {};

@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// One process in the middle and a number of peers that it has endpoints to.
+// One process in the middle, with endpoints to a number of peers.
 class Crowd {
   public:
     // Starts the processes and makes the endpoints in both directions.
@@ -18,8 +18,8 @@ class Crowd {
     Crowd(const Crowd&) = delete;
     Crowd& operator=(const Crowd&) = delete;
 
-    // The middle and the first `peers` peers send each other messages, in turn, `rounds` times
-    // `count`.
+    // The middle exchanges `count` messages with each of the first `peers` peers in turn, `rounds`
+    // times.
     void talk(uint32_t peers, uint32_t size, uint64_t rounds, uint64_t count);
     pid_t middle() const { return members_.front().process.pid(); }
     // Ends all processes. Throws Failure if one fails.

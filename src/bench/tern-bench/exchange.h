@@ -32,8 +32,8 @@ Samples ping_pong(Peer& peer, End& end, const Order& order) {
         peer, order, [&] { end.send(order.size); }, [&] { end.receive(order.size); });
 }
 
-// Bursts of messages to the worker that answers. It answers each burst with one message when it has
-// received all of it, so that the rate of arrival is measured.
+// Sends bursts of messages to the answering worker, which answers a burst with one message after
+// receiving all of it. The time therefore includes the arrival.
 template <typename End>
 Samples stream(Peer& peer, End& end, const Order& order) {
     Samples samples;
@@ -53,14 +53,14 @@ Samples stream(Peer& peer, End& end, const Order& order) {
     return samples;
 }
 
-// Nonblocking messages and work, as the Sandia MPI micro-benchmarks have it: post, work, wait. One
-// process works, the other one only takes part. For these `End` has besides:
+// Nonblocking messages and work, as in the Sandia MPI micro-benchmarks: post, work, wait. One
+// process works, the other one only takes part. For these, `End` also has
 //   Operation begin_send(size), begin_receive(size); void complete(operation)
-//   bool has_arrived(operation)   without looking at the transport
+//   bool has_arrived(operation)   without calling the transport
 //   void say_go(), wait_for_go()
 
-// The part of the worker that does not compute. The receive of a message is always posted before
-// the message is sent, and both sides know it.
+// The part of the worker that does not compute. Both sides rely on this: the receive of a message
+// is posted before the message is sent.
 template <typename End>
 void take_part(Peer& peer, End& end, const Order& order) {
     for (uint64_t i = 0; i < order.count; ++i) {
@@ -93,9 +93,8 @@ uint64_t one_overlapped(End& end, const Order& order, Work&& work) {
 }
 
 // kArrivals has one sample: the percentage of messages that had arrived before the worker called
-// the transport again. The other orders do so much work that the message never takes longer.
-// kOverhead: time of the worker that is not work, in us. kAvailability: 1 - overhead / time without
-// work.
+// the transport again. For the other orders, the work lasts longer than the message. kOverhead: the
+// worker's time besides the work, in us. kAvailability: 1 - overhead / time without work.
 template <typename End>
 Samples overlapped(Peer& peer, End& end, const Order& order) {
     meet_in_progress(peer, end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long messages by verbs alone: RDMA writes between registered buffers, which are the limit, and
+// Long messages over verbs alone: RDMA writes between registered buffers, which are the limit, and
 // the two naive protocols between unregistered buffers.
 #include <atomic>
 #include <cstring>
@@ -51,7 +51,7 @@ class LargePort : public Port {
     void wait_for(char* last, uint64_t number) {
         Patience patience("a word in memory");
         while (word_at(last).load(std::memory_order_acquire) != number) {
-            link_.reap();  // as transports do; the software HCA uses it to place what is due
+            link_.reap();  // as transports do; the software HCA also places due data then
             patience.spend();
         }
     }
@@ -64,7 +64,7 @@ class LargePort : public Port {
     Walk walk_in_;
 };
 
-// The limit.
+// RDMA writes between registered buffers: the limit.
 class WritePort : public LargePort {
   public:
     WritePort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
@@ -81,7 +81,8 @@ class WritePort : public LargePort {
     }
 };
 
-// Messages are copied into registered memory, written in one piece, and copied out of it.
+// Each message is copied into registered memory, written in one piece, and copied out at the
+// receiver.
 class CopyPort : public LargePort {
   public:
     CopyPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
@@ -131,8 +132,8 @@ class RegisterPort : public LargePort {
         mine_.reset();
         from_.reset();
     }
-    // Registers the buffer of the next message and tells the sender. No other message is under way
-    // in that direction.
+    // Registers the buffer of the next message and sends its key. No other message is outstanding
+    // in this direction.
     void offer(uint32_t size) {
         into_ = in_.data() + walk_in_.step();
         mine_ = device_.register_memory(into_, size);

@@ -12,7 +12,7 @@
 namespace bench {
 namespace {
 
-// Targets, all lower limits, as ratios of bandwidths.
+// Targets, all of them lower limits, as ratios of bandwidths.
 constexpr uint32_t kMiddle = 16 << 10;
 constexpr uint32_t kLong = 64 << 10;
 constexpr double kMiddleToWrite = 0.85;
@@ -23,10 +23,10 @@ constexpr double kReusedToCached = 0.98;
 constexpr double kReusedToDirect = 0.95;
 constexpr double kFirstToBest = 0.95;
 
-constexpr uint64_t kBytes = 16 << 20;  // of an order, each way
+constexpr uint64_t kBytes = 16 << 20;  // of an order, in each direction
 constexpr uint64_t kFewest = 4;
 constexpr uint64_t kMost = 30;
-// Additional messages of a reused buffer, because it may be pinned piece by piece.
+// Additional messages of a reused buffer, because the buffer may be pinned piece by piece.
 constexpr uint64_t kSettling = 8;
 
 constexpr const char* kFresh = "fresh buffers";
@@ -55,7 +55,7 @@ constexpr const char* kPinningNotes =
     "write between\n"
     "registered buffers. model: with the rendezvous.\n";
 
-// What both commands have in common.
+// Common parts of the two commands.
 class LongSeries {
   protected:
     LongSeries(const Options& options, const Setup& setup)
@@ -79,7 +79,8 @@ class LongSeries {
                 .rate = true};
     }
 
-    // Measures. The figures of the model follow the last measured figure of each test and size.
+    // Runs the measurement. The model's figures follow the last measured figure of each test and
+    // size.
     template <typename IsLast, typename AddModel>
     Result run(const char* notes, IsLast&& is_last, AddModel&& add_model) {
         Result result;
@@ -161,7 +162,7 @@ class BandwidthSeries : LongSeries {
         const double to_write = size >= kLong     ? kLongToWrite
                                 : size >= kMiddle ? kMiddleToWrite
                                                   : kNone;
-        // The cost of registration shows where nothing is copied.
+        // The cost of registration is visible only where messages are not copied.
         const double to_rendezvous =
             size >= kLong && size < 2 * kLong ? kLongToVerbs : kFreshToVerbs;
         series_.compare(*items[kTern], *items[kWrite], to_write, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registered memory and queue pairs of a process, by the number of its peers and of its hot peers.
+// Registered memory and queue pairs of a process, by the numbers of its peers and of its hot peers.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kBytesTest = "registered memory of a process";
 constexpr const char* kQueuePairsTest = "queue pairs of a process";
-constexpr uint32_t kClassicBytes = 512 << 10;  // 32 slots of 8 KiB at either end
+constexpr uint32_t kClassicBytes = 512 << 10;  // 32 slots of 8 KiB at each end
 constexpr uint32_t kLong = 8192;
 constexpr uint32_t kAllHot = 32;  // UCX_TERN_HOT_MAX
 
@@ -27,7 +27,7 @@ constexpr const char* kStageNames[kStages] = {
 using Footprint = softhca_inspect_usage;
 using Life = std::array<Footprint, kStages>;
 
-// What the device counts for a process.
+// The memory and queue pairs that the device counts for a process.
 Footprint footprint_of(pid_t process) {
     char error[256] = {};
     const std::unique_ptr<softhca_inspect_fabric, void (*)(softhca_inspect_fabric*)> fabric(
@@ -63,15 +63,15 @@ void add(std::vector<Figure>* bytes, std::vector<Figure>* queue_pairs, const std
         const std::string text = name + ": " + kStageNames[stage];
         bytes->push_back(exact_figure(kBytesTest, peers, peers_text(peers), text, "KiB",
                                       static_cast<double>(life[stage].registered_bytes) / 1024));
-        // The number of messages does not matter for queue pairs.
+        // The number of messages does not affect queue pairs.
         if (stage > kTalked) continue;
         queue_pairs->push_back(exact_figure(kQueuePairsTest, peers, peers_text(peers), text, "",
                                             life[stage].queue_pairs));
     }
 }
 
-// The figures of many more peers. Beyond the largest number of hot peers, each peer adds the same,
-// so that two measured numbers of peers give all others.
+// The figures for many more peers. Beyond the largest number of hot peers each peer adds the same
+// amount, so the measurements with two numbers of peers give all others.
 Life extrapolated(const Life& few, uint32_t few_peers, const Life& many, uint32_t many_peers,
                   uint32_t peers) {
     Life life;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How much of a message the processor can leave to the network, as in figure 5 of the TupleQ paper,
-// and the cost of matching by the device if there is nothing to overlap.
+// The share of a message that the processor can leave to the network, as in figure 5 of the TupleQ
+// paper, and the cost of matching by the device when there is nothing to overlap.
 #include <unistd.h>
 
 #include <array>
@@ -17,7 +17,7 @@ namespace {
 constexpr double kAvailable = 0.95;
 constexpr double kCost = 1.05;
 constexpr uint64_t kMessages = 40;  // of an order; half of them without work
-constexpr uint64_t kLooks = 8;      // the same, of kArrivals
+constexpr uint64_t kLooks = 8;      // the same, for kArrivals
 constexpr uint64_t kTrips = 60;
 
 constexpr const char* kCostTest = "half round trip of reused buffers";
@@ -36,7 +36,7 @@ constexpr const char* kNotes =
     "UCX_TM_THRESH=8.\n"
     "tern: without. rc_v get, put: UCX_RNDV_SCHEME. All: UCX_RNDV_THRESH=16k.\n";
 
-// The sums of the counters that processes write to a file at their end.
+// The sums of the counters that processes write to a file when they end.
 class CounterFile {
   public:
     CounterFile() {
@@ -70,8 +70,8 @@ class CounterFile {
     std::string name_ = folder() + "/tern-bench-XXXXXX";
 };
 
-// The counters of the matcher in one part of the measurement. Each part has processes of its own,
-// because they write their counters only at their end.
+// The matcher's counters in one part of the measurement. Each part has its own processes, because
+// processes write counters only when they end.
 struct Part {
     const char* name;
     CounterFile counters = {};

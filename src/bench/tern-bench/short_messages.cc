@@ -28,7 +28,8 @@ class ShortSeries {
         const std::vector<uint32_t> sizes =
             options_.quick ? std::vector<uint32_t>{8, 1024}
                            : std::vector<uint32_t>{8, 64, 256, 1024, 2048, 4096, 8192};
-        // The sizes of UCT messages include the header: 8 KiB and a header would be two messages.
+        // The sizes of UCT messages include the header: 8 KiB plus a header would need two
+        // messages.
         for (const uint32_t size : sizes) add_uct(size);
         for (const uint32_t size : sizes) add_ucp(size);
     }
@@ -76,7 +77,7 @@ class ShortSeries {
         series_.compare(tern_private, verbs, verbs_target);
         series_.compare(tern_private, write, write_target);
         if (!with_target) return;
-        // The limit for transports that receive by completion queue.
+        // The limit for transports that receive by a completion queue.
         const Series::Item& shared_send = raw("send/recv", "shared", Order::Kind::kSends);
         raw("send/recv", "private", Order::Kind::kSends);
         series_.compare(tern, shared_send);
@@ -87,7 +88,7 @@ class ShortSeries {
             return add(kUcpTest, size, arm.name, arm, Order::Kind::kMessages);
         };
         const double target = size == kTargetSize ? kUcpToVerbs : kNone;
-        // rc_v is rc_verbs with what UCP needs to connect it.
+        // rc_v is rc_verbs together with the transports that UCP needs to connect it.
         const std::string name = options_.transport == "rc_verbs" ? "rc_v" : options_.transport;
         const Arm tern_arm = ucp_arm(name, name + ",self");
         const Series::Item& tern = messages(tern_arm);
@@ -100,7 +101,7 @@ class ShortSeries {
 
     void add_stream(uint32_t size, const char* test, const char* unit, double target) {
         const auto stream = [&](std::string name, const Arm& arm) -> const Series::Item& {
-            // As many as take a few milliseconds.
+            // A burst of a few milliseconds.
             const uint64_t burst = size < 4096 ? 2000 : 500;
             return series_.add({.test = test,
                                 .size = size,

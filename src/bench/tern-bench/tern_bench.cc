@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The `tern-bench` command: Tern beside stock UCX and the bare device.
+// The `tern-bench` command: compares Tern with stock UCX and the bare device.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +21,7 @@ std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     return open_verbs_port(peer, job);
 }
 
-// Runs this command line again on a software HCA of its own, if there is no HCA.
+// Runs this command line again on the benchmark's own software HCA. Call if there is no HCA.
 int run_on_own_device(const Options& options, char** argv) {
     may_make_device(options.device);
     const OwnFabric fabric("tern-bench");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parameters of the cost model on this device, and the schemes that it chooses.
+// The parameters of the cost model on this device, and the schemes that the model chooses.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -20,12 +20,12 @@ constexpr const char* kSpacings = "RDMA writes, from one to the next";
 constexpr const char* kLatency = "RDMA write, half round trip";
 constexpr const char* kPosts = "posting an RDMA write";
 constexpr uint32_t kWord = 8;
-constexpr uint64_t kMessages = 24;  // of a sample of kSpacings
+constexpr uint64_t kMessages = 24;  // of each sample of kSpacings
 
 std::vector<Timing> timings_of(const std::vector<Figure>& figures, const char* test) {
     std::vector<Timing> timings;
     for (const Figure& figure : figures) {
-        // Not the median, because disturbances only add time.
+        // The 10th percentile, not the median, because disturbances only add time.
         if (figure.test == test) timings.push_back({figure.x, figure.value.p10 / 1e6});
     }
     if (timings.empty()) throw Failure(std::string("not measured: ") + test);
@@ -78,7 +78,7 @@ constexpr const char* kParameters = "parameters of the cost model";
 constexpr double kMicro = 1e6;
 constexpr double kGiga = 1e-9;
 
-// A parameter of the model, and the setting that replaces its measurement; "-" if there is none.
+// A parameter of the model, and the setting that overrides it; "-" if there is none.
 struct Parameter {
     const char* setting;
     const char* text;
@@ -106,7 +106,7 @@ constexpr Parameter kParametersOfModel[] = {
      [](const tern::Costs& costs) { return costs.registration.bandwidth * kGiga; }},
 };
 
-// The times that the model gives for one size, in seconds.
+// The times of the model for one size, in seconds.
 struct Times {
     Times(const tern::Policy& policy, uint64_t length)
         : raw(policy.model().raw(length)),
@@ -126,8 +126,8 @@ struct Times {
     double pipeline;
     double copy;
     double registration;
-    std::string_view fresh;   // the scheme that is taken for buffers that are not pinned,
-    std::string_view reused;  // and for those that are
+    std::string_view fresh;   // the scheme for buffers that are not pinned
+    std::string_view reused;  // the scheme for pinned buffers
 };
 
 struct Curve {

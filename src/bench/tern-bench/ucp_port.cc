@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tagged messages over UCP with the transports that the environment names.
+// Tagged messages over UCP, with the transports that the environment selects.
 #include <ucp/api/ucp.h>
 
 #include <array>
@@ -66,7 +66,7 @@ class Ground {
     void begin(const Order& order) {
         walks_ = false;
         if (order.buffers != Buffers::kOne && (walk_.begin(order) || !far_)) {
-            // Memory that is mapped anew counts as never used.
+            // Newly mapped memory counts as never used.
             far_.reset();
             far_.emplace(Memory::Kind::kPrivate, kGround);
         }
@@ -113,7 +113,7 @@ class UcpPort : public Port {
         out_.begin(order);
         in_.begin(order);
         if (order.buffers != Buffers::kOne) {
-            // The first message must not wait until both processes are awake.
+            // The first message must not include the time until both processes are awake.
             goes(kWakeUps);
             out_.walk(true);
             in_.walk(true);
@@ -131,7 +131,7 @@ class UcpPort : public Port {
     void send(uint32_t size) { complete(begin_send(size)); }
     void receive(uint32_t size) { complete(begin_receive(size)); }
 
-    // A message under way.
+    // A message that has been posted and not completed.
     struct Operation {
         void* request;
         char* memory;
@@ -162,7 +162,7 @@ class UcpPort : public Port {
         for (size_t i = 0; i < sizeof number; ++i) reinterpret_cast<char*>(&number)[i] = last[i];
         return number == received_;
     }
-    // A word besides the messages.
+    // Words apart from the messages.
     void say_go() {
         const ucp_request_param_t parameters = {};
         finish(ucp_tag_send_nbx(ucp_.endpoint, &go_, sizeof go_, kGoTag, &parameters), "go");
@@ -186,8 +186,8 @@ class UcpPort : public Port {
     void open();
     WorkerAddress address();
     void connect(const WorkerAddress& theirs);
-    // Gives the matcher time to learn which tags are used often, and UCX time for its exchange with
-    // the peer before the first rendezvous.
+    // Lets the matcher learn which tags are used often, and UCX finish its exchange with the peer
+    // before the first rendezvous.
     Samples settled(const Order& order) {
         constexpr uint64_t kLearn = 48;
         constexpr uint32_t kAnnounced = 64 << 10;
@@ -202,7 +202,7 @@ class UcpPort : public Port {
         }
         return overlapped(peer_, *this, order);
     }
-    // Waits for the end of an operation. `request` is what the call that started it returned.
+    // Waits for the end of an operation. `request` is the result of the call that started it.
     void finish(void* request, const char* what) {
         if (request == nullptr) return;
         if (UCS_PTR_IS_ERR(request)) throw ucp_failure(what, UCS_PTR_STATUS(request));
@@ -223,7 +223,7 @@ class UcpPort : public Port {
     uint64_t sent_ = 0;
     uint64_t received_ = 0;
     uint64_t out_of_order_ = 0;
-    std::array<bool, 2> has_settled_{};  // by who works
+    std::array<bool, 2> has_settled_{};  // index: order.sender
     char go_ = 0;
 };
 

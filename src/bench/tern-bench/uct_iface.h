@@ -27,7 +27,7 @@ struct EndpointAddress {
 using UctEndpoint = std::unique_ptr<uct_ep, EndBy<uct_ep_destroy>>;
 using UniqueMd = std::unique_ptr<uct_md, EndBy<uct_md_close>>;
 
-// An interface of a transport on a device, with a worker of its own.
+// An interface of a transport on a device, with its own worker.
 class UctIface {
   public:
     UctIface(const std::string& transport, const std::string& device);
@@ -45,7 +45,8 @@ class UctIface {
 
     uint32_t max_message() const { return static_cast<uint32_t>(attributes_.cap.am.max_bcopy); }
     void progress() { uct_worker_progress(worker_.get()); }
-    // Sends a message that begins with `header`; its other bytes are arbitrary. Waits for room.
+    // Sends a message of `size` bytes that begins with `header`; the rest is arbitrary. Waits for
+    // room.
     void send(const UctEndpoint& endpoint, uint8_t id, uint64_t header, uint32_t size);
     // Waits until all messages have reached their peers.
     void flush();

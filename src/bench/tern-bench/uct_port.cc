@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Active messages over one UCT transport, by the public API alone.
+// Active messages over one UCT transport, through the public API alone.
 #include <cstring>
 
 #include "bench/tern-bench/arms.h"
@@ -50,7 +50,7 @@ class UctPort : public Port {
         }
     }
 
-    // The first 8 bytes count the messages.
+    // The header, the first 8 bytes, numbers the messages.
     void send(uint32_t size) { iface_.send(endpoint_, kMessageId, sent_++, size); }
 
   private:

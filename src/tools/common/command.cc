@@ -19,7 +19,7 @@ constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotExecute = 126;
 
-// CLI11 2.1 cannot be given a line of usage, and puts a blank in front of "[=VALUE]".
+// CLI11 2.1 cannot be given a usage line, and puts a blank before "[=VALUE]".
 class Help : public CLI::Formatter {
   public:
     explicit Help(std::string synopsis) : synopsis_(std::move(synopsis)) {}
@@ -46,8 +46,8 @@ void refuse_empty_values(std::span<char*> words) {
     }
 }
 
-// Returns the first word behind the options. CLI11 counts what it leaves, but may split words that
-// it is given to keep.
+// Returns the first word after the options. It is found in `argv` by the number of remaining words,
+// because CLI11 may split the remaining words themselves.
 char** parse(CLI::App* app, int argc, char** argv) {
     app->get_help_ptr()->description("print this help");
     app->prefix_command();
@@ -96,7 +96,7 @@ int run_command(CLI::App* app, const std::string& synopsis, int argc, char** arg
     app->formatter(std::make_shared<Help>(synopsis));
     try {
         return flushed(*app, act(parse(app, argc, argv)));
-    } catch (const CLI::Success& wish) {  // for help or the version
+    } catch (const CLI::Success& wish) {  // --help or --version
         return app->exit(wish);
     } catch (const CLI::ParseError& error) {
         return fail(*app, error.what(), kExitUsage);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What commands do alike: options in front of words, errors behind the command's name, and becoming
-// another command.
+// Common parts of commands: options before words, errors that begin with the command's name, and
+// executing another command.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,25 @@ class App;
 
 namespace tools {
 
-// A wrong option, setting or argument.
+// An invalid option, setting or argument.
 class UsageError : public std::runtime_error {
     using runtime_error::runtime_error;
 };
 
-// Reads the options up to the first word that is none, and has `act` do its work with the words
-// from there on, which end with a null pointer. Prints help, and the errors that either throws.
-// `synopsis` is what follows the name in the line of usage. Returns the exit status.
+// Parses the options and calls `act` with the words after them, which end with a null pointer.
+// Prints the help, and the errors that parsing or `act` throws. `synopsis` follows the name in the
+// usage line. Returns the exit status.
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
                 const std::function<int(char** words)>& act);
 
-// Reads the options of a command that has no words behind them. Returns nothing if they are right;
-// otherwise help or an error has been printed, and the exit status of the command is returned.
+// Reads the options of a command that takes no other words. Returns nothing if they are right.
+// Otherwise it has printed help or an error, and returns the exit status of the command.
 std::optional<int> parse_options(CLI::App* app, int argc, char** argv);
 
-// Becomes the command. Returns, with the exit status to give and the reason in *error, only when
-// that is impossible.
+// Replaces this process by the command. Returns only on failure: the exit status, with the reason
+// in *error.
 int become(char** command, std::string* error);
 
-constexpr int kExitNotFound = 127;  // of become()
+constexpr int kExitNotFound = 127;  // returned by become() if there is no such command
 
 }  // namespace tools

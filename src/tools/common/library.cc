@@ -10,12 +10,12 @@
 namespace tools {
 namespace {
 
-constexpr const char* kSeparators = " :";  // of LD_PRELOAD, which has no way to quote them
+constexpr const char* kSeparators = " :";  // of LD_PRELOAD, which cannot quote them
 
 std::vector<std::string> folders(const Library& library) {
     const std::string here = program_folder();
     std::vector<std::string> folders;
-    // In a build tree libtool may keep this program in a .libs too.
+    // In a build tree, libtool may put this program into a folder .libs.
     for (const char* commands : {"/", "/../"})
         folders.push_back(here + commands + library.build_folder);
     if (library.installed_folder != nullptr) folders.emplace_back(library.installed_folder);
@@ -42,7 +42,8 @@ std::string find_library(const Library& library, std::string* error) {
             *error += "\n  " + path;
             continue;
         }
-        // The file keeps its name, even if that is a link: plug-ins are known by it.
+        // A symbolic link in the folders is resolved, but not the file itself: its name identifies
+        // a plug-in.
         const std::string found = std::string(resolved) + "/" + library.file;
         if (found.find_first_of(kSeparators) == std::string::npos) return found;
         *error = "a path with blanks or colons cannot be preloaded: " + found;

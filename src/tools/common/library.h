@@ -13,16 +13,17 @@ std::string program_folder();
 // A library of this package.
 struct Library {
     const char* file;
-    const char* build_folder;      // in the build tree, relative to its folder of commands
+    const char* build_folder;      // relative to the folder of the commands in the build tree
     const char* installed_folder;  // as configured; null: unknown
-    const char* beside;            // relative to the folder of installed commands
+    const char* beside;            // relative to the folder of the installed commands
 };
 
-// Path of a library: of the build tree that holds this program, or else the installed one.
-// Empty, with *error saying where it was looked for, if there is none.
+// The path of a library: from the build tree that holds this program, otherwise the installed one.
+// Empty, with the places searched in *error: not found.
 std::string find_library(const Library& library, std::string* error);
 
-// `path` in front of a list with colons, as LD_PRELOAD holds one, unless it is in there.
+// Puts `path` before `list`, which LD_PRELOAD or a similar variable holds; `list` alone if it has
+// `path` already.
 std::string prepend_path(std::string_view path, std::string_view list);
 
 }  // namespace tools

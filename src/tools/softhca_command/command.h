@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The subcommands of `softhca`, behind their options. Each returns the exit status, and throws
-// where it fails.
+// The subcommands of `softhca` after their options are parsed. Each returns the exit status, and
+// throws on failure.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace softhca {
 
-// What an option says; none: the environment decides, and then the default.
+// The value of an option. None: the environment decides, otherwise the default.
 using Value = std::optional<std::string>;
 using SettingValues = std::array<Value, kSettingCount>;
 
-// Sets a setting as the library will. Throws a UsageError.
+// Sets a setting in the way the library does. Throws UsageError.
 void choose(const Setting& setting, const Value& value, Settings* settings);
 
 struct RunOptions {

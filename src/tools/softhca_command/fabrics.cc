@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `softhca status`, `inject` and `clean`: what can be done with a fabric from outside.
+// `softhca status`, `inject` and `clean`: operations on a fabric from outside.
 #include <cstdio>
 
 #include "core/faults.h"
@@ -25,7 +25,8 @@ std::unique_ptr<FabricView> open(const std::string& name) {
     return fabric;
 }
 
-// The engines wait for their doorbells; each is to see a port that changed.
+// Wakes the engines, which otherwise sleep until their doorbells ring and would not see a port that
+// changed.
 void announce(FabricView* fabric) {
     for (ProcessSlot& process : fabric->header().slots) {
         if (process.state.load(std::memory_order_acquire) == SlotState::alive)
@@ -33,7 +34,7 @@ void announce(FabricView* fabric) {
     }
 }
 
-// Whether the ports that are to go down exist. All at once are those that exist.
+// Whether the ports to be taken down exist. "All ports" means those that exist.
 bool has_ports(const FabricConfig& config, uint32_t down) {
     for (uint32_t bit = 0; down != UINT32_MAX && bit < kMaxLinks; ++bit) {
         const bool exists = bit / kMaxPorts < config.devices && bit % kMaxPorts < config.ports;
@@ -53,7 +54,7 @@ int show_status(const Value& fabric, bool json) {
 
 int inject(const Value& fabric, const std::string& faults) {
     const std::string name = name_of(fabric);
-    Faults scratch = {};  // a wrong list is a wrong list, whether somebody is in the fabric or not
+    Faults scratch = {};  // reports an invalid list even if the fabric cannot be opened
     if (const auto reason = apply_faults(faults, scratch)) throw tools::UsageError(*reason);
     const auto view = open(name);
     if (!has_ports(view->header().config, scratch.ports_down)) {

@@ -29,7 +29,7 @@ constexpr struct {
     {"registered_bytes", &Counters::registered_bytes},
 };
 
-// A text in shared memory may lack its end.
+// A text in shared memory may lack its terminating zero.
 template <size_t size>
 std::string bounded(const char (&text)[size]) {
     return {text, ::strnlen(text, size)};
@@ -64,7 +64,7 @@ ProcessReport read_process(const FabricView& fabric, uint32_t slot, const Proces
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell; the first is flush left, the others right.
+// Columns are as wide as their widest cell. The first column is flush left, the others flush right.
 std::string table(const std::vector<Row>& rows) {
     std::vector<size_t> widths(rows.front().size(), 0);
     for (const Row& row : rows) {
@@ -167,11 +167,11 @@ std::string lateness(const Report& report) {
     return table(rows);
 }
 
-// A process may name itself in any bytes, also in some that are not UTF-8.
+// A process may have any bytes in its name, including invalid UTF-8.
 constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
 constexpr int kIndent = 2;
 
-// JSON has no number for what is not finite.
+// JSON has no infinite numbers and no NaN.
 void add_finite(nlohmann::ordered_json* object, const char* name, double value) {
     if (std::isfinite(value)) (*object)[name] = value;
 }

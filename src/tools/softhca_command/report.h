@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `softhca status` has to tell, read once and printed in one of two ways.
+// The contents of `softhca status`, read once and printed as text or as JSON.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace softhca {
 struct LatenessReport {
     uint64_t count = 0;
     uint64_t late = 0;
-    uint64_t total_ns = 0;  // of the late ones
+    uint64_t total_ns = 0;  // of late operations
     uint64_t max_ns = 0;
     std::array<uint64_t, Lateness::kBuckets> histogram = {};
 
@@ -28,7 +28,7 @@ struct ProcessReport {
     bool alive = false;
     bool thread_executor = false;
     ObjectCounts objects;
-    std::vector<std::pair<const char*, uint64_t>> counters;  // name and value, the same for all
+    std::vector<std::pair<const char*, uint64_t>> counters;  // the name and value of each
     LatenessReport lateness;
 };
 

@@ -25,7 +25,7 @@ constexpr const char* kPreload = "LD_PRELOAD";
 
 using Variable = std::pair<const char*, std::string>;
 
-// What a command finds set: settings that an option or the environment gives, and the library.
+// The variables for a command: settings that an option or the environment gives, and LD_PRELOAD.
 std::vector<Variable> environment(const SettingValues& values) {
     std::vector<Variable> variables;
     for (size_t i = 0; i < kSettingCount; ++i) {
@@ -81,10 +81,10 @@ int wait_for_child(pid_t pid) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// Stays in the fabric while the command runs, and then shows what happened.
+// Runs the command while this process is in the fabric, and then prints a report.
 int run_with_report(const Settings& settings, char** command) {
     std::string error;
-    // Being in it keeps the fabric, and with it the counters of processes that have ended.
+    // This membership keeps the fabric alive, and the counters of processes that have ended.
     const auto segment = Segment::open(settings.fabric, Segment::Mode::join_or_create,
                                        fabric_config(settings), &error);
     if (segment == nullptr) throw std::runtime_error(error);
@@ -129,7 +129,8 @@ int run(const RunOptions& options, char** command) {
 int print_environment(const SettingValues& values) {
     choose_all(values);
     for (auto& [name, value] : environment(values)) {
-        // A shell splits words at blanks. No setting needs them, and libraries may have colons.
+        // A shell would split words at blanks. No setting needs blanks, and LD_PRELOAD may have
+        // colons instead.
         if (name == kPreload) std::ranges::replace(value, ' ', ':');
         std::erase_if(value, [](unsigned char c) { return std::isspace(c); });
         std::printf("%s=%s\n", name, value.c_str());

@@ -25,7 +25,7 @@ CLI::App make_app(const Command& command) {
 
 void add_value(CLI::App* app, const std::string& name, const char* type, const std::string& help,
                Value* value) {
-    // By a function: an empty value is one too, which CLI11 would take for none.
+    // A function option, because CLI11 would take an empty value for a missing one.
     app->add_option_function<std::string>(
            "--" + name, [value](const std::string& text) { *value = text; }, help)
         ->take_last()

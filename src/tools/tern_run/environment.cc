@@ -22,17 +22,18 @@ namespace {
 
 constexpr tools::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
                                      "../lib/ucx-tern"};
-constexpr unsigned kFirstMinorWithPlugIns = 22;  // of UCX 1
+constexpr unsigned kFirstMinorWithPlugIns = 22;  // UCX 1.22
 
 template <typename Function>
 Function* function(void* handle, const char* name) {
     return reinterpret_cast<Function*>(::dlsym(handle, name));
 }
 
-// Tries the library out. Returns whether this UCX loads it itself; others must have it preloaded.
+// Loads the library to check it. Returns whether this UCX loads it as a plug-in; older versions
+// need it preloaded.
 bool is_plug_in(const std::string& library) {
-    ::setenv("TERN_MISFIT_TOLD", "1", 0);  // by this program, if there is one
-    // Loaded with the UCX that the dynamic linker finds for it, as the command will have it.
+    ::setenv("TERN_MISFIT_TOLD", "1", 0);  // this program reports the misfit itself
+    // The dynamic linker finds the same UCX for the library as for the command.
     void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (handle == nullptr) throw std::runtime_error(::dlerror());
     const auto misfit = function<const char*()>(handle, "tern_misfit");
@@ -48,7 +49,7 @@ bool is_plug_in(const std::string& library) {
     return major > 1 || minor >= kFirstMinorWithPlugIns;
 }
 
-// Becomes `softhca env`, of the same installation or build if there is one.
+// Replaces this process by `softhca env`, from the same installation or build if possible.
 [[noreturn]] void become_softhca(std::string profile) {
     std::string softhca = tools::program_folder() + "/softhca";
     if (::access(softhca.c_str(), X_OK) != 0) softhca = "softhca";
@@ -62,7 +63,7 @@ bool is_plug_in(const std::string& library) {
     ::_exit(status);
 }
 
-// Runs `softhca env`. Returns its exit status, and in *output what it prints.
+// Runs `softhca env`. Returns its exit status; *output gets its standard output.
 int softhca_env(const std::string& profile, bool quiet, std::string* output) {
     int ends[2];
     const pid_t pid = ::pipe2(ends, O_CLOEXEC) == 0 ? ::fork() : -1;
@@ -121,8 +122,8 @@ void set_up_tern(Environment* environment) {
         environment->add_path("LD_PRELOAD", library);
     }
     environment->set_default("UCX_TLS", "tern,self");
-    // Distributions switch UCX off in Open MPI, and Open MPI by itself takes only the transports
-    // and devices it knows.
+    // Distributions disable UCX in Open MPI. By default Open MPI uses UCX only with transports and
+    // devices that it knows.
     environment->set_default("OMPI_MCA_pml", "ucx");
     environment->set_default("OMPI_MCA_osc", "ucx");
     environment->set_default("OMPI_MCA_opal_common_ucx_tls", "any");
@@ -137,7 +138,7 @@ int set_up_soft_hca(Environment* environment, const std::string& profile) {
         const size_t end = line.find('=');
         if (end != std::string::npos) environment->set(line.substr(0, end), line.substr(end + 1));
     }
-    // MPICH would connect the ranks by shared memory of its own, and none of them by UCX.
+    // MPICH would otherwise connect the ranks by its own shared memory, and none of them by UCX.
     environment->set_default("MPIR_CVAR_NOLOCAL", "1");
     return 0;
 }

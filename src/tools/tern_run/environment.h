@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The variables that a command needs to run over Tern, on the software HCA or not.
+// The environment variables that a command needs to run over Tern, with or without the software
+// HCA.
 #pragma once
 
 #include <string>
@@ -7,15 +8,15 @@
 
 namespace tern {
 
-// Changes the environment of this process and remembers which variables matter.
+// Changes the environment of this process, and remembers the variables that it set or found set.
 class Environment {
   public:
-    // Sets a variable that the user has left unset.
+    // Sets a variable unless it is set already.
     void set_default(const std::string& name, const std::string& value);
     void set(const std::string& name, const std::string& value);
-    // Puts `path` into a list with colons, unless it is there.
+    // Puts `path` before a list with colons, unless the list has it already.
     void add_path(const std::string& name, const std::string& path);
-    // Prints them to standard error, one to a line, as a shell would set them.
+    // Prints the variables to standard error, one on each line, as NAME=value.
     void print() const;
 
   private:
@@ -24,16 +25,16 @@ class Environment {
     std::vector<std::string> names_;
 };
 
-// The transport's library, and all that stock UCX, Open MPI and MPICH need to use it. Throws if
-// there is none that fits the UCX that is found here.
+// Sets the variables that make stock UCX, Open MPI and MPICH use the transport's library. Throws if
+// no library fits the installed UCX.
 void set_up_tern(Environment* environment);
 
-// The software HCA, as the command softhca says, and what is useful in addition where nothing but
-// this machine connects the processes. An empty profile leaves it to the environment. Returns the
-// exit status of softhca, which has said what is wrong.
+// Sets the variables of the software HCA, as the command softhca prints them, and those that help
+// when all processes are on this machine. An empty profile leaves the choice to the environment.
+// Returns the exit status of softhca, which prints its own errors.
 int set_up_soft_hca(Environment* environment, const std::string& profile);
 
-// Whether the software HCA has that profile.
+// Whether the software HCA has a profile of this name.
 bool is_profile(const std::string& name);
 
 }  // namespace tern

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The `tern-run` command: sets what a program needs to run over Tern, and becomes it.
+// The `tern-run` command: sets the environment that a program needs to run over Tern, and executes
+// the program.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
@@ -11,7 +12,7 @@
 namespace tern {
 namespace {
 
-constexpr const char* kWithoutValue = "true";  // what CLI11 gives a flag
+constexpr const char* kWithoutValue = "true";  // the value that CLI11 gives an option without one
 
 int run(const std::string& soft_hca, bool verbose, char** command) {
     if (command[0] == nullptr) throw tools::UsageError("no command to run");
