@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace tern {
 
@@ -17,6 +18,15 @@ inline uint64_t get_little_endian(const std::byte* in) {
     uint64_t value = 0;
     for (size_t i = 0; i < kBytes; ++i) value |= std::to_integer<uint64_t>(in[i]) << 8 * i;
     return value;
+}
+
+// Takes a control frame, a struct whose members are laid out as on the wire. False: the length is
+// wrong.
+template <class Frame>
+inline bool unpack(Frame& frame, const std::byte* data, uint32_t length) {
+    if (length != sizeof(frame)) return false;
+    memcpy(&frame, data, sizeof(frame));
+    return true;
 }
 
 }  // namespace tern

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "connection/little_endian.h"
 #include "engine/engine_poll.h"
 #include "engine/engine_send.h"
 
@@ -32,8 +33,7 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
 
 bool Engine::granted(Channel& channel, const std::byte* payload, uint32_t length) {
     BlockGrant grant;
-    if (length != sizeof(grant)) return false;
-    memcpy(&grant, payload, sizeof(grant));
+    if (!unpack(grant, payload, length)) return false;
     if (!channel.tx.granted(grant)) return false;
     channel.block_address = grant.address;
     channel.block_rkey = grant.rkey;
@@ -68,8 +68,7 @@ bool Engine::tell_notify_word(Channel& channel) {
 
 bool Engine::notify_address(Channel& channel, const std::byte* payload, uint32_t length) {
     NotifyAddress word;
-    if (length != sizeof(word)) return false;
-    memcpy(&word, payload, sizeof(word));
+    if (!unpack(word, payload, length)) return false;
     // A peer with a polled block sends the address once.
     if (!word.valid() || !channel.polled || channel.peer_word != 0) return false;
     channel.peer_word = word.address;
@@ -80,8 +79,7 @@ bool Engine::notify_address(Channel& channel, const std::byte* payload, uint32_t
 
 bool Engine::released(Channel& channel, const std::byte* payload, uint32_t length) {
     Release release;
-    if (length != sizeof(release)) return false;
-    memcpy(&release, payload, sizeof(release));
+    if (!unpack(release, payload, length)) return false;
     const bool revoked = channel.rx.block() == ReceivePath::Block::kRevoked;
     if (!channel.rx.released()) return false;
     ++counters_.demotions;

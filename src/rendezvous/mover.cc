@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/mover.h"
+#include "connection/little_endian.h"
 
 #include <cstring>
 #include <new>
@@ -123,8 +124,7 @@ bool Mover::notified(Channel& channel, uint32_t immediate) {
 
 bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
     Refuse frame;
-    if (length != sizeof(frame)) return false;
-    memcpy(&frame, data, sizeof(frame));
+    if (!unpack(frame, data, length)) return false;
     switch (frame.what) {
         case Refuse::kFetch:
         case Refuse::kRest:

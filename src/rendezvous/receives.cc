@@ -3,6 +3,7 @@
 // How transfers to this side begin and end.
 
 #include "rendezvous/receives.h"
+#include "connection/little_endian.h"
 
 #include <algorithm>
 #include <random>
@@ -24,11 +25,8 @@ void Receives::get(Channel& channel, const Buffers& to, uint64_t from, const Wir
     Incoming* transfer = take();
     context_.begin(*transfer, channel, cookie);
     transfer->memory = to;
-    context_.ask_for(*transfer, from, key);
-    transfer->rkey = rkey;
     transfer->sender_pinned = pinned;
-    ++context_.counters.gets;
-    receive(*transfer);
+    begin_get(*transfer, from, key, rkey);
 }
 
 void Receives::get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
@@ -41,17 +39,20 @@ void Receives::get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, 
     transfer->owned = std::move(memory);
     transfer->unpack = unpack;
     transfer->argument = argument;
-    context_.ask_for(*transfer, from, key);
-    transfer->rkey = rkey;
+    begin_get(*transfer, from, key, rkey);
+}
+
+void Receives::begin_get(Incoming& transfer, uint64_t from, const WireKey& key, uint32_t rkey) {
+    context_.ask_for(transfer, from, key);
     ++context_.counters.gets;
-    receive(*transfer);
+    transfer.rkey = rkey;
+    receive(transfer);
 }
 
 // A peer asks to put.
 bool Receives::deliver(Channel& channel, const std::byte* data, uint32_t length) {
     Deliver offer;
-    if (length != sizeof(offer)) return false;
-    memcpy(&offer, data, sizeof(offer));
+    if (!unpack(offer, data, length)) return false;
     RegionUse* use = context_.open(offer.key, offer.address, offer.length, kRemotePut);
     Incoming* transfer = use != nullptr ? take() : nullptr;
     if (transfer == nullptr) {
@@ -172,8 +173,7 @@ Plan Receives::plan(Incoming& transfer) {
 
 bool Receives::finish(Channel& channel, const std::byte* data, uint32_t length) {
     Finish frame;
-    if (length != sizeof(frame)) return false;
-    memcpy(&frame, data, sizeof(frame));
+    if (!unpack(frame, data, length)) return false;
     Incoming* transfer = table_.find(channel, frame.receiver);
     return transfer != nullptr && transfer->core && transfer->core->finished();
 }
@@ -250,7 +250,7 @@ unsigned Receives::do_without_rings() {
 unsigned Receives::begin_waiting() {
     unsigned count = 0;
     if (!unconnected_.empty()) [[unlikely]]
-        count += begin_connected();
+        count += take_connected(unconnected_, [this](Incoming& transfer) { receive(transfer); });
     while (!waiting_.empty() && start(*waiting_.front(), true)) {
         waiting_.pop_front();
         waits_ = 0;
@@ -266,21 +266,14 @@ unsigned Receives::begin_waiting() {
     return count;
 }
 
-unsigned Receives::begin_connected() {
-    return take_connected(unconnected_, [this](Incoming& transfer) { receive(transfer); });
-}
-
 bool Receives::pending(const Channel& channel, uint64_t until) const {
-    return std::any_of(table_.begin(), table_.end(),
-                       [&](const auto& transfer) { return is_pending(*transfer, channel, until); });
+    return table_.any_pending(channel, until, [](const Incoming&) { return true; });
 }
 
 // The send queue keeps the order of reads that have all been posted.
 bool Receives::may_be_overtaken(const Channel& channel, uint64_t until) const {
-    return std::any_of(table_.begin(), table_.end(), [&](const auto& transfer) {
-        return is_pending(*transfer, channel, until) &&
-               !(transfer->state == Incoming::State::kReading &&
-                 transfer->asked == transfer->length);
+    return table_.any_pending(channel, until, [](const Incoming& transfer) {
+        return transfer.state != Incoming::State::kReading || transfer.asked != transfer.length;
     });
 }
 

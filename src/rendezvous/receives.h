@@ -107,12 +107,12 @@ class Receives {
 
     // receives.cc
     Incoming* take();
+    void begin_get(Incoming& transfer, uint64_t from, const WireKey& key, uint32_t rkey);
     void receive(Incoming& transfer);
     Plan plan(Incoming& transfer);
     bool start(Incoming& transfer, bool may_lend);
     bool lend_ring(Incoming& transfer, bool may_lend);
     bool ask_sender(Incoming& transfer);
-    unsigned begin_connected();
     unsigned do_without_rings();
     bool out_of_rings(Incoming& transfer);
     bool give_up(Incoming& transfer);

@@ -3,6 +3,7 @@
 // How transfers from this side begin and end.
 
 #include "rendezvous/sends.h"
+#include "connection/little_endian.h"
 
 #include <algorithm>
 #include <cstring>
@@ -75,8 +76,7 @@ unsigned Sends::make_offers() {
 // A peer asks to get.
 bool Sends::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     Fetch frame;
-    if (length != sizeof(frame)) return false;
-    memcpy(&frame, data, sizeof(frame));
+    if (!unpack(frame, data, length)) return false;
     if (!frame.ring.valid() || !frame.part.valid()) return false;
     RegionUse* use = context_.open(frame.key, frame.address, frame.length, kRemoteGet);
     Outgoing* transfer = use != nullptr ? table_.take() : nullptr;
@@ -93,8 +93,7 @@ bool Sends::fetch(Channel& channel, const std::byte* data, uint32_t length) {
 
 bool Sends::accepted(Channel& channel, const std::byte* data, uint32_t length) {
     Accept frame;
-    if (length != sizeof(frame)) return false;
-    memcpy(&frame, data, sizeof(frame));
+    if (!unpack(frame, data, length)) return false;
     if (!frame.ring.valid() || !frame.part.valid()) return false;
     Outgoing* transfer = offered(channel, frame.sender);
     if (transfer == nullptr) return false;
@@ -122,8 +121,7 @@ bool Sends::start(Outgoing& transfer, const WireRing& ring, const WirePart& firs
 
 bool Sends::part(Channel& channel, const std::byte* data, uint32_t length) {
     MorePart frame;
-    if (length != sizeof(frame)) return false;
-    memcpy(&frame, data, sizeof(frame));
+    if (!unpack(frame, data, length)) return false;
     if (!frame.part.valid() || frame.part.announced()) return false;
     Outgoing* transfer = of_receiver(channel, frame.receiver);
     if (transfer == nullptr) return true;  // it has been refused meanwhile
@@ -135,8 +133,7 @@ bool Sends::part(Channel& channel, const std::byte* data, uint32_t length) {
 
 bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t length) {
     Ack frame;
-    if (length != sizeof(frame)) return false;
-    memcpy(&frame, data, sizeof(frame));
+    if (!unpack(frame, data, length)) return false;
     Outgoing* transfer = of_receiver(channel, frame.receiver);
     if (transfer == nullptr || !transfer->core->acknowledged(frame.count)) return false;
     if ((frame.flags & Ack::kEnd) == 0) {
@@ -206,15 +203,13 @@ void Sends::over(Outgoing& transfer, Status status) {
 }
 
 bool Sends::pending(const Channel& channel, uint64_t until) const {
-    return std::any_of(table_.begin(), table_.end(),
-                       [&](const auto& transfer) { return is_pending(*transfer, channel, until); });
+    return table_.any_pending(channel, until, [](const Outgoing&) { return true; });
 }
 
 // The send queue keeps the order of writes to open memory that have all been posted.
 bool Sends::may_be_overtaken(const Channel& channel, uint64_t until) const {
-    return std::any_of(table_.begin(), table_.end(), [&](const auto& transfer) {
-        return is_pending(*transfer, channel, until) &&
-               !(transfer->alone() && transfer->core && transfer->core->all_posted());
+    return table_.any_pending(channel, until, [](const Outgoing& transfer) {
+        return !transfer.alone() || !transfer.core || !transfer.core->all_posted();
     });
 }
 

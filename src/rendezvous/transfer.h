@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -82,6 +83,16 @@ class TransferTable {
     T* find_index(const Channel& channel, uint32_t index) const {
         if (index >= all_.size() || all_[index]->channel != &channel) return nullptr;
         return all_[index].get();
+    }
+
+    // Whether this side's user began a transfer on this channel, no later than the `until`th of the
+    // interface, for which `counts(transfer)` is true.
+    template <class Counts>
+    bool any_pending(const Channel& channel, uint64_t until, Counts&& counts) const {
+        return std::any_of(all_.begin(), all_.end(), [&](const auto& transfer) {
+            return transfer->asked_here && transfer->channel == &channel &&
+                   transfer->sequence <= until && counts(*transfer);
+        });
     }
 
     // All places; those that are not under way have a null channel.

@@ -159,9 +159,4 @@ unsigned take_connected(Transfers& transfers, Begin&& begin) {
     return count;
 }
 
-// Whether this side's user began the transfer on this channel, no later than the `until`th.
-inline bool is_pending(const Transfer& transfer, const Channel& channel, uint64_t until) {
-    return transfer.asked_here && transfer.channel == &channel && transfer.sequence <= until;
-}
-
 }  // namespace tern

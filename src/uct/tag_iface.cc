@@ -4,6 +4,8 @@
 
 #include "uct/tag.h"
 
+#include "connection/little_endian.h"
+
 #include <algorithm>
 
 namespace tern {
@@ -77,8 +79,8 @@ bool TagInterface::control(Engine& engine, Channel& channel, uint32_t id, const 
     if (tupleq) return tupleq->control(channel, id, data, length);
     // Refuses to bind a tuple: direct messages are turned off, or not possible.
     WireBind bind;
-    if (id != static_cast<uint32_t>(TupleControlId::kBind) || length != sizeof(bind)) return false;
-    memcpy(&bind, data, sizeof(bind));
+    if (id != static_cast<uint32_t>(TupleControlId::kBind) || !unpack(bind, data, length))
+        return false;
     const WireBound answer{.tuple = bind.tuple};
     if (channel.up())
         (void)engine.send_control(channel, static_cast<ControlId>(TupleControlId::kBound), &answer,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "uct/tag_sends.h"
+#include "connection/little_endian.h"
 
 namespace tern {
 
@@ -21,15 +22,14 @@ void TagSends::give(TagSend& send) {
     free_.push_back(&send);
 }
 
-void TagSends::prod_peers(Engine& engine) const {
+void TagSends::request_reports(Engine& engine) const {
     for (const auto& send : sends_)
         if (send->under_way) engine.request_report(*send->channel);
 }
 
 bool TagSends::finished(const Channel& channel, const std::byte* data, uint32_t length) {
     TagFinish frame;
-    if (length != sizeof(frame)) return false;
-    memcpy(&frame, data, sizeof(frame));
+    if (!unpack(frame, data, length)) return false;
     const uint64_t index = frame.operation & UINT32_MAX;
     if (frame.result > TagFinish::kFailed || index >= sends_.size()) return false;
     TagSend& send = *sends_[index];

@@ -57,7 +57,7 @@ class TagSends {
             looks_ = 0;
         } else if (++looks_ == kLooks) {
             looks_ = 0;
-            prod_peers(engine);
+            request_reports(engine);
         }
     }
 
@@ -72,7 +72,7 @@ class TagSends {
   private:
     static constexpr uint32_t kLooks = 1 << 14;  // calls of progress() until peers are checked
 
-    void prod_peers(Engine& engine) const;
+    void request_reports(Engine& engine) const;
     template <class Which>
     bool end_all(Which&& which, ucs_status_t status);
     void over(TagSend& send, ucs_status_t status);

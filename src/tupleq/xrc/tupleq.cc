@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "connection/little_endian.h"
 #include "engine/engine_send.h"
 
 namespace tern {
@@ -181,17 +182,6 @@ unsigned TupleQ::progress_flushes() {
         },
         owner_);
 }
-
-namespace {
-
-template <class Frame>
-bool unpack(Frame& frame, const std::byte* data, uint32_t length) {
-    if (length != sizeof(frame)) return false;
-    memcpy(&frame, data, sizeof(frame));
-    return true;
-}
-
-}  // namespace
 
 bool TupleQ::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
     Request request;
