@@ -29,7 +29,7 @@ void modify(ibv_qp* qp, ibv_qp_attr* attributes, int mask, const char* what) {
     if (errno != 0) throw call_failed(std::string("ibv_modify_qp to ") + what);
 }
 
-using DeviceList = std::unique_ptr<ibv_device*, EndBy<ibv_free_device_list>>;
+using DeviceList = std::unique_ptr<ibv_device*, tern::verbs::Destroyer<ibv_free_device_list>>;
 
 ibv_device* find(const DeviceList& list, const std::string& name) {
     if (!list) return nullptr;
@@ -67,8 +67,8 @@ Device::Device(const DeviceName& name) : port_number_(name.port) {
     if (port_.state != IBV_PORT_ACTIVE) throw Failure("the port is not active");
 }
 
-UniqueMr Device::register_memory(void* data, size_t size) {
-    UniqueMr mr(
+tern::verbs::MemoryRegion Device::register_memory(void* data, size_t size) {
+    tern::verbs::MemoryRegion mr(
         ibv_reg_mr(pd(), data, size,
                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
     if (!mr) throw call_failed("ibv_reg_mr");
@@ -93,8 +93,8 @@ Link::Link(Device& device, Peer& peer, int gid_index, char* memory, size_t size)
     peer.meet();
 }
 
-UniqueCq Link::make_cq(Device& device) {
-    UniqueCq cq(ibv_create_cq(device.context(), kDepth, nullptr, nullptr, 0));
+tern::verbs::CompletionQueue Link::make_cq(Device& device) {
+    tern::verbs::CompletionQueue cq(ibv_create_cq(device.context(), kDepth, nullptr, nullptr, 0));
     if (!cq) throw call_failed("ibv_create_cq");
     return cq;
 }

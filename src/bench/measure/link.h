@@ -12,22 +12,9 @@
 
 #include "bench/measure/clock.h"
 #include "bench/measure/peer.h"
+#include "verbs/handles.h"
 
 namespace bench {
-
-// A deleter for unique_ptr: calls a function like ibv_dereg_mr.
-template <auto kEnd>
-struct EndBy {
-    template <typename Object>
-    void operator()(Object* object) const {
-        kEnd(object);
-    }
-};
-using UniqueContext = std::unique_ptr<ibv_context, EndBy<ibv_close_device>>;
-using UniquePd = std::unique_ptr<ibv_pd, EndBy<ibv_dealloc_pd>>;
-using UniqueMr = std::unique_ptr<ibv_mr, EndBy<ibv_dereg_mr>>;
-using UniqueCq = std::unique_ptr<ibv_cq, EndBy<ibv_destroy_cq>>;
-using UniqueQp = std::unique_ptr<ibv_qp, EndBy<ibv_destroy_qp>>;
 
 std::vector<std::string> device_names();
 // Whether the device exists. An empty name means any device.
@@ -56,11 +43,11 @@ class Device {
     ibv_pd* pd() { return pd_.get(); }
     const ibv_port_attr& port() const { return port_; }
     uint8_t port_number() const { return port_number_; }
-    UniqueMr register_memory(void* data, size_t size);
+    tern::verbs::MemoryRegion register_memory(void* data, size_t size);
 
   private:
-    UniqueContext context_;
-    UniquePd pd_;
+    tern::verbs::Context context_;
+    tern::verbs::ProtectionDomain pd_;
     const uint8_t port_number_;
     ibv_port_attr port_ = {};
 };
@@ -111,16 +98,16 @@ class Link {
     };
     void post(ibv_wr_opcode opcode, ibv_sge piece, uint64_t remote, uint32_t remote_key,
               bool signaled);
-    UniqueCq make_cq(Device& device);
+    tern::verbs::CompletionQueue make_cq(Device& device);
     void make_qp(Device& device);
     void connect(Device& device, int gid_index);
 
     char* const memory_;
     const size_t half_;
-    UniqueMr mr_;
-    UniqueCq send_cq_;
-    UniqueCq receive_cq_;
-    UniqueQp qp_;
+    tern::verbs::MemoryRegion mr_;
+    tern::verbs::CompletionQueue send_cq_;
+    tern::verbs::CompletionQueue receive_cq_;
+    tern::verbs::QueuePair qp_;
     Address remote_ = {};
     uint32_t inline_limit_ = 0;
     uint64_t posted_ = 0;

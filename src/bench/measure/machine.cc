@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -49,19 +48,6 @@ std::string load_text() {
     char text[32];
     std::snprintf(text, sizeof text, "%.1f", average);
     return text;
-}
-
-std::string program_path() {
-    char path[PATH_MAX];
-    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
-    if (length <= 0) throw call_failed("/proc/self/exe");
-    return {path, static_cast<size_t>(length)};
-}
-
-std::string program_beside(const std::string& name) {
-    const std::string self = program_path();
-    const std::string path = self.substr(0, self.rfind('/') + 1) + name;
-    return ::access(path.c_str(), X_OK) == 0 ? path : std::string();
 }
 
 Memory::Memory(Kind kind, size_t size) : size_(size) {

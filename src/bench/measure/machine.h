@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// This machine: its processors, its memory, and other programs.
+// This machine: its processors and its memory.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,6 @@ void stay_on(int cpu);
 // figures doubtful.
 std::string placement_text(const Cpus& cpus);
 std::string load_text();
-
-// Path of this program.
-std::string program_path();
-// Path of another program in the same folder; empty if there is none.
-std::string program_beside(const std::string& name);
 
 // Memory whose pages are all allocated. Shared memory is a memfd, which other processes can map.
 class Memory {

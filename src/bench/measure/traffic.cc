@@ -3,26 +3,10 @@
 
 #include <sys/uio.h>
 
-#include <atomic>
-
 namespace bench {
 namespace {
 
 constexpr uint32_t kPage = 4096;
-constexpr uint32_t kWord = sizeof(uint64_t);
-
-std::atomic_ref<uint64_t> word_at(char* memory) {
-    return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(memory));
-}
-
-template <typename Idle>
-void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
-    Patience patience("a word in memory");
-    while (word_at(memory).load(std::memory_order_acquire) != value) {
-        idle();
-        patience.spend();
-    }
-}
 
 void idle() {}
 

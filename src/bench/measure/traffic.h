@@ -3,12 +3,31 @@
 // call a function at the same time. Only the one that measures gets samples, in us.
 #pragma once
 
+#include <atomic>
+
 #include "bench/measure/clock.h"
 #include "bench/measure/link.h"
 #include "bench/measure/order.h"
 #include "bench/measure/statistics.h"
 
 namespace bench {
+
+// The word at the end of a message written by RDMA, by which the receiver recognises the message.
+constexpr uint32_t kWord = sizeof(uint64_t);
+
+inline std::atomic_ref<uint64_t> word_at(char* memory) {
+    return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(memory));
+}
+
+// Waits for a word to have a value; calls idle() in between.
+template <typename Idle>
+void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
+    Patience patience("a word in memory");
+    while (word_at(memory).load(std::memory_order_acquire) != value) {
+        idle();
+        patience.spend();
+    }
+}
 
 // Calls trip() as often as the order says and records half of its duration. Reads the clock once
 // for each sample, because reading it takes as long as a message in shared memory.

@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "bench/measure/clock.h"
-#include "bench/measure/machine.h"
 #include "softhca/inspect/inspect.h"
+#include "tools/common/library.h"
 
 namespace bench {
 namespace {
@@ -83,8 +83,9 @@ int Process::wait() {
 }
 
 OwnFabric::OwnFabric(const std::string& program)
-    : name_(program + "-" + std::to_string(::getpid())), tool_(program_beside("softhca")) {
-    if (tool_.empty()) {
+    : name_(program + "-" + std::to_string(::getpid())),
+      tool_(tools::program_folder() + "/softhca") {
+    if (::access(tool_.c_str(), X_OK) != 0) {
         throw Failure("there is no HCA, and no softhca command beside this program to make one");
     }
 }

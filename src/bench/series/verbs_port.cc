@@ -81,7 +81,7 @@ class VerbsPort : public Port {
                 return timed(order.count,
                              [&] { device_.register_memory(ground_->data(), order.size); });
             case Order::Kind::kRegistrations: {
-                std::vector<UniqueMr> kept;  // deregistration is not timed
+                std::vector<tern::verbs::MemoryRegion> kept;  // deregistration is not timed
                 kept.reserve(order.count);
                 return timed(order.count, [&] {
                     kept.push_back(device_.register_memory(ground_->data(), order.size));

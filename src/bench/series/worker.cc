@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "bench/measure/clock.h"
+#include "tools/common/library.h"
 
 namespace bench {
 namespace {
@@ -81,7 +82,7 @@ Pair::Worker Pair::start(const Arm& arm, const Setup& setup, bool measures, int 
         job.device_cpu = setup.cpus->second;
     job.peer = peer;
     Words words = setup.launcher;
-    words.insert(words.end(), {program_path(), kWorkerCommand, std::to_string(theirs.fd())});
+    words.insert(words.end(), {tools::program_path(), kWorkerCommand, std::to_string(theirs.fd())});
     Process process(std::move(words), environment_of(arm, setup), {theirs.fd(), peer});
     mine.put(job);
     return {std::move(mine), std::move(process)};

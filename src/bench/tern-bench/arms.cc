@@ -16,9 +16,6 @@
 namespace bench {
 namespace {
 
-constexpr tools::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
-                                     "../lib/ucx-tern"};
-
 std::string variable(const char* name) {
     const char* value = std::getenv(name);
     return value != nullptr ? value : "";
@@ -43,18 +40,17 @@ std::string find_tern_library() {
         if (is_tern) found = path;
     });
     std::string error;
-    if (found.empty()) found = tools::find_library(kLibrary, &error);
+    if (found.empty()) found = tools::find_transport(&error);
     if (found.empty()) throw Failure(error);
     return found;
 }
 
-// UCX 1.22 and later find Tern by UCX_PLUGIN_PATH.
 bool by_plugin_path() {
     unsigned major = 0;
     unsigned minor = 0;
     unsigned release = 0;
     ucp_get_version(&major, &minor, &release);
-    return major > 1 || (major == 1 && minor >= 22);
+    return tools::finds_plug_ins(major, minor);
 }
 
 std::string cpu_model() {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "bench/measure/clock.h"
+#include "tools/common/library.h"
 
 namespace bench {
 namespace {
@@ -112,7 +113,7 @@ Crowd::Crowd(const Arm& arm, const Setup& setup, uint32_t peers) {
 
 Crowd::Member Crowd::start(const Arm& arm, const Setup& setup) {
     auto [mine, theirs] = Channel::make(arm.name + ": a process");
-    Process process({program_path(), kMemberCommand, std::to_string(theirs.fd())},
+    Process process({tools::program_path(), kMemberCommand, std::to_string(theirs.fd())},
                     environment_of(arm, setup), {theirs.fd()});
     MemberJob job;
     arm.what.copy(job.transport, sizeof job.transport - 1);

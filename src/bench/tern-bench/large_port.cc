@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Long messages over verbs alone: RDMA writes between registered buffers, which are the limit, and
 // the two naive protocols between unregistered buffers.
-#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -11,12 +10,6 @@
 
 namespace bench {
 namespace {
-
-constexpr uint32_t kWord = sizeof(uint64_t);
-
-std::atomic_ref<uint64_t> word_at(char* memory) {
-    return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(memory));
-}
 
 // The receiver recognises a message by the number in its last word. The numbers only grow.
 class LargePort : public Port {
@@ -49,11 +42,8 @@ class LargePort : public Port {
     virtual void receive(uint32_t size) = 0;
 
     void wait_for(char* last, uint64_t number) {
-        Patience patience("a word in memory");
-        while (word_at(last).load(std::memory_order_acquire) != number) {
-            link_.reap();  // as transports do; the software HCA also places due data then
-            patience.spend();
-        }
+        // As transports do; the software HCA also places due data then.
+        wait_for_word(last, number, [this] { link_.reap(); });
     }
 
     Peer& peer_;
@@ -161,8 +151,8 @@ class RegisterPort : public LargePort {
 
     Memory out_;
     Memory in_;
-    UniqueMr mine_;
-    UniqueMr from_;
+    tern::verbs::MemoryRegion mine_;
+    tern::verbs::MemoryRegion from_;
     char* into_ = nullptr;
     bool offer_next_ = false;
     uint64_t offers_ = 0;

@@ -9,6 +9,7 @@
 #include "bench/tern-bench/arms.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/crowd.h"
+#include "tools/common/library.h"
 
 namespace bench {
 namespace {
@@ -27,7 +28,7 @@ int run_on_own_device(const Options& options, char** argv) {
     const OwnFabric fabric("tern-bench");
     const Words profile = {"--profile", options.profile};
     Words words = fabric.launcher(options.profile.empty() ? Words() : profile);
-    words.push_back(program_path());
+    words.push_back(tools::program_path());
     for (char** word = argv + 1; *word != nullptr; ++word) words.emplace_back(*word);
     return Process(std::move(words), {}, {}, SIGTERM).wait();
 }

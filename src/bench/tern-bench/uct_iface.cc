@@ -16,7 +16,7 @@ void check(const std::string& what, ucs_status_t status) {
 }
 
 template <typename Config>
-using UniqueConfig = std::unique_ptr<Config, EndBy<uct_config_release>>;
+using UniqueConfig = std::unique_ptr<Config, tern::verbs::Destroyer<uct_config_release>>;
 
 // The names of a component's memory domains.
 std::vector<uct_md_resource_desc_t> domains_of(uct_component_h component) {
@@ -34,7 +34,9 @@ bool offers(uct_md_h md, const std::string& transport, const std::string& device
     uct_tl_resource_desc_t* list = nullptr;
     unsigned count = 0;
     if (uct_md_query_tl_resources(md, &list, &count) != UCS_OK) return false;
-    const std::unique_ptr<uct_tl_resource_desc_t, EndBy<uct_release_tl_resource_list>> keeper(list);
+    const std::unique_ptr<uct_tl_resource_desc_t,
+                          tern::verbs::Destroyer<uct_release_tl_resource_list>>
+        keeper(list);
     for (unsigned i = 0; i < count; ++i) {
         if (transport == list[i].tl_name && device == list[i].dev_name) return true;
     }
@@ -46,7 +48,8 @@ UniqueMd open_domain(const std::string& transport, const std::string& device) {
     uct_component_h* list = nullptr;
     unsigned count = 0;
     check("uct_query_components", uct_query_components(&list, &count));
-    const std::unique_ptr<uct_component_h, EndBy<uct_release_component_list>> keeper(list);
+    const std::unique_ptr<uct_component_h, tern::verbs::Destroyer<uct_release_component_list>>
+        keeper(list);
     for (unsigned i = 0; i < count; ++i) {
         for (const uct_md_resource_desc_t& domain : domains_of(list[i])) {
             uct_md_config_t* config = nullptr;

@@ -24,8 +24,8 @@ struct EndpointAddress {
     std::array<unsigned char, 128> bytes;
 };
 
-using UctEndpoint = std::unique_ptr<uct_ep, EndBy<uct_ep_destroy>>;
-using UniqueMd = std::unique_ptr<uct_md, EndBy<uct_md_close>>;
+using UctEndpoint = std::unique_ptr<uct_ep, tern::verbs::Destroyer<uct_ep_destroy>>;
+using UniqueMd = std::unique_ptr<uct_md, tern::verbs::Destroyer<uct_md_close>>;
 
 // An interface of a transport on a device, with its own worker.
 class UctIface {
@@ -52,10 +52,10 @@ class UctIface {
     void flush();
 
   private:
-    std::unique_ptr<ucs_async_context_t, EndBy<ucs_async_context_destroy>> async_;
-    std::unique_ptr<uct_worker, EndBy<uct_worker_destroy>> worker_;
+    std::unique_ptr<ucs_async_context_t, tern::verbs::Destroyer<ucs_async_context_destroy>> async_;
+    std::unique_ptr<uct_worker, tern::verbs::Destroyer<uct_worker_destroy>> worker_;
     UniqueMd md_;
-    std::unique_ptr<uct_iface, EndBy<uct_iface_close>> iface_;
+    std::unique_ptr<uct_iface, tern::verbs::Destroyer<uct_iface_close>> iface_;
     uct_iface_attr_t attributes_ = {};
     std::vector<char> payload_;
 };

@@ -75,27 +75,11 @@ int flushed(const CLI::App& app, int status) {
     return fail(app, std::strerror(errno), kExitFailure);
 }
 
-}  // namespace
-
-std::optional<int> parse_options(CLI::App* app, int argc, char** argv) {
+// Calls `body`, and prints the help or the error that it throws. Returns the exit status.
+template <typename Body>
+int guarded(CLI::App* app, Body&& body) {
     try {
-        refuse_empty_values({argv + 1, argv + argc});
-        app->parse(argc, argv);
-    } catch (const CLI::Success& wish) {  // for help
-        return app->exit(wish);
-    } catch (const CLI::ParseError& error) {
-        return fail(*app, error.what(), kExitUsage);
-    } catch (const UsageError& error) {
-        return fail(*app, error.what(), kExitUsage);
-    }
-    return std::nullopt;
-}
-
-int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
-                const std::function<int(char** words)>& act) {
-    app->formatter(std::make_shared<Help>(synopsis));
-    try {
-        return flushed(*app, act(parse(app, argc, argv)));
+        return body();
     } catch (const CLI::Success& wish) {  // --help or --version
         return app->exit(wish);
     } catch (const CLI::ParseError& error) {
@@ -105,6 +89,25 @@ int run_command(CLI::App* app, const std::string& synopsis, int argc, char** arg
     } catch (const std::exception& error) {
         return fail(*app, error.what(), kExitFailure);
     }
+}
+
+}  // namespace
+
+std::optional<int> parse_options(CLI::App* app, int argc, char** argv) {
+    bool right = false;
+    const int status = guarded(app, [&] {
+        refuse_empty_values({argv + 1, argv + argc});
+        app->parse(argc, argv);
+        right = true;
+        return 0;
+    });
+    return right ? std::nullopt : std::optional(status);
+}
+
+int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
+                const std::function<int(char** words)>& act) {
+    app->formatter(std::make_shared<Help>(synopsis));
+    return guarded(app, [&] { return flushed(*app, act(parse(app, argc, argv))); });
 }
 
 int become(char** command, std::string* error) {

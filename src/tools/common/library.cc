@@ -25,11 +25,14 @@ std::vector<std::string> folders(const Library& library) {
 
 }  // namespace
 
-std::string program_folder() {
+std::string program_path() {
     char path[PATH_MAX];
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
-    if (length <= 0) return ".";
-    const std::string program(path, static_cast<size_t>(length));
+    return length <= 0 ? "." : std::string(path, static_cast<size_t>(length));
+}
+
+std::string program_folder() {
+    const std::string program = program_path();
     return program.substr(0, program.rfind('/'));
 }
 
@@ -50,6 +53,14 @@ std::string find_library(const Library& library, std::string* error) {
         break;
     }
     return {};
+}
+
+std::string find_transport(std::string* error) {
+    return find_library({"libuct_tern.so.0", "../.libs", TERN_LIBDIR, "../lib/ucx-tern"}, error);
+}
+
+bool finds_plug_ins(unsigned major, unsigned minor) {
+    return major > 1 || (major == 1 && minor >= 22);
 }
 
 std::string prepend_path(std::string_view path, std::string_view list) {

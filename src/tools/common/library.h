@@ -7,7 +7,8 @@
 
 namespace tools {
 
-// The folder that holds this program.
+// The path of this program, and the folder that holds it; ".", if neither is known.
+std::string program_path();
 std::string program_folder();
 
 // A library of this package.
@@ -21,6 +22,11 @@ struct Library {
 // The path of a library: from the build tree that holds this program, otherwise the installed one.
 // Empty, with the places searched in *error: not found.
 std::string find_library(const Library& library, std::string* error);
+
+// The path of the transport libuct_tern.so.0, as find_library().
+std::string find_transport(std::string* error);
+// Whether this release of UCX finds the transport by UCX_PLUGIN_PATH. Otherwise it is preloaded.
+bool finds_plug_ins(unsigned major, unsigned minor);
 
 // Puts `path` before `list`, which LD_PRELOAD or a similar variable holds; `list` alone if it has
 // `path` already.

@@ -20,10 +20,6 @@
 namespace tern {
 namespace {
 
-constexpr tools::Library kLibrary = {"libuct_tern.so.0", "../.libs", TERN_LIBDIR,
-                                     "../lib/ucx-tern"};
-constexpr unsigned kFirstMinorWithPlugIns = 22;  // UCX 1.22
-
 template <typename Function>
 Function* function(void* handle, const char* name) {
     return reinterpret_cast<Function*>(::dlsym(handle, name));
@@ -46,7 +42,7 @@ bool is_plug_in(const std::string& library) {
     ::unsetenv("TERN_MISFIT_TOLD");
     unsigned major, minor, release;
     get_version(&major, &minor, &release);
-    return major > 1 || minor >= kFirstMinorWithPlugIns;
+    return tools::finds_plug_ins(major, minor);
 }
 
 // Replaces this process by `softhca env`, from the same installation or build if possible.
@@ -114,7 +110,7 @@ void Environment::print() const {
 
 void set_up_tern(Environment* environment) {
     std::string error;
-    const std::string library = tools::find_library(kLibrary, &error);
+    const std::string library = tools::find_transport(&error);
     if (library.empty()) throw std::runtime_error(error);
     if (is_plug_in(library)) {
         environment->add_path("UCX_PLUGIN_PATH", library.substr(0, library.rfind('/')));
