@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "rendezvous/part.h"
@@ -96,14 +97,38 @@ struct MorePart {
     WirePart part;
 };
 
+// An active message that the receiver of a fetch sends with its end. Only to peers whose key says
+// that they understand it.
+struct Reply {
+    static constexpr uint32_t kMost = 32;  // bytes
+    static constexpr uint32_t kIds = 32;
+
+    uint8_t id = 0;
+    uint8_t length = 0;
+    std::byte bytes[kMost]{};
+};
+
 struct Ack {
     static constexpr uint32_t kEnd = 1;     // the transfer is over
     static constexpr uint32_t kFailed = 2;  // with kEnd: not all bytes are in the receiver's memory
+    static constexpr uint32_t kReply = 4;   // with kEnd: the bytes of a Reply follow
 
     uint32_t receiver = 0;
     uint32_t count = 0;  // sub-blocks taken since the transfer began, modulo 2^32
     uint32_t flags = 0;
-    uint32_t reserved = 0;
+    uint32_t reply = 0;  // with kReply: the id of the active message
+
+    // `length`: of the frame's payload.
+    bool valid(uint32_t length) const {
+        if ((flags & kReply) == 0) return (flags & ~(kEnd | kFailed)) == 0 && length == sizeof(Ack);
+        return flags == (kEnd | kReply) && reply < Reply::kIds &&
+               length <= sizeof(Ack) + Reply::kMost;
+    }
+};
+
+struct ReplyingAck {
+    Ack ack;
+    std::byte reply[Reply::kMost]{};  // only as many bytes as the reply has are sent
 };
 
 struct Finish {
@@ -123,6 +148,7 @@ struct Refuse {
 static_assert(sizeof(WirePart) == 24 && sizeof(WireRing) == 24);
 static_assert(sizeof(Fetch) == 80 && sizeof(Fetch) <= kMaxControl);
 static_assert(sizeof(Deliver) == 32 && sizeof(Accept) == 56 && sizeof(MorePart) == 32);
+static_assert(sizeof(ReplyingAck) == 48 && sizeof(ReplyingAck) <= kMaxControl);
 static_assert(sizeof(Ack) == 16 && sizeof(Finish) == 8 && sizeof(Refuse) == 8);
 
 }  // namespace tern

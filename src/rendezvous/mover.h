@@ -26,9 +26,12 @@ class Mover {
     // Reads the peer's declared memory at `from`. `to`: at most Buffers::kMost pieces, not all
     // empty. `pinned`: as far as is known, the peer's memory is pinned. `rkey`: of open memory,
     // which is read without the peer's help, or 0. kInProgress: completed(`cookie`) follows, never
-    // from within this call. kNoResource: not now; the same holds for the next three.
+    // from within this call. kNoResource: not now; the same holds for the next three. `reply`: to
+    // be sent to the peer when all bytes are in this side's memory, or null; only if `rkey` is 0
+    // and the key says that the peer takes replies. If the get fails, the reply is not sent.
     Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-               const WireKey& key, uint32_t rkey, bool pinned, void* cookie);
+               const WireKey& key, uint32_t rkey, bool pinned, void* cookie,
+               const Reply* reply = nullptr);
     // The same into memory that the mover allocates. If the transfer succeeds, `unpack` gets the
     // bytes before the cookie, if any, is completed. kDevice: out of memory.
     Status get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,

@@ -21,11 +21,12 @@ Receives::~Receives() {
 }
 
 void Receives::get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key,
-                   uint32_t rkey, bool pinned, void* cookie) {
+                   uint32_t rkey, bool pinned, void* cookie, const Reply* reply) {
     Incoming* transfer = take();
     context_.begin(*transfer, channel, cookie);
     transfer->memory = to;
     transfer->sender_pinned = pinned;
+    if (reply != nullptr) transfer->reply = *reply;
     begin_get(*transfer, from, key, rkey);
 }
 

@@ -47,6 +47,7 @@ struct Incoming : Transfer {
     std::unique_ptr<std::byte[]> owned;  // memory of get_owned()
     Unpack unpack = nullptr;             // gets `owned`
     void* argument = nullptr;
+    std::optional<Reply> reply;  // to be sent with the end
     bool planned = false;
     Plan plan;
     std::optional<Receiver> core;
@@ -70,7 +71,7 @@ class Receives {
     bool has_room() const { return table_.has_room(); }
     // See Mover::get() and Mover::get_owned(). There must be room.
     void get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key, uint32_t rkey,
-             bool pinned, void* cookie);
+             bool pinned, void* cookie, const Reply* reply);
     void get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
                    uint64_t from, const WireKey& key, uint32_t rkey, Unpack unpack, void* argument,
                    void* cookie);

@@ -3,6 +3,7 @@
 // How bytes arrive: sub-blocks are copied out of rings, and direct parts are pinned.
 
 #include <algorithm>
+#include <cstring>
 
 #include "rendezvous/receives.h"
 
@@ -85,10 +86,20 @@ bool Receives::acknowledge(Incoming& transfer) {
 }
 
 unsigned Receives::complete(Incoming& transfer) {
-    const Ack frame{.receiver = transfer.number,
-                    .count = transfer.core->count(),
-                    .flags = Ack::kEnd | (transfer.failed ? Ack::kFailed : 0)};
-    if (!context_.send(*transfer.channel, TransferId::kAck, frame)) return 0;
+    ReplyingAck frame{.ack = {.receiver = transfer.number,
+                              .count = transfer.core->count(),
+                              .flags = Ack::kEnd | (transfer.failed ? Ack::kFailed : 0)}};
+    uint32_t length = sizeof(Ack);
+    const bool replies = transfer.reply && !transfer.failed;
+    if (replies) {
+        const Reply& reply = *transfer.reply;
+        frame.ack.flags |= Ack::kReply;
+        frame.ack.reply = reply.id;
+        memcpy(frame.reply, reply.bytes, reply.length);
+        length += reply.length;
+    }
+    if (!context_.send(*transfer.channel, TransferId::kAck, &frame, length)) return 0;
+    if (replies) ++context_.counters.replies;
     if (transfer.failed && !transfer.asked_here) ++context_.counters.refused;
     over(transfer, transfer.failed ? Status::kRemoteAccess : Status::kOk);
     return 1;

@@ -133,9 +133,14 @@ bool Sends::part(Channel& channel, const std::byte* data, uint32_t length) {
 
 bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t length) {
     Ack frame;
-    if (!unpack(frame, data, length)) return false;
+    if (!unpack(frame, data, std::min<uint32_t>(length, sizeof(frame)))) return false;
+    if (!frame.valid(length)) return false;
     Outgoing* transfer = of_receiver(channel, frame.receiver);
     if (transfer == nullptr || !transfer->core->acknowledged(frame.count)) return false;
+    const bool replies = (frame.flags & Ack::kReply) != 0;
+    // Only a fetch that has succeeded has a reply.
+    if (replies && (transfer->asked_here || transfer->state == Outgoing::State::kWithdrawn))
+        return false;
     if ((frame.flags & Ack::kEnd) == 0) {
         (void)step(*transfer);
         return true;
@@ -149,6 +154,10 @@ bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t lengt
         transfer->state = Outgoing::State::kEnded;
     else
         over(*transfer, transfer->status);
+    // Last, because the user may begin transfers, or undeclare the memory.
+    if (replies)
+        context_.owner.replied(frame.reply, data + sizeof(frame),
+                               length - static_cast<uint32_t>(sizeof(frame)));
     return true;
 }
 

@@ -29,6 +29,7 @@ struct MoverCounters {
     uint64_t puts = 0;
     uint64_t served = 0;  // asked for by peers, gets and puts
     uint64_t refused = 0;
+    uint64_t replies = 0;        // sent with the end of a transfer
     uint64_t superpipeline = 0;  // messages received, by scheme
     uint64_t zero_copy = 0;
     uint64_t staged_bytes = 0;  // sent
@@ -47,6 +48,9 @@ class MoverOwner {
   public:
     // An operation, or a flush, is over.
     virtual void completed(void* cookie, Status status) = 0;
+    // The active message that a peer has sent with the end of its get. `data` is valid during the
+    // call.
+    virtual void replied(uint32_t id, const std::byte* data, uint32_t length) = 0;
     // A warning for the log.
     virtual void warn(const std::string& text) = 0;
 
@@ -116,10 +120,13 @@ class TransferContext {
     }
 
     // False: the frame cannot be sent now.
+    bool send(Channel& channel, TransferId id, const void* frame, uint32_t length) {
+        return channel.carries() &&
+               engine.send_control(channel, static_cast<ControlId>(id), frame, length);
+    }
     template <class Frame>
     bool send(Channel& channel, TransferId id, const Frame& frame) {
-        return channel.carries() &&
-               engine.send_control(channel, static_cast<ControlId>(id), &frame, sizeof(frame));
+        return send(channel, id, &frame, sizeof(frame));
     }
     // Refuses a peer's access that no key permits. False: more refusals wait than a peer that keeps
     // to the protocol can cause.

@@ -58,6 +58,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"rndv_puts", moved.puts},
         {"rndv_served", moved.served},
         {"rndv_refused", moved.refused},
+        {"rndv_replies", moved.replies},
         {"rndv_superpipeline", moved.superpipeline},
         {"rndv_zero_copy", moved.zero_copy},
         {"rndv_staged_bytes", moved.staged_bytes},

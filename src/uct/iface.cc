@@ -78,6 +78,10 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
         uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
     }
 
+    void replied(uint32_t id, const std::byte* data, uint32_t length) override {
+        message(id, data, length);
+    }
+
     bool tagged(tern::Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
         return tags && tags->receives.arrived(channel, id, data, length);
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "node.h"
@@ -47,6 +49,10 @@ struct MoverNode final : EngineOwner, MoverOwner {
         if (Mover::is_cookie(cookie)) return mover->done(cookie, status);
         completions.push_back(status);
     }
+    void replied(uint32_t id, const std::byte* data, uint32_t length) override {
+        replies.push_back({id, std::string(reinterpret_cast<const char*>(data), length)});
+        if (on_reply) on_reply();
+    }
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
         return mover->control(channel, id, data, length);
     }
@@ -74,6 +80,8 @@ struct MoverNode final : EngineOwner, MoverOwner {
     std::vector<Status> completions;
     size_t closures = 0;
     size_t messages = 0;
+    std::vector<std::pair<uint32_t, std::string>> replies;  // ids and bytes
+    std::function<void()> on_reply;
     std::string reason;
 };
 

@@ -52,7 +52,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
             const WireKey key =
                 random() % 8 != 0 ? victim.key(victim.open) : WireKey{number(), number()};
             const uint64_t address = any({victim.address(), victim.address() + 1, 0, random()});
-            switch (random() % 10) {
+            switch (random() % 11) {
                 case 0:
                     rogue->send_control(TransferId::kFetch, Fetch{.receiver = number(),
                                                                   .address = address,
@@ -83,6 +83,13 @@ TEST_P(TransferFuzzTest, RandomFrames) {
                         Ack{.receiver = number(),
                             .count = static_cast<uint32_t>(any({0, 1, 3, 8, random()})),
                             .flags = static_cast<uint32_t>(any({0, 0, 1, 3, random()}))});
+                    break;
+                case 10:
+                    send_reply({.receiver = number(),
+                                .count = static_cast<uint32_t>(any({0, 1, 3, 8, random()})),
+                                .flags = static_cast<uint32_t>(any({5, 5, 4, 7, 1, random()})),
+                                .reply = static_cast<uint32_t>(any({0, 9, 31, 32, random()}))},
+                               any({0, 1, 17, 32, 33, 64}));
                     break;
                 case 5:
                     rogue->send_control(TransferId::kFinish, Finish{.receiver = number()});

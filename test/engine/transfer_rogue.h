@@ -77,6 +77,12 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
         ASSERT_TRUE(until(attempt, [&] { return status == Status::kInProgress; }));
         ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
     }
+    // Sends an acknowledgement, followed by `length` bytes.
+    void send_reply(const Ack& ack, size_t length) {
+        rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(TransferId::kAck),
+                          std::string(reinterpret_cast<const char*>(&ack), sizeof(ack)) +
+                              std::string(length, 'r'));
+    }
     // Undeclares the memory of which peers have keys, and declares it again. True: a transfer was
     // under way.
     bool undeclare() {
@@ -105,6 +111,17 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
                 .key = victim.key(victim.open),
                 .ring = window(),
                 .part = {.upto = 100000}};
+    }
+
+    // Fetches one sub-block, and waits for it.
+    void fetch_one() {
+        memset(rogue->window().data(), 0, SubBlocks::kSlot);
+        Fetch fetch = good_fetch();
+        fetch.length = fetch.part.upto = SubBlocks::kSubBlock;
+        rogue->send_control(TransferId::kFetch, fetch);
+        const auto* flag =
+            reinterpret_cast<const uint64_t*>(rogue->window().data() + SubBlocks::kSubBlock);
+        ASSERT_TRUE(turn([&] { return __atomic_load_n(flag, __ATOMIC_ACQUIRE) == flag_of(1, 0); }));
     }
 
     Channel* channel = nullptr;

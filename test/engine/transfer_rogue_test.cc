@@ -134,6 +134,99 @@ TEST_P(TransferRogueTest, AcknowledgesWhatWasNotSent) {
     expect_alive();
 }
 
+TEST_P(TransferRogueTest, Replies) {
+    for (const size_t length : {0, 1, 17, 32}) {
+        fetch_one();
+        victim.replies.clear();
+        send_reply({.receiver = 1, .count = 1, .flags = Ack::kEnd | Ack::kReply, .reply = 31},
+                   length);
+        expect_heard();
+        ASSERT_EQ(victim.replies.size(), 1u);
+        EXPECT_EQ(victim.replies[0], std::pair(31u, std::string(length, 'r')));
+    }
+}
+
+TEST_P(TransferRogueTest, RepliesThatMakeNoSense) {
+    const uint32_t good = Ack::kEnd | Ack::kReply;
+    const struct {
+        Ack ack;
+        size_t length;
+        const char* what;
+    } bad[] = {
+        {{.receiver = 1, .count = 1, .flags = Ack::kReply, .reply = 9}, 17, "before the end"},
+        {{.receiver = 1, .count = 0, .flags = good, .reply = 9}, 17, "before all has come"},
+        {{.receiver = 1, .count = 1, .flags = good | Ack::kFailed, .reply = 9}, 17, "failed"},
+        {{.receiver = 1, .count = 1, .flags = good | 8, .reply = 9}, 17, "an unknown flag"},
+        {{.receiver = 1, .count = 1, .flags = Ack::kEnd | 8}, 0, "an unknown flag, no reply"},
+        {{.receiver = 1, .count = 1, .flags = good, .reply = 32}, 17, "an unknown id"},
+        {{.receiver = 1, .count = 1, .flags = good, .reply = UINT32_MAX}, 17, "an unknown id"},
+        {{.receiver = 1, .count = 1, .flags = good, .reply = 9}, 33, "too long"},
+        {{.receiver = 1, .count = 1, .flags = good, .reply = 9}, 4000, "much too long"},
+        {{.receiver = 1, .count = 1, .flags = Ack::kEnd, .reply = 9}, 17, "without the flag"},
+        {{.receiver = 2, .count = 1, .flags = good, .reply = 9}, 17, "of no transfer"},
+    };
+    for (const auto& [ack, length, what] : bad) {
+        SCOPED_TRACE(what);
+        fetch_one();
+        send_reply(ack, length);
+        expect_dropped();
+        meet();
+    }
+    fetch_one();
+    const Ack cut{.receiver = 1, .count = 1, .flags = good, .reply = 9};
+    rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(TransferId::kAck),
+                      std::string(reinterpret_cast<const char*>(&cut), sizeof(cut) - 1));
+    expect_dropped();
+    meet();
+    EXPECT_TRUE(victim.replies.empty());
+    expect_alive();
+}
+
+TEST_P(TransferRogueTest, RepliesTwice) {
+    fetch_one();
+    const Ack ack{.receiver = 1, .count = 1, .flags = Ack::kEnd | Ack::kReply, .reply = 9};
+    send_reply(ack, 17);
+    expect_heard();
+    send_reply(ack, 17);
+    expect_dropped();
+    EXPECT_EQ(victim.replies.size(), 1u);
+}
+
+TEST_P(TransferRogueTest, RepliesToAPut) {
+    let_ask(false);
+    const Deliver deliver = rogue->controls[0].as<Deliver>();
+    const auto come = [&](uint64_t block) {
+        const auto* flag = reinterpret_cast<const uint64_t*>(
+            rogue->window().data() + block % 60 * SubBlocks::kSlot + SubBlocks::kSubBlock);
+        return turn([&] { return __atomic_load_n(flag, __ATOMIC_ACQUIRE) == flag_of(1, block); });
+    };
+    const auto blocks = static_cast<uint32_t>(SubBlocks::count(deliver.length));
+    ASSERT_GT(blocks, 60u);
+    rogue->send_control(TransferId::kAccept, Accept{.sender = deliver.sender,
+                                                    .receiver = 5,
+                                                    .ring = window(60),
+                                                    .part = {.upto = deliver.length}});
+    ASSERT_TRUE(come(59));
+    rogue->send_control(TransferId::kAck, Ack{.receiver = 5, .count = 60});
+    ASSERT_TRUE(come(blocks - 1));
+    send_reply({.receiver = 5, .count = blocks, .flags = Ack::kEnd | Ack::kReply, .reply = 9}, 17);
+    expect_failed();
+    EXPECT_TRUE(victim.replies.empty());
+}
+
+TEST_P(TransferRogueTest, RepliesThoughTheRestIsRefused) {
+    rogue->send_control(TransferId::kFetch, good_fetch());
+    expect_heard();
+    EXPECT_TRUE(undeclare());
+    ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
+    ASSERT_EQ(rogue->controls[0].id, TransferId::kRefuse);
+    send_reply({.receiver = 1, .count = 1, .flags = Ack::kEnd | Ack::kReply, .reply = 9}, 17);
+    expect_dropped();
+    EXPECT_TRUE(victim.replies.empty());
+    meet();
+    expect_alive();
+}
+
 // Memory is undeclared while it is being read. The receiver must confirm that, once.
 TEST_P(TransferRogueTest, RestIsRefused) {
     for (const Ack confirmation :
