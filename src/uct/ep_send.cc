@@ -181,9 +181,20 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                           uct_rkey_t rkey, uct_completion_t* completion) {
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "get_zcopy");
     const RemoteKey& key = remote_key(rkey);
-    return moved(ep, iov, count, [&](Mover& mover, Channel& channel, auto pieces) {
-        return mover.get(channel, pieces, from, key.region, key.rkey, key.pinned, completion);
-    });
+    ReplyOffer& offer = iface_of(ep).offer;
+    // Open memory is read without its owner, to whom no frame goes then.
+    const bool takes =
+        offer.ep == ep && key.replies && key.rkey == 0 && offer.length == total(iov, count);
+    const ucs_status_t status =
+        moved(ep, iov, count, [&](Mover& mover, Channel& channel, auto pieces) {
+            return mover.get(channel, pieces, from, key.region, key.rkey, key.pinned, completion,
+                             takes ? &offer.reply : nullptr);
+        });
+    if (takes && status == UCS_INPROGRESS) {
+        offer.ep = nullptr;
+        offer.taker = ep;
+    }
+    return status;
 }
 
 ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argument, size_t length,

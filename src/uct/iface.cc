@@ -304,6 +304,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->atomics = state->atomics.get();
     self->flushing = false;
     self->lost = UCS_OK;
+    self->offer = {};
     if (config.tag_matching != UCS_NO && tern::wants_tags(*params))
         state->tags =
             std::make_unique<tern::TagInterface>(*state->engine, *state->mover, *state,

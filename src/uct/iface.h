@@ -16,6 +16,14 @@ struct TagCounters;
 struct TagInterface;
 }  // namespace tern
 
+/// An active message that is offered to a peer; see ucp_interface.h.
+struct ReplyOffer {
+    uct_ep_h ep = nullptr;     // null: no offer
+    uct_ep_h taker = nullptr;  // the endpoint whose get has taken the last offer
+    size_t length = 0;         // of the get
+    tern::Reply reply;
+};
+
 /// uct_iface_t. UCX runs no constructors: members that need one are in State.
 struct TernIface {
     struct State;
@@ -30,7 +38,8 @@ struct TernIface {
     int watch_fd;              // of Engine::look; -1: none
     bool flushing;             // a flush of the interface is under way
     ucs_status_t lost;         // why data was lost during the flush, or UCS_OK
-    ucs_arbiter_t arbiter;     // endpoints with pending requests
+    ReplyOffer offer;
+    ucs_arbiter_t arbiter;  // endpoints with pending requests
     ucs_list_link_t endpoints;
     State* state;
 };

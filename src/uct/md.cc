@@ -222,7 +222,7 @@ PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle) {
     const bool returns = domain.pins->uses(at, region.length()) > 1;
     return {.region = {region.key().index, region.key().generation},
             .rkey = open != nullptr ? open->rkey : 0,
-            .flags = returns ? PackedKey::kPinned : 0};
+            .flags = PackedKey::kReplies | (returns ? PackedKey::kPinned : 0)};
 }
 
 ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resources,

@@ -56,7 +56,8 @@ ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, More... more) {
     PackedKey packed;
     memcpy(&packed, buffer, sizeof(packed));
     auto* key = new (std::nothrow)
-        RemoteKey{packed.region, packed.rkey, (packed.flags & PackedKey::kPinned) != 0};
+        RemoteKey{packed.region, packed.rkey, (packed.flags & PackedKey::kPinned) != 0,
+                  (packed.flags & PackedKey::kReplies) != 0};
     if (key == nullptr) return UCS_ERR_NO_MEMORY;
     *compat::from_end<1>(more...) = reinterpret_cast<uct_rkey_t>(key);
     *compat::from_end<0>(more...) = key;

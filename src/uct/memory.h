@@ -54,7 +54,8 @@ struct PackedKey {
     WireKey region;
     uint32_t rkey;  ///< of open memory; 0: none
     uint32_t flags;
-    static constexpr uint32_t kPinned = 1;  ///< when packed: memory is pinned, or soon will be
+    static constexpr uint32_t kPinned = 1;   ///< when packed: memory is pinned, or soon will be
+    static constexpr uint32_t kReplies = 2;  ///< the owner understands an Ack with a Reply
 };
 
 /// uct_rkey_t: a key to a peer's memory.
@@ -62,6 +63,7 @@ struct RemoteKey {
     WireKey region;
     uint32_t rkey = 0;
     bool pinned = false;
+    bool replies = false;
 
     auto identity() const { return std::tuple(region.index, region.generation, rkey); }
 };

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "uct/ucp_interface.h"
+
+#include <cstring>
+
+#include "uct/iface.h"
+
+using tern::Reply;
+
+static_assert(TERN_REPLY_MOST == Reply::kMost);
+
+void tern_offer_reply(uct_ep_h ep, uint8_t id, const void* reply, unsigned reply_length,
+                      size_t length) {
+    ReplyOffer& offer = tern::iface_of(ep).offer;
+    offer.taker = nullptr;
+    offer.ep = id < Reply::kIds && reply_length <= Reply::kMost ? ep : nullptr;
+    if (offer.ep == nullptr) return;
+    offer.length = length;
+    offer.reply.id = id;
+    offer.reply.length = static_cast<uint8_t>(reply_length);
+    if (reply_length != 0) memcpy(offer.reply.bytes, reply, reply_length);
+}
+
+int tern_reply_taken(uct_ep_h ep) {
+    ReplyOffer& offer = tern::iface_of(ep).offer;
+    const bool taken = offer.taker == ep;
+    offer.ep = offer.taker = nullptr;
+    return static_cast<int>(taken);
+}
