@@ -16,7 +16,7 @@ by_hand="get the source of your UCX version by hand and give configure --with-uc
 
 installed_ucx
 stamp=$folder/.version
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$version" ]; then
+if [ -d "$folder/src/ucp" ] && [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$version" ]; then
     exit 0
 fi
 fetch_ucx_source
@@ -24,7 +24,7 @@ fetch_ucx_source
 mkdir -p "$(dirname "$folder")"
 rm -rf "$folder.new"
 mkdir "$folder.new"
-(cd "$tree" && find configure.ac LICENSE src/ucm src/ucs src/uct/api src/uct/base -type f \
+(cd "$tree" && find configure.ac LICENSE src/ucm src/ucs src/ucp src/uct/api src/uct/base -type f \
     \( -name '*.h' -o -name '*.inl' -o -name configure.ac -o -name LICENSE \) -print0 |
     tar -c --null -T -) | tar -x -C "$folder.new"
 echo "$version" >"$folder.new/.version"

@@ -98,6 +98,7 @@ class Mover {
     Status ended(Channel& channel, Status status);
 
     const MoverCounters& counters() const { return context_.counters; }
+    const Policy& policy() const { return context_.policy; }
     uint64_t registered_bytes() const {
         return receives_.registered_bytes() + sends_.registered_bytes();
     }

@@ -58,6 +58,7 @@ __attribute__((constructor)) void load() {
     if (!ucx_fits() || is_registered()) return;
     uct_component_register(&component);
     uct_tl_register(&component, &transport);
+    load_ucp_plugin();
 }
 
 }  // namespace

@@ -141,6 +141,11 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("CONNECT_RETRY", "20ms",
                "Time until a connection request is repeated first; it then doubles up to 1s.",
                connect_retry, UCS_CONFIG_TYPE_TIME),
+    TERN_FIELD("PROTO", "y",
+               "Whether UCP's protocols (UCX_PROTO_ENABLE=y) choose by the model of costs, and long "
+               "messages need no\n"
+               "acknowledgement of their own. If not, UCP's own protocols run over Tern.",
+               proto, UCS_CONFIG_TYPE_BOOL),
     TERN_FIELD("RNDV_SCHEME", "auto",
                "How long messages are received:\n"
                " superpipeline - copied through rings while they are on the wire\n"

@@ -39,6 +39,7 @@ struct TernConfig {
     unsigned rnr_retries;
     double connect_timeout;
     double connect_retry;
+    int proto;
     int scheme;
     size_t window;
     unsigned windows;

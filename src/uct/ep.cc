@@ -54,8 +54,7 @@ static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     tern::drop_fences(*self);
     ucs_arbiter_group_cleanup(&self->pending);
     ucs_list_del(&self->in_interface);
-    if (iface.offer.ep == &self->super.super || iface.offer.taker == &self->super.super)
-        iface.offer = {};
+    if (iface.offer.ep == &self->super.super) iface.offer = {};
     if (iface.tags != nullptr) iface.tags->sends.left(*self);
     leave_channel(*self);
 }

@@ -192,7 +192,7 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
         });
     if (takes && status == UCS_INPROGRESS) {
         offer.ep = nullptr;
-        offer.taker = ep;
+        offer.taken = true;
     }
     return status;
 }

@@ -300,6 +300,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     state->mover = std::make_unique<tern::Mover>(*state->engine, domain.regions, *domain.pins,
                                                  policy, mover_settings, *state);
     self->mover = state->mover.get();
+    self->proto = config.proto != 0;
     state->atomics = std::make_unique<tern::Atomics>(device.pd.get());
     self->atomics = state->atomics.get();
     self->flushing = false;

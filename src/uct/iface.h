@@ -18,9 +18,9 @@ struct TagInterface;
 
 /// An active message that is offered to a peer; see ucp_interface.h.
 struct ReplyOffer {
-    uct_ep_h ep = nullptr;     // null: no offer
-    uct_ep_h taker = nullptr;  // the endpoint whose get has taken the last offer
-    size_t length = 0;         // of the get
+    uct_ep_h ep = nullptr;  // null: no offer
+    bool taken = false;     // a get has taken the last offer
+    size_t length = 0;      // of the get
     tern::Reply reply;
 };
 
@@ -36,6 +36,7 @@ struct TernIface {
     tern::TupleQ* tupleq;      // owned by `tags`; null: no direct messages
     int background_fd;         // of Engine::answer; -1: none
     int watch_fd;              // of Engine::look; -1: none
+    bool proto;                // the plug-in for UCP gives UCP the times of the cost model
     bool flushing;             // a flush of the interface is under way
     ucs_status_t lost;         // why data was lost during the flush, or UCS_OK
     ReplyOffer offer;
@@ -160,6 +161,11 @@ inline void lost_something(TernIface& iface, Status status) {
 /// is woken to look.
 void start_background(TernIface& iface);
 void stop_background(TernIface& iface);
+
+// ucp_plugin.cc
+/// Loads the plug-in for UCP from the folder of this library, and has it substitute Tern's
+/// protocols. Logs at level info why it does not.
+void load_ucp_plugin();
 
 // counters.cc
 /// Appends the counters as a line of JSON to the file that `path` names.

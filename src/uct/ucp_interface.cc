@@ -12,7 +12,7 @@ static_assert(TERN_REPLY_MOST == Reply::kMost);
 void tern_offer_reply(uct_ep_h ep, uint8_t id, const void* reply, unsigned reply_length,
                       size_t length) {
     ReplyOffer& offer = tern::iface_of(ep).offer;
-    offer.taker = nullptr;
+    offer.taken = false;
     offer.ep = id < Reply::kIds && reply_length <= Reply::kMost ? ep : nullptr;
     if (offer.ep == nullptr) return;
     offer.length = length;
@@ -21,9 +21,10 @@ void tern_offer_reply(uct_ep_h ep, uint8_t id, const void* reply, unsigned reply
     if (reply_length != 0) memcpy(offer.reply.bytes, reply, reply_length);
 }
 
-int tern_reply_taken(uct_ep_h ep) {
-    ReplyOffer& offer = tern::iface_of(ep).offer;
-    const bool taken = offer.taker == ep;
-    offer.ep = offer.taker = nullptr;
+int tern_reply_taken(uct_iface_h iface) {
+    ReplyOffer& offer = tern::iface_of(iface).offer;
+    const bool taken = offer.taken;
+    offer.ep = nullptr;
+    offer.taken = false;
     return static_cast<int>(taken);
 }

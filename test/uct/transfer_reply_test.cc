@@ -53,9 +53,9 @@ class ReplyTest : public TernTest, public testing::WithParamInterface<const char
         EXPECT_TRUE(accepted(all, [&] {
             offer_(ep.get(), kId, reply.data(), static_cast<unsigned>(reply.size()), offered);
             status = get_zcopy(ep, {&iov, 1}, far.memory.remote().address, key, &completion);
-            taken = taken_(ep.get()) != 0;
+            taken = taken_(ep.get()->iface) != 0;
             EXPECT_TRUE(!taken || status == UCS_INPROGRESS);
-            EXPECT_EQ(taken_(ep.get()), 0) << "said once";
+            EXPECT_EQ(taken_(ep.get()->iface), 0) << "said once";
             return status;
         }));
         EXPECT_TRUE(eventually(all, [&] { return status == UCS_OK || completion.calls != 0; }));
@@ -154,16 +154,16 @@ TEST_P(ReplyTest, IsOnlyForTheGetThatIsMeant) {
     const uint64_t from = b.memory.remote().address;
     offer_(ep.get(), 32, reply.data(), 17, kSize);
     ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, from, key));
-    EXPECT_EQ(taken_(ep.get()), 0) << "no such id";
+    EXPECT_EQ(taken_(ep.get()->iface), 0) << "no such id";
     offer_(other.get(), kId, reply.data(), 17, kSize);
     ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, from, key));
-    EXPECT_EQ(taken_(ep.get()), 0) << "another endpoint";
+    EXPECT_EQ(taken_(ep.get()->iface), 0) << "another endpoint";
     ASSERT_STATUS(UCS_OK, get_wait(all, other, {&iov, 1}, from, key));
-    EXPECT_EQ(taken_(other.get()), 0) << "the offer has been withdrawn";
+    EXPECT_EQ(taken_(other.get()->iface), 0) << "the offer has been withdrawn";
     offer_(ep.get(), kId, reply.data(), 17, kSize);
     ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, from, key));
     ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, from, key));
-    EXPECT_NE(taken_(ep.get()), 0);
+    EXPECT_NE(taken_(ep.get()->iface), 0);
     EXPECT_TRUE(eventually(all, [&] { return b.messages.size() == 1; }));
     linger(all, milliseconds(2));
     EXPECT_EQ(b.messages.size(), 1u) << "the second get has none";
@@ -190,7 +190,7 @@ TEST_P(ReplyTest, AnOfferEndsWithItsEndpoint) {
     for (int i = 0; i < 4; ++i) {
         const Endpoint ep = a.entity.connect(b.entity);
         ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, b.memory.remote().address, key));
-        EXPECT_EQ(taken_(ep.get()), 0);
+        EXPECT_EQ(taken_(ep.get()->iface), 0);
         offer_(ep.get(), kId, "reply", 5, kSize);
     }
     EXPECT_TRUE(b.messages.empty());

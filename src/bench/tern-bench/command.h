@@ -61,6 +61,7 @@ Result run_latency(const Options& options, const Setup& setup);
 Result run_rate(const Options& options, const Setup& setup);
 Result run_bandwidth(const Options& options, const Setup& setup);
 Result run_pinning(const Options& options, const Setup& setup);
+Result run_protocols(const Options& options, const Setup& setup);
 Result run_overlap(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
@@ -77,6 +78,8 @@ constexpr Command kCommands[] = {
     {"bandwidth", "long messages in fresh and reused buffers, limits, naive protocols, the model",
      run_bandwidth},
     {"pinning", "the gain from pinning memory while earlier parts are being sent", run_pinning},
+    {"protocols", "what UCP's protocols choose over Tern, against each way by itself",
+     run_protocols},
     {"overlap", "how much of a message the processor can leave to the network", run_overlap},
     {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rndv/tern: the receiver fetches a message. It stands in the place of rndv/get/zcopy, and is that protocol on lanes
+ * that are not Tern's. On a lane of Tern it has the times of Tern's cost model, range by range; the schemes stand in
+ * UCX's tables by name; and the last frame of the fetch carries UCP's acknowledgement, if the peer understands that. */
+#ifndef TERN_UCP_RNDV_TERN_H_
+#define TERN_UCP_RNDV_TERN_H_
+
+#include "ucp/versions.h"
+#include "uct/ucp_interface.h"
+
+/* Makes the protocol from the one that it is to stand for. Both must stay valid. To be called once. */
+const ucp_proto_t *rndv_tern_make(const ucp_proto_t *get_zcopy, const struct tern_transport *transport);
+
+#if !TERN_UCP_PROBES
+/* Makes a protocol that announces messages (tag/rndv, am/rndv) show the ranges of rndv/tern in UCX's tables. In later
+ * releases UCP does that itself. `copy` gets the protocol and must stay valid. */
+void rndv_tern_show_ranges(ucp_proto_t *copy, const ucp_proto_t *announcing);
+#endif
+
+#endif

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The plug-in for UCP: what it gets from the transport, and how it is loaded.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdlib>
+#include <string>
+
+#include "rendezvous/fetch_times.h"
+#include "uct/iface.h"
+#include "uct/md.h"
+#include "uct/ucp_interface.h"
+
+namespace tern {
+namespace {
+
+// As UCX's tables name the schemes.
+const char* text_of(Scheme scheme) {
+    return scheme == Scheme::kSuperpipeline ? "superpipeline" : "zero-copy";
+}
+
+unsigned fetch_ranges(uct_iface_h uct_iface, tern_fetch_range* ranges, unsigned most) {
+    const TernIface& iface = iface_of(uct_iface);
+    if (!iface.proto) return 0;
+    const PinCache& pins = *memory_domain(iface.super.md).pins;
+    const FetchTimes times = fetch_times(iface.mover->policy(), pins.most_bytes() / 4);
+    if (times.count > most) return 0;
+    std::transform(times.ranges.begin(), times.ranges.begin() + times.count, ranges,
+                   [](const FetchRange& range) {
+                       return tern_fetch_range{.upto = range.upto,
+                                               .latency = range.latency,
+                                               .fixed = range.fixed,
+                                               .per_byte = range.per_byte,
+                                               .scheme = text_of(range.scheme)};
+                   });
+    return static_cast<unsigned>(times.count);
+}
+
+constinit const tern_transport transport = {
+    .get_zcopy = ep_get_zcopy,
+    .fetch_ranges = fetch_ranges,
+    .offer_reply = tern_offer_reply,
+    .reply_taken = tern_reply_taken,
+};
+
+// Beside this library. Links are followed: UCX may find this library by one.
+std::string plugin_path() {
+    Dl_info self;
+    char real[PATH_MAX];
+    if (::dladdr(&transport, &self) == 0 || ::realpath(self.dli_fname, real) == nullptr) return {};
+    const std::string path = real;
+    return path.substr(0, path.rfind('/') + 1) + "libucp_tern.so.0";
+}
+
+// Returns why UCP stays as it is, or an empty text.
+std::string install() {
+    void* plugin = ::dlopen(plugin_path().c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (plugin == nullptr) return ::dlerror();
+    const auto function =
+        reinterpret_cast<tern_ucp_install_func_t>(::dlsym(plugin, "tern_ucp_install"));
+    if (function == nullptr) return ::dlerror();
+    const char* reason = function(&transport);
+    return reason != nullptr ? reason : "";
+}
+
+}  // namespace
+
+void load_ucp_plugin() {
+    const std::string reason = install();
+    if (!reason.empty()) ucs_info("tern: UCP keeps its own protocols: %s", reason.c_str());
+}
+
+}  // namespace tern

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The plug-in for UCP: what it shows, when it stays away, and messages of all kinds through it.
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=tern.sh
+. "$(dirname "$0")/tern.sh"
+require ucx_perftest ucx_info cc
+if [ ! -e "$(dirname "$tern_library")/libucp_tern.so.0" ]; then
+    echo "1..0 # SKIP there is no plug-in for this UCX"
+    exit 0
+fi
+export UCX_PROTO_ENABLE=y
+
+# table VARIABLES... -- ARGUMENTS: the tables of protocols of one ucx_perftest, into $tmp/table.
+table() {
+    local variables=()
+    while [ "$1" != -- ]; do
+        variables+=("$1")
+        shift
+    done
+    shift
+    port=$((20000 + RANDOM % 20000))
+    "${hca[@]}" env UCX_PROTO_INFO=y ${variables[@]+"${variables[@]}"} timeout -k 5 "$limit" \
+        ucx_perftest -p "$port" "$@" >"$tmp/table" 2>&1 &
+    local server=$!
+    pids+=("$server")
+    for _ in $(seq 100); do
+        grep -q Waiting "$tmp/table" && break
+        sleep 0.05
+    done
+    "${hca[@]}" env ${variables[@]+"${variables[@]}"} timeout -k 5 "$limit" \
+        ucx_perftest -p "$port" localhost "$@" >"$tmp/client" 2>&1 && wait "$server"
+}
+
+# shows NAME PATTERN VARIABLES... -- ARGUMENTS
+shows() {
+    local name=$1 pattern=$2 status=0
+    shift 2
+    table "$@" && grep -Eq "$pattern" "$tmp/table" || status=1
+    result $status "$name" "$tmp/table" "$tmp/client"
+}
+
+use_tern
+long=(-s 1048576 -n 20 -w 5)
+staged='rendezvous superpipeline read from remote *\| tern/softhca0:1'
+for test in tag_bw tag_lat ucp_am_bw; do
+    shows "the tables of $test name the scheme" "$staged" -- -t $test "${long[@]}"
+done
+shows 'a forced scheme is named' 'rendezvous zero-copy read from remote *\| tern' UCX_TERN_RNDV_SCHEME=zcopy -- \
+    -t tag_bw "${long[@]}"
+use_tern --profile hdr200
+shows 'both schemes are named, with their ranges' '[0-9]+\.\.inf *\| \(\?\) rendezvous zero-copy read from remote' -- \
+    -t tag_bw "${long[@]}"
+result "$(grep -Eq "[0-9]+\.\.[0-9]+ *\| \(\?\) $staged" "$tmp/table"; echo $?)" 'the other range' "$tmp/table"
+use_tern
+
+# unchanged NAME VARIABLES...: stock UCX chooses the same, with the plug-in and without the transport.
+stock=(UCX_TLS=rc_v,self)
+columns() { sed -n 's/^.*UCX  INFO *|\(.*\)$/\1/p' "$tmp/table" | sed 's/0x[0-9a-f]*/POINTER/' | sort; }
+unchanged() {
+    local name=$1 with without
+    shift
+    table "${stock[@]}" "$@" -- -t tag_bw "${long[@]}"
+    with=$(columns)
+    use_hca
+    table "${stock[@]}" "$@" -- -t tag_bw "${long[@]}"
+    without=$(columns)
+    use_tern
+    echo "$without" >>"$tmp/table"
+    result "$([ -n "$with" ] && [ "$with" = "$without" ]; echo $?)" "$name" "$tmp/table"
+}
+unchanged 'stock transports choose what they choose without the plug-in'
+unchanged 'also where UCX forces a scheme' UCX_RNDV_SCHEME=get_zcopy
+
+# away NAME PATTERN VARIABLES...: UCP keeps its own protocols, says why in one line, and works.
+away() {
+    local name=$1 pattern=$2 status=0
+    shift 2
+    table UCX_LOG_LEVEL=info "$@" -- -t tag_bw "${long[@]}" || status=1
+    [ "$(grep -c 'UCP keeps its own protocols' "$tmp/table")" = 1 ] || status=1
+    grep -Eq "INFO  tern: UCP keeps its own protocols: $pattern" "$tmp/table" || status=1
+    ! grep -q superpipeline "$tmp/table" || status=1
+    result $status "$name" "$tmp/table" "$tmp/client"
+}
+away 'UCX_PROTOS keeps it away' 'UCX_PROTOS does not admit rndv/tern' UCX_PROTOS=^rndv/tern
+
+# A table with a protocol that nobody knows: a library whose constructor comes before that of the transport.
+cat >"$tmp/unknown.c" <<'END'
+struct proto { const char* name; };
+extern const struct proto* ucp_protocols[];
+static const struct proto unknown = {"egr/unknown"};
+__attribute__((constructor)) static void change(void) { ucp_protocols[9] = &unknown; }
+END
+if cc -shared -fPIC -o "$tmp/unknown.so" "$tmp/unknown.c" -l:libucp.so.0; then
+    status=0
+    env LD_PRELOAD="$tern_library:$tmp/unknown.so" UCX_LOG_LEVEL=info timeout -k 5 "$limit" ucx_info -v \
+        >"$tmp/output" 2>&1 || status=1
+    grep -Eq 'UCP keeps its own protocols: protocol 9 of UCP is egr/unknown and not [a-z/]+$' "$tmp/output" || status=1
+    result $status 'an unknown protocol in the table keeps it away' "$tmp/output"
+else
+    result 1 'a library with an unknown protocol compiles'
+fi
+
+# A UCP that lacks something: a plug-in with a reference that nothing resolves.
+mkdir "$tmp/folder"
+cp "$tern_library" "$tmp/folder/libuct_tern.so.0"
+echo 'void ucp_missing(void); void* tern_ucp_install(void* t) { ucp_missing(); return t; }' >"$tmp/missing.c"
+cc -shared -fPIC -o "$tmp/folder/libucp_tern.so.0" "$tmp/missing.c"
+alone() { # NAME PATTERN
+    local status=0
+    env LD_PRELOAD="$tmp/folder/libuct_tern.so.0" UCX_LOG_LEVEL=info timeout -k 5 "$limit" ucx_info -v \
+        >"$tmp/output" 2>&1 || status=1
+    [ "$(grep -c 'UCP keeps its own protocols' "$tmp/output")" = 1 ] || status=1
+    grep -Eq "$2" "$tmp/output" || status=1
+    result $status "$1" "$tmp/output"
+}
+alone 'a missing symbol keeps it away' 'undefined symbol: ucp_missing'
+rm "$tmp/folder/libucp_tern.so.0"
+alone 'so does a missing plug-in' 'libucp_tern.so.0: cannot open shared object file'
+
+shows 'UCX_TERN_PROTO=n leaves the choice to UCX' '(zero-copy|fenced) (read|write)' UCX_TERN_PROTO=n -- -t tag_bw "${long[@]}"
+result "$(! grep -q superpipeline "$tmp/table"; echo $?)" 'and names no scheme' "$tmp/table"
+
+finish
