@@ -97,6 +97,7 @@ class Mover {
     // endpoints.
     Status ended(Channel& channel, Status status);
 
+    const CostModel& model() const { return context_.policy.model(); }
     const MoverCounters& counters() const { return context_.counters; }
     const Policy& policy() const { return context_.policy; }
     uint64_t registered_bytes() const {

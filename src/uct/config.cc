@@ -20,7 +20,7 @@ constexpr unsigned kMostSends = 16384;
 constexpr size_t kLeastSegment = 1024;
 constexpr size_t kMostSegment = Word::kMaxLength & ~7u;
 constexpr double kGap = 100e-9;  // seconds; today's HCAs have less
-constexpr double kOverhead = 100e-9;
+constexpr double kChunkOverhead = 100e-9;
 constexpr double kNotice = 2e-6;  // seconds until a completion queue shows a frame
 
 struct Range {
@@ -40,6 +40,13 @@ bool check(std::initializer_list<Range> ranges, std::string& why) {
         return false;
     }
     return true;
+}
+
+// Latency of a message through an HCA and a switch, in seconds. Slow ports belong to old HCAs (DDR,
+// QDR), whose latency is higher too.
+double usual_latency(double bandwidth) {
+    if (bandwidth < 2.5e9) return 2.3e-6;
+    return bandwidth < 5e9 ? 1.5e-6 : 0.7e-6;
 }
 
 uint64_t nanoseconds(double seconds) {
@@ -182,7 +189,8 @@ ucs_config_field_t config_table[] = {
                copy_bandwidth, UCS_CONFIG_TYPE_BW),
     TERN_FIELD("RNDV_NET_BW", "auto", "Bandwidth of the network; auto: the rate of the port.",
                net_bandwidth, UCS_CONFIG_TYPE_BW),
-    TERN_FIELD("RNDV_NET_LATENCY", "1.5us", "Latency of the network.", net_latency,
+    TERN_FIELD("RNDV_NET_LATENCY", "0us",
+               "Latency of the network; 0: what is usual for the rate of the port.", net_latency,
                UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("RNDV_PIN_BW", "auto",
                "Bandwidth of a registration, its fixed cost apart; auto: measured.", pin_bandwidth,
@@ -310,10 +318,10 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
 Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth) {
     Costs costs = measured;
     costs.network = {
-        .latency = config.net_latency,
+        .latency = config.net_latency != 0 ? config.net_latency : usual_latency(bandwidth),
         .bandwidth = compat::is_auto(config.net_bandwidth) ? bandwidth : config.net_bandwidth,
         .gap = kGap,
-        .overhead = kOverhead,
+        .overhead = kChunkOverhead,
         .notice = kNotice};
     if (!compat::is_auto(config.copy_bandwidth))
         costs.copy = {.cache_bandwidth = config.copy_bandwidth,

@@ -295,8 +295,9 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
         return UCS_ERR_NO_DEVICE;
     }
     tern::MemoryDomain& domain = tern::memory_domain(md);
-    const tern::Policy policy(tern::read_costs(config, domain.costs, state->port.bandwidth()),
-                              mover_settings.policy);
+    const tern::Policy policy(
+        tern::read_costs(config, domain.costs, tern::payload_bandwidth(state->port)),
+        mover_settings.policy);
     state->mover = std::make_unique<tern::Mover>(*state->engine, domain.regions, *domain.pins,
                                                  policy, mover_settings, *state);
     self->mover = state->mover.get();

@@ -144,6 +144,8 @@ ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address);
 int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t* address);
 const verbs::Port& port_of(const TernIface& iface);
+/// The rate of the port without the headers of packets, in bytes per second.
+double payload_bandwidth(const verbs::Port& port);
 /// Whether the alignment asked for active messages is valid; logs why not. The alignment has no
 /// effect: it is for messages that receivers may keep, and Tern delivers none.
 bool valid_alignment(const uct_iface_params_t& params);

@@ -11,12 +11,6 @@ namespace tern {
 
 namespace {
 
-// Latency of a message through an HCA and a switch, in seconds. Slow ports belong to old HCAs (DDR,
-// QDR), whose latency is higher too.
-double latency_of(double bandwidth) {
-    if (bandwidth < 2.5e9) return 2.3e-6;
-    return bandwidth < 5e9 ? 1.5e-6 : 0.7e-6;
-}
 constexpr double kLatencyPerEndpoint = 1e-9;
 constexpr double kOverhead = 50e-9;
 constexpr size_t kMostBytes = size_t{1} << 46;  // of a put or get
@@ -72,13 +66,19 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
 
     attributes->device_addr_len = engine.address().port.packed_size();
     attributes->iface_addr_len = InterfaceAddress::kPacked;
-    // Each packet carries the headers of the link, the transport and an RDMA write.
-    const double headers = (port.global ? 40 : 0) + 8 + 12 + 16 + 4 + 2;
+    const NetworkCosts& network = iface.mover->model().costs().network;
     attributes->bandwidth.dedicated = 0;
-    attributes->bandwidth.shared = port.bandwidth() * mtu / (mtu + headers);
-    attributes->latency = ucs_linear_func_make(latency_of(port.bandwidth()), kLatencyPerEndpoint);
+    attributes->bandwidth.shared = network.bandwidth;
+    attributes->latency = ucs_linear_func_make(network.latency, kLatencyPerEndpoint);
     attributes->overhead = kOverhead;
     return UCS_OK;
+}
+
+double payload_bandwidth(const verbs::Port& port) {
+    // Each packet carries the headers of the link, the transport and an RDMA write.
+    const double headers = (port.global ? 40 : 0) + 8 + 12 + 16 + 4 + 2;
+    const double mtu = 128u << port.mtu;
+    return port.bandwidth() * mtu / (mtu + headers);
 }
 
 ucs_status_t iface_get_device_address(uct_iface_h iface, uct_device_addr_t* address) {
