@@ -160,6 +160,18 @@ inline constexpr ucs_status_t kPeerGone = UCS_ERR_CONNECTION_RESET;
 inline constexpr ucs_status_t kPeerGone = UCS_ERR_ENDPOINT_TIMEOUT;
 #endif
 
+/// Applies `change` to the bandwidths that are asked for. `path_bandwidth` is newer than 1.18; its
+/// flag follows that of `bandwidth`.
+template <typename Attributes, typename Change>
+void each_bandwidth(Attributes& attributes, Change&& change) {
+    constexpr uint64_t kBandwidth = UCT_PERF_ATTR_FIELD_BANDWIDTH;
+    if ((attributes.field_mask & kBandwidth) != 0)
+        attributes.bandwidth.shared = change(attributes.bandwidth.shared);
+    if constexpr (requires { attributes.path_bandwidth; })
+        if ((attributes.field_mask & (kBandwidth << 1)) != 0)
+            attributes.path_bandwidth.shared = change(attributes.path_bandwidth.shared);
+}
+
 /// Implements iface_is_reachable_v2 with the function `is_reachable` of uct_iface_ops_t.
 template <auto is_reachable, typename Parameters>
 int is_reachable_v2(uct_iface_h iface, const Parameters* parameters) {
@@ -201,7 +213,6 @@ ucs_status_t query_v2(Interface iface, Attributes* attributes) {
 template <auto is_reachable, auto is_connected>
 constexpr Padded<uct_iface_internal_ops_t> internal_ops() {
     uct_iface_internal_ops_t ops = {};
-    ops.iface_estimate_perf = uct_base_iface_estimate_perf;
     ops.iface_vfs_refresh = void_stub;
     ops.ep_query = stub<UCS_ERR_UNSUPPORTED>;
     ops.ep_invalidate = stub<UCS_ERR_UNSUPPORTED>;

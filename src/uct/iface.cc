@@ -167,7 +167,7 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
 }
 
-ucs_status_t iface_estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) {
+ucs_status_t estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) {
     TernIface& iface = tern::iface_of(uct_iface);
     if (iface.tupleq != nullptr && tern::sends_tags_two_ways(*attributes) &&
         iface.tupleq->stop_sending())
@@ -175,7 +175,7 @@ ucs_status_t iface_estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attribu
             "tern: %s: no message is sent direct: UCX before 1.18 announces long messages by "
             "active messages with UCX_PROTO_ENABLE",
             iface.state->device.c_str());
-    return uct_base_iface_estimate_perf(uct_iface, attributes);
+    return tern::iface_estimate_perf(uct_iface, attributes);
 }
 
 }  // namespace
@@ -229,7 +229,7 @@ static constinit auto iface_ops = tern::compat::padded(uct_iface_ops_t{
 
 static constinit auto iface_internal_ops = [] {
     auto ops = tern::compat::internal_ops<tern::iface_is_reachable, tern::ep_is_connected>();
-    ops.table.iface_estimate_perf = iface_estimate_perf;
+    ops.table.iface_estimate_perf = estimate_perf;
     return ops;
 }();
 

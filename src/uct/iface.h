@@ -150,6 +150,11 @@ double payload_bandwidth(const verbs::Port& port);
 /// effect: it is for messages that receivers may keep, and Tern delivers none.
 bool valid_alignment(const uct_iface_params_t& params);
 
+// iface_perf.cc: costs of each operation.
+/// Processor time to send or receive a short message, in seconds.
+constexpr double kOverhead = 50e-9;
+ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes);
+
 /// Records a loss for the next flush of the interface; a canceled operation is none. A user with an
 /// error handler is told there, and expects later flushes of the interface to succeed.
 inline void lost_something(TernIface& iface, Status status) {

@@ -12,7 +12,6 @@ namespace tern {
 namespace {
 
 constexpr double kLatencyPerEndpoint = 1e-9;
-constexpr double kOverhead = 50e-9;
 constexpr size_t kMostBytes = size_t{1} << 46;  // of a put or get
 
 }  // namespace
