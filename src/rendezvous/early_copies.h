@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
+#include "pinning/regions/regions.h"
 #include "rendezvous/messages.h"
 #include "rendezvous/ring_pool.h"
 #include "rendezvous/sender.h"
@@ -14,23 +16,53 @@ namespace tern {
 
 struct Channel;
 
+// A message whose request to send has been sent.
+struct Announced {
+    const Region* region = nullptr;
+    uint64_t packing = 0;  // of the region's key, for the request
+    uint64_t address = 0;
+    uint64_t length = 0;
+    bool returns = false;  // the memory is pinned or soon will be
+
+    WireKey key() const { return {region->key().index, region->key().generation}; }
+};
+
 // The beginning of a message that has been announced to a peer, copied into staging memory. The
-// address, length and key in a fetch identify the copy. If several copies match, any of them is
-// right, because a message does not change before it is over. A peer that forges a fetch gets only
-// bytes that its key gives access to anyway.
+// address, length and key in a fetch identify the copy. The end of the message may not be known
+// here, and the region may live on. But whoever fetches another message of this region needs
+// another packing of its key, so the copy is right as long as no other packing matters: see
+// outdated_by(). A peer that forges a fetch gets only bytes that its key gives access to anyway.
 struct EarlyCopy {
     uint64_t number = 0;
     const Channel* channel = nullptr;
     uint64_t address = 0;
     uint64_t length = 0;
     WireKey key;
+    const Region* region = nullptr;
+    uint64_t packing = 0;  // the last that is known not to matter
     EarlyChunk staged;
     RingPool::Ring staging;
     uint64_t since = 0;  // transfers begun when it was made
 
     bool is_of(const Channel* other, const Fetch& fetch) const {
         return channel == other && address == fetch.address && length == fetch.length &&
-               key.index == fetch.key.index && key.generation == fetch.key.generation;
+               has(fetch.key);
+    }
+    bool has(const WireKey& other) const {
+        return key.index == other.index && key.generation == other.generation;
+    }
+    // Whether the copy may be of an earlier message, now that this one was announced to `other`.
+    // Not so if nobody else has packed the key in between, and the peer or the memory is another.
+    bool outdated_by(const Channel* other, const Announced& message) const {
+        return packing + 1 != message.packing ||
+               (channel == other && address < message.address + message.length &&
+                message.address < address + length);
+    }
+    // Nobody can use the copy any more: the memory is not declared, or its key was packed for
+    // somebody who is not known here. For any number of threads that declare and pack.
+    bool dead() const {
+        return !region->is({.index = key.index, .generation = key.generation}) ||
+               region->packings() != packing;
     }
 };
 
@@ -58,6 +90,24 @@ class EarlyCopies {
     }
     const EarlyCopy* of(const Channel* channel, const Fetch& fetch) const {
         return find([&](const EarlyCopy& copy) { return copy.is_of(channel, fetch); });
+    }
+    // A copy that nobody can use, or null.
+    const EarlyCopy* dead() const {
+        return find([](const EarlyCopy& copy) { return copy.dead(); });
+    }
+    // A copy that the announcement of this message has made out of date, or null.
+    const EarlyCopy* outdated(const Channel* channel, const Announced& message) const {
+        const WireKey key = message.key();
+        return find([&](const EarlyCopy& copy) {
+            return copy.has(key) && copy.outdated_by(channel, message);
+        });
+    }
+    // The other copies of the message's region are still right. To be called when outdated()
+    // returns null.
+    void renew(const Announced& message) {
+        const WireKey key = message.key();
+        for (EarlyCopy& copy : std::span(copies_.data(), count_))
+            if (copy.has(key)) copy.packing = message.packing;
     }
     const EarlyCopy* numbered(uint64_t number) const {
         return find([&](const EarlyCopy& copy) { return copy.number == number; });

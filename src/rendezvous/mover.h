@@ -45,13 +45,13 @@ class Mover {
                      uint64_t to, const WireKey& key);
     // Copies the first chunk of a message whose request to send has just been sent to the peer, if
     // the message will probably be staged and a ring is free. The message must not change until it
-    // is over. `returns`: the memory is pinned or soon will be. Returns the number for
-    // drop_early_copy(), or 0 if there is no copy. Data path.
-    uint64_t make_early_copy(Channel& channel, const void* from, uint64_t length,
-                             const WireKey& key, bool returns) {
-        return sends_.make_early_copy(channel, from, length, key, returns);
+    // is over, its region must be declared, and nobody may have the region's key but the receivers
+    // of messages. Returns the number for drop_early_copy(), or 0 if there is no copy. Data path.
+    uint64_t make_early_copy(Channel& channel, const Announced& message) {
+        return sends_.make_early_copy(channel, message);
     }
-    // To be called when the message is over. No effect if the copy has been used or dropped.
+    // To be called when the message is over, if that is known. No effect if the copy has been used
+    // or dropped.
     void drop_early_copy(uint64_t number) { sends_.drop_early_copy(number); }
     // kOk: all operations begun on this channel so far are over, and all that was sent has arrived.
     // kInProgress: the waiter, if any, is told when this is so.

@@ -93,8 +93,7 @@ class Sends {
     void put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length, uint64_t to,
                    const WireKey& key);
     // See Mover::make_early_copy() and Mover::drop_early_copy().
-    uint64_t make_early_copy(Channel& channel, const void* from, uint64_t length,
-                             const WireKey& key, bool returns);
+    uint64_t make_early_copy(Channel& channel, const Announced& message);
     void drop_early_copy(uint64_t number);
 
     bool quiet() const {

@@ -81,30 +81,37 @@ void Sends::take_staging_back(Outgoing& transfer) {
     transfer.core->forget_early_chunk();
 }
 
-uint64_t Sends::make_early_copy(Channel& channel, const void* from, uint64_t length,
-                                const WireKey& key, bool returns) {
+uint64_t Sends::make_early_copy(Channel& channel, const Announced& message) {
+    if (!early_copies_.empty()) {
+        while (const EarlyCopy* old = early_copies_.outdated(&channel, message)) drop(*old);
+        early_copies_.renew(message);
+    }
     if (!waiting_.empty()) return 0;
+    const uint64_t length = message.length;
     // The receiver's buffer is unknown: it is probably used again if the sender's is.
-    const BufferState buffer{.pinned = returns, .can_pin = context_.fits(length)};
+    const BufferState buffer{.pinned = message.returns, .can_pin = context_.fits(length)};
     if (!context_.policy.receive(length, buffer, buffer).staged()) return 0;
     RingPool::Ring staging;
     if (early_copies_.full() || !staging_.lend_idle(staging)) {
-        const EarlyCopy* old = early_copies_.overtaken(context_.begun);
+        const EarlyCopy* old = early_copies_.dead();
+        if (old == nullptr) old = early_copies_.overtaken(context_.begun);
         if (old == nullptr) return 0;
         drop(*old);
         if (!staging_.lend_idle(staging)) return 0;
     }
     const EarlyChunk copy = EarlyChunk::of(
         length, context_.policy.limits(length, staging.slots, context_.settings.buffers));
-    auto* const at = static_cast<std::byte*>(const_cast<void*>(from));
+    auto* const at = reinterpret_cast<std::byte*>(message.address);
     const Buffers::Piece piece{.at = at, .length = static_cast<size_t>(length)};
     Buffers memory({&piece, 1});
     StagingMemory(staging.data, staging.slots).fill(copy, memory);
     ++context_.counters.early_copies_made;
     return early_copies_.add({.channel = &channel,
-                              .address = reinterpret_cast<uint64_t>(from),
+                              .address = message.address,
                               .length = length,
-                              .key = key,
+                              .key = message.key(),
+                              .region = message.region,
+                              .packing = message.packing,
                               .staged = copy,
                               .staging = staging,
                               .since = context_.begun});
@@ -124,8 +131,8 @@ void Sends::drop(const EarlyCopy& copy) {
 void Sends::take_early_copy(Outgoing& transfer, const Fetch& frame) {
     const EarlyCopy* copy = early_copies_.of(transfer.channel, frame);
     if (copy == nullptr) return;
-    // The message is fetched in another way.
-    if (!copy->staged.fits(frame.part.part())) return drop(*copy);
+    // The region is another message's by now, or the message is fetched in another way.
+    if (copy->dead() || !copy->staged.fits(frame.part.part())) return drop(*copy);
     ++context_.counters.early_copies_used;
     transfer.staging = copy->staging;
     transfer.early = copy->staged;

@@ -10,7 +10,7 @@
 // |                          | rkey_unpack: params    | 1.19 on       | not looked at    |
 // | uct_md_ops_t             | query: attributes v2   | 1.14 on       | the same members |
 // |                          | mem_reg: params        | 1.14 on       | its flags        |
-// |                          | mkey_pack: range       | 1.16 on       | not looked at    |
+// |                          | mkey_pack: range       | 1.16 on       | early copies     |
 // |                          | is_sockaddr_accessible | up to 1.15    | no               |
 // |                          | mem_attach             | 1.14 on       | unsupported      |
 // |                          | mem_elem_pack          | 1.21 on       | unsupported      |
@@ -32,6 +32,7 @@
 
 #include <array>
 #include <tuple>
+#include <utility>
 
 #include "uct/stub.h"
 #include "uct/ucx_headers.h"
@@ -70,6 +71,28 @@ inline constexpr uint32_t kUcpWireup = 1;
 template <size_t back, typename... Arguments>
 constexpr auto from_end(Arguments... arguments) {
     return std::get<sizeof...(Arguments) - 1 - back>(std::tuple(arguments...));
+}
+
+/// Whether the right to atomic operations distinguishes memory that a program maps: it does up to
+/// 1.14. In these versions, short requests to send are packed outside of messages too.
+#if TERN_UCX_SINCE(15)
+inline constexpr bool kAtomicRightMarksProgramMemory = false;
+#else
+inline constexpr bool kAtomicRightMarksProgramMemory = true;
+#endif
+
+/// The memory that a key is packed for, from the further arguments of mkey_pack: null and 0 if it
+/// is not known. Before there were such arguments, UCP registered just the memory of a message;
+/// but 1.15 has a registration cache already.
+template <typename Region, typename... More>
+std::pair<const void*, size_t> memory_of_key([[maybe_unused]] const Region& region,
+                                             [[maybe_unused]] More... more) {
+    if constexpr (sizeof...(More) > 2)
+        return {from_end<3>(more...), from_end<2>(more...)};
+    else if constexpr (kAtomicRightMarksProgramMemory)
+        return {reinterpret_cast<const void*>(region.address()), region.length()};
+    else
+        return {nullptr, 0};
 }
 
 constexpr uct_md_ops_t with_new_members(uct_md_ops_t ops) {
@@ -122,14 +145,6 @@ inline unsigned registration_flags(const uct_md_mem_reg_params_t* parameters) {
                ? static_cast<unsigned>(parameters->flags)
                : 0;
 }
-#endif
-
-/// Whether the right to atomic operations distinguishes memory that a program maps: it does up to
-/// 1.14. In these versions, short requests to send are packed outside of messages too.
-#if TERN_UCX_SINCE(15)
-inline constexpr bool kAtomicRightMarksProgramMemory = false;
-#else
-inline constexpr bool kAtomicRightMarksProgramMemory = true;
 #endif
 
 inline bool is_auto(double bandwidth) {

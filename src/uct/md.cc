@@ -116,16 +116,22 @@ ucs_status_t mem_advise(uct_md_h md, uct_mem_h memh, void* address, size_t lengt
     return UCS_OK;
 }
 
+// `more`: the memory that the key is for (in newer versions), parameters, and the key.
 template <typename... More>
 ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
     auto& handle = *static_cast<MemoryHandle*>(memh);
+    void* const buffer = compat::from_end<0>(more...);
     const bool packed_by_program = compat::kAtomicRightMarksProgramMemory
                                        ? (handle.region->access() & kRemoteAtomic) != 0
                                        : !packing_message;
-    if (packed_by_program) open_memory(memory_domain(md), handle);
-    const PackedKey key = packed_key(memory_domain(md), handle);
-    void* buffer = compat::from_end<0>(more...);
-    memcpy(buffer, &key, sizeof(key));
+    if (packed_by_program) {
+        handle.published.store(true, std::memory_order_relaxed);  // pack_key() releases it
+        open_memory(memory_domain(md), handle);
+    }
+    const auto [address, length] = compat::memory_of_key(*handle.region, more...);
+    packed_keys.last = pack_key(memory_domain(md), handle, address, length);
+    ++packed_keys.count;
+    memcpy(buffer, &packed_keys.last.key, sizeof(PackedKey));
     return UCS_OK;
 }
 
@@ -201,6 +207,7 @@ int open_access(const ibv_device_attr& device) {
 }  // namespace
 
 constinit thread_local bool packing_message = false;
+constinit thread_local PackedKeys packed_keys;
 
 void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
     if (registration(&handle) != nullptr) return;
@@ -214,15 +221,30 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
                       std::memory_order_release);
 }
 
-PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle) {
-    const Region& region = *handle.region;
-    auto* const at = reinterpret_cast<void*>(region.address());
+Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address, size_t length) {
+    Region& region = *handle.region;
+    // Before `published` is read: of a program's packing and a message's, at least one sees the
+    // other.
+    const uint64_t packing = region.pack();
     const ibv_mr* open = registration(&handle);
     // Tells the peer what to expect: memory that is used again is pinned, or will be soon.
-    const bool returns = domain.pins->uses(at, region.length()) > 1;
-    return {.region = {region.key().index, region.key().generation},
-            .rkey = open != nullptr ? open->rkey : 0,
-            .flags = PackedKey::kReplies | (returns ? PackedKey::kPinned : 0)};
+    auto* const start = reinterpret_cast<void*>(region.address());
+    const bool returns = domain.pins->uses(start, region.length()) > 1;
+    Packing packed{.key = {.region = {region.key().index, region.key().generation},
+                           .rkey = open != nullptr ? open->rkey : 0,
+                           .flags = PackedKey::kReplies |
+                                    (returns ? PackedKey::kPinned : 0)},
+                   .domain = &domain,
+                   .message = {},
+                   .published = handle.published.load(std::memory_order_relaxed)};
+    const auto from = reinterpret_cast<uint64_t>(address);
+    if (covers(region, from, length, 0))
+        packed.message = {.region = &region,
+                          .packing = packing,
+                          .address = from,
+                          .length = length,
+                          .returns = returns};
+    return packed;
 }
 
 ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resources,

@@ -42,8 +42,9 @@ inline MemoryDomain& memory_domain(uct_md_h md) {
 
 /// Opens declared memory to peers that have its key, if the device can register it. Any thread.
 void open_memory(MemoryDomain& domain, MemoryHandle& handle);
-/// The key to declared memory, for peers.
-PackedKey packed_key(MemoryDomain& domain, MemoryHandle& handle);
+/// Packs the key to declared memory, for peers. Any thread. `address`, `length`: of the message, if
+/// known; unless they are a part of the memory, the message cannot be copied early.
+Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address, size_t length);
 
 // For the component.
 ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc_t** resources,

@@ -6,11 +6,14 @@
 #include <tuple>
 
 #include "pinning/regions/regions.h"
+#include "rendezvous/early_copies.h"
 #include "rendezvous/messages.h"
 #include "uct/compat.h"
 #include "verbs/handles.h"
 
 namespace tern {
+
+struct MemoryDomain;
 
 /// uct_mem_h: declared memory.
 struct MemoryHandle {
@@ -20,6 +23,9 @@ struct MemoryHandle {
     /// was packed, or the device refused. Written by the thread that packs, under
     /// MemoryDomain::opening; other threads may use the handle in a send at the same time.
     std::atomic<ibv_mr*> open = nullptr;
+    /// The program has packed a key of the memory, so that peers may access it at any time, open or
+    /// not. It stays so.
+    std::atomic<bool> published = false;
 
     MemoryHandle() = default;
     MemoryHandle(const MemoryHandle&) = delete;
@@ -57,6 +63,24 @@ struct PackedKey {
     static constexpr uint32_t kPinned = 1;   ///< when packed: memory is pinned, or soon will be
     static constexpr uint32_t kReplies = 2;  ///< the owner understands an Ack with a Reply
 };
+
+/// A packing of a key.
+struct Packing {
+    PackedKey key{};
+    const MemoryDomain* domain = nullptr;
+    Announced message;  ///< the memory, if the key was packed for a request to send
+    bool published = false;
+    /// Whether the message may be copied early: only its receiver has a key, and the message's
+    /// memory is known.
+    bool copyable() const { return !published && message.length != 0; }
+};
+
+/// The keys that a thread has packed with mkey_pack.
+struct PackedKeys {
+    unsigned count = 0;  ///< since it was set to 0
+    Packing last;
+};
+extern constinit thread_local PackedKeys packed_keys;
 
 /// uct_rkey_t: a key to a peer's memory.
 struct RemoteKey {

@@ -266,12 +266,13 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
         send.owner = nullptr;
     }
     RequestHeader header{.tag = tag, .operation = send.number};
-    PackedKey key{};
+    Packing packed;
     if (count != 0 && iov->memh != nullptr) {
-        key = packed_key(memory_domain(iface.super.md), *static_cast<MemoryHandle*>(iov->memh));
         header.address = reinterpret_cast<uint64_t>(iov->buffer);
         header.length = uct_iov_get_length(iov);
-        memcpy(header.key, &key, sizeof(header.key));
+        packed = pack_key(memory_domain(iface.super.md), *static_cast<MemoryHandle*>(iov->memh),
+                          iov->buffer, header.length);
+        memcpy(header.key, &packed.key, sizeof(header.key));
     }
     const ssize_t sent = copied(ep, TagFrameId::kRequest, header, bytes(users, users_length));
     if (sent < 0) {
@@ -280,10 +281,7 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
     }
     Channel& channel = *ep_of(ep).channel;
     iface.tags->sends.begun(send, channel, ep_of(ep), completion);
-    // A peer with the key to open memory reads the message itself.
-    if (header.length != 0 && key.rkey == 0)
-        send.head = iface.mover->make_early_copy(channel, iov->buffer, header.length, key.region,
-                                                 (key.flags & PackedKey::kPinned) != 0);
+    if (packed.copyable()) send.head = iface.mover->make_early_copy(channel, packed.message);
     ++iface.tags->counters.rndv_sent;
     return &send;
 }

@@ -26,8 +26,10 @@ class HeadRogueTest : public TransferRogueTest {
     }
     void announce() {
         std::ranges::fill(victim.memory, kCopied);
-        number = victim.mover->make_early_copy(*channel, victim.memory.data(), good_fetch().length,
-                                               victim.key(victim.open), false);
+        number = victim.mover->make_early_copy(*channel, {.region = victim.open,
+                                                          .packing = victim.open->pack(),
+                                                          .address = victim.address(),
+                                                          .length = good_fetch().length});
         EXPECT_NE(number, 0u);
         std::ranges::fill(victim.memory, kNow);
     }

@@ -36,6 +36,11 @@ class Region {
         return __atomic_load_n(&declared_, __ATOMIC_ACQUIRE) &&
                __atomic_load_n(&key_.generation, __ATOMIC_RELAXED) == key.generation;
     }
+    // Counts a packing of the region's key for peers, by any thread; returns the number of packings
+    // so far. Whatever was known of the memory for the sake of an earlier packing may be out of
+    // date. The count does not end with the declaration.
+    uint64_t pack() { return __atomic_add_fetch(&packings_, 1, __ATOMIC_ACQ_REL); }
+    uint64_t packings() const { return __atomic_load_n(&packings_, __ATOMIC_ACQUIRE); }
 
   private:
     friend class Regions;
@@ -46,6 +51,7 @@ class Region {
     bool declared_ = false;
     RegionUse* uses_ = nullptr;
     uint32_t born_ = 0;  // generations used so far
+    uint64_t packings_ = 0;
     Region* next_free_ = nullptr;
 };
 
