@@ -64,6 +64,9 @@ constexpr Padded<Table> padded(const Table& table) {
 /// The id of UCP's messages that set up endpoints: UCP_AM_ID_WIREUP, UCP's first id in all
 /// releases.
 inline constexpr uint32_t kUcpWireup = 1;
+/// The id of UCP's requests to send, of all kinds of rendezvous: UCP_AM_ID_RNDV_RTS, the same in
+/// all releases from 1.13 on. (Requests to receive, which also have keys, have the id 11.)
+inline constexpr uint32_t kUcpRequestToSend = 9;
 
 // --- Component and memory domain
 

@@ -9,6 +9,7 @@
 
 #include "uct/md.h"
 #include "uct/send.h"
+#include "uct/ucp_requests.h"
 
 namespace tern {
 
@@ -60,6 +61,47 @@ ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move)
         move(*iface_of(ep).mover, *channel, std::span<const Buffers::Piece>(pieces, count)));
 }
 
+Status send_short(Engine& engine, Channel& channel, uint8_t id, uint64_t header,
+                  const void* payload, unsigned length) {
+    return engine.am_short(channel, id, sizeof(header) + length, [&](std::byte* to) {
+        memcpy(to, &header, sizeof(header));
+        if (length != 0) memcpy(to + sizeof(header), payload, length);
+    });
+}
+
+// What am_bcopy returns.
+ssize_t send_packed(Engine& engine, Channel& channel, uint8_t id, uct_pack_callback_t pack,
+                    void* argument) {
+    uint32_t length = 0;
+    const Status sent = engine.am_bcopy(
+        channel, id,
+        [&](void* to) {
+            const PackingMessage packing;
+            return static_cast<uint32_t>(pack(to, argument));
+        },
+        length);
+    return sent == Status::kOk ? static_cast<ssize_t>(length) : static_cast<ssize_t>(to_ucs(sent));
+}
+
+// The same for requests to send. Functions of their own: other messages get no slower.
+[[gnu::noinline]] Status short_request(TernIface& iface, Channel& channel, uint64_t header,
+                                       const void* payload, unsigned length) {
+    const Status sent =
+        send_short(*iface.engine, channel, compat::kUcpRequestToSend, header, payload, length);
+    if (sent == Status::kOk)
+        request_sent(iface, channel, {static_cast<const std::byte*>(payload), length});
+    return sent;
+}
+
+[[gnu::noinline]] ssize_t packed_request(TernIface& iface, Channel& channel,
+                                         uct_pack_callback_t pack, void* argument) {
+    request_begins();
+    const ssize_t sent =
+        send_packed(*iface.engine, channel, compat::kUcpRequestToSend, pack, argument);
+    if (sent >= 0) request_sent(iface, channel);
+    return sent;
+}
+
 }  // namespace
 
 ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
@@ -91,10 +133,9 @@ ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* p
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    return to_ucs(engine.am_short(*channel, id, sizeof(header) + length, [&](std::byte* to) {
-        memcpy(to, &header, sizeof(header));
-        if (length != 0) memcpy(to + sizeof(header), payload, length);
-    }));
+    if (id == compat::kUcpRequestToSend) [[unlikely]]
+        return to_ucs(short_request(iface_of(ep), *channel, header, payload, length));
+    return to_ucs(send_short(engine, *channel, id, header, payload, length));
 }
 
 ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t count) {
@@ -119,15 +160,10 @@ ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* arg
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    uint32_t length = 0;
-    const Status sent = iface_of(ep).engine->am_bcopy(
-        *channel, id,
-        [&](void* to) {
-            const PackingMessage packing;
-            return static_cast<uint32_t>(pack(to, argument));
-        },
-        length);
-    return sent == Status::kOk ? static_cast<ssize_t>(length) : static_cast<ssize_t>(to_ucs(sent));
+    TernIface& iface = iface_of(ep);
+    if (id == compat::kUcpRequestToSend) [[unlikely]]
+        return packed_request(iface, *channel, pack, argument);
+    return send_packed(*iface.engine, *channel, id, pack, argument);
 }
 
 ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,

@@ -307,6 +307,8 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->flushing = false;
     self->lost = UCS_OK;
     self->offer = {};
+    self->request_handler = nullptr;
+    self->requests_of_ucp = false;
     if (config.tag_matching != UCS_NO && tern::wants_tags(*params))
         state->tags =
             std::make_unique<tern::TagInterface>(*state->engine, *state->mover, *state,

@@ -32,15 +32,17 @@ struct TernIface {
     tern::Engine* engine;
     tern::Mover* mover;
     tern::Atomics* atomics;
-    tern::TagInterface* tags;  // null: not offered
-    tern::TupleQ* tupleq;      // owned by `tags`; null: no direct messages
-    int background_fd;         // of Engine::answer; -1: none
-    int watch_fd;              // of Engine::look; -1: none
-    bool proto;                // the plug-in for UCP gives UCP the times of the cost model
-    bool flushing;             // a flush of the interface is under way
-    ucs_status_t lost;         // why data was lost during the flush, or UCS_OK
-    ReplyOffer offer;
-    ucs_arbiter_t arbiter;  // endpoints with pending requests
+    tern::TagInterface* tags;           // null: not offered
+    tern::TupleQ* tupleq;               // owned by `tags`; null: no direct messages
+    int background_fd;                  // of Engine::answer; -1: none
+    int watch_fd;                       // of Engine::look; -1: none
+    bool proto;                         // the plug-in for UCP gives UCP the model's times
+    bool flushing;                      // a flush of the interface is under way
+    ucs_status_t lost;                  // why data was lost during the flush, or UCS_OK
+    ReplyOffer offer;                   // to the next get
+    uct_am_callback_t request_handler;  // of compat::kUcpRequestToSend, when last looked at
+    bool requests_of_ucp;               // whether it is UCP's
+    ucs_arbiter_t arbiter;              // endpoints with pending requests
     ucs_list_link_t endpoints;
     State* state;
 };
