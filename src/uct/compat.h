@@ -98,6 +98,23 @@ std::pair<const void*, size_t> memory_of_key([[maybe_unused]] const Region& regi
         return {nullptr, 0};
 }
 
+/// Whether UCP packs a key for a short message, which it packs before it is sent. From 1.16 on: UCP
+/// packs such a message on the stack, in the caller's frames, and says which memory the key is for;
+/// programs' keys are packed into memory that UCP has allocated. UCT's older function, for other
+/// programs, names no memory.
+template <typename Buffer, typename... More>
+bool packs_short_message([[maybe_unused]] Buffer* key, [[maybe_unused]] const void* frame,
+                         [[maybe_unused]] More... more) {
+    if constexpr (sizeof...(More) > 2) {
+        constexpr uintptr_t kFrames = 16
+                                      << 10;  // bytes; UCP's message is at most UCS_ALLOCA_MAX_SIZE
+        const auto above = reinterpret_cast<uintptr_t>(key) - reinterpret_cast<uintptr_t>(frame);
+        return above < kFrames && from_end<3>(more...) != nullptr;
+    } else {
+        return false;
+    }
+}
+
 constexpr uct_md_ops_t with_new_members(uct_md_ops_t ops) {
     TERN_SET_IF_PRESENT(ops, is_sockaddr_accessible, no);
     TERN_SET_IF_PRESENT(ops, mem_attach, stub<UCS_ERR_UNSUPPORTED>);

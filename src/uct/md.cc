@@ -121,9 +121,11 @@ template <typename... More>
 ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
     auto& handle = *static_cast<MemoryHandle*>(memh);
     void* const buffer = compat::from_end<0>(more...);
-    const bool packed_by_program = compat::kAtomicRightMarksProgramMemory
-                                       ? (handle.region->access() & kRemoteAtomic) != 0
-                                       : !packing_message;
+    const bool packed_by_program =
+        compat::kAtomicRightMarksProgramMemory
+            ? (handle.region->access() & kRemoteAtomic) != 0
+            : !packing_message &&
+                  !compat::packs_short_message(buffer, __builtin_frame_address(0), more...);
     if (packed_by_program) {
         handle.published.store(true, std::memory_order_relaxed);  // pack_key() releases it
         open_memory(memory_domain(md), handle);

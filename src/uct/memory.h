@@ -42,9 +42,10 @@ inline const ibv_mr* registration(uct_mem_h memh) {
 }
 
 /// Whether this thread packs a message. A key packed meanwhile is UCX's own and belongs to one
-/// rendezvous, whose transfer pins what it needs. All other keys are the program's. From UCX 1.15
-/// on, the flags of the declaration do not distinguish them: UCX's registration cache gives
-/// programs memory that was declared for a rendezvous.
+/// rendezvous, whose transfer pins what it needs. So does a key of a short message, see
+/// compat::packs_short_message(). All other keys are the program's. From UCX 1.15 on, the flags of
+/// the declaration do not distinguish them: UCX's registration cache gives programs memory that was
+/// declared for a rendezvous.
 extern constinit thread_local bool packing_message __attribute__((tls_model("initial-exec")));
 
 class PackingMessage {
