@@ -193,5 +193,68 @@ TEST_F(HeadsTest, TheOldestGivesWayWhenOvertaken) {
     EXPECT_EQ(heads.overtaken(5 + EarlyCopies::kOvertaken), nullptr);
 }
 
+// A region with copies of three messages: to two peers, and in two parts of the memory.
+class OutdatedHeadsTest : public HeadsTest {
+  protected:
+    OutdatedHeadsTest() : region(regions.declare(nullptr, 1000, 0)) {
+        announce(8, 0);
+        announce(8, 100);
+        announce(16, 0);
+    }
+    ~OutdatedHeadsTest() override { (void)regions.undeclare(region); }
+    Announced message(uint64_t address) {
+        return {.region = region, .packing = region->pack(), .address = address, .length = 100};
+    }
+    // Returns the addresses of the copies that this message ends, with their peers.
+    std::vector<std::pair<const Channel*, uint64_t>> announce(uintptr_t to, uint64_t address) {
+        std::vector<std::pair<const Channel*, uint64_t>> ended;
+        const Announced next = message(address);
+        while (const EarlyCopy* copy = heads.outdated(channel(to), next)) {
+            ended.emplace_back(copy->channel, copy->address);
+            heads.remove(*copy);
+        }
+        heads.renew(next);
+        (void)heads.add({.channel = channel(to),
+                         .address = address,
+                         .length = 100,
+                         .key = next.key(),
+                         .region = region,
+                         .packing = next.packing});
+        return ended;
+    }
+    Regions regions;
+    Region* region;
+};
+
+TEST_F(OutdatedHeadsTest, MessagesElsewhereEndNone) {
+    EXPECT_TRUE(announce(8, 200).empty());
+    EXPECT_TRUE(announce(16, 900).empty());
+    EXPECT_EQ(heads.dead(), nullptr);
+}
+
+TEST_F(OutdatedHeadsTest, AMessageInTheSameMemoryEndsThoseForItsPeer) {
+    using Ended = std::vector<std::pair<const Channel*, uint64_t>>;
+    EXPECT_EQ(announce(8, 199), (Ended{{channel(8), 100}}));
+    EXPECT_EQ(announce(8, 50), (Ended{{channel(8), 0}}));
+    EXPECT_EQ(announce(16, 99), (Ended{{channel(16), 0}}));
+    EXPECT_EQ(heads.dead(), nullptr);
+}
+
+TEST_F(OutdatedHeadsTest, APackingByOthersEndsAll) {
+    (void)region->pack();
+    ASSERT_NE(heads.dead(), nullptr);
+    EXPECT_EQ(announce(24, 900).size(), 3u);
+    EXPECT_EQ(heads.dead(), nullptr);
+}
+
+TEST_F(OutdatedHeadsTest, SoDoesTheEndOfTheRegion) {
+    (void)regions.undeclare(region);
+    EXPECT_NE(heads.dead(), nullptr);
+    Region* next = regions.declare(nullptr, 1000, 0);
+    EXPECT_EQ(next, region) << "the same place of the table";
+    EXPECT_NE(heads.dead(), nullptr);
+    EXPECT_TRUE(announce(8, 0).empty()) << "they have another key";
+}
+
 }  // namespace
 }  // namespace tern
