@@ -16,11 +16,13 @@ struct OperationCosts {
     double after = 0;             // and then until the operation is over
     double receiver = kOverhead;  // processor time of the peer
     double latencies = 1;         // messages, one after the other, without the one that UCP adds
+    bool frames = false;          // cut into frames, with gaps on the wire
     bool copies = false;          // Tern copies what UCP believes to go uncopied
 };
 
 constexpr double kBuffer = 20e-9;     // take a buffer of the send pool, and give it back
 constexpr double kReport = 30e-9;     // tell the user of the end
+constexpr double kFrame = 400e-9;     // per frame of a stream: UCP's, the peer's credit, the queues
 constexpr double kBeginPut = 200e-9;  // by the mover
 constexpr double kBeginGet = 350e-9;
 
@@ -35,10 +37,14 @@ constexpr OperationCosts costs_of(uct_ep_operation_t operation) {
     switch (operation) {
         case UCT_EP_OP_AM_BCOPY:
         case UCT_EP_OP_EAGER_BCOPY:
-            return {.before = kOverhead + kBuffer};
+            return {.before = kOverhead + kBuffer, .after = kFrame, .frames = true};
         case UCT_EP_OP_AM_ZCOPY:
         case UCT_EP_OP_EAGER_ZCOPY:
-            return {.before = kOverhead + kBuffer, .receiver = kOverhead + kCopy, .copies = true};
+            return {.before = kOverhead + kBuffer,
+                    .after = kFrame,
+                    .receiver = kOverhead + kCopy,
+                    .frames = true,
+                    .copies = true};
         case UCT_EP_OP_PUT_SHORT:
         case UCT_EP_OP_ATOMIC_POST:
             return {.receiver = 0};
@@ -66,6 +72,11 @@ constexpr OperationCosts costs_of(uct_ep_operation_t operation) {
     }
 }
 
+// Of frames of `size` bytes, one after the other.
+double with_gaps(double bandwidth, double size, double gap) {
+    return size / (size / bandwidth + gap);
+}
+
 double with_copy(double bandwidth) {
     return 1 / (1 / bandwidth + 1 / kCopyBandwidth);
 }
@@ -85,6 +96,12 @@ ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes)
     if ((asked & UCT_PERF_ATTR_FIELD_RECV_OVERHEAD) != 0)
         attributes->recv_overhead = costs.receiver;
     if ((asked & UCT_PERF_ATTR_FIELD_LATENCY) != 0) attributes->latency.c *= costs.latencies;
+    const TernIface& tern = iface_of(iface);
+    if (costs.frames)
+        compat::each_bandwidth(*attributes, [&](double bandwidth) {
+            return with_gaps(bandwidth, tern.engine->settings().segment_size,
+                             tern.mover->policy().model().costs().network.gap);
+        });
     if (costs.copies) compat::each_bandwidth(*attributes, with_copy);
     return UCS_OK;
 }
