@@ -8,25 +8,35 @@ namespace tern {
 
 namespace {
 
-// Where ranges end, but for those that end with the cache or where the scheme changes.
+// Where ranges end, but for those that end where the scheme changes.
 constexpr uint64_t kEnds[] = {8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20};
-static_assert(std::size(kEnds) + 3 == kFetchRanges);
+static_assert(std::size(kEnds) + 2 == kFetchRanges);
 constexpr uint64_t kShortest = 512;         // the first line begins here
 constexpr uint64_t kAsymptote = 256 << 20;  // the last line goes through the time of this length
 
+// Processor time of both sides for the rendezvous: the request to send, the fetch and the last
+// acknowledgement, in UCP and here. Measured as the difference to frames of the same length.
+constexpr double kAsking = 2e-6;
+
+Policy with_copies(const Policy& policy, double bandwidth) {
+    Costs costs = policy.model().costs();
+    costs.copy = {.cache_bandwidth = bandwidth, .memory_bandwidth = bandwidth};
+    return {costs, policy.settings()};
+}
+
 class Times {
   public:
-    Times(const Policy& policy, uint64_t longest_pin)
-        : policy_(policy), longest_pin_(longest_pin) {}
+    Times(const Policy& policy, uint64_t longest_pin, double copy_bandwidth)
+        : policy_(policy), told_(with_copies(policy, copy_bandwidth)), longest_pin_(longest_pin) {}
 
     Scheme scheme(uint64_t length) const {
         const BufferState fresh{.can_pin = length <= longest_pin_};
         return policy_.receive(length, fresh, {}).scheme;
     }
     double time(uint64_t length, Scheme scheme) const {
-        const CostModel& model = policy_.model();
+        const CostModel& model = told_.model();
         if (scheme == Scheme::kSuperpipeline)
-            return model.superpipeline(length, policy_.staging(length));
+            return model.superpipeline(length, told_.staging(length));
         return model.placing() + model.pinned_behind_wire(length, model.best_piece(length));
     }
     // The longest message from `least` to `most` bytes that goes by the scheme of `least`; the
@@ -42,12 +52,13 @@ class Times {
     }
 
   private:
-    const Policy& policy_;
+    const Policy& policy_;  // decides
+    Policy told_;           // has the costs that the user assumes
     uint64_t longest_pin_;
 };
 
-// The line through the times of `least` and `most` bytes; never a falling one. The fetch itself is
-// a message, before the bytes.
+// The line through the times of `least` and `most` bytes; never a falling one. The fetch is a
+// message before the bytes, and the acknowledgement that ends the rendezvous is one after them.
 FetchRange line(const Times& times, const NetworkCosts& network, uint64_t least, uint64_t most) {
     const Scheme scheme = times.scheme(least);
     const double first = times.time(least, scheme);
@@ -55,16 +66,16 @@ FetchRange line(const Times& times, const NetworkCosts& network, uint64_t least,
         std::max(0.0, (times.time(most, scheme) - first) / static_cast<double>(most - least));
     const double begins = first - per_byte * static_cast<double>(least);
     return {.upto = most,
-            .latency = 2 * network.latency,
-            .fixed = begins - network.latency + 2 * network.overhead,
+            .latency = 3 * network.latency,
+            .fixed = begins - network.latency + kAsking,
             .per_byte = per_byte,
             .scheme = scheme};
 }
 
 }  // namespace
 
-FetchTimes fetch_times(const Policy& policy, uint64_t longest_pin) {
-    const Times times(policy, longest_pin);
+FetchTimes fetch_times(const Policy& policy, uint64_t longest_pin, double copy_bandwidth) {
+    const Times times(policy, longest_pin, copy_bandwidth);
     const Costs& costs = policy.model().costs();
     FetchTimes all;
     uint64_t least = kShortest;
@@ -80,11 +91,7 @@ FetchTimes fetch_times(const Policy& policy, uint64_t longest_pin) {
         changed |= alike != end;
         add(end);
     };
-    const auto cache = static_cast<uint64_t>(std::clamp(costs.copy.cache, 0.0, double{kAsymptote}));
-    for (const uint64_t end : kEnds) {
-        if (cache > least && cache < end) add_to(cache);
-        add_to(end);
-    }
+    for (const uint64_t end : kEnds) add_to(end);
     add_to(kAsymptote);
     all.ranges[all.count - 1].upto = UINT64_MAX;
     return all;

@@ -76,6 +76,7 @@ class Policy {
     ScheduleLimits limits(uint64_t length, uint32_t slots, uint32_t buffers = 3) const;
 
     const CostModel& model() const { return model_; }
+    const Settings& settings() const { return settings_; }
 
   private:
     Plan in_place(uint64_t length, const BufferState& own) const;

@@ -6,9 +6,12 @@
 
 #include "ucp/release.h"
 #include "ucp/protocol_names.h"
+#include "ucp/rndv_put.h"
 #include "ucp/rndv_tern.h"
+#include "ucp/times.h"
 
 extern ucp_proto_t ucp_rndv_get_zcopy_proto;
+extern ucp_proto_t ucp_rndv_put_zcopy_proto;
 #if !TERN_UCP_PROBES
 extern ucp_proto_t ucp_tag_rndv_proto;
 extern ucp_proto_t ucp_am_rndv_proto;
@@ -18,7 +21,7 @@ extern ucp_proto_t ucp_am_rndv_proto;
 static struct {
     const ucp_proto_t *stock;
     const ucp_proto_t *tern;
-} substitutes[3];
+} substitutes[4];
 
 static char text[256];
 
@@ -114,20 +117,23 @@ const char *tern_ucp_install(const struct tern_transport *transport) {
     const char *misfit;
 
     substitutes[0].stock = &ucp_rndv_get_zcopy_proto;
+    substitutes[1].stock = &ucp_rndv_put_zcopy_proto;
 #if !TERN_UCP_PROBES
-    substitutes[1].stock = &ucp_tag_rndv_proto;
-    substitutes[2].stock = &ucp_am_rndv_proto;
+    substitutes[2].stock = &ucp_tag_rndv_proto;
+    substitutes[3].stock = &ucp_am_rndv_proto;
 #endif
     misfit = look_at_ucp();
     if (misfit != NULL) return misfit;
+    times_init(transport);
     substitutes[0].tern = rndv_tern_make(substitutes[0].stock, transport);
+    substitutes[1].tern = rndv_put_make(substitutes[1].stock);
 #if !TERN_UCP_PROBES
     {
         static ucp_proto_t announcing[2];
-        rndv_tern_show_ranges(&announcing[0], substitutes[1].stock);
-        rndv_tern_show_ranges(&announcing[1], substitutes[2].stock);
-        substitutes[1].tern = &announcing[0];
-        substitutes[2].tern = &announcing[1];
+        rndv_tern_show_ranges(&announcing[0], substitutes[2].stock);
+        rndv_tern_show_ranges(&announcing[1], substitutes[3].stock);
+        substitutes[2].tern = &announcing[0];
+        substitutes[3].tern = &announcing[1];
     }
 #endif
     substitute();

@@ -1,117 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucp/rndv_tern.h"
 
-#include "ucp/install.h"
-
-#define MOST_RANGES 8
+#include "ucp/times.h"
 
 static ucp_proto_t rndv_tern;
 static const ucp_proto_t *original;
 static const struct tern_transport *tern;
 
-/* Checked with the first worker, before the first request: no worker exists when the plug-in is installed. */
-static enum { UNCHECKED, FITS, MISFIT } layout;
-
-static int layout_fits(ucp_worker_h worker) {
-    char text[128];
-
-    if (layout == UNCHECKED) {
-        const char *misfit = install_request_misfit(worker, text, sizeof(text));
-        layout = misfit == NULL ? FITS : MISFIT;
-        if (misfit != NULL) ucs_info("tern: UCP keeps its own protocols: %s", misfit);
-    }
-    return layout == FITS;
-}
-
-/* The times of Tern's interface, if the protocol uses one lane and that lane is Tern's. Returns their number or 0. */
-static unsigned fetch_ranges(ucp_worker_h worker, const ucp_ep_config_key_t *config,
-                             const ucp_proto_rndv_bulk_priv_t *priv, struct tern_fetch_range *ranges) {
-    const ucp_worker_iface_t *wiface;
-
-    if (!layout_fits(worker) || priv->mpriv.num_lanes != 1) return 0;
-    wiface = ucp_worker_iface(worker, config->lanes[priv->mpriv.lanes[0].super.lane].rsc_index);
-    if (wiface == NULL || wiface->iface->ops.ep_get_zcopy != tern->get_zcopy) return 0;
-    return tern->fetch_ranges(wiface->iface, ranges, MOST_RANGES);
+/* None if the protocol uses several lanes. */
+static void find_times(ucp_worker_h worker, const ucp_ep_config_key_t *config, const ucp_proto_rndv_bulk_priv_t *priv,
+                       struct times *times) {
+    times->count = 0;
+    if (priv->mpriv.num_lanes == 1) times_of_lane(worker, &config->lanes[priv->mpriv.lanes[0].super.lane], times);
 }
 
 #if TERN_UCP_PROBES
 
-/* One message waits for everything, many wait only for what cannot overlap. */
-static ucs_status_t add_range(ucp_proto_perf_t *perf, size_t start, const struct tern_fetch_range *range) {
-    ucp_proto_perf_factors_t times = UCP_PROTO_PERF_FACTORS_INITIALIZER;
-
-    times[UCP_PROTO_PERF_FACTOR_LATENCY] = ucs_linear_func_make(range->latency, 0);
-    times[UCP_PROTO_PERF_FACTOR_LOCAL_TL] = ucs_linear_func_make(range->fixed, range->per_byte);
-    return tern_add_times(perf, start, range->upto, times, range->scheme);
-}
-
-static ucs_status_t make_times(size_t start, const struct tern_fetch_range *ranges, unsigned count, int many,
-                               ucp_proto_perf_t **perf, ucp_proto_flat_perf_t **flat) {
-    ucs_status_t status = ucp_proto_perf_create(rndv_tern.name, perf);
-    unsigned i;
-
-    if (status != UCS_OK) return status;
-    for (i = 0; i < count && status == UCS_OK; ++i) {
-        if (ranges[i].upto < start) continue;
-        status = add_range(*perf, start, &ranges[i]);
-        start = ranges[i].upto + 1;
-    }
-    if (status == UCS_OK)
-        status = many ? ucp_proto_perf_envelope(*perf, 0, flat) : ucp_proto_perf_sum(*perf, flat);
-    if (status != UCS_OK) ucp_proto_perf_destroy(*perf);
-    return status;
-}
-
-/* Replaces the times of a protocol that UCP has just added. If there is no memory for them, the old ones stay. */
-static void set_times(const ucp_proto_init_params_t *params, ucp_proto_init_elem_t *element) {
-    const uint32_t attributes = ucp_proto_select_op_attr_unpack(params->select_param->op_attr);
-    const void *priv = &ucs_array_elem(&params->ctx->priv_buf, element->priv_offset);
-    struct tern_fetch_range ranges[MOST_RANGES];
-    const unsigned count = fetch_ranges(params->worker, params->ep_config_key, priv, ranges);
-    const ucp_proto_perf_segment_t *first = ucp_proto_perf_find_segment_lb(element->perf, 0);
-    ucp_proto_flat_perf_t *flat;
-    ucp_proto_perf_t *perf;
-
-    if (count == 0 || first == NULL) return;
-    if (make_times(ucp_proto_perf_segment_start(first), ranges, count,
-                   (attributes & UCP_OP_ATTR_FLAG_MULTI_SEND) != 0, &perf, &flat) != UCS_OK)
-        return;
-    ucp_proto_flat_perf_destroy(element->flat_perf);
-    ucp_proto_perf_destroy(element->perf);
-    element->perf = perf;
-    element->flat_perf = flat;
-}
-
 static void probe(const ucp_proto_init_params_t *params) {
     unsigned i = ucs_array_length(&params->ctx->protocols);
+    struct times times;
 
     original->probe(params);
-    for (; i < ucs_array_length(&params->ctx->protocols); ++i)
-        set_times(params, &ucs_array_elem(&params->ctx->protocols, i));
+    for (; i < ucs_array_length(&params->ctx->protocols); ++i) {
+        ucp_proto_init_elem_t *element = &ucs_array_elem(&params->ctx->protocols, i);
+        const void *priv = &ucs_array_elem(&params->ctx->priv_buf, element->priv_offset);
+        find_times(params->worker, params->ep_config_key, priv, &times);
+        times_set(params, element, &times);
+    }
 }
 
 #else
 
 static ucs_status_t init(const ucp_proto_init_params_t *params) {
-    struct tern_fetch_range ranges[MOST_RANGES];
-    ucp_proto_caps_t *caps = params->caps;
     const ucs_status_t status = original->init(params);
-    unsigned count;
-    unsigned i;
+    struct times times;
 
     if (status != UCS_OK) return status;
-    count = fetch_ranges(params->worker, params->ep_config_key, params->priv, ranges);
-    if (count == 0) return UCS_OK;
-    caps->num_ranges = count;
-    for (i = 0; i < count; ++i) {
-        /* One message waits for everything, many wait only for what cannot overlap. */
-        caps->ranges[i].name = ranges[i].scheme;
-        caps->ranges[i].max_length = ranges[i].upto;
-        caps->ranges[i].perf[UCP_PROTO_PERF_TYPE_SINGLE] =
-            ucs_linear_func_make(ranges[i].latency + ranges[i].fixed, ranges[i].per_byte);
-        caps->ranges[i].perf[UCP_PROTO_PERF_TYPE_MULTI] =
-            ucs_linear_func_make(ranges[i].fixed, ranges[i].per_byte);
-    }
+    find_times(params->worker, params->ep_config_key, params->priv, &times);
+    times_set(params, &times);
     return UCS_OK;
 }
 
@@ -119,17 +45,16 @@ static ucs_status_t init(const ucp_proto_init_params_t *params) {
 
 /* UCX's tables show one row for each scheme, whatever the number of ranges. */
 static void query(const ucp_proto_query_params_t *params, ucp_proto_query_attr_t *attributes) {
-    struct tern_fetch_range ranges[MOST_RANGES];
-    unsigned count;
-    unsigned i = 0;
+    const struct tern_fetch_range *range;
+    struct times times;
 
     original->query(params, attributes);
-    count = fetch_ranges(params->worker, params->ep_config_key, params->priv, ranges);
-    if (count == 0) return;
-    while (i + 1 < count && ranges[i].upto < params->msg_length) ++i;
-    ucs_snprintf_safe(attributes->desc, sizeof(attributes->desc), "%s read from remote", ranges[i].scheme);
-    while (i + 1 < count && strcmp(ranges[i].scheme, ranges[i + 1].scheme) == 0) ++i;
-    attributes->max_msg_length = ucs_min(attributes->max_msg_length, ranges[i].upto);
+    find_times(params->worker, params->ep_config_key, params->priv, &times);
+    if (times.count == 0) return;
+    range = times_range(&times, params->msg_length);
+    ucs_snprintf_safe(attributes->desc, sizeof(attributes->desc), "%s read from remote", range->scheme);
+    while (range + 1 < times.ranges + times.count && strcmp(range[0].scheme, range[1].scheme) == 0) ++range;
+    attributes->max_msg_length = ucs_min(attributes->max_msg_length, range->upto);
 }
 
 /* The endpoint on which one get fetches the whole message; null: another transport's, or the message is cut, or nobody
@@ -138,7 +63,7 @@ static uct_ep_h only_endpoint(const ucp_request_t *req) {
     const ucp_proto_rndv_bulk_priv_t *priv = req->send.proto_config->priv;
     uct_ep_h ep;
 
-    if (layout != FITS) return NULL;
+    if (!times_layout_fits()) return NULL;
     if (priv->mpriv.num_lanes != 1 || priv->super.lane == UCP_NULL_LANE || req->send.state.dt_iter.offset != 0 ||
         (req->flags & UCP_REQUEST_FLAG_RNDV_FRAG) || req->send.rndv.remote_req_id == UCS_PTR_MAP_KEY_INVALID)
         return NULL;

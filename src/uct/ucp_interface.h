@@ -41,9 +41,11 @@ struct tern_fetch_range {
 struct tern_transport {
     /* By this function, interfaces of the transport are known. */
     uct_ep_get_zcopy_func_t get_zcopy;
-    /* The times of this interface in ascending ranges, the last of which is unlimited. Returns their number, at most
+    /* The times of this interface in ascending ranges, the last of which is unlimited, if a processor copies
+     * `copy_bandwidth` bytes per second, as UCP assumes for its own protocols. Returns their number, at most
      * `most`; 0: the setting PROTO leaves the choice to UCX. */
-    unsigned (*fetch_ranges)(uct_iface_h iface, struct tern_fetch_range *ranges, unsigned most);
+    unsigned (*fetch_ranges)(uct_iface_h iface, double copy_bandwidth, struct tern_fetch_range *ranges,
+                             unsigned most);
     void (*offer_reply)(uct_ep_h ep, uint8_t id, const void *reply, unsigned reply_length, size_t length);
     int (*reply_taken)(uct_iface_h iface);
 };

@@ -20,11 +20,12 @@ const char* text_of(Scheme scheme) {
     return scheme == Scheme::kSuperpipeline ? "superpipeline" : "zero-copy";
 }
 
-unsigned fetch_ranges(uct_iface_h uct_iface, tern_fetch_range* ranges, unsigned most) {
+unsigned fetch_ranges(uct_iface_h uct_iface, double copy_bandwidth, tern_fetch_range* ranges,
+                      unsigned most) {
     const TernIface& iface = iface_of(uct_iface);
     if (!iface.proto) return 0;
     const PinCache& pins = *memory_domain(iface.super.md).pins;
-    const FetchTimes times = fetch_times(iface.mover->policy(), pins.most_bytes() / 4);
+    const FetchTimes times = fetch_times(iface.mover->policy(), pins.most_bytes() / 4, copy_bandwidth);
     if (times.count > most) return 0;
     std::transform(times.ranges.begin(), times.ranges.begin() + times.count, ranges,
                    [](const FetchRange& range) {

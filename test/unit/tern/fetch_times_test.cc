@@ -10,6 +10,8 @@ namespace tern {
 namespace {
 
 constexpr uint64_t kNoLimit = UINT64_MAX;
+constexpr double kCopies = 6e9;  // bytes per second
+constexpr double kAsking = 2e-6;
 
 Policy policy_of(const char* name, SchemeSetting scheme = SchemeSetting::kAuto) {
     return Policy(*find_costs(name), {.scheme = scheme});
@@ -25,21 +27,23 @@ double time_of(const FetchRange& range, uint64_t length) {
     return range.latency + range.fixed + range.per_byte * static_cast<double>(length);
 }
 
-// The time by the model, with the message that asks.
+// The time by the model, with the messages that ask and acknowledge.
 double model_time(const Policy& policy, uint64_t length) {
-    const CostModel& model = policy.model();
-    const double asking = model.costs().network.latency + 2 * model.costs().network.overhead;
+    Costs costs = policy.model().costs();
+    costs.copy = {.cache_bandwidth = kCopies, .memory_bandwidth = kCopies};
+    const Policy told(costs, policy.settings());
+    const CostModel& model = told.model();
+    const double asking = 2 * costs.network.latency + kAsking;
     if (policy.receive(length, {}, {}).staged())
-        return asking + model.superpipeline(length, policy.staging(length));
-    return asking + model.placing() +
-           model.pinned_behind_wire(length, model.best_piece(length));
+        return asking + model.superpipeline(length, told.staging(length));
+    return asking + model.placing() + model.pinned_behind_wire(length, model.best_piece(length));
 }
 
 class FetchTimesOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(FetchTimesOf, AreThoseOfTheModel) {
     const Policy policy = policy_of(GetParam());
-    const FetchTimes times = fetch_times(policy, kNoLimit);
+    const FetchTimes times = fetch_times(policy, kNoLimit, kCopies);
     for (uint64_t length = 1024; length < 512 << 20; length = length * 6 / 5) {
         const double model = model_time(policy, length);
         EXPECT_NEAR(time_of(range_of(times, length), length), model, 0.1 * model) << length;
@@ -48,13 +52,13 @@ TEST_P(FetchTimesOf, AreThoseOfTheModel) {
 
 TEST_P(FetchTimesOf, ChangeWhereThePolicyChanges) {
     const Policy policy = policy_of(GetParam());
-    const FetchTimes times = fetch_times(policy, kNoLimit);
+    const FetchTimes times = fetch_times(policy, kNoLimit, kCopies);
     for (uint64_t length = 1024; length < 128 << 20; length = length * 6 / 5)
         EXPECT_EQ(range_of(times, length).scheme, policy.receive(length, {}, {}).scheme) << length;
 }
 
 TEST_P(FetchTimesOf, NeverFallAndAreUnlimited) {
-    const FetchTimes times = fetch_times(policy_of(GetParam()), kNoLimit);
+    const FetchTimes times = fetch_times(policy_of(GetParam()), kNoLimit, kCopies);
     ASSERT_GT(times.count, 0u);
     EXPECT_EQ(times.ranges[times.count - 1].upto, UINT64_MAX);
     uint64_t before = 0;
@@ -73,13 +77,13 @@ TEST(FetchTimes, AForcedSchemeIsTheOnlyOne) {
     for (const auto& [setting, scheme] :
          {std::pair{SchemeSetting::kSuperpipeline, Scheme::kSuperpipeline},
           std::pair{SchemeSetting::kZeroCopy, Scheme::kZeroCopy}}) {
-        const FetchTimes times = fetch_times(policy_of("hdr200", setting), kNoLimit);
+        const FetchTimes times = fetch_times(policy_of("hdr200", setting), kNoLimit, kCopies);
         for (size_t i = 0; i < times.count; ++i) EXPECT_EQ(times.ranges[i].scheme, scheme);
     }
 }
 
 TEST(FetchTimes, WhatCannotBePinnedIsStaged) {
-    const FetchTimes times = fetch_times(policy_of("hdr200"), 0);
+    const FetchTimes times = fetch_times(policy_of("hdr200"), 0, kCopies);
     for (size_t i = 0; i < times.count; ++i)
         EXPECT_EQ(times.ranges[i].scheme, Scheme::kSuperpipeline);
 }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ucp/times.h"
+
+#include "ucp/install.h"
+
+static const struct tern_transport *tern;
+static enum { UNCHECKED, FITS, MISFIT } layout;
+
+void times_init(const struct tern_transport *transport) { tern = transport; }
+
+int times_layout_fits(void) { return layout == FITS; }
+
+static void check_layout(ucp_worker_h worker) {
+    char text[128];
+    const char *misfit = install_request_misfit(worker, text, sizeof(text));
+
+    layout = misfit == NULL ? FITS : MISFIT;
+    if (misfit != NULL) ucs_info("tern: UCP keeps its own protocols: %s", misfit);
+}
+
+void times_of_lane(ucp_worker_h worker, const ucp_ep_config_key_lane_t *lane, struct times *times) {
+    const ucp_worker_iface_t *wiface;
+
+    times->count = 0;
+    if (layout == UNCHECKED) check_layout(worker);
+    if (layout != FITS) return;
+    wiface = ucp_worker_iface(worker, lane->rsc_index);
+    if (wiface == NULL || wiface->iface->ops.ep_get_zcopy != tern->get_zcopy) return;
+    times->count =
+        tern->fetch_ranges(wiface->iface, worker->context->config.ext.bcopy_bw, times->ranges, TIMES_MOST);
+}
+
+const struct tern_fetch_range *times_range(const struct times *times, size_t length) {
+    unsigned i = 0;
+
+    while (i + 1 < times->count && times->ranges[i].upto < length) ++i;
+    return &times->ranges[i];
+}
+
+/* One message waits for everything, many wait only for what cannot overlap. */
+#if TERN_UCP_PROBES
+
+static ucs_status_t add_range(ucp_proto_perf_t *perf, size_t start, const struct tern_fetch_range *range) {
+    ucp_proto_perf_factors_t factors = UCP_PROTO_PERF_FACTORS_INITIALIZER;
+
+    factors[UCP_PROTO_PERF_FACTOR_LATENCY] = ucs_linear_func_make(range->latency, 0);
+    factors[UCP_PROTO_PERF_FACTOR_LOCAL_TL] = ucs_linear_func_make(range->fixed, range->per_byte);
+    return tern_add_times(perf, start, range->upto, factors, range->scheme);
+}
+
+static ucs_status_t make_perf(const char *name, size_t start, const struct times *times, int many,
+                              ucp_proto_perf_t **perf, ucp_proto_flat_perf_t **flat) {
+    ucs_status_t status = ucp_proto_perf_create(name, perf);
+    unsigned i;
+
+    if (status != UCS_OK) return status;
+    for (i = 0; i < times->count && status == UCS_OK; ++i) {
+        if (times->ranges[i].upto < start) continue;
+        status = add_range(*perf, start, &times->ranges[i]);
+        start = times->ranges[i].upto + 1;
+    }
+    if (status == UCS_OK)
+        status = many ? ucp_proto_perf_envelope(*perf, 0, flat) : ucp_proto_perf_sum(*perf, flat);
+    if (status != UCS_OK) ucp_proto_perf_destroy(*perf);
+    return status;
+}
+
+void times_set(const ucp_proto_init_params_t *params, ucp_proto_init_elem_t *element, const struct times *times) {
+    const uint32_t attributes = ucp_proto_select_op_attr_unpack(params->select_param->op_attr);
+    const ucp_proto_perf_segment_t *first = ucp_proto_perf_find_segment_lb(element->perf, 0);
+    ucp_proto_flat_perf_t *flat;
+    ucp_proto_perf_t *perf;
+
+    if (times->count == 0 || first == NULL) return;
+    if (make_perf(ucp_proto_perf_name(element->perf), ucp_proto_perf_segment_start(first), times,
+                  (attributes & UCP_OP_ATTR_FLAG_MULTI_SEND) != 0, &perf, &flat) != UCS_OK)
+        return;
+    ucp_proto_flat_perf_destroy(element->flat_perf);
+    ucp_proto_perf_destroy(element->perf);
+    element->perf = perf;
+    element->flat_perf = flat;
+}
+
+#else
+
+void times_set(const ucp_proto_init_params_t *params, const struct times *times) {
+    ucp_proto_caps_t *caps = params->caps;
+    unsigned i;
+
+    if (times->count == 0) return;
+    caps->num_ranges = times->count;
+    for (i = 0; i < times->count; ++i) {
+        const struct tern_fetch_range *range = &times->ranges[i];
+        caps->ranges[i].name = range->scheme;
+        caps->ranges[i].max_length = range->upto;
+        caps->ranges[i].perf[UCP_PROTO_PERF_TYPE_SINGLE] =
+            ucs_linear_func_make(range->latency + range->fixed, range->per_byte);
+        caps->ranges[i].perf[UCP_PROTO_PERF_TYPE_MULTI] = ucs_linear_func_make(range->fixed, range->per_byte);
+    }
+}
+
+#endif

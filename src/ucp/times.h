@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Gives UCP the times of Tern's cost model for protocols that UCP has just initialised. */
+#ifndef TERN_UCP_TIMES_H_
+#define TERN_UCP_TIMES_H_
+
+#include "ucp/versions.h"
+#include "uct/ucp_interface.h"
+
+#define TIMES_MOST 8
+
+/* The times of one interface; none if `count` is 0. */
+struct times {
+    struct tern_fetch_range ranges[TIMES_MOST];
+    unsigned count;
+};
+
+/* To be called before the other functions. `transport` must stay valid. */
+void times_init(const struct tern_transport *transport);
+
+/* Whether requests have the layout that this library was built for. Known from the first worker on: no worker exists
+ * when the plug-in is installed. */
+int times_layout_fits(void);
+
+/* The times of a lane's interface; none if it is not Tern's. */
+void times_of_lane(ucp_worker_h worker, const ucp_ep_config_key_lane_t *lane, struct times *times);
+
+/* The range of a message. */
+const struct tern_fetch_range *times_range(const struct times *times, size_t length);
+
+#if TERN_UCP_PROBES
+/* Replaces the times of a protocol that UCP has just added. If there is no memory for them, the old ones stay. */
+void times_set(const ucp_proto_init_params_t *params, ucp_proto_init_elem_t *element, const struct times *times);
+#else
+/* Replaces the times of a protocol whose init has just returned. */
+void times_set(const ucp_proto_init_params_t *params, const struct times *times);
+#endif
+
+#endif
