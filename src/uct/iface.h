@@ -173,8 +173,11 @@ void stop_background(TernIface& iface);
 
 // ucp_plugin.cc
 /// Loads the plug-in for UCP from the folder of this library, and has it substitute Tern's
-/// protocols. Logs at level info why it does not.
+/// protocols. To be called when this library is loaded.
 void load_ucp_plugin();
+/// Logs once, at level info, why UCP keeps its own protocols, if it does. To be called when UCX is
+/// used: children of a preloaded program mostly have no use for it.
+void report_ucp_plugin();
 
 // counters.cc
 /// Appends the counters as a line of JSON to the file that `path` names.

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "rendezvous/calibration.h"
 #include "uct/compat.h"
+#include "uct/iface.h"
 #include "verbs/memory.h"
 
 namespace tern {
@@ -251,6 +252,7 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
 
 ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resources,
                                 unsigned* count) {
+    report_ucp_plugin();
     std::vector<std::string> names;
     for (const std::string& name : verbs::device_names()) {
         const auto device = verbs::open_device(name);

@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "rendezvous/fetch_times.h"
 #include "uct/iface.h"
@@ -65,10 +66,20 @@ std::string install() {
     return reason != nullptr ? reason : "";
 }
 
+// Why the plug-in stays away; empty: it does not.
+std::string& refusal() {
+    static std::string reason;
+    return reason;
+}
+
 }  // namespace
 
 void load_ucp_plugin() {
-    const std::string reason = install();
+    refusal() = install();
+}
+
+void report_ucp_plugin() {
+    const std::string reason = std::exchange(refusal(), {});
     if (!reason.empty()) ucs_info("tern: UCP keeps its own protocols: %s", reason.c_str());
 }
 

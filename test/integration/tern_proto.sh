@@ -50,15 +50,15 @@ for test in tag_bw tag_lat ucp_am_bw; do
 done
 shows 'a forced scheme is named' 'rendezvous zero-copy read from remote *\| tern' UCX_TERN_RNDV_SCHEME=zcopy -- \
     -t tag_bw "${long[@]}"
-use_tern --profile hdr200
-shows 'both schemes are named, with their ranges' '[0-9]+\.\.inf *\| \(\?\) rendezvous zero-copy read from remote' -- \
-    -t tag_bw "${long[@]}"
-result "$(grep -Eq "[0-9]+\.\.[0-9]+ *\| \(\?\) $staged" "$tmp/table"; echo $?)" 'the other range' "$tmp/table"
-use_tern
+# A network and a processor for which the schemes cross.
+slow_copies=(UCX_TERN_RNDV_NET_BW=20GBs UCX_TERN_RNDV_COPY_BW=5GBs UCX_TERN_RNDV_PIN_BW=100GBs UCX_TERN_RNDV_PIN_LATENCY=20us)
+shows 'both schemes are named, the second from some length on' \
+    '[0-9]+\.\.inf *\| \(\?\) rendezvous zero-copy read from remote' "${slow_copies[@]}" -- -t tag_bw "${long[@]}"
+result "$(grep -Eq "[0-9]+\.\.[0-9]+ *\| \(\?\) $staged" "$tmp/table"; echo $?)" 'and the first up to it' "$tmp/table"
 
 # unchanged NAME VARIABLES...: stock UCX chooses the same, with the plug-in and without the transport.
 stock=(UCX_TLS=rc_v,self)
-columns() { sed -n 's/^.*UCX  INFO *|\(.*\)$/\1/p' "$tmp/table" | sed 's/0x[0-9a-f]*/POINTER/' | sort; }
+columns() { sed -n 's/^\[.*\] *|\(.*\)$/\1/p' "$tmp/table" | sed 's/0x[0-9a-f]*/POINTER/' | sort; }
 unchanged() {
     local name=$1 with without
     shift
@@ -95,7 +95,7 @@ __attribute__((constructor)) static void change(void) { ucp_protocols[9] = &unkn
 END
 if cc -shared -fPIC -o "$tmp/unknown.so" "$tmp/unknown.c" -l:libucp.so.0; then
     status=0
-    env LD_PRELOAD="$tern_library:$tmp/unknown.so" UCX_LOG_LEVEL=info timeout -k 5 "$limit" ucx_info -v \
+    env LD_PRELOAD="$tern_library:$tmp/unknown.so" UCX_LOG_LEVEL=info timeout -k 5 "$limit" ucx_info -d \
         >"$tmp/output" 2>&1 || status=1
     grep -Eq 'UCP keeps its own protocols: protocol 9 of UCP is egr/unknown and not [a-z/]+$' "$tmp/output" || status=1
     result $status 'an unknown protocol in the table keeps it away' "$tmp/output"
@@ -110,7 +110,7 @@ echo 'void ucp_missing(void); void* tern_ucp_install(void* t) { ucp_missing(); r
 cc -shared -fPIC -o "$tmp/folder/libucp_tern.so.0" "$tmp/missing.c"
 alone() { # NAME PATTERN
     local status=0
-    env LD_PRELOAD="$tmp/folder/libuct_tern.so.0" UCX_LOG_LEVEL=info timeout -k 5 "$limit" ucx_info -v \
+    env LD_PRELOAD="$tmp/folder/libuct_tern.so.0" UCX_LOG_LEVEL=info timeout -k 5 "$limit" ucx_info -d \
         >"$tmp/output" 2>&1 || status=1
     [ "$(grep -c 'UCP keeps its own protocols' "$tmp/output")" = 1 ] || status=1
     grep -Eq "$2" "$tmp/output" || status=1
