@@ -39,7 +39,7 @@ is_json() { # NAME FILE
 }
 
 refusal_tests() {
-    local commands='latency,rate,bandwidth,pinning,overlap,tune,memory'
+    local commands='latency,rate,bandwidth,pinning,protocols,overlap,tune,memory'
     check_match 'help' '^  overlap ' "$tern_bench" --help
     check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
     refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
@@ -167,6 +167,15 @@ bandwidth_tests() {
     check_match 'bandwidth: the model beside it' '"name": "model superpipeline"' cat "$tmp/bandwidth.json"
 }
 
+protocols_tests() {
+    check 'protocols' "$tern_bench" protocols --quick --profile graphene --sizes 64K --json "$tmp/protocols.json"
+    cp "$tmp/output" "$tmp/protocols"
+    check_match 'protocols: a column for each way' \
+        '^fresh buffers, GB/s +v1 +v2 +v2 tern +frames +superpipeline +zcopy +write' cat "$tmp/protocols"
+    check_match 'protocols: the gain' '^ratios of reused buffers +v2 tern / v1 +v2 tern / v2' cat "$tmp/protocols"
+    is_json 'protocols: the json is json' "$tmp/protocols.json"
+}
+
 pinning_tests() {
     check 'pinning' "$tern_bench" pinning --quick --profile graphene --sizes 1M --json "$tmp/pinning.json"
     cp "$tmp/output" "$tmp/pinning"
@@ -232,6 +241,7 @@ fastpath_tests
 latency_tests
 rate_tests
 bandwidth_tests
+protocols_tests
 pinning_tests
 overlap_tests
 tune_tests
