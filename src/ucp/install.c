@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* How Tern's protocols get into UCP, and what must be so that they may. */
 #define _GNU_SOURCE
-#include "ucp/install.h"
-
 #include <dlfcn.h>
 
 #include "ucp/release.h"
@@ -25,7 +24,8 @@ static struct {
 
 static char text[256];
 
-int install_admits(const char *list, const char *name) {
+/* Whether UCX_PROTOS, whose value is `list` or null, admits a protocol of this name. */
+static int admits(const char *list, const char *name) {
     ucs_config_allow_list_t admitted;
     int listed;
 
@@ -84,24 +84,8 @@ static const char *look_at_ucp(void) {
     misfit = release_misfit(&loaded, &built, text, sizeof(text));
     for (i = 0; misfit == NULL && i < ucs_static_array_size(substitutes); ++i)
         if (substitutes[i].stock != NULL) misfit = look_for(substitutes[i].stock);
-    if (misfit == NULL && !install_admits(list, "rndv/tern")) misfit = "UCX_PROTOS does not admit rndv/tern";
+    if (misfit == NULL && !admits(list, "rndv/tern")) misfit = "UCX_PROTOS does not admit rndv/tern";
     return misfit;
-}
-
-const char *install_request_misfit(ucp_worker_h worker, char *to, size_t size) {
-    ucp_context_attr_t attributes = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
-    const size_t pooled = sizeof(ucs_mpool_elem_t) + sizeof(ucp_request_t) + worker->context->config.request.size;
-
-    if (ucp_context_query(worker->context, &attributes) != UCS_OK || attributes.request_size != sizeof(ucp_request_t)) {
-        snprintf(to, size, "a request has %zu bytes and not %zu", attributes.request_size, sizeof(ucp_request_t));
-        return to;
-    }
-    if (worker->req_mp.data->elem_size != pooled) {
-        snprintf(to, size, "a worker's requests have %zu bytes and not %zu",
-                 (size_t)worker->req_mp.data->elem_size, pooled);
-        return to;
-    }
-    return NULL;
 }
 
 static void substitute(void) {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ucp/times.h"
 
-#include "ucp/install.h"
-
 static const struct tern_transport *tern;
 static enum { UNCHECKED, FITS, MISFIT } layout;
 
@@ -10,9 +8,27 @@ void times_init(const struct tern_transport *transport) { tern = transport; }
 
 int times_layout_fits(void) { return layout == FITS; }
 
+/* Compares the size of requests with that in the headers of the build, which depends on how UCX was configured. Returns
+ * null, or what does not agree, in `to`. */
+static const char *request_misfit(ucp_worker_h worker, char *to, size_t size) {
+    ucp_context_attr_t attributes = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
+    const size_t pooled = sizeof(ucs_mpool_elem_t) + sizeof(ucp_request_t) + worker->context->config.request.size;
+
+    if (ucp_context_query(worker->context, &attributes) != UCS_OK || attributes.request_size != sizeof(ucp_request_t)) {
+        snprintf(to, size, "a request has %zu bytes and not %zu", attributes.request_size, sizeof(ucp_request_t));
+        return to;
+    }
+    if (worker->req_mp.data->elem_size != pooled) {
+        snprintf(to, size, "a worker's requests have %zu bytes and not %zu",
+                 (size_t)worker->req_mp.data->elem_size, pooled);
+        return to;
+    }
+    return NULL;
+}
+
 static void check_layout(ucp_worker_h worker) {
     char text[128];
-    const char *misfit = install_request_misfit(worker, text, sizeof(text));
+    const char *misfit = request_misfit(worker, text, sizeof(text));
 
     layout = misfit == NULL ? FITS : MISFIT;
     if (misfit != NULL) ucs_info("tern: UCP keeps its own protocols: %s", misfit);

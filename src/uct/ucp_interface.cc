@@ -11,9 +11,10 @@ static_assert(TERN_REPLY_MOST == Reply::kMost);
 
 void tern_offer_reply(uct_ep_h ep, uint8_t id, const void* reply, unsigned reply_length,
                       size_t length) {
-    ReplyOffer& offer = tern::iface_of(ep).offer;
+    TernIface& iface = tern::iface_of(ep);
+    ReplyOffer& offer = iface.offer;
     offer.taken = false;
-    offer.ep = id < Reply::kIds && reply_length <= Reply::kMost ? ep : nullptr;
+    offer.ep = iface.proto && id < Reply::kIds && reply_length <= Reply::kMost ? ep : nullptr;
     if (offer.ep == nullptr) return;
     offer.length = length;
     offer.reply.id = id;
