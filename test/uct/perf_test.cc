@@ -117,7 +117,9 @@ TEST_F(TernPerf, SettingsOfTheNetworkAreObeyed) {
     const double bandwidth = entity.attr().bandwidth.shared;
     EXPECT_NEAR(3e9, bandwidth, 0.3e9);
     EXPECT_NEAR(4e-6, entity.attr().latency.c, 1e-9);
-    EXPECT_EQ(bandwidth, ask(entity, UCT_EP_OP_AM_BCOPY).bandwidth.shared);
+    const double frames = ask(entity, UCT_EP_OP_AM_BCOPY).bandwidth.shared;
+    EXPECT_LT(frames, bandwidth) << "gaps";
+    EXPECT_GT(frames, 0.9 * bandwidth);
     EXPECT_EQ(bandwidth, ask(entity, UCT_EP_OP_GET_ZCOPY).bandwidth.shared);
     EXPECT_NEAR(4e-6, ask(entity, UCT_EP_OP_AM_BCOPY).latency.c, 1e-9);
     EXPECT_LT(ask(entity, UCT_EP_OP_AM_ZCOPY).bandwidth.shared, bandwidth);
