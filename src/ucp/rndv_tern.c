@@ -92,11 +92,16 @@ static ucs_status_t fetch(uct_pending_req_t *self) {
     return status;
 }
 
-/* Where the fetch has failed, the last frame has not carried the acknowledgement. */
+/* Where the fetch has failed, the last frame has not carried the acknowledgement. UCX 1.13 acknowledges such a message
+ * all the same, but would take it for good. */
 static ucs_status_t acknowledge(uct_pending_req_t *self) {
     ucp_request_t *req = ucs_container_of(self, ucp_request_t, send.uct);
 
-    if (!is_acknowledged(req) || req->send.state.uct_comp.status != UCS_OK) return original->progress[1](self);
+    if (req->send.state.uct_comp.status != UCS_OK) {
+        ucp_request_get_super(req)->status = req->send.state.uct_comp.status;
+        return original->progress[1](self);
+    }
+    if (!is_acknowledged(req)) return original->progress[1](self);
 #if TERN_UCP_PROBES
     return ucp_proto_rndv_ats_complete(req);
 #else
