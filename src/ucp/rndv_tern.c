@@ -57,18 +57,22 @@ static void query(const ucp_proto_query_params_t *params, ucp_proto_query_attr_t
     attributes->max_msg_length = ucs_min(attributes->max_msg_length, range->upto);
 }
 
-/* The endpoint on which one get fetches the whole message; null: another transport's, or the message is cut, or nobody
- * waits for an acknowledgement. */
+/* The endpoint of the only lane; null: there are several, or it is another transport's. */
 static uct_ep_h only_endpoint(const ucp_request_t *req) {
     const ucp_proto_rndv_bulk_priv_t *priv = req->send.proto_config->priv;
     uct_ep_h ep;
 
-    if (!times_layout_fits()) return NULL;
-    if (priv->mpriv.num_lanes != 1 || priv->super.lane == UCP_NULL_LANE || req->send.state.dt_iter.offset != 0 ||
-        (req->flags & UCP_REQUEST_FLAG_RNDV_FRAG) || req->send.rndv.remote_req_id == UCS_PTR_MAP_KEY_INVALID)
-        return NULL;
+    if (!times_layout_fits() || priv->mpriv.num_lanes != 1) return NULL;
     ep = tern_lane(req->send.ep, priv->mpriv.lanes[0].super.lane);
     return ep->iface->ops.ep_get_zcopy == tern->get_zcopy ? ep : NULL;
+}
+
+/* Whether one get fetches the whole message, and the sender waits for the acknowledgement. */
+static int is_whole(const ucp_request_t *req) {
+    const ucp_proto_rndv_bulk_priv_t *priv = req->send.proto_config->priv;
+
+    return priv->super.lane != UCP_NULL_LANE && req->send.state.dt_iter.offset == 0 &&
+           !(req->flags & UCP_REQUEST_FLAG_RNDV_FRAG) && req->send.rndv.remote_req_id != UCS_PTR_MAP_KEY_INVALID;
 }
 
 /* The address of a message that has been asked for is not needed any more, and is never 0. */
@@ -83,7 +87,7 @@ static ucs_status_t fetch(uct_pending_req_t *self) {
     uct_iface_h iface;
     ucs_status_t status;
 
-    if (ep == NULL) return original->progress[0](self);
+    if (ep == NULL || !is_whole(req)) return original->progress[0](self);
     iface = ep->iface;
     ucp_proto_rndv_pack_ack(req, &ack, req->send.state.dt_iter.length);
     tern->offer_reply(ep, UCP_AM_ID_RNDV_ATS, &ack, sizeof(ack), req->send.state.dt_iter.length);
@@ -97,7 +101,7 @@ static ucs_status_t fetch(uct_pending_req_t *self) {
 static ucs_status_t acknowledge(uct_pending_req_t *self) {
     ucp_request_t *req = ucs_container_of(self, ucp_request_t, send.uct);
 
-    if (req->send.state.uct_comp.status != UCS_OK) {
+    if (req->send.state.uct_comp.status != UCS_OK && only_endpoint(req) != NULL) {
         ucp_request_get_super(req)->status = req->send.state.uct_comp.status;
         return original->progress[1](self);
     }

@@ -34,10 +34,11 @@ typedef struct {
     uint8_t more[29];
 } header_t;
 
-static const size_t lengths[] = {
-    0,     1,     8,     9,     63,    64,    65,    103,   104,   105,    255,    1023,    1024,
-    4080,  4095,  4096,  4097,  8100,  8184,  8191,  8192,  8193,  12287,  12288,  12289,   16383,
-    16384, 16385, 32767, 32768, 40000, 65535, 65536, 65537, 98303, 131072, 262145, 1048576, 16777216};
+static const size_t lengths[] = {0,     1,     8,     9,      63,     64,      65,      103,
+                                 104,   105,   255,   1023,   1024,   4080,    4095,    4096,
+                                 4097,  8100,  8184,  8191,   8192,   8193,    12287,   12288,
+                                 12289, 16383, 16384, 16385,  32767,  32768,   40000,   65535,
+                                 65536, 65537, 98303, 131072, 262145, 1048576, 16777216};
 enum { kLengths = sizeof lengths / sizeof *lengths };
 
 static ucp_ep_h peer;
@@ -148,8 +149,12 @@ static void* begin_unpack(void* argument, void* buffer, size_t count) {
     (void)count;
     return buffer;
 }
-static size_t packed_size(void* state) { return ((const buffer_t*)state)->length; }
-static void end_packing(void* state) { (void)state; }
+static size_t packed_size(void* state) {
+    return ((const buffer_t*)state)->length;
+}
+static void end_packing(void* state) {
+    (void)state;
+}
 
 static const ucp_generic_dt_ops_t packing = {.start_pack = begin_pack,
                                              .start_unpack = begin_unpack,
@@ -188,7 +193,8 @@ static ucs_status_t finish(const char* what, void* request) {
 }
 
 static void* begin_send(kind_t kind, buffer_t* buffer, header_t* header) {
-    /* Without UCP_OP_ATTR_FLAG_NO_IMM_CMPL, which makes UCX 1.13 ignore the type of active messages. */
+    /* Without UCP_OP_ATTR_FLAG_NO_IMM_CMPL, which makes UCX 1.13 ignore the type of active
+     * messages. */
     ucp_request_param_t params = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE,
                                   .datatype = type_of(buffer)};
     void* const address = address_of(buffer);
@@ -297,12 +303,14 @@ static void together(int sends, kind_t kind, layout_t from, layout_t to, int lat
         for (unsigned i = 0; i < used; ++i) requests[i] = begin_receive(&buffers[i]);
     meet();
     if (sends)
-        for (unsigned i = 0; i < used; ++i) requests[i] = begin_send(kind, &buffers[i], &headers[i]);
+        for (unsigned i = 0; i < used; ++i)
+            requests[i] = begin_send(kind, &buffers[i], &headers[i]);
     if (late) meet();
     if (!sends && active) wait_for_arrivals(used);
     if (!sends && (late || active))
         for (unsigned i = 0; i < used; ++i)
-            requests[i] = active ? begin_active_receive(i, &buffers[i]) : begin_receive(&buffers[i]);
+            requests[i] =
+                active ? begin_active_receive(i, &buffers[i]) : begin_receive(&buffers[i]);
     for (unsigned i = 0; i < used; ++i) check(name, finish(name, requests[i]));
     for (unsigned i = 0; i < used; ++i) {
         compare(name, &buffers[i], i, lengths[i]);
@@ -338,7 +346,8 @@ static void singly(int sends, kind_t kind, layout_t from, layout_t to) {
 
 /* The receiver has room for less. UCP need not write the part that there is room for. (UCP does not
  * allow this of active messages.) */
-static void cut_off(int sends, kind_t kind, layout_t from, layout_t to, size_t length, size_t room) {
+static void cut_off(int sends, kind_t kind, layout_t from, layout_t to, size_t length,
+                    size_t room) {
     const char* what = "a message that is cut off";
     buffer_t buffer;
     make(&buffer, sends ? from : to, sends ? length : room);
@@ -435,16 +444,16 @@ static void one_way(int sends) {
 }
 
 static void run(int is_child, unsigned rounds) {
-    const ucp_ep_params_t handling = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                                                    UCP_EP_PARAM_FIELD_ERR_HANDLER,
-                                      .err_mode = UCP_ERR_HANDLING_MODE_PEER,
-                                      .err_handler = {.cb = on_error}};
-    const ucp_am_handler_param_t handler = {
-        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                      UCP_AM_HANDLER_PARAM_FIELD_CB,
-        .id = kAm,
-        .flags = UCP_AM_FLAG_PERSISTENT_DATA,
-        .cb = on_active};
+    const ucp_ep_params_t handling = {
+        .field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = on_error}};
+    const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                            .id = kAm,
+                                            .flags = UCP_AM_FLAG_PERSISTENT_DATA,
+                                            .cb = on_active};
     const ucp_request_param_t close_params = {0};
     ucp_ep_params_t ep_params = {0};
     (void)rounds;
