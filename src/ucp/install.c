@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
+#include "ucp/announcing.h"
 #include "ucp/release.h"
 #include "ucp/protocol_names.h"
 #include "ucp/rndv_put.h"
@@ -11,10 +12,8 @@
 
 extern ucp_proto_t ucp_rndv_get_zcopy_proto;
 extern ucp_proto_t ucp_rndv_put_zcopy_proto;
-#if !TERN_UCP_PROBES
 extern ucp_proto_t ucp_tag_rndv_proto;
 extern ucp_proto_t ucp_am_rndv_proto;
-#endif
 
 /* What stands in the table for what. */
 static struct {
@@ -83,7 +82,7 @@ static const char *look_at_ucp(void) {
         names[i] = ucp_protocols[i] != NULL ? ucp_protocols[i]->name : NULL;
     misfit = release_misfit(&loaded, &built, text, sizeof(text));
     for (i = 0; misfit == NULL && i < ucs_static_array_size(substitutes); ++i)
-        if (substitutes[i].stock != NULL) misfit = look_for(substitutes[i].stock);
+        misfit = look_for(substitutes[i].stock);
     if (misfit == NULL && !admits(list, "rndv/tern")) misfit = "UCX_PROTOS does not admit rndv/tern";
     return misfit;
 }
@@ -92,7 +91,7 @@ static void substitute(void) {
     unsigned i;
 
     for (i = 0; i < ucs_static_array_size(substitutes); ++i)
-        if (substitutes[i].stock != NULL) *place_of(substitutes[i].stock) = substitutes[i].tern;
+        *place_of(substitutes[i].stock) = substitutes[i].tern;
 }
 
 __attribute__((visibility("default"))) const char *tern_ucp_install(const struct tern_transport *transport);
@@ -102,24 +101,15 @@ const char *tern_ucp_install(const struct tern_transport *transport) {
 
     substitutes[0].stock = &ucp_rndv_get_zcopy_proto;
     substitutes[1].stock = &ucp_rndv_put_zcopy_proto;
-#if !TERN_UCP_PROBES
     substitutes[2].stock = &ucp_tag_rndv_proto;
     substitutes[3].stock = &ucp_am_rndv_proto;
-#endif
     misfit = look_at_ucp();
     if (misfit != NULL) return misfit;
     times_init(transport);
     substitutes[0].tern = rndv_tern_make(substitutes[0].stock, transport);
     substitutes[1].tern = rndv_put_make(substitutes[1].stock);
-#if !TERN_UCP_PROBES
-    {
-        static ucp_proto_t announcing[2];
-        rndv_tern_show_ranges(&announcing[0], substitutes[2].stock);
-        rndv_tern_show_ranges(&announcing[1], substitutes[3].stock);
-        substitutes[2].tern = &announcing[0];
-        substitutes[3].tern = &announcing[1];
-    }
-#endif
+    substitutes[2].tern = announcing_tag_make(substitutes[2].stock);
+    substitutes[3].tern = announcing_am_make(substitutes[3].stock);
     substitute();
     return NULL;
 }

@@ -96,15 +96,29 @@ static ucs_status_t fetch(uct_pending_req_t *self) {
     return status;
 }
 
-/* Where the fetch has failed, the last frame has not carried the acknowledgement. UCX 1.13 acknowledges such a message
- * all the same, but would take it for good. */
+#if TERN_UCP_PROBES
+/* Where the fetch has failed, UCP does not get here. */
+static void note_failure(ucp_request_t *req) { (void)req; }
+#else
+/* UCX 1.13 acknowledges a message whose fetch has failed, as it should, but would take the message for good. The
+ * endpoint may have lost its lanes by now. */
+static void note_failure(ucp_request_t *req) {
+    const ucs_status_t status = req->send.state.uct_comp.status;
+    const ucp_proto_config_t *config = req->send.proto_config;
+    struct times times;
+
+    if (status == UCS_OK) return;
+    find_times(req->send.ep->worker, &req->send.ep->worker->ep_config[config->ep_cfg_index].key, config->priv, &times);
+    if (times.count != 0) ucp_request_get_super(req)->status = status;
+}
+#endif
+
+/* Where the fetch has failed, the last frame has not carried the acknowledgement. */
 static ucs_status_t acknowledge(uct_pending_req_t *self) {
     ucp_request_t *req = ucs_container_of(self, ucp_request_t, send.uct);
 
-    if (req->send.state.uct_comp.status != UCS_OK && only_endpoint(req) != NULL) {
-        ucp_request_get_super(req)->status = req->send.state.uct_comp.status;
-        return original->progress[1](self);
-    }
+    note_failure(req);
+    if (req->send.state.uct_comp.status != UCS_OK) return original->progress[1](self);
     if (!is_acknowledged(req)) return original->progress[1](self);
 #if TERN_UCP_PROBES
     return ucp_proto_rndv_ats_complete(req);
@@ -112,6 +126,19 @@ static ucs_status_t acknowledge(uct_pending_req_t *self) {
     return ucp_proto_rndv_recv_complete(req);
 #endif
 }
+
+#if TERN_UCP_PROBES
+
+int rndv_tern_fetches(ucp_worker_h worker, const ucp_ep_config_key_t *config, const ucp_proto_t *protocol,
+                      const void *priv) {
+    struct times times;
+
+    if (protocol != &rndv_tern) return 0;
+    find_times(worker, config, priv, &times);
+    return times.count != 0;
+}
+
+#endif
 
 const ucp_proto_t *rndv_tern_make(const ucp_proto_t *get_zcopy, const struct tern_transport *transport) {
     original = get_zcopy;
@@ -128,21 +155,3 @@ const ucp_proto_t *rndv_tern_make(const ucp_proto_t *get_zcopy, const struct ter
     rndv_tern.progress[1] = acknowledge;
     return &rndv_tern;
 }
-
-#if !TERN_UCP_PROBES
-
-static void query_announcing(const ucp_proto_query_params_t *params, ucp_proto_query_attr_t *attributes) {
-    const ucp_proto_rndv_ctrl_priv_t *priv = params->priv;
-    ucp_proto_query_attr_t remote;
-
-    ucp_proto_rndv_rts_query(params, attributes);
-    ucp_proto_select_elem_query(params->worker, &priv->remote_proto, params->msg_length, &remote);
-    attributes->max_msg_length = remote.max_msg_length;
-}
-
-void rndv_tern_show_ranges(ucp_proto_t *copy, const ucp_proto_t *announcing) {
-    *copy = *announcing;
-    copy->query = query_announcing;
-}
-
-#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ucp/announcing.h"
+
+static ucp_proto_t tag;
+static ucp_proto_t am;
+
+#if TERN_UCP_PROBES
+
+#include <ucp/proto/proto_select.inl>
+
+#include "ucp/rndv_tern.h"
+
+static const ucp_proto_t *original_tag;
+static const ucp_proto_t *original_am;
+
+/* UCX_RNDV_SEND_NBR_THRESH of a user who has not set it. */
+#define NBR_THRESH_DEFAULT (256 * UCS_KBYTE)
+
+static ucp_proto_select_param_t without_fast_completion(const ucp_proto_select_param_t *param) {
+    ucp_proto_select_param_t copy = *param;
+
+    copy.op_attr &= (uint8_t)~(UCP_OP_ATTR_FLAG_FAST_CMPL / UCP_PROTO_SELECT_OP_ATTR_BASE);
+    return copy;
+}
+
+/* Whether these sends have the fixed threshold, and nobody has asked for it. */
+static int has_fixed_threshold(const ucp_proto_init_params_t *params) {
+    const ucp_proto_select_param_t slow = without_fast_completion(params->select_param);
+    ucp_proto_init_params_t other = *params;
+
+    other.select_param = &slow;
+    return ucp_proto_rndv_thresh(&other) == UCS_MEMUNITS_AUTO && ucp_proto_rndv_thresh(params) == NBR_THRESH_DEFAULT &&
+           getenv("UCX_RNDV_SEND_NBR_THRESH") == NULL;
+}
+
+/* From this length on, UCP announces all messages that are sent in the same way, but without fast completion. With fast
+ * completion its own times do not tell: those of eager protocols end before the message leaves. The selection is not
+ * UCP's own, in which it would be missing from UCX's tables. SIZE_MAX: unknown. */
+static size_t costs_threshold(const ucp_proto_init_params_t *params) {
+    const ucp_proto_select_param_t slow = without_fast_completion(params->select_param);
+    ucp_proto_select_t selection = ucp_worker_ep_config(params->worker, params->ep_cfg_index)->proto_select;
+    const ucp_proto_select_elem_t *selected;
+    const ucp_proto_threshold_elem_t *range;
+    size_t threshold = SIZE_MAX;
+
+    selection.hash = kh_init(ucp_proto_select_hash);
+    if (selection.hash == NULL) return SIZE_MAX;
+    selected = ucp_proto_select_lookup_slow(params->worker, &selection, 1, params->ep_cfg_index, params->rkey_cfg_index,
+                                            &slow);
+    if (selected != NULL) {
+        threshold = 0;
+        for (range = selected->thresholds; range->max_msg_length < SIZE_MAX; ++range)
+            if (range->proto_config.proto != ucp_protocols[params->proto_id]) threshold = range->max_msg_length + 1;
+        if (range->proto_config.proto != ucp_protocols[params->proto_id]) threshold = SIZE_MAX;
+    }
+    ucp_proto_select_cleanup(&selection);
+    return threshold;
+}
+
+/* Whether receivers fetch by Tern the messages that a protocol announces. */
+static int announces_to_tern(const ucp_proto_init_params_t *params, const ucp_proto_init_elem_t *element) {
+    const ucp_proto_rndv_ctrl_priv_t *priv =
+        (const void *)&ucs_array_elem(&params->ctx->priv_buf, element->priv_offset);
+    const ucp_proto_config_t *remote = &priv->remote_proto_config;
+
+    return rndv_tern_fetches(params->worker, params->ep_config_key, remote->proto, remote->priv);
+}
+
+/* All variants get the same threshold: one below that of the others would be UCP's only choice there. */
+static void set_threshold(const ucp_proto_init_params_t *params, unsigned first) {
+    const unsigned end = ucs_array_length(&params->ctx->protocols);
+    size_t threshold;
+    unsigned i;
+
+    for (i = first; i < end && !announces_to_tern(params, &ucs_array_elem(&params->ctx->protocols, i)); ++i);
+    if (i == end) return;
+    threshold = costs_threshold(params);
+    if (threshold == SIZE_MAX) return;
+    for (i = first; i < end; ++i) {
+        ucp_proto_init_elem_t *element = &ucs_array_elem(&params->ctx->protocols, i);
+        if (element->cfg_thresh == NBR_THRESH_DEFAULT) element->cfg_thresh = threshold;
+    }
+}
+
+/* A setting of UCX gives all sends fast completion. Then there is no other selection, and this would not end. */
+static void probe(const ucp_proto_t *original, const ucp_proto_init_params_t *params) {
+    static _Thread_local int nested;
+    const unsigned first = ucs_array_length(&params->ctx->protocols);
+
+    original->probe(params);
+    if (nested || !has_fixed_threshold(params)) return;
+    nested = 1;
+    set_threshold(params, first);
+    nested = 0;
+}
+
+static void probe_tag(const ucp_proto_init_params_t *params) { probe(original_tag, params); }
+static void probe_am(const ucp_proto_init_params_t *params) { probe(original_am, params); }
+
+const ucp_proto_t *announcing_tag_make(const ucp_proto_t *tag_rndv) {
+    original_tag = tag_rndv;
+    tag = *tag_rndv;
+    tag.probe = probe_tag;
+    return &tag;
+}
+
+const ucp_proto_t *announcing_am_make(const ucp_proto_t *am_rndv) {
+    original_am = am_rndv;
+    am = *am_rndv;
+    am.probe = probe_am;
+    return &am;
+}
+
+#else
+
+static void query(const ucp_proto_query_params_t *params, ucp_proto_query_attr_t *attributes) {
+    const ucp_proto_rndv_ctrl_priv_t *priv = params->priv;
+    ucp_proto_query_attr_t remote;
+
+    ucp_proto_rndv_rts_query(params, attributes);
+    ucp_proto_select_elem_query(params->worker, &priv->remote_proto, params->msg_length, &remote);
+    attributes->max_msg_length = remote.max_msg_length;
+}
+
+const ucp_proto_t *announcing_tag_make(const ucp_proto_t *tag_rndv) {
+    tag = *tag_rndv;
+    tag.query = query;
+    return &tag;
+}
+
+const ucp_proto_t *announcing_am_make(const ucp_proto_t *am_rndv) {
+    am = *am_rndv;
+    am.query = query;
+    return &am;
+}
+
+#endif
