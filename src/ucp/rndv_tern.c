@@ -97,28 +97,29 @@ static ucs_status_t fetch(uct_pending_req_t *self) {
 }
 
 #if TERN_UCP_PROBES
-/* Where the fetch has failed, UCP does not get here. */
-static void note_failure(ucp_request_t *req) { (void)req; }
+/* UCP ends such requests before. */
+static int has_failed(ucp_request_t *req) {
+    (void)req;
+    return 0;
+}
 #else
-/* UCX 1.13 acknowledges a message whose fetch has failed, as it should, but would take the message for good. The
- * endpoint may have lost its lanes by now. */
-static void note_failure(ucp_request_t *req) {
-    const ucs_status_t status = req->send.state.uct_comp.status;
+/* Whether Tern could not fetch the message. The endpoint may have lost its lanes by now. */
+static int has_failed(ucp_request_t *req) {
     const ucp_proto_config_t *config = req->send.proto_config;
     struct times times;
 
-    if (status == UCS_OK) return;
+    if (req->send.state.uct_comp.status == UCS_OK) return 0;
     find_times(req->send.ep->worker, &req->send.ep->worker->ep_config[config->ep_cfg_index].key, config->priv, &times);
-    if (times.count != 0) ucp_request_get_super(req)->status = status;
+    return times.count != 0;
 }
 #endif
 
-/* Where the fetch has failed, the last frame has not carried the acknowledgement. */
+/* UCX 1.13 acknowledges a message whose fetch has failed, and takes it for good. Later releases end the receive with the
+ * error, as is done here. */
 static ucs_status_t acknowledge(uct_pending_req_t *self) {
     ucp_request_t *req = ucs_container_of(self, ucp_request_t, send.uct);
 
-    note_failure(req);
-    if (req->send.state.uct_comp.status != UCS_OK) return original->progress[1](self);
+    if (has_failed(req)) return ucp_proto_rndv_recv_complete_status(req, req->send.state.uct_comp.status);
     if (!is_acknowledged(req)) return original->progress[1](self);
 #if TERN_UCP_PROBES
     return ucp_proto_rndv_ats_complete(req);
