@@ -181,7 +181,9 @@ class Engine final : private ConnectorOwner {
     // False: there is no room now, or the channel has failed.
     bool fence(Channel& channel);
     // Sends a control frame; `length` is at most kMaxControl. False: there is no room now.
-    bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length);
+    // `of_user`: it carries something of a user's, so flushes wait for it and report its loss.
+    bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length,
+                      bool of_user = false);
     // Ends a channel, with an error for all its users.
     void fail(Channel& channel, Status status, const std::string& why) {
         connector_->fail(channel, status, why);

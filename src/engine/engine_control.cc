@@ -177,7 +177,8 @@ bool Engine::send_due_control(Channel& channel) {
 
 // Control frames go cold, where they need no credit, and where a receiver that sleeps or polls only
 // its completion queue sees them.
-bool Engine::send_control(Channel& channel, ControlId id, const void* payload, uint32_t length) {
+bool Engine::send_control(Channel& channel, ControlId id, const void* payload, uint32_t length,
+                          bool of_user) {
     if (channel.failed || channel.sends.room() == 0) return channel.failed;
     alignas(8) std::byte frame[sizeof(Word) + kMaxControl];
     const Word word = channel.tx.cold_word(FrameKind::kControl, static_cast<uint32_t>(id), length,
@@ -192,7 +193,7 @@ bool Engine::send_control(Channel& channel, ControlId id, const void* payload, u
     request.num_sge = 1;
     request.send_flags = IBV_SEND_INLINE;
     request.opcode = IBV_WR_SEND;
-    if (!post(channel, request, false)) return true;
+    if (!post(channel, request, of_user)) return true;
     channel.tx.sent_cold();
     channel.rx.credit_sent();
     ++counters_.sent_cold;

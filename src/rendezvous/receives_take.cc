@@ -98,7 +98,7 @@ unsigned Receives::complete(Incoming& transfer) {
         memcpy(frame.reply, reply.bytes, reply.length);
         length += reply.length;
     }
-    if (!context_.send(*transfer.channel, TransferId::kAck, &frame, length)) return 0;
+    if (!context_.send(*transfer.channel, TransferId::kAck, &frame, length, replies)) return 0;
     if (replies) ++context_.counters.replies;
     if (transfer.failed && !transfer.asked_here) ++context_.counters.refused;
     over(transfer, transfer.failed ? Status::kRemoteAccess : Status::kOk);

@@ -120,9 +120,10 @@ class TransferContext {
     }
 
     // False: the frame cannot be sent now.
-    bool send(Channel& channel, TransferId id, const void* frame, uint32_t length) {
+    bool send(Channel& channel, TransferId id, const void* frame, uint32_t length,
+              bool of_user = false) {
         return channel.carries() &&
-               engine.send_control(channel, static_cast<ControlId>(id), frame, length);
+               engine.send_control(channel, static_cast<ControlId>(id), frame, length, of_user);
     }
     template <class Frame>
     bool send(Channel& channel, TransferId id, const Frame& frame) {

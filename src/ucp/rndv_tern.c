@@ -11,7 +11,8 @@ static const struct tern_transport *tern;
 static void find_times(ucp_worker_h worker, const ucp_ep_config_key_t *config, const ucp_proto_rndv_bulk_priv_t *priv,
                        struct times *times) {
     times->count = 0;
-    if (priv->mpriv.num_lanes == 1) times_of_lane(worker, &config->lanes[priv->mpriv.lanes[0].super.lane], times);
+    if (times_check_layout(worker) && priv->mpriv.num_lanes == 1)
+        times_of_lane(worker, &config->lanes[priv->mpriv.lanes[0].super.lane], times);
 }
 
 #if TERN_UCP_PROBES
@@ -90,7 +91,8 @@ static ucs_status_t fetch(uct_pending_req_t *self) {
     if (ep == NULL || !is_whole(req)) return original->progress[0](self);
     iface = ep->iface;
     ucp_proto_rndv_pack_ack(req, &ack, req->send.state.dt_iter.length);
-    tern->offer_reply(ep, UCP_AM_ID_RNDV_ATS, &ack, sizeof(ack), req->send.state.dt_iter.length);
+    tern->offer_reply(ep, UCP_AM_ID_RNDV_ATS, &ack, sizeof(ack), req->send.state.dt_iter.length,
+                      &req->send.state.uct_comp);
     status = original->progress[0](self);
     if (tern->reply_taken(iface)) set_acknowledged(req);
     return status;

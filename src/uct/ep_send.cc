@@ -219,8 +219,9 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     const RemoteKey& key = remote_key(rkey);
     ReplyOffer& offer = iface_of(ep).offer;
     // Open memory is read without its owner, to whom no frame goes then.
-    const bool takes =
-        offer.ep == ep && key.replies && key.rkey == 0 && offer.length == total(iov, count);
+    const bool takes = offer.ep == ep &&
+                       (offer.completion == nullptr || offer.completion == completion) &&
+                       key.replies && key.rkey == 0 && offer.length == total(iov, count);
     const ucs_status_t status =
         moved(ep, iov, count, [&](Mover& mover, Channel& channel, auto pieces) {
             return mover.get(channel, pieces, from, key.region, key.rkey, key.pinned, completion,

@@ -18,9 +18,10 @@ struct TagInterface;
 
 /// An active message that is offered to a peer; see ucp_interface.h.
 struct ReplyOffer {
-    uct_ep_h ep = nullptr;  // null: no offer
-    bool taken = false;     // a get has taken the last offer
-    size_t length = 0;      // of the get
+    uct_ep_h ep = nullptr;                         // null: no offer
+    bool taken = false;                            // a get has taken the last offer
+    size_t length = 0;                             // of the get
+    const uct_completion_t* completion = nullptr;  // of the get
     tern::Reply reply;
 };
 

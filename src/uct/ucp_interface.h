@@ -19,10 +19,11 @@ extern "C" {
 /* Endpoints and interfaces must be Tern's. As for UCT, one thread at a time uses an interface. */
 
 /* Offers an active message of at most TERN_REPLY_MOST bytes to the peer, for the next get on this endpoint, which must
- * be for `length` bytes and be issued before this thread does anything else with the interface. If the get takes it,
+ * be for `length` bytes, have this completion (if not null) and be issued before this thread does anything else with the interface. If the get takes it,
  * the peer's handler for `id` is called with a copy of the message when all bytes are here, and is not called if the
  * get fails. No get takes it if the setting PROTO is off. */
-TERN_EXPORT void tern_offer_reply(uct_ep_h ep, uint8_t id, const void *reply, unsigned reply_length, size_t length);
+TERN_EXPORT void tern_offer_reply(uct_ep_h ep, uint8_t id, const void *reply, unsigned reply_length, size_t length,
+                                  const uct_completion_t *completion);
 
 /* Withdraws an offer that has not been used. Nonzero: the get begun since has taken it. */
 TERN_EXPORT int tern_reply_taken(uct_iface_h iface);
@@ -46,7 +47,8 @@ struct tern_transport {
      * `most`; 0: the setting PROTO leaves the choice to UCX. */
     unsigned (*fetch_ranges)(uct_iface_h iface, double copy_bandwidth, struct tern_fetch_range *ranges,
                              unsigned most);
-    void (*offer_reply)(uct_ep_h ep, uint8_t id, const void *reply, unsigned reply_length, size_t length);
+    void (*offer_reply)(uct_ep_h ep, uint8_t id, const void *reply, unsigned reply_length, size_t length,
+                        const uct_completion_t *completion);
     int (*reply_taken)(uct_iface_h iface);
 };
 

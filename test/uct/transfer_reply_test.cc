@@ -51,7 +51,8 @@ class ReplyTest : public TernTest, public testing::WithParamInterface<const char
         bool taken = false;
         ucs_status_t status = UCS_OK;
         EXPECT_TRUE(accepted(all, [&] {
-            offer_(ep.get(), kId, reply.data(), static_cast<unsigned>(reply.size()), offered);
+            offer_(ep.get(), kId, reply.data(), static_cast<unsigned>(reply.size()), offered,
+                   nullptr);
             status = get_zcopy(ep, {&iov, 1}, far.memory.remote().address, key, &completion);
             taken = taken_(ep.get()->iface) != 0;
             EXPECT_TRUE(!taken || status == UCS_INPROGRESS);
@@ -152,21 +153,51 @@ TEST_P(ReplyTest, IsOnlyForTheGetThatIsMeant) {
     EXPECT_FALSE(get(a, b, ep, key, kSize, kSize, pattern(1, 33))) << "too long";
     const uct_iov_t iov = a.memory.iov(0, kSize);
     const uint64_t from = b.memory.remote().address;
-    offer_(ep.get(), 32, reply.data(), 17, kSize);
+    offer_(ep.get(), 32, reply.data(), 17, kSize, nullptr);
     ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, from, key));
     EXPECT_EQ(taken_(ep.get()->iface), 0) << "no such id";
-    offer_(other.get(), kId, reply.data(), 17, kSize);
+    const uct_completion_t stranger{};
+    offer_(ep.get(), kId, reply.data(), 17, kSize, &stranger);
+    ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, from, key));
+    EXPECT_EQ(taken_(ep.get()->iface), 0) << "another completion";
+    offer_(other.get(), kId, reply.data(), 17, kSize, nullptr);
     ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, from, key));
     EXPECT_EQ(taken_(ep.get()->iface), 0) << "another endpoint";
     ASSERT_STATUS(UCS_OK, get_wait(all, other, {&iov, 1}, from, key));
     EXPECT_EQ(taken_(other.get()->iface), 0) << "the offer has been withdrawn";
-    offer_(ep.get(), kId, reply.data(), 17, kSize);
+    offer_(ep.get(), kId, reply.data(), 17, kSize, nullptr);
     ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, from, key));
     ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, from, key));
     EXPECT_NE(taken_(ep.get()->iface), 0);
     EXPECT_TRUE(eventually(all, [&] { return b.messages.size() == 1; }));
     linger(all, milliseconds(2));
     EXPECT_EQ(b.messages.size(), 1u) << "the second get has none";
+}
+
+// A program that has flushed may leave: its replies must have arrived.
+TEST_P(ReplyTest, AFlushWaitsForIt) {
+    Side a(settings_), b(settings_);
+    const Endpoint ep = a.entity.connect(b.entity);
+    const RemoteKey key(a.entity.host(), b.memory.remote());
+    const Group all{&a.entity, &b.entity};
+    EXPECT_TRUE(get_all(a, b, ep, key));
+    const uct_iov_t iov = a.memory.iov(0, kSize);
+    for (const bool replies : {false, true}) {
+        ASSERT_TRUE(eventually(all, [&] { return uct_ep_flush(ep.get(), 0, nullptr) == UCS_OK; }));
+        Completion completion;
+        ucs_status_t flushed = UCS_ERR_LAST;
+        // Nothing has been progressed since the end of the get was sent.
+        completion.then = [&] { flushed = uct_ep_flush(ep.get(), 0, nullptr); };
+        EXPECT_TRUE(accepted(all, [&] {
+            if (replies) offer_(ep.get(), kId, "reply", 5, kSize, &completion);
+            const ucs_status_t status =
+                get_zcopy(ep, {&iov, 1}, b.memory.remote().address, key, &completion);
+            EXPECT_EQ(taken_(ep.get()->iface) != 0, replies);
+            return status;
+        }));
+        EXPECT_TRUE(eventually(all, [&] { return completion.calls != 0; }));
+        EXPECT_STATUS(replies ? UCS_INPROGRESS : UCS_OK, flushed);
+    }
 }
 
 TEST_P(ReplyTest, IsNotSentIfTheGetFails) {
@@ -191,7 +222,7 @@ TEST_P(ReplyTest, AnOfferEndsWithItsEndpoint) {
         const Endpoint ep = a.entity.connect(b.entity);
         ASSERT_STATUS(UCS_OK, get_wait(all, ep, {&iov, 1}, b.memory.remote().address, key));
         EXPECT_EQ(taken_(ep.get()->iface), 0);
-        offer_(ep.get(), kId, "reply", 5, kSize);
+        offer_(ep.get(), kId, "reply", 5, kSize, nullptr);
     }
     EXPECT_TRUE(b.messages.empty());
 }
