@@ -8,9 +8,10 @@ namespace tern {
 
 namespace {
 
-// Where ranges end, but for those that end where the scheme changes.
-constexpr uint64_t kEnds[] = {8 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20};
-static_assert(std::size(kEnds) + 2 == kFetchRanges);
+// Where ranges end, but for those that end where the scheme changes: by the costs, and for buffers
+// that are too long to be pinned. Few, because UCX 1.13 has room for 24 ranges, and splits them.
+constexpr uint64_t kEnds[] = {16 << 10, 256 << 10, 4 << 20};
+static_assert(std::size(kEnds) + 4 == kFetchRanges);
 constexpr uint64_t kShortest = 512;         // the first line begins here
 constexpr uint64_t kAsymptote = 256 << 20;  // the last line goes through the time of this length
 
@@ -39,8 +40,8 @@ class Times {
             return model.superpipeline(length, told_.staging(length));
         return model.placing() + model.pinned_behind_wire(length, model.best_piece(length));
     }
-    // The longest message from `least` to `most` bytes that goes by the scheme of `least`; the
-    // scheme changes at most once.
+    // The longest message from `least` to `most` bytes that goes by the scheme of `least`; either
+    // all of them can be pinned or none, so the scheme changes at most once.
     uint64_t longest_alike(uint64_t least, uint64_t most) const {
         const Scheme wanted = scheme(least);
         if (scheme(most) == wanted) return most;
@@ -59,8 +60,8 @@ class Times {
 
 // The line through the times of `least` and `most` bytes; never a falling one. The fetch is a
 // message before the bytes, and the acknowledgement that ends the rendezvous is one after them.
-FetchRange line(const Times& times, const NetworkCosts& network, uint64_t least, uint64_t most) {
-    const Scheme scheme = times.scheme(least);
+FetchRange line(const Times& times, const NetworkCosts& network, uint64_t least, uint64_t most,
+                Scheme scheme) {
     const double first = times.time(least, scheme);
     const double per_byte =
         std::max(0.0, (times.time(most, scheme) - first) / static_cast<double>(most - least));
@@ -76,23 +77,25 @@ FetchRange line(const Times& times, const NetworkCosts& network, uint64_t least,
 
 FetchTimes fetch_times(const Policy& policy, uint64_t longest_pin, double copy_bandwidth) {
     const Times times(policy, longest_pin, copy_bandwidth);
-    const Costs& costs = policy.model().costs();
+    const NetworkCosts& network = policy.model().costs().network;
     FetchTimes all;
     uint64_t least = kShortest;
-    const auto add = [&](uint64_t most) {
-        if (most <= least) return;
-        all.ranges[all.count++] = line(times, costs.network, least, most);
+    const auto add = [&](uint64_t most, Scheme scheme) {
+        all.ranges[all.count++] = line(times, network, least, most, scheme);
         least = most + 1;
     };
-    bool changed = false;
     const auto add_to = [&](uint64_t end) {
+        if (end <= least) return;
         const uint64_t alike = times.longest_alike(least, end);
-        if (alike != end && !changed) add(alike);
-        changed |= alike != end;
-        add(end);
+        if (alike != end && alike != least) add(alike, times.scheme(least));
+        add(end, times.scheme(end));
     };
-    for (const uint64_t end : kEnds) add_to(end);
-    add_to(kAsymptote);
+    for (const uint64_t end : kEnds) {
+        add_to(std::min(end, longest_pin));
+        add_to(end);
+    }
+    add_to(std::min(kAsymptote, longest_pin));
+    if (longest_pin < kAsymptote) add_to(kAsymptote);
     all.ranges[all.count - 1].upto = UINT64_MAX;
     return all;
 }

@@ -14,13 +14,14 @@ static void find_times(const ucp_proto_init_params_t *params, struct times *time
     unsigned i;
 
     times->count = 0;
+    if (!times_check_layout(params->worker)) return;
     for (lane = 0; lane < config->num_lanes; ++lane) {
         if (!(config->lanes[lane].lane_types & UCS_BIT(UCP_LANE_TYPE_RMA_BW))) continue;
         if (only != NULL) return;
         only = &config->lanes[lane];
     }
     if (only != NULL) times_of_lane(params->worker, only, times);
-    for (i = 0; i < times->count; ++i) times->ranges[i].latency *= 2;
+    for (i = 0; i < times->count; ++i) times->ranges[i].latency *= 5.0 / 3; /* of three */
 }
 
 #if TERN_UCP_PROBES

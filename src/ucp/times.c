@@ -2,7 +2,7 @@
 #include "ucp/times.h"
 
 static const struct tern_transport *tern;
-static enum { UNCHECKED, FITS, MISFIT } layout;
+static _Atomic enum { UNCHECKED, FITS, MISFIT } layout;
 
 void times_init(const struct tern_transport *transport) { tern = transport; }
 
@@ -12,12 +12,13 @@ int times_layout_fits(void) { return layout == FITS; }
  * null, or what does not agree, in `to`. */
 static const char *request_misfit(ucp_worker_h worker, char *to, size_t size) {
     ucp_context_attr_t attributes = {.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE};
-    const size_t pooled = sizeof(ucs_mpool_elem_t) + sizeof(ucp_request_t) + worker->context->config.request.size;
+    size_t pooled;
 
     if (ucp_context_query(worker->context, &attributes) != UCS_OK || attributes.request_size != sizeof(ucp_request_t)) {
         snprintf(to, size, "a request has %zu bytes and not %zu", attributes.request_size, sizeof(ucp_request_t));
         return to;
     }
+    pooled = sizeof(ucs_mpool_elem_t) + sizeof(ucp_request_t) + worker->context->config.request.size;
     if (worker->req_mp.data->elem_size != pooled) {
         snprintf(to, size, "a worker's requests have %zu bytes and not %zu",
                  (size_t)worker->req_mp.data->elem_size, pooled);
@@ -26,20 +27,21 @@ static const char *request_misfit(ucp_worker_h worker, char *to, size_t size) {
     return NULL;
 }
 
-static void check_layout(ucp_worker_h worker) {
+int times_check_layout(ucp_worker_h worker) {
     char text[128];
-    const char *misfit = request_misfit(worker, text, sizeof(text));
+    const char *misfit;
 
+    if (layout != UNCHECKED) return layout == FITS;
+    misfit = request_misfit(worker, text, sizeof(text));
     layout = misfit == NULL ? FITS : MISFIT;
     if (misfit != NULL) ucs_info("tern: UCP keeps its own protocols: %s", misfit);
+    return misfit == NULL;
 }
 
 void times_of_lane(ucp_worker_h worker, const ucp_ep_config_key_lane_t *lane, struct times *times) {
     const ucp_worker_iface_t *wiface;
 
     times->count = 0;
-    if (layout == UNCHECKED) check_layout(worker);
-    if (layout != FITS) return;
     wiface = ucp_worker_iface(worker, lane->rsc_index);
     if (wiface == NULL || wiface->iface->ops.ep_get_zcopy != tern->get_zcopy) return;
     times->count =

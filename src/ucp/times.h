@@ -17,11 +17,13 @@ struct times {
 /* To be called before the other functions. `transport` must stay valid. */
 void times_init(const struct tern_transport *transport);
 
-/* Whether requests have the layout that this library was built for. Known from the first worker on: no worker exists
- * when the plug-in is installed. */
+/* Whether requests have the layout that this library was built for; logs once if not. Checked with the first worker: no
+ * worker exists when the plug-in is installed. */
+int times_check_layout(ucp_worker_h worker);
+/* The same, after the first call of times_check_layout(); false before. */
 int times_layout_fits(void);
 
-/* The times of a lane's interface; none if it is not Tern's. */
+/* The times of a lane's interface; none if it is not Tern's. The layout must fit. */
 void times_of_lane(ucp_worker_h worker, const ucp_ep_config_key_lane_t *lane, struct times *times);
 
 /* The range of a message. */

@@ -21,7 +21,8 @@ constexpr size_t kLeastSegment = 1024;
 constexpr size_t kMostSegment = Word::kMaxLength & ~7u;
 constexpr double kGap = 100e-9;  // seconds; today's HCAs have less
 constexpr double kChunkOverhead = 100e-9;
-constexpr double kNotice = 2e-6;  // seconds until a completion queue shows a frame
+constexpr double kMostBandwidth = 1e15;  // bytes per second; UCX divides bandwidths by each other
+constexpr double kNotice = 2e-6;         // seconds until a completion queue shows a frame
 
 struct Range {
     const char* name;
@@ -43,10 +44,10 @@ bool check(std::initializer_list<Range> ranges, std::string& why) {
 }
 
 // Latency of a message through an HCA and a switch, in seconds. Slow ports belong to old HCAs (DDR,
-// QDR), whose latency is higher too.
+// QDR), whose latency is higher too. `bandwidth`: of the port, less the headers of packets.
 double usual_latency(double bandwidth) {
-    if (bandwidth < 2.5e9) return 2.3e-6;
-    return bandwidth < 5e9 ? 1.5e-6 : 0.7e-6;
+    if (bandwidth < 2.4e9) return 2.3e-6;
+    return bandwidth < 4.8e9 ? 1.5e-6 : 0.7e-6;
 }
 
 uint64_t nanoseconds(double seconds) {
@@ -148,11 +149,12 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("CONNECT_RETRY", "20ms",
                "Time until a connection request is repeated first; it then doubles up to 1s.",
                connect_retry, UCS_CONFIG_TYPE_TIME),
-    TERN_FIELD("PROTO", "y",
-               "Whether UCP's protocols (UCX_PROTO_ENABLE=y) choose by the model of costs, and long "
-               "messages need no\n"
-               "acknowledgement of their own. If not, UCP's own protocols run over Tern.",
-               proto, UCS_CONFIG_TYPE_BOOL),
+    TERN_FIELD(
+        "PROTO", "y",
+        "Whether UCP's protocols (UCX_PROTO_ENABLE=y) choose by the model of costs, and long "
+        "messages need no\n"
+        "acknowledgement of their own. If not, UCP's own protocols run over Tern.",
+        proto, UCS_CONFIG_TYPE_BOOL),
     TERN_FIELD("RNDV_SCHEME", "auto",
                "How long messages are received:\n"
                " superpipeline - copied through rings while they are on the wire\n"
@@ -319,7 +321,9 @@ Costs read_costs(const TernConfig& config, const Costs& measured, double bandwid
     Costs costs = measured;
     costs.network = {
         .latency = config.net_latency != 0 ? config.net_latency : usual_latency(bandwidth),
-        .bandwidth = compat::is_auto(config.net_bandwidth) ? bandwidth : config.net_bandwidth,
+        .bandwidth = compat::is_auto(config.net_bandwidth)
+                         ? bandwidth
+                         : std::min(config.net_bandwidth, kMostBandwidth),
         .gap = kGap,
         .overhead = kChunkOverhead,
         .notice = kNotice};

@@ -235,8 +235,7 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     const bool returns = domain.pins->uses(start, region.length()) > 1;
     Packing packed{.key = {.region = {region.key().index, region.key().generation},
                            .rkey = open != nullptr ? open->rkey : 0,
-                           .flags = PackedKey::kReplies |
-                                    (returns ? PackedKey::kPinned : 0)},
+                           .flags = PackedKey::kReplies | (returns ? PackedKey::kPinned : 0)},
                    .domain = &domain,
                    .message = {},
                    .published = handle.published.load(std::memory_order_relaxed)};

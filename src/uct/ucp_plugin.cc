@@ -26,7 +26,8 @@ unsigned fetch_ranges(uct_iface_h uct_iface, double copy_bandwidth, tern_fetch_r
     const TernIface& iface = iface_of(uct_iface);
     if (!iface.proto) return 0;
     const PinCache& pins = *memory_domain(iface.super.md).pins;
-    const FetchTimes times = fetch_times(iface.mover->policy(), pins.most_bytes() / 4, copy_bandwidth);
+    const FetchTimes times =
+        fetch_times(iface.mover->policy(), pins.most_bytes() / 4, copy_bandwidth);
     if (times.count > most) return 0;
     std::transform(times.ranges.begin(), times.ranges.begin() + times.count, ranges,
                    [](const FetchRange& range) {

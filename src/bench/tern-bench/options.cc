@@ -47,10 +47,12 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
     };
     add_list(app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{64}, kLongest)},
              set_range,
-             "bandwidth, pinning, protocols, tune: lengths of messages, in bytes, or with K or M [1K:16M]")
+             "bandwidth, pinning, protocols, tune: lengths of messages, in bytes, or with K or M "
+             "[1K:16M]")
         ->option_text("LOW:HIGH");
-    app.add_option("--step", options->step,
-                   "bandwidth, pinning, protocols, tune: ratio of a size to the one before it, about")
+    app.add_option(
+           "--step", options->step,
+           "bandwidth, pinning, protocols, tune: ratio of a size to the one before it, about")
         ->check(CLI::Range(1.05, 1024.0))
         ->capture_default_str();
     app.add_option("--json", options->json, "also write the result to this file, as JSON");

@@ -19,7 +19,8 @@ constexpr uint64_t kSettling = 8;
 constexpr const char* kNotes =
     "v1: UCP's older protocols (UCX_PROTO_ENABLE=n). v2: its newer ones, with its own estimates "
     "(UCX_TERN_PROTO=n).\n"
-    "v2 tern: with those of Tern's plug-in. frames, superpipeline, zcopy: v2 tern with all messages "
+    "v2 tern: with those of Tern's plug-in. frames, superpipeline, zcopy: v2 tern with all "
+    "messages "
     "sent in one way\n"
     "(UCX_RNDV_THRESH, UCX_TERN_RNDV_SCHEME): where two of them cross, UCP should change from one "
     "to the other.\n"
@@ -52,7 +53,8 @@ Result run_protocols(const Options& options, const Setup& setup) {
         const bool fresh = buffers == Buffers::kFresh;
         for (const uint32_t size : long_sizes(options)) {
             const Series::Item* items[kV2Tern + 1] = {};
-            uint64_t trips = options.quick ? kFewest - 1 : std::clamp(kBytes / size, kFewest, kMost);
+            uint64_t trips =
+                options.quick ? kFewest - 1 : std::clamp(kBytes / size, kFewest, kMost);
             if (!fresh) trips += options.quick ? 1 : kSettling;
             for (size_t i = 0; i < arms.size(); ++i) {
                 const auto kind =

@@ -52,9 +52,16 @@ TEST_P(FetchTimesOf, AreThoseOfTheModel) {
 
 TEST_P(FetchTimesOf, ChangeWhereThePolicyChanges) {
     const Policy policy = policy_of(GetParam());
-    const FetchTimes times = fetch_times(policy, kNoLimit, kCopies);
-    for (uint64_t length = 1024; length < 128 << 20; length = length * 6 / 5)
-        EXPECT_EQ(range_of(times, length).scheme, policy.receive(length, {}, {}).scheme) << length;
+    for (const uint64_t longest_pin :
+         {uint64_t{0}, uint64_t{64} << 10, uint64_t{3} << 20, uint64_t{16} << 20,
+          uint64_t{64} << 20, uint64_t{1} << 30, kNoLimit}) {
+        const FetchTimes times = fetch_times(policy, longest_pin, kCopies);
+        for (uint64_t length = 1024; length < 128 << 20; length = length * 6 / 5) {
+            const BufferState fresh{.can_pin = length <= longest_pin};
+            EXPECT_EQ(range_of(times, length).scheme, policy.receive(length, fresh, {}).scheme)
+                << length << " of " << longest_pin;
+        }
+    }
 }
 
 TEST_P(FetchTimesOf, NeverFallAndAreUnlimited) {
