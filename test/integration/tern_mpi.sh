@@ -44,6 +44,18 @@ every_verify() {
 # Sections that exercise most of the transport's decisions.
 sections=(point-to-point wildcards order floods outstanding)
 
+# UCP's newer protocols, with the plug-in for UCP.
+every_protocol() {
+    local UCX_PROTO_ENABLE=y
+    export UCX_PROTO_ENABLE
+    use_tern
+    verify 'newer protocols' 2 "${sections[@]}"
+    UCX_RNDV_THRESH=1 verify 'newer protocols, all rendezvous' 4 "${sections[@]}"
+    [ -e "$(dirname "$tern_library")/libucp_tern.so.0" ] || return
+    UCX_PROTO_INFO=y check_match "UCX's tables name the scheme" 'rendezvous superpipeline read from remote *\| tern/' \
+        bash -c 'launch_"$@"' _ "$mpi" 2 "${hca[@]}" "$tmp/verify" point-to-point
+}
+
 every_setting() {
     use_tern
     UCX_TERN_POLL=memory verify 'POLL=memory' 2

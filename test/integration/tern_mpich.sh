@@ -10,6 +10,7 @@ mpi=mpich
 
 compile
 every_verify
+every_protocol
 # MPICH's one-sided communication needs a feature that UCX 1.13 lacks with PROTO_ENABLE=y.
 every_large
 every_matching

@@ -11,6 +11,7 @@ mpi=openmpi
 compile
 every_verify
 every_setting
+every_protocol
 every_large one-sided
 every_matching
 killed 'mpirun ends the job' 100 'exited on signal 9' 1

@@ -45,6 +45,7 @@ staged='rendezvous superpipeline read from remote *\| tern/softhca0:1'
 for test in tag_bw tag_lat ucp_am_bw; do
     shows "the tables of $test name the scheme" "$staged" -- -t $test "${long[@]}"
 done
+check_match 'so do those of ucx_info' "$staged" "${hca[@]}" ucx_info -e -u t -D net
 shows 'a forced scheme is named' 'rendezvous zero-copy read from remote *\| tern' UCX_TERN_RNDV_SCHEME=zcopy -- \
     -t tag_bw "${long[@]}"
 # A network and a processor for which the schemes cross.
