@@ -77,7 +77,8 @@ sanitize() {
     local folder=$1 sanitizers=$2 unoptimized=$3 optimized=$4 tests=$5
     say "building in $folder"
     set_up "$folder" --enable-werror --enable-sanitizers="$sanitizers" CXXFLAGS='-g1 -O1'
-    make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la softhca/libsofthca.la tools/softhca tools/tern-run
+    make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la ucp/librelease.la softhca/libsofthca.la \
+        tools/softhca tools/tern-run
     # shellcheck disable=SC2086 # a list
     [ -z "$unoptimized" ] || make -C "$folder/test" -s -j"$(nproc)" CXXFLAGS='-g1 -O0' $unoptimized
     run_tests "$folder" check check_PROGRAMS="$unoptimized $optimized" TESTS="$tests"
