@@ -8,7 +8,7 @@
 
 #include "ucp/versions.h"
 
-/* Makes a protocol from UCP's. Both must stay valid. To be called once for each, after times_init(). */
+/* Makes a protocol from UCP's. Both must stay valid. To be called once for each, after times_use(). */
 const ucp_proto_t *announcing_tag_make(const ucp_proto_t *tag_rndv);
 const ucp_proto_t *announcing_am_make(const ucp_proto_t *am_rndv);
 

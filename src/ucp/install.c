@@ -105,7 +105,7 @@ const char *tern_ucp_install(const struct tern_transport *transport) {
     substitutes[3].stock = &ucp_am_rndv_proto;
     misfit = look_at_ucp();
     if (misfit != NULL) return misfit;
-    times_init(transport);
+    times_use(transport);
     substitutes[0].tern = rndv_tern_make(substitutes[0].stock, transport);
     substitutes[1].tern = rndv_put_make(substitutes[1].stock);
     substitutes[2].tern = announcing_tag_make(substitutes[2].stock);

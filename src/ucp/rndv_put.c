@@ -7,12 +7,13 @@ static ucp_proto_t rndv_put;
 static const ucp_proto_t *original;
 
 /* None if several lanes may be used. The offer and the message that ends the rendezvous take two further latencies. */
-static void find_times(const ucp_proto_init_params_t *params, struct times *times) {
+static void find(const ucp_proto_init_params_t *params, const void *priv, struct times *times) {
     const ucp_ep_config_key_t *config = params->ep_config_key;
     const ucp_ep_config_key_lane_t *only = NULL;
     ucp_lane_index_t lane;
     unsigned i;
 
+    (void)priv; /* laid out in a source file of UCP */
     times->count = 0;
     if (!times_check_layout(params->worker)) return;
     for (lane = 0; lane < config->num_lanes; ++lane) {
@@ -25,29 +26,9 @@ static void find_times(const ucp_proto_init_params_t *params, struct times *time
 }
 
 #if TERN_UCP_PROBES
-
-static void probe(const ucp_proto_init_params_t *params) {
-    unsigned i = ucs_array_length(&params->ctx->protocols);
-    struct times times;
-
-    original->probe(params);
-    find_times(params, &times);
-    for (; i < ucs_array_length(&params->ctx->protocols); ++i)
-        times_set(params, &ucs_array_elem(&params->ctx->protocols, i), &times);
-}
-
+static void probe(const ucp_proto_init_params_t *params) { times_probe(original, params, find); }
 #else
-
-static ucs_status_t init(const ucp_proto_init_params_t *params) {
-    const ucs_status_t status = original->init(params);
-    struct times times;
-
-    if (status != UCS_OK) return status;
-    find_times(params, &times);
-    times_set(params, &times);
-    return UCS_OK;
-}
-
+static ucs_status_t init(const ucp_proto_init_params_t *params) { return times_init_protocol(original, params, find); }
 #endif
 
 const ucp_proto_t *rndv_put_make(const ucp_proto_t *put_zcopy) {

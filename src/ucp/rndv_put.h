@@ -7,7 +7,7 @@
 
 #include "ucp/versions.h"
 
-/* Makes the protocol from UCP's. Both must stay valid. To be called once, after times_init(). */
+/* Makes the protocol from UCP's. Both must stay valid. To be called once, after times_use(). */
 const ucp_proto_t *rndv_put_make(const ucp_proto_t *put_zcopy);
 
 #endif

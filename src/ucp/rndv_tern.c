@@ -15,33 +15,14 @@ static void find_times(ucp_worker_h worker, const ucp_ep_config_key_t *config, c
         times_of_lane(worker, &config->lanes[priv->mpriv.lanes[0].super.lane], times);
 }
 
+static void find(const ucp_proto_init_params_t *params, const void *priv, struct times *times) {
+    find_times(params->worker, params->ep_config_key, priv, times);
+}
+
 #if TERN_UCP_PROBES
-
-static void probe(const ucp_proto_init_params_t *params) {
-    unsigned i = ucs_array_length(&params->ctx->protocols);
-    struct times times;
-
-    original->probe(params);
-    for (; i < ucs_array_length(&params->ctx->protocols); ++i) {
-        ucp_proto_init_elem_t *element = &ucs_array_elem(&params->ctx->protocols, i);
-        const void *priv = &ucs_array_elem(&params->ctx->priv_buf, element->priv_offset);
-        find_times(params->worker, params->ep_config_key, priv, &times);
-        times_set(params, element, &times);
-    }
-}
-
+static void probe(const ucp_proto_init_params_t *params) { times_probe(original, params, find); }
 #else
-
-static ucs_status_t init(const ucp_proto_init_params_t *params) {
-    const ucs_status_t status = original->init(params);
-    struct times times;
-
-    if (status != UCS_OK) return status;
-    find_times(params->worker, params->ep_config_key, params->priv, &times);
-    times_set(params, &times);
-    return UCS_OK;
-}
-
+static ucs_status_t init(const ucp_proto_init_params_t *params) { return times_init_protocol(original, params, find); }
 #endif
 
 /* UCX's tables show one row for each scheme, whatever the number of ranges. */

@@ -4,7 +4,7 @@
 static const struct tern_transport *tern;
 static _Atomic enum { UNCHECKED, FITS, MISFIT } layout;
 
-void times_init(const struct tern_transport *transport) { tern = transport; }
+void times_use(const struct tern_transport *transport) { tern = transport; }
 
 int times_layout_fits(void) { return layout == FITS; }
 
@@ -83,7 +83,7 @@ static ucs_status_t make_perf(const char *name, size_t start, const struct times
     return status;
 }
 
-void times_set(const ucp_proto_init_params_t *params, ucp_proto_init_elem_t *element, const struct times *times) {
+static void set(const ucp_proto_init_params_t *params, ucp_proto_init_elem_t *element, const struct times *times) {
     const uint32_t attributes = ucp_proto_select_op_attr_unpack(params->select_param->op_attr);
     const ucp_proto_perf_segment_t *first = ucp_proto_perf_find_segment_lb(element->perf, 0);
     ucp_proto_flat_perf_t *flat;
@@ -99,9 +99,21 @@ void times_set(const ucp_proto_init_params_t *params, ucp_proto_init_elem_t *ele
     element->flat_perf = flat;
 }
 
+void times_probe(const ucp_proto_t *original, const ucp_proto_init_params_t *params, times_find_func_t find) {
+    unsigned i = ucs_array_length(&params->ctx->protocols);
+    struct times times;
+
+    original->probe(params);
+    for (; i < ucs_array_length(&params->ctx->protocols); ++i) {
+        ucp_proto_init_elem_t *element = &ucs_array_elem(&params->ctx->protocols, i);
+        find(params, &ucs_array_elem(&params->ctx->priv_buf, element->priv_offset), &times);
+        set(params, element, &times);
+    }
+}
+
 #else
 
-void times_set(const ucp_proto_init_params_t *params, const struct times *times) {
+static void set(const ucp_proto_init_params_t *params, const struct times *times) {
     ucp_proto_caps_t *caps = params->caps;
     unsigned i;
 
@@ -115,6 +127,17 @@ void times_set(const ucp_proto_init_params_t *params, const struct times *times)
             ucs_linear_func_make(range->latency + range->fixed, range->per_byte);
         caps->ranges[i].perf[UCP_PROTO_PERF_TYPE_MULTI] = ucs_linear_func_make(range->fixed, range->per_byte);
     }
+}
+
+ucs_status_t times_init_protocol(const ucp_proto_t *original, const ucp_proto_init_params_t *params,
+                                 times_find_func_t find) {
+    const ucs_status_t status = original->init(params);
+    struct times times;
+
+    if (status != UCS_OK) return status;
+    find(params, params->priv, &times);
+    set(params, &times);
+    return UCS_OK;
 }
 
 #endif

@@ -15,7 +15,7 @@ struct times {
 };
 
 /* To be called before the other functions. `transport` must stay valid. */
-void times_init(const struct tern_transport *transport);
+void times_use(const struct tern_transport *transport);
 
 /* Whether requests have the layout that this library was built for; logs once if not. Checked with the first worker: no
  * worker exists when the plug-in is installed. */
@@ -29,12 +29,16 @@ void times_of_lane(ucp_worker_h worker, const ucp_ep_config_key_lane_t *lane, st
 /* The range of a message. */
 const struct tern_fetch_range *times_range(const struct times *times, size_t length);
 
+/* Finds the times of a protocol of which UCP has just filled in `priv`; sets `count` to 0 if UCP's are to stay. */
+typedef void (*times_find_func_t)(const ucp_proto_init_params_t *params, const void *priv, struct times *times);
+
+/* Starts the original protocol for a configuration, and replaces the times of what UCP has thereby got. If there is no
+ * memory for them, the old ones stay. */
 #if TERN_UCP_PROBES
-/* Replaces the times of a protocol that UCP has just added. If there is no memory for them, the old ones stay. */
-void times_set(const ucp_proto_init_params_t *params, ucp_proto_init_elem_t *element, const struct times *times);
+void times_probe(const ucp_proto_t *original, const ucp_proto_init_params_t *params, times_find_func_t find);
 #else
-/* Replaces the times of a protocol whose init has just returned. */
-void times_set(const ucp_proto_init_params_t *params, const struct times *times);
+ucs_status_t times_init_protocol(const ucp_proto_t *original, const ucp_proto_init_params_t *params,
+                                 times_find_func_t find);
 #endif
 
 #endif
