@@ -7,6 +7,7 @@
 #include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
 #include "bench/tern-bench/costs.h"
+#include "bench/tern-bench/long_item.h"
 #include "rendezvous/policy.h"
 
 namespace bench {
@@ -22,12 +23,6 @@ constexpr double kFreshToVerbs = 0.95;
 constexpr double kReusedToCached = 0.98;
 constexpr double kReusedToDirect = 0.95;
 constexpr double kFirstToBest = 0.95;
-
-constexpr uint64_t kBytes = 16 << 20;  // of an order, in each direction
-constexpr uint64_t kFewest = 4;
-constexpr uint64_t kMost = 30;
-// Additional messages of a reused buffer, because the buffer may be pinned piece by piece.
-constexpr uint64_t kSettling = 8;
 
 constexpr const char* kFresh = "fresh buffers";
 constexpr const char* kReused = "reused buffers";
@@ -67,16 +62,7 @@ class LongSeries {
 
     Series::Item item(const char* test, uint32_t size, const std::string& name, const Arm& arm,
                       Buffers buffers) {
-        const uint64_t trips =
-            options_.quick ? kFewest - 1 : std::clamp(kBytes / size, kFewest, kMost);
-        const auto kind = arm.port == "ucp" ? Order::Kind::kMessages : Order::Kind::kWrites;
-        return {.test = test,
-                .size = size,
-                .name = name,
-                .arm = series_.add_arm(arm),
-                .order = {kind, size, trips, 1, buffers},
-                .unit = "GB/s",
-                .rate = true};
+        return long_item(series_, options_, test, size, name, arm, buffers);
     }
 
     // Runs the measurement. The model's figures follow the last measured figure of each test and

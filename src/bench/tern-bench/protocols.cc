@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What UCP's protocols choose for tagged messages over Tern, against each way by itself.
-#include <algorithm>
+#include <utility>
 
-#include "bench/series/series.h"
-#include "bench/tern-bench/arms.h"
+#include "bench/tern-bench/long_item.h"
 
 namespace bench {
 namespace {
 
 constexpr double kToOthers = 0.97;  // target: ratio of bandwidths, lower limit
-
-constexpr uint64_t kBytes = 16 << 20;  // of an order, in each direction
-constexpr uint64_t kFewest = 4;
-constexpr uint64_t kMost = 30;
-// Additional messages of a reused buffer, because the buffer may be pinned piece by piece.
-constexpr uint64_t kSettling = 8;
 
 constexpr const char* kNotes =
     "v1: UCP's older protocols (UCX_PROTO_ENABLE=n). v2: its newer ones, with its own estimates "
@@ -46,28 +39,20 @@ Result run_protocols(const Options& options, const Setup& setup) {
         over_tern("superpipeline",
                   {{"UCX_RNDV_THRESH", "0"}, {"UCX_TERN_RNDV_SCHEME", "superpipeline"}}),
         over_tern("zcopy", {{"UCX_RNDV_THRESH", "0"}, {"UCX_TERN_RNDV_SCHEME", "zcopy"}}),
-        with(large_arm("write", shared_memory_differs(setup) ? "shared" : "private"), "", {}),
+        large_arm("write", shared_memory_differs(setup) ? "shared" : "private"),
     };
     Series series(setup, options.quick ? 2 : options.rounds, options.quick ? 1 : 2);
     for (const Buffers buffers : {Buffers::kFresh, Buffers::kReused}) {
         const bool fresh = buffers == Buffers::kFresh;
         for (const uint32_t size : long_sizes(options)) {
             const Series::Item* items[kV2Tern + 1] = {};
-            uint64_t trips =
-                options.quick ? kFewest - 1 : std::clamp(kBytes / size, kFewest, kMost);
-            if (!fresh) trips += options.quick ? 1 : kSettling;
             for (size_t i = 0; i < arms.size(); ++i) {
-                const auto kind =
-                    arms[i].port == "ucp" ? Order::Kind::kMessages : Order::Kind::kWrites;
-                const Series::Item& item =
-                    series.add({.test = fresh ? "fresh buffers" : "reused buffers",
-                                .size = size,
-                                .name = arms[i].name,
-                                .arm = series.add_arm(arms[i]),
-                                .order = {kind, size, trips, 1, buffers},
-                                .unit = "GB/s",
-                                .rate = true});
-                if (i <= kV2Tern) items[i] = &item;
+                Series::Item item =
+                    long_item(series, options, fresh ? "fresh buffers" : "reused buffers", size,
+                              arms[i].name, arms[i], buffers);
+                if (!fresh) item.order.count += options.quick ? 1 : kSettling;
+                const Series::Item& added = series.add(std::move(item));
+                if (i <= kV2Tern) items[i] = &added;
             }
             series.compare(*items[kV2Tern], *items[kV1], kToOthers, false);
             series.compare(*items[kV2Tern], *items[kV2], kToOthers, false);
