@@ -17,19 +17,6 @@ enum { kSize = 64 << 10, kParts = 4 };
 static ucp_ep_h peer;
 static uint64_t tag;
 
-static ucs_status_t finish(const char* what, void* request) {
-    const double end = now() + 30;
-    ucs_status_t status;
-    if (request == NULL) return UCS_OK;
-    if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
-    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-        if (now() > end) die(what, "does not end");
-    }
-    ucp_request_free(request);
-    return status;
-}
-
 static uint32_t word_of(unsigned seed, size_t i) {
     return (uint32_t)(i + 1) * 2654435761u ^ seed * 40503u;
 }
@@ -117,43 +104,31 @@ static void together(int sends, uint32_t* memory, unsigned round) {
 /* The sender maps the memory for the receiver to get after a message in it was cut off. */
 static void also_got(int sends, uint32_t* memory, unsigned round) {
     const ucp_request_param_t no_params = {0};
-    size_t length;
     if (sends) {
         const ucp_mem_map_params_t params = {
             .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
             .address = memory,
             .length = kSize};
         ucp_mem_h handle;
-        void* key;
         check("ucp_mem_map", ucp_mem_map(context, &params, &handle));
         cut_off(1, memory, handle, round);
         one(1, "a message in mapped memory", memory, handle, round + 1);
         cut_off(1, memory, handle, round + 2);
-        check("ucp_rkey_pack", ucp_rkey_pack(context, handle, &key, &length));
         fill(memory, round + 3);
-        tell(&memory, sizeof memory);
-        tell(&length, sizeof length);
-        tell(key, length);
-        ucp_rkey_buffer_release(key);
+        tell_key(memory, handle);
         meet();
         one(1, "a message in memory that is also got", memory, handle, round + 4);
         check("ucp_mem_unmap", ucp_mem_unmap(context, handle));
     } else {
-        uint64_t there;
         ucp_rkey_h key;
         cut_off(0, memory, NULL, round);
         one(0, "a message in mapped memory", memory, NULL, round + 1);
         cut_off(0, memory, NULL, round + 2);
-        hear(&there, sizeof there);
-        hear(&length, sizeof length);
-        void* packed = malloc(length);
-        hear(packed, length);
-        check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(peer, packed, &key));
+        const uint64_t there = hear_key(peer, &key);
         check("ucp_get_nbx",
               finish("ucp_get_nbx", ucp_get_nbx(peer, memory, kSize, there, key, &no_params)));
         compare("what was got", memory, round + 3);
         ucp_rkey_destroy(key);
-        free(packed);
         meet();
         one(0, "a message in memory that is also got", memory, NULL, round + 4);
     }

@@ -16,18 +16,6 @@ enum { kSize = 1 << 20, kHalf = kSize / 2 };
 
 static ucp_ep_h peer;
 
-static void finish(const char* what, void* request) {
-    const double end = now() + 30;
-    if (request == NULL) return;
-    if (UCS_PTR_IS_ERR(request)) check(what, UCS_PTR_STATUS(request));
-    while (ucp_request_check_status(request) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-        if (now() > end) die(what, "does not end while the target does not call UCX");
-    }
-    check(what, ucp_request_check_status(request));
-    ucp_request_free(request);
-}
-
 static uint8_t byte_of(unsigned round, size_t i) {
     return (uint8_t)(round * 31 + i * 7 + (i >> 9));
 }
@@ -50,7 +38,7 @@ static void send_or_receive(int sends, uint8_t* memory, unsigned round) {
     const ucp_request_param_t params = {0};
     void* request = sends ? ucp_tag_send_nbx(peer, memory, kSize, round, &params)
                           : ucp_tag_recv_nbx(worker, memory, kSize, round, UINT64_MAX, &params);
-    finish("a long message", request);
+    check("a long message", finish("a long message", request));
     meet();
 }
 
@@ -68,16 +56,10 @@ static void target(unsigned round) {
         .address = memory,
         .length = kSize};
     ucp_mem_h handle;
-    void* key;
-    size_t key_length;
     check("ucp_mem_map", ucp_mem_map(context, &params, &handle));
-    check("ucp_rkey_pack", ucp_rkey_pack(context, handle, &key, &key_length));
     memset(memory, 0, kHalf);
     fill(memory + kHalf, kHalf, round + 100);
-    tell(&memory, sizeof memory);
-    tell(&key_length, sizeof key_length);
-    tell(key, key_length);
-    ucp_rkey_buffer_release(key);
+    tell_key(memory, handle);
 
     /* Not one call of UCX until the peer is done. */
     char done;
@@ -95,28 +77,23 @@ static void target(unsigned round) {
 
 static void initiator(unsigned round) {
     const ucp_request_param_t params = {0};
-    uint8_t *buffer = malloc(kSize), *memory;
+    uint8_t* buffer = malloc(kSize);
     send_or_receive(0, buffer, round);
 
-    size_t key_length;
-    hear(&memory, sizeof memory);
-    hear(&key_length, sizeof key_length);
-    void* packed = malloc(key_length);
-    hear(packed, key_length);
+    /* While these requests are under way the target does not call UCX. */
     ucp_rkey_h key;
-    check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(peer, packed, &key));
+    const uint64_t there = hear_key(peer, &key);
     const size_t length = length_of(round);
     fill(buffer, length, round);
-    finish("ucp_put_nbx", ucp_put_nbx(peer, buffer, length, (uintptr_t)memory, key, &params));
-    finish("ucp_ep_flush_nbx", ucp_ep_flush_nbx(peer, &params));
+    check("ucp_put_nbx",
+          finish("ucp_put_nbx", ucp_put_nbx(peer, buffer, length, there, key, &params)));
+    check("ucp_ep_flush_nbx", finish("ucp_ep_flush_nbx", ucp_ep_flush_nbx(peer, &params)));
     memset(buffer, 0, kSize);
-    finish("ucp_get_nbx",
-           ucp_get_nbx(peer, buffer, length, (uintptr_t)(memory + kHalf), key, &params));
+    finish("ucp_get_nbx", ucp_get_nbx(peer, buffer, length, there + kHalf, key, &params));
     compare("what was got", buffer, length, round + 100);
     tell("", 1);
     meet();
     ucp_rkey_destroy(key);
-    free(packed);
     free(buffer);
 }
 
@@ -132,7 +109,7 @@ static void run(int is_target, unsigned rounds) {
         else
             initiator(round);
     const ucp_request_param_t no_params = {0};
-    finish("ucp_ep_close_nbx", ucp_ep_close_nbx(peer, &no_params));
+    check("ucp_ep_close_nbx", finish("ucp_ep_close_nbx", ucp_ep_close_nbx(peer, &no_params)));
     close_worker();
     if (is_target) printf("polled: %u rounds\n", rounds);
 }

@@ -179,19 +179,6 @@ static ucp_datatype_t type_of(const buffer_t* buffer) {
                                     : generic;
 }
 
-static ucs_status_t finish(const char* what, void* request) {
-    const double end = now() + 20;
-    ucs_status_t status;
-    if (request == NULL) return UCS_OK;
-    if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
-    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-        if (now() > end) die(what, "does not end");
-    }
-    ucp_request_free(request);
-    return status;
-}
-
 static void* begin_send(kind_t kind, buffer_t* buffer, header_t* header) {
     /* Without UCP_OP_ATTR_FLAG_NO_IMM_CMPL, which makes UCX 1.13 ignore the type of active
      * messages. */

@@ -70,6 +70,44 @@ static void open_worker(uint64_t features) {
     hear(peer_address, peer_length);
 }
 
+/* Progresses until the request is over, and releases it. */
+static inline ucs_status_t finish(const char* what, void* request) {
+    const double end = now() + 30;
+    ucs_status_t status;
+    if (request == NULL) return UCS_OK;
+    if (UCS_PTR_IS_ERR(request)) return UCS_PTR_STATUS(request);
+    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
+        ucp_worker_progress(worker);
+        if (now() > end) die(what, "does not end");
+    }
+    ucp_request_free(request);
+    return status;
+}
+
+/* Gives the peer a key to mapped memory. */
+static inline void tell_key(const void* memory, ucp_mem_h handle) {
+    size_t length;
+    void* key;
+    check("ucp_rkey_pack", ucp_rkey_pack(context, handle, &key, &length));
+    tell(&memory, sizeof memory);
+    tell(&length, sizeof length);
+    tell(key, length);
+    ucp_rkey_buffer_release(key);
+}
+
+/* Takes it. Returns the address of the memory. */
+static inline uint64_t hear_key(ucp_ep_h peer, ucp_rkey_h* key) {
+    uint64_t there;
+    size_t length;
+    hear(&there, sizeof there);
+    hear(&length, sizeof length);
+    void* packed = malloc(length);
+    hear(packed, length);
+    check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(peer, packed, key));
+    free(packed);
+    return there;
+}
+
 static void close_worker(void) {
     meet();
     ucp_worker_release_address(worker, own_address);
