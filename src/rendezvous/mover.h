@@ -100,6 +100,8 @@ class Mover {
     const CostModel& model() const { return context_.policy.model(); }
     const MoverCounters& counters() const { return context_.counters; }
     const Policy& policy() const { return context_.policy; }
+    // Bytes of the longest buffer that is pinned.
+    uint64_t longest_pin() const { return context_.longest_pin(); }
     uint64_t registered_bytes() const {
         return receives_.registered_bytes() + sends_.registered_bytes();
     }

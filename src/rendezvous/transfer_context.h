@@ -111,7 +111,8 @@ class TransferContext {
     // transfer holds the pin.
     BufferState look_up(Transfer& transfer, unsigned access);
     // A longer buffer would push the pins of buffers that are used again out of the cache.
-    bool fits(uint64_t length) const { return length <= pins.most_bytes() / 4; }
+    uint64_t longest_pin() const { return pins.most_bytes() / 4; }
+    bool fits(uint64_t length) const { return length <= longest_pin(); }
     // How much of the rest to pin next. With several transfers the wire is busy anyway, and long
     // pieces save processor time.
     uint64_t piece_of(uint64_t planned, uint64_t rest) const {

@@ -106,8 +106,8 @@ template <typename Buffer, typename... More>
 bool packs_short_message([[maybe_unused]] Buffer* key, [[maybe_unused]] const void* frame,
                          [[maybe_unused]] More... more) {
     if constexpr (sizeof...(More) > 2) {
-        constexpr uintptr_t kFrames = 16
-                                      << 10;  // bytes; UCP's message is at most UCS_ALLOCA_MAX_SIZE
+        // Bytes; UCP's message is at most UCS_ALLOCA_MAX_SIZE.
+        constexpr uintptr_t kFrames = 16 << 10;
         const auto above = reinterpret_cast<uintptr_t>(key) - reinterpret_cast<uintptr_t>(frame);
         return above < kFrames && from_end<3>(more...) != nullptr;
     } else {

@@ -100,7 +100,7 @@ ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes)
     if (costs.frames)
         compat::each_bandwidth(*attributes, [&](double bandwidth) {
             return with_gaps(bandwidth, tern.engine->settings().segment_size,
-                             tern.mover->policy().model().costs().network.gap);
+                             tern.mover->model().costs().network.gap);
         });
     if (costs.copies) compat::each_bandwidth(*attributes, with_copy);
     return UCS_OK;

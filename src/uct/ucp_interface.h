@@ -19,9 +19,9 @@ extern "C" {
 /* Endpoints and interfaces must be Tern's. As for UCT, one thread at a time uses an interface. */
 
 /* Offers an active message of at most TERN_REPLY_MOST bytes to the peer, for the next get on this endpoint, which must
- * be for `length` bytes, have this completion (if not null) and be issued before this thread does anything else with the interface. If the get takes it,
- * the peer's handler for `id` is called with a copy of the message when all bytes are here, and is not called if the
- * get fails. No get takes it if the setting PROTO is off. */
+ * be for `length` bytes, have this completion (if not null) and be issued before this thread does anything else with
+ * the interface. If the get takes it, the peer's handler for `id` is called with a copy of the message when all bytes
+ * are here, and is not called if the get fails. No get takes it if the setting PROTO is off. */
 TERN_EXPORT void tern_offer_reply(uct_ep_h ep, uint8_t id, const void *reply, unsigned reply_length, size_t length,
                                   const uct_completion_t *completion);
 

@@ -10,7 +10,6 @@
 
 #include "rendezvous/fetch_times.h"
 #include "uct/iface.h"
-#include "uct/md.h"
 #include "uct/ucp_interface.h"
 
 namespace tern {
@@ -25,9 +24,8 @@ unsigned fetch_ranges(uct_iface_h uct_iface, double copy_bandwidth, tern_fetch_r
                       unsigned most) {
     const TernIface& iface = iface_of(uct_iface);
     if (!iface.proto) return 0;
-    const PinCache& pins = *memory_domain(iface.super.md).pins;
-    const FetchTimes times =
-        fetch_times(iface.mover->policy(), pins.most_bytes() / 4, copy_bandwidth);
+    const Mover& mover = *iface.mover;
+    const FetchTimes times = fetch_times(mover.policy(), mover.longest_pin(), copy_bandwidth);
     if (times.count > most) return 0;
     std::transform(times.ranges.begin(), times.ranges.begin() + times.count, ranges,
                    [](const FetchRange& range) {
