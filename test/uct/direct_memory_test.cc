@@ -94,20 +94,29 @@ TEST_F(DirectTest, MemoryOfAGrantedReceiveIsDeregisteredByAnotherThread) {
         warm(pair);
         Receive receive(pair.b, 3000), other(pair.b, 3000);
         ASSERT_STATUS(UCS_OK, receive.post(kTag));
-        std::atomic<bool> over{false};
+        // Turns of this thread count time, because a sleep takes as long as the machine likes. In
+        // every other round the message is sent only when the declaration has ended.
+        std::atomic<bool> ready{false}, over{false};
+        std::atomic<unsigned> turn{0};
         std::vector<std::byte> before;
-        const auto pause = std::chrono::microseconds(1U << random() % 13);
+        const unsigned end_of_declaration = 1U << random() % 11;
+        const unsigned message = 1U << random() % 11;
+        const bool message_last = rounds % 2 == 0;
         std::thread thread([&] {
-            std::this_thread::sleep_for(pause);
+            ready = true;
+            while (turn < end_of_declaration) std::this_thread::yield();
             receive.undeclare();
             const Bytes memory = receive.memory(3000);
             before.assign(memory.begin(), memory.end());
             over = true;
         });
+        while (!ready) std::this_thread::yield();
         ASSERT_STATUS(UCS_OK, other.post(kTag));
-        const uint64_t when = 1U << random() % 11;  // turn in which the message is sent
-        for (uint64_t i = 0; !over || i <= when; ++i) {
-            if (i == when) (void)tag_bcopy(pair.ep, kTag, pattern(i, 3000));
+        for (bool sent = false; !over || !sent; ++turn) {
+            if (!sent && (message_last ? over.load() : turn >= message)) {
+                (void)tag_bcopy(pair.ep, kTag, pattern(message, 3000));
+                sent = true;
+            }
             progress(pair.all);
         }
         thread.join();
