@@ -19,7 +19,7 @@ static const ucp_proto_t *original_am;
 static ucp_proto_select_param_t without_fast_completion(const ucp_proto_select_param_t *param) {
     ucp_proto_select_param_t copy = *param;
 
-    copy.op_attr &= (uint8_t)~(UCP_OP_ATTR_FLAG_FAST_CMPL / UCP_PROTO_SELECT_OP_ATTR_BASE);
+    copy.op_attr &= (uint8_t) ~(UCP_OP_ATTR_FLAG_FAST_CMPL / UCP_PROTO_SELECT_OP_ATTR_BASE);
     return copy;
 }
 
@@ -72,7 +72,8 @@ static void set_threshold(const ucp_proto_init_params_t *params, unsigned first)
     size_t threshold;
     unsigned i;
 
-    for (i = first; i < end && !announces_to_tern(params, &ucs_array_elem(&params->ctx->protocols, i)); ++i);
+    for (i = first; i < end && !announces_to_tern(params, &ucs_array_elem(&params->ctx->protocols, i)); ++i)
+        ;
     if (i == end) return;
     threshold = costs_threshold(params);
     if (threshold == SIZE_MAX) return;
@@ -94,8 +95,12 @@ static void probe(const ucp_proto_t *original, const ucp_proto_init_params_t *pa
     nested = 0;
 }
 
-static void probe_tag(const ucp_proto_init_params_t *params) { probe(original_tag, params); }
-static void probe_am(const ucp_proto_init_params_t *params) { probe(original_am, params); }
+static void probe_tag(const ucp_proto_init_params_t *params) {
+    probe(original_tag, params);
+}
+static void probe_am(const ucp_proto_init_params_t *params) {
+    probe(original_am, params);
+}
 
 const ucp_proto_t *announcing_tag_make(const ucp_proto_t *tag_rndv) {
     original_tag = tag_rndv;

@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 
 #include "ucp/announcing.h"
-#include "ucp/release.h"
 #include "ucp/protocol_names.h"
+#include "ucp/release.h"
 #include "ucp/rndv_put.h"
 #include "ucp/rndv_tern.h"
 #include "ucp/times.h"
@@ -31,13 +31,13 @@ static int admits(const char *list, const char *name) {
     if (list == NULL || !ucs_config_sscanf_allow_list(list, &admitted, &ucs_config_array_string)) return 1;
     listed = ucs_config_names_search(&admitted.array, name) >= 0;
     switch (admitted.mode) {
-    case UCS_CONFIG_ALLOW_LIST_ALLOW:
-        break;
-    case UCS_CONFIG_ALLOW_LIST_NEGATE:
-        listed = !listed;
-        break;
-    default:
-        listed = 1;
+        case UCS_CONFIG_ALLOW_LIST_ALLOW:
+            break;
+        case UCS_CONFIG_ALLOW_LIST_NEGATE:
+            listed = !listed;
+            break;
+        default:
+            listed = 1;
     }
     ucs_config_release_allow_list(&admitted, &ucs_config_array_string);
     return listed;
@@ -81,8 +81,7 @@ static const char *look_at_ucp(void) {
     for (i = 0; i < ucs_min(loaded.count, UCP_PROTO_MAX_COUNT); ++i)
         names[i] = ucp_protocols[i] != NULL ? ucp_protocols[i]->name : NULL;
     misfit = release_misfit(&loaded, &built, text, sizeof(text));
-    for (i = 0; misfit == NULL && i < ucs_static_array_size(substitutes); ++i)
-        misfit = look_for(substitutes[i].stock);
+    for (i = 0; misfit == NULL && i < ucs_static_array_size(substitutes); ++i) misfit = look_for(substitutes[i].stock);
     if (misfit == NULL && !admits(list, "rndv/tern")) misfit = "UCX_PROTOS does not admit rndv/tern";
     return misfit;
 }
@@ -90,8 +89,7 @@ static const char *look_at_ucp(void) {
 static void substitute(void) {
     unsigned i;
 
-    for (i = 0; i < ucs_static_array_size(substitutes); ++i)
-        *place_of(substitutes[i].stock) = substitutes[i].tern;
+    for (i = 0; i < ucs_static_array_size(substitutes); ++i) *place_of(substitutes[i].stock) = substitutes[i].tern;
 }
 
 __attribute__((visibility("default"))) const char *tern_ucp_install(const struct tern_transport *transport);

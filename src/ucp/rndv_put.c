@@ -26,9 +26,13 @@ static void find(const ucp_proto_init_params_t *params, const void *priv, struct
 }
 
 #if TERN_UCP_PROBES
-static void probe(const ucp_proto_init_params_t *params) { times_probe(original, params, find); }
+static void probe(const ucp_proto_init_params_t *params) {
+    times_probe(original, params, find);
+}
 #else
-static ucs_status_t init(const ucp_proto_init_params_t *params) { return times_init_protocol(original, params, find); }
+static ucs_status_t init(const ucp_proto_init_params_t *params) {
+    return times_init_protocol(original, params, find);
+}
 #endif
 
 const ucp_proto_t *rndv_put_make(const ucp_proto_t *put_zcopy) {

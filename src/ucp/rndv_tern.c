@@ -20,9 +20,13 @@ static void find(const ucp_proto_init_params_t *params, const void *priv, struct
 }
 
 #if TERN_UCP_PROBES
-static void probe(const ucp_proto_init_params_t *params) { times_probe(original, params, find); }
+static void probe(const ucp_proto_init_params_t *params) {
+    times_probe(original, params, find);
+}
 #else
-static ucs_status_t init(const ucp_proto_init_params_t *params) { return times_init_protocol(original, params, find); }
+static ucs_status_t init(const ucp_proto_init_params_t *params) {
+    return times_init_protocol(original, params, find);
+}
 #endif
 
 /* UCX's tables show one row for each scheme, whatever the number of ranges. */
@@ -58,8 +62,12 @@ static int is_whole(const ucp_request_t *req) {
 }
 
 /* The address of a message that has been asked for is not needed any more, and is never 0. */
-static void set_acknowledged(ucp_request_t *req) { req->send.rndv.remote_address = 0; }
-static int is_acknowledged(const ucp_request_t *req) { return req->send.rndv.remote_address == 0; }
+static void set_acknowledged(ucp_request_t *req) {
+    req->send.rndv.remote_address = 0;
+}
+static int is_acknowledged(const ucp_request_t *req) {
+    return req->send.rndv.remote_address == 0;
+}
 
 /* A get of Tern never ends within the call, so a request whose acknowledgement was taken still exists. */
 static ucs_status_t fetch(uct_pending_req_t *self) {
@@ -97,8 +105,8 @@ static int has_failed(ucp_request_t *req) {
 }
 #endif
 
-/* UCX 1.13 acknowledges a message whose fetch has failed, and takes it for good. Later releases end the receive with the
- * error, as is done here. */
+/* UCX 1.13 acknowledges a message whose fetch has failed, and takes it for good. Later releases end the receive with
+ * the error, as is done here. */
 static ucs_status_t acknowledge(uct_pending_req_t *self) {
     ucp_request_t *req = ucs_container_of(self, ucp_request_t, send.uct);
 

@@ -4,9 +4,13 @@
 static const struct tern_transport *tern;
 static _Atomic enum { UNCHECKED, FITS, MISFIT } layout;
 
-void times_use(const struct tern_transport *transport) { tern = transport; }
+void times_use(const struct tern_transport *transport) {
+    tern = transport;
+}
 
-int times_layout_fits(void) { return layout == FITS; }
+int times_layout_fits(void) {
+    return layout == FITS;
+}
 
 /* Compares the size of requests with that in the headers of the build, which depends on how UCX was configured. Returns
  * null, or what does not agree, in `to`. */
@@ -20,8 +24,8 @@ static const char *request_misfit(ucp_worker_h worker, char *to, size_t size) {
     }
     pooled = sizeof(ucs_mpool_elem_t) + sizeof(ucp_request_t) + worker->context->config.request.size;
     if (worker->req_mp.data->elem_size != pooled) {
-        snprintf(to, size, "a worker's requests have %zu bytes and not %zu",
-                 (size_t)worker->req_mp.data->elem_size, pooled);
+        snprintf(to, size, "a worker's requests have %zu bytes and not %zu", (size_t)worker->req_mp.data->elem_size,
+                 pooled);
         return to;
     }
     return NULL;
@@ -44,8 +48,7 @@ void times_of_lane(ucp_worker_h worker, const ucp_ep_config_key_lane_t *lane, st
     times->count = 0;
     wiface = ucp_worker_iface(worker, lane->rsc_index);
     if (wiface == NULL || wiface->iface->ops.ep_get_zcopy != tern->get_zcopy) return;
-    times->count =
-        tern->fetch_ranges(wiface->iface, worker->context->config.ext.bcopy_bw, times->ranges, TIMES_MOST);
+    times->count = tern->fetch_ranges(wiface->iface, worker->context->config.ext.bcopy_bw, times->ranges, TIMES_MOST);
 }
 
 const struct tern_fetch_range *times_range(const struct times *times, size_t length) {
@@ -77,8 +80,7 @@ static ucs_status_t make_perf(const char *name, size_t start, const struct times
         status = add_range(*perf, start, &times->ranges[i]);
         start = times->ranges[i].upto + 1;
     }
-    if (status == UCS_OK)
-        status = many ? ucp_proto_perf_envelope(*perf, 0, flat) : ucp_proto_perf_sum(*perf, flat);
+    if (status == UCS_OK) status = many ? ucp_proto_perf_envelope(*perf, 0, flat) : ucp_proto_perf_sum(*perf, flat);
     if (status != UCS_OK) ucp_proto_perf_destroy(*perf);
     return status;
 }

@@ -9,10 +9,10 @@
 #include <config.h>
 
 #include <ucp/api/ucp_version.h>
-#include <ucp/core/ucp_ep.inl>
-#include <ucp/core/ucp_worker.inl>
 #include <ucp/proto/proto_debug.h>
 #include <ucp/proto/proto_init.h>
+#include <ucp/core/ucp_ep.inl>
+#include <ucp/core/ucp_worker.inl>
 #include <ucp/rndv/proto_rndv.inl>
 
 #ifndef UCX_CONFIG_H

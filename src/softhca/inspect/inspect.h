@@ -4,8 +4,8 @@
  * running fabric counts. A fabric is looked at without taking part in it.
  *
  * Functions that can fail return a status: 0, or -1 with a text in `error`, which has room for
- * `size` bytes; if that is 0 it may be null. No other pointer may be null unless said so. No function
- * throws.
+ * `size` bytes; if that is 0 it may be null. No other pointer may be null unless said so. No
+ * function throws.
  */
 #ifndef SOFTHCA_INSPECT_H
 #define SOFTHCA_INSPECT_H
@@ -49,8 +49,8 @@ typedef struct softhca_inspect_fabric softhca_inspect_fabric;
 softhca_inspect_fabric* softhca_inspect_open(const char* name, char* error, size_t size);
 /* Null is allowed. */
 void softhca_inspect_close(softhca_inspect_fabric* fabric);
-/* Counts the operations of the processes that were in the fabric at softhca_inspect_open() and still
-   are, and how many of these operations were later than the timing model says. */
+/* Counts the operations of the processes that were in the fabric at softhca_inspect_open() and
+   still are, and how many of these operations were later than the timing model says. */
 void softhca_inspect_lateness(softhca_inspect_fabric* fabric, uint64_t* operations, uint64_t* late);
 
 /* The resources that a process uses on the device. */

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "bench/measure/statistics.h"
 #include "bench/measure/order.h"
+#include "bench/measure/statistics.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {

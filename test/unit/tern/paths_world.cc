@@ -186,10 +186,10 @@ void PathsWorld::grant(Side& side) {
     side.block->memory.resize(size / 8);
     side.rx.grant(reinterpret_cast<std::byte*>(side.block->memory.data()), size);
     const BlockGrant grant{.address = side.block->address(),
-                      .rkey = 1,
-                      .size = size,
-                      .most = limits_.block_most,
-                      .flags = limits_.notify ? BlockGrant::kNotify : 0};
+                           .rkey = 1,
+                           .size = size,
+                           .most = limits_.block_most,
+                           .flags = limits_.notify ? BlockGrant::kNotify : 0};
     send_control(side, ControlId::kGrant, &grant, sizeof grant);
     ++blocks_granted_;
 }
