@@ -12,6 +12,7 @@ int main(void) {
 
     ucp_get_version(&major, &minor, &release);
     puts("/* Made by list_protocols from the installed UCP. */");
+    puts("#include \"ucp/release.h\"\n");
     puts("static const char *const built_names[] = {");
     for (i = 0; i < count; ++i) printf("    \"%s\",\n", ucp_protocols[i]->name);
     puts("};");
