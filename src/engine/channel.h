@@ -119,6 +119,10 @@ struct Channel final : Connection {
     bool always = false;   // the peer notifies without being told
 
     uint32_t replies = 0;  // reads and atomics under way, which later work requests may overtake
+    // For the rendezvous: whether the peer could read the message that was announced to it last,
+    // and whether it asks for such messages nevertheless, because its buffers are new.
+    bool readable = false;
+    bool fetches = false;
 
     // Operations of the layer above that have failed while the connection has not, and the status
     // of the last one.

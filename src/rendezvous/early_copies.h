@@ -22,7 +22,8 @@ struct Announced {
     uint64_t packing = 0;  // of the region's key, for the request
     uint64_t address = 0;
     uint64_t length = 0;
-    bool returns = false;  // the memory is pinned or soon will be
+    bool returns = false;   // the memory is pinned or soon will be
+    bool readable = false;  // the request carries an rkey of the memory
 
     WireKey key() const { return {region->key().index, region->key().generation}; }
 };
@@ -34,7 +35,7 @@ struct Announced {
 // outdated_by(). A peer that forges a fetch gets only bytes that its key gives access to anyway.
 struct EarlyCopy {
     uint64_t number = 0;
-    const Channel* channel = nullptr;
+    Channel* channel = nullptr;
     uint64_t address = 0;
     uint64_t length = 0;
     WireKey key;

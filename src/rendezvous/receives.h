@@ -98,6 +98,9 @@ class Receives {
     void have_read(Incoming::Read& read, Status status);
     void ended(Channel& channel, Status status);
 
+    // See Mover::reads().
+    bool reads(std::span<const Buffers::Piece> to) const;
+
     uint64_t registered_bytes() const { return rings_.registered_bytes(); }
 
   private:

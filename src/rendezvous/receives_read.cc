@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// Gets from open memory, which the device reads without the peer.
+// Gets from memory whose rkey is known: the device reads without the peer.
 
 #include <algorithm>
 #include <utility>
@@ -9,6 +9,14 @@
 #include "rendezvous/receives.h"
 
 namespace tern {
+
+bool Receives::reads(std::span<const Buffers::Piece> to) const {
+    const Policy::Settings& settings = context_.policy.settings();
+    if (settings.scheme == SchemeSetting::kSuperpipeline || to.size() != 1) return false;
+    const Buffers::Piece& buffer = to.front();
+    return context_.fits(buffer.length) &&
+           context_.pins.uses(buffer.at, buffer.length) >= settings.worth_pinning;
+}
 
 // Reads into the user's memory if it is pinned or worth pinning, else into a ring. False: the
 // transfer has to wait for a ring.

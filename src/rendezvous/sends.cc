@@ -87,6 +87,7 @@ bool Sends::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     context_.begin(*transfer, channel, nullptr);
     context_.serve(*transfer, use, frame.address, frame.length);
     transfer->receiver = frame.receiver;
+    channel.fetches |= channel.readable;
     if (!early_copies_.empty()) take_early_copy(*transfer, frame);
     return start(*transfer, frame.ring, frame.part);
 }

@@ -86,10 +86,12 @@ uint64_t Sends::make_early_copy(Channel& channel, const Announced& message) {
         while (const EarlyCopy* old = early_copies_.outdated(&channel, message)) drop(*old);
         early_copies_.renew(message);
     }
-    if (!waiting_.empty()) return 0;
+    channel.readable = message.readable;
+    if (!waiting_.empty() || (message.readable && !channel.fetches)) return 0;
     const uint64_t length = message.length;
     // The receiver's buffer is unknown: it is probably used again if the sender's is.
-    const BufferState buffer{.pinned = message.returns, .can_pin = context_.fits(length)};
+    const bool returns = message.returns && !message.readable;
+    const BufferState buffer{.pinned = returns, .can_pin = context_.fits(length)};
     if (!context_.policy.receive(length, buffer, buffer).staged()) return 0;
     RingPool::Ring staging;
     if (early_copies_.full() || !staging_.lend_idle(staging)) {
@@ -123,6 +125,7 @@ void Sends::drop_early_copy(uint64_t number) {
 
 void Sends::drop(const EarlyCopy& copy) {
     ++context_.counters.early_copies_dropped;
+    copy.channel->fetches = false;
     staging_.give_back(copy.staging);
     early_copies_.remove(copy);
 }

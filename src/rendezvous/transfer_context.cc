@@ -89,7 +89,8 @@ BufferState TransferContext::look_up(Transfer& transfer, unsigned access) {
     std::byte* const at = transfer.memory.data();
     const auto length = static_cast<size_t>(transfer.length);
     BufferState state;
-    state.uses = pins.note(at, length);
+    // The peer has got the key of this side's memory in a message that counted.
+    state.uses = transfer.asked_here ? pins.note(at, length) : pins.uses(at, length);
     // A buffer that is used for the first time is not pinned; a lookup would cost time in vain.
     if (state.uses > 1) transfer.pin = pins.find(at, length, access);
     state.pinned = transfer.pin != nullptr;

@@ -218,13 +218,15 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "get_zcopy");
     const RemoteKey& key = remote_key(rkey);
     ReplyOffer& offer = iface_of(ep).offer;
-    // Open memory is read without its owner, to whom no frame goes then.
-    const bool takes = offer.ep == ep &&
-                       (offer.completion == nullptr || offer.completion == completion) &&
-                       key.replies && key.rkey == 0 && offer.length == total(iov, count);
+    bool takes = offer.ep == ep &&
+                 (offer.completion == nullptr || offer.completion == completion) && key.replies &&
+                 offer.length == total(iov, count);
     const ucs_status_t status =
         moved(ep, iov, count, [&](Mover& mover, Channel& channel, auto pieces) {
-            return mover.get(channel, pieces, from, key.region, key.rkey, key.pinned, completion,
+            const uint32_t readable = rkey_to_read(mover, key, pieces);
+            // The owner of memory that is read gets no frame.
+            takes = takes && readable == 0;
+            return mover.get(channel, pieces, from, key.region, readable, key.pinned, completion,
                              takes ? &offer.reply : nullptr);
         });
     if (takes && status == UCS_INPROGRESS) {

@@ -96,6 +96,7 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     const bool invalidate = (UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
                              UCT_MD_MEM_DEREG_FLAG_INVALIDATE) != 0;
     (void)domain.regions.undeclare(handle->region, invalidate);
+    take_back(domain, *handle);
     if (!invalidate) return UCS_OK;
     domain.pins->invalidate(start, end);
     handle->close();
@@ -201,53 +202,7 @@ void open_pins(MemoryDomain& domain, PinSettings settings) {
                  monitor_name(domain.pins->monitor()));
 }
 
-// Rights of peers to open memory.
-int open_access(const ibv_device_attr& device) {
-    return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-           (device.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
-}
-
 }  // namespace
-
-constinit thread_local bool packing_message = false;
-constinit thread_local PackedKeys packed_keys;
-
-void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
-    if (registration(&handle) != nullptr) return;
-    const std::lock_guard lock(domain.opening);
-    if (registration(&handle) != nullptr) return;
-    const Region& region = *handle.region;
-    auto* const at = reinterpret_cast<void*>(region.address());
-    // If the device cannot register the memory, peers access it by transfers.
-    handle.open.store(ibv_reg_mr(domain.device.pd.get(), at, region.length(),
-                                 open_access(domain.device.attributes)),
-                      std::memory_order_release);
-}
-
-Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address, size_t length) {
-    Region& region = *handle.region;
-    // Before `published` is read: of a program's packing and a message's, at least one sees the
-    // other.
-    const uint64_t packing = region.pack();
-    const ibv_mr* open = registration(&handle);
-    // Tells the peer what to expect: memory that is used again is pinned, or will be soon.
-    auto* const start = reinterpret_cast<void*>(region.address());
-    const bool returns = domain.pins->uses(start, region.length()) > 1;
-    Packing packed{.key = {.region = {region.key().index, region.key().generation},
-                           .rkey = open != nullptr ? open->rkey : 0,
-                           .flags = PackedKey::kReplies | (returns ? PackedKey::kPinned : 0)},
-                   .domain = &domain,
-                   .message = {},
-                   .published = handle.published.load(std::memory_order_relaxed)};
-    const auto from = reinterpret_cast<uint64_t>(address);
-    if (covers(region, from, length, 0))
-        packed.message = {.region = &region,
-                          .packing = packing,
-                          .address = from,
-                          .length = length,
-                          .returns = returns};
-    return packed;
-}
 
 ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resources,
                                 unsigned* count) {
@@ -291,6 +246,12 @@ ucs_config_field_t memory_config_table[] = {
      "Most bytes that are pinned at a time. auto: half of what may be locked, or a quarter of the\n"
      "machine's memory.",
      offsetof(MemoryConfig, pin_most), UCS_CONFIG_TYPE_MEMUNITS},
+    {"PIN_PUBLISH", "y",
+     "Whether the request to send of a long message carries the rkey of its memory if that is "
+     "pinned,\n"
+     "so that the receiver reads the message without the sender's help. The receiver's device can\n"
+     "then access these pages, and not only for the message, until they are not pinned any more.",
+     offsetof(MemoryConfig, publish), UCS_CONFIG_TYPE_BOOL},
     {nullptr, nullptr, nullptr, 0, {}},
 };
 
@@ -313,7 +274,9 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                                                    .pins = nullptr,
                                                    .events = nullptr,
                                                    .costs = {},
-                                                   .opening = {}};
+                                                   .opening = {},
+                                                   .publishes = config.publish != 0,
+                                                   .lent_bytes = 0};
     if (domain == nullptr) return UCS_ERR_NO_MEMORY;
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
                         .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});

@@ -24,7 +24,9 @@ struct MemoryDomain {
     std::unique_ptr<MemoryEvents> events;  // null: not needed, or not available
     /// Costs of copies and registration; each interface adds those of its network.
     Costs costs;
-    std::mutex opening;  ///< held while open memory is registered
+    std::mutex opening;   ///< held while open memory is registered, or pins are lent
+    bool publishes;       ///< keys of messages carry the rkeys of pins
+    uint64_t lent_bytes;  ///< of pins that memory handles hold; under `opening`
 };
 
 /// UCX fills it in from the environment.
@@ -32,6 +34,7 @@ struct MemoryConfig {
     uct_md_config_t super;
     int monitor;
     size_t pin_most;
+    int publish;
 };
 
 extern ucs_config_field_t memory_config_table[];
@@ -45,6 +48,8 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle);
 /// Packs the key to declared memory, for peers. Any thread. `address`, `length`: of the message, if
 /// known; unless they are a part of the memory, the message cannot be copied early.
 Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address, size_t length);
+/// Releases the pins whose rkeys were packed. They may stay pinned until their room is needed.
+void take_back(MemoryDomain& domain, MemoryHandle& handle);
 
 // For the component.
 ucs_status_t query_md_resources(uct_component_t* component, uct_md_resource_desc_t** resources,
@@ -56,9 +61,7 @@ template <typename... More>
 ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, More... more) {
     PackedKey packed;
     memcpy(&packed, buffer, sizeof(packed));
-    auto* key = new (std::nothrow)
-        RemoteKey{packed.region, packed.rkey, (packed.flags & PackedKey::kPinned) != 0,
-                  (packed.flags & PackedKey::kReplies) != 0};
+    auto* key = new (std::nothrow) RemoteKey(packed);
     if (key == nullptr) return UCS_ERR_NO_MEMORY;
     *compat::from_end<1>(more...) = reinterpret_cast<uct_rkey_t>(key);
     *compat::from_end<0>(more...) = key;

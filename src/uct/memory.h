@@ -3,11 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <span>
 #include <tuple>
+#include <vector>
 
+#include "pinning/cache/pin.h"
 #include "pinning/regions/regions.h"
-#include "rendezvous/early_copies.h"
-#include "rendezvous/messages.h"
+#include "rendezvous/mover.h"
 #include "uct/compat.h"
 #include "verbs/handles.h"
 
@@ -26,6 +28,9 @@ struct MemoryHandle {
     /// The program has packed a key of the memory, so that peers may access it at any time, open or
     /// not. It stays so.
     std::atomic<bool> published = false;
+    /// The pins whose rkeys were packed for messages, each with a reference: peers may read by them
+    /// until the declaration ends. Under MemoryDomain::opening.
+    std::vector<Pin*> lent;
 
     MemoryHandle() = default;
     MemoryHandle(const MemoryHandle&) = delete;
@@ -59,10 +64,15 @@ class PackingMessage {
 /// A key on the wire.
 struct PackedKey {
     WireKey region;
-    uint32_t rkey;  ///< of open memory; 0: none
+    uint32_t rkey;  ///< of open memory, or as kReadOnly says; 0: none
     uint32_t flags;
     static constexpr uint32_t kPinned = 1;   ///< when packed: memory is pinned, or soon will be
     static constexpr uint32_t kReplies = 2;  ///< the owner understands an Ack with a Reply
+    /// The rkey is of a pin: good for reading, and until the message is over. Earlier versions take
+    /// it for one of open memory, but write only to what the receiver of a message announces.
+    static constexpr uint32_t kReadOnly = 4;
+
+    bool has(uint32_t flag) const { return (flags & flag) != 0; }
 };
 
 /// A packing of a key.
@@ -85,8 +95,17 @@ extern constinit thread_local PackedKeys packed_keys;
 
 /// uct_rkey_t: a key to a peer's memory.
 struct RemoteKey {
+    constexpr RemoteKey() = default;
+    explicit RemoteKey(const PackedKey& packed)
+        : region(packed.region),
+          rkey(packed.has(PackedKey::kReadOnly) ? 0 : packed.rkey),
+          read_rkey(packed.rkey),
+          pinned(packed.has(PackedKey::kPinned)),
+          replies(packed.has(PackedKey::kReplies)) {}
+
     WireKey region;
-    uint32_t rkey = 0;
+    uint32_t rkey = 0;       ///< of open memory
+    uint32_t read_rkey = 0;  ///< of open memory, or of a message's
     bool pinned = false;
     bool replies = false;
 
@@ -100,6 +119,13 @@ inline const RemoteKey& remote_key(uct_rkey_t rkey) {
     if (rkey == 0 || rkey == UCT_INVALID_RKEY) [[unlikely]]
         return kNoMemory;
     return *reinterpret_cast<const RemoteKey*>(rkey);
+}
+
+/// The rkey to read a peer's memory with; 0: the peer is to send it.
+inline uint32_t rkey_to_read(const Mover& mover, const RemoteKey& key,
+                             std::span<const Buffers::Piece> to) {
+    if (key.rkey != 0 || key.read_rkey == 0) return key.rkey;
+    return mover.reads(to) ? key.read_rkey : 0;
 }
 
 }  // namespace tern

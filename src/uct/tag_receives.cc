@@ -120,15 +120,16 @@ bool TagReceives::begin(TagReceive& receive) {
         over(receive, to_ucs(Status::kConnectionReset));
         return true;
     }
-    PackedKey key;
-    static_assert(sizeof(key) == sizeof(receive.request.key));
-    memcpy(&key, receive.request.key, sizeof(key));
+    PackedKey packed;
+    static_assert(sizeof(packed) == sizeof(receive.request.key));
+    memcpy(&packed, receive.request.key, sizeof(packed));
+    const RemoteKey key(packed);
     const Buffers::Piece piece{receive.buffer, static_cast<size_t>(receive.request.length)};
     receive.completion.func = moved;
     receive.completion.count = 1;
     receive.completion.status = UCS_OK;
-    return mover_.get(*receive.channel, {&piece, 1}, receive.request.address, key.region, key.rkey,
-                      (key.flags & PackedKey::kPinned) != 0,
+    return mover_.get(*receive.channel, {&piece, 1}, receive.request.address, key.region,
+                      rkey_to_read(mover_, key, {&piece, 1}), key.pinned,
                       &receive.completion) == Status::kInProgress;
 }
 

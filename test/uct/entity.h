@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -97,6 +98,15 @@ struct Address {
     const uct_iface_addr_t* iface() const {
         return reinterpret_cast<const uct_iface_addr_t*>(interface.data());
     }
+};
+
+// While it exists, hosts are opened that do not publish the rkeys of messages, so that every
+// message has to be asked for.
+struct UnpublishedKeys {
+    UnpublishedKeys() { setenv("UCX_TERN_PIN_PUBLISH", "n", 1); }
+    ~UnpublishedKeys() { unsetenv("UCX_TERN_PIN_PUBLISH"); }
+    UnpublishedKeys(const UnpublishedKeys&) = delete;
+    UnpublishedKeys& operator=(const UnpublishedKeys&) = delete;
 };
 
 // Settings of an interface, without their prefix. They are passed only to Tern.

@@ -161,8 +161,9 @@ TEST_F(MemoryTest, ThreadsGetOneKey) {
     std::vector<std::byte> memory(64 << 10);
     for (int round = 0; round < 500; ++round) {
         uct_mem_h handle;
-        check(uct_md_mem_reg(host.md(), memory.data(), memory.size(), kRma, &handle),
-              "uct_md_mem_reg");
+        check(
+            uct_md_mem_reg(host.md(), memory.data(), memory.size(), UCT_MD_MEM_ACCESS_ALL, &handle),
+            "uct_md_mem_reg");
         std::array<std::array<std::byte, 64>, 2> keys{};
         std::barrier start(2);
         const auto pack = [&](std::size_t which) {

@@ -80,6 +80,7 @@ class TagHeadTest : public TagTest {
     void TearDown() override {
         if (!IsSkipped()) end_faults();
     }
+    const UnpublishedKeys unpublished_;
 };
 
 TEST_F(TagHeadTest, IsCopiedOnceAndUsed) {

@@ -30,6 +30,7 @@ Settings by(const std::string& scheme) {
 class UndeclareTest : public TernTest,
                       public testing::WithParamInterface<std::tuple<const char*, bool, bool>> {
   protected:
+    const UnpublishedKeys unpublished_;
     const std::string scheme_ = std::get<0>(GetParam());
     const bool get_ = std::get<1>(GetParam());
     const bool unmap_ = std::get<2>(GetParam());
@@ -37,7 +38,10 @@ class UndeclareTest : public TernTest,
     // Begins a transfer of `far`, and one of other memory of the same peer; deregisters `far` after
     // `turns` turns. Returns the status of the first transfer.
     ucs_status_t attempt(unsigned turns) {
-        Entity a(by(scheme_)), b(by(scheme_));
+        // Buffers that are used again would be pinned as a whole, and sent in one turn.
+        Settings settings = by(scheme_);
+        settings["RNDV_PIN_AFTER"] = "1000";
+        Entity a(settings), b(settings);
         const Group all{&a, &b};
         Declared near(a.host(), kSize), near_other(a.host(), kSize);
         Declared far(b.host(), kSize), other(b.host(), kSize);

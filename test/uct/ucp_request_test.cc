@@ -48,6 +48,7 @@ void pack_for_program(Host& host, const uct_iov_t& range, Remote& remote) {
 // The tests play UCP at `a`, which announces messages to `b`.
 class UcpRequestTest : public TernTest {
   protected:
+    const UnpublishedKeys unpublished_;  // first: entities follow
     void SetUp() override {
         TernTest::SetUp();
         if (IsSkipped()) return;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// What a key tells the peer that gets it.
+
+#include <algorithm>
+#include <new>
+
+#include "uct/md.h"
+
+namespace tern {
+
+namespace {
+
+// Rights of peers to open memory.
+int open_access(const ibv_device_attr& device) {
+    return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+           (device.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+// Keeps a pin until the declaration ends, and takes over its reference. Lent pins cannot be
+// evicted, so half of the room is left to others. False: this pin would be too much. Under
+// MemoryDomain::opening.
+bool lend(MemoryDomain& domain, MemoryHandle& handle, Pin* pin) {
+    if (std::ranges::find(handle.lent, pin) != handle.lent.end()) {
+        domain.pins->release(pin);
+        return true;
+    }
+    const uint64_t bytes = pin->end() - pin->start();
+    if (domain.lent_bytes + bytes > domain.pins->most_bytes() / 2) return false;
+    handle.lent.push_back(pin);
+    domain.lent_bytes += bytes;
+    return true;
+}
+
+// The rkey by which a peer may read a message in memory that is used again, or 0. Pins the memory
+// if need be.
+uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* address, size_t length) {
+    PinCache& pins = *domain.pins;
+    if (pins.monitor() == MonitorKind::kNone || length > pins.most_bytes() / 4) return 0;
+    const std::lock_guard lock(domain.opening);  // threads that pack at once share a pin
+    Pin* pin = pins.pin(address, length, kRemoteGet);
+    if (pin == nullptr) return 0;
+    const uint32_t rkey = pin->rkey();
+    if (lend(domain, handle, pin)) return rkey;
+    pins.release(pin);
+    return 0;
+}
+
+}  // namespace
+
+constinit thread_local bool packing_message = false;
+constinit thread_local PackedKeys packed_keys;
+
+void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
+    if (registration(&handle) != nullptr) return;
+    const std::lock_guard lock(domain.opening);
+    if (registration(&handle) != nullptr) return;
+    const Region& region = *handle.region;
+    auto* const at = reinterpret_cast<void*>(region.address());
+    // If the device cannot register the memory, peers access it by transfers.
+    handle.open.store(ibv_reg_mr(domain.device.pd.get(), at, region.length(),
+                                 open_access(domain.device.attributes)),
+                      std::memory_order_release);
+}
+
+void take_back(MemoryDomain& domain, MemoryHandle& handle) {
+    if (handle.lent.empty()) return;
+    const std::lock_guard lock(domain.opening);
+    for (Pin* pin : handle.lent) {
+        domain.lent_bytes -= pin->end() - pin->start();
+        domain.pins->release(pin);
+    }
+    handle.lent.clear();
+}
+
+Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address, size_t length) {
+    Region& region = *handle.region;
+    // Before `published` is read: of a program's packing and a message's, at least one sees the
+    // other.
+    const uint64_t packing = region.pack();
+    const ibv_mr* open = registration(&handle);
+    Packing packed{.key = {.region = {region.key().index, region.key().generation},
+                           .rkey = open != nullptr ? open->rkey : 0,
+                           .flags = PackedKey::kReplies},
+                   .domain = &domain,
+                   .message = {},
+                   .published = handle.published.load(std::memory_order_relaxed)};
+    const auto from = reinterpret_cast<uint64_t>(address);
+    const bool known = covers(region, from, length, 0);
+    auto* const start = reinterpret_cast<void*>(known ? from : region.address());
+    const size_t bytes = known ? length : region.length();
+    if (packed.published) return packed;
+    // A message uses its buffer. Tells the peer what to expect: memory that is used again is
+    // pinned, or will be soon.
+    const bool returns = domain.pins->note(start, bytes) > 2;
+    if (returns) packed.key.flags |= PackedKey::kPinned;
+    if (returns && domain.publishes && open == nullptr) {
+        packed.key.rkey = rkey_of_message(domain, handle, start, bytes);
+        if (packed.key.rkey != 0) packed.key.flags |= PackedKey::kReadOnly;
+    }
+    if (known)
+        packed.message = {.region = &region,
+                          .packing = packing,
+                          .address = from,
+                          .length = length,
+                          .returns = returns,
+                          .readable = packed.key.rkey != 0};
+    return packed;
+}
+
+}  // namespace tern

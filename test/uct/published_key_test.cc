@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages in memory that is used again: their keys carry rkeys, and the receiver reads them
+// without the sender.
+#include <sys/mman.h>
+
+#include <cstdlib>
+
+#include <ucp/api/ucp.h>
+#include <uct/api/v2/uct_v2.h>
+
+#include "tag.h"
+
+namespace uct_test {
+namespace {
+
+constexpr std::size_t kLength = 200'000;
+
+// A process's memory domain with a limit of pinned memory.
+struct PinLimit {
+    explicit PinLimit(const char* bytes) { setenv("UCX_TERN_PIN_MAX", bytes, 1); }
+    ~PinLimit() { unsetenv("UCX_TERN_PIN_MAX"); }
+    PinLimit(const PinLimit&) = delete;
+    PinLimit& operator=(const PinLimit&) = delete;
+};
+
+// Every message is a rendezvous.
+Settings ordinary(Settings more = {}) {
+    more.insert({{"TM_TUPLES", "0"}});
+    return more;
+}
+
+class PublishedKeyTest : public TagTest {
+  protected:
+    // Sends the buffer's present content, again and again into the same buffer of the receiver.
+    static void exchange(TagPair& pair, const Declared& from, Receive& to, uint64_t seed) {
+        fill(from.part(0, kLength), seed);
+        ASSERT_STATUS(UCS_OK, to.post(7));
+        Completion completion;
+        (void)pair.begin(7, from, kLength, completion);
+        ASSERT_TRUE(pair.until([&] { return to.done() && completion.calls != 0; }));
+        EXPECT_STATUS(UCS_OK, to.status);
+        EXPECT_TRUE(filled(to.bytes(), seed));
+    }
+    // How many of `count` messages the sender was asked for.
+    static uint64_t asked_for(TagPair& pair, uint64_t count) {
+        Declared from(pair.a.entity.host(), kLength);
+        Receive to(pair.b, kLength);
+        for (uint64_t i = 1; i <= count; ++i) {
+            to.completed = 0;
+            exchange(pair, from, to, i);
+        }
+        pair.ep.reset();
+        linger(pair.all, milliseconds(5));
+        const Counters counters = pair.a.entity.close_and_count();
+        return counters["rndv_served"];
+    }
+};
+
+TEST_F(PublishedKeyTest, MessagesAreReadWithoutTheSender) {
+    TagPair pair(ordinary());
+    const uint64_t asked = asked_for(pair, 20);
+    EXPECT_GE(asked, 1u);
+    EXPECT_LE(asked, 4u);
+}
+
+TEST_F(PublishedKeyTest, NotIfTheUserForbidsIt) {
+    const UnpublishedKeys unpublished;
+    TagPair pair(ordinary());
+    EXPECT_EQ(asked_for(pair, 20), 20u);
+}
+
+TEST_F(PublishedKeyTest, NotIfTheReceiverStages) {
+    TagPair pair(ordinary(), ordinary({{"RNDV_SCHEME", "superpipeline"}}));
+    EXPECT_EQ(asked_for(pair, 20), 20u);
+}
+
+// A receiver whose buffers are new asks, and the sender learns to copy early again.
+TEST_F(PublishedKeyTest, NewBuffersAreStagedEarly) {
+    TagPair pair(ordinary(), ordinary({{"RNDV_SCHEME", "superpipeline"}}));
+    Declared from(pair.a.entity.host(), kLength);
+    for (uint64_t i = 1; i <= 30; ++i) {
+        Receive to(pair.b, kLength);
+        exchange(pair, from, to, i);
+    }
+    pair.ep.reset();
+    linger(pair.all, milliseconds(5));
+    const Counters counters = pair.a.entity.close_and_count();
+    EXPECT_EQ(counters["rndv_served"], 30u);
+    // The first messages find no staging memory yet.
+    EXPECT_GE(counters["rndv_early_copies_used"], 20u) << counters.json();
+}
+
+// Lent pins cannot be evicted, so they may take half of the room, and no message fails.
+TEST_F(PublishedKeyTest, RoomIsLeftToOthers) {
+    const PinLimit limit("1m");
+    TagPair pair(ordinary());
+    constexpr std::size_t kBuffers = 8;
+    std::deque<Declared> from;
+    std::deque<Receive> to;
+    for (std::size_t i = 0; i < kBuffers; ++i) {
+        from.emplace_back(pair.a.entity.host(), kLength);
+        to.emplace_back(pair.b, kLength);
+    }
+    for (uint64_t round = 1; round <= 6; ++round)
+        for (std::size_t i = 0; i < kBuffers; ++i) {
+            to[i].completed = 0;
+            exchange(pair, from[i], to[i], round * kBuffers + i);
+        }
+    pair.ep.reset();
+    linger(pair.all, milliseconds(5));
+    const Counters counters = pair.a.entity.close_and_count();
+    EXPECT_LE(counters["pinned_bytes_most"], uint64_t{1} << 20);
+    // Two of the eight buffers fit, and are read from their third or fourth message on.
+    EXPECT_LE(counters["rndv_served"], 6 * kBuffers - 4) << counters.json();
+    EXPECT_GE(counters["rndv_served"], 6 * (kBuffers - 2)) << counters.json();
+}
+
+// Each message has a declaration of its own, as with UCX 1.13.
+struct Message {
+    Message(Host& host, std::byte* at, std::size_t length) : md(host.md()) {
+        check(uct_md_mem_reg(md, at, length, kRma, &handle), "uct_md_mem_reg");
+        const uct_md_mkey_pack_params_t params{};
+#if UCP_API_VERSION >= UCP_VERSION(1, 16)
+        check(uct_md_mkey_pack_v2(md, handle, at, length, &params, remote.key.data()),
+              "uct_md_mkey_pack_v2");
+#else
+        check(uct_md_mkey_pack_v2(md, handle, &params, remote.key.data()), "uct_md_mkey_pack_v2");
+#endif
+        remote.address = reinterpret_cast<uintptr_t>(at);
+    }
+    ~Message() {
+        if (handle != nullptr) uct_md_mem_dereg(md, handle);
+    }
+    Message(const Message&) = delete;
+    Message& operator=(const Message&) = delete;
+
+    void invalidate(Completion& completion) {
+        uct_md_mem_dereg_params_t params{};
+        params.field_mask = UCT_MD_MEM_DEREG_FIELD_MEMH | UCT_MD_MEM_DEREG_FIELD_FLAGS |
+                            UCT_MD_MEM_DEREG_FIELD_COMPLETION;
+        params.memh = std::exchange(handle, nullptr);
+        params.flags = UCT_MD_MEM_DEREG_FLAG_INVALIDATE;
+        params.comp = &completion;
+        EXPECT_STATUS(UCS_OK, uct_md_mem_dereg_v2(md, &params));
+    }
+
+    uct_md_h md;
+    uct_mem_h handle = nullptr;
+    Remote remote;
+};
+
+class PublishedMemoryTest : public TernTest {
+  protected:
+    static constexpr std::size_t kSize = 256 * 1024;
+
+    std::byte* map(void* at = nullptr) {
+        void* memory = mmap(at, kSize, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | (at != nullptr ? MAP_FIXED : 0), -1, 0);
+        if (memory == MAP_FAILED) fail("mmap");
+        return static_cast<std::byte*>(memory);
+    }
+    ucs_status_t get(const Message& message) {
+        const RemoteKey key(b.host(), message.remote);
+        const uct_iov_t iov = to.iov(0, kSize);
+        return get_wait(all, ep, {&iov, 1}, message.remote.address, key);
+    }
+    void expect_message(std::byte* memory, uint64_t seed) {
+        fill({memory, kSize}, seed);
+        const Message message(a.host(), memory, kSize);
+        ASSERT_STATUS(UCS_OK, get(message));
+        EXPECT_TRUE(filled(to.part(0, kSize), seed));
+    }
+    // Until messages in this memory are read.
+    void settle(std::byte* memory) {
+        for (uint64_t i = 1; i <= 6; ++i) expect_message(memory, i);
+    }
+    uint64_t served() {
+        ep.reset();
+        linger(all, milliseconds(5));
+        return a.close_and_count()["rndv_served"];
+    }
+
+    Entity a, b;
+    const Group all{&a, &b};
+    Declared to{b.host(), kSize};
+    Endpoint ep = b.connect(a);
+};
+
+// The rkey belongs to the pages. New pages at the old address need another one.
+TEST_F(PublishedMemoryTest, NewPagesAtTheSameAddress) {
+    std::byte* const memory = map();
+    for (uint64_t i = 0; i < 20; ++i) {
+        settle(memory);
+        if (i % 2 == 0) {
+            munmap(memory, kSize);
+            ASSERT_EQ(map(memory), memory);
+        } else {
+            ASSERT_EQ(madvise(memory, kSize, MADV_DONTNEED), 0);
+        }
+        expect_message(memory, 100 + i);
+    }
+    munmap(memory, kSize);
+    EXPECT_LT(served(), 20u * 7);
+}
+
+// Several messages in the same memory at a time; the end of one does not matter to the others.
+TEST_F(PublishedMemoryTest, OneOfSeveralMessagesEnds) {
+    std::byte* const memory = map();
+    settle(memory);
+    fill({memory, kSize}, 50);
+    const Message first(a.host(), memory, kSize);
+    { const Message second(a.host(), memory, kSize); }
+    const Message third(a.host(), memory, kSize);
+    ASSERT_STATUS(UCS_OK, get(first));
+    EXPECT_TRUE(filled(to.part(0, kSize), 50));
+    fill(to.part(0, kSize), 51);
+    ASSERT_STATUS(UCS_OK, get(third));
+    EXPECT_TRUE(filled(to.part(0, kSize), 50));
+    munmap(memory, kSize);
+    EXPECT_LE(served(), 4u);
+}
+
+// After an invalidation nobody can read the memory, whatever keys there are.
+TEST_F(PublishedMemoryTest, InvalidatedMemoryCannotBeRead) {
+    std::byte* const memory = map();
+    settle(memory);
+    fill({memory, kSize}, 50);
+    Message message(a.host(), memory, kSize);
+    Completion gone;
+    message.invalidate(gone);
+    EXPECT_EQ(gone.calls, 1);
+    fill(to.part(0, kSize), 51);
+    EXPECT_NE(get(message), UCS_OK);
+    EXPECT_TRUE(filled(to.part(0, kSize), 51));
+    // The read was an error of the connection; the next one works.
+    ep = b.connect(a);
+    expect_message(memory, 60);
+    settle(memory);
+    munmap(memory, kSize);
+}
+
+}  // namespace
+}  // namespace uct_test
