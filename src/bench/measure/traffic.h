@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
 
 #include "bench/measure/clock.h"
 #include "bench/measure/link.h"
@@ -17,6 +18,16 @@ constexpr uint32_t kWord = sizeof(uint64_t);
 
 inline std::atomic_ref<uint64_t> word_at(char* memory) {
     return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(memory));
+}
+
+// A message that is not recognised by its last word begins and ends with its number.
+inline void mark(char* message, uint32_t size, uint64_t number) {
+    std::memcpy(message, &number, kWord);
+    std::memcpy(message + size - kWord, &number, kWord);
+}
+inline bool is_marked(const char* message, uint32_t size, uint64_t number) {
+    return std::memcmp(message, &number, kWord) == 0 &&
+           std::memcmp(message + size - kWord, &number, kWord) == 0;
 }
 
 // Waits for a word to have a value; calls idle() in between.

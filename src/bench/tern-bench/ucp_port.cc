@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tagged messages over UCP, with the transports that the environment selects.
-#include <ucp/api/ucp.h>
-
 #include <array>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,6 +8,7 @@
 #include "bench/measure/machine.h"
 #include "bench/tern-bench/arms.h"
 #include "bench/tern-bench/exchange.h"
+#include "bench/tern-bench/ucp_link.h"
 
 namespace bench {
 namespace {
@@ -19,46 +17,6 @@ constexpr ucp_tag_t kTag = 0x5e1f;
 constexpr ucp_tag_t kGoTag = 0x60;
 constexpr uint32_t kMaxSize = 64 << 10;
 constexpr uint64_t kWakeUps = 5;
-
-Failure ucp_failure(const std::string& what, ucs_status_t status) {
-    return Failure(what + ": " + ucs_status_string(status));
-}
-
-void check(const std::string& what, ucs_status_t status) {
-    if (status != UCS_OK) throw ucp_failure(what, status);
-}
-
-struct WorkerAddress {
-    size_t size;
-    std::array<unsigned char, 2048> bytes;
-};
-
-// Closes its handles in the order that UCP requires.
-struct UcpHandles {
-    ucp_context_h context = nullptr;
-    ucp_worker_h worker = nullptr;
-    ucp_ep_h endpoint = nullptr;
-
-    UcpHandles() = default;
-    UcpHandles(const UcpHandles&) = delete;
-    UcpHandles& operator=(const UcpHandles&) = delete;
-    ~UcpHandles() {
-        if (endpoint != nullptr) close_endpoint();
-        if (worker != nullptr) ucp_worker_destroy(worker);
-        if (context != nullptr) ucp_cleanup(context);
-    }
-
-  private:
-    void close_endpoint() {
-        const ucp_request_param_t parameters = {};
-        void* const request = ucp_ep_close_nbx(endpoint, &parameters);
-        if (!UCS_PTR_IS_PTR(request)) return;
-        for (int i = 0; i < 1'000'000 && ucp_request_check_status(request) == UCS_INPROGRESS; ++i) {
-            ucp_worker_progress(worker);
-        }
-        ucp_request_free(request);
-    }
-};
 
 // The buffers of the messages of one direction.
 class Ground {
@@ -81,32 +39,9 @@ class Ground {
     std::optional<Memory> far_;
 };
 
-// A message begins and ends with its number.
-void mark(char* message, uint32_t size, uint64_t number) {
-    std::memcpy(message, &number, sizeof number);
-    std::memcpy(message + size - sizeof number, &number, sizeof number);
-}
-bool is_marked(const char* message, uint32_t size, uint64_t number) {
-    return std::memcmp(message, &number, sizeof number) == 0 &&
-           std::memcmp(message + size - sizeof number, &number, sizeof number) == 0;
-}
-
 class UcpPort : public Port {
   public:
-    explicit UcpPort(Peer& peer) : peer_(peer) {
-        open();
-        connect(peer.exchange(address()));
-        meet_in_progress(peer_, *this);
-    }
-    ~UcpPort() override {
-        const ucp_request_param_t parameters = {};
-        try {
-            finish(ucp_worker_flush_nbx(ucp_.worker, &parameters), "ucp_worker_flush_nbx");
-            meet_in_progress(peer_, *this);
-        } catch (const Failure&) {
-            // The peer has ended already.
-        }
-    }
+    explicit UcpPort(Peer& peer) : peer_(peer), link_(peer, UCP_FEATURE_TAG) {}
 
     Samples run(const Order& order) override {
         if (order.kind == Order::Kind::kGoes) return goes(order.count);
@@ -126,7 +61,7 @@ class UcpPort : public Port {
         return samples;
     }
 
-    void progress() { ucp_worker_progress(ucp_.worker); }
+    void progress() { link_.progress(); }
 
     void send(uint32_t size) { complete(begin_send(size)); }
     void receive(uint32_t size) { complete(begin_receive(size)); }
@@ -142,16 +77,18 @@ class UcpPort : public Port {
         char* const from = out_.next();
         mark(from, size, sent_++);
         const ucp_request_param_t parameters = {};
-        return {ucp_tag_send_nbx(ucp_.endpoint, from, size, kTag, &parameters), from, size, false};
+        return {ucp_tag_send_nbx(link_.endpoint(), from, size, kTag, &parameters), from, size,
+                false};
     }
     Operation begin_receive(uint32_t size) {
         char* const into = in_.next();
         const ucp_request_param_t parameters = {};
-        return {ucp_tag_recv_nbx(ucp_.worker, into, size, kTag, ~ucp_tag_t{0}, &parameters), into,
-                size, true};
+        return {ucp_tag_recv_nbx(link_.worker(), into, size, kTag, ~ucp_tag_t{0}, &parameters),
+                into, size, true};
     }
     void complete(const Operation& operation) {
-        finish(operation.request, operation.receives ? "ucp_tag_recv_nbx" : "ucp_tag_send_nbx");
+        link_.finish(operation.request,
+                     operation.receives ? "ucp_tag_recv_nbx" : "ucp_tag_send_nbx");
         if (operation.receives && !is_marked(operation.memory, operation.size, received_++))
             ++out_of_order_;
     }
@@ -165,12 +102,14 @@ class UcpPort : public Port {
     // Words apart from the messages.
     void say_go() {
         const ucp_request_param_t parameters = {};
-        finish(ucp_tag_send_nbx(ucp_.endpoint, &go_, sizeof go_, kGoTag, &parameters), "go");
+        link_.finish(ucp_tag_send_nbx(link_.endpoint(), &go_, sizeof go_, kGoTag, &parameters),
+                     "go");
     }
     void wait_for_go() {
         const ucp_request_param_t parameters = {};
-        finish(ucp_tag_recv_nbx(ucp_.worker, &go_, sizeof go_, kGoTag, ~ucp_tag_t{0}, &parameters),
-               "go");
+        link_.finish(
+            ucp_tag_recv_nbx(link_.worker(), &go_, sizeof go_, kGoTag, ~ucp_tag_t{0}, &parameters),
+            "go");
     }
 
   private:
@@ -183,9 +122,6 @@ class UcpPort : public Port {
         }
         return {};
     }
-    void open();
-    WorkerAddress address();
-    void connect(const WorkerAddress& theirs);
     // Lets the matcher learn which tags are used often, and UCX finish its exchange with the peer
     // before the first rendezvous.
     Samples settled(const Order& order) {
@@ -202,22 +138,9 @@ class UcpPort : public Port {
         }
         return overlapped(peer_, *this, order);
     }
-    // Waits for the end of an operation. `request` is the result of the call that started it.
-    void finish(void* request, const char* what) {
-        if (request == nullptr) return;
-        if (UCS_PTR_IS_ERR(request)) throw ucp_failure(what, UCS_PTR_STATUS(request));
-        Patience patience(what);
-        ucs_status_t status;
-        while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-            progress();
-            patience.spend();
-        }
-        ucp_request_free(request);
-        check(what, status);
-    }
 
     Peer& peer_;
-    UcpHandles ucp_;
+    UcpLink link_;
     Ground out_;
     Ground in_;
     uint64_t sent_ = 0;
@@ -226,39 +149,6 @@ class UcpPort : public Port {
     std::array<bool, 2> has_settled_{};  // index: order.sender
     char go_ = 0;
 };
-
-void UcpPort::open() {
-    ucp_config_t* config = nullptr;
-    check("ucp_config_read", ucp_config_read(nullptr, nullptr, &config));
-    ucp_params_t parameters = {};
-    parameters.field_mask = UCP_PARAM_FIELD_FEATURES;
-    parameters.features = UCP_FEATURE_TAG;
-    const ucs_status_t status = ucp_init(&parameters, config, &ucp_.context);
-    ucp_config_release(config);
-    check("ucp_init", status);
-    ucp_worker_params_t worker = {};
-    worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    worker.thread_mode = UCS_THREAD_MODE_SINGLE;
-    check("ucp_worker_create", ucp_worker_create(ucp_.context, &worker, &ucp_.worker));
-}
-
-WorkerAddress UcpPort::address() {
-    ucp_address_t* mine = nullptr;
-    WorkerAddress address = {};
-    check("ucp_worker_get_address", ucp_worker_get_address(ucp_.worker, &mine, &address.size));
-    const bool fits = address.size <= address.bytes.size();
-    if (fits) std::memcpy(address.bytes.data(), mine, address.size);
-    ucp_worker_release_address(ucp_.worker, mine);
-    if (!fits) throw Failure("the address of the UCP worker is too long");
-    return address;
-}
-
-void UcpPort::connect(const WorkerAddress& theirs) {
-    ucp_ep_params_t parameters = {};
-    parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    parameters.address = reinterpret_cast<const ucp_address_t*>(theirs.bytes.data());
-    check("ucp_ep_create", ucp_ep_create(ucp_.worker, &parameters, &ucp_.endpoint));
-}
 
 }  // namespace
 
