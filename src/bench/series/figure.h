@@ -52,7 +52,8 @@ std::string size_text(uint32_t size);
 
 // A line for each figure, grouped by test and x.
 std::string as_table(const std::vector<Figure>& figures);
-// A line for each x and a column for each name. Below, the ratios, and which targets are met.
+// The ratios first, with a line for each x and a column for each name. Below, the same for the
+// other figures, and which targets are met.
 std::string as_matrix(const std::vector<Figure>& figures);
 
 using Facts = std::vector<std::pair<std::string, std::string>>;

@@ -129,9 +129,9 @@ class Part {
         const bool missed = figure.has_target() && !figure.met();
         if (figure.is_ratio()) {
             return formatted("%.2f (%.2f..%.2f)%s", figure.value.median, figure.value.p10,
-                             figure.value.p90, missed ? " <" : "");
+                             figure.value.p90, missed ? (figure.at_most ? " >" : " <") : "");
         }
-        return number_text(figure.value.median) + (missed ? "<" : "") +
+        return number_text(figure.value.median) + (missed ? figure.at_most ? ">" : "<" : "") +
                (figure.doubts.empty() ? " " : "?");
     }
     // The doubts about one line: the names with late operations, and all other doubts.
@@ -243,7 +243,7 @@ std::string as_matrix(const std::vector<Figure>& figures) {
         const Part values(figures, test, false);
         const Part ratios(figures, test, true);
         const std::string targets = values.targets() + ratios.targets();
-        text += values.table() + ratios.table() + targets + (targets.empty() ? "" : "\n");
+        text += ratios.table() + values.table() + targets + (targets.empty() ? "" : "\n");
     }
     return text;
 }
