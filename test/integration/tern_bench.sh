@@ -39,7 +39,7 @@ is_json() { # NAME FILE
 }
 
 refusal_tests() {
-    local commands='latency,rate,bandwidth,pinning,protocols,overlap,tune,memory'
+    local commands='latency,rate,bandwidth,pinning,protocols,onesided,overlap,tune,memory'
     check_match 'help' '^  overlap ' "$tern_bench" --help
     check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
     refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
@@ -53,7 +53,7 @@ refusal_tests() {
     refuses 'wrong number' 2 '1 to 10000' "$tern_bench" latency --rounds 0
     refuses 'wrong list' 2 '--peers: Value x not in range' "$tern_bench" memory --peers 1,x
     refuses 'wrong profile' 2 'choose from ideal, graphene, infini, hdr200' "$tern_bench" tune --profile fast
-    refuses 'wrong sizes' 2 '33554432 not in range 64 to 16777216' "$tern_bench" bandwidth --sizes 1K:32768K
+    refuses 'wrong sizes' 2 '33554432 not in range 8 to 16777216' "$tern_bench" bandwidth --sizes 1K:32768K
     refuses 'sizes the wrong way round' 2 'the second size is the smaller one' "$tern_bench" bandwidth --sizes 2M:1M
     refuses 'wrong step' 2 'Value 1 not in range 1.05' "$tern_bench" bandwidth --step 1
     refuses 'a profile for a device that has one' 1 "'softhca run --profile infini' makes one" \
@@ -176,6 +176,31 @@ protocols_tests() {
     is_json 'protocols: the json is json' "$tmp/protocols.json"
 }
 
+onesided_tests() {
+    local ratio='[0-9.]+ \([0-9.]+\.\.[0-9.]+\)' what kind memory
+    check 'onesided' "${hca[@]}" "$tern_bench" onesided --quick --sizes 64:32K --step 8 --json "$tmp/onesided.json"
+    cp "$tmp/output" "$tmp/onesided"
+    for what in put:write get:read; do
+        for kind in latency:us bandwidth:GB/s; do
+            for memory in private shared; do
+                check_match "onesided: ${what%:*} ${kind%:*}, $memory memory, ratios" \
+                    "^ratios of ${what%:*} ${kind%:*}, $memory memory +tern / rc_v +tern / RDMA ${what#*:} +rc_v / RDMA" \
+                    cat "$tmp/onesided"
+                check_match "onesided: ${what%:*} ${kind%:*}, $memory memory, values" \
+                    "^${what%:*} ${kind%:*}, $memory memory, ${kind#*:} +tern +rc_v +RDMA ${what#*:}\$" cat "$tmp/onesided"
+            done
+        done
+    done
+    check_match 'onesided: a line for the size, with the spread' "^  64 B +$ratio( [<>])? +$ratio +$ratio\$" \
+        cat "$tmp/onesided"
+    check_match 'onesided: targets' '^tern / rc_v: target met at [0-4] of 4 sizes' cat "$tmp/onesided"
+    check_match 'onesided: an upper limit for latency' '"at_most": 1.05' cat "$tmp/onesided.json"
+    check_match 'onesided: a lower limit for bandwidth' '"at_least": 0.98' cat "$tmp/onesided.json"
+    is_json 'onesided: the json is json' "$tmp/onesided.json"
+    check_match 'onesided: a profile, the longest message' '^  16 MiB( +[0-9.]+\?){3}' \
+        "$tern_bench" onesided --quick --profile graphene --sizes 16M
+}
+
 pinning_tests() {
     check 'pinning' "$tern_bench" pinning --quick --profile graphene --sizes 1M --json "$tmp/pinning.json"
     cp "$tmp/output" "$tmp/pinning"
@@ -242,6 +267,7 @@ latency_tests
 rate_tests
 bandwidth_tests
 protocols_tests
+onesided_tests
 pinning_tests
 overlap_tests
 tune_tests

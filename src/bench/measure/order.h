@@ -21,6 +21,7 @@ struct Order {
         kMessages,  // round trips of messages
         kGoes,      // UCP: round trips of words, apart from the messages
         kStream,    // bursts
+        kOneSided,  // windows of writes or reads, each with a flush at its end
         // Nonblocking messages that overlap with work (exchange.h):
         kAvailability,
         kOverhead,
@@ -45,13 +46,13 @@ struct Order {
     Kind kind = Kind::kMessages;
     uint32_t size = 8;
     uint64_t count = 0;
-    uint64_t per_sample = 1;  // round trips, or messages of a burst, for each sample
+    uint64_t per_sample = 1;  // round trips, windows, or messages of a burst, for each sample
     Buffers buffers = Buffers::kOne;
     bool sender = false;                // overlapped: the worker that computes sends
     bool one_sided = false;             // needs no processor time of the answering worker
     bool reaps = false;                 // kWrites: takes completions while it waits
-    Request request = Request::kWrite;  // kSpacings, kCopySpacings
-    uint32_t window = 8;                // kSpacings, kCopySpacings: outstanding requests
+    Request request = Request::kWrite;  // kOneSided, kSpacings, kCopySpacings
+    uint32_t window = 8;                // the same: outstanding requests
     uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
 
     // The number of round trips, which make up whole samples.

@@ -3,6 +3,8 @@
 
 #include <sys/uio.h>
 
+#include "bench/measure/one_sided.h"
+
 namespace bench {
 namespace {
 
@@ -73,6 +75,19 @@ double stream(Link& link, const Order& order, ibv_wr_opcode opcode) {
     reap_until(0);
     return pace.spacing();
 }
+
+struct LinkEnd {
+    char* out() { return link.out(); }
+    char* in() { return link.in(); }
+    size_t half() const { return link.half(); }
+    void meet() { peer.meet(); }
+    void begin(uint64_t offset, uint32_t size, bool last) { link.post(opcode, offset, size, last); }
+    void flush() { link.reap_until(0); }
+
+    Peer& peer;
+    Link& link;
+    ibv_wr_opcode opcode;
+};
 
 }  // namespace
 
@@ -203,6 +218,12 @@ Samples copy_spacings(Peer& peer, Link& link, const Order& order) {
         peer.meet();
     }
     return samples;
+}
+
+Samples one_sided_times(Peer& peer, Link& link, const Order& order) {
+    LinkEnd end{peer, link,
+                order.request == Order::Request::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
+    return one_sided(peer, end, order, ++link.sequence);
 }
 
 }  // namespace bench

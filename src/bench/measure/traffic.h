@@ -109,4 +109,7 @@ Samples message_spacings(Peer& peer, Link& link, const Order& order);
 // Like message_spacings(), for process_vm_writev calls, or process_vm_readv calls for reads.
 Samples copy_spacings(Peer& peer, Link& link, const Order& order);
 
+// The time of one RDMA write or read: see one_sided.h.
+Samples one_sided_times(Peer& peer, Link& link, const Order& order);
+
 }  // namespace bench

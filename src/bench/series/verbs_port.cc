@@ -47,14 +47,16 @@ class VerbsPort : public Port {
                 return message_spacings(peer_, link_, order);
             case Order::Kind::kCopySpacings:
                 return copy_spacings(peer_, link_, order);
+            case Order::Kind::kOneSided:
+                return one_sided_times(peer_, link_, order);
             default:
                 return alone(order);
         }
     }
 
   private:
-    // One half for each direction: enough for a window of 8 messages of 1 MiB.
-    static constexpr size_t kWire = size_t{16} << 20;
+    // One half for each direction.
+    static constexpr size_t kWire = 2 * kLongest;
 
     // Carries out an order of the process that measures; the other process only waits.
     Samples alone(const Order& order) {

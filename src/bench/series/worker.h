@@ -25,7 +25,7 @@ enum class DeviceThreads : uint8_t {
 // environment.
 struct Arm {
     std::string name;
-    std::string port;              // raw, uct, ucp, large
+    std::string port;              // raw, uct, ucp, rma, large
     std::string what;              // of the port: a transport, protocol or kind of memory
     Environment environment = {};  // changes to the environment of this process
     bool preloads_tern = false;    // and the changes that load Tern

@@ -137,6 +137,14 @@ Arm ucp_arm(const std::string& transport, const std::string& tls) {
     return arm;
 }
 
+Arm rma_arm(const std::string& transport, const std::string& tls, const char* memory) {
+    Arm arm = ucp_arm(transport, tls);
+    arm.port = "rma";
+    arm.what = memory;
+    arm.warm_up = Order::Kind::kOneSided;
+    return arm;
+}
+
 Arm with(Arm arm, const std::string& name, const Environment& environment) {
     arm.name += name;
     arm.environment.insert(arm.environment.end(), environment.begin(), environment.end());

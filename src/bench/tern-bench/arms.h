@@ -33,6 +33,8 @@ Arm large_arm(const char* protocol, const char* memory);
 Arm uct_arm(const std::string& transport);
 // `tls`: value of UCX_TLS.
 Arm ucp_arm(const std::string& transport, const std::string& tls);
+// Puts and gets of UCP in the kind of memory.
+Arm rma_arm(const std::string& transport, const std::string& tls, const char* memory);
 // The arm with changes to its environment and `name` appended to its name.
 Arm with(Arm arm, const std::string& name, const Environment& environment);
 // The arm on a device that treats all memory as private.
@@ -45,6 +47,7 @@ Arm rendezvous(Arm arm);
 // Open the ports of these arms. Throw Failure.
 std::unique_ptr<Port> open_uct_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_ucp_port(Peer& peer, const WorkerJob& job);
+std::unique_ptr<Port> open_rma_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_large_port(Peer& peer, const WorkerJob& job);
 
 }  // namespace bench

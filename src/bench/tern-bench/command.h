@@ -14,17 +14,18 @@
 
 namespace bench {
 
+// The command sets what the command line does not: see Command.
 struct Options {
     std::string command;
     std::string device;              // as UCX names it; empty: the first
     std::string transport = "tern";  // is compared with rc_verbs
-    int rounds = 15;
+    int rounds = 0;
     int gid_index = 0;
     bool quick = false;
     std::string profile;  // of the benchmark's own software HCA; empty: the environment decides
-    double step = 1.2;    // factor from one size of long messages to the next
-    uint32_t low = 1 << 10;
-    uint32_t high = 16 << 20;
+    double step = 0;      // factor from one size to the next
+    uint32_t low = 0;
+    uint32_t high = 0;
     std::string json;
     std::vector<uint32_t> peers = {1, 4, 16, 32, 63};  // for `memory`
     int hot = -1;                                      // for `memory`; -1: all
@@ -33,7 +34,7 @@ struct Options {
 // Returns nothing, or the exit status if the program must end now.
 std::optional<int> parse_command_line(int argc, char** argv, Options* options);
 
-// The sizes of long messages: multiples of a word, in equal steps of about options.step, including
+// The sizes of messages: multiples of a word, in equal steps of about options.step, including
 // all powers of two.
 inline std::vector<uint32_t> long_sizes(const Options& options) {
     const double step = options.quick ? std::max(options.step, 8.0) : options.step;
@@ -62,6 +63,7 @@ Result run_rate(const Options& options, const Setup& setup);
 Result run_bandwidth(const Options& options, const Setup& setup);
 Result run_pinning(const Options& options, const Setup& setup);
 Result run_protocols(const Options& options, const Setup& setup);
+Result run_onesided(const Options& options, const Setup& setup);
 Result run_overlap(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
@@ -70,6 +72,11 @@ struct Command {
     const char* name;
     const char* help;
     Result (*run)(const Options& options, const Setup& setup);
+    // Of Options, if the command line says nothing.
+    int rounds = 15;
+    uint32_t low = 1 << 10;
+    uint32_t high = 16 << 20;
+    double step = 1.2;
 };
 constexpr Command kCommands[] = {
     {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
@@ -80,6 +87,13 @@ constexpr Command kCommands[] = {
     {"pinning", "the gain from pinning memory while earlier parts are being sent", run_pinning},
     {"protocols", "what UCP's protocols choose over Tern, against each way by itself",
      run_protocols},
+    {.name = "onesided",
+     .help = "puts and gets: one at a time, each with a flush, and many at once",
+     .run = run_onesided,
+     .rounds = 7,
+     .low = 8,
+     .high = 4 << 20,
+     .step = 2},
     {"overlap", "how much of a message the processor can leave to the network", run_overlap},
     {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},

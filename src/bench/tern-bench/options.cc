@@ -29,9 +29,9 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
     app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
     app.add_option("--device", options->device,
                    "HCA and port as UCX names them: mlx5_0:1 [the first HCA]");
-    app.add_option("--rounds", options->rounds, "how often everything is measured in turn")
-        ->check(CLI::Range(1, 10000))
-        ->capture_default_str();
+    app.add_option("--rounds", options->rounds,
+                   "how often everything is measured in turn [15; onesided: 7]")
+        ->check(CLI::Range(1, 10000));
     app.add_flag("--quick", options->quick, "few and short rounds: whether it works, not how fast");
     app.add_option("--profile", options->profile,
                    "model of the software HCA that is used if there is no HCA: ideal, graphene, "
@@ -45,16 +45,15 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         if (options->high < options->low)
             throw CLI::ValidationError("--sizes", "the second size is the smaller one");
     };
-    add_list(app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{64}, kLongest)},
-             set_range,
-             "bandwidth, pinning, protocols, tune: lengths of messages, in bytes, or with K or M "
-             "[1K:16M]")
+    add_list(
+        app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{8}, kLongest)},
+        set_range,
+        "bandwidth, pinning, protocols, onesided, tune: lengths of messages, in bytes, or with "
+        "K or M [1K:16M; onesided: 8:4M]")
         ->option_text("LOW:HIGH");
-    app.add_option(
-           "--step", options->step,
-           "bandwidth, pinning, protocols, tune: ratio of a size to the one before it, about")
-        ->check(CLI::Range(1.05, 1024.0))
-        ->capture_default_str();
+    app.add_option("--step", options->step,
+                   "the same: ratio of a size to the one before it, about [1.2; onesided: 2]")
+        ->check(CLI::Range(1.05, 1024.0));
     app.add_option("--json", options->json, "also write the result to this file, as JSON");
     app.add_option("--transport", options->transport, "what to compare with rc_verbs")
         ->capture_default_str();
@@ -74,6 +73,14 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         ->check(CLI::Range(0, 200));
     app.callback([&] {
         if (options->quick && app.count("--peers") == 0) options->peers = {1, 4};
+        const auto command = std::ranges::find_if(
+            kCommands, [&](const Command& one) { return options->command == one.name; });
+        if (app.count("--rounds") == 0) options->rounds = command->rounds;
+        if (app.count("--step") == 0) options->step = command->step;
+        if (app.count("--sizes") == 0) {
+            options->low = command->low;
+            options->high = command->high;
+        }
     });
     return tools::parse_options(&app, argc, argv);
 }
