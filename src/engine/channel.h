@@ -105,6 +105,9 @@ struct Channel final : Connection {
     uint32_t last_bcopy = 0;  // length, to guess that of the next one
 
     ReceivePath rx;
+    // Whether to poll memory for the peer's writes rather than the completion queue. Decided when
+    // the connection comes up: the answer is the device's, and stays the same.
+    bool polls_memory = false;
     uint32_t hot_index = 0;  // its place in Engine::polled_
     bool polled = false;     // is in Engine::polled_
     Promotion::Peer activity;

@@ -301,9 +301,13 @@ bool Engine::wanted(const Connection& connection) const {
 }
 
 void Engine::established(Connection& connection) {
-    connection.reserve = kReserve;
-    connection.transfer_reserve = kReserve;
-    send_backlog(static_cast<Channel&>(connection));
+    auto& channel = static_cast<Channel&>(connection);
+    channel.reserve = kReserve;
+    channel.transfer_reserve = kReserve;
+    channel.polls_memory =
+        settings_.poll == PollMode::kMemory ||
+        (settings_.poll == PollMode::kAuto && verbs::writes_in_order(channel.qp.get()));
+    send_backlog(channel);
 }
 
 void Engine::draining(Connection& connection) {

@@ -214,9 +214,7 @@ class Engine final : private ConnectorOwner {
     ibv_comp_channel* events() const { return events_.get(); }
     ibv_pd* pd() const { return pd_; }
     // Whether to poll memory for the peer's writes: not while this side may sleep.
-    bool polls_memory(const Channel& channel) const {
-        return !sleeper_ && may_poll_memory(channel);
-    }
+    bool polls_memory(const Channel& channel) const { return !sleeper_ && channel.polls_memory; }
 
     // kOk: all operations so far have arrived. kInProgress: the waiter, if any, is told when they
     // have. kNoResource: try again. An error: the connection has failed and has lost some; closed()
@@ -381,7 +379,6 @@ class Engine final : private ConnectorOwner {
     bool notify_address(Channel& channel, const std::byte* payload, uint32_t length);
     void choose_notification(Channel& channel, const BlockGrant& grant);
     bool tell_notify_word(Channel& channel);
-    bool may_poll_memory(const Channel& channel) const;
     void judge(Channel& channel);
     void sweep();
     void schedule_control(Channel& channel, Channel::Due what);

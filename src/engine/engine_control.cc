@@ -200,11 +200,6 @@ bool Engine::send_control(Channel& channel, ControlId id, const void* payload, u
     return true;
 }
 
-bool Engine::may_poll_memory(const Channel& channel) const {
-    return settings_.poll == PollMode::kMemory ||
-           (settings_.poll == PollMode::kAuto && verbs::writes_in_order(channel.qp.get()));
-}
-
 bool Engine::grant_block(Channel& channel) {
     const uint32_t size = std::max(channel.wish, settings_.block_first);
     // No relaxed ordering: the device must place the tail last.
@@ -219,7 +214,7 @@ bool Engine::grant_block(Channel& channel) {
         told_block_ = true;
         return false;
     }
-    const bool memory = may_poll_memory(channel);
+    const bool memory = channel.polls_memory;
     channel.rx.grant(channel.block.data(), size);
     const BlockGrant grant{.address = address_of(channel.block.data()),
                            .rkey = channel.block.rkey(),
