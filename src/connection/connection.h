@@ -24,7 +24,8 @@ enum class Status : uint8_t {
 };
 
 // A reliable connection to a peer interface. It serves both directions, whichever side began it.
-struct Connection {
+// What every send needs comes first, in one cache line.
+struct alignas(64) Connection {
     Connection(uint32_t own_index, const PeerAddress& peer_address, const Handshake& fresh)
         : index(own_index), peer(peer_address), handshake(fresh) {}
     virtual ~Connection() = default;
@@ -43,18 +44,14 @@ struct Connection {
     // order.
     bool carries() const { return established && !failed; }
 
-    static constexpr uint32_t kAllPlaces = UINT32_MAX;
-
-    uint32_t index;    // in the connector's table; part of every work request's id
-    uint64_t tag = 0;  // index and generation, placed as in work request ids
-    PeerAddress peer;
     verbs::QueuePair qp;
-    SendQueue sends;
-    // Places of the send queue that are kept for control frames: data is refused while no more are
-    // free. kAllPlaces while the connection is not up.
-    uint32_t reserve = kAllPlaces;
-    // The same for the writes of transfers, which continue while the connection drains.
-    uint32_t transfer_reserve = kAllPlaces;
+    uint64_t tag = 0;  // index and generation, placed as in work request ids
+    SendQueue sends;   // takes no data while the connection is not up
+    // As SendQueue::keep(), for the writes of transfers, which continue while the connection
+    // drains.
+    uint32_t transfer_reserve = SendQueue::kAllPlaces;
+    uint32_t index;  // in the connector's table; part of every work request's id
+    PeerAddress peer;
     Handshake handshake;
     bool seen_over = false;       // an earlier destroy_closed() has found the connection over
     bool failed = false;          // over, in good order too; waits for its last completions

@@ -194,7 +194,7 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
         finish_if_idle(connection);
     }
     if (actions.drain) {
-        connection.reserve = Connection::kAllPlaces;
+        connection.sends.keep(SendQueue::kAllPlaces);
         owner_.draining(connection);
         finish_if_idle(connection);
     }
@@ -272,7 +272,7 @@ void Connector::finish_if_idle(Connection& connection) {
         act(connection, connection.handshake.drained());
     } else if (connection.closing && connection.up() && connection.transfers == 0) {
         connection.closing = false;
-        connection.reserve = Connection::kAllPlaces;
+        connection.sends.keep(SendQueue::kAllPlaces);
         act(connection, connection.handshake.disconnect(owner_.now()));
     }
 }
@@ -291,8 +291,8 @@ void Connector::fail(Connection& connection, Status status, const std::string& w
 // marks the end, because unsignaled work requests that succeed have no completion.
 void Connector::close(Connection& connection, Status status, const std::string& why) {
     connection.failed = true;
-    connection.reserve = Connection::kAllPlaces;
-    connection.transfer_reserve = Connection::kAllPlaces;
+    connection.sends.keep(SendQueue::kAllPlaces);
+    connection.transfer_reserve = SendQueue::kAllPlaces;
     connection.status = status;
     connection.why = why;
     leave_table(connection);

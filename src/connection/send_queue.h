@@ -26,6 +26,8 @@ class SendQueue {
         void* cookie = nullptr;  // to be reported; see CookieKind
     };
 
+    static constexpr uint32_t kAllPlaces = UINT32_MAX;
+
     // `first`: the number of the first work request.
     void open(uint32_t depth, uint32_t first = 0) {
         depth_ = depth;
@@ -34,7 +36,19 @@ class SendQueue {
         const uint32_t places = std::bit_ceil(depth);
         mask_ = places - 1;
         records_ = std::make_unique<Record[]>(places);
+        set_stop();
     }
+    // Keeps places for control frames: data is refused while no more are free. kAllPlaces, as at
+    // first: all data is refused.
+    void keep(uint32_t places) {
+        kept_ = places;
+        set_stop();
+    }
+    uint32_t kept() const { return kept_; }
+    // Whether data may be posted.
+    bool takes_data() const { return room() > kept_; }
+    // Whether data may be posted unsignaled. By one compare, for most sends.
+    bool takes_unsignaled() const { return static_cast<int32_t>(stop_ - posted_) > 0; }
 
     uint32_t depth() const { return depth_; }
     // Whether the queue has places at all.
@@ -57,8 +71,10 @@ class SendQueue {
     // The next work request has been posted. `users`: its loss is an error for a user.
     void posted(bool signaled, bool users) {
         ++posted_;
-        if (signaled) signaled_ = posted_;
         if (users) users_ = posted_;
+        if (!signaled) return;
+        signaled_ = posted_;
+        set_stop();
     }
     // Sets what is to be done when the work request posted last completes.
     void record(void* buffer, void* cookie) {
@@ -67,7 +83,9 @@ class SendQueue {
 
     // Work request `number` and all before it are complete: take() returns their records.
     void complete(uint32_t number) {
-        if (static_cast<int32_t>(number + 1 - completed_) > 0) completed_ = number + 1;
+        if (static_cast<int32_t>(number + 1 - completed_) <= 0) return;
+        completed_ = number + 1;
+        set_stop();
     }
     bool take(Record& record) {
         if (first_record_ == last_record_) return false;
@@ -124,12 +142,23 @@ class SendQueue {
         Waiter waiter;
     };
 
-    uint32_t depth_ = 0;
-    uint32_t mask_ = 0;
+    // An unsignaled work request changes neither how far it is to the next signaled one nor which
+    // places are kept, so stop_ stays where it is.
+    void set_stop() {
+        const uint32_t unsignaled = posted_ - signaled_;
+        const uint32_t to_signal = depth_ / 4 - std::min(unsignaled, depth_ / 4);
+        const uint32_t to_full = room() - std::min(kept_, room());
+        stop_ = posted_ + std::min(to_signal, to_full);
+    }
+
     uint32_t posted_ = 0;
+    uint32_t stop_ = 0;   // the number before which takes_unsignaled()
+    uint32_t users_ = 0;  // one after the last number of a user
     uint32_t completed_ = 0;
     uint32_t signaled_ = 0;  // one after the last signaled number
-    uint32_t users_ = 0;     // one after the last number of a user
+    uint32_t depth_ = 0;
+    uint32_t kept_ = kAllPlaces;
+    uint32_t mask_ = 0;
     uint32_t failed_from_ = 0;
     bool failing_ = false;
     uint32_t first_record_ = 0;

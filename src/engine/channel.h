@@ -95,16 +95,18 @@ struct Channel final : Connection {
         kNotifyDue = 16,  // the address of `notify_word`
     };
 
-    SendPath tx;
+    // The second cache line of a send to a hot peer; the first is the connection's.
+    alignas(64) SendPath tx;
     uint64_t block_address = 0;  // of the peer's block
-    uint32_t block_rkey = 0;
     // The notify word in use (notify_words.h); never null.
     const uint32_t* notify = &notify::kNever;
+    uint32_t block_rkey = 0;
     bool stalled = false;     // a send found the block full, and none has entered it since
     uint16_t stalls = 0;      // sends refused since then
     uint32_t last_bcopy = 0;  // length, to guess that of the next one
 
-    ReceivePath rx;
+    // The cache line of the receiving side. Sends take the credit from it.
+    alignas(64) ReceivePath rx;
     // Whether to poll memory for the peer's writes rather than the completion queue. Decided when
     // the connection comes up: the answer is the device's, and stays the same.
     bool polls_memory = false;

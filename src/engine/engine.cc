@@ -25,6 +25,14 @@ uint64_t random_instance() {
 
 }  // namespace
 
+Engine::ShortWrite::ShortWrite() {
+    piece.addr = address_of(frame);
+    request.sg_list = &piece;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_INLINE;
+}
+
 Engine::Engine(const verbs::Device& device, const verbs::Port& port, const EngineSettings& settings,
                EngineOwner& owner)
     : port_(port),
@@ -153,6 +161,11 @@ uint64_t Engine::registered_bytes() const {
            notify_words_.registered_bytes();
 }
 
+Status Engine::refused_post(Channel& channel) {
+    connector_->fail(channel, Status::kDevice, "the device refuses a work request");
+    return Status::kDevice;
+}
+
 Status Engine::no_room(Channel& channel) {
     if (channel.up() && !channel.failed) ++counters_.queue_stalls;
     return Status::kNoResource;
@@ -206,7 +219,7 @@ bool Engine::nop(Channel& channel, bool users) {
 }
 
 bool Engine::fence(Channel& channel) {
-    if (channel.sends.room() <= channel.reserve) return fence_to_wait(channel);
+    if (!channel.sends.takes_data()) return fence_to_wait(channel);
     return !channel.failed && post_fence(channel);
 }
 
@@ -252,7 +265,7 @@ Status Engine::flush_all() {
 Status Engine::check_peer(Channel* channel, const PeerAddress& peer, void* user) {
     if (channel == nullptr || !channel->up())
         connector_->probe(peer, user);
-    else if (channel->sends.room() > channel->reserve)
+    else if (channel->sends.takes_data())
         (void)nop(*channel, true);
     return Status::kOk;
 }
@@ -302,7 +315,7 @@ bool Engine::wanted(const Connection& connection) const {
 
 void Engine::established(Connection& connection) {
     auto& channel = static_cast<Channel&>(connection);
-    channel.reserve = kReserve;
+    channel.sends.keep(kReserve);
     channel.transfer_reserve = kReserve;
     channel.polls_memory =
         settings_.poll == PollMode::kMemory ||

@@ -118,18 +118,18 @@ class Engine final : private ConnectorOwner {
     void cancel(Channel& channel, const void* user);
     // Whether a send that was refused would probably be accepted now.
     bool has_room(const Channel& channel) const {
-        return (channel.sends.room() > channel.reserve && !channel.stalled && pool_.available()) ||
+        return (channel.sends.takes_data() && !channel.stalled && pool_.available()) ||
                may_wait(channel);
     }
     // Whether a transfer of the layer above would probably be accepted now. Transfers wait until
     // the connection is up.
     bool may_begin(const Channel& channel) const {
-        return channel.sends.room() > channel.reserve || may_wait(channel);
+        return channel.sends.takes_data() || may_wait(channel);
     }
 
     // Whether am_bcopy would accept a message of any length now. If not, counts a refused send.
     bool takes_copies(Channel& channel) {
-        if (channel.sends.room() <= channel.reserve)
+        if (!channel.sends.takes_data())
             (void)no_room(channel);
         else if (channel.tx.choose(channel.last_bcopy).route == SendPath::Route::kStall)
             (void)stalled(channel);
@@ -143,9 +143,10 @@ class Engine final : private ConnectorOwner {
     // Data path: engine_send.h. These functions return kNoResource if the caller is to try again
     // after some progress. Sends wait, as copies, while the connection is being made. `id`: of an
     // active message, or the value of tag_message(). `fill(std::byte* to)` writes the payload of
-    // `length` bytes, at most max_short() + 8.
+    // `length` bytes, at most max_short() + 8. Capture by value: only then does the compiler keep
+    // it in registers.
     template <class Fill>
-    Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& fill);
+    Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
     // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length.
     // `length` returns it to the caller.
     template <class Pack>
@@ -292,6 +293,17 @@ class Engine final : private ConnectorOwner {
     // Frames and completions after which take_arrived() stops until the next poll.
     static constexpr unsigned kTakenAtOnce = 64;
 
+    // The work request of short messages to hot peers, and its frame, prepared but for what differs
+    // between messages. The device has copied the frame when it has been posted.
+    struct ShortWrite {
+        ShortWrite();
+
+        alignas(64) ibv_send_wr request{};
+        ibv_sge piece{};
+        // The zero word, the payload and the tail.
+        alignas(64) std::byte frame[kInlineLimit]{};
+    };
+
     struct Polled {
         const uint64_t* next;
         Channel* channel;
@@ -315,6 +327,9 @@ class Engine final : private ConnectorOwner {
     uint64_t now() override;
 
     // Sending: engine_send.h
+    template <class Fill>
+    Status short_otherwise(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    Status refused_post(Channel& channel);
     Status no_room(Channel& channel);
     Status no_buffer();
     Status stalled(Channel& channel);
@@ -405,6 +420,8 @@ class Engine final : private ConnectorOwner {
     bool drain_events();
     void set_timer();
 
+    ShortWrite short_;
+    Counters counters_;
     verbs::Port port_;
     EngineSettings settings_;
     EngineOwner& owner_;
@@ -446,7 +463,6 @@ class Engine final : private ConnectorOwner {
     int timer_fd_ = -1;
     bool timer_set_ = false;
     int watched_fd_ = -1;  // of watch()
-    Counters counters_;
 };
 
 }  // namespace tern

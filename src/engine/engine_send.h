@@ -23,7 +23,7 @@ inline bool Engine::post(Channel& channel, ibv_send_wr& request, bool users) {
     request.wr_id = channel.tag | channel.sends.next();
     ibv_send_wr* refused = nullptr;
     if (ibv_post_send(channel.qp.get(), &request, &refused) != 0) [[unlikely]] {
-        connector_->fail(channel, Status::kDevice, "the device refuses a work request");
+        (void)refused_post(channel);
         return false;
     }
     channel.sends.posted(signaled, users);
@@ -97,9 +97,42 @@ template <class Fill>
     return Status::kOk;
 }
 
+// To a hot peer, in the usual case: there is room, no completion or notification is due, and no
+// wrap.
 template <class Fill>
-Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& fill) {
-    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+[[gnu::always_inline]] inline Status Engine::am_short(Channel& channel, uint32_t id,
+                                                      uint32_t length, Fill fill) {
+    const uint32_t body = padded(length) + uint32_t{sizeof(Word)};
+    if (!channel.sends.takes_unsignaled() || !channel.tx.straight(body) ||
+        __atomic_load_n(channel.notify, __ATOMIC_RELAXED) != notify::kNever) [[unlikely]]
+        return short_otherwise(channel, id, length, fill);
+    std::byte* const tail = short_.frame + body;
+    memset(tail - sizeof(Word), 0, sizeof(Word));  // the padding, if any, is in these bytes
+    fill(short_.frame + sizeof(Word));
+    const Word word =
+        channel.tx.block_word(FrameKind::kActiveMessage, id, length, channel.rx.credit());
+    memcpy(tail, &word, sizeof(word));
+    short_.piece.length = body + uint32_t{sizeof(Word)};
+    short_.request.wr_id = channel.tag | channel.sends.next();
+    short_.request.wr.rdma.remote_addr = channel.block_address + channel.tx.straight_at(body);
+    short_.request.wr.rdma.rkey = channel.block_rkey;
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(channel.qp.get(), &short_.request, &bad) != 0) [[unlikely]]
+        return refused_post(channel);
+    channel.sends.posted(false, true);
+    channel.tx.sent_straight(body);
+    channel.stalled = false;
+    channel.rx.credit_sent();
+    ++counters_.sent_hot;
+    ++counters_.shorts;
+    return Status::kOk;
+}
+
+// In all other cases.
+template <class Fill>
+[[gnu::noinline]] Status Engine::short_otherwise(Channel& channel, uint32_t id, uint32_t length,
+                                                 Fill fill) {
+    if (!channel.sends.takes_data()) [[unlikely]]
         return message_to_wait(channel, id, counters_.shorts, [&](std::byte* to) {
             fill(to);
             return length;
@@ -108,7 +141,7 @@ Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& f
     if (choice.route == SendPath::Route::kStall) [[unlikely]]
         return stalled(channel);
     alignas(64) std::byte bytes[kInlineLimit];
-    memset(bytes + padded(length), 0, sizeof(Word));  // the padding, if any, is in these bytes
+    memset(bytes + padded(length), 0, sizeof(Word));
     fill(bytes + sizeof(Word));
     const bool hot = choice.route == SendPath::Route::kBlock;
     ibv_sge piece{
@@ -124,7 +157,7 @@ Status Engine::am_short(Channel& channel, uint32_t id, uint32_t length, Fill&& f
 
 template <class Pack>
 Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length) {
-    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+    if (!channel.sends.takes_data()) [[unlikely]]
         return message_to_wait(channel, id, counters_.bcopies, [&](std::byte* to) {
             return length = pack(static_cast<void*>(to));
         });
@@ -165,7 +198,7 @@ Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& le
 
 inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
                                std::span<const ibv_sge> user, void* cookie) {
-    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+    if (!channel.sends.takes_data()) [[unlikely]]
         return gather_to_wait(channel, id, header, user);
     uint32_t size = static_cast<uint32_t>(header.size());
     for (const ibv_sge& piece : user) size += piece.length;
@@ -220,7 +253,7 @@ inline bool Engine::write_inline(Channel& channel, const void* data, uint32_t le
 }
 
 inline Status Engine::write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey) {
-    if (channel.sends.room() <= channel.reserve) return no_room(channel);
+    if (!channel.sends.takes_data()) return no_room(channel);
     return write_inline(channel, &word, sizeof(word), to, rkey, false) ? Status::kOk
                                                                        : Status::kDevice;
 }
@@ -260,7 +293,7 @@ inline Status Engine::read(Channel& channel, std::span<ibv_sge> pieces, uint64_t
 inline Status Engine::atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result,
                              uint64_t compare_add, uint64_t swap, uint64_t to, uint32_t rkey,
                              void* cookie) {
-    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+    if (!channel.sends.takes_data()) [[unlikely]]
         return atomic_to_wait(channel, {.kind = Backlog::Kind::kAtomic,
                                         .rkey = rkey,
                                         .to = to,
@@ -295,7 +328,7 @@ inline bool Engine::post_atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge&
 
 inline Status Engine::put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
                                 uint32_t rkey) {
-    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+    if (!channel.sends.takes_data()) [[unlikely]]
         return write_to_wait(channel, to, rkey, [&](std::byte* at) {
             if (length != 0) memcpy(at, data, length);
             return length;
@@ -307,7 +340,7 @@ inline Status Engine::put_short(Channel& channel, const void* data, uint32_t len
 template <class Pack>
 Status Engine::put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to,
                          uint32_t rkey) {
-    if (channel.sends.room() <= channel.reserve) [[unlikely]]
+    if (!channel.sends.takes_data()) [[unlikely]]
         return write_to_wait(channel, to, rkey,
                              [&](std::byte* at) { return length = pack(static_cast<void*>(at)); });
     SendPool::Buffer* buffer = pool_.take();

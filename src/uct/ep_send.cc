@@ -61,9 +61,10 @@ ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move)
         move(*iface_of(ep).mover, *channel, std::span<const Buffers::Piece>(pieces, count)));
 }
 
-Status send_short(Engine& engine, Channel& channel, uint8_t id, uint64_t header,
-                  const void* payload, unsigned length) {
-    return engine.am_short(channel, id, sizeof(header) + length, [&](std::byte* to) {
+[[gnu::always_inline]] inline Status send_short(Engine& engine, Channel& channel, uint8_t id,
+                                                uint64_t header, const void* payload,
+                                                unsigned length) {
+    return engine.am_short(channel, id, sizeof(header) + length, [=](std::byte* to) {
         memcpy(to, &header, sizeof(header));
         if (length != 0) memcpy(to + sizeof(header), payload, length);
     });
@@ -147,7 +148,7 @@ ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    return to_ucs(engine.am_short(*channel, id, static_cast<uint32_t>(length), [&](std::byte* to) {
+    return to_ucs(engine.am_short(*channel, id, static_cast<uint32_t>(length), [=](std::byte* to) {
         ucs_iov_iter_t iterator;
         ucs_iov_iter_init(&iterator);
         (void)uct_iov_to_buffer(iov, count, &iterator, to, SIZE_MAX);

@@ -98,7 +98,7 @@ ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const v
     const EagerHeader header{tag};
     return to_ucs(iface_of(ep).engine->am_short(
         channel, type_of(TagFrameId::kEager) | kMarkedTagFrame,
-        static_cast<uint32_t>(sizeof(WireMark) + sizeof(header) + length), [&](std::byte* to) {
+        static_cast<uint32_t>(sizeof(WireMark) + sizeof(header) + length), [=](std::byte* to) {
             const WireMark mark = mark_of(*tuple);
             memcpy(to, &mark, sizeof(mark));
             memcpy(to + sizeof(mark), &header, sizeof(header));
@@ -203,7 +203,7 @@ ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, si
     const EagerHeader header{tag};
     status = to_ucs(iface.engine->am_short(*channel, type_of(TagFrameId::kEager),
                                            static_cast<uint32_t>(sizeof(header) + length),
-                                           [&](std::byte* to) {
+                                           [=](std::byte* to) {
                                                memcpy(to, &header, sizeof(header));
                                                if (length != 0)
                                                    memcpy(to + sizeof(header), data, length);

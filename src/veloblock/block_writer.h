@@ -39,9 +39,21 @@ class BlockWriter {
     void attach(uint32_t size) {
         size_ = size;
         tail_ = size - Word::kUnit;
-        written_ = 0;
+        floor_ = 0;
         freed_ = 0;
     }
+    // There is no block any more: nothing goes straight.
+    void detach() { tail_ = 0; }
+
+    // Whether a frame goes straight below the last one, without a wrap of any kind: most do.
+    // `body`: bytes of its padded payload and its tail. If so, plan() says the same, at more cost.
+    bool straight(uint32_t body) const {
+        const auto at = static_cast<int32_t>(tail_ - body);
+        return at >= floor_ && at >= static_cast<int32_t>(body);
+    }
+    // Such a frame has been posted; its zero word went to straight_at(body).
+    uint32_t straight_at(uint32_t body) const { return tail_ - body; }
+    void commit_straight(uint32_t body) { tail_ -= body; }
 
     // The longest payload that a block of `size` can always take once its reader has consumed all
     // frames and sent the credit that is due. The reader keeps less than a quarter of the block
@@ -53,7 +65,7 @@ class BlockWriter {
     // Where a payload of `length` bytes would go now.
     Plan plan(uint32_t length) const {
         const uint32_t body = padded(length) + Word::kUnit;  // payload and tail
-        const uint32_t used = written_ - freed_;
+        const uint32_t used = this->used();
         Plan plan;
         if (tail_ >= body) {
             plan.at = tail_ - body;
@@ -78,8 +90,9 @@ class BlockWriter {
 
     // The frame of `plan` has been posted.
     void commit(const Plan& plan) {
+        const uint32_t used = this->used() + plan.consumed;
         tail_ = plan.ends ? size_ - Word::kUnit : plan.at;
-        written_ += plan.consumed;
+        floor_ = static_cast<int32_t>(tail_ + used + Word::kUnit - size_);
     }
 
     // Takes the reader's cumulative count of freed units. False: the count exceeds what was
@@ -89,19 +102,26 @@ class BlockWriter {
             static_cast<uint16_t>(units - static_cast<uint16_t>(freed_ / Word::kUnit));
         if (step == 0) return true;
         if (step >= 0x8000) return true;  // older than the last one taken
-        if (uint64_t{step} * Word::kUnit > written_ - freed_) return false;
-        freed_ += uint32_t{step} * Word::kUnit;
+        const uint32_t bytes = uint32_t{step} * Word::kUnit;
+        if (bytes > used()) return false;
+        freed_ += bytes;
+        floor_ -= static_cast<int32_t>(bytes);
         return true;
     }
 
     uint32_t size() const { return size_; }
-    bool empty() const { return written_ == freed_; }
+    bool empty() const { return used() == 0; }
 
   private:
+    // Bytes written and not freed.
+    uint32_t used() const { return size_ - Word::kUnit - tail_ + static_cast<uint32_t>(floor_); }
+
     uint32_t size_ = 0;
-    uint32_t tail_ = 0;     // where the next tail lands
-    uint32_t written_ = 0;  // bytes since attach, modulo 2^32
-    uint32_t freed_ = 0;    // bytes since attach, modulo 2^32
+    uint32_t tail_ = 0;  // where the next tail lands
+    // The lowest place for a zero word that the reader's credit permits before the next wrap; less
+    // than 0 if it permits more than the rest of the block. Frames that go straight do not move it.
+    int32_t floor_ = 0;
+    uint32_t freed_ = 0;  // bytes since attach, modulo 2^32
 };
 
 }  // namespace tern

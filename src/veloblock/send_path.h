@@ -47,6 +47,15 @@ class SendPath {
         return {kind, id, length, credit, hot_count_};
     }
 
+    // BlockWriter::straight(), and false without a block. These frames need no choose(), even if
+    // they are longer than it would permit: they fit now.
+    bool straight(uint32_t body) const { return writer_.straight(body); }
+    uint32_t straight_at(uint32_t body) const { return writer_.straight_at(body); }
+    void sent_straight(uint32_t body) {
+        writer_.commit_straight(body);
+        ++hot_count_;
+    }
+
     // The frame has been posted.
     void sent_block(const BlockWriter::Plan& plan) {
         writer_.commit(plan);
@@ -88,6 +97,7 @@ class SendPath {
     void released() {
         hot_ = false;
         release_due_ = false;
+        writer_.detach();
     }
 
     bool hot() const { return hot_; }
@@ -118,9 +128,9 @@ class SendPath {
     uint32_t largest_ = 0;    // the longest payload that the block takes
     BlockWriter writer_;
     uint32_t most_ = 0;
-    uint32_t stalls_ = 0;
-    uint32_t misfits_ = 0;
     uint32_t wish_ = 0;
+    uint16_t stalls_ = 0;
+    uint16_t misfits_ = 0;
 };
 
 }  // namespace tern

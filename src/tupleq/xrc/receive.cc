@@ -193,7 +193,7 @@ bool TupleQ::announce(const TupleAction& action) {
 bool TupleQ::put_and_grant(const TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     const bool told = peer != nullptr && peer->channel->up();
-    if (told && peer->channel->sends.room() <= peer->channel->reserve) return false;
+    if (told && !peer->channel->sends.takes_data()) return false;
     ibv_sge piece = places_[action.tuple * settings_.depth + action.place].piece;
     if (!queues_->post(action.tuple, piece)) [[unlikely]] {
         fail_tuple(action.tuple, Status::kDevice, "the device refuses a receive");

@@ -27,7 +27,7 @@ bool TupleQ::revoke(TupleAction& action) {
     Peer* peer = find_peer(action.peer);
     if (peer == nullptr || !peer->channel->up()) return true;  // the channel's end decides
     Channel& channel = *peer->channel;
-    const auto has_room = [&] { return channel.sends.room() > channel.reserve; };
+    const auto has_room = [&] { return channel.sends.takes_data(); };
     const auto at = [&](uint32_t slot) { return peer->grants + uint64_t{slot} * sizeof(uint64_t); };
     const TupleReceiver& queue = matcher_.queue(action.tuple);
     const auto last = static_cast<uint16_t>(queue.known() + queue.granted());

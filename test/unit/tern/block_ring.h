@@ -28,6 +28,12 @@ class SimulatedBlock {
               uint16_t sequence) {
         const auto length = static_cast<uint32_t>(payload.size());
         const BlockWriter::Plan plan = writer.plan(length);
+        const uint32_t body = padded(length) + Word::kUnit;
+        const bool straight = writer.straight(body);
+        if (straight != (plan.fits && !plan.wrap && plan.at >= body))
+            broken("the short question and the long one have different answers");
+        if (straight && (plan.ends || plan.at != writer.straight_at(body)))
+            broken("a frame that goes straight goes elsewhere");
         if (!plan.fits) return false;
         if (plan.wrap) {
             put(plan.wrap_at, {word_bytes(Word(FrameKind::kWrap, 0, 0, credit, sequence))});
@@ -43,7 +49,10 @@ class SimulatedBlock {
         take_units(padded(length) / 8 + 1, false);
         if (plan.ends) take_units(plan.at / 8 + 1, true);
         ends_.push_back(posted_);
-        writer.commit(plan);
+        if (straight)
+            writer.commit_straight(body);
+        else
+            writer.commit(plan);
         return true;
     }
 
