@@ -195,8 +195,9 @@ class Engine final : private ConnectorOwner {
     // Makes sure that a work request is outstanding whose completion would report the peer's death.
     void request_report(Channel& channel);
     // While transfers of the layer above are under way, the channel is not disconnected, and poll()
-    // ignores kSkippedPolls.
+    // looks at more than the blocks.
     void transfer_begins(Channel& channel) {
+        patience_ = 0;
         ++channel.transfers;
         ++transfers_;
     }
@@ -233,7 +234,16 @@ class Engine final : private ConnectorOwner {
 
     // Data path: engine_poll.h. Handles frames, completions and packets; returns their number.
     template <class Sink>
-    unsigned poll(Sink& sink);
+    unsigned poll(Sink& sink) {
+        unsigned count = 0;
+        return poll_blocks(sink, count) ? count : poll_rest(sink, count);
+    }
+    // The same in two steps. poll_blocks() adds to `count`. True: the rest is not due now, and no
+    // transfer is under way. poll_rest() returns `count` and its own.
+    template <class Sink>
+    bool poll_blocks(Sink& sink, unsigned& count);
+    template <class Sink>
+    unsigned poll_rest(Sink& sink, unsigned count);
 
     // For sleeping: a file descriptor that becomes readable on events after arm() has returned kOk;
     // -1 on failure, `why` says why. arm() returns kInProgress: call poll() until it returns 0, and
@@ -276,11 +286,13 @@ class Engine final : private ConnectorOwner {
     // Sends refused for lack of credit, between two checks whether the peer lives.
     static constexpr uint16_t kStallCheck = 4096;
     static constexpr uint64_t kFlushLimit = 1'000'000'000;  // ns, for a queue pair in error
-    // Of the polls that found a frame in a block, one in this many goes on after the blocks.
+    // Of the polls that found a frame in a block, one in this many goes on after the blocks, and
+    // all while patience_ lasts.
     static constexpr unsigned kBusyPolls = 8;
-    // Of the polls that go on, one in this many polls the completion queue, if blocks are polled
-    // and no transfer is under way.
-    static constexpr unsigned kSkippedPolls = 4;
+    // What patience_ begins with, and what it loses with a poll that finds the blocks empty; other
+    // polls cost 1.
+    static constexpr int kPatience = 24;
+    static constexpr int kEmptyPoll = 8;
     // Of the polls that found completions, one in this many sends the control frames that are due.
     static constexpr unsigned kDeferredPolls = 8;
     // Polls of the completion queue between two calls of poll_seldom(); also the packets that one
@@ -304,10 +316,9 @@ class Engine final : private ConnectorOwner {
         alignas(64) std::byte frame[kInlineLimit]{};
     };
 
-    struct Polled {
-        const uint64_t* next;
-        Channel* channel;
-    };
+    // The tails of blocks are looked at in groups. Where a group has no more blocks, it has this.
+    static constexpr size_t kGroup = 4;
+    static constexpr uint64_t kNoTail = 0;
 
     Engine(const verbs::Device& device, const verbs::Port& port, const EngineSettings& settings,
            EngineOwner& owner);
@@ -365,6 +376,8 @@ class Engine final : private ConnectorOwner {
 
     // Receiving: engine_poll.h
     template <class Sink>
+    unsigned poll_group(size_t first, Sink& sink);
+    template <class Sink>
     unsigned poll_block(Channel& channel, Sink& sink, unsigned most);
     template <class Sink>
     bool tagged(Channel& channel, Word word, const std::byte* payload, Sink& sink);
@@ -400,6 +413,8 @@ class Engine final : private ConnectorOwner {
     void send_due_control();
     bool send_due_control(Channel& channel);
     bool grant_block(Channel& channel);
+    void begin_polling(Channel& channel);
+    void end_polling(Channel& channel);
     void drop_block(Channel& channel);
     void revoke(Channel& channel);
     void malformed(Channel& channel, const char* what);
@@ -440,18 +455,21 @@ class Engine final : private ConnectorOwner {
     NotifyWords notify_words_;
     std::unique_ptr<Connector> connector_;
 
-    std::vector<Polled> polled_;          // blocks in memory that are polled
+    std::vector<const uint64_t*> tails_;  // the next tails of these channels' blocks, in groups
+    std::vector<Channel*> polled_;        // channels whose blocks in memory are polled
     std::vector<Channel*> due_channels_;  // channels with control frames to send
     verbs::LateCompletion late_;
     unsigned busy_ = 0;       // polls that found something in a block
     uint32_t transfers_ = 0;  // under way
     uint32_t waiting_ = 0;    // sends in backlogs
-    unsigned skipped_ = 0;    // polls that might have polled the completion queue
-    unsigned deferred_ = 0;   // polls with due control frames that found completions
-    unsigned rare_ = 0;       // calls of poll_seldom
-    bool broken_ = false;     // the device does not work
-    unsigned idle_ = 0;       // polls of the completion queue since poll_seldom
-    unsigned taken_ = 0;      // frames and completions taken since poll_seldom began
+    // Polls look at nothing but the blocks until this is used up. 0 if no blocks are polled, this
+    // side may sleep, or transfers are under way.
+    int patience_ = 0;
+    unsigned deferred_ = 0;  // polls with due control frames that found completions
+    unsigned rare_ = 0;      // calls of poll_seldom
+    bool broken_ = false;    // the device does not work
+    unsigned idle_ = 0;      // polls of the completion queue since poll_seldom
+    unsigned taken_ = 0;     // frames and completions taken since poll_seldom began
     // From arm() until peers have been told that this side polls again. Meanwhile they may notify,
     // so each poll looks into the completion queue.
     bool sleeper_ = false;

@@ -223,9 +223,7 @@ bool Engine::grant_block(Channel& channel) {
                            .flags = memory ? 0 : BlockGrant::kNotify};
     (void)send_control(channel, ControlId::kGrant, &grant, sizeof(grant));
     if (memory) {
-        channel.polled = true;
-        channel.hot_index = static_cast<uint32_t>(polled_.size());
-        polled_.push_back({channel.rx.next(), &channel});
+        begin_polling(channel);
         // The peer was told to notify of an earlier block, and must be told to stop.
         if (channel.telling != 0 && !sleeper_ && !tell(channel, 0)) sleeper_ = true;
     }
@@ -236,14 +234,33 @@ bool Engine::grant_block(Channel& channel) {
     return true;
 }
 
+void Engine::begin_polling(Channel& channel) {
+    channel.polled = true;
+    channel.hot_index = static_cast<uint32_t>(polled_.size());
+    if (channel.hot_index == tails_.size()) tails_.resize(tails_.size() + kGroup, &kNoTail);
+    polled_.push_back(&channel);
+    update_polled(channel);
+}
+
+// The last of the polled channels takes the place.
+void Engine::end_polling(Channel& channel) {
+    Channel* last = polled_.back();
+    polled_.pop_back();
+    tails_[last->hot_index] = &kNoTail;
+    channel.polled = false;
+    if (last != &channel) {
+        last->hot_index = channel.hot_index;
+        polled_[last->hot_index] = last;
+        update_polled(*last);
+    }
+    if (polled_.size() + kGroup == tails_.size()) tails_.resize(polled_.size());
+}
+
 // The sender has released the block, or the queue pair is in error.
 void Engine::drop_block(Channel& channel) {
     if (channel.polled) {
         (void)watch_.withdraw();
-        polled_[channel.hot_index] = polled_.back();
-        polled_[channel.hot_index].channel->hot_index = channel.hot_index;
-        polled_.pop_back();
-        channel.polled = false;
+        end_polling(channel);
     }
     counters_.block_bytes -= channel.block.size();
     channel.block = {};

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/engine.h"
+#include "engine/engine_poll.h"
 #include "engine/engine_send.h"
 
 namespace tern {
@@ -50,6 +50,7 @@ Status Engine::arm(const std::vector<Watched>& also) {
     if (hear_news()) return Status::kInProgress;
     const bool woken = watch_.withdraw();
     sleeper_ = true;
+    patience_ = 0;
     awake_ = 0;
     // If there is no room, the completions that make room end the sleep.
     send_due_control();
@@ -79,21 +80,21 @@ Status Engine::arm(const std::vector<Watched>& also) {
 // nevertheless. False: there is a frame in a block.
 bool Engine::look_at_blocks() {
     watched_.clear();
-    for (const Polled& polled : polled_) {
-        Channel& channel = *polled.channel;
+    for (Channel* polled : polled_) {
+        Channel& channel = *polled;
         if (channel.telling != 0 || channel.always) continue;
         if (telling_ == UINT16_MAX) telling_ = 0;
         (void)tell(channel, ++telling_);
     }
-    for (Polled& polled : polled_) {
-        Channel& channel = *polled.channel;
+    for (Channel* polled : polled_) {
+        Channel& channel = *polled;
         if (channel.failed) continue;
         Word word;
         const ReceivePath::Look look = channel.rx.look(word);
-        polled.next = channel.rx.next();
+        update_polled(channel);
         if (look != ReceivePath::Look::kNothing) return false;
         // `word` may be a frame that waits for earlier cold frames.
-        if (!channel.heeds && !channel.always) watched_.push_back({polled.next, word.raw()});
+        if (!channel.heeds && !channel.always) watched_.push_back({channel.rx.next(), word.raw()});
     }
     return true;
 }
@@ -117,13 +118,12 @@ bool Engine::tell(Channel& channel, uint16_t telling) {
 void Engine::awake() {
     (void)watch_.withdraw();
     // Makes poll() look into the completion queue.
-    busy_ = skipped_ = ~0u;
+    busy_ = ~0u;
     if (++awake_ < kAwake) return;
     awake_ = 0;
     sleeper_ = false;
-    for (const Polled& polled : polled_)
-        if (polled.channel->telling != 0 && !tell(*polled.channel, 0) && !polled.channel->failed)
-            sleeper_ = true;
+    for (Channel* channel : polled_)
+        if (channel->telling != 0 && !tell(*channel, 0) && !channel->failed) sleeper_ = true;
 }
 
 // True: there were events.

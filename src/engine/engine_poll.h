@@ -10,18 +10,39 @@
 namespace tern {
 
 template <class Sink>
-unsigned Engine::poll(Sink& sink) {
+inline bool Engine::poll_blocks(Sink& sink, unsigned& count) {
     ++counters_.polls;
+    const uint64_t* const* const end = tails_.data() + tails_.size();
+    for (const uint64_t* const* tail = tails_.data(); tail != end; tail += kGroup) {
+        // poll_block() looks again, with acquire.
+        const uint64_t any = __atomic_load_n(tail[0], __ATOMIC_RELAXED) |
+                             __atomic_load_n(tail[1], __ATOMIC_RELAXED) |
+                             __atomic_load_n(tail[2], __ATOMIC_RELAXED) |
+                             __atomic_load_n(tail[3], __ATOMIC_RELAXED);
+        if (any != 0) [[unlikely]]
+            count += poll_group(static_cast<size_t>(tail - tails_.data()), sink);
+    }
+    if (patience_ <= 0) return false;
+    patience_ -= count == 0 ? kEmptyPoll : 1;
+    return true;
+}
+
+template <class Sink>
+[[gnu::noinline]] unsigned Engine::poll_group(size_t first, Sink& sink) {
+    unsigned count = 0;
+    for (size_t i = first; i < polled_.size() && i < first + kGroup; ++i)
+        if (__atomic_load_n(tails_[i], __ATOMIC_RELAXED) != 0)
+            count += poll_block(*polled_[i], sink, kBurst);
+    return count;
+}
+
+template <class Sink>
+[[gnu::noinline]] unsigned Engine::poll_rest(Sink& sink, unsigned count) {
     if (sleeper_) [[unlikely]]
         awake();
-    unsigned count = 0;
-    for (const Polled& polled : polled_)
-        if (__atomic_load_n(polled.next, __ATOMIC_ACQUIRE) != 0)
-            count += poll_block(*polled.channel, sink, kBurst);
     // Blocks that are never empty must not delay the completion queue for ever.
     if (count != 0 && ++busy_ % kBusyPolls != 0) return count;
     // Polling the completion queue costs more than looking at the blocks, but transfers need it.
-    if (!polled_.empty() && transfers_ == 0 && ++skipped_ % kSkippedPolls != 0) return count;
     unsigned completed = poll_cq(sink);
     // Notified frames are taken from memory, but each consumes a receive buffer, so as many of
     // their completions are taken.
@@ -35,6 +56,7 @@ unsigned Engine::poll(Sink& sink) {
         send_due_control();
     if (++idle_ >= kSeldom || connector_->urgent()) [[unlikely]]
         count += poll_seldom(sink);
+    patience_ = polled_.empty() || transfers_ != 0 || sleeper_ ? 0 : kPatience;
     return count;
 }
 
@@ -47,7 +69,7 @@ bool Engine::take_arrived(Sink& sink, unsigned& count) {
     for (unsigned now = 0; now < kTakenAtOnce;) {
         unsigned taken = poll_cq(sink);
         for (size_t i = 0; i < polled_.size(); ++i)
-            taken += poll_block(*polled_[i].channel, sink, kTakenAtOnce);
+            taken += poll_block(*polled_[i], sink, kTakenAtOnce);
         now += taken;
         count += taken;
         taken_ += taken;
@@ -125,7 +147,7 @@ bool Engine::tagged(Channel& channel, Word word, const std::byte* payload, Sink&
 }
 
 inline void Engine::update_polled(Channel& channel) {
-    if (channel.polled) polled_[channel.hot_index].next = channel.rx.next();
+    if (channel.polled) tails_[channel.hot_index] = channel.rx.next();
 }
 
 template <class Sink>

@@ -110,8 +110,12 @@ namespace {
 // user was told, and every request that was sent.
 unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
-    unsigned count = iface.engine->poll(*iface.state);
-    count += iface.mover->progress();
+    unsigned count = 0;
+    // The mover has something to do at each poll only while transfers are under way.
+    if (!iface.engine->poll_blocks(*iface.state, count)) {
+        count = iface.engine->poll_rest(*iface.state, count);
+        count += iface.mover->progress();
+    }
     if (iface.tags != nullptr) {
         if (iface.tupleq != nullptr) count += iface.tupleq->progress();
         iface.tags->sends.progress(*iface.engine);
