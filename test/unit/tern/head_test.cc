@@ -134,7 +134,7 @@ TEST(EarlyChunk, ThatIsNotWhatIsAskedForIsNotUsed) {
 
 class HeadsTest : public testing::Test {
   protected:
-    static const Channel* channel(uintptr_t name) { return reinterpret_cast<const Channel*>(name); }
+    static Channel* channel(uintptr_t name) { return reinterpret_cast<Channel*>(name); }
     uint64_t add(uintptr_t to, uint64_t address, uint64_t since = 0) {
         return heads.add({.channel = channel(to),
                           .address = address,
