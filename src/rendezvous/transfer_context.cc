@@ -25,6 +25,7 @@ void TransferContext::serve(Transfer& transfer, RegionUse* use, uint64_t address
     transfer.memory = Buffers({&piece, 1});
     transfer.length = length;
     transfer.use = use;
+    (void)pins.note(piece.at, piece.length);
     ++counters.served;
 }
 
@@ -89,7 +90,7 @@ BufferState TransferContext::look_up(Transfer& transfer, unsigned access) {
     std::byte* const at = transfer.memory.data();
     const auto length = static_cast<size_t>(transfer.length);
     BufferState state;
-    // The peer has got the key of this side's memory in a message that counted.
+    // serve() has counted.
     state.uses = transfer.asked_here ? pins.note(at, length) : pins.uses(at, length);
     // A buffer that is used for the first time is not pinned; a lookup would cost time in vain.
     if (state.uses > 1) transfer.pin = pins.find(at, length, access);

@@ -77,7 +77,7 @@ ssize_t send_packed(Engine& engine, Channel& channel, uint8_t id, uct_pack_callb
     const Status sent = engine.am_bcopy(
         channel, id,
         [&](void* to) {
-            const PackingMessage packing;
+            const PackingMessage packing(id);
             return static_cast<uint32_t>(pack(to, argument));
         },
         length);

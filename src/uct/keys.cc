@@ -17,42 +17,62 @@ int open_access(const ibv_device_attr& device) {
            (device.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
 
-// Keeps a pin until the declaration ends, and takes over its reference. Lent pins cannot be
-// evicted, so half of the room is left to others. False: this pin would be too much. Under
-// MemoryDomain::opening.
+// Keeps a pin until the declaration ends, and takes over its reference. Under
+// MemoryDomain::opening. False: no memory.
 bool lend(MemoryDomain& domain, MemoryHandle& handle, Pin* pin) {
     if (std::ranges::find(handle.lent, pin) != handle.lent.end()) {
         domain.pins->release(pin);
         return true;
     }
-    const uint64_t bytes = pin->end() - pin->start();
-    if (domain.lent_bytes + bytes > domain.pins->most_bytes() / 2) return false;
-    handle.lent.push_back(pin);
-    domain.lent_bytes += bytes;
+    try {
+        handle.lent.push_back(pin);
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+    domain.lent_bytes += pin->end() - pin->start();
     return true;
 }
 
-// The rkey by which a peer may read a message in memory that is used again, or 0. Pins the memory
-// if need be.
-uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* address, size_t length) {
+// A pin of memory that stays pinned after its use, with a reference, or null. Registers the memory
+// if need be. Lent pins cannot be evicted, so half of the room is left to others. Under
+// MemoryDomain::opening.
+Pin* pin_to_lend(const MemoryDomain& domain, void* address, size_t length) {
     PinCache& pins = *domain.pins;
-    if (pins.monitor() == MonitorKind::kNone || length > pins.most_bytes() / 4) return 0;
-    const std::lock_guard lock(domain.opening);  // threads that pack at once share a pin
+    if (Pin* pin = pins.find(address, length, kRemoteGet); pin != nullptr) return pin;
+    if (!pins.keeps(address, length) || domain.lent_bytes + length > pins.most_bytes() / 2)
+        return nullptr;
     Pin* pin = pins.pin(address, length, kRemoteGet);
+    if (pin == nullptr || pins.keeps(address, length)) return pin;
+    pins.release(pin);
+    return nullptr;
+}
+
+// The rkey by which a peer may read a message in memory that is used again, or 0. All of the
+// declared memory gets one pin, unless it is too long.
+uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* address, size_t length) {
+    const Region& region = *handle.region;
+    const uint64_t most = domain.pins->most_bytes() / 4;
+    if (length > most) return 0;
+    if (region.length() <= most) {
+        address = reinterpret_cast<void*>(region.address());
+        length = region.length();
+    }
+    const std::lock_guard lock(domain.opening);  // threads that pack at once share a pin
+    Pin* pin = pin_to_lend(domain, address, length);
     if (pin == nullptr) return 0;
     const uint32_t rkey = pin->rkey();
     if (lend(domain, handle, pin)) return rkey;
-    pins.release(pin);
+    domain.pins->release(pin);
     return 0;
 }
 
 }  // namespace
 
-constinit thread_local bool packing_message = false;
+constinit thread_local Packer packer = Packer::kUnknown;
 constinit thread_local PackedKeys packed_keys;
 
 void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
-    if (registration(&handle) != nullptr) return;
+    if (registration(&handle) != nullptr || domain.fork.inherited()) return;
     const std::lock_guard lock(domain.opening);
     if (registration(&handle) != nullptr) return;
     const Region& region = *handle.region;
@@ -64,13 +84,18 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
 }
 
 void take_back(MemoryDomain& domain, MemoryHandle& handle) {
-    if (handle.lent.empty()) return;
+    if (handle.lent.empty() || domain.fork.inherited()) return;
     const std::lock_guard lock(domain.opening);
     for (Pin* pin : handle.lent) {
         domain.lent_bytes -= pin->end() - pin->start();
         domain.pins->release(pin);
     }
     handle.lent.clear();
+}
+
+void note_use(const Packing& packed) {
+    if (packed.key.has(PackedKey::kReadOnly))
+        (void)packed.domain->pins->note(packed.buffer.data(), packed.buffer.size());
 }
 
 Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address, size_t length) {
@@ -90,11 +115,11 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     auto* const start = reinterpret_cast<void*>(known ? from : region.address());
     const size_t bytes = known ? length : region.length();
     if (packed.published) return packed;
-    // A message uses its buffer. Tells the peer what to expect: memory that is used again is
-    // pinned, or will be soon.
-    const bool returns = domain.pins->note(start, bytes) > 2;
+    // Tells the peer what to expect: memory that is used again is pinned, or will be soon.
+    packed.buffer = {static_cast<std::byte*>(start), bytes};
+    const bool returns = domain.pins->uses(start, bytes) > 1;
     if (returns) packed.key.flags |= PackedKey::kPinned;
-    if (returns && domain.publishes && open == nullptr) {
+    if (returns && domain.publishes && open == nullptr && packer != Packer::kOtherMessage) {
         packed.key.rkey = rkey_of_message(domain, handle, start, bytes);
         if (packed.key.rkey != 0) packed.key.flags |= PackedKey::kReadOnly;
     }

@@ -96,9 +96,10 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     const bool invalidate = (UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
                              UCT_MD_MEM_DEREG_FLAG_INVALIDATE) != 0;
     (void)domain.regions.undeclare(handle->region, invalidate);
+    // First, so that the last release of a lent pin deregisters it.
+    if (invalidate) domain.pins->invalidate(start, end);
     take_back(domain, *handle);
     if (!invalidate) return UCS_OK;
-    domain.pins->invalidate(start, end);
     handle->close();
     uct_invoke_completion(params->comp, UCS_OK);
     return UCS_OK;
@@ -126,7 +127,7 @@ ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
     const bool packed_by_program =
         compat::kAtomicRightMarksProgramMemory
             ? (handle.region->access() & kRemoteAtomic) != 0
-            : !packing_message &&
+            : packer == Packer::kUnknown &&
                   !compat::packs_short_message(buffer, __builtin_frame_address(0), more...);
     if (packed_by_program) {
         handle.published.store(true, std::memory_order_relaxed);  // pack_key() releases it
@@ -274,6 +275,7 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                                                    .pins = nullptr,
                                                    .events = nullptr,
                                                    .costs = {},
+                                                   .fork = {},
                                                    .opening = {},
                                                    .publishes = config.publish != 0,
                                                    .lent_bytes = 0};

@@ -8,6 +8,7 @@
 
 #include "pinning/cache/pin_cache.h"
 #include "pinning/regions/regions.h"
+#include "pinning/watch/fork.h"
 #include "rendezvous/cost_model.h"
 #include "uct/compat.h"
 #include "uct/memory.h"
@@ -24,6 +25,7 @@ struct MemoryDomain {
     std::unique_ptr<MemoryEvents> events;  // null: not needed, or not available
     /// Costs of copies and registration; each interface adds those of its network.
     Costs costs;
+    ForkGuard fork;
     std::mutex opening;   ///< held while open memory is registered, or pins are lent
     bool publishes;       ///< keys of messages carry the rkeys of pins
     uint64_t lent_bytes;  ///< of pins that memory handles hold; under `opening`
@@ -48,6 +50,9 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle);
 /// Packs the key to declared memory, for peers. Any thread. `address`, `length`: of the message, if
 /// known; unless they are a part of the memory, the message cannot be copied early.
 Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address, size_t length);
+/// To be called when the request to send that carries the key has been sent. Counts a use of the
+/// buffer if the receiver need not ask for the message.
+void note_use(const Packing& packed);
 /// Releases the pins whose rkeys were packed. They may stay pinned until their room is needed.
 void take_back(MemoryDomain& domain, MemoryHandle& handle);
 

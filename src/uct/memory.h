@@ -46,17 +46,20 @@ inline const ibv_mr* registration(uct_mem_h memh) {
     return handle != nullptr ? handle->open.load(std::memory_order_acquire) : nullptr;
 }
 
-/// Whether this thread packs a message. A key packed meanwhile is UCX's own and belongs to one
-/// rendezvous, whose transfer pins what it needs. So does a key of a short message, see
+/// What this thread packs. A key packed in a message is UCX's own and belongs to one rendezvous,
+/// whose transfer pins what it needs. So does a key of a short message, see
 /// compat::packs_short_message(). All other keys are the program's. From UCX 1.15 on, the flags of
 /// the declaration do not distinguish them: UCX's registration cache gives programs memory that was
 /// declared for a rendezvous.
-extern constinit thread_local bool packing_message __attribute__((tls_model("initial-exec")));
+enum class Packer : uint8_t { kUnknown, kRequestToSend, kOtherMessage };
+extern constinit thread_local Packer packer __attribute__((tls_model("initial-exec")));
 
 class PackingMessage {
   public:
-    PackingMessage() { packing_message = true; }
-    ~PackingMessage() { packing_message = false; }
+    explicit PackingMessage(uint32_t id) {
+        packer = id == compat::kUcpRequestToSend ? Packer::kRequestToSend : Packer::kOtherMessage;
+    }
+    ~PackingMessage() { packer = Packer::kUnknown; }
     PackingMessage(const PackingMessage&) = delete;
     PackingMessage& operator=(const PackingMessage&) = delete;
 };
@@ -69,7 +72,7 @@ struct PackedKey {
     static constexpr uint32_t kPinned = 1;   ///< when packed: memory is pinned, or soon will be
     static constexpr uint32_t kReplies = 2;  ///< the owner understands an Ack with a Reply
     /// The rkey is of a pin: good for reading, and until the message is over. Earlier versions take
-    /// it for one of open memory, but write only to what the receiver of a message announces.
+    /// it for one of open memory, but of a message that is announced they only read.
     static constexpr uint32_t kReadOnly = 4;
 
     bool has(uint32_t flag) const { return (flags & flag) != 0; }
@@ -79,7 +82,8 @@ struct PackedKey {
 struct Packing {
     PackedKey key{};
     const MemoryDomain* domain = nullptr;
-    Announced message;  ///< the memory, if the key was packed for a request to send
+    Announced message;            ///< the memory, if the key was packed for a request to send
+    std::span<std::byte> buffer;  ///< the whole of it, for note_use()
     bool published = false;
     /// Whether the message may be copied early: only its receiver has a key, and the message's
     /// memory is known.

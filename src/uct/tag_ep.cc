@@ -280,6 +280,7 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
         return UCS_STATUS_PTR(static_cast<ucs_status_t>(sent));
     }
     Channel& channel = *ep_of(ep).channel;
+    if (packed.domain != nullptr) note_use(packed);
     iface.tags->sends.begun(send, channel, ep_of(ep), completion);
     if (packed.copyable()) send.head = iface.mover->make_early_copy(channel, packed.message);
     ++iface.tags->counters.rndv_sent;

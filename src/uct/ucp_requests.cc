@@ -46,14 +46,19 @@ void request_begins() {
 }
 
 void request_sent(TernIface& iface, Channel& channel) {
+    channel.readable = false;
+    if (packed_keys.count != 0) note_use(packed_keys.last);
     if (packed_keys.count == 1) copy_early(iface, channel);
 }
 
 void request_sent(TernIface& iface, Channel& channel, std::span<const std::byte> message) {
+    channel.readable = false;
     const PackedKey& key = packed_keys.last.key;
     if (packed_keys.count != 0 &&
-        memmem(message.data(), message.size(), &key, sizeof(key)) != nullptr)
+        memmem(message.data(), message.size(), &key, sizeof(key)) != nullptr) {
+        note_use(packed_keys.last);
         copy_early(iface, channel);
+    }
     packed_keys.count = 0;
 }
 

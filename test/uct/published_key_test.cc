@@ -170,7 +170,7 @@ class PublishedMemoryTest : public TernTest {
         ASSERT_STATUS(UCS_OK, get(message));
         EXPECT_TRUE(filled(to.part(0, kSize), seed));
     }
-    // Until messages in this memory are read.
+    // Until messages in this memory are read. The owner counts them when it is asked for them.
     void settle(std::byte* memory) {
         for (uint64_t i = 1; i <= 6; ++i) expect_message(memory, i);
     }
@@ -218,6 +218,30 @@ TEST_F(PublishedMemoryTest, OneOfSeveralMessagesEnds) {
     EXPECT_TRUE(filled(to.part(0, kSize), 50));
     munmap(memory, kSize);
     EXPECT_LE(served(), 4u);
+}
+
+// Nobody tells when such memory loses its pages, so its pins are not remembered.
+TEST_F(PublishedMemoryTest, MemoryThatCannotBeWatchedIsNotRegisteredEachTime) {
+    const Settings staged{{"RNDV_SCHEME", "superpipeline"}};
+    Entity owner(staged), reader(staged);
+    const Group both{&owner, &reader};
+    Declared here(reader.host(), kSize);
+    const Endpoint to_owner = reader.connect(owner);
+    void* const memory =
+        mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    for (uint64_t i = 1; i <= 40; ++i) {
+        fill({static_cast<std::byte*>(memory), kSize}, i);
+        const Message message(owner.host(), static_cast<std::byte*>(memory), kSize);
+        const RemoteKey key(reader.host(), message.remote);
+        const uct_iov_t iov = here.iov(0, kSize);
+        ASSERT_STATUS(UCS_OK, get_wait(both, to_owner, {&iov, 1}, message.remote.address, key));
+        EXPECT_TRUE(filled(here.part(0, kSize), i));
+    }
+    const Counters counters = owner.close_and_count();
+    EXPECT_EQ(counters["rndv_served"], 40u);
+    EXPECT_LE(counters["pin_registrations"], 2u) << counters.json();
+    munmap(memory, kSize);
 }
 
 // After an invalidation nobody can read the memory, whatever keys there are.

@@ -214,6 +214,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             fresh->references_ = 1;
             used_.add(fresh.get());
             if (watched) publish(fresh.get());
+            if (!fresh->listed_) recent_.lose(to_word(address), to_word(address) + length);
             found = fresh.release();
         } else {
             ++counters_.failures;
@@ -295,6 +296,13 @@ uint32_t PinCache::uses(const void* address, size_t length) {
     if (guard_.inherited() || !pages(address, length, range)) return 0;
     const std::lock_guard lock(mutex_);
     return handle_past() ? recent_.uses(to_word(address), to_word(address) + length) : 0;
+}
+
+bool PinCache::keeps(const void* address, size_t length) {
+    Range range;
+    if (guard_.inherited() || !pages(address, length, range)) return false;
+    const std::lock_guard lock(mutex_);
+    return recent_.keeps(to_word(address), to_word(address) + length);
 }
 
 // Called without the lock, because deregistering may take long.

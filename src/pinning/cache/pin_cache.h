@@ -76,6 +76,9 @@ class PinCache {
     // change is being told, the memory may be new, so it counts as new.
     uint32_t note(const void* address, size_t length);
     uint32_t uses(const void* address, size_t length);
+    // False: a pin of this buffer was not remembered after its use, nor will the next one be, for
+    // example because nobody tells when the memory loses its pages.
+    bool keeps(const void* address, size_t length);
 
     // The memory has lost its pages, or will. Its pins are not found any more, and are deregistered
     // now or with their last reference.

@@ -17,6 +17,7 @@ class RecentBuffers {
         if (entry == nullptr) {
             entry = &oldest(set_of(start));
             entry->count = 0;
+            entry->lost = false;
         }
         entry->start = start;
         entry->end = end;
@@ -26,6 +27,14 @@ class RecentBuffers {
     uint32_t uses(uint64_t start, uint64_t end) const {
         const Entry* entry = const_cast<RecentBuffers*>(this)->lookup(start, end);
         return entry == nullptr ? 0 : entry->count;
+    }
+    // Pins of the buffer cannot be remembered. Known until the buffer counts as new.
+    void lose(uint64_t start, uint64_t end) {
+        if (Entry* entry = lookup(start, end); entry != nullptr) entry->lost = true;
+    }
+    bool keeps(uint64_t start, uint64_t end) const {
+        const Entry* entry = const_cast<RecentBuffers*>(this)->lookup(start, end);
+        return entry == nullptr || !entry->lost;
     }
     // Buffers that overlap this range count as new.
     void forget(uint64_t start, uint64_t end) {
@@ -45,6 +54,7 @@ class RecentBuffers {
         uint64_t end = 0;
         uint64_t seen = 0;
         uint32_t count = 0;
+        bool lost = false;
     };
     using Set = std::array<Entry, kWays>;
 
