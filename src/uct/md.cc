@@ -180,19 +180,15 @@ ucs_sys_device_t system_device(const verbs::Device& device) {
     return place;
 }
 
-// UCX's memory events are the last choice: they install hooks.
 void open_pins(MemoryDomain& domain, PinSettings settings) {
     const MonitorKind wanted = settings.monitor;
-    const bool may_hear = wanted == MonitorKind::kAuto || wanted == MonitorKind::kUcm;
     ibv_pd* pd = domain.device.pd.get();
-    if (wanted != MonitorKind::kUcm) domain.pins = std::make_unique<PinCache>(pd, settings);
-    if (may_hear && (!domain.pins || domain.pins->monitor() == MonitorKind::kNone)) {
-        settings.monitor = MonitorKind::kUcm;
-        settings.owner_hears = true;
-        domain.pins = std::make_unique<PinCache>(pd, settings);
+    settings.owner_hears = wanted == MonitorKind::kAuto || wanted == MonitorKind::kUcm;
+    domain.pins = std::make_unique<PinCache>(pd, settings);
+    if (settings.owner_hears && domain.pins->monitor() != MonitorKind::kOdp) {
         domain.events = std::make_unique<MemoryEvents>(*domain.pins);
         if (!*domain.events) {
-            settings.monitor = MonitorKind::kNone;
+            settings.owner_hears = false;
             domain.events.reset();
             domain.pins = std::make_unique<PinCache>(pd, settings);
         }
@@ -241,7 +237,9 @@ ucs_config_field_t memory_config_table[] = {
      " userfaultfd - the kernel tells\n"
      " ucm         - UCX's memory events tell\n"
      " none        - not at all: memory is pinned for one transfer only\n"
-     " auto        - the first of these that there is",
+     " auto        - the first of these that there is; with userfaultfd also ucm, for shared "
+     "memory\n"
+     "               and other memory of which the kernel does not tell",
      offsetof(MemoryConfig, monitor), UCS_CONFIG_TYPE_ENUM(monitor_names)},
     {"PIN_MAX", "auto",
      "Most bytes that are pinned at a time. auto: half of what may be locked, or a quarter of the\n"

@@ -27,18 +27,21 @@ TEST_P(PinningStorm, NeverMovesStaleBytes) {
         GetParam().physical ? open_physical_pages() : open_loopback();
     if (!device) GTEST_SKIP() << "io_uring is not allowed here";
     Stamps stamps;
+    const MonitorKind wanted = GetParam().monitor;
+    // The kernel tells of private memory, the storm of shared memory.
+    const bool both = wanted == MonitorKind::kAuto;
+    const bool storm_tells = wanted == MonitorKind::kUcm;
     PinCache cache(std::make_unique<StampedRegistrar>(device->registrar(), stamps),
-                   {.monitor = GetParam().monitor,
-                    .owner_hears = GetParam().monitor == MonitorKind::kUcm,
+                   {.monitor = wanted,
+                    .owner_hears = both || storm_tells,
                     .most_bytes = GetParam().most_bytes,
                     .refusal = std::chrono::milliseconds(1),
-                    .quarantine = std::chrono::milliseconds(
-                        GetParam().monitor == MonitorKind::kUcm ? 1 : 20)});
-    if (cache.monitor() != GetParam().monitor) GTEST_SKIP() << "userfaultfd is not allowed here";
+                    .quarantine = std::chrono::milliseconds(storm_tells ? 1 : 20)});
+    if (cache.monitor() != (both ? MonitorKind::kUserfaultfd : wanted))
+        GTEST_SKIP() << "userfaultfd is not allowed here";
     const unsigned seed = std::random_device{}();
     std::cout << "seed " << seed << std::endl;
-    Storm storm(*device, cache, stamps,
-                {.seed = seed, .tells = GetParam().monitor == MonitorKind::kUcm});
+    Storm storm(*device, cache, stamps, {.seed = seed, .tells = storm_tells, .shares = both});
     storm.run();
     for (const std::string& error : storm.errors()) ADD_FAILURE() << error;
     const PinCounters counters = cache.counters();
@@ -48,7 +51,7 @@ TEST_P(PinningStorm, NeverMovesStaleBytes) {
               << " failures" << std::endl;
     EXPECT_GT(storm.transfers(), 100u);
     EXPECT_LE(counters.pinned_bytes_most, GetParam().most_bytes);
-    if (GetParam().monitor == MonitorKind::kNone) {
+    if (wanted == MonitorKind::kNone) {
         EXPECT_EQ(counters.hits, 0u);
         EXPECT_EQ(counters.pins, 0u);
         EXPECT_EQ(stamps.count(), 0u);
@@ -68,6 +71,8 @@ INSTANTIATE_TEST_SUITE_P(Monitors, PinningStorm,
                          testing::Values(Weather{MonitorKind::kUserfaultfd, true, 64 << 20},
                                          Weather{MonitorKind::kUserfaultfd, true, 256 << 10},
                                          Weather{MonitorKind::kUserfaultfd, false, 64 << 20},
+                                         Weather{MonitorKind::kAuto, true, 64 << 20},
+                                         Weather{MonitorKind::kAuto, false, 64 << 20},
                                          Weather{MonitorKind::kUcm, true, 64 << 20},
                                          Weather{MonitorKind::kUcm, false, 64 << 20},
                                          Weather{MonitorKind::kNone, true, 64 << 20},

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -16,7 +17,6 @@ namespace {
 
 const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 constexpr int kRights = PROT_READ | PROT_WRITE;
-constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS;
 
 }  // namespace
 
@@ -57,8 +57,12 @@ class Storm::Worker {
   private:
     static constexpr size_t kAreas = 6;
 
-    void tell(const char* start, size_t size) {
-        if (storm_.settings_.tells) storm_.cache_.unmapped(start, start + size);
+    void tell(const Area& area, size_t from, size_t to) {
+        if (storm_.settings_.tells || area.shared)
+            storm_.cache_.unmapped(area.start + from, area.start + to);
+    }
+    static int kind(const Area& area) {
+        return MAP_ANONYMOUS | (area.shared ? MAP_SHARED : MAP_PRIVATE);
     }
     void stamp(Area& area, size_t from, size_t to) {
         const uint64_t now = storm_.stamps_.now();
@@ -74,8 +78,9 @@ class Storm::Worker {
             area.start = static_cast<char*>(malloc(area.size));
             return area;
         }
+        area.shared = storm_.settings_.shares && random_() % 2 == 0;
         area.size = random_size();
-        area.start = static_cast<char*>(mmap(nullptr, area.size, kRights, kPrivate, -1, 0));
+        area.start = static_cast<char*>(mmap(nullptr, area.size, kRights, kind(area), -1, 0));
         area.changed.resize(area.size / kPage);
         stamp(area, 0, area.size);
         return area;
@@ -85,7 +90,7 @@ class Storm::Worker {
             free(area.start);
             if (random_() % 8 == 0) malloc_trim(0);
         } else {
-            tell(area.start, area.size);
+            tell(area, 0, area.size);
             munmap(area.start, area.size);
         }
     }
@@ -103,21 +108,22 @@ class Storm::Worker {
     }
     void discard(Area& area) {
         const auto [from, to] = part(area);
-        tell(area.start + from, to - from);
+        tell(area, from, to);
         madvise(area.start + from, to - from, MADV_DONTNEED);
         stamp(area, from, to);
     }
     void map_over(Area& area) {
         const auto [from, to] = part(area);
-        tell(area.start + from, to - from);
-        mmap(area.start + from, to - from, kRights, kPrivate | MAP_FIXED, -1, 0);
+        tell(area, from, to);
+        mmap(area.start + from, to - from, kRights, kind(area) | MAP_FIXED, -1, 0);
         stamp(area, from, to);
     }
     // Grows, shrinks or moves the area. mremap() fails if the area has several mappings; then
     // nothing changes.
     void move(Area& area) {
-        const size_t size = random_size();
-        tell(area.start, area.size);
+        // Shared memory has no pages beyond its first size.
+        const size_t size = area.shared ? std::min(random_size(), area.size) : random_size();
+        tell(area, 0, area.size);
         void* to = mremap(area.start, area.size, size, MREMAP_MAYMOVE);
         if (to == MAP_FAILED) return;
         const size_t stays = to == area.start ? std::min(size, area.size) : 0;
@@ -142,7 +148,7 @@ class Storm::Worker {
             bool right = true;
             for (const Area& area : areas_) {
                 right = right && storm_.cache_.find(area.start, area.size, kLocalRead) == nullptr;
-                memset(area.start, 0x55, area.size);
+                if (!area.shared) memset(area.start, 0x55, area.size);
                 if (area.heap) continue;
                 madvise(area.start, kPage, MADV_DONTNEED);
                 munmap(area.start, area.size);

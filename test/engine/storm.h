@@ -19,6 +19,8 @@ struct StormSettings {
     std::chrono::milliseconds duration{1500};
     // Threads tell the cache before they change memory, which then comes from mmap() only.
     bool tells = false;
+    // Some memory is shared. Threads tell the cache before they change that.
+    bool shares = false;
 };
 
 // Threads that map, unmap, move, discard, allocate and free memory, fork, and pass memory to each
@@ -42,6 +44,7 @@ class Storm {
         char* start = nullptr;
         size_t size = 0;
         bool heap = false;
+        bool shared = false;
         std::vector<uint64_t> changed;  // per page: time of the last change; not for the heap
     };
 

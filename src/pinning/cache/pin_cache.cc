@@ -177,7 +177,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             fresh->end_ = range.end;
             fresh->access_ = access | kLocalRead;
             // Before the registration: a change meanwhile is told, and makes the pin stale.
-            watched = monitor_->watch(range.start, range.end);
+            watched = watch(range);
             registering_.add(fresh.get());
         }
         dead = take_dead();
@@ -214,7 +214,8 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             fresh->references_ = 1;
             used_.add(fresh.get());
             if (watched) publish(fresh.get());
-            if (!fresh->listed_) recent_.lose(to_word(address), to_word(address) + length);
+            if (!fresh->listed_ && !quarantined(range))
+                recent_.lose(to_word(address), to_word(address) + length);
             found = fresh.release();
         } else {
             ++counters_.failures;
@@ -287,7 +288,7 @@ uint32_t PinCache::note(const void* address, size_t length) {
     const std::lock_guard lock(mutex_);
     if (!handle_past()) return 1;
     const uint32_t count = recent_.note(to_word(address), to_word(address) + length);
-    if (count == 2) monitor_->watch(range.start, range.end);
+    if (count == 2) (void)watch(range);
     return count;
 }
 

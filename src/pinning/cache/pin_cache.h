@@ -23,7 +23,7 @@ namespace tern {
 
 struct PinSettings {
     MonitorKind monitor = MonitorKind::kAuto;
-    // The owner can call unmapped(), and does so if monitor() is kUcm.
+    // The owner calls unmapped() if monitor() is kUcm, or if `monitor` is kAuto.
     bool owner_hears = false;
     uint64_t most_bytes = 0;  // pinned at a time, at most; 0: default_pinned_bytes()
     // How long pin() does not register after the device had no memory for a registration.
@@ -83,8 +83,9 @@ class PinCache {
     // The memory has lost its pages, or will. Its pins are not found any more, and are deregistered
     // now or with their last reference.
     void invalidate(const void* start, const void* end);
-    // The same, called before the pages go. May be called from within malloc() or munmap(),
-    // whatever locks the thread holds. The pins are deregistered soon.
+    // The same, called before the pages go, by an owner that hears (PinSettings). May be called
+    // from within malloc() or munmap(), whatever locks the thread holds. The pins are deregistered
+    // soon.
     void unmapped(const void* start, const void* end);
     // Handles changes of memory, and deregisters invalid pins. Cheap if there are no changes.
     void progress() {
@@ -109,6 +110,7 @@ class PinCache {
     static bool pages(const void* address, size_t length, Range& range);
 
     // Called under the lock.
+    bool watch(const Range& range);
     Pin* lookup(const Range& range, unsigned access);
     template <class Settled>
     bool handle_all(Settled&& settled);

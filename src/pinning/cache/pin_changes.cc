@@ -48,8 +48,16 @@ bool PinCache::handle_changes() {
     return inbox_.take_all([this](const MemoryChange& happened) { change(happened); });
 }
 
+// False: changes of the memory are not told.
+bool PinCache::watch(const Range& range) {
+    const Watching watching = monitor_->watch(range.start, range.end);
+    if (watching == Watching::kNew) quarantine(range);
+    return watching != Watching::kNo;
+}
+
 void PinCache::change(const MemoryChange& change) {
     const Range range{change.start, change.end};
+    if (change.heard && !monitor_->hears(range.start, range.end)) return;
     monitor_->changed(change);
     if (change.early) quarantine(range);
     invalidate_locked(range);
@@ -110,8 +118,12 @@ void PinCache::invalidate(const void* start, const void* end) {
 }
 
 void PinCache::unmapped(const void* start, const void* end) {
-    if (guard_.inherited()) return;
-    inbox_.put({to_word(start), to_word(end), true, true});
+    if (guard_.inherited() || !monitor_->may_hear(to_word(start), to_word(end))) return;
+    inbox_.put({.start = to_word(start),
+                .end = to_word(end),
+                .unmapped = true,
+                .early = true,
+                .heard = true});
     reaper_.wake();
 }
 

@@ -13,6 +13,7 @@ struct MemoryChange {
     uint64_t end = 0;
     bool unmapped = false;  // the mapping itself goes, not only its pages
     bool early = false;     // told before it happens
+    bool heard = false;     // told by the owner of the cache
     uint64_t moved_to = 0;  // where the mapping is now; 0: nowhere
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pinning/watch/monitor.h"
 
+#include "pinning/watch/hearing_monitor.h"
 #include "pinning/watch/userfault_monitor.h"
 
 namespace tern {
@@ -28,7 +29,10 @@ std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& me
     };
     if (may_be(MonitorKind::kOdp) && means.on_demand) return std::make_unique<OdpMonitor>();
     if (may_be(MonitorKind::kUserfaultfd))
-        if (auto monitor = UserfaultMonitor::create(inbox, std::move(told))) return monitor;
+        if (auto monitor = UserfaultMonitor::create(inbox, std::move(told))) {
+            if (wanted != MonitorKind::kAuto || !means.owner_hears) return monitor;
+            return std::make_unique<HearingMonitor>(std::move(monitor));
+        }
     if (may_be(MonitorKind::kUcm) && means.owner_hears) return std::make_unique<ExternalMonitor>();
     return std::make_unique<NoMonitor>();
 }

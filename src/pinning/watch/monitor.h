@@ -13,28 +13,37 @@ enum class MonitorKind : uint8_t { kAuto, kOdp, kUserfaultfd, kUcm, kNone };
 
 const char* monitor_name(MonitorKind kind);
 
+// What comes of Monitor::watch().
+enum class Watching : uint8_t {
+    kNo,   // pins of the memory must not be remembered beyond the transfer
+    kYes,  // every change of the memory is told from now on
+    kNew,  // the same, but for changes that have begun already
+};
+
 // Tells that memory has lost its pages. Any thread may put changes into the inbox that the monitor
 // was made with. The functions here, except kind(), are called under the lock of the cache.
 class Monitor {
   public:
     virtual ~Monitor() = default;
     virtual MonitorKind kind() const = 0;
-    // True: every change of this memory is told from now on. False: pins of it must not be
-    // remembered beyond the transfer.
-    virtual bool watch(uint64_t start, uint64_t end) = 0;
+    virtual Watching watch(uint64_t start, uint64_t end) = 0;
     // The cache knows of this change now. Memory that is mapped there next has to be watched anew.
     virtual void changed(const MemoryChange& change) = 0;
     // Whether every change that began before this call is in the inbox.
     virtual bool settled() = 0;
     // The same for changes that ended before this call; cheaper.
     virtual bool quiet() { return settled(); }
+    // Whether a change of this memory that the owner tells is news to the cache.
+    virtual bool hears(uint64_t, uint64_t) const { return true; }
+    // False: it is not. For any thread, whatever locks it holds.
+    virtual bool may_hear(uint64_t, uint64_t) const { return true; }
 };
 
 // No monitor: nothing is remembered.
 class NoMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kNone; }
-    bool watch(uint64_t, uint64_t) override { return false; }
+    Watching watch(uint64_t, uint64_t) override { return Watching::kNo; }
     void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
 };
@@ -43,7 +52,7 @@ class NoMonitor final : public Monitor {
 class OdpMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kOdp; }
-    bool watch(uint64_t, uint64_t) override { return true; }
+    Watching watch(uint64_t, uint64_t) override { return Watching::kYes; }
     void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
 };
@@ -53,7 +62,7 @@ class OdpMonitor final : public Monitor {
 class ExternalMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kUcm; }
-    bool watch(uint64_t, uint64_t) override { return true; }
+    Watching watch(uint64_t, uint64_t) override { return Watching::kYes; }
     void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
 };
@@ -63,7 +72,8 @@ struct MonitorMeans {
     bool owner_hears = false;  // the owner of the cache can call PinCache::unmapped()
 };
 
-// Makes the wanted monitor, or the best one for kAuto; a NoMonitor if that is not available.
+// Makes the wanted monitor, or the best one for kAuto; a NoMonitor if that is not available. With
+// kAuto, the owner tells what the kernel does not.
 // `told`: see UserfaultSource::Subscriber.
 std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& means, Inbox& inbox,
                                       std::function<void()> told);

@@ -206,8 +206,10 @@ bool UserfaultSource::read_events() {
                     tell({what.remove.start, what.remove.end, false, true});
                     break;
                 case UFFD_EVENT_REMAP:
-                    tell({what.remap.from, what.remap.from + what.remap.len, true, false,
-                          what.remap.to});
+                    tell({.start = what.remap.from,
+                          .end = what.remap.from + what.remap.len,
+                          .unmapped = true,
+                          .moved_to = what.remap.to});
                     break;
                 default:
                     break;

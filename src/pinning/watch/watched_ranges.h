@@ -17,6 +17,10 @@ class WatchedRanges {
         const auto after = ranges_.upper_bound(start);
         return after != ranges_.begin() && std::prev(after)->second >= end;
     }
+    bool overlaps(uint64_t start, uint64_t end) const {
+        const auto behind = ranges_.lower_bound(end);
+        return behind != ranges_.begin() && std::prev(behind)->second > start;
+    }
     void add(uint64_t start, uint64_t end) {
         auto at = ranges_.lower_bound(start);
         if (at != ranges_.begin() && std::prev(at)->second >= start) --at;

@@ -62,11 +62,15 @@ class UserfaultTest : public testing::Test {
     }
     void TearDown() override { alarm(0); }
 
-    void open(std::function<void()> also) {
+    // `hears`: what the kernel cannot watch is told by unmapped().
+    void open(std::function<void()> also, bool hears = false,
+              std::chrono::milliseconds quarantine = {}) {
+        const MonitorKind monitor = hears ? MonitorKind::kAuto : MonitorKind::kUserfaultfd;
         cache = std::make_unique<PinCache>(std::make_unique<Paper>(std::move(also)),
-                                           PinSettings{.monitor = MonitorKind::kUserfaultfd,
+                                           PinSettings{.monitor = monitor,
+                                                       .owner_hears = hears,
                                                        .most_bytes = 1u << 30,
-                                                       .quarantine = std::chrono::milliseconds(0)});
+                                                       .quarantine = quarantine});
     }
     void pin_once(const void* start, size_t length) {
         Pin* pin = cache->pin(start, length, kPut);
@@ -196,6 +200,55 @@ TEST_F(UserfaultTest, TheHeapAndTheStackAreWatched) {
         pin(local, sizeof(local));
     }).join();
     EXPECT_FALSE(pinned(there, 100000));
+}
+
+// As PIN_MONITOR=auto has it, with memory events of UCX.
+class HearingTest : public UserfaultTest {
+  protected:
+    void SetUp() override {
+        alarm(50);
+        open({}, true);
+        if (cache->monitor() != MonitorKind::kUserfaultfd)
+            GTEST_SKIP() << "userfaultfd is not allowed here";
+    }
+    char* map_shared(size_t pages) { return map(pages, MAP_SHARED | MAP_ANONYMOUS); }
+};
+
+TEST_F(HearingTest, SharedMemoryIsRememberedUntilItsChangeIsTold) {
+    char* memory = map_shared(4);
+    pin(memory, 4 * kPage);
+    EXPECT_TRUE(stays_pinned(memory, 4 * kPage));
+    cache->unmapped(memory + kPage, memory + 2 * kPage);
+    EXPECT_FALSE(pinned(memory, 4 * kPage));
+    EXPECT_EQ(cache->counters().invalidations, 1u);
+    pin(memory, 4 * kPage);
+    munmap(memory, 4 * kPage);
+}
+
+TEST_F(HearingTest, MemoryThatTheKernelWatchesNeedsNoWord) {
+    char* shared = map_shared(1);
+    char* memory = map(2);
+    pin(shared, kPage);
+    pin(memory, 2 * kPage);
+    cache->unmapped(memory, memory + 2 * kPage);
+    EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+    EXPECT_TRUE(stays_pinned(shared, kPage));
+    EXPECT_EQ(cache->counters().invalidations, 0u);
+    munmap(memory, 2 * kPage);
+    EXPECT_FALSE(pinned(memory, kPage));
+    munmap(shared, kPage);
+}
+
+// The change of memory that nobody listens to yet may end only after the memory is pinned.
+TEST_F(HearingTest, MemoryIsNotRememberedFromTheFirstMoment) {
+    open({}, true, std::chrono::hours(1));
+    char* memory = map_shared(2);
+    for (int use = 0; use < 4; ++use) {
+        pin_once(memory, 2 * kPage);
+        EXPECT_FALSE(pinned(memory, 2 * kPage));
+        EXPECT_TRUE(cache->keeps(memory, 2 * kPage)) << "that is no reason to give it up";
+    }
+    munmap(memory, 2 * kPage);
 }
 
 TEST_F(UserfaultTest, WhatCannotBeWatchedIsNotRemembered) {
