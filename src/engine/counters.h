@@ -15,6 +15,7 @@ struct Counters {
     uint64_t bcopies = 0;
     uint64_t zcopies = 0;
     uint64_t puts = 0;
+    uint64_t gets = 0;  // into buffers of the send pool
     uint64_t atomics = 0;
     uint64_t promotions = 0;     // blocks granted
     uint64_t demotions = 0;      // blocks released, also to get a larger one

@@ -175,6 +175,11 @@ class Engine final : private ConnectorOwner {
     // atomics.
     Status read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from, uint32_t rkey,
                 void* cookie);
+    // An RDMA read of at most segment_size bytes into a buffer of the send pool. The handler of
+    // `cookie` gives `buffer` back, and decrements channel.replies.
+    Status read_copy(Channel& channel, uint32_t length, uint64_t from, uint32_t rkey, void* cookie,
+                     SendPool::Buffer*& buffer);
+    void give_back(SendPool::Buffer* buffer) { pool_.give(buffer); }
     // An atomic operation; `result`: 8 bytes for the old value.
     Status atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result, uint64_t compare_add,
                   uint64_t swap, uint64_t to, uint32_t rkey, void* cookie);
@@ -351,6 +356,8 @@ class Engine final : private ConnectorOwner {
     bool write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
                       uint32_t rkey, bool users);
     bool post_wrap(Channel& channel, uint32_t at);
+    bool post_read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from, uint32_t rkey,
+                   void* cookie);
     bool post_atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result, uint64_t compare_add,
                      uint64_t swap, uint64_t to, uint32_t rkey, void* cookie);
     bool post_fence(Channel& channel);

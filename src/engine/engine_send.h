@@ -277,6 +277,28 @@ inline Status Engine::write(Channel& channel, std::span<ibv_sge> pieces, uint64_
 inline Status Engine::read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from,
                            uint32_t rkey, void* cookie) {
     if (channel.sends.room() <= channel.transfer_reserve) return no_room(channel);
+    return post_read(channel, pieces, from, rkey, cookie) ? Status::kOk : Status::kDevice;
+}
+
+inline Status Engine::read_copy(Channel& channel, uint32_t length, uint64_t from, uint32_t rkey,
+                                void* cookie, SendPool::Buffer*& buffer) {
+    if (!channel.sends.takes_data()) [[unlikely]]
+        return no_room(channel);
+    buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]]
+        return no_buffer();
+    ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
+    if (!post_read(channel, {&piece, 1}, from, rkey, cookie)) [[unlikely]] {
+        pool_.give(buffer);
+        return Status::kDevice;
+    }
+    ++counters_.gets;
+    patience_ = 0;  // its completion will not be found in a block
+    return Status::kOk;
+}
+
+inline bool Engine::post_read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from,
+                              uint32_t rkey, void* cookie) {
     ibv_send_wr request{};
     request.sg_list = pieces.data();
     request.num_sge = static_cast<int>(pieces.size());
@@ -284,10 +306,10 @@ inline Status Engine::read(Channel& channel, std::span<ibv_sge> pieces, uint64_t
     request.send_flags = IBV_SEND_SIGNALED;
     request.wr.rdma.remote_addr = from;
     request.wr.rdma.rkey = rkey;
-    if (!post(channel, request, true)) return Status::kDevice;
+    if (!post(channel, request, true)) return false;
     ++channel.replies;
     channel.sends.record(nullptr, cookie);
-    return Status::kOk;
+    return true;
 }
 
 inline Status Engine::atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result,

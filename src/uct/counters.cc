@@ -45,6 +45,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"bcopy", counters.bcopies},
         {"zcopy", counters.zcopies},
         {"put", counters.puts},
+        {"get", counters.gets},
         {"atomic", counters.atomics},
         {"promotions", counters.promotions},
         {"demotions", counters.demotions},

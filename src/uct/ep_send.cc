@@ -45,7 +45,7 @@ Status put_copied(Mover& mover, Channel& channel, size_t most, Fill&& fill, uint
     return mover.put_owned(channel, std::move(data), length, to, key.region);
 }
 
-// Calls `move(mover, channel, pieces)` for the user's memory, which has at most Buffers::kMost
+// Calls `move(channel, pieces, length)` for the user's memory, which has at most Buffers::kMost
 // pieces.
 template <class Move>
 ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move) {
@@ -53,12 +53,26 @@ ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move)
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    if (total(iov, count) == 0) return UCS_OK;
+    const size_t length = total(iov, count);
+    if (length == 0) return UCS_OK;
     Buffers::Piece pieces[Buffers::kMost];
     for (size_t i = 0; i < count; ++i)
         pieces[i] = {static_cast<std::byte*>(iov[i].buffer), uct_iov_get_length(&iov[i])};
-    return to_ucs(
-        move(*iface_of(ep).mover, *channel, std::span<const Buffers::Piece>(pieces, count)));
+    return to_ucs(move(*channel, std::span<const Buffers::Piece>(pieces, count), length));
+}
+
+// Copies so few bytes that a transfer would cost more: the user may use the memory at once.
+Status put_short_pieces(Engine& engine, Channel& channel, std::span<const Buffers::Piece> from,
+                        uint64_t to, uint32_t rkey) {
+    uint32_t length = 0;
+    return engine.put_bcopy(
+        channel,
+        [&](void* at) {
+            Buffers bytes(from);
+            bytes.read(static_cast<std::byte*>(at), bytes.length());
+            return static_cast<uint32_t>(bytes.length());
+        },
+        length, to, rkey);
 }
 
 [[gnu::always_inline]] inline Status send_short(Engine& engine, Channel& channel, uint8_t id,
@@ -209,8 +223,11 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                           uct_rkey_t rkey, uct_completion_t* completion) {
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "put_zcopy");
     const RemoteKey& key = remote_key(rkey);
-    return moved(ep, iov, count, [&](Mover& mover, Channel& channel, auto pieces) {
-        return mover.put(channel, pieces, to, key.region, key.rkey, completion);
+    TernIface& iface = iface_of(ep);
+    return moved(ep, iov, count, [&](Channel& channel, auto pieces, size_t length) {
+        if (key.rkey != 0 && length <= iface.engine->settings().segment_size)
+            return put_short_pieces(*iface.engine, channel, pieces, to, key.rkey);
+        return iface.mover->put(channel, pieces, to, key.region, key.rkey, completion);
     });
 }
 
@@ -218,17 +235,20 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                           uct_rkey_t rkey, uct_completion_t* completion) {
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "get_zcopy");
     const RemoteKey& key = remote_key(rkey);
-    ReplyOffer& offer = iface_of(ep).offer;
+    TernIface& iface = iface_of(ep);
+    ReplyOffer& offer = iface.offer;
     bool takes = offer.ep == ep &&
                  (offer.completion == nullptr || offer.completion == completion) && key.replies &&
                  offer.length == total(iov, count);
     const ucs_status_t status =
-        moved(ep, iov, count, [&](Mover& mover, Channel& channel, auto pieces) {
-            const uint32_t readable = rkey_to_read(mover, key, pieces);
+        moved(ep, iov, count, [&](Channel& channel, auto pieces, size_t length) {
+            const uint32_t readable = rkey_to_read(*iface.mover, key, pieces);
             // The owner of memory that is read gets no frame.
             takes = takes && readable == 0;
-            return mover.get(channel, pieces, from, key.region, readable, key.pinned, completion,
-                             takes ? &offer.reply : nullptr);
+            if (iface.gets->takes(channel, length, key.rkey))
+                return iface.gets->get(channel, pieces, from, key.rkey, completion);
+            return iface.mover->get(channel, pieces, from, key.region, readable, key.pinned,
+                                    completion, takes ? &offer.reply : nullptr);
         });
     if (takes && status == UCS_INPROGRESS) {
         offer.ep = nullptr;
@@ -246,8 +266,12 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argum
         return status;
     if (length == 0) return UCS_OK;
     const RemoteKey& key = remote_key(rkey);
-    return to_ucs(iface_of(ep).mover->get_owned(*channel, length, from, key.region, key.rkey,
-                                                unpack, argument, completion));
+    TernIface& iface = iface_of(ep);
+    if (iface.gets->takes(*channel, length, key.rkey))
+        return to_ucs(
+            iface.gets->get(*channel, length, from, key.rkey, unpack, argument, completion));
+    return to_ucs(iface.mover->get_owned(*channel, length, from, key.region, key.rkey, unpack,
+                                         argument, completion));
 }
 
 ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,

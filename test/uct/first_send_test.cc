@@ -225,9 +225,10 @@ TEST_F(FirstSendTest, PutsToOpenMemoryAreTaken) {
     std::copy_n(pattern(5, 1000).begin(), 1000, memory_.data());
     const uct_iov_t iov = memory_.iov(0, 1000);
     Completion put;
-    ASSERT_STATUS(UCS_INPROGRESS, put_zcopy(ep, {&iov, 1}, to + 1000, key, &put));
+    const ucs_status_t status = put_zcopy(ep, {&iov, 1}, to + 1000, key, &put);
+    ASSERT_TRUE(status == UCS_OK || status == UCS_INPROGRESS) << Status{status};
     ASSERT_TRUE(flush_wait(all_, ep));
-    EXPECT_TRUE(eventually(all_, [&] { return put.calls == 1; }));
+    EXPECT_TRUE(eventually(all_, [&] { return put.calls == (status == UCS_INPROGRESS); }));
     EXPECT_TRUE(same({target.data(), 16}, pattern(3, 16)));
     EXPECT_TRUE(same({target.data() + 100, 500}, pattern(4, 500)));
     EXPECT_TRUE(same({target.data() + 1000, 1000}, pattern(5, 1000)));
