@@ -245,6 +245,7 @@ Status Engine::flush(Channel& channel, const Waiter& waiter) {
     if (!channel.sends.covered() && !channel.failed && !nop(channel, false))
         return Status::kNoResource;
     if (waiter.cookie != nullptr) channel.sends.wait(waiter);
+    patience_ = 0;  // the completion will not be found in a block
     return Status::kInProgress;
 }
 

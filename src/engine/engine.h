@@ -353,6 +353,7 @@ class Engine final : private ConnectorOwner {
                       uint32_t length, ibv_sge* pieces, int count, unsigned flags, void* buffer,
                       void* cookie);
     bool post(Channel& channel, ibv_send_wr& request, bool users);
+    static unsigned signal_first(const Channel& channel);
     bool write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
                       uint32_t rkey, bool users);
     bool post_wrap(Channel& channel, uint32_t at);

@@ -238,6 +238,12 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
     return at_once || status != Status::kOk ? status : Status::kInProgress;
 }
 
+// A put to an idle send queue is signaled, because a flush that follows then needs no work request
+// of its own. In a stream of puts the queue is not idle.
+inline unsigned Engine::signal_first(const Channel& channel) {
+    return channel.sends.idle() ? IBV_SEND_SIGNALED : 0;
+}
+
 // The send queue must have room.
 inline bool Engine::write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
                                  uint32_t rkey, bool users) {
@@ -245,7 +251,7 @@ inline bool Engine::write_inline(Channel& channel, const void* data, uint32_t le
     ibv_send_wr request{};
     request.sg_list = &piece;
     request.num_sge = length != 0 ? 1 : 0;
-    request.send_flags = IBV_SEND_INLINE;
+    request.send_flags = IBV_SEND_INLINE | (users ? signal_first(channel) : 0);
     request.opcode = IBV_WR_RDMA_WRITE;
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;
@@ -293,7 +299,7 @@ inline Status Engine::read_copy(Channel& channel, uint32_t length, uint64_t from
         return Status::kDevice;
     }
     ++counters_.gets;
-    patience_ = 0;  // its completion will not be found in a block
+    patience_ = 0;  // as in flush()
     return Status::kOk;
 }
 
@@ -375,7 +381,7 @@ Status Engine::put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64
     ibv_send_wr request{};
     request.sg_list = &piece;
     request.num_sge = length != 0 ? 1 : 0;
-    request.send_flags = at_once ? IBV_SEND_INLINE : 0;
+    request.send_flags = (at_once ? IBV_SEND_INLINE : 0) | signal_first(channel);
     request.opcode = IBV_WR_RDMA_WRITE;
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;
