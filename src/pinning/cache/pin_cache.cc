@@ -177,7 +177,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             fresh->end_ = range.end;
             fresh->access_ = access | kLocalRead;
             // Before the registration: a change meanwhile is told, and makes the pin stale.
-            watched = watch(range);
+            watched = monitor_->watch(range.start, range.end);
             registering_.add(fresh.get());
         }
         dead = take_dead();
@@ -288,7 +288,7 @@ uint32_t PinCache::note(const void* address, size_t length) {
     const std::lock_guard lock(mutex_);
     if (!handle_past()) return 1;
     const uint32_t count = recent_.note(to_word(address), to_word(address) + length);
-    if (count == 2) (void)watch(range);
+    if (count == 2) monitor_->watch(range.start, range.end);
     return count;
 }
 

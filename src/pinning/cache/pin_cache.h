@@ -110,7 +110,6 @@ class PinCache {
     static bool pages(const void* address, size_t length, Range& range);
 
     // Called under the lock.
-    bool watch(const Range& range);
     Pin* lookup(const Range& range, unsigned access);
     template <class Settled>
     bool handle_all(Settled&& settled);

@@ -48,13 +48,6 @@ bool PinCache::handle_changes() {
     return inbox_.take_all([this](const MemoryChange& happened) { change(happened); });
 }
 
-// False: changes of the memory are not told.
-bool PinCache::watch(const Range& range) {
-    const Watching watching = monitor_->watch(range.start, range.end);
-    if (watching == Watching::kNew) quarantine(range);
-    return watching != Watching::kNo;
-}
-
 void PinCache::change(const MemoryChange& change) {
     const Range range{change.start, change.end};
     if (change.heard && !monitor_->hears(range.start, range.end)) return;

@@ -14,25 +14,24 @@ namespace tern {
 // Another monitor, and the owner's word for memory that the other one cannot watch: shared memory,
 // memory from files, huge pages.
 //
-// The owner tells a change before it happens, and does not tell changes of memory that was not
-// heard of then. So memory is kNew when it is watched first: the cache does not remember pins of
-// it for a while, as after an early change (PinCache::quarantine).
+// The owner tells a change before it happens. A change that has been told before the memory is
+// watched is lost, though its pages may go only afterwards. No program can rely on memory that it
+// uses while it takes the pages away, and memory that is mapped there next has its own pages.
 class HearingMonitor final : public Monitor {
   public:
     explicit HearingMonitor(std::unique_ptr<Monitor> other) : other_(std::move(other)) {}
 
     MonitorKind kind() const override { return other_->kind(); }
-    Watching watch(uint64_t start, uint64_t end) override {
-        if (heard_.contains(start, end)) return Watching::kYes;
-        const Watching watching = other_->watch(start, end);
-        if (watching != Watching::kNo || heard_.size() >= kMostRanges) return watching;
+    bool watch(uint64_t start, uint64_t end) override {
+        if (heard_.contains(start, end) || other_->watch(start, end)) return true;
+        if (heard_.size() >= kMostRanges) return false;
         try {
             heard_.add(start, end);
         } catch (const std::bad_alloc&) {
-            return Watching::kNo;
+            return false;
         }
         set_bounds();
-        return Watching::kNew;
+        return true;
     }
     void changed(const MemoryChange& change) override {
         other_->changed(change);
@@ -59,8 +58,8 @@ class HearingMonitor final : public Monitor {
 
     std::unique_ptr<Monitor> other_;
     WatchedRanges heard_;
-    // What heard_ spans. Written under the lock of the cache. Relaxed: what a reader misses began
-    // before the memory was kNew.
+    // What heard_ spans. Written under the lock of the cache. Relaxed: what a reader misses is a
+    // change that began before the memory was watched.
     std::atomic<uint64_t> first_{0};
     std::atomic<uint64_t> last_{0};
 };

@@ -13,20 +13,15 @@ enum class MonitorKind : uint8_t { kAuto, kOdp, kUserfaultfd, kUcm, kNone };
 
 const char* monitor_name(MonitorKind kind);
 
-// What comes of Monitor::watch().
-enum class Watching : uint8_t {
-    kNo,   // pins of the memory must not be remembered beyond the transfer
-    kYes,  // every change of the memory is told from now on
-    kNew,  // the same, but for changes that have begun already
-};
-
 // Tells that memory has lost its pages. Any thread may put changes into the inbox that the monitor
 // was made with. The functions here, except kind(), are called under the lock of the cache.
 class Monitor {
   public:
     virtual ~Monitor() = default;
     virtual MonitorKind kind() const = 0;
-    virtual Watching watch(uint64_t start, uint64_t end) = 0;
+    // True: every change of this memory is told from now on. False: pins of it must not be
+    // remembered beyond the transfer.
+    virtual bool watch(uint64_t start, uint64_t end) = 0;
     // The cache knows of this change now. Memory that is mapped there next has to be watched anew.
     virtual void changed(const MemoryChange& change) = 0;
     // Whether every change that began before this call is in the inbox.
@@ -43,7 +38,7 @@ class Monitor {
 class NoMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kNone; }
-    Watching watch(uint64_t, uint64_t) override { return Watching::kNo; }
+    bool watch(uint64_t, uint64_t) override { return false; }
     void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
 };
@@ -52,7 +47,7 @@ class NoMonitor final : public Monitor {
 class OdpMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kOdp; }
-    Watching watch(uint64_t, uint64_t) override { return Watching::kYes; }
+    bool watch(uint64_t, uint64_t) override { return true; }
     void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
 };
@@ -62,7 +57,7 @@ class OdpMonitor final : public Monitor {
 class ExternalMonitor final : public Monitor {
   public:
     MonitorKind kind() const override { return MonitorKind::kUcm; }
-    Watching watch(uint64_t, uint64_t) override { return Watching::kYes; }
+    bool watch(uint64_t, uint64_t) override { return true; }
     void changed(const MemoryChange&) override {}
     bool settled() override { return true; }
 };

@@ -17,20 +17,20 @@ std::unique_ptr<UserfaultMonitor> UserfaultMonitor::create(Inbox& inbox,
     return monitor;
 }
 
-Watching UserfaultMonitor::watch(uint64_t start, uint64_t end) {
+bool UserfaultMonitor::watch(uint64_t start, uint64_t end) {
     // While a change is under way, the mapping may be new, and `ranges_` has the old one.
-    if (ranges_.contains(start, end) && settled()) return Watching::kYes;
+    if (ranges_.contains(start, end) && settled()) return true;
     // Other processes can take the pages of shared memory and of files, without an event.
-    if (!private_anonymous(start, end)) return Watching::kNo;
+    if (!private_anonymous(start, end)) return false;
     while (ranges_.size() >= kMostRanges) give_up_one();
     // EBUSY: another userfaultfd has the range.
-    if (!source_->begin(start, end)) return Watching::kNo;
+    if (!source_->begin(start, end)) return false;
     try {
         ranges_.add(start, end);
     } catch (const std::bad_alloc&) {
-        return Watching::kNo;
+        return false;
     }
-    return Watching::kYes;
+    return true;
 }
 
 // Ends the watch of one range; successive calls take the ranges in turn.

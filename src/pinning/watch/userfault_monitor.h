@@ -33,7 +33,7 @@ class UserfaultMonitor final : public Monitor {
     ~UserfaultMonitor() override { source_->unsubscribe(&subscriber_); }
 
     MonitorKind kind() const override { return MonitorKind::kUserfaultfd; }
-    Watching watch(uint64_t start, uint64_t end) override;
+    bool watch(uint64_t start, uint64_t end) override;
     void changed(const MemoryChange& change) override;
     bool settled() override { return source_->settled(); }
     bool quiet() override { return source_->quiet(); }

@@ -256,6 +256,18 @@ TEST_F(PinCacheTest, InvalidMemoryIsNotFound) {
     EXPECT_EQ(device.bytes(), 5 * kPage);
 }
 
+// Pins made soon after an early change are not remembered, but later ones will be.
+TEST_F(PinCacheTest, QuarantineIsNoReasonToGiveABufferUp) {
+    PinSettings settings = remembering();
+    settings.quarantine = std::chrono::hours(1);
+    PinCache cache = make(settings);
+    cache.unmapped(at(0x10000), at(0x20000));
+    (void)cache.note(at(0x10000), kPage);
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    EXPECT_EQ(cache.find(at(0x10000), kPage, kPut), nullptr);
+    EXPECT_TRUE(cache.keeps(at(0x10000), kPage));
+}
+
 TEST_F(PinCacheTest, InvalidMemoryInUseStaysPinnedUntilReleased) {
     PinCache cache = make(remembering());
     Pin* pin = cache.pin(at(0x10000), kPage, kPut);

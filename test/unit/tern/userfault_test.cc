@@ -63,14 +63,13 @@ class UserfaultTest : public testing::Test {
     void TearDown() override { alarm(0); }
 
     // `hears`: what the kernel cannot watch is told by unmapped().
-    void open(std::function<void()> also, bool hears = false,
-              std::chrono::milliseconds quarantine = {}) {
+    void open(std::function<void()> also, bool hears = false) {
         const MonitorKind monitor = hears ? MonitorKind::kAuto : MonitorKind::kUserfaultfd;
         cache = std::make_unique<PinCache>(std::make_unique<Paper>(std::move(also)),
                                            PinSettings{.monitor = monitor,
                                                        .owner_hears = hears,
                                                        .most_bytes = 1u << 30,
-                                                       .quarantine = quarantine});
+                                                       .quarantine = std::chrono::milliseconds(0)});
     }
     void pin_once(const void* start, size_t length) {
         Pin* pin = cache->pin(start, length, kPut);
@@ -237,18 +236,6 @@ TEST_F(HearingTest, MemoryThatTheKernelWatchesNeedsNoWord) {
     munmap(memory, 2 * kPage);
     EXPECT_FALSE(pinned(memory, kPage));
     munmap(shared, kPage);
-}
-
-// The change of memory that nobody listens to yet may end only after the memory is pinned.
-TEST_F(HearingTest, MemoryIsNotRememberedFromTheFirstMoment) {
-    open({}, true, std::chrono::hours(1));
-    char* memory = map_shared(2);
-    for (int use = 0; use < 4; ++use) {
-        pin_once(memory, 2 * kPage);
-        EXPECT_FALSE(pinned(memory, 2 * kPage));
-        EXPECT_TRUE(cache->keeps(memory, 2 * kPage)) << "that is no reason to give it up";
-    }
-    munmap(memory, 2 * kPage);
 }
 
 TEST_F(UserfaultTest, WhatCannotBeWatchedIsNotRemembered) {
