@@ -13,7 +13,7 @@ enum class CookieKind : uint8_t {
     kRead = 2,   // of a transfer
     kAtomic = 3,
     kRevocation = 4,  // of grants; above these bits is a number, not a pointer
-    kCopiedGet = 5,
+    kRma = 5,
 };
 
 constexpr uintptr_t kCookieBits = 7;

@@ -276,7 +276,9 @@ inline Status Engine::write(Channel& channel, std::span<ibv_sge> pieces, uint64_
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;
     if (!post(channel, request, true)) return Status::kDevice;
-    if (cookie != nullptr) channel.sends.record(nullptr, cookie);
+    if (cookie == nullptr) return Status::kOk;
+    channel.sends.record(nullptr, cookie);
+    patience_ = 0;  // as in flush()
     return Status::kOk;
 }
 
@@ -299,7 +301,6 @@ inline Status Engine::read_copy(Channel& channel, uint32_t length, uint64_t from
         return Status::kDevice;
     }
     ++counters_.gets;
-    patience_ = 0;  // as in flush()
     return Status::kOk;
 }
 
@@ -315,6 +316,7 @@ inline bool Engine::post_read(Channel& channel, std::span<ibv_sge> pieces, uint6
     if (!post(channel, request, true)) return false;
     ++channel.replies;
     channel.sends.record(nullptr, cookie);
+    patience_ = 0;  // as in flush()
     return true;
 }
 

@@ -45,8 +45,7 @@ Status put_copied(Mover& mover, Channel& channel, size_t most, Fill&& fill, uint
     return mover.put_owned(channel, std::move(data), length, to, key.region);
 }
 
-// Calls `move(channel, pieces, length)` for the user's memory, which has at most Buffers::kMost
-// pieces.
+// Calls `move(channel, memory)` for the user's memory, which has at most Buffers::kMost pieces.
 template <class Move>
 ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move) {
     ucs_status_t status = UCS_OK;
@@ -58,21 +57,7 @@ ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move)
     Buffers::Piece pieces[Buffers::kMost];
     for (size_t i = 0; i < count; ++i)
         pieces[i] = {static_cast<std::byte*>(iov[i].buffer), uct_iov_get_length(&iov[i])};
-    return to_ucs(move(*channel, std::span<const Buffers::Piece>(pieces, count), length));
-}
-
-// Copies so few bytes that a transfer would cost more: the user may use the memory at once.
-Status put_short_pieces(Engine& engine, Channel& channel, std::span<const Buffers::Piece> from,
-                        uint64_t to, uint32_t rkey) {
-    uint32_t length = 0;
-    return engine.put_bcopy(
-        channel,
-        [&](void* at) {
-            Buffers bytes(from);
-            bytes.read(static_cast<std::byte*>(at), bytes.length());
-            return static_cast<uint32_t>(bytes.length());
-        },
-        length, to, rkey);
+    return to_ucs(move(*channel, Rma::Memory{{pieces, count}, length}));
 }
 
 [[gnu::always_inline]] inline Status send_short(Engine& engine, Channel& channel, uint8_t id,
@@ -224,10 +209,9 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "put_zcopy");
     const RemoteKey& key = remote_key(rkey);
     TernIface& iface = iface_of(ep);
-    return moved(ep, iov, count, [&](Channel& channel, auto pieces, size_t length) {
-        if (key.rkey != 0 && length <= iface.engine->settings().segment_size)
-            return put_short_pieces(*iface.engine, channel, pieces, to, key.rkey);
-        return iface.mover->put(channel, pieces, to, key.region, key.rkey, completion);
+    return moved(ep, iov, count, [&](Channel& channel, const Rma::Memory& from) {
+        if (const auto put = iface.rma->put(channel, from, {to, key.rkey}, completion)) return *put;
+        return iface.mover->put(channel, from.pieces, to, key.region, key.rkey, completion);
     });
 }
 
@@ -240,16 +224,14 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     bool takes = offer.ep == ep &&
                  (offer.completion == nullptr || offer.completion == completion) && key.replies &&
                  offer.length == total(iov, count);
-    const ucs_status_t status =
-        moved(ep, iov, count, [&](Channel& channel, auto pieces, size_t length) {
-            const uint32_t readable = rkey_to_read(*iface.mover, key, pieces);
-            // The owner of memory that is read gets no frame.
-            takes = takes && readable == 0;
-            if (iface.gets->takes(channel, length, key.rkey))
-                return iface.gets->get(channel, pieces, from, key.rkey, completion);
-            return iface.mover->get(channel, pieces, from, key.region, readable, key.pinned,
-                                    completion, takes ? &offer.reply : nullptr);
-        });
+    const ucs_status_t status = moved(ep, iov, count, [&](Channel& channel, const Rma::Memory& to) {
+        const uint32_t readable = rkey_to_read(*iface.mover, key, to.pieces);
+        // The owner of memory that is read gets no frame.
+        takes = takes && readable == 0;
+        if (const auto get = iface.rma->get(channel, to, {from, readable}, completion)) return *get;
+        return iface.mover->get(channel, to.pieces, from, key.region, readable, key.pinned,
+                                completion, takes ? &offer.reply : nullptr);
+    });
     if (takes && status == UCS_INPROGRESS) {
         offer.ep = nullptr;
         offer.taken = true;
@@ -267,9 +249,9 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argum
     if (length == 0) return UCS_OK;
     const RemoteKey& key = remote_key(rkey);
     TernIface& iface = iface_of(ep);
-    if (iface.gets->takes(*channel, length, key.rkey))
-        return to_ucs(
-            iface.gets->get(*channel, length, from, key.rkey, unpack, argument, completion));
+    if (const auto get =
+            iface.rma->get(*channel, length, {from, key.rkey}, unpack, argument, completion))
+        return to_ucs(*get);
     return to_ucs(iface.mover->get_owned(*channel, length, from, key.region, key.rkey, unpack,
                                          argument, completion));
 }

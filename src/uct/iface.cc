@@ -73,8 +73,8 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
             cookie = atomics->done(cookie, status == tern::Status::kOk);
             if (cookie == nullptr) return;
         }
-        if (tern::CopiedGets::is_cookie(cookie)) {
-            cookie = gets->done(cookie, status == tern::Status::kOk);
+        if (tern::Rma::is_cookie(cookie)) {
+            cookie = rma->done(cookie, status == tern::Status::kOk);
             if (cookie == nullptr) return;
         }
         if (status != tern::Status::kOk) [[unlikely]]
@@ -103,7 +103,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     std::string device;  // name and port
     std::string counters;
     std::unique_ptr<tern::Atomics> atomics;  // the device writes to it until the engine is gone
-    std::unique_ptr<tern::CopiedGets> gets;
+    std::unique_ptr<tern::Rma> rma;
     std::unique_ptr<Engine> engine;
     std::unique_ptr<tern::Mover> mover;
     std::unique_ptr<tern::TagInterface> tags;
@@ -313,8 +313,8 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->proto = config.proto != 0;
     state->atomics = std::make_unique<tern::Atomics>(device.pd.get());
     self->atomics = state->atomics.get();
-    state->gets = std::make_unique<tern::CopiedGets>(*state->engine);
-    self->gets = state->gets.get();
+    state->rma = std::make_unique<tern::Rma>(*state->engine, *domain.pins);
+    self->rma = state->rma.get();
     self->flushing = false;
     self->lost = UCS_OK;
     self->offer = {};

@@ -5,7 +5,7 @@
 #include "engine/atomics.h"
 #include "engine/engine.h"
 #include "rendezvous/mover.h"
-#include "uct/copied_gets.h"
+#include "uct/rma.h"
 #include "uct/status.h"
 #include "uct/ucx_headers.h"
 
@@ -34,7 +34,7 @@ struct TernIface {
     tern::Engine* engine;
     tern::Mover* mover;
     tern::Atomics* atomics;
-    tern::CopiedGets* gets;
+    tern::Rma* rma;
     tern::TagInterface* tags;           // null: not offered
     tern::TupleQ* tupleq;               // owned by `tags`; null: no direct messages
     int background_fd;                  // of Engine::answer; -1: none

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gets from, and puts to, open memory that are no longer than an active message: one work request
-// each, and no transfer.
+// Puts and gets of open memory that are one work request each, and no transfers: those no longer
+// than an active message, and those whose user's memory is pinned.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +17,7 @@ void keep(void* to, const void* data, std::size_t length) {
     std::memcpy(to, data, length);
 }
 
-class ShortGetTest : public TernTest {
+class RmaTest : public TernTest {
   protected:
     void SetUp() override {
         fill(far_.part(0, kSize), kSeed);
@@ -50,7 +50,7 @@ class ShortGetTest : public TernTest {
     Endpoint ep_ = a_.connect(b_);
 };
 
-TEST_F(ShortGetTest, AnyLengthInAnyPieces) {
+TEST_F(RmaTest, AnyLengthInAnyPieces) {
     const std::size_t longest = a_.attr().cap.get.max_bcopy;
     uint64_t gets = 0;
     for (const std::size_t length :
@@ -71,17 +71,53 @@ TEST_F(ShortGetTest, AnyLengthInAnyPieces) {
     EXPECT_EQ(counted["rndv_gets"], 0u);
 }
 
-TEST_F(ShortGetTest, LongerOnesAreTransfers) {
+TEST_F(RmaTest, LongerOnesAreTransfersUntilTheMemoryIsPinned) {
     const std::size_t length = a_.attr().cap.get.max_bcopy + 1;
-    Completion completion;
-    ASSERT_TRUE(accepted(alone_, [&] { return get(true, length, 1, &completion); }));
-    ASSERT_TRUE(eventually(alone_, [&] { return completion.calls == 1; }));
-    EXPECT_TRUE(filled(near_.part(0, length), kSeed));
-    EXPECT_EQ(counters()["rndv_gets"], 1u);
+    const uct_iov_t iov = near_.iov(0, length);
+    for (uint64_t round = 1; round <= 20; ++round) {
+        fill(far_.part(0, length), round);
+        ASSERT_STATUS(UCS_OK, get_wait(alone_, ep_, {&iov, 1}, at(0), key_));
+        EXPECT_TRUE(filled(near_.part(0, length), round));
+        fill(near_.part(0, length), ~round);
+        ASSERT_STATUS(UCS_OK, put_wait(alone_, ep_, {&iov, 1}, at(0), key_));
+        ASSERT_TRUE(flush_wait(alone_, ep_));
+        EXPECT_TRUE(filled(far_.part(0, length), ~round));
+    }
+    const Counters counted = counters();
+    EXPECT_GE(counted["rndv_gets"], 1u);
+    EXPECT_LE(counted["rndv_gets"], 3u);
+    EXPECT_LE(counted["rndv_puts"], 3u);
+}
+
+// Operations in place end with their endpoint. Their memory may be unmapped then.
+TEST_F(RmaTest, InPlaceEndsWithTheEndpoint) {
+    const std::size_t length = 64 * 1024;
+    for (int turns = 0; turns < 4; ++turns) {
+        Endpoint ep = a_.connect(b_);
+        ASSERT_TRUE(accepted(all_, [&] { return am_short(ep, 1, pattern(0, 8)); }));
+        ep_.reset();
+        Declared buffer(a_.host(), length);
+        const uct_iov_t iov = buffer.iov(0, length);
+        for (int use = 0; use < 4; ++use)
+            ASSERT_STATUS(UCS_OK, get_wait(all_, ep, {&iov, 1}, at(0), key_));
+        Completion put, get;
+        ASSERT_TRUE(accepted(alone_, [&] {
+            return put_zcopy(ep, {&iov, 1}, at(length), key_, &put);
+        }));
+        ASSERT_TRUE(accepted(alone_, [&] {
+            return get_zcopy(ep, {&iov, 1}, at(length), key_, &get);
+        }));
+        for (int i = 0; i < turns; ++i) (void)a_.progress();
+        ep.reset();
+        EXPECT_EQ(put.calls, 1) << turns;
+        EXPECT_EQ(get.calls, 1) << turns;
+        linger(all_, milliseconds(5));
+    }
+    EXPECT_TRUE(a_.failures().empty());
 }
 
 // More than the send queue and the send pool hold. Of gets without a completion, a flush tells.
-TEST_F(ShortGetTest, ManyAtOnce) {
+TEST_F(RmaTest, ManyAtOnce) {
     constexpr std::size_t kLength = 64;
     fill(near_.part(0, kSize), 0);
     for (std::size_t i = 0; i < kSize; i += kLength) {
@@ -93,7 +129,7 @@ TEST_F(ShortGetTest, ManyAtOnce) {
     EXPECT_TRUE(filled(near_.part(0, kSize), kSeed));
 }
 
-TEST_F(ShortGetTest, EndsWithTheEndpoint) {
+TEST_F(RmaTest, EndsWithTheEndpoint) {
     for (int turns = 0; turns < 4; ++turns) {
         Endpoint ep = a_.connect(b_);
         Completion copied, direct;
@@ -117,7 +153,7 @@ TEST_F(ShortGetTest, EndsWithTheEndpoint) {
 }
 
 // What follows a fence does not overtake a get.
-TEST_F(ShortGetTest, FencesWait) {
+TEST_F(RmaTest, FencesWait) {
     for (uint64_t round = 1; round <= 100; ++round) {
         fill(far_.part(0, 2048), round);
         const auto later = pattern(static_cast<unsigned>(round), 100);
@@ -134,7 +170,7 @@ TEST_F(ShortGetTest, FencesWait) {
 }
 
 // The user may use the memory at once.
-TEST_F(ShortGetTest, ShortPutsAreCopied) {
+TEST_F(RmaTest, ShortPutsAreCopied) {
     const std::size_t length = a_.attr().cap.put.max_bcopy;
     for (uint64_t round = 1; round <= 50; ++round) {
         fill(near_.part(0, length), round);
