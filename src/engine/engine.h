@@ -420,6 +420,7 @@ class Engine final : private ConnectorOwner {
     void schedule_control(Channel& channel, Channel::Due what);
     void send_due_control();
     bool send_due_control(Channel& channel);
+    void pay_credit(Channel& channel);
     bool grant_block(Channel& channel);
     void begin_polling(Channel& channel);
     void end_polling(Channel& channel);

@@ -175,6 +175,11 @@ bool Engine::send_due_control(Channel& channel) {
     return true;
 }
 
+// A stream does not stop for want of credit while this side is busy with it.
+void Engine::pay_credit(Channel& channel) {
+    if (channel.up()) (void)send_control(channel, ControlId::kCredit, nullptr, 0);
+}
+
 // Control frames go cold, where they need no credit, and where a receiver that sleeps or polls only
 // its completion queue sees them.
 bool Engine::send_control(Channel& channel, ControlId id, const void* payload, uint32_t length,

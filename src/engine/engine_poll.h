@@ -130,6 +130,8 @@ unsigned Engine::poll_block(Channel& channel, Sink& sink, unsigned most) {
             break;
         }
         channel.rx.consume(word);
+        if (channel.rx.credit_pressing()) [[unlikely]]
+            pay_credit(channel);
     }
     update_polled(channel);
     if (channel.rx.credit_due()) schedule_control(channel, Channel::kCreditDue);

@@ -64,8 +64,11 @@ class BlockReader {
 
     // The cumulative count for the writer, modulo 2^16.
     uint16_t freed_units() const { return static_cast<uint16_t>(freed_ / Word::kUnit); }
-    // Whether the credit must be sent even if no frame goes to the writer.
+    // Whether the credit must be sent even if no frame goes to the writer, as soon as there is
+    // nothing else to do.
     bool due() const { return freed_ - reported_ >= size_ / 4; }
+    // Whether it must be sent at once, or a stream would stop.
+    bool pressing() const { return freed_ - reported_ >= size_ / 2; }
     // The count has been sent.
     void reported() { reported_ = freed_; }
 
@@ -139,6 +142,7 @@ class ReceivePath {
     const uint64_t* next() const { return reader_.next(); }
     uint16_t credit() const { return reader_.freed_units(); }
     bool credit_due() const { return block_ != Block::kNone && reader_.due(); }
+    bool credit_pressing() const { return block_ != Block::kNone && reader_.pressing(); }
     void credit_sent() { reader_.reported(); }
 
   private:

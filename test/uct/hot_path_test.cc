@@ -150,6 +150,25 @@ TEST_F(HotPathTest, SmallTrafficNeedsNoLargeBlock) {
     EXPECT_EQ(counters["block_bytes_most"], 4096u) << counters.json();
 }
 
+// The receiver finds frames whenever it polls, as many as the sender can send meanwhile.
+TEST_F(HotPathTest, AStreamDoesNotStopWhileItsReceiverIsBusy) {
+    Entity a, b(Settings{{"BLOCK_MIN", "32k"}, {"POLL", "memory"}});
+    const Endpoint ep = a.connect(b);
+    std::size_t received = 0;
+    b.handle(0, [&](Bytes) { ++received; });
+    for (std::size_t i = 0; i < 100; ++i) {
+        ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 0, pattern(0, 256)); }));
+        ASSERT_TRUE(eventually({&a, &b}, [&] { return received == i + 1; }));
+    }
+    for (int burst = 0; burst < 1000; ++burst) {
+        for (int i = 0; i < 8; ++i) ASSERT_EQ(am_bcopy(ep, 0, pattern(0, 256)), UCS_OK) << burst;
+        b.progress();
+        a.progress();
+    }
+    ASSERT_TRUE(eventually({&a, &b}, [&] { return received == 8100; }));
+    EXPECT_EQ(a.close_and_count()["credit_stalls"], 0u);
+}
+
 // The cumulative credits wrap every 512 KiB.
 TEST_F(HotPathTest, CreditsWrapManyTimes) {
     Entity a, b;

@@ -246,6 +246,21 @@ TEST(Block, ReaderAsksForAReportAtAQuarter) {
     EXPECT_FALSE(block.reader.due());
 }
 
+TEST(Block, ReaderIsPressedAtAHalf) {
+    SimulatedBlock block(512);
+    Word word;
+    for (unsigned frame = 1; frame <= 32; ++frame) {
+        EXPECT_FALSE(block.reader.pressing());
+        block.post(FrameKind::kActiveMessage, 0, {}, 0, 0);
+        block.place_all();
+        ASSERT_EQ(block.look(word), Look::kFrame);
+        block.consume(word);
+    }
+    EXPECT_TRUE(block.reader.pressing());
+    block.reader.reported();
+    EXPECT_FALSE(block.reader.pressing());
+}
+
 TEST(Block, ReaderWritesNothingButTheTop) {
     SimulatedBlock block(512);
     Word word;

@@ -15,6 +15,7 @@ TEST(Paths, KeepTheOrderThroughEverything) {
         limits.longest = static_cast<uint32_t>(random.chance(50) ? random.below(200)
                                                                  : random.below(limits.block_most));
         limits.notify = random.chance(25);
+        limits.pays = static_cast<unsigned>(random.below(101));
         const auto steps = static_cast<unsigned>(random.between(10, 1000));
         PathsWorld world(random, limits);
         world.chaos(steps);
@@ -84,6 +85,17 @@ TEST_F(PathsOneWay, AFullBlockGrows) {
         world_.settle();
     }
     EXPECT_EQ(world_.blocks_granted(), blocks) << "it has all it may have";
+}
+
+// The reader always has another frame to take, and never gets to the control frames that are due.
+TEST_F(PathsOneWay, AStreamGoesOnWhileItsReaderIsBusy) {
+    become_hot();
+    for (int i = 0; i < 10'000; ++i) {
+        ASSERT_TRUE(world_.send(0, i % 65)) << i;
+        world_.deliver_to_busy(0);
+        world_.deliver_to_busy(1);
+    }
+    EXPECT_EQ(world_.sent_hot(), 10'000u);
 }
 
 TEST_F(PathsOneWay, ABlockTooSmallForThePayloadGrowsToFit) {

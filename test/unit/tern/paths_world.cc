@@ -236,6 +236,8 @@ unsigned PathsWorld::poll_block(Side& side, unsigned most) {
         message(side, word, side.rx.payload(word));
         side.rx.consume(word);
         ++count;
+        if (side.rx.credit_pressing() && random_.chance(limits_.pays))
+            send_control(side, ControlId::kCredit, nullptr, 0);
     }
     if (side.rx.credit_due()) side.due |= kCreditDue;
     return count;
@@ -313,6 +315,14 @@ void PathsWorld::message(Side& side, Word word, const std::byte* payload) {
     else if (!std::equal(expected.begin(), expected.end(), payload))
         broken("a message has other bytes");
     ++side.received;
+}
+
+void PathsWorld::deliver_to_busy(int index) {
+    Side& side = sides_[index];
+    carry(side, UINT64_MAX);
+    while (poll_completion(peer(side)) && wrong_.empty()) {
+    }
+    poll_block(peer(side), UINT32_MAX);
 }
 
 void PathsWorld::settle() {

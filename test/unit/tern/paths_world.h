@@ -25,6 +25,7 @@ class PathsWorld {
         uint32_t block_most = 4096;
         uint32_t longest = 1024;  // bytes of payload
         bool notify = false;      // writes cause completions, and blocks are not polled
+        unsigned pays = 100;      // percent of the credit that presses, for which there is room
     };
 
     PathsWorld(Random random, const Limits& limits);
@@ -44,6 +45,9 @@ class PathsWorld {
     bool send(int side, uint32_t length, bool packed = false);
     void promote(int side);
     void revoke(int side);
+    // All that `side` has posted arrives, and its peer takes it while it is too busy to send the
+    // control frames that are due.
+    void deliver_to_busy(int side);
     uint32_t block_size(int side) const { return sides_[side].tx.block_size(); }
     bool hot(int side) const { return sides_[side].tx.hot(); }
     uint64_t sent_hot() const { return sent_hot_; }
