@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "veloblock/promotion.h"
 
-#include <algorithm>
-
 namespace tern {
 
 Promotion::Verdict Promotion::judge(const Peer& peer, Peer*& victim) {
@@ -12,8 +10,8 @@ Promotion::Verdict Promotion::judge(const Peer& peer, Peer*& victim) {
     if (messages_of(peer) % limits_.after != 0) return Verdict::kStay;
     const auto least = std::min_element(
         hot_.begin(), hot_.end(),
-        [this](const Peer* a, const Peer* b) { return messages_of(*a) < messages_of(*b); });
-    if (messages_of(**least) * 2 >= messages_of(peer)) return Verdict::kStay;
+        [this](const Peer* a, const Peer* b) { return activity_of(*a) < activity_of(*b); });
+    if (activity_of(**least) * 2 >= activity_of(peer)) return Verdict::kStay;
     victim = *least;
     return Verdict::kReplace;
 }
@@ -21,6 +19,7 @@ Promotion::Verdict Promotion::judge(const Peer& peer, Peer*& victim) {
 void Promotion::demoted(Peer& peer) {
     peer.hot = false;
     peer.messages = 0;
+    peer.before = 0;
     std::erase(hot_, &peer);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -10,7 +11,8 @@ namespace tern {
 // so that an idle interface demotes no peer. A window is `window` messages. In every window
 //   - a cold peer that has sent `after` messages is promoted if fewer than `most` peers are hot,
 //   - otherwise it replaces the hot peer that has sent the least, if that is less than half as
-//   much,
+//     much. A peer counts with this window or the one before, whichever had more: at the start of a
+//     window, nobody has sent much yet,
 //   - at the end, hot peers that have sent fewer than `keep` messages are demoted.
 // Data path, except at the end of a window.
 class Promotion {
@@ -26,6 +28,7 @@ class Promotion {
     struct Peer {
         uint32_t window = 0;    // the window that `messages` belongs to
         uint32_t messages = 0;  // received in that window
+        uint32_t before = 0;    // received in the window before that
         bool hot = false;       // holds a block or has been granted one
         void* owner = nullptr;  // the channel
     };
@@ -36,7 +39,8 @@ class Promotion {
 
     // Counts a message from `peer`. True: the window ends with this message; call sweep().
     bool count(Peer& peer) {
-        if (peer.window != window_) {
+        if (peer.window != window_) [[unlikely]] {
+            peer.before = messages_before(peer);
             peer.window = window_;
             peer.messages = 0;
         }
@@ -69,6 +73,13 @@ class Promotion {
   private:
     uint32_t messages_of(const Peer& peer) const {
         return peer.window == window_ ? peer.messages : 0;
+    }
+    uint32_t messages_before(const Peer& peer) const {
+        if (peer.window == window_) return peer.before;
+        return peer.window + 1 == window_ ? peer.messages : 0;
+    }
+    uint32_t activity_of(const Peer& peer) const {
+        return std::max(messages_of(peer), messages_before(peer));
     }
 
     Limits limits_;

@@ -78,17 +78,40 @@ TEST(Promotion, TakesAwayWhatIsNotUsed) {
 }
 
 TEST(Promotion, WhatAPeerHasSentInAnOlderWindowIsForgotten) {
-    Owner owner({.after = 4, .most = 1, .window = 20, .keep = 5}, 3);
+    Owner owner({.after = 4, .most = 1, .window = 20, .keep = 0}, 3);
     owner.messages(owner.peers[0], 20);
-    EXPECT_TRUE(owner.leaving.empty());
-    owner.messages(owner.peers[1], 3);
-    EXPECT_EQ(owner.message(owner.peers[1]), Verdict::kReplace) << "4 messages to none";
+    owner.messages(owner.peers[1], 20);
+    EXPECT_TRUE(owner.leaving.empty()) << "20 messages to 20";
+    owner.messages(owner.peers[2], 3);
+    EXPECT_EQ(owner.message(owner.peers[2]), Verdict::kReplace) << "silent for a window";
     EXPECT_EQ(owner.leaving, std::vector{&owner.peers[0]});
-    owner.leaving.clear();
-    owner.messages(owner.peers[2], 15);
-    owner.leaving.clear();
-    owner.message(owner.peers[2]);
-    EXPECT_EQ(owner.leaving, std::vector{&owner.peers[0]}) << "silent for a window";
+}
+
+TEST(Promotion, ABurstAtTheStartOfAWindowReplacesNoBusyPeer) {
+    Owner owner({.after = 4, .most = 2, .window = 200, .keep = 4}, 3);
+    owner.messages(owner.peers[0], 100);
+    owner.messages(owner.peers[1], 100);
+    ASSERT_EQ(owner.hot(), 2u);
+    for (int window = 0; window < 10; ++window) {
+        owner.messages(owner.peers[2], 40);
+        owner.messages(owner.peers[0], 80);
+        owner.messages(owner.peers[1], 80);
+        ASSERT_TRUE(owner.leaving.empty()) << window;
+    }
+    EXPECT_EQ(owner.messages(owner.peers[2], 200), 0u);
+    EXPECT_FALSE(owner.leaving.empty()) << "more than a burst";
+}
+
+TEST(Promotion, APeerThatHasLostItsPlaceBeginsAnew) {
+    Owner owner({.after = 4, .most = 1, .window = 100, .keep = 40}, 2);
+    owner.messages(owner.peers[0], 70);
+    owner.messages(owner.peers[1], 30);
+    owner.messages(owner.peers[1], 100);
+    ASSERT_EQ(owner.leaving, std::vector{&owner.peers[0]});
+    owner.let_go();
+    EXPECT_EQ(owner.messages(owner.peers[1], 4), 1u);
+    owner.messages(owner.peers[0], 8);
+    EXPECT_TRUE(owner.leaving.empty()) << "8 messages to 100";
 }
 
 TEST(Promotion, AHotPeerNeedsNoVerdict) {
