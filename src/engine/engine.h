@@ -237,18 +237,25 @@ class Engine final : private ConnectorOwner {
     // Any other status: the waiter is not told. kNoResource: there is no room now.
     Status check_channel(Channel& channel, const Waiter& waiter);
 
-    // Data path: engine_poll.h. Handles frames, completions and packets; returns their number.
+    // Data path: engine_poll.h. Handles frames, completions and packets, and adds their number to
+    // `count`. True: it has only looked at the blocks; the rest is not due now, and no transfer is
+    // under way.
     template <class Sink>
-    unsigned poll(Sink& sink) {
-        unsigned count = 0;
-        return poll_blocks(sink, count) ? count : poll_rest(sink, count);
+    bool poll(Sink& sink, unsigned& count);
+    // Most polls find nothing. True: this was one of them. False: call poll().
+    bool poll_in_vain() {
+        uint64_t any = 0;
+        const uint64_t* const* const end = tails_.data() + tails_.size();
+        for (const uint64_t* const* tail = tails_.data(); tail != end; tail += kGroup)
+            any |= __atomic_load_n(tail[0], __ATOMIC_RELAXED) |
+                   __atomic_load_n(tail[1], __ATOMIC_RELAXED) |
+                   __atomic_load_n(tail[2], __ATOMIC_RELAXED) |
+                   __atomic_load_n(tail[3], __ATOMIC_RELAXED);
+        if (any != 0 || patience_ <= 0) return false;
+        ++counters_.polls;
+        patience_ -= kEmptyPoll;
+        return true;
     }
-    // The same in two steps. poll_blocks() adds to `count`. True: the rest is not due now, and no
-    // transfer is under way. poll_rest() returns `count` and its own.
-    template <class Sink>
-    bool poll_blocks(Sink& sink, unsigned& count);
-    template <class Sink>
-    unsigned poll_rest(Sink& sink, unsigned count);
 
     // For sleeping: a file descriptor that becomes readable on events after arm() has returned kOk;
     // -1 on failure, `why` says why. arm() returns kInProgress: call poll() until it returns 0, and
@@ -296,7 +303,7 @@ class Engine final : private ConnectorOwner {
     static constexpr unsigned kBusyPolls = 8;
     // What patience_ begins with, and what it loses with a poll that finds the blocks empty; other
     // polls cost 1.
-    static constexpr int kPatience = 24;
+    static constexpr int kPatience = 32;
     static constexpr int kEmptyPoll = 8;
     // Of the polls that found completions, one in this many sends the control frames that are due.
     static constexpr unsigned kDeferredPolls = 8;
@@ -384,7 +391,7 @@ class Engine final : private ConnectorOwner {
 
     // Receiving: engine_poll.h
     template <class Sink>
-    unsigned poll_group(size_t first, Sink& sink);
+    unsigned poll_rest(Sink& sink, unsigned count);
     template <class Sink>
     unsigned poll_block(Channel& channel, Sink& sink, unsigned most);
     template <class Sink>

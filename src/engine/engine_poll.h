@@ -10,34 +10,23 @@
 namespace tern {
 
 template <class Sink>
-inline bool Engine::poll_blocks(Sink& sink, unsigned& count) {
+[[gnu::noinline]] bool Engine::poll(Sink& sink, unsigned& count) {
     ++counters_.polls;
-    const uint64_t* const* const end = tails_.data() + tails_.size();
-    for (const uint64_t* const* tail = tails_.data(); tail != end; tail += kGroup) {
-        // poll_block() looks again, with acquire.
-        const uint64_t any = __atomic_load_n(tail[0], __ATOMIC_RELAXED) |
-                             __atomic_load_n(tail[1], __ATOMIC_RELAXED) |
-                             __atomic_load_n(tail[2], __ATOMIC_RELAXED) |
-                             __atomic_load_n(tail[3], __ATOMIC_RELAXED);
-        if (any != 0) [[unlikely]]
-            count += poll_group(static_cast<size_t>(tail - tails_.data()), sink);
-    }
-    if (patience_ <= 0) return false;
-    patience_ -= count == 0 ? kEmptyPoll : 1;
-    return true;
-}
-
-template <class Sink>
-[[gnu::noinline]] unsigned Engine::poll_group(size_t first, Sink& sink) {
-    unsigned count = 0;
-    for (size_t i = first; i < polled_.size() && i < first + kGroup; ++i)
+    // poll_block() looks again, with acquire. Handlers may change both lists.
+    for (size_t i = 0; i < polled_.size(); ++i)
         if (__atomic_load_n(tails_[i], __ATOMIC_RELAXED) != 0)
             count += poll_block(*polled_[i], sink, kBurst);
-    return count;
+    if (patience_ > 0) {
+        patience_ -= count == 0 ? kEmptyPoll : 1;
+        return true;
+    }
+    count = poll_rest(sink, count);
+    return false;
 }
 
+// Returns `count` and the number of what it handles.
 template <class Sink>
-[[gnu::noinline]] unsigned Engine::poll_rest(Sink& sink, unsigned count) {
+unsigned Engine::poll_rest(Sink& sink, unsigned count) {
     if (sleeper_) [[unlikely]]
         awake();
     // Blocks that are never empty must not delay the completion queue for ever.

@@ -111,16 +111,18 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
 
 namespace {
 
-// A caller that is about to sleep relies on a result of 0: the count includes everything that the
-// user was told, and every request that was sent.
-unsigned iface_progress(uct_iface_h uct_iface) {
-    TernIface& iface = tern::iface_of(uct_iface);
+// Whether there is something to do besides the engine's poll.
+bool has_work(TernIface& iface) {
+    if (!ucs_arbiter_is_empty(&iface.arbiter)) return true;
+    if (iface.tags == nullptr) return false;
+    return iface.tags->sends.has_work() || iface.tags->receives.has_work() ||
+           (iface.tupleq != nullptr && iface.tupleq->has_work());
+}
+
+[[gnu::noinline]] unsigned progress(TernIface& iface) {
     unsigned count = 0;
     // The mover has something to do at each poll only while transfers are under way.
-    if (!iface.engine->poll_blocks(*iface.state, count)) {
-        count = iface.engine->poll_rest(*iface.state, count);
-        count += iface.mover->progress();
-    }
+    if (!iface.engine->poll(*iface.state, count)) count += iface.mover->progress();
     if (iface.tags != nullptr) {
         if (iface.tupleq != nullptr) count += iface.tupleq->progress();
         iface.tags->sends.progress(*iface.engine);
@@ -130,6 +132,15 @@ unsigned iface_progress(uct_iface_h uct_iface) {
     if (iface.tags != nullptr && iface.tags->receives.has_work()) [[unlikely]]
         count += iface.tags->receives.progress();
     return count;
+}
+
+// A caller that is about to sleep relies on a result of 0: the count includes everything that the
+// user was told, and every request that was sent.
+unsigned iface_progress(uct_iface_h uct_iface) {
+    TernIface& iface = tern::iface_of(uct_iface);
+    if (!has_work(iface) && iface.engine->poll_in_vain()) [[likely]]
+        return 0;
+    return progress(iface);
 }
 
 ucs_status_t look_for_flush(TernIface& self) {

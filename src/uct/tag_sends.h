@@ -50,6 +50,8 @@ class TagSends {
         return &send.placed;
     }
 
+    /// Whether progress() has anything to do.
+    bool has_work() const { return under_way_ != 0; }
     /// Makes the engine notice the death of a peer that has not taken a message: nothing else may
     /// be under way to the peer.
     void progress(Engine& engine) {

@@ -195,7 +195,8 @@ struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
         return status == Status::kOk;
     }
     void poll() {
-        (void)engine->poll(*this);
+        unsigned count = 0;
+        (void)engine->poll(*this, count);
         (void)mover->progress();
         (void)tupleq->progress();
     }

@@ -61,7 +61,8 @@ struct MoverNode final : EngineOwner, MoverOwner {
     }
 
     void poll() {
-        (void)engine->poll(*this);
+        unsigned count = 0;
+        (void)engine->poll(*this, count);
         (void)mover->progress();
     }
     WireKey key(const Region* region) const {

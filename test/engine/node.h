@@ -52,7 +52,11 @@ struct Node final : EngineOwner {
     bool control(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     bool notified(Channel&, uint32_t) { return false; }
 
-    unsigned poll() { return engine->poll(*this); }
+    unsigned poll() {
+        unsigned count = 0;
+        (void)engine->poll(*this, count);
+        return count;
+    }
 
     // Sends `text`, with as many tries as needed; polls both ends. False: an error, or it took too
     // long.

@@ -177,10 +177,8 @@ class TupleQ {
         return senders_.bound() != 0 && find_peer(number_of(channel)) != nullptr;
     }
 
-    unsigned progress() {
-        if (active_ == 0 && requests_.empty() && waiting_.empty()) return 0;
-        return advance();
-    }
+    bool has_work() const { return active_ != 0 || !requests_.empty() || !waiting_.empty(); }
+    unsigned progress() { return has_work() ? advance() : 0; }
     // As Engine::arm().
     Status arm();
 
