@@ -316,6 +316,9 @@ class Engine final : private ConnectorOwner {
     static constexpr unsigned kAwake = 4096;
     // Frames and completions after which take_arrived() stops until the next poll.
     static constexpr unsigned kTakenAtOnce = 64;
+    // Frames of blocks that a poll takes because a cold frame follows them. If there are more, the
+    // cold frame waits for the next poll. With kBurst, this bounds the time of a poll.
+    static constexpr unsigned kPreceding = 512;
 
     // The work request of short messages to hot peers, and its frame, prepared but for what differs
     // between messages. The device has copied the frame when it has been posted.
@@ -404,11 +407,11 @@ class Engine final : private ConnectorOwner {
     bool take_arrived(Sink& sink, unsigned& count);
     Channel* receiver(uint32_t qp_num);
     template <class Sink>
-    void received(const ibv_wc& completion, Sink& sink);
+    bool received(const ibv_wc& completion, Sink& sink);
     template <class Sink>
     void received_hot(Channel& channel, uint32_t immediate, Sink& sink);
     template <class Sink>
-    void received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
+    bool received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
     template <class Sink>
     void sent(const ibv_wc& completion, Sink& sink);
     template <class Sink>
@@ -481,11 +484,12 @@ class Engine final : private ConnectorOwner {
     // Polls look at nothing but the blocks until this is used up. 0 if no blocks are polled, this
     // side may sleep, or transfers are under way.
     int patience_ = 0;
-    unsigned deferred_ = 0;  // polls with due control frames that found completions
-    unsigned rare_ = 0;      // calls of poll_seldom
-    bool broken_ = false;    // the device does not work
-    unsigned idle_ = 0;      // polls of the completion queue since poll_seldom
-    unsigned taken_ = 0;     // frames and completions taken since poll_seldom began
+    unsigned deferred_ = 0;   // polls with due control frames that found completions
+    unsigned rare_ = 0;       // calls of poll_seldom
+    bool broken_ = false;     // the device does not work
+    unsigned idle_ = 0;       // polls of the completion queue since poll_seldom
+    unsigned taken_ = 0;      // frames and completions taken since poll_seldom began
+    unsigned preceding_ = 0;  // of kPreceding: how many this poll may still take
     // From arm() until peers have been told that this side polls again. Meanwhile they may notify,
     // so each poll looks into the completion queue.
     bool sleeper_ = false;

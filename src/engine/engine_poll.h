@@ -31,6 +31,7 @@ unsigned Engine::poll_rest(Sink& sink, unsigned count) {
         awake();
     // Blocks that are never empty must not delay the completion queue for ever.
     if (count != 0 && ++busy_ % kBusyPolls != 0) return count;
+    preceding_ = kPreceding;
     // Polling the completion queue costs more than looking at the blocks, but transfers need it.
     unsigned completed = poll_cq(sink);
     // Notified frames are taken from memory, but each consumes a receive buffer, so as many of
@@ -55,10 +56,10 @@ template <class Sink>
 bool Engine::take_arrived(Sink& sink, unsigned& count) {
     // As many as the queue and one block hold: later arrivals need not be taken.
     const unsigned most = static_cast<unsigned>(cq_->cqe) + kWholeBlock;
+    preceding_ = kPreceding;
     for (unsigned now = 0; now < kTakenAtOnce;) {
         unsigned taken = poll_cq(sink);
-        for (size_t i = 0; i < polled_.size(); ++i)
-            taken += poll_block(*polled_[i], sink, kTakenAtOnce);
+        for (size_t i = 0; i < polled_.size(); ++i) taken += poll_block(*polled_[i], sink, kBurst);
         now += taken;
         count += taken;
         taken_ += taken;
@@ -141,15 +142,19 @@ inline void Engine::update_polled(Channel& channel) {
     if (channel.polled) tails_[channel.hot_index] = channel.rx.next();
 }
 
+// Returns the number of completions handled; if it stops early, also of the frames that precede.
 template <class Sink>
 unsigned Engine::poll_cq(Sink& sink) {
     ibv_wc completions[kBurst];
     const int count = late_.poll(cq_.get(), kBurst, completions);
+    const unsigned preceding = preceding_;
     for (int i = 0; i < count; ++i) {
-        if (work_request_id::is_receive(completions[i].wr_id))
-            received(completions[i], sink);
-        else
+        if (!work_request_id::is_receive(completions[i].wr_id)) {
             sent(completions[i], sink);
+        } else if (!received(completions[i], sink)) [[unlikely]] {
+            late_.put_back(completions + i, count - i);
+            return static_cast<unsigned>(i) + preceding - preceding_;
+        }
     }
     if (count < 0) [[unlikely]]
         break_down("its completion queue cannot be polled");
@@ -164,8 +169,9 @@ inline Channel* Engine::receiver(uint32_t qp_num) {
     return static_cast<Channel*>(connection);
 }
 
+// False: the frame must wait for the next poll, and the completions after it with it.
 template <class Sink>
-void Engine::received(const ibv_wc& completion, Sink& sink) {
+bool Engine::received(const ibv_wc& completion, Sink& sink) {
     const uint32_t index = work_request_id::number(completion.wr_id);
     if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
         failed_receive(completion);
@@ -179,11 +185,13 @@ void Engine::received(const ibv_wc& completion, Sink& sink) {
                 received_hot(*channel, immediate, sink);
             else if (!sink.notified(*channel, immediate)) [[unlikely]]
                 malformed(*channel, "a write is notified of that nobody has asked for");
-        } else {
-            received_cold(*channel, receives_->buffer(index), completion.byte_len, sink);
+        } else if (!received_cold(*channel, receives_->buffer(index), completion.byte_len, sink))
+            [[unlikely]] {
+            return false;
         }
     }
     receives_->release(index);
+    return true;
 }
 
 // The notification of a write into the channel's block. If the block is polled, the frame may have
@@ -200,18 +208,30 @@ void Engine::received_hot(Channel& channel, uint32_t immediate, Sink& sink) {
     if (notify::telling(immediate) == channel.telling) channel.heeds = true;
 }
 
+// False: more frames precede it than this poll may still take.
 template <class Sink>
-void Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink) {
+bool Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink) {
     const Word word(length >= sizeof(Word) ? *reinterpret_cast<const uint64_t*>(frame) : 0);
     if (!word.well_formed() || word.kind() == FrameKind::kWrap ||
-        length != sizeof(Word) + word.length()) [[unlikely]]
-        return malformed(channel, "a frame is malformed");
+        length != sizeof(Word) + word.length()) [[unlikely]] {
+        malformed(channel, "a frame is malformed");
+        return true;
+    }
     // The frames of the block that precede this one are delivered first; they have arrived.
-    if (const unsigned before = channel.rx.before(word);
-        before != 0 && poll_block(channel, sink, before) != before) [[unlikely]]
-        return malformed(channel, "frames are missing from its block");
-    if (channel.failed || !channel.tx.credited(word.credit())) [[unlikely]]
-        return malformed(channel, "it returns more credit than there is");
+    if (const unsigned before = channel.rx.before(word); before != 0) {
+        const unsigned now = std::min(before, preceding_);
+        preceding_ -= now;
+        if (poll_block(channel, sink, now) != now) [[unlikely]] {
+            malformed(channel, "frames are missing from its block");
+            return true;
+        }
+        if (now != before) [[unlikely]]
+            return false;
+    }
+    if (channel.failed || !channel.tx.credited(word.credit())) [[unlikely]] {
+        malformed(channel, "it returns more credit than there is");
+        return true;
+    }
     ++counters_.received_cold;
     if (word.kind() == FrameKind::kActiveMessage) {
         if (promotion_.count(channel.activity)) [[unlikely]]
@@ -220,7 +240,7 @@ void Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t le
         channel.rx.received_cold();
         if (!channel.activity.hot && channel.up()) judge(channel);
     } else if (word.kind() == FrameKind::kTag) {
-        if (!tagged(channel, word, frame + sizeof(Word), sink)) return;
+        if (!tagged(channel, word, frame + sizeof(Word), sink)) return true;
         channel.rx.received_cold();
         if (!channel.activity.hot && channel.up()) judge(channel);
     } else {
@@ -231,6 +251,7 @@ void Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t le
             [[unlikely]]
             malformed(channel, "a control frame is malformed");
     }
+    return true;
 }
 
 template <class Sink>

@@ -11,7 +11,8 @@ namespace tern::verbs {
 
 // Completions taken off a queue early; poll() returns them first. A completion between the last
 // poll and the request for an event raises no event, so a caller that is about to sleep looks for
-// it with take(). A caller that looks for certain completions puts others aside.
+// it with take(). A caller that looks for certain completions puts others aside; one that has done
+// enough puts the rest back.
 class LateCompletion {
   public:
     bool waits() const { return waits_; }
@@ -25,6 +26,11 @@ class LateCompletion {
     }
     void set_aside(const ibv_wc& completion) {
         aside_.push_back(completion);
+        waits_ = true;
+    }
+    // Gives back the last `count` completions that poll() has returned, to be returned again first.
+    void put_back(const ibv_wc* completions, int count) {
+        aside_.insert(aside_.begin(), completions, completions + count);
         waits_ = true;
     }
     // As ibv_poll_cq(): negative if the queue fails.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The fast path, judged by its counters (hot peers, memory for blocks), and traffic under all of
 // its settings.
+#include <algorithm>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -167,6 +168,34 @@ TEST_F(HotPathTest, AStreamDoesNotStopWhileItsReceiverIsBusy) {
     }
     ASSERT_TRUE(eventually({&a, &b}, [&] { return received == 8100; }));
     EXPECT_EQ(a.close_and_count()["credit_stalls"], 0u);
+}
+
+// A cold message has thousands of others before it in the block.
+TEST_F(HotPathTest, AProgressCallTakesABoundedNumber) {
+    const Settings large{{"SEG_SIZE", "65528"},
+                         {"BLOCK_MIN", "262136"},
+                         {"BLOCK_MAX", "262136"},
+                         {"POLL", "memory"}};
+    Entity a(large), b(large);
+    const Endpoint ep = a.connect(b);
+    std::size_t received = 0;
+    b.handle(0, [&](Bytes) { ++received; });
+    for (std::size_t i = 0; i < 100; ++i) {
+        ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
+        ASSERT_TRUE(eventually({&a, &b}, [&] { return received == i + 1; }));
+    }
+    for (std::size_t i = 0; i < 15'000; ++i)
+        ASSERT_TRUE(accepted({&a}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
+    ASSERT_TRUE(accepted({&a}, [&] { return am_bcopy(ep, 0, pattern(0, 30'000)); }));
+    std::size_t most = 0;
+    for (int call = 0; call < 100'000 && received < 15'101; ++call) {
+        const std::size_t before = received;
+        b.progress();
+        most = std::max(most, received - before);
+    }
+    EXPECT_EQ(received, 15'101u);
+    EXPECT_LT(most, 1100u);
+    EXPECT_GT(a.close_and_count()["sent_cold"], 1u);
 }
 
 // The cumulative credits wrap every 512 KiB.
