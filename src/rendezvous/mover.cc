@@ -49,10 +49,13 @@ unsigned Mover::advance() {
     if (context_.any_refusals()) [[unlikely]]
         count += context_.send_refusals();
     count += receives_.begin_waiting();
+    receives_first_ ^= context_.turn.behind();
+    if (receives_first_) count += receives_.advance();
     count += sends_.advance();
-    count += receives_.advance();
+    if (!receives_first_) count += receives_.advance();
     if (!flushes_.empty()) [[unlikely]]
         count += progress_flushes();
+    if (context_.turn.over()) ++count;  // something may be left to do
     context_.idle = count != 0 ? 0 : context_.idle + 1;
     if (context_.idle == kIdleCheck) {
         // A peer may be dead, and no outstanding work request would report it.

@@ -85,7 +85,9 @@ class Mover {
     Status arm(std::vector<Watched>& words);
     unsigned progress() {
         context_.pins.progress();
-        return quiet() ? 0 : advance();
+        const unsigned count = quiet() ? 0 : advance();
+        context_.turn.renew();
+        return count;
     }
 
     // Called by the engine.
@@ -127,6 +129,7 @@ class Mover {
     Receives receives_{context_};
     Sends sends_{context_};
     Flushes flushes_;
+    bool receives_first_ = false;
 };
 
 }  // namespace tern

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/turn.h"
+
 namespace tern {
 
 namespace {
@@ -17,7 +19,11 @@ std::string_view name_of(Scheme scheme) {
     return kSchemeSettings[static_cast<size_t>(scheme) + 1];
 }
 
-Policy::Policy(const Costs& costs, const Settings& settings) : model_(costs), settings_(settings) {
+Policy::Policy(const Costs& costs, const Settings& settings)
+    : model_(costs),
+      settings_(settings),
+      longest_piece_(Turn::longest_registration(model_.costs())),
+      longest_copy_(Turn::longest_copy(model_.costs())) {
     if (!(settings_.margin > 0)) settings_.margin = 0;
 }
 
@@ -37,7 +43,8 @@ ScheduleLimits Policy::limits(uint64_t length, uint32_t slots, uint32_t buffers)
     ScheduleLimits limits;
     limits.first_bytes = shape.first > 1 ? static_cast<uint32_t>(std::min(shape.first, 1e9)) : 1;
     limits.q = shape.q;
-    limits.most = ScheduleLimits::most_of(slots, buffers);
+    limits.most = std::min(ScheduleLimits::most_of(slots, buffers),
+                           static_cast<uint32_t>(longest_copy_ / SubBlocks::kSubBlock));
     return limits;
 }
 
@@ -45,8 +52,20 @@ ScheduleLimits Policy::limits(uint64_t length, uint32_t slots, uint32_t buffers)
 // longer: registrations may be late by as much, and the next piece may be longer.
 uint64_t Policy::first_piece(uint64_t length) const {
     if (!settings_.overlap) return 0;
+    const uint64_t piece = this->piece(length);
+    if (piece >= length / 4) return piece;
+    return std::min(piece + piece / 4 / CostModel::kPage * CostModel::kPage, longest_piece_);
+}
+
+// The model's best piece that can be pinned at once.
+uint64_t Policy::piece(uint64_t length) const {
     const uint64_t piece = model_.best_piece(length);
-    return piece < length / 4 ? piece + piece / 4 / CostModel::kPage * CostModel::kPage : piece;
+    return std::min(piece != 0 ? piece : length, longest_piece_) % std::max<uint64_t>(length, 1);
+}
+
+// One pin, which one lookup finds, unless that would take too long.
+uint64_t Policy::piece_again(uint64_t length) const {
+    return settings_.overlap && length > longest_piece_ ? longest_piece_ : 0;
 }
 
 uint64_t Policy::next_piece(uint64_t piece) const {
@@ -54,12 +73,15 @@ uint64_t Policy::next_piece(uint64_t piece) const {
     const double sending = static_cast<double>(piece) / costs.network.bandwidth;
     const double pinned =
         (sending / kLate - costs.registration.latency) * costs.registration.bandwidth;
-    return std::max(piece, static_cast<uint64_t>(std::clamp(pinned, 0.0, double{kLongestPiece})) /
-                               CostModel::kPage * CostModel::kPage);
+    const double most = static_cast<double>(std::min(kLongPiece, longest_piece_));
+    return std::max(piece, static_cast<uint64_t>(std::clamp(pinned, 0.0, most)) / CostModel::kPage *
+                               CostModel::kPage);
 }
 
 Plan Policy::in_place(uint64_t length, const BufferState& own) const {
-    return {Scheme::kZeroCopy, own.pinned ? 0 : first_piece(length)};
+    if (own.pinned) return {Scheme::kZeroCopy};
+    if (comes_back(own)) return {Scheme::kZeroCopy, piece_again(length), true};
+    return {Scheme::kZeroCopy, first_piece(length)};
 }
 
 Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender) const {
@@ -77,7 +99,7 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
 
     // The time of zero-copy if the receiver's memory is pinned, by the sender's fastest way.
     const double copied = model_.copied_once(length, shape);
-    const double pinned = model_.pinned_behind_wire(length, model_.best_piece(length));
+    const double pinned = model_.pinned_behind_wire(length, piece(length));
     const double placing = model_.placing();
     const double sending = placing + (comes_back(sender) ? model_.raw(length)
                                       : sender.can_pin   ? std::min(copied, pinned)
@@ -91,10 +113,11 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
 }
 
 SourcePlan Policy::send(uint64_t length, const BufferState& own) const {
-    if (own.pinned) return {true, 0};
+    if (own.pinned) return {.gather = true};
     if (length == 0 || !own.can_pin || settings_.scheme == SchemeSetting::kSuperpipeline) return {};
+    if (comes_back(own)) return {true, piece_again(length), true};
     const uint64_t piece = first_piece(length);
-    if (settings_.scheme != SchemeSetting::kAuto || comes_back(own)) return {true, piece};
+    if (settings_.scheme != SchemeSetting::kAuto) return {true, piece};
     const double copied = model_.copied_once(length, staging(length));
     const double pinned = model_.pinned_behind_wire(length, piece);
     if (pinned > copied / (1 + settings_.margin)) return {};

@@ -31,6 +31,8 @@ struct BufferState {
 struct Plan {
     Scheme scheme = Scheme::kSuperpipeline;
     uint64_t piece = 0;  // zero-copy: bytes to pin first; 0: all at once, or pinned already
+    // The buffer is used again: pieces end at multiples of `piece`, so that they are found again.
+    bool again = false;
 
     bool staged() const { return scheme == Scheme::kSuperpipeline; }
 };
@@ -39,6 +41,7 @@ struct Plan {
 struct SourcePlan {
     bool gather = false;  // from the user's pinned memory; else copied through staging memory
     uint64_t piece = 0;   // as in Plan
+    bool again = false;   // as in Plan
 };
 
 // Chooses between the schemes by the cost model. The first rule that applies counts:
@@ -62,12 +65,21 @@ class Policy {
 
     // The receiver's decision for a message of `length` bytes.
     Plan receive(uint64_t length, const BufferState& own, const BufferState& sender) const;
+    // A message that cannot be staged now; its buffer need not be worth pinning.
+    Plan without_ring(uint64_t length) const {
+        return {Scheme::kZeroCopy, piece_again(length), true};
+    }
     // The sender's decision for a segment of `length` bytes that goes to pinned memory.
     SourcePlan send(uint64_t length, const BufferState& own) const;
 
-    static constexpr uint64_t kLongestPiece = 2 << 20;
-    // The piece after one of `piece` bytes: as long as can be pinned while that is on the wire.
+    static constexpr uint64_t kLongPiece = 2 << 20;
+    // The piece after one of `piece` bytes: as long as can be pinned while that is on the wire, up
+    // to kLongPiece.
     uint64_t next_piece(uint64_t piece) const;
+    // Bytes that are pinned at once, at most: as one call of progress allows (Turn).
+    uint64_t longest_piece() const { return longest_piece_; }
+    // Bytes that are copied at once, at most.
+    uint64_t longest_copy() const { return longest_copy_; }
 
     // How a message is staged: with the q of the settings, or with B_copy / B_net if that is less,
     // so that the wire does not wait for copies.
@@ -80,11 +92,15 @@ class Policy {
 
   private:
     Plan in_place(uint64_t length, const BufferState& own) const;
+    uint64_t piece(uint64_t length) const;
     uint64_t first_piece(uint64_t length) const;
+    uint64_t piece_again(uint64_t length) const;
     bool comes_back(const BufferState& buffer) const;
 
     CostModel model_;
     Settings settings_;
+    uint64_t longest_piece_;
+    uint64_t longest_copy_;
 };
 
 }  // namespace tern

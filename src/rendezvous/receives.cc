@@ -81,14 +81,19 @@ void Receives::receive(Incoming& transfer) {
     }
     // Rings are lent in the order of the requests, so that no transfer waits for ever. A transfer
     // that needs no ring does not wait.
-    if (start(transfer, waiting_.empty())) return;
+    wait(transfer, start(transfer, waiting_.empty()));
+}
+
+// Lets a transfer wait that has not begun.
+void Receives::wait(Incoming& transfer, Start why) {
+    if (why == Start::kLater) later_.push_back(&transfer);
+    if (why != Start::kNoRing) return;
     ++context_.counters.window_waits;
     waiting_.push_back(&transfer);
 }
 
-// Decides how the message is to come, and asks for it. False: the transfer has to wait for a ring.
-// `may_lend`: it may get one now.
-bool Receives::start(Incoming& transfer, bool may_lend) {
+// Decides how the message is to come, and asks for it. `may_lend`: the transfer may get a ring now.
+Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
     if (transfer.rkey != 0) return start_reading(transfer, may_lend);
     if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
     if (!transfer.planned) {
@@ -97,32 +102,28 @@ bool Receives::start(Incoming& transfer, bool may_lend) {
     }
     // In pieces, both sides pin their first piece at the same time. The ring is for pieces that
     // cannot be pinned; if no ring is free, all of the buffer is pinned first.
-    bool in_pieces = !transfer.plan.staged() && transfer.plan.piece != 0;
-    Part first{.upto = transfer.length};
-    if (in_pieces && !lend_ring(transfer, may_lend)) {
-        transfer.plan.piece = 0;
-        in_pieces = false;
+    bool in_place = !transfer.plan.staged();
+    const bool in_pieces = in_place && transfer.plan.piece != 0 && transfer.pinned == 0 &&
+                           lend_ring(transfer, may_lend);
+    if (in_place && !in_pieces) {
+        const Start pinned = pin_all(transfer);
+        if (pinned == Start::kLater) return pinned;
+        in_place = pinned == Start::kBegun;
     }
-    if (!transfer.plan.staged() && transfer.plan.piece == 0 && transfer.pin == nullptr) {
-        // In place as a whole, or staged after all.
-        transfer.pin = pin(transfer.memory.data(), transfer.length);
-        if (transfer.pin == nullptr) transfer.plan = {};
-    }
-    if (transfer.pin == nullptr && !lend_ring(transfer, may_lend)) {
-        if (rings_.hopeless()) return out_of_rings(transfer);
-        return false;
-    }
-    if (transfer.pin != nullptr && !context_.expose(transfer, true)) return give_up(transfer);
-    if (transfer.pin != nullptr)
-        first = direct_part(*transfer.pin, transfer.memory.data(), transfer.length);
+    if (!in_place && !lend_ring(transfer, may_lend))
+        return rings_.hopeless() ? out_of_rings(transfer) : Start::kNoRing;
+    if (in_place && !in_pieces && !context_.expose(transfer, true)) return give_up(transfer);
     ++(transfer.plan.staged() ? context_.counters.superpipeline : context_.counters.zero_copy);
     transfer.generation = ++generation_ & WireRing::kGeneration;
     transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
                           !context_.engine.polls_memory(*transfer.channel),
                           transfer.ring.slots / (context_.settings.buffers + 1));
-    if (in_pieces && transfer.pin == nullptr) {
-        transfer.first = WirePart::announce(std::min(transfer.plan.piece, transfer.length));
+    if (in_pieces) {
+        const uint64_t piece = context_.piece_of(transfer.plan.piece, transfer.plan.again,
+                                                 transfer.memory.data(), transfer.length);
+        transfer.first = WirePart::announce(piece);
     } else {
+        const Part first = in_place ? direct_part(transfer) : Part{.upto = transfer.length};
         transfer.first = WirePart::of(first);
         transfer.core->add(first);
     }
@@ -130,7 +131,23 @@ bool Receives::start(Incoming& transfer, bool may_lend) {
     running_.push_back(&transfer);
     ++context_.running;
     if (ask_sender(transfer)) transfer.state = Incoming::State::kRunning;
-    return true;
+    return Start::kBegun;
+}
+
+// Pins all of the buffer, in several turns if need be. kNoRing: it cannot be pinned, and the
+// message is staged after all.
+Receives::Start Receives::pin_all(Incoming& transfer) {
+    while (transfer.pinned != transfer.length) {
+        if (context_.turn.over()) return Start::kLater;
+        if (pin_piece(transfer, kRemotePut)) continue;
+        for (Pin* pin : transfer.pins) context_.pins.release(pin);
+        transfer.pins.clear();
+        transfer.ends.clear();
+        transfer.pinned = 0;
+        transfer.plan = {};
+        return Start::kNoRing;
+    }
+    return Start::kBegun;
 }
 
 // Whether the transfer has a ring, now or from before.
@@ -165,10 +182,10 @@ bool Receives::ask_sender(Incoming& transfer) {
 Plan Receives::plan(Incoming& transfer) {
     if (!transfer.memory.contiguous() || transfer.owned) return {};
     const BufferState own = context_.look_up(transfer, kRemotePut);
-    Plan plan = context_.policy.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
+    const Plan plan =
+        context_.policy.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
     if (plan.staged() && own.pinned) context_.pins.release(std::exchange(transfer.pin, nullptr));
-    // A buffer that is used again gets one pin, which one lookup finds.
-    if (own.uses >= context_.settings.policy.worth_pinning) plan.piece = 0;
+    if (transfer.pin != nullptr) transfer.pinned = transfer.length;
     return plan;
 }
 
@@ -198,26 +215,27 @@ bool Receives::refused(Channel& channel, const Refuse& frame) {
 }
 
 // Ends a transfer because not even a small ring can be registered.
-bool Receives::out_of_rings(Incoming& transfer) {
+Receives::Start Receives::out_of_rings(Incoming& transfer) {
     context_.warn_of_limit();
     if (!transfer.asked_here)
         (void)context_.refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
     failures_.push_back(&transfer);
-    return true;
+    return Start::kBegun;
 }
 
 // Ends a put whose memory was undeclared before anything was written to it.
-bool Receives::give_up(Incoming& transfer) {
+Receives::Start Receives::give_up(Incoming& transfer) {
     ++context_.counters.refused;
     context_.add_refusal(*transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender});
     failures_.push_back(&transfer);
-    return true;
+    return Start::kBegun;
 }
 
 void Receives::over(Incoming& transfer, Status status) {
     std::erase(unconnected_, &transfer);
     context_.running -= static_cast<uint32_t>(std::erase(running_, &transfer));
     std::erase(waiting_, &transfer);
+    std::erase(later_, &transfer);
     std::erase(failures_, &transfer);
     if (transfer.ring.slots != 0) rings_.give_back(transfer.ring);
     const bool users = transfer.asked_here;
@@ -239,21 +257,39 @@ unsigned Receives::do_without_rings() {
     waits_ = 0;
     return static_cast<unsigned>(std::erase_if(waiting_, [this](Incoming* transfer) {
         if (!transfer->memory.contiguous() || transfer->owned) return false;
-        if (transfer->rkey == 0)
-            transfer->plan = {.scheme = Scheme::kZeroCopy};
-        else if (transfer->pin == nullptr)
-            transfer->pin = context_.pins.pin(transfer->memory.data(),
-                                              static_cast<size_t>(transfer->length), kLocalWrite);
-        return start(*transfer, false);
+        if (transfer->plan.staged())
+            transfer->plan = context_.policy.without_ring(transfer->length);
+        const Start now = start(*transfer, false);
+        if (now == Start::kLater) later_.push_back(transfer);
+        return now != Start::kNoRing;
     }));
+}
+
+// Begins the transfers that wait for a turn, in their order.
+unsigned Receives::begin_later() {
+    unsigned count = 0;
+    for (; !later_.empty() && !context_.turn.over(); ++count) {
+        Incoming& transfer = *later_.front();
+        const Start now = start(transfer, waiting_.empty());
+        if (now == Start::kLater) break;
+        later_.pop_front();
+        wait(transfer, now);
+    }
+    return count;
 }
 
 unsigned Receives::begin_waiting() {
     unsigned count = 0;
     if (!unconnected_.empty()) [[unlikely]]
         count += take_connected(unconnected_, [this](Incoming& transfer) { receive(transfer); });
-    while (!waiting_.empty() && start(*waiting_.front(), true)) {
+    if (!later_.empty()) [[unlikely]]
+        count += begin_later();
+    while (!waiting_.empty()) {
+        Incoming& transfer = *waiting_.front();
+        const Start now = start(transfer, true);
+        if (now == Start::kNoRing) break;
         waiting_.pop_front();
+        wait(transfer, now);
         waits_ = 0;
         ++count;
     }

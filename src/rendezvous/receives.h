@@ -20,7 +20,7 @@ using Unpack = void (*)(void* argument, const void* data, size_t length);
 // The receiving half of a transfer. States, events, next states:
 //
 //   kFree      this side's user gets, or the peer offers             kWaiting
-//   kWaiting   a ring or a pin is there, and the way is decided      kAsking
+//   kWaiting   a ring or pins are there, and the way is decided      kAsking
 //              the peer's memory is open, and reads are posted       kReading
 //              the transfer cannot begin                             kFree
 //   kAsking    the fetch or the accept has been sent                 kRunning
@@ -30,11 +30,14 @@ using Unpack = void (*)(void* argument, const void* data, size_t length);
 struct Incoming : Transfer {
     enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kReading };
 
-    // A read that is under way. The cookie of its work request points here.
+    // A read that is under way, or whose bytes are in a ring. The cookie of its work request points
+    // here.
     struct Read {
         Incoming* owner = nullptr;
-        uint64_t bytes = 0;  // 0: not under way
-        const std::byte* from = nullptr;
+        uint64_t bytes = 0;               // 0: free
+        uint64_t offset = 0;              // in the message
+        const std::byte* from = nullptr;  // in the ring; null: read to its final place
+        bool arrived = false;
     };
 
     State state = State::kFree;
@@ -50,6 +53,9 @@ struct Incoming : Transfer {
     std::optional<Reply> reply;  // to be sent with the end
     bool planned = false;
     Plan plan;
+    uint64_t pinned = 0;  // bytes from the beginning on that are pinned, by `pin` or by `pins`
+    std::vector<uint64_t> ends;  // of the elements of `pins`, in the message
+    size_t told = 0;             // elements of `pins` of which the sender knows
     std::optional<Receiver> core;
     uint64_t generation = 0;
     WirePart first;  // in the fetch or accept
@@ -77,9 +83,10 @@ class Receives {
                    void* cookie);
 
     bool quiet() const {
-        return unconnected_.empty() && running_.empty() && waiting_.empty() && failures_.empty();
+        return unconnected_.empty() && running_.empty() && waiting_.empty() && later_.empty() &&
+               failures_.empty();
     }
-    // Begins transfers that wait for a connection or a ring, if they can begin.
+    // Begins transfers that wait for a connection, a ring or a turn, if they can begin.
     unsigned begin_waiting();
     // Moves on the transfers that have begun.
     unsigned advance();
@@ -114,12 +121,16 @@ class Receives {
     void begin_get(Incoming& transfer, uint64_t from, const WireKey& key, uint32_t rkey);
     void receive(Incoming& transfer);
     Plan plan(Incoming& transfer);
-    bool start(Incoming& transfer, bool may_lend);
+    enum class Start : uint8_t { kBegun, kNoRing, kLater };  // kLater: the turn is over
+    Start start(Incoming& transfer, bool may_lend);
+    void wait(Incoming& transfer, Start why);
+    unsigned begin_later();
+    Start pin_all(Incoming& transfer);
     bool lend_ring(Incoming& transfer, bool may_lend);
     bool ask_sender(Incoming& transfer);
     unsigned do_without_rings();
-    bool out_of_rings(Incoming& transfer);
-    bool give_up(Incoming& transfer);
+    Start out_of_rings(Incoming& transfer);
+    Start give_up(Incoming& transfer);
     void over(Incoming& transfer, Status status);
 
     // receives_take.cc
@@ -127,14 +138,17 @@ class Receives {
     unsigned take_blocks(Incoming& transfer);
     unsigned pin_more(Incoming& transfer);
     Part pin_next(Incoming& transfer);
-    Pin* pin(std::byte* at, uint64_t length);
-    static Part direct_part(const Pin& pin, const std::byte* at, uint64_t length);
+    bool pin_piece(Incoming& transfer, unsigned access);
+    Part direct_part(Incoming& transfer);
     bool acknowledge(Incoming& transfer);
     unsigned complete(Incoming& transfer);
 
     // receives_read.cc
-    bool start_reading(Incoming& transfer, bool may_lend);
-    unsigned read_more(Incoming& transfer);
+    Start start_reading(Incoming& transfer, bool may_lend);
+    unsigned step_reading(Incoming& transfer);
+    unsigned take_reads(Incoming& transfer);
+    unsigned post_reads(Incoming& transfer);
+    bool find_room(Incoming& transfer, Incoming::Read& read, ibv_sge& piece);
 
     TransferContext& context_;
     RingPool rings_;
@@ -143,8 +157,10 @@ class Receives {
     TransferTable<Incoming> table_;
     std::deque<Incoming*> unconnected_;  // of users whose channels are not up yet
     std::deque<Incoming*> waiting_;      // for a ring
+    std::deque<Incoming*> later_;        // for a turn: to be pinned before they begin
     std::vector<Incoming*> running_;     // kAsking, kRunning, kReading
     std::vector<Incoming*> failures_;    // to be ended with an error
+    size_t next_ = 0;                    // in running_: comes first if the last turn was too short
 };
 
 }  // namespace tern

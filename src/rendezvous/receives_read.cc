@@ -18,49 +18,63 @@ bool Receives::reads(std::span<const Buffers::Piece> to) const {
            context_.pins.uses(buffer.at, buffer.length) >= settings.worth_pinning;
 }
 
-// Reads into the user's memory if it is pinned or worth pinning, else into a ring. False: the
-// transfer has to wait for a ring.
-bool Receives::start_reading(Incoming& transfer, bool may_lend) {
+// Reads into the user's memory if it is pinned or worth pinning, else into a ring.
+Receives::Start Receives::start_reading(Incoming& transfer, bool may_lend) {
     // Only once for each transfer, because look_up() counts a use of the buffer.
     if (!transfer.planned && transfer.memory.contiguous() && !transfer.owned) {
         const BufferState own = context_.look_up(transfer, kLocalWrite);
-        if (!own.pinned && context_.policy.send(transfer.length, own).gather)
-            transfer.pin = context_.pins.pin(transfer.memory.data(),
-                                             static_cast<size_t>(transfer.length), kLocalWrite);
+        const SourcePlan plan = context_.policy.send(transfer.length, own);
+        if (plan.gather) transfer.plan = {Scheme::kZeroCopy, plan.piece, plan.again};
+        if (own.pinned) transfer.pinned = transfer.length;
     }
     transfer.planned = true;
-    if (transfer.pin == nullptr && !lend_ring(transfer, may_lend))
-        return rings_.hopeless() && out_of_rings(transfer);
+    if (transfer.plan.staged() && !lend_ring(transfer, may_lend))
+        return rings_.hopeless() ? out_of_rings(transfer) : Start::kNoRing;
     transfer.state = Incoming::State::kReading;
     running_.push_back(&transfer);
     ++context_.running;
-    (void)read_more(transfer);
-    return true;
+    (void)post_reads(transfer);
+    return Start::kBegun;
 }
 
-unsigned Receives::read_more(Incoming& transfer) {
+// The transfer may be over after this.
+unsigned Receives::step_reading(Incoming& transfer) {
+    const unsigned count = take_reads(transfer);
+    if (transfer.taken != transfer.length) return count + post_reads(transfer);
+    over(transfer, Status::kOk);
+    return count + 1;
+}
+
+// Takes what has been read, in order, and copies it to its place if need be.
+unsigned Receives::take_reads(Incoming& transfer) {
+    for (unsigned count = 0;; ++count) {
+        const auto read = std::find_if(
+            std::begin(transfer.reads), std::end(transfer.reads),
+            [&](const Incoming::Read& it) { return it.arrived && it.offset == transfer.taken; });
+        if (read == std::end(transfer.reads)) return count;
+        if (read->from != nullptr) {
+            if (context_.turn.over()) return count;
+            transfer.memory.write(read->from, static_cast<size_t>(read->bytes));
+            context_.turn.copied(read->bytes);
+        } else {
+            transfer.memory.skip(read->bytes);
+        }
+        transfer.taken += read->bytes;
+        *read = {};
+    }
+}
+
+unsigned Receives::post_reads(Incoming& transfer) {
     Channel& channel = *transfer.channel;
     unsigned count = 0;
     while (transfer.asked != transfer.length && !channel.failed &&
            channel.sends.room() > channel.transfer_reserve) {
         const auto free = std::find_if(std::begin(transfer.reads), std::end(transfer.reads),
                                        [](const Incoming::Read& read) { return read.bytes == 0; });
-        if (free == std::end(transfer.reads)) break;
         ibv_sge piece{};
-        uint64_t most = kLongestRead;
-        if (transfer.pin != nullptr) {
-            piece.addr = address_of(transfer.memory.data()) + transfer.asked;
-            piece.lkey = transfer.pin->lkey();
-        } else {
-            most = uint64_t{transfer.ring.slots} * SubBlocks::kSlot / std::size(transfer.reads);
-            piece.addr = address_of(transfer.ring.data) +
-                         most * static_cast<uint64_t>(free - transfer.reads);
-            piece.lkey = transfer.ring.lkey;
-        }
+        if (free == std::end(transfer.reads) || !find_room(transfer, *free, piece)) break;
         free->owner = &transfer;
-        free->bytes = std::min(transfer.length - transfer.asked, most);
-        free->from = reinterpret_cast<const std::byte*>(piece.addr);
-        piece.length = static_cast<uint32_t>(free->bytes);
+        free->offset = transfer.asked;
         void* cookie = make_cookie(CookieKind::kRead, free);
         (void)context_.engine.read(channel, {&piece, 1}, transfer.address + transfer.asked,
                                    transfer.rkey, cookie);
@@ -70,18 +84,42 @@ unsigned Receives::read_more(Incoming& transfer) {
     return count;
 }
 
+// Finds where the next read goes, and how long it is. False: not now.
+bool Receives::find_room(Incoming& transfer, Incoming::Read& read, ibv_sge& piece) {
+    const uint64_t rest = transfer.length - transfer.asked;
+    if (!transfer.plan.staged() && transfer.asked == transfer.pinned) {
+        if (context_.turn.over()) return false;
+        if (!pin_piece(transfer, kLocalWrite)) transfer.plan = {};
+    }
+    if (transfer.plan.staged() && !lend_ring(transfer, waiting_.empty())) {
+        if (rings_.hopeless() && transfer.asked == transfer.taken) (void)out_of_rings(transfer);
+        return false;
+    }
+    if (!transfer.plan.staged()) {
+        const Pin& pin = transfer.pin != nullptr ? *transfer.pin : *transfer.pins.back();
+        read.bytes = std::min(transfer.pinned - transfer.asked, kLongestRead);
+        piece.addr = address_of(transfer.memory.data()) + transfer.asked;
+        piece.lkey = pin.lkey();
+    } else {
+        const uint64_t half =
+            uint64_t{transfer.ring.slots} * SubBlocks::kSlot / std::size(transfer.reads);
+        const auto which = static_cast<uint64_t>(&read - transfer.reads);
+        read.bytes = std::min({rest, half, context_.policy.longest_copy()});
+        read.from = transfer.ring.data + half * which;
+        piece.addr = address_of(read.from);
+        piece.lkey = transfer.ring.lkey;
+    }
+    piece.length = static_cast<uint32_t>(read.bytes);
+    return true;
+}
+
 // Reads complete in the order in which they were posted.
 void Receives::have_read(Incoming::Read& read, Status status) {
     Incoming& transfer = *read.owner;
-    const uint64_t bytes = std::exchange(read.bytes, 0);
     --transfer.channel->replies;
     if (status != Status::kOk) return;  // the channel ends, and the transfer with it
-    if (transfer.pin == nullptr) transfer.memory.write(read.from, static_cast<size_t>(bytes));
-    transfer.taken += bytes;
-    if (transfer.taken == transfer.length)
-        over(transfer, Status::kOk);
-    else
-        (void)read_more(transfer);
+    read.arrived = true;
+    if (!context_.turn.behind()) (void)step_reading(transfer);
 }
 
 }  // namespace tern

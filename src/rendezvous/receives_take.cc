@@ -12,11 +12,15 @@ namespace tern {
 // A completion calls the user, who may begin further transfers: the list grows at its end.
 unsigned Receives::advance() {
     unsigned count = 0;
-    for (size_t i = 0; i < running_.size();) {
-        Incoming& transfer = *running_[i];
+    size_t at = context_.turn.behind() ? next_ : 0;
+    for (size_t left = running_.size(); left != 0 && !running_.empty(); --left) {
+        if (at >= running_.size()) at = 0;
+        Incoming& transfer = *running_[at];
+        const bool late = context_.turn.over();
         count += step(transfer);
         // If the transfer is over, the next one has taken its place.
-        if (i < running_.size() && running_[i] == &transfer) ++i;
+        if (at < running_.size() && running_[at] == &transfer) ++at;
+        if (!late && context_.turn.over()) next_ = at;
     }
     return count;
 }
@@ -24,7 +28,7 @@ unsigned Receives::advance() {
 // The transfer may be over after this.
 unsigned Receives::step(Incoming& transfer) {
     if (transfer.channel->failed) return 0;
-    if (transfer.state == Incoming::State::kReading) return read_more(transfer);
+    if (transfer.state == Incoming::State::kReading) return step_reading(transfer);
     if (transfer.use != nullptr && context_.cut(transfer)) return 0;
     Receiver& core = *transfer.core;
     if (transfer.state == Incoming::State::kAsking) {
@@ -35,7 +39,10 @@ unsigned Receives::step(Incoming& transfer) {
     unsigned count = take_blocks(transfer);
     if (core.told() != transfer.length || transfer.part_due) count += pin_more(transfer);
     if (core.complete()) return count + complete(transfer);
-    transfer.idle = count != 0 ? 0 : transfer.idle + 1;
+    if (count != 0)
+        transfer.idle = 0;
+    else if (!context_.turn.over())
+        ++transfer.idle;
     // With notifications this side may go to sleep, and then does not come here again.
     const bool idle = transfer.idle >= (core.notified() ? 1 : kIdleAck);
     if (core.ack_due() || (idle && core.ack_owed())) {
@@ -48,25 +55,30 @@ unsigned Receives::step(Incoming& transfer) {
 // Copies sub-blocks to where they belong. After the memory is undeclared they are dropped; they are
 // still counted, because the ring cannot be lent again before the sender's writes have ended.
 unsigned Receives::take_blocks(Incoming& transfer) {
+    if (context_.turn.over()) return 0;
     Receiver& core = *transfer.core;
     const Touch memory(transfer);
     if (!memory) transfer.failed = true;
     unsigned count = 0;
+    uint64_t copied = 0;
     Receiver::Block block;
     for (; count < kBlocksAtOnce && core.next(transfer.ring.data, block); ++count) {
         if (memory) {
             if (block.offset > transfer.taken) transfer.memory.skip(block.offset - transfer.taken);
             transfer.memory.write(transfer.ring.data + block.at, block.bytes);
             transfer.taken = block.offset + block.bytes;
+            copied += block.bytes;
         }
         core.taken();
     }
+    context_.turn.copied(copied);
     return count;
 }
 
 // Pins the next direct part while the one before is on the wire, and tells the sender.
 unsigned Receives::pin_more(Incoming& transfer) {
     if (!transfer.part_due) {
+        if (transfer.told == transfer.pins.size() && context_.turn.over()) return 0;
         transfer.part = pin_next(transfer);
         transfer.core->add(transfer.part);
         transfer.part_due = true;
@@ -107,38 +119,45 @@ unsigned Receives::complete(Incoming& transfer) {
 
 // The next part: pinned, or else all the rest through the ring.
 Part Receives::pin_next(Incoming& transfer) {
-    const uint64_t begin = transfer.core->told();
-    const uint64_t rest = transfer.length - begin;
+    const Part rest{.upto = transfer.length};
+    if (transfer.told == transfer.pins.size() && !pin_piece(transfer, kRemotePut)) return rest;
+    return context_.expose(transfer, true) ? direct_part(transfer) : rest;
+}
+
+// Pins the next piece. False: it cannot be pinned.
+bool Receives::pin_piece(Incoming& transfer, unsigned access) {
+    Plan& plan = transfer.plan;
+    std::byte* const at = transfer.memory.data() + transfer.pinned;
+    const uint64_t rest = transfer.length - transfer.pinned;
     // The sender accepts only kMostParts parts at a time.
     const uint64_t least = transfer.length / (Sender::kMostParts / 2) + 1;
     const uint64_t piece =
-        std::min(std::max(context_.piece_of(transfer.plan.piece, rest), least), rest);
-    Pin* pin = this->pin(transfer.memory.data() + begin, piece);
-    if (pin == nullptr) return {.upto = transfer.length};
+        std::min(std::max(context_.piece_of(plan.piece, plan.again, at, rest), least), rest);
+    Pin* pin = context_.pin(at, piece, access);
+    if (pin == nullptr) return false;
+    transfer.pinned += piece;
+    if (piece == transfer.length) {
+        transfer.pin = pin;
+        return true;
+    }
     transfer.pins.push_back(pin);
-    if (!context_.expose(transfer, true)) return {.upto = transfer.length};
-    transfer.plan.piece = context_.policy.next_piece(transfer.plan.piece);
-    Part part = direct_part(*pin, transfer.memory.data() + begin, piece);
-    part.upto = begin + piece;
-    return part;
+    transfer.ends.push_back(transfer.pinned);
+    if (!plan.again) plan.piece = context_.policy.next_piece(plan.piece);
+    return true;
 }
 
-Pin* Receives::pin(std::byte* at, uint64_t length) {
-    Pin* pin = context_.pins.pin(at, static_cast<size_t>(length), kRemotePut);
-    if (pin == nullptr) ++context_.counters.fallbacks;
-    return pin;
-}
-
-Part Receives::direct_part(const Pin& pin, const std::byte* at, uint64_t length) {
-    return {.upto = length,
-            .address = reinterpret_cast<uint64_t>(at),
-            .rkey = pin.rkey(),
-            .direct = true};
+// The next part of the message that is pinned.
+Part Receives::direct_part(Incoming& transfer) {
+    const uint64_t begin = transfer.core->told();
+    const auto address = reinterpret_cast<uint64_t>(transfer.memory.data()) + begin;
+    if (transfer.pin != nullptr) return {transfer.length, address, transfer.pin->rkey(), true};
+    const size_t next = transfer.told++;
+    return {transfer.ends[next], address, transfer.pins[next]->rkey(), true};
 }
 
 // All transfers have had a turn. Besides the flags, they wait only for completions and frames.
 Status Receives::arm(std::vector<Watched>& words) {
-    if (!failures_.empty()) return Status::kInProgress;
+    if (!failures_.empty() || !later_.empty()) return Status::kInProgress;
     for (Incoming* transfer : running_) {
         if (!transfer->core || transfer->channel->failed) continue;
         Receiver& core = *transfer->core;

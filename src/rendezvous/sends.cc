@@ -116,7 +116,7 @@ bool Sends::start(Outgoing& transfer, const WireRing& ring, const WirePart& firs
     if (first.announced()) return prepare_source(transfer, first.upto);
     const Part part = first.part();
     if ((!part.direct && ring.slots == 0) || !transfer.core->add(part)) return false;
-    (void)step(transfer);
+    step_now(transfer);
     return true;
 }
 
@@ -128,7 +128,7 @@ bool Sends::part(Channel& channel, const std::byte* data, uint32_t length) {
     if (transfer == nullptr) return true;  // it has been refused meanwhile
     if (!frame.part.part().direct && transfer->to.slots == 0) return false;
     if (!transfer->core->add(frame.part.part())) return false;
-    (void)step(*transfer);
+    step_now(*transfer);
     return true;
 }
 
@@ -143,7 +143,7 @@ bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t lengt
     if (replies && (transfer->asked_here || transfer->state == Outgoing::State::kWithdrawn))
         return false;
     if ((frame.flags & Ack::kEnd) == 0) {
-        (void)step(*transfer);
+        step_now(*transfer);
         return true;
     }
     if (transfer->state != Outgoing::State::kWithdrawn &&

@@ -142,12 +142,14 @@ class Sends {
 
     // sends_post.cc
     unsigned step(Outgoing& transfer);
+    void step_now(Outgoing& transfer);
     bool post_staged(Outgoing& transfer, const Sender::Chunk& chunk);
     bool post_direct(Outgoing& transfer, Sender::Chunk& chunk);
     bool write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const std::byte* from,
                       uint32_t lkey, Outgoing::Write& write);
     bool prepare_source(Outgoing& transfer, uint64_t upto);
     void plan_source(Outgoing& transfer, const Sender::Chunk& chunk);
+    static bool must_pin(const Outgoing& transfer, const Sender::Chunk& chunk);
     bool pin_source(Outgoing& transfer, Sender::Chunk& chunk);
     void pin_behind(Outgoing& transfer, uint64_t offset);
     unsigned pin_ahead(Outgoing& transfer);
@@ -159,6 +161,7 @@ class Sends {
     std::deque<Outgoing*> offers_;       // to be made
     std::deque<Outgoing*> waiting_;      // for staging memory
     std::vector<Outgoing*> running_;     // from kWriting on
+    size_t next_ = 0;                    // in running_: comes first if the last turn was too short
     EarlyCopies early_copies_;
 };
 

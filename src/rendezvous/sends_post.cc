@@ -19,8 +19,19 @@ unsigned Sends::advance() {
     if (!waiting_.empty()) count += lend_to_waiting();
     count += make_offers();
     // A completion calls the user, who may begin further transfers: the list grows at its end.
-    for (size_t i = 0; i < running_.size(); ++i) count += step(*running_[i]);
+    const size_t first = context_.turn.behind() ? next_ : 0;
+    for (size_t i = 0; i < running_.size(); ++i) {
+        const size_t at = (first + i) % running_.size();
+        const bool late = context_.turn.over();
+        count += step(*running_[at]);
+        if (!late && context_.turn.over()) next_ = at + 1;
+    }
     return count;
+}
+
+// A frame of the peer lets the transfer go on; at once, unless others are due.
+void Sends::step_now(Outgoing& transfer) {
+    if (!context_.turn.behind()) (void)step(transfer);
 }
 
 // One turn of the transfer: posts a few writes, pins the next piece, and sends the finish.
@@ -60,8 +71,10 @@ unsigned Sends::step(Outgoing& transfer) {
 bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
     // Staging memory still holds copies for direct writes that are under way.
     if (transfer.halves[0].under_way + transfer.halves[1].under_way != 0) return false;
+    const bool copies = chunk.ready < chunk.blocks;
     const Touch memory(transfer);
-    if (!memory) return false;
+    if (!memory || (copies && context_.turn.over())) return false;
+    if (copies) context_.turn.copied(chunk.bytes);
     const StagingMemory staging(transfer.staging.data, transfer.staging.slots);
     const uint64_t to =
         chunk.index % transfer.to.slots * SubBlocks::kSlot + (SubBlocks::kSubBlock - chunk.first);
@@ -81,6 +94,7 @@ bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
 // Writes to the final place: from the user's memory if it is pinned, else from staging memory.
 bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     if (!transfer.source_planned) plan_source(transfer, chunk);
+    if (must_pin(transfer, chunk) && context_.turn.over()) return false;
     if (transfer.source.gather && pin_source(transfer, chunk)) {
         if (!context_.expose(transfer, false)) return false;
         std::byte* from = transfer.memory.data() + chunk.offset;
@@ -94,14 +108,16 @@ bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
         std::find_if(std::begin(transfer.halves), std::end(transfer.halves),
                      [](const Outgoing::Write& write) { return write.under_way == 0; });
     const Touch memory(transfer);
-    if (free == std::end(transfer.halves) || !memory) return false;
+    if (free == std::end(transfer.halves) || !memory || context_.turn.over()) return false;
     // Chunks grow here too, so that the wire waits for the first copy only.
     if (transfer.copy_bytes == 0) transfer.copy_bytes = context_.settings.policy.staging.first;
-    transfer.copy_bytes = std::min(transfer.copy_bytes, static_cast<double>(half));
+    transfer.copy_bytes = std::min(
+        transfer.copy_bytes, static_cast<double>(std::min(half, context_.policy.longest_copy())));
     chunk.bytes = std::min(chunk.bytes, static_cast<uint64_t>(transfer.copy_bytes));
     transfer.copy_bytes *= context_.settings.policy.staging.q;
     std::byte* to = transfer.staging.data + half * static_cast<uint64_t>(free - transfer.halves);
     transfer.memory.read(to, chunk.bytes);
+    context_.turn.copied(chunk.bytes);
     context_.counters.copied_bytes += chunk.bytes;
     return write_direct(transfer, chunk, to, transfer.staging.lkey, *free);
 }
@@ -140,7 +156,7 @@ bool Sends::prepare_source(Outgoing& transfer, uint64_t upto) {
     if (upto == 0 || upto > transfer.length) return false;
     Sender::Chunk chunk{.bytes = upto};
     plan_source(transfer, chunk);
-    if (transfer.source.gather) (void)pin_source(transfer, chunk);
+    if (transfer.source.gather && !context_.turn.over()) (void)pin_source(transfer, chunk);
     return true;
 }
 
@@ -150,7 +166,11 @@ void Sends::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
     const BufferState own = context_.look_up(transfer, kLocalRead);
     if (own.pinned) transfer.pin_end = transfer.length;
     transfer.source = context_.policy.send(transfer.length - chunk.offset, own);
-    if (own.uses >= context_.settings.policy.worth_pinning) transfer.source.piece = 0;
+}
+
+// Whether the chunk's bytes have to be pinned before they are sent.
+bool Sends::must_pin(const Outgoing& transfer, const Sender::Chunk& chunk) {
+    return transfer.source.gather && chunk.offset >= transfer.pin_end && transfer.ahead == nullptr;
 }
 
 // Has the chunk's bytes pinned; may shorten the chunk. False: they cannot be pinned.
@@ -170,22 +190,19 @@ bool Sends::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
 void Sends::pin_behind(Outgoing& transfer, uint64_t offset) {
     SourcePlan& source = transfer.source;
     const uint64_t rest = transfer.length - offset;
-    const uint64_t piece = context_.piece_of(source.piece, rest);
-    transfer.ahead =
-        context_.pins.pin(transfer.memory.data() + offset, static_cast<size_t>(piece), kLocalRead);
-    if (transfer.ahead == nullptr) {
-        ++context_.counters.fallbacks;
-        source.gather = false;
-    }
+    std::byte* const at = transfer.memory.data() + offset;
+    const uint64_t piece = context_.piece_of(source.piece, source.again, at, rest);
+    transfer.ahead = context_.pin(at, piece, kLocalRead);
+    if (transfer.ahead == nullptr) source.gather = false;
     transfer.ahead_end = offset + piece;
-    source.piece = context_.policy.next_piece(source.piece);
+    if (!source.again) source.piece = context_.policy.next_piece(source.piece);
 }
 
 // Pins the next piece while the wire is busy with the one before, and the receiver pins too.
 unsigned Sends::pin_ahead(Outgoing& transfer) {
     if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.gather ||
         transfer.source.piece == 0 || transfer.pin_end == transfer.length ||
-        transfer.core->sent() != transfer.pin_end)
+        transfer.core->sent() != transfer.pin_end || context_.turn.over())
         return 0;
     pin_behind(transfer, transfer.pin_end);
     return 1;

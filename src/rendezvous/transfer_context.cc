@@ -99,6 +99,24 @@ BufferState TransferContext::look_up(Transfer& transfer, unsigned access) {
     return state;
 }
 
+// With several transfers the wire is busy anyway, and long pieces save processor time.
+uint64_t TransferContext::piece_of(uint64_t piece, bool again, const std::byte* at,
+                                   uint64_t rest) const {
+    if (piece == 0) return rest;
+    if (again) return std::min(piece - reinterpret_cast<uint64_t>(at) % piece, rest);
+    const uint64_t least = running <= 1 ? 0 : std::min(Policy::kLongPiece, policy.longest_piece());
+    return std::min(std::max(piece, least), rest);
+}
+
+Pin* TransferContext::pin(std::byte* at, uint64_t length, unsigned access) {
+    Pin* pin = pins.find(at, static_cast<size_t>(length), access);
+    if (pin != nullptr) return pin;
+    pin = pins.pin(at, static_cast<size_t>(length), access);
+    turn.registered(length);
+    if (pin == nullptr) ++counters.fallbacks;
+    return pin;
+}
+
 bool TransferContext::refuse(Channel& channel, uint32_t what, uint32_t number) {
     ++counters.refused;
     if (!warned_of_refusal_) {

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "rendezvous/policy.h"
 #include "rendezvous/transfer.h"
+#include "rendezvous/turn.h"
 
 namespace tern {
 
@@ -81,6 +82,7 @@ class TransferContext {
     const MoverSettings settings;
     MoverOwner& owner;
     MoverCounters counters;
+    Turn turn{policy.model().costs()};
     uint64_t begun = 0;    // transfers begun so far
     uint32_t users = 0;    // operations of this side's users that are under way
     uint32_t running = 0;  // transfers whose bytes are being moved
@@ -110,15 +112,12 @@ class TransferContext {
     // Looks up contiguous memory and counts a use of it. If it is pinned for this access, the
     // transfer holds the pin.
     BufferState look_up(Transfer& transfer, unsigned access);
-    // A longer buffer would push the pins of buffers that are used again out of the cache.
-    uint64_t longest_pin() const { return pins.most_bytes() / 4; }
+    uint64_t longest_pin() const { return pins.longest(); }
     bool fits(uint64_t length) const { return length <= longest_pin(); }
-    // How much of the rest to pin next. With several transfers the wire is busy anyway, and long
-    // pieces save processor time.
-    uint64_t piece_of(uint64_t planned, uint64_t rest) const {
-        if (planned == 0) return rest;
-        return std::min(running <= 1 ? planned : std::max(planned, Policy::kLongestPiece), rest);
-    }
+    // How much of the `rest` from `at` on to pin next, by the plan's `piece` and `again`.
+    uint64_t piece_of(uint64_t piece, bool again, const std::byte* at, uint64_t rest) const;
+    // Pins memory, as a part of this turn's work. Null: it cannot be pinned.
+    Pin* pin(std::byte* at, uint64_t length, unsigned access);
 
     // False: the frame cannot be sent now.
     bool send(Channel& channel, TransferId id, const void* frame, uint32_t length,

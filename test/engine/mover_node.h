@@ -13,12 +13,28 @@
 
 namespace tern::test {
 
+// Counts what is registered.
+class CountingRegistrar final : public Registrar {
+  public:
+    CountingRegistrar(ibv_pd* pd, uint64_t& bytes) : device_(pd), bytes_(bytes) {}
+
+    ibv_mr* add(void* address, size_t length, int access) override {
+        bytes_ += length;
+        return device_.add(address, length, access);
+    }
+    void remove(ibv_mr* region) override { device_.remove(region); }
+
+  private:
+    VerbsRegistrar device_;
+    uint64_t& bytes_;
+};
+
 // An engine with a mover. Peers have keys of `memory`, but not of `hidden`.
 struct MoverNode final : EngineOwner, MoverOwner {
     static constexpr size_t kSize = 256 * 1024;
 
-    explicit MoverNode(SchemeSetting scheme = SchemeSetting::kAuto,
-                       PollMode poll = PollMode::kAuto) {
+    explicit MoverNode(SchemeSetting scheme = SchemeSetting::kAuto, PollMode poll = PollMode::kAuto,
+                       uint32_t rings = MoverSettings().windows) {
         EngineSettings settings = quick_settings();
         settings.poll = poll;
         std::string why;
@@ -26,6 +42,7 @@ struct MoverNode final : EngineOwner, MoverOwner {
         EXPECT_TRUE(engine) << why;
         MoverSettings moving;
         moving.policy.scheme = scheme;
+        moving.windows = rings;
         mover = std::make_unique<Mover>(
             *engine, regions, pins, Policy(*find_costs("graphene"), moving.policy), moving, *this);
         open = regions.declare(memory.data(), memory.size(), kLocalRead | kLocalWrite | kRemoteAll);
@@ -71,7 +88,9 @@ struct MoverNode final : EngineOwner, MoverOwner {
     uint64_t address() const { return reinterpret_cast<uint64_t>(memory.data()); }
 
     Regions regions;
-    PinCache pins{device().pd.get(), {.monitor = MonitorKind::kNone}};
+    uint64_t registered = 0;  // bytes, by `pins`
+    PinCache pins{std::make_unique<CountingRegistrar>(device().pd.get(), registered),
+                  {.monitor = MonitorKind::kNone}};
     std::vector<std::byte> memory{kSize};
     std::vector<std::byte> hidden{kSize};
     Region* open = nullptr;

@@ -131,10 +131,13 @@ TEST_P(ReplyTest, StaysIfTheMemoryIsUndeclared) {
                                          kLocalRead | kLocalWrite | kRemoteAll);
         const bool good = end() == Status::kOk;
         failed += !good;
-        ASSERT_EQ(far->replies.size(), good ? 1u : 0u) << turns;
+        // The connection is lost if the device read the memory; the reply may be lost with it.
+        const bool lost = channel->failed || near.closures != 0;
+        ASSERT_LE(far->replies.size(), good ? 1u : 0u) << turns;
+        ASSERT_TRUE(lost || !good || far->replies.size() == 1) << turns;
         ASSERT_TRUE(!good || has_come(MoverNode::kSize));
         far->replies.clear();
-        if (!channel->failed && near.closures == 0) continue;
+        if (!lost) continue;
         std::string why;
         near.closures = 0;
         channel = near.engine->attach(far->engine->address(), this, why);

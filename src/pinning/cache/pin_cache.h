@@ -61,6 +61,9 @@ class PinCache {
 
     MonitorKind monitor() const { return monitor_->kind(); }
     uint64_t most_bytes() const { return most_bytes_; }
+    // Bytes of the longest buffer that its users should have pinned: a longer one would push the
+    // pins of buffers that are used again out of the cache.
+    uint64_t longest() const { return most_bytes_ / 4; }
 
     // A pin that covers the range and gives these rights, with a reference; null if there is none.
     // Never registers, nor waits for a registration.

@@ -201,6 +201,38 @@ TEST(Policy, PiecesGrowWhereRegistrationIsFasterThanTheWire) {
     EXPECT_EQ(equal.next_piece(64 * kKB), 64 * kKB) << "pinning lags behind whatever is done";
 }
 
+// However long the message: a call of progress registers no more at once.
+TEST(Policy, APieceTakesLittleTime) {
+    for (const char* name : {"graphene", "infini", "hdr200"}) {
+        const Policy policy = policy_of(name, SchemeSetting::kZeroCopy);
+        const uint64_t longest = policy.longest_piece();
+        EXPECT_LT(policy.model().registration(static_cast<double>(longest)), 175e-6) << name;
+        EXPECT_GE(longest, 2 * kMB) << name;
+        for (uint64_t length = kMB; length <= 4096 * kMB; length = length * 2 + 4711)
+            for (const BufferState& own : {kFresh, kReturned}) {
+                const Plan plan = policy.receive(length, own, own);
+                EXPECT_LE(plan.piece != 0 ? plan.piece : length, longest) << name;
+                const SourcePlan source = policy.send(length, own);
+                EXPECT_LE(source.piece != 0 ? source.piece : length, longest) << name;
+                EXPECT_LE(policy.next_piece(plan.piece), longest) << name;
+            }
+    }
+    Costs slow = *find_costs("graphene");
+    slow.registration = {.latency = 1, .bandwidth = 1e6};
+    EXPECT_EQ(Policy(slow, {}).longest_piece(), 256 * kKB) << "but not nothing";
+}
+
+// So that a part of it is found again, too.
+TEST(Policy, PiecesOfABufferThatIsUsedAgainHaveOneLength) {
+    const Policy policy = policy_of("graphene");
+    const Plan plan = policy.receive(64 * kMB, kReturned, kFresh);
+    EXPECT_TRUE(plan.again);
+    EXPECT_EQ(plan.piece, policy.longest_piece());
+    EXPECT_EQ(plan.piece & (plan.piece - 1), 0u);
+    EXPECT_EQ(policy.receive(plan.piece, kReturned, kFresh).piece, 0u) << "one pin";
+    EXPECT_EQ(policy.send(64 * kMB, kReturned).piece, policy.longest_piece());
+}
+
 TEST(Policy, PinsAllBeforeIfItMustNotOverlap) {
     const Policy policy(*find_costs("graphene"),
                         {.scheme = SchemeSetting::kZeroCopy, .overlap = false});
@@ -213,7 +245,8 @@ TEST(Policy, ChunksGrowNoFasterThanCopiesAllow) {
     EXPECT_EQ(graphene.limits(64 * kKB, 192).q, 1.5);
     EXPECT_EQ(graphene.limits(64 * kKB, 192).first_bytes, 12 * kKB);
     EXPECT_EQ(graphene.limits(64 * kKB, 192).most, 64u);
-    EXPECT_EQ(graphene.limits(64 * kKB, 192, 2).most, 96u);
+    EXPECT_EQ(graphene.limits(64 * kKB, 96, 2).most, 48u);
+    EXPECT_EQ(graphene.limits(64 * kKB, 4096).most, 64u) << "copied in 100 us";
     EXPECT_NEAR(graphene.limits(64 * kMB, 192).q, 2.65 / 2.0, 0.01);
     EXPECT_EQ(policy_of("hdr200").limits(64 * kMB, 192).q, 1);
 }

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// How much one call of progress registers and copies, with many long messages under way.
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "mover_node.h"
+#include "verbs/handles.h"
+
+namespace tern::test {
+namespace {
+
+constexpr size_t kMB = 1 << 20;
+
+// Gets by one node of the memory of another.
+class TurnTest : public testing::Test {
+  protected:
+    struct Get {
+        size_t in_place = 0;  // bytes
+        bool begun = false;
+    };
+
+    void prepare(SchemeSetting scheme, size_t count, size_t length, uint32_t rings = 16) {
+        asker_ = std::make_unique<MoverNode>(scheme, PollMode::kAuto, rings);
+        owner_ = std::make_unique<MoverNode>(scheme, PollMode::kAuto, rings);
+        length_ = length;
+        from_.assign(count * length, std::byte{0x5a});
+        to_.assign(count * length, std::byte{});
+        gets_.assign(count, {});
+        region_ = owner_->regions.declare(from_.data(), from_.size(), kLocalRead | kRemoteAll);
+        std::string why;
+        channel_ = asker_->engine->attach(owner_->engine->address(), this, why);
+        ASSERT_TRUE(channel_) << why;
+    }
+    void TearDown() override {
+        asker_.reset();
+        if (owner_) (void)owner_->regions.undeclare(region_);
+        memory_ = {};
+        owner_.reset();
+    }
+    // Reads of `from_` need no help of its owner then.
+    void open() {
+        memory_ = verbs::MemoryRegion(ibv_reg_mr(device().pd.get(), from_.data(), from_.size(),
+                                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
+        ASSERT_TRUE(memory_);
+    }
+    // Both sides use each buffer for the `times`th time with the next get.
+    void use_before(uint32_t times) {
+        for (uint32_t i = 1; i < times; ++i)
+            for (size_t get = 0; get < gets_.size(); ++get) {
+                (void)asker_->pins.note(to_.data() + get * length_, length_);
+                (void)owner_->pins.note(from_.data() + get * length_, length_);
+            }
+    }
+    void begin() {
+        for (size_t i = 0; i < gets_.size(); ++i) {
+            if (gets_[i].begun) continue;
+            const Buffers::Piece piece{to_.data() + i * length_, length_};
+            const uint64_t address = reinterpret_cast<uint64_t>(from_.data()) + i * length_;
+            const Status status =
+                asker_->mover->get(*channel_, {&piece, 1}, address, owner_->key(region_),
+                                   memory_ ? memory_->rkey : 0, false, this);
+            if (status != Status::kInProgress) break;
+            gets_[i].begun = true;
+        }
+    }
+    // The bytes that have been placed since the last call.
+    size_t placed() {
+        size_t more = 0;
+        for (size_t i = 0; i < gets_.size(); ++i) {
+            size_t& at = gets_[i].in_place;
+            const void* end = memchr(to_.data() + i * length_ + at, 0, length_ - at);
+            const size_t now =
+                end != nullptr
+                    ? static_cast<size_t>(static_cast<const std::byte*>(end) - to_.data()) -
+                          i * length_
+                    : length_;
+            more += now - at;
+            at = now;
+        }
+        return more;
+    }
+    bool done() const { return asker_->completions.size() == gets_.size(); }
+    void expect_all() {
+        EXPECT_EQ(from_, to_);
+        for (const Status status : asker_->completions) EXPECT_EQ(status, Status::kOk);
+    }
+    // Runs all to the end. `check(node)` is called before and after each poll of a node.
+    template <class Before, class After>
+    void run(Before&& before, After&& after) {
+        const auto step = [&] {
+            for (MoverNode* node : {asker_.get(), owner_.get()}) {
+                before(*node);
+                if (node == asker_.get()) begin();
+                node->poll();
+                after(*node);
+            }
+        };
+        EXPECT_TRUE(until(step, [&] { return done() || HasFailure(); }));
+    }
+
+    const Costs& costs_ = *find_costs("graphene");
+    const double copies_ = Turn::kTime * costs_.copy.memory_bandwidth;  // bytes of a turn
+    size_t length_ = 0;
+    std::vector<std::byte> from_;
+    std::vector<std::byte> to_;
+    std::vector<Get> gets_;
+    std::unique_ptr<MoverNode> asker_;
+    std::unique_ptr<MoverNode> owner_;
+    Region* region_ = nullptr;
+    verbs::MemoryRegion memory_;
+    Channel* channel_ = nullptr;
+};
+
+// Both sides register as much as a turn allows, and one piece more at most.
+class RegistrationTest : public TurnTest {
+  protected:
+    void run_and_check() {
+        const double most =
+            (Turn::kTime - costs_.registration.latency) * costs_.registration.bandwidth +
+            static_cast<double>(Turn::longest_registration(costs_));
+        uint64_t before = 0;
+        run([&](MoverNode& node) { before = node.registered; },
+            [&](MoverNode& node) {
+                EXPECT_LE(static_cast<double>(node.registered - before), most);
+            });
+        const uint64_t all = asker_->registered + (memory_ ? 0 : owner_->registered);
+        EXPECT_GE(all, from_.size() * (memory_ ? 1 : 2));
+        expect_all();
+    }
+};
+
+TEST_F(RegistrationTest, OfABufferThatIsUsedAgain) {
+    prepare(SchemeSetting::kAuto, 1, 64 * kMB + 4711);
+    use_before(3);
+    run_and_check();
+}
+
+TEST_F(RegistrationTest, OfManyBuffers) {
+    prepare(SchemeSetting::kZeroCopy, 12, 5 * kMB - 4711);
+    run_and_check();
+}
+
+TEST_F(RegistrationTest, OfManyBuffersThatAreUsedAgain) {
+    prepare(SchemeSetting::kAuto, 40, 300'000);
+    use_before(3);
+    run_and_check();
+}
+
+// All of a buffer is pinned before it is asked for.
+TEST_F(RegistrationTest, WithoutRings) {
+    prepare(SchemeSetting::kZeroCopy, 6, 7 * kMB + 4711, 1);
+    run_and_check();
+}
+
+TEST_F(RegistrationTest, OfWhatIsRead) {
+    prepare(SchemeSetting::kAuto, 3, 20 * kMB + 4711);
+    open();
+    use_before(3);
+    run_and_check();
+}
+
+class CopyTest : public TurnTest {
+  protected:
+    // Everything has been posted that the receiver's rings and reads take, and nothing taken.
+    void let_arrive() {
+        EXPECT_TRUE(until(
+            [&] {
+                begin();
+                asker_->poll();
+                owner_->poll();
+            },
+            [&] { return gets_.back().begun && channel_->up(); }));
+        for (int i = 0; i < 1000; ++i) owner_->poll();
+    }
+    void expect_turns_of_the_receiver(double longest) {
+        let_arrive();
+        (void)placed();
+        run([](MoverNode&) {},
+            [&](MoverNode& node) {
+                if (&node != asker_.get()) return;
+                EXPECT_LE(static_cast<double>(placed()), copies_ + longest);
+            });
+        expect_all();
+    }
+};
+
+TEST_F(CopyTest, OutOfRings) {
+    prepare(SchemeSetting::kSuperpipeline, 16, kMB);
+    expect_turns_of_the_receiver(64 * 1024);
+}
+
+TEST_F(CopyTest, OfReads) {
+    prepare(SchemeSetting::kSuperpipeline, 16, kMB);
+    open();
+    expect_turns_of_the_receiver(128 * 1024);
+}
+
+TEST_F(CopyTest, IntoStagingMemory) {
+    prepare(SchemeSetting::kSuperpipeline, 16, kMB);
+    uint64_t before = 0;
+    run([&](MoverNode& node) { before = node.mover->counters().staged_bytes; },
+        [&](MoverNode& node) {
+            const uint64_t copied = node.mover->counters().staged_bytes - before;
+            EXPECT_LE(static_cast<double>(copied), copies_ + 128 * 1024);
+        });
+    expect_all();
+}
+
+}  // namespace
+}  // namespace tern::test
