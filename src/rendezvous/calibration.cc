@@ -18,9 +18,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBlock = SubBlocks::kSubBlock;
-constexpr size_t kRing = 8 * kBlock;  // stands for a ring; stays in the cache
 constexpr size_t kUser = 512 * 1024;  // stands for a user's buffer
 constexpr double kUsualCache = 256 * 1024;
+// What a device has written to a ring is not in this processor's own cache. So the receiver's
+// copies are measured from memory that is longer than that cache, in turn; up to this length.
+constexpr size_t kMostRings = 8 << 20;
 
 // Anonymous memory with all pages present.
 class Pages {
@@ -53,12 +55,29 @@ void forget(char* start, size_t size) {
 #endif
 }
 
-// Bytes per second of a copy between the ring and `size` bytes of the user's buffer, in sub-blocks.
+// The slots of rings, one after the other.
+class Slots {
+  public:
+    explicit Slots(size_t size) : count_(size / SubBlocks::kSlot), memory_(size) {}
+
+    explicit operator bool() const { return static_cast<bool>(memory_); }
+    char* next() {
+        at_ = at_ + 1 < count_ ? at_ + 1 : 0;
+        return memory_.data() + at_ * SubBlocks::kSlot;
+    }
+
+  private:
+    size_t count_;
+    size_t at_ = 0;
+    Pages memory_;
+};
+
+// Bytes per second of a copy between slots and `size` bytes of the user's buffer, in sub-blocks.
 template <bool to_user>
-double rate(char* user, char* ring, size_t size) {
+double rate(char* user, Slots& slots, size_t size) {
     const Clock::time_point start = Clock::now();
     for (size_t at = 0; at < size; at += kBlock) {
-        char* slot = ring + at % kRing;
+        char* slot = slots.next();
         std::memcpy(to_user ? user + at : slot, to_user ? slot : user + at, kBlock);
         asm volatile("" ::: "memory");
     }
@@ -68,33 +87,49 @@ double rate(char* user, char* ring, size_t size) {
 
 constexpr size_t kShort = 16 * 1024;
 constexpr size_t kLong = 512 * 1024;
-constexpr int kTries = 3;
+constexpr int kTries = 5;  // other processes may do the same at the same time
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Seconds that a registration takes, the best of kTries; infinite if it fails.
-double registration_time(ibv_pd* pd, void* memory, size_t length) {
-    double best = kNever;
+// Seconds; infinite if the registration fails.
+struct RegistrationTimes {
+    double begin = kNever;
+    double end = kNever;
+};
+
+// The best of kTries.
+RegistrationTimes registration_times(ibv_pd* pd, void* memory, size_t length, int access) {
+    RegistrationTimes best;
     for (int i = 0; i < kTries; ++i) {
-        const auto begin = Clock::now();
-        const verbs::MemoryRegion region(
-            ibv_reg_mr(pd, memory, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
-        const std::chrono::duration<double> time = Clock::now() - begin;
-        if (!region) return kNever;
-        best = std::min(best, time.count());
+        const auto start = Clock::now();
+        verbs::MemoryRegion region(ibv_reg_mr(pd, memory, length, access));
+        const auto registered = Clock::now();
+        if (!region) return {};
+        region.reset();
+        const std::chrono::duration<double> begin = registered - start;
+        const std::chrono::duration<double> end = Clock::now() - registered;
+        best = {std::min(best.begin, begin.count()), std::min(best.end, end.count())};
     }
     return best;
 }
 
-// A straight line through the best short and the best long registration.
-RegistrationCosts measure_registration(ibv_pd* pd) {
+// A straight line through the times of a short and a long one.
+void fit(double few, double many, double& fixed, double& bandwidth) {
+    if (many > few) bandwidth = static_cast<double>(kLong - kShort) / (many - few);
+    fixed = std::max(0.0, few - static_cast<double>(kShort) / bandwidth);
+}
+
+// Of registrations as the cache of pins makes them.
+RegistrationCosts measure_registration(ibv_pd* pd, bool on_demand) {
     const Pages memory(kLong);
     if (!memory) return {.latency = kNever};
+    const int access =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | (on_demand ? IBV_ACCESS_ON_DEMAND : 0);
     RegistrationCosts costs;
-    const double few = registration_time(pd, memory.data(), kShort);
-    const double many = registration_time(pd, memory.data(), kLong);
-    if (few == kNever || many == kNever) return {.latency = kNever};
-    if (many > few) costs.bandwidth = static_cast<double>(kLong - kShort) / (many - few);
-    costs.latency = std::max(0.0, few - static_cast<double>(kShort) / costs.bandwidth);
+    const RegistrationTimes few = registration_times(pd, memory.data(), kShort, access);
+    const RegistrationTimes many = registration_times(pd, memory.data(), kLong, access);
+    if (few.begin == kNever || many.begin == kNever) return {.latency = kNever};
+    fit(few.begin, many.begin, costs.latency, costs.bandwidth);
+    fit(few.end, many.end, costs.release, costs.release_bandwidth);
     return costs;
 }
 
@@ -128,8 +163,9 @@ CopyCosts measure_copies(double seconds) {
     const size_t fitting =
         std::clamp(static_cast<size_t>(costs.cache) / 2 / kBlock * kBlock, kBlock, kUser);
     const Pages user(kUser);
-    const Pages ring(kRing);
-    if (!user || !ring) return costs;
+    Slots staging(8 * SubBlocks::kSlot);  // stays in the cache
+    Slots rings(std::min(static_cast<size_t>(2 * costs.cache), kMostRings));
+    if (!user || !staging || !rings) return costs;
     double cached = 0;
     double from = 0;
     double to = 0;
@@ -138,12 +174,12 @@ CopyCosts measure_copies(double seconds) {
          longest == Clock::duration{} ||
          now + longest - start < std::chrono::duration<double>(seconds);) {
         forget(user.data(), kUser);
-        from = std::max(from, rate<false>(user.data(), ring.data(), kUser));
+        from = std::max(from, rate<false>(user.data(), staging, kUser));
         forget(user.data(), kUser);
-        to = std::max(to, rate<true>(user.data(), ring.data(), kUser));
-        // The first run may still have to load bytes into the cache.
+        to = std::max(to, rate<true>(user.data(), rings, kUser));
+        // The first run may still have to load the user's buffer into the cache.
         for (int i = 0; i < 2; ++i)
-            cached = std::max(cached, rate<false>(user.data(), ring.data(), fitting));
+            cached = std::max(cached, rate<true>(user.data(), rings, fitting));
         const Clock::time_point end = Clock::now();
         longest = std::max(longest, end - now);
         now = end;
@@ -156,7 +192,7 @@ CopyCosts measure_copies(double seconds) {
 Costs calibrate(ibv_pd* pd, PinCache& pins) {
     Costs costs;
     costs.copy = measure_copies();
-    costs.registration = measure_registration(pd);
+    costs.registration = measure_registration(pd, pins.monitor() == MonitorKind::kOdp);
     costs.registration.look = measure_look(pins);
     return costs;
 }

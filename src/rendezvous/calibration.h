@@ -8,14 +8,16 @@
 
 namespace tern {
 
-// Measures the costs of this processor and this device for the model: copies, registrations, and
-// the check whether memory is pinned already. Does not measure the network. Takes about two
-// milliseconds. If a registration fails, registrations cost infinitely much.
+// Measures the costs of this processor and this device for the model: copies, registrations and
+// deregistrations, and the check whether memory is pinned already. All are the best of several, so
+// that processes that start together measure about the same. Does not measure the network. Takes
+// about three milliseconds. If a registration fails, registrations cost infinitely much.
 Costs calibrate(ibv_pd* pd, PinCache& pins);
 
-// The bandwidths of copies by this processor: within the cache, and to or from memory, whichever is
-// slower. Returns the best of the rounds that fit into `seconds`; at least one round (half a
-// millisecond) is made. If there is no memory for the measurement, the bandwidths are infinite.
+// The bandwidths of copies by this processor: from a ring to a buffer in the cache, and to or from
+// memory, whichever is slower. Returns the best of the rounds that fit into `seconds`; at least one
+// round (half a millisecond) is made. If there is no memory for the measurement, the bandwidths are
+// infinite.
 CopyCosts measure_copies(double seconds = 1e-3);
 
 }  // namespace tern

@@ -67,6 +67,9 @@ CostModel::CostModel(const Costs& costs) : costs_(costs) {
     costs_.registration.latency = time_or_none(costs_.registration.latency);
     costs_.registration.bandwidth = bandwidth_or_least(costs_.registration.bandwidth);
     costs_.registration.look = time_or_none(costs_.registration.look);
+    costs_.registration.release = time_or_none(costs_.registration.release);
+    costs_.registration.release_bandwidth =
+        bandwidth_or_least(costs_.registration.release_bandwidth);
 }
 
 double CostModel::copy_bandwidth(uint64_t length) const {
@@ -85,6 +88,10 @@ double CostModel::ratio(uint64_t length) const {
 
 double CostModel::registration(double length) const {
     return costs_.registration.latency + length / costs_.registration.bandwidth;
+}
+
+double CostModel::deregistration(double length) const {
+    return costs_.registration.release + length / costs_.registration.release_bandwidth;
 }
 
 double CostModel::raw(uint64_t length) const {

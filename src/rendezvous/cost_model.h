@@ -29,6 +29,8 @@ struct RegistrationCosts {
     double latency = 0;                                          // lambda_reg
     double bandwidth = std::numeric_limits<double>::infinity();  // B_reg
     double look = 0;                                             // check whether memory is pinned
+    double release = 0;  // of a deregistration, besides its bytes
+    double release_bandwidth = std::numeric_limits<double>::infinity();
 };
 
 struct Costs {
@@ -73,6 +75,8 @@ class CostModel {
     double ratio(uint64_t length) const;
     // T_reg(L), section 2: lambda_reg + L / B_reg.
     double registration(double length) const;
+    // The same for the deregistration.
+    double deregistration(double length) const;
 
     // T_net(L), section 3: lambda_net + L / B_net. The lower limit; zero-copy takes this and
     // placing() if both sides are pinned.
