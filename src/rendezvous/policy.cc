@@ -28,7 +28,8 @@ Policy::Policy(const Costs& costs, const Settings& settings)
 }
 
 bool Policy::comes_back(const BufferState& buffer) const {
-    return buffer.pinned || (buffer.can_pin && buffer.uses >= settings_.worth_pinning);
+    return buffer.pinned ||
+           (buffer.can_pin && buffer.keeps && buffer.uses >= settings_.worth_pinning);
 }
 
 Staging Policy::staging(uint64_t length) const {
@@ -84,32 +85,75 @@ Plan Policy::in_place(uint64_t length, const BufferState& own) const {
     return {Scheme::kZeroCopy, first_piece(length)};
 }
 
-Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender) const {
-    const Plan staged = {};
-    if (length == 0 || !(own.pinned || own.can_pin)) return staged;
-    if (settings_.scheme == SchemeSetting::kSuperpipeline) return staged;
+Experience::Offer Policy::staged(uint64_t length) const {
+    const Staging shape = staging(length);
+    const double copies = 2 * static_cast<double>(length) / model_.copy_bandwidth(length);
+    const double chunks = CostModel::superpipeline_gaps(length, shape);
+    return {.way = Experience::Way::kStaged,
+            .time = model_.superpipeline(length, shape),
+            .work = copies + chunks * model_.costs().network.overhead};
+}
+
+Experience::Offer Policy::placed(uint64_t length, const BufferState& own,
+                                 const BufferState& sender) const {
+    const Costs& costs = model_.costs();
+    const double bytes = static_cast<double>(length);
+    const bool again = comes_back(own);
+    // By the sender's fastest way, if the receiver's memory is pinned.
+    double time = model_.raw(length);
+    double copying = 0;
+    if (!again || !comes_back(sender)) {
+        const double pinned =
+            model_.pinned_behind_wire(length, piece(length)) + model_.deregistration(bytes);
+        const double copied = model_.copied_once(length, staging(length));
+        const bool copies = !comes_back(sender) && !(sender.can_pin && pinned < copied);
+        if (copies) copying = bytes / model_.copy_bandwidth(length);
+        if (!comes_back(sender)) time = copies ? copied : pinned;
+        if (!again)
+            return {Experience::Way::kPinning, std::max(pinned, time) + model_.placing(), 0};
+    }
+    const double registering = model_.registration(bytes) + model_.deregistration(bytes);
+    return {.way = Experience::Way::kPlaced,
+            .time = time + model_.placing(),
+            .work = 2 * costs.registration.look + 2 * costs.network.overhead + copying +
+                    (own.pinned ? 0 : registering / std::max(1u, own.uses))};
+}
+
+// `prefers(staged, placed)`: whether the latter is better.
+template <class Prefers>
+Plan Policy::decide(uint64_t length, const BufferState& own, const BufferState& sender,
+                    Prefers&& prefers) const {
+    if (length == 0 || !(own.pinned || own.can_pin)) return {};
+    if (settings_.scheme == SchemeSetting::kSuperpipeline) return {};
     if (settings_.scheme == SchemeSetting::kZeroCopy) return in_place(length, own);
 
-    const Staging shape = staging(length);
-    // The usual case first, for speed: not even raw RDMA would be faster than staging by the
-    // margin.
-    const double through = model_.superpipeline(length, shape);
-    const double enough = through / (1 + settings_.margin);
-    if (!comes_back(own) && model_.raw(length) > enough) return staged;
+    Experience::Offer through = staged(length);
+    Experience::Offer direct = placed(length, own, sender);
+    const double expected[] = {through.time, direct.time};
+    if (!comes_back(own)) {
+        // Such a buffer will probably not be used again, so the message alone counts.
+        through.work = 0;
+        direct.time *= 1 + settings_.margin;
+    }
+    const bool places = prefers(through, direct);
+    Plan plan = places ? in_place(length, own) : Plan{};
+    plan.way = places ? direct.way : through.way;
+    plan.expected = expected[places] + model_.costs().network.latency;  // of the request, too
+    return plan;
+}
 
-    // The time of zero-copy if the receiver's memory is pinned, by the sender's fastest way.
-    const double copied = model_.copied_once(length, shape);
-    const double pinned = model_.pinned_behind_wire(length, piece(length));
-    const double placing = model_.placing();
-    const double sending = placing + (comes_back(sender) ? model_.raw(length)
-                                      : sender.can_pin   ? std::min(copied, pinned)
-                                                         : copied);
-    // Staging costs processor time, so the copy must also be shorter than placing().
-    const double copying = static_cast<double>(length) / model_.costs().copy.memory_bandwidth;
-    if (comes_back(own))
-        return copying < placing && through < sending ? staged : in_place(length, own);
+Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender,
+                     Experience& experience, bool may_try) const {
+    return decide(length, own, sender, [&](const auto& through, const auto& direct) {
+        return experience.choose(length, through, direct, may_try);
+    });
+}
 
-    return std::max(pinned + placing, sending) > enough ? staged : in_place(length, own);
+Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender,
+                     const Experience& experience) const {
+    return decide(length, own, sender, [&](const auto& through, const auto& direct) {
+        return experience.prefers(length, through, direct);
+    });
 }
 
 SourcePlan Policy::send(uint64_t length, const BufferState& own) const {
@@ -120,7 +164,9 @@ SourcePlan Policy::send(uint64_t length, const BufferState& own) const {
     if (settings_.scheme != SchemeSetting::kAuto) return {true, piece};
     const double copied = model_.copied_once(length, staging(length));
     const double pinned = model_.pinned_behind_wire(length, piece);
-    if (pinned > copied / (1 + settings_.margin)) return {};
+    if (pinned + model_.deregistration(static_cast<double>(length)) >
+        copied / (1 + settings_.margin))
+        return {};
     return {true, piece};
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "rendezvous/cost_model.h"
+#include "rendezvous/experience.h"
 #include "rendezvous/schedule.h"
 
 namespace tern {
@@ -26,6 +27,7 @@ struct BufferState {
     bool pinned = false;  // all of it
     bool can_pin = true;  // not too long to be pinned
     uint32_t uses = 0;    // number of recent uses, this use included
+    bool keeps = true;    // a pin of it would be remembered after its use
 };
 
 struct Plan {
@@ -33,6 +35,9 @@ struct Plan {
     uint64_t piece = 0;  // zero-copy: bytes to pin first; 0: all at once, or pinned already
     // The buffer is used again: pieces end at multiples of `piece`, so that they are found again.
     bool again = false;
+    // For Experience::took(); 0: not to be told.
+    Experience::Way way = Experience::Way::kStaged;
+    double expected = 0;
 
     bool staged() const { return scheme == Scheme::kSuperpipeline; }
 };
@@ -47,10 +52,12 @@ struct SourcePlan {
 // Chooses between the schemes by the cost model. The first rule that applies counts:
 //   - a buffer that cannot be pinned is staged;
 //   - a setting is obeyed;
-//   - a buffer that is pinned, or is used often enough to be worth pinning, is used in place,
-//     unless a processor copies the message in less time than the fixed costs of zero-copy;
+//   - a buffer that is pinned, or is used often enough to be worth pinning, is used in place if
+//   that
+//     costs less than staging: time and work of both sides, and a share of the registration;
 //   - else the faster scheme is used: staging, unless zero-copy is faster by `margin`.
-// A decision takes less than a microsecond; no allocation, no clock.
+// What a scheme takes is what the model says, corrected by experience. A decision takes less than a
+// microsecond; no allocation, no clock.
 class Policy {
   public:
     struct Settings {
@@ -63,8 +70,13 @@ class Policy {
 
     Policy(const Costs& costs, const Settings& settings);
 
-    // The receiver's decision for a message of `length` bytes.
-    Plan receive(uint64_t length, const BufferState& own, const BufferState& sender) const;
+    // The receiver's decision for a message of `length` bytes. `may_try`: nothing else is under
+    // way, so that experience can be gained.
+    Plan receive(uint64_t length, const BufferState& own, const BufferState& sender,
+                 Experience& experience, bool may_try) const;
+    // What it would probably decide, by what is known here.
+    Plan receive(uint64_t length, const BufferState& own, const BufferState& sender,
+                 const Experience& experience = {}) const;
     // A message that cannot be staged now; its buffer need not be worth pinning.
     Plan without_ring(uint64_t length) const {
         return {Scheme::kZeroCopy, piece_again(length), true};
@@ -87,10 +99,21 @@ class Policy {
     // The same, for a ring of `slots` sub-blocks that `buffers` chunks share.
     ScheduleLimits limits(uint64_t length, uint32_t slots, uint32_t buffers = 3) const;
 
+    // What a message costs that is staged, or written to its place. The time is that of the
+    // message; the work is that of the two processors, of which the message does not wait for all.
+    // Memory that is worth a pin has to be registered once; a use bears the share that it has if
+    // the buffer is used as many times again.
+    Experience::Offer staged(uint64_t length) const;
+    Experience::Offer placed(uint64_t length, const BufferState& own,
+                             const BufferState& sender) const;
+
     const CostModel& model() const { return model_; }
     const Settings& settings() const { return settings_; }
 
   private:
+    template <class Prefers>
+    Plan decide(uint64_t length, const BufferState& own, const BufferState& sender,
+                Prefers&& prefers) const;
     Plan in_place(uint64_t length, const BufferState& own) const;
     uint64_t piece(uint64_t length) const;
     uint64_t first_piece(uint64_t length) const;

@@ -98,6 +98,7 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
     if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
     if (!transfer.planned) {
         transfer.planned = true;
+        transfer.asked_at = std::chrono::steady_clock::now();
         transfer.plan = plan(transfer);
     }
     // In pieces, both sides pin their first piece at the same time. The ring is for pieces that
@@ -128,6 +129,7 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
         transfer.core->add(first);
     }
     transfer.state = Incoming::State::kAsking;
+    transfer.alone = context_.running == 0;
     running_.push_back(&transfer);
     ++context_.running;
     if (ask_sender(transfer)) transfer.state = Incoming::State::kRunning;
@@ -183,7 +185,8 @@ Plan Receives::plan(Incoming& transfer) {
     if (!transfer.memory.contiguous() || transfer.owned) return {};
     const BufferState own = context_.look_up(transfer, kRemotePut);
     const Plan plan =
-        context_.policy.receive(transfer.length, own, {.pinned = transfer.sender_pinned});
+        context_.policy.receive(transfer.length, own, {.pinned = transfer.sender_pinned},
+                                context_.experience, context_.running == 0);
     if (plan.staged() && own.pinned) context_.pins.release(std::exchange(transfer.pin, nullptr));
     if (transfer.pin != nullptr) transfer.pinned = transfer.length;
     return plan;
@@ -231,7 +234,17 @@ Receives::Start Receives::give_up(Incoming& transfer) {
     return Start::kBegun;
 }
 
+// If no other transfer was under way meanwhile, the scheme has taken as long as it takes.
+void Receives::learn(const Incoming& transfer) {
+    if (!transfer.alone || transfer.sequence != context_.begun || !(transfer.plan.expected > 0))
+        return;
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - transfer.asked_at;
+    context_.experience.took(transfer.length, transfer.plan.way, transfer.plan.expected,
+                             time.count());
+}
+
 void Receives::over(Incoming& transfer, Status status) {
+    if (status == Status::kOk) learn(transfer);
     std::erase(unconnected_, &transfer);
     context_.running -= static_cast<uint32_t>(std::erase(running_, &transfer));
     std::erase(waiting_, &transfer);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -53,6 +54,8 @@ struct Incoming : Transfer {
     std::optional<Reply> reply;  // to be sent with the end
     bool planned = false;
     Plan plan;
+    std::chrono::steady_clock::time_point asked_at;
+    bool alone = false;   // when it began, no other transfer was under way
     uint64_t pinned = 0;  // bytes from the beginning on that are pinned, by `pin` or by `pins`
     std::vector<uint64_t> ends;  // of the elements of `pins`, in the message
     size_t told = 0;             // elements of `pins` of which the sender knows
@@ -132,6 +135,7 @@ class Receives {
     Start out_of_rings(Incoming& transfer);
     Start give_up(Incoming& transfer);
     void over(Incoming& transfer, Status status);
+    void learn(const Incoming& transfer);
 
     // receives_take.cc
     unsigned step(Incoming& transfer);

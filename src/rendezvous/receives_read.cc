@@ -15,7 +15,8 @@ bool Receives::reads(std::span<const Buffers::Piece> to) const {
     if (settings.scheme == SchemeSetting::kSuperpipeline || to.size() != 1) return false;
     const Buffers::Piece& buffer = to.front();
     return context_.fits(buffer.length) &&
-           context_.pins.uses(buffer.at, buffer.length) >= settings.worth_pinning;
+           context_.pins.uses(buffer.at, buffer.length) >= settings.worth_pinning &&
+           context_.pins.keeps(buffer.at, buffer.length);
 }
 
 // Reads into the user's memory if it is pinned or worth pinning, else into a ring.

@@ -96,6 +96,7 @@ BufferState TransferContext::look_up(Transfer& transfer, unsigned access) {
     if (state.uses > 1) transfer.pin = pins.find(at, length, access);
     state.pinned = transfer.pin != nullptr;
     state.can_pin = fits(length);
+    state.keeps = state.pinned || state.uses < 2 || pins.keeps(at, length);
     return state;
 }
 

@@ -83,6 +83,7 @@ class TransferContext {
     MoverOwner& owner;
     MoverCounters counters;
     Turn turn{policy.model().costs()};
+    Experience experience;
     uint64_t begun = 0;    // transfers begun so far
     uint32_t users = 0;    // operations of this side's users that are under way
     uint32_t running = 0;  // transfers whose bytes are being moved

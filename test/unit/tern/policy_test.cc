@@ -21,6 +21,7 @@ constexpr uint64_t kMB = 1024 * kKB;
 constexpr BufferState kFresh = {};
 constexpr BufferState kPinned = {.pinned = true};
 constexpr BufferState kReturned = {.uses = 2};
+constexpr BufferState kUsual = {.uses = 100'000};
 constexpr BufferState kUnpinnable = {.can_pin = false};
 
 Policy policy_of(std::string_view name, SchemeSetting scheme = SchemeSetting::kAuto) {
@@ -89,11 +90,14 @@ TEST(Policy, BuffersThatComeBackReachTheSpeedOfTheNetwork) {
     for (const char* name : {"graphene", "infini", "hdr200"}) {
         const Policy policy = policy_of(name);
         each_size([&](uint64_t length) {
-            for (const BufferState& own : {kPinned, kReturned}) {
+            for (const BufferState& own : {kPinned, kUsual}) {
                 for (const BufferState& sender : {kPinned, kReturned, kFresh, kUnpinnable})
                     expect_plan(policy.receive(length, own, sender), Scheme::kZeroCopy);
                 EXPECT_TRUE(policy.send(length, own).gather);
             }
+            // A long message pays for the registration at once.
+            if (length > kMB)
+                expect_plan(policy.receive(length, kReturned, kReturned), Scheme::kZeroCopy);
             // Both are pinned: nothing is left to pin, and the model knows no faster way.
             EXPECT_EQ(policy.receive(length, kPinned, kPinned).piece, 0u);
             EXPECT_EQ(policy.send(length, kPinned).piece, 0u);
@@ -163,16 +167,63 @@ TEST(Policy, ASettingForcesAScheme) {
     EXPECT_EQ(name_of(Scheme::kZeroCopy), "zcopy");
 }
 
-// Up to some length, the fixed cost of zero-copy is higher than the cost of a copy.
+// A registration is worth what it saves, if the buffer is used as many times again.
+TEST(Policy, ARegistrationPaysForItself) {
+    const auto first_use = [](const Costs& costs, uint64_t length) {
+        const Policy policy(costs, {});
+        BufferState own = {.uses = 2};
+        while (policy.receive(length, own, kPinned).staged()) ++own.uses;
+        return own.uses;
+    };
+    Costs costs = *find_costs("graphene");
+    EXPECT_EQ(first_use(costs, 2 * kMB), 2u);
+    const uint32_t uses = first_use(costs, 64 * kKB);
+    // Two copies at 20 GB/s, and a registration of 68 us and more.
+    EXPECT_GT(uses, 71 / 7.5);
+    EXPECT_LT(uses, 71 / 6.0);
+    EXPECT_GT(first_use(costs, 16 * kKB), uses);
+    costs.registration.release = 68e-6;
+    EXPECT_NEAR(first_use(costs, 64 * kKB), 2 * uses, 2) << "it is also deregistered";
+}
+
+TEST(Policy, APinThatIsNotKeptIsNotWorthIt) {
+    const Policy policy = policy_of("graphene");
+    const BufferState lost = {.uses = 1000, .keeps = false};
+    expect_plan(policy.receive(kMB, lost, lost), Scheme::kSuperpipeline);
+    EXPECT_FALSE(policy.send(kMB, lost).gather);
+    expect_plan(policy_of("hdr200").receive(16 * kMB, lost, lost), Scheme::kZeroCopy);
+}
+
+// Both sides copy, and both check their pins.
+TEST(Policy, TheCostsOfBothSidesCount) {
+    Costs costs;
+    costs.network = {0.7e-6, 12e9, 100e-9, 100e-9, 2e-6};
+    costs.copy = {13e9, 8e9, 2e6};
+    costs.registration = {5e-6, 50e9, 0.5e-6};
+    const auto plan = [&](uint64_t length) {
+        return Policy(costs, {}).receive(length, kPinned, kPinned).scheme;
+    };
+    EXPECT_EQ(plan(8 * kKB), Scheme::kSuperpipeline);
+    EXPECT_EQ(plan(64 * kKB), Scheme::kZeroCopy);
+    costs.registration.look = 5e-6;
+    EXPECT_EQ(plan(64 * kKB), Scheme::kSuperpipeline) << "both sides look for 5 us";
+    costs.registration.look = 0.5e-6;
+    costs.copy = {60e9, 60e9, 2e6};
+    EXPECT_EQ(plan(64 * kKB), Scheme::kSuperpipeline) << "copies are cheap";
+}
+
+// Up to some length, the fixed cost of zero-copy is higher than the cost of the copies.
 TEST(Policy, ShortMessagesAreStagedEvenBetweenPinnedBuffers) {
     Costs costs = *find_costs("graphene");
     costs.registration.look = 1.2e-6;
     costs.network.notice = 2e-6;
     const Policy policy(costs, {});
+    bool in_place = false;
     each_size([&](uint64_t length) {
-        const double copy = static_cast<double>(length) / costs.copy.memory_bandwidth;
-        const Scheme expected = copy < 4.4e-6 ? Scheme::kSuperpipeline : Scheme::kZeroCopy;
-        EXPECT_EQ(policy.receive(length, kPinned, kPinned).scheme, expected) << length;
+        const bool staged = policy.receive(length, kPinned, kPinned).staged();
+        EXPECT_FALSE(in_place && staged) << length;
+        in_place = !staged;
+        EXPECT_TRUE(in_place || length <= 100 * kKB) << length;
     });
     EXPECT_EQ(policy.receive(8 * kKB, kPinned, kPinned).scheme, Scheme::kSuperpipeline);
 }
