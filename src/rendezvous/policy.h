@@ -53,8 +53,7 @@ struct SourcePlan {
 //   - a buffer that cannot be pinned is staged;
 //   - a setting is obeyed;
 //   - a buffer that is pinned, or is used often enough to be worth pinning, is used in place if
-//   that
-//     costs less than staging: time and work of both sides, and a share of the registration;
+//     that costs less than staging: time and work of both sides, and a share of the registration;
 //   - else the faster scheme is used: staging, unless zero-copy is faster by `margin`.
 // What a scheme takes is what the model says, corrected by experience. A decision takes less than a
 // microsecond; no allocation, no clock.

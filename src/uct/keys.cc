@@ -51,7 +51,7 @@ Pin* pin_to_lend(const MemoryDomain& domain, void* address, size_t length) {
 // declared memory gets one pin, unless it is too long.
 uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* address, size_t length) {
     const Region& region = *handle.region;
-    const uint64_t most = domain.pins->most_bytes() / 4;
+    const uint64_t most = domain.pins->longest();
     if (length > most) return 0;
     if (region.length() <= most) {
         address = reinterpret_cast<void*>(region.address());
