@@ -9,9 +9,9 @@
 
 namespace bench {
 
-constexpr uint64_t kBytes = 16 << 20;  // of an order, in each direction
-constexpr uint64_t kFewest = 4;
-constexpr uint64_t kMost = 30;
+constexpr uint64_t kLongItemBytes = 16 << 20;  // of an order, in each direction
+constexpr uint64_t kFewestTrips = 4;
+constexpr uint64_t kMostTrips = 30;
 // Additional messages of a reused buffer, because the buffer may be pinned piece by piece.
 constexpr uint64_t kSettling = 8;
 
@@ -19,7 +19,9 @@ constexpr uint64_t kSettling = 8;
 inline Series::Item long_item(Series& series, const Options& options, const char* test,
                               uint32_t size, const std::string& name, const Arm& arm,
                               Buffers buffers) {
-    const uint64_t trips = options.quick ? kFewest - 1 : std::clamp(kBytes / size, kFewest, kMost);
+    const uint64_t trips = options.quick
+                               ? kFewestTrips - 1
+                               : std::clamp(kLongItemBytes / size, kFewestTrips, kMostTrips);
     const auto kind = arm.port == "ucp" ? Order::Kind::kMessages : Order::Kind::kWrites;
     return {.test = test,
             .size = size,

@@ -8,7 +8,7 @@
 
 #include "bench/measure/order.h"
 #include "bench/measure/statistics.h"
-#include "bench/tern-bench/command.h"
+#include "bench/tern-bench/options.h"
 
 namespace bench {
 namespace {
