@@ -16,6 +16,7 @@
 
 #include "tools/common/command.h"
 #include "tools/common/library.h"
+#include "tools/common/mpi.h"
 
 namespace tern {
 namespace {
@@ -118,12 +119,7 @@ void set_up_tern(Environment* environment) {
         environment->add_path("LD_PRELOAD", library);
     }
     environment->set_default("UCX_TLS", "tern,self");
-    // Distributions disable UCX in Open MPI. By default Open MPI uses UCX only with transports and
-    // devices that it knows.
-    environment->set_default("OMPI_MCA_pml", "ucx");
-    environment->set_default("OMPI_MCA_osc", "ucx");
-    environment->set_default("OMPI_MCA_opal_common_ucx_tls", "any");
-    environment->set_default("OMPI_MCA_opal_common_ucx_devices", "any");
+    for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment->set_default(name, value);
 }
 
 int set_up_soft_hca(Environment* environment, const std::string& profile) {
@@ -134,8 +130,7 @@ int set_up_soft_hca(Environment* environment, const std::string& profile) {
         const size_t end = line.find('=');
         if (end != std::string::npos) environment->set(line.substr(0, end), line.substr(end + 1));
     }
-    // MPICH would otherwise connect the ranks by its own shared memory, and none of them by UCX.
-    environment->set_default("MPIR_CVAR_NOLOCAL", "1");
+    environment->set_default(tools::kMpichOverUcx.name, tools::kMpichOverUcx.value);
     return 0;
 }
 

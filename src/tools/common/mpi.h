@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Environment variables that make MPI libraries communicate by UCX.
+#pragma once
+
+namespace tools {
+
+struct Variable {
+    const char* name;
+    const char* value;
+};
+
+// Distributions disable UCX in Open MPI. By default Open MPI uses UCX only with transports and
+// devices that it knows.
+constexpr Variable kOpenMpiOverUcx[] = {{"OMPI_MCA_pml", "ucx"},
+                                        {"OMPI_MCA_osc", "ucx"},
+                                        {"OMPI_MCA_opal_common_ucx_tls", "any"},
+                                        {"OMPI_MCA_opal_common_ucx_devices", "any"}};
+
+// MPICH would otherwise connect the ranks of a machine by its own shared memory, and none of them
+// by UCX.
+constexpr Variable kMpichOverUcx = {"MPIR_CVAR_NOLOCAL", "1"};
+
+}  // namespace tools
