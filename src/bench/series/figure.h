@@ -2,6 +2,7 @@
 // Results, and their output as tables and JSON.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,7 +47,11 @@ using Cells = std::vector<std::string>;
 std::string in_columns(const std::vector<Cells>& lines, const std::string& layout);
 // A number with a sensible number of decimals. Empty for kNone.
 std::string number_text(double value);
-std::string percent_text(const char* format, double share);
+inline std::string percent_text(const char* format, double share) {
+    char text[64];
+    std::snprintf(text, sizeof text, format, 100 * share);
+    return text;
+}
 // "8 B", "64 KiB", "1 MiB".
 std::string size_text(uint32_t size);
 

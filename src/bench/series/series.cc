@@ -3,16 +3,13 @@
 
 #include <algorithm>
 
+#include "bench/series/rounds.h"
 #include "softhca/inspect/inspect.h"
 
 namespace bench {
 namespace {
 
-constexpr size_t kFewRounds = 5;
-constexpr double kLate = 0.05;       // share of operations
-constexpr double kOwnCpu = 0.95;     // share of the time
-constexpr double kWideItem = 1.5;    // 90th percentile of the rounds' medians, divided by the 10th
-constexpr double kWideRatio = 1.25;  // the same for the rounds' ratios
+constexpr double kLate = 0.05;  // share of operations
 
 // Samples of workers are us for each message.
 Samples converted(const Series::Item& item, Samples samples) {
@@ -20,16 +17,6 @@ Samples converted(const Series::Item& item, Samples samples) {
     for (double& sample : samples)
         sample = item.unit == "GB/s" ? item.order.size / sample / 1000 : 1 / sample;
     return samples;
-}
-
-bool wide(const Samples& rounds, double limit) {
-    const Summary summary = summarize(rounds);
-    return summary.p90 > limit * summary.p10;
-}
-
-// With few rounds, a percentile is the value of a single round.
-bool few(const Samples& rounds) {
-    return rounds.size() < kFewRounds;
 }
 
 void note(Series::Item& item, const Samples& samples, double cpu, double late) {
@@ -192,36 +179,21 @@ Figure Series::figure_of(const Item& item) const {
     figure.model = item.model;
     figure.cpu_share = median(item.cpu);
     if (!item.late.empty()) figure.late_share = median(item.late);
-    std::vector<std::string>& doubts = figure.doubts;
-    if (few(item.medians)) doubts.emplace_back("few rounds");
-    if (figure.late_share > kLate) doubts.push_back(percent_text("late %.0f%%", figure.late_share));
-    if (!setup_.cpus) doubts.emplace_back("one CPU for both processes");
-    if (item.needs_cpu && figure.cpu_share < kOwnCpu)
-        doubts.push_back(percent_text("had a CPU for %.0f%%", figure.cpu_share));
-    if (wide(item.medians, kWideItem)) doubts.emplace_back("rounds differ");
+    doubt_value(&figure, item.medians, setup_.cpus.has_value(),
+                item.needs_cpu ? figure.cpu_share : kNone);
+    if (figure.late_share > kLate)
+        figure.doubts.push_back(percent_text("late %.0f%%", figure.late_share));
     return figure;
 }
 
 Figure Series::figure_of(const Comparison& comparison) {
     const Item& item = *comparison.item;
     const Item& yardstick = *comparison.yardstick;
-    Samples ratios;
-    for (size_t i = 0; i < item.medians.size(); ++i) {
-        ratios.push_back(item.medians[i] / yardstick.medians[i]);
-    }
     Figure figure = outline(
         item, comparison.name.empty() ? item.name + " / " + yardstick.name : comparison.name);
-    figure.unit.assign(1, kRatioUnit);
-    figure.value = summarize(ratios);
     figure.target = comparison.target;
     figure.at_most = comparison.at_most;
-    if (few(ratios)) figure.doubts.emplace_back("few rounds");
-    if (wide(ratios, kWideRatio)) figure.doubts.emplace_back("rounds differ");
-    if (figure.has_target() && figure.value.p10 < figure.target &&
-        figure.target < figure.value.p90) {
-        figure.doubts.emplace_back("target within the spread");
-    }
-    return figure;
+    return ratio_figure(std::move(figure), item.medians, yardstick.medians);
 }
 
 }  // namespace bench

@@ -173,12 +173,6 @@ std::string number_text(double value) {
     return is_set(value) ? formatted(value < 100 ? "%.3f" : "%.1f", value) : std::string();
 }
 
-std::string percent_text(const char* format, double share) {
-    char text[64];
-    std::snprintf(text, sizeof text, format, 100 * share);
-    return text;
-}
-
 std::string size_text(uint32_t size) {
     constexpr uint32_t kKibi = 1 << 10;
     constexpr uint32_t kMebi = 1 << 20;

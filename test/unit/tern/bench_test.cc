@@ -8,6 +8,7 @@
 
 #include "bench/measure/order.h"
 #include "bench/measure/statistics.h"
+#include "bench/series/rounds.h"
 #include "bench/tern-bench/options.h"
 
 namespace bench {
@@ -104,6 +105,58 @@ TEST(BenchWalk, FreshBuffersDoNotMeet) {
             ASSERT_TRUE(at == 0 || !pages.contains(at / 4096 - 1));
         }
     }
+}
+
+// Ratios are those of the rounds: what disturbs a whole round does not show in them.
+TEST(BenchRounds, RatiosAreTakenWithinARound) {
+    Figure outline;
+    outline.test = "a test";
+    outline.name = "one / other";
+    const Figure ratio =
+        ratio_figure(outline, {11, 22, 110, 33, 11, 22, 44}, {10, 20, 100, 30, 10, 20, 40});
+    EXPECT_TRUE(ratio.is_ratio());
+    EXPECT_EQ(ratio.test, "a test");
+    EXPECT_EQ(ratio.name, "one / other");
+    EXPECT_DOUBLE_EQ(ratio.value.median, 1.1);
+    EXPECT_DOUBLE_EQ(ratio.value.p10, 1.1);
+    EXPECT_DOUBLE_EQ(ratio.value.p90, 1.1);
+    EXPECT_EQ(ratio.value.count, 7u);
+    EXPECT_TRUE(ratio.doubts.empty());
+}
+
+using Doubts = std::vector<std::string>;
+
+TEST(BenchRounds, ATargetWithinTheSpreadIsDoubtful) {
+    Figure outline;
+    outline.target = 1.05;
+    const Samples ones(5, 1);
+    const Samples around = {1.02, 1.03, 1.04, 1.07, 1.08};
+    const Figure ratio = ratio_figure(outline, around, ones);
+    EXPECT_TRUE(ratio.met());
+    EXPECT_EQ(ratio.doubts, Doubts{"target within the spread"});
+    EXPECT_EQ(ratio_figure(outline, {1.06, 1.07, 1.08, 1.1, 1.1}, ones).doubts, Doubts{});
+    outline.target = kNone;
+    EXPECT_EQ(ratio_figure(outline, around, ones).doubts, Doubts{});
+}
+
+TEST(BenchRounds, FewAndDifferentRoundsAreDoubtful) {
+    const Samples ones(5, 1);
+    EXPECT_EQ(ratio_figure({}, {1, 1, 1, 1}, {1, 1, 1, 1}).doubts, Doubts{"few rounds"});
+    EXPECT_EQ(ratio_figure({}, {1, 1.2, 1.2, 1.2, 1.3}, ones).doubts, Doubts{"rounds differ"});
+    EXPECT_EQ(ratio_figure({}, {1.1, 1.2, 1.2, 1.2, 1.3}, ones).doubts, Doubts{});
+}
+
+TEST(BenchRounds, AValueNeedsACpuOfItsOwn) {
+    const Samples medians = {1.0, 1.1, 1.2, 1.3, 1.4};
+    const auto doubts = [&](bool own_cpus, double share) {
+        Figure figure;
+        doubt_value(&figure, medians, own_cpus, share);
+        return figure.doubts;
+    };
+    EXPECT_EQ(doubts(true, 0.96), Doubts{});
+    EXPECT_EQ(doubts(true, kNone), Doubts{});
+    EXPECT_EQ(doubts(true, 0.5), Doubts{"had a CPU for 50%"});
+    EXPECT_EQ(doubts(false, 1), Doubts{"one CPU for both processes"});
 }
 
 }  // namespace
