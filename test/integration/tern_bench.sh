@@ -39,7 +39,7 @@ is_json() { # NAME FILE
 }
 
 refusal_tests() {
-    local commands='latency,rate,bandwidth,pinning,protocols,onesided,overlap,tune,memory'
+    local commands='latency,rate,bandwidth,pinning,protocols,onesided,mpi,overlap,tune,memory'
     check_match 'help' '^  overlap ' "$tern_bench" --help
     check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
     refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
@@ -201,6 +201,104 @@ onesided_tests() {
         "$tern_bench" onesided --quick --profile graphene --sizes 16M
 }
 
+# An MPI whose ranks take 1 us over Tern and 2 us over anything else, whatever they do.
+fake_mpi() {
+    mkdir -p "$tmp/fake" "$tmp/made"
+    cat >"$tmp/fake/mpicc.openmpi" <<'END'
+#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+echo >"$2"
+END
+    cat >"$tmp/fake/mpirun.openmpi" <<'END'
+#!/bin/sh
+if [ -n "$FAKE_HANGS" ]; then
+    echo $$ >"$FAKE_HANGS"
+    exec /bin/sleep 60
+fi
+case $UCX_TLS in tern,self) value=1 ;; *) value=2 ;; esac
+echo 'library Fake MPI 1'
+shift 6
+for size; do
+    for test in ping-pong ping-pong-fresh stream all-to-all all-to-all-fresh put put-fresh put-stream get get-fresh; do
+        echo "result $test $size $value 1"
+    done
+    [ -n "$FAKE_LOSES" ] || echo "result get-stream $size $value 1"
+done
+echo 'a last word' >&2
+exit ${FAKE_FAILS:-0}
+END
+    chmod +x "$tmp/fake"/*
+}
+
+fake_mpi_tests() {
+    local run=(env PATH="$tmp/fake" TMPDIR="$tmp/made" "${hca[@]}" "$tern_bench" mpi --sizes 64:1K --step 4) ratio='0\.50 \(0\.50\.\.0\.50\)'
+    refuses 'mpi: no MPI' 1 'there is no MPI.*apt install' "${run[@]}"
+    fake_mpi
+    check 'mpi: one of the two' "${run[@]}" --rounds 5
+    cp "$tmp/output" "$tmp/mpi"
+    check_match 'mpi: the other is left out' '^MPICH is left out' cat "$tmp/mpi"
+    check_match 'mpi: which it is' '^Fake MPI 1\.$' cat "$tmp/mpi"
+    check_match 'mpi: ratios' "^  1 KiB +$ratio +$ratio\$" cat "$tmp/mpi"
+    check_match 'mpi: ratios of bandwidths, which miss' "^  1 KiB +$ratio < +$ratio <\$" cat "$tmp/mpi"
+    check_match 'mpi: values' '^  64 B +1\.000 +2\.000 +1\.000$' cat "$tmp/mpi"
+    check_match 'mpi: targets' '^Open MPI: tern, private / rc_v: target met in 24 of 33 lines' cat "$tmp/mpi"
+    refuses 'mpi: a run that fails' 1 'a last word' env FAKE_FAILS=3 "${run[@]}"
+    refuses 'mpi: which run it was' 1 'Open MPI over tern, private: Open MPI failed' env FAKE_FAILS=3 "${run[@]}"
+    refuses 'mpi: a result is missing' 1 'no result of get-stream with 64 bytes' env FAKE_LOSES=1 "${run[@]}"
+    start "$tmp/ended" env FAKE_HANGS="$tmp/launcher" "${run[@]}"
+    for _ in {1..200}; do
+        [ -s "$tmp/launcher" ] && break
+        sleep 0.05
+    done
+    kill "$pid"
+    check 'mpi: its end is the end of the launcher' bash -c 'for _ in {1..100}; do
+        case $(ps -o stat= -p "$(cat "$0")") in "" | Z*) exit 0 ;; esac
+        sleep 0.05
+    done
+    exit 1' "$tmp/launcher"
+    wait "$pid"
+    printf '#!/bin/sh\necho no such header\nexit 1\n' >"$tmp/fake/mpicc.openmpi"
+    refuses 'mpi: a compiler that fails' 1 'no such header' "${run[@]}"
+    check 'mpi: no folder is left' rmdir "$tmp/made"
+}
+
+mpi_tests() {
+    local test mpi
+    for mpi in openmpi mpich; do
+        if command -v "mpicc.$mpi" >/dev/null && command -v "mpirun.$mpi" >/dev/null; then
+            check "mpi: the program compiles without warnings: $mpi" "mpicc.$mpi" -std=gnu11 -O2 -Wall -Wextra -Werror \
+                -fsyntax-only "$srcdir/../src/bench/tern-bench/mpi_program.c"
+            continue
+        fi
+        skip 'mpi' "$mpi is not installed"
+        return
+    done
+    check 'mpi' "${hca[@]}" "$tern_bench" mpi --quick --sizes 64K --json "$tmp/mpi.json"
+    cp "$tmp/output" "$tmp/mpi"
+    check_match 'mpi: ratios come first' '^ratios +(Open MPI +){2}(MPICH +){1}MPICH$' sed -n '/^environment/,/ping-pong/p' "$tmp/mpi"
+    check_match 'mpi: a line for the size' '^  64 KiB( +[0-9.]+ \([0-9.]+\.\.[0-9.]+\)( [<>])?){4}$' cat "$tmp/mpi"
+    for test in 'ping-pong, reused buffers, us' 'ping-pong, fresh buffers, us' 'messages at once, GB/s' \
+        'all-to-all, fresh buffers, us' 'put, fresh buffers, us' 'puts at once, GB/s' 'gets at once, GB/s'; do
+        check_match "mpi: $test" "^$test" cat "$tmp/mpi"
+    done
+    check_match 'mpi: targets' '^MPICH: tern / rc_v: target met in [0-9]+ of 11 lines' cat "$tmp/mpi"
+    check_match 'mpi: Open MPI is named' '^Open MPI v[0-9.]+' cat "$tmp/mpi"
+    check_match 'mpi: so is MPICH' '^MPICH Version: [0-9.]+' cat "$tmp/mpi"
+    is_json 'mpi: the json is json' "$tmp/mpi.json"
+    check_match 'mpi: ratios in the json' '"name": "Open MPI: tern, private / rc_v"' cat "$tmp/mpi.json"
+    cat >"$tmp/wrong.c" <<'END'
+#include <mpi.h>
+int MPI_Recv(void* to, int size, MPI_Datatype type, int from, int tag, MPI_Comm ranks, MPI_Status* status) {
+    const int result = PMPI_Recv(to, size, type, from, tag, ranks, status);
+    if (size > 64) ((char*)to)[size / 2] ^= 1;
+    return result;
+}
+END
+    check 'mpi: an MPI that is wrong' mpicc.openmpi -shared -fPIC -o "$tmp/wrong.so" "$tmp/wrong.c"
+    refuses 'mpi: a wrong byte is found' 1 'rank [01]: a message is wrong, with messages of 65536 bytes' \
+        env LD_PRELOAD="$tmp/wrong.so" "${hca[@]}" "$tern_bench" mpi --quick --sizes 64K
+}
+
 pinning_tests() {
     check 'pinning' "$tern_bench" pinning --quick --profile graphene --sizes 1M --json "$tmp/pinning.json"
     cp "$tmp/output" "$tmp/pinning"
@@ -268,6 +366,8 @@ rate_tests
 bandwidth_tests
 protocols_tests
 onesided_tests
+fake_mpi_tests
+mpi_tests
 pinning_tests
 overlap_tests
 tune_tests

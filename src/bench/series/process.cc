@@ -19,6 +19,11 @@ namespace {
 
 constexpr uint64_t kEndNs = 10'000'000'000;
 
+// Of a process that has ended, by its status for waitpid().
+int exit_status(int status) {
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
 Words changed_environment(const Environment& changes) {
     Words result;
     for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -41,10 +46,18 @@ std::vector<char*> pointers(Words& texts) {
     return result;
 }
 
+// In the new process.
+void connect(const Streams& streams) {
+    if (streams.input >= 0) ::dup2(streams.input, STDIN_FILENO);
+    if (streams.output < 0) return;
+    ::dup2(streams.output, STDOUT_FILENO);
+    ::dup2(streams.output, STDERR_FILENO);
+}
+
 }  // namespace
 
 Process::Process(Words command, const Environment& environment, const std::vector<int>& descriptors,
-                 int at_end) {
+                 int at_end, const Streams& streams) {
     Words variables = changed_environment(environment);
     const std::vector<char*> arguments = pointers(command);
     const std::vector<char*> environs = pointers(variables);
@@ -55,6 +68,10 @@ Process::Process(Words command, const Environment& environment, const std::vecto
     ::prctl(PR_SET_PDEATHSIG, at_end);
     if (::getppid() != parent) ::_exit(1);
     for (const int fd : descriptors) ::fcntl(fd, F_SETFD, 0);
+    connect(streams);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
     ::execve(arguments[0], arguments.data(), environs.data());
     ::_exit(127);
 }
@@ -66,20 +83,24 @@ Process::~Process() {
 }
 
 bool Process::finish() {
-    const uint64_t end = now_ns() + kEndNs;
+    return wait_for(kEndNs) == 0;
+}
+
+std::optional<int> Process::wait_for(uint64_t ns) {
+    const uint64_t end = now_ns() + ns;
     int status = 0;
     while (::waitpid(pid_, &status, WNOHANG) == 0) {
-        if (now_ns() > end) return false;
+        if (now_ns() > end) return std::nullopt;
         ::usleep(1000);
     }
     pid_ = 0;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return exit_status(status);
 }
 
 int Process::wait() {
     int status = 0;
     ::waitpid(std::exchange(pid_, 0), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    return exit_status(status);
 }
 
 OwnFabric::OwnFabric(const std::string& program)

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,14 +15,21 @@ namespace bench {
 using Environment = std::vector<std::pair<std::string, std::string>>;
 using Words = std::vector<std::string>;
 
+// Descriptors for a program's standard streams; -1: the streams of this process.
+struct Streams {
+    int input = -1;
+    int output = -1;  // also for errors
+};
+
 // A program in another process, which ends with this object or with this process at the latest.
 class Process {
   public:
     // Runs the command. `environment` holds changes to the environment of this process; a variable
     // with an empty value is removed. The command inherits the descriptors. It receives the signal
-    // `at_end` if this process ends first.
+    // `at_end` if this process ends first. No signal is blocked in it.
     explicit Process(Words command, const Environment& environment = {},
-                     const std::vector<int>& descriptors = {}, int at_end = SIGKILL);
+                     const std::vector<int>& descriptors = {}, int at_end = SIGKILL,
+                     const Streams& streams = {});
     ~Process();
     Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
     Process& operator=(Process&&) = delete;
@@ -29,6 +37,9 @@ class Process {
     pid_t pid() const { return pid_; }
     // Waits for the end of the process, with a time limit. Returns whether the program succeeded.
     bool finish();
+    // Waits for the end of the process. Returns the exit status, 1 after a signal, or nothing if it
+    // still runs after the time.
+    std::optional<int> wait_for(uint64_t ns);
     // Waits for the end of the process. Returns the exit status, or 1 after a signal.
     int wait();
 

@@ -80,12 +80,20 @@ class Part {
 
     std::string table() const {
         if (figures_.empty()) return {};
-        std::vector<Cells> lines = {
-            {ratios_ ? "ratios of " + test_ : test_ + ", " + figures_.back()->unit}};
+        std::vector<Cells> lines = {{ratios_ ? "ratios of " + test_ : title()}};
         lines.front().insert(lines.front().end(), names_.begin(), names_.end());
         lines.front().emplace_back();
-        for (const auto& size : sizes_) lines.push_back(line(size));
+        add_lines(names_, &lines);
         return in_columns(lines, "l" + std::string(names_.size(), 'r') + "l") + "\n";
+    }
+
+    // Adds a line for each x, with a column for each of these names.
+    void add_lines(const std::vector<std::string>& names, std::vector<Cells>* lines) const {
+        for (const auto& size : sizes_) lines->push_back(line(size, names));
+    }
+    const std::vector<std::string>& names() const { return names_; }
+    std::string title() const {
+        return ratios_ || figures_.empty() ? test_ : test_ + ", " + figures_.back()->unit;
     }
 
     // Which targets are met and missed: a line for each name with targets.
@@ -112,10 +120,11 @@ class Part {
     }
 
   private:
-    Cells line(const std::pair<double, std::string>& size) const {
+    Cells line(const std::pair<double, std::string>& size,
+               const std::vector<std::string>& names) const {
         Cells cells = {"  " + size.second};
         std::vector<const Figure*> found;
-        for (const std::string& name : names_) {
+        for (const std::string& name : names) {
             const auto at = std::ranges::find_if(figures_, [&](const Figure* figure) {
                 return figure->x == size.first && figure->name == name;
             });
@@ -159,6 +168,59 @@ class Part {
     std::vector<std::string> names_;
     std::vector<std::pair<double, std::string>> sizes_;
 };
+
+std::vector<std::string> tests_of(const std::vector<Figure>& figures) {
+    std::vector<std::string> tests;
+    for (const Figure& figure : figures) add_once(&tests, figure.test);
+    return tests;
+}
+
+// The ratios or the other figures of all tests, in one table.
+std::string group_table(const std::vector<Figure>& figures, bool ratios) {
+    const std::vector<std::string> tests = tests_of(figures);
+    std::vector<Part> parts;
+    std::vector<std::string> names;
+    for (const std::string& test : tests) {
+        parts.emplace_back(figures, test, ratios);
+        for (const std::string& name : parts.back().names()) add_once(&names, name);
+    }
+    if (names.empty()) return {};
+    std::vector<Cells> lines = {{ratios ? "ratios" : "values"}, {""}};
+    for (const std::string& name : names) {
+        const size_t end = name.find(": ");
+        const bool split = end != std::string::npos;
+        lines[0].push_back(split ? name.substr(0, end) : "");
+        lines[1].push_back(split ? name.substr(end + 2) : name);
+    }
+    for (Cells& line : lines) line.emplace_back();
+    for (const Part& part : parts) {
+        lines.emplace_back(names.size() + 2);
+        lines.back().front() = part.title();
+        part.add_lines(names, &lines);
+    }
+    return in_columns(lines, "l" + std::string(names.size(), 'r') + "l");
+}
+
+// How many targets are met: a line for each name with targets.
+std::string target_counts(const std::vector<Figure>& figures) {
+    std::vector<std::string> names;
+    for (const Figure& figure : figures) {
+        if (figure.has_target()) add_once(&names, figure.name);
+    }
+    std::string text;
+    for (const std::string& name : names) {
+        int met = 0;
+        int all = 0;
+        for (const Figure& figure : figures) {
+            if (figure.name != name || !figure.has_target()) continue;
+            ++all;
+            met += figure.met();
+        }
+        text += name + ": target met in " + std::to_string(met) + " of " + std::to_string(all) +
+                " lines\n";
+    }
+    return text;
+}
 
 }  // namespace
 
@@ -230,16 +292,19 @@ std::string as_table(const std::vector<Figure>& figures) {
 }
 
 std::string as_matrix(const std::vector<Figure>& figures) {
-    std::vector<std::string> tests;
-    for (const Figure& figure : figures) add_once(&tests, figure.test);
     std::string text;
-    for (const std::string& test : tests) {
+    for (const std::string& test : tests_of(figures)) {
         const Part values(figures, test, false);
         const Part ratios(figures, test, true);
         const std::string targets = values.targets() + ratios.targets();
         text += ratios.table() + values.table() + targets + (targets.empty() ? "" : "\n");
     }
     return text;
+}
+
+std::string as_groups(const std::vector<Figure>& figures) {
+    return group_table(figures, true) + "\n" + target_counts(figures) + "\n" +
+           group_table(figures, false);
 }
 
 }  // namespace bench

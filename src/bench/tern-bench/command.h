@@ -26,6 +26,7 @@ Result run_bandwidth(const Options& options, const Setup& setup);
 Result run_pinning(const Options& options, const Setup& setup);
 Result run_protocols(const Options& options, const Setup& setup);
 Result run_onesided(const Options& options, const Setup& setup);
+Result run_mpi(const Options& options, const Setup& setup);
 Result run_overlap(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
@@ -56,6 +57,13 @@ constexpr Command kCommands[] = {
      .low = 8,
      .high = 4 << 20,
      .step = 2},
+    {.name = "mpi",
+     .help = "Open MPI and MPICH: ping-pong, all-to-all, puts and gets in reused and fresh buffers",
+     .run = run_mpi,
+     .rounds = 7,
+     .low = 16,
+     .high = 1 << 20,
+     .step = 4},
     {"overlap", "how much of a message the processor can leave to the network", run_overlap},
     {"tune", "the costs of copies, registrations and the network here, and the model's choices",
      run_tune},
