@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -231,6 +232,13 @@ void Host::wait_for_accesses() {
 void Host::leave() {
     self_->state.store(SlotState::dead, std::memory_order_seq_cst);
     segment_->leave();
+}
+
+void ring_doorbell(ProcessSlot& process) {
+    process.doorbell.fetch_add(1, std::memory_order_seq_cst);
+    if (process.sleeping.load(std::memory_order_seq_cst) != 0) {
+        syscall(SYS_futex, &process.doorbell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    }
 }
 
 }  // namespace softhca

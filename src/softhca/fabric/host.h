@@ -111,6 +111,9 @@ class Host {
     bool models_time_ = false;
 };
 
+/// Wakes the progress engine of a process.
+void ring_doorbell(ProcessSlot& process);
+
 /// A read-side critical section: while the guard lives, the target process frees nothing that an
 /// access may touch.
 class AccessGuard {

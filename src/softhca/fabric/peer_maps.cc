@@ -53,15 +53,42 @@ const PeerMaps::Mapping* PeerMaps::find(uint32_t slot, const KeyEntry& key) {
         return mapping;
     }
     Mapping* fresh = map(slot, key);
-    if (mapping != nullptr) {
-        replaced_.push_back(mapping);
+    replace(entry, fresh);
+    mapped_bytes_ += fresh->base_length;
+    if (mapped_bytes_ >= kSlack) {
+        drop_dead();
+        mapped_bytes_ = 0;
+        ring_doorbell(host_.self());  // the engine collects before it sleeps again
     }
-    entry.store(fresh, std::memory_order_release);
     return fresh;
 }
 
+void PeerMaps::replace(std::atomic<Mapping*>& entry, Mapping* fresh) {
+    if (Mapping* old = entry.load(std::memory_order_relaxed)) {
+        replaced_.push_back(old);
+    }
+    entry.store(fresh, std::memory_order_release);
+}
+
+/// The owner may change the entry at the same time: a mapping that is dropped in vain is made
+/// again, and one that is kept in vain is dropped the next time.
+bool PeerMaps::is_dead(const Mapping& mapping) {
+    return mapping.key->key.load(std::memory_order_relaxed) == 0 ||
+           __atomic_load_n(&mapping.key->share_id, __ATOMIC_RELAXED) != mapping.share_id ||
+           host_.owner_dead(static_cast<uint32_t>(mapping.share_id >> 32));
+}
+
+void PeerMaps::drop_dead() {
+    for (auto& entry : entries_) {
+        const Mapping* mapping = entry.load(std::memory_order_relaxed);
+        if (mapping != nullptr && is_dead(*mapping)) {
+            replace(entry, nullptr);
+        }
+    }
+}
+
 PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
-    auto* mapping = new Mapping{key.share_id, key.host, nullptr, nullptr, 0};
+    auto* mapping = new Mapping{&key, key.share_id, key.host, nullptr, nullptr, 0};
     const std::string path =
         "/proc/" + std::to_string(host_.pid(slot)) + "/fd/" + std::to_string(key.file_fd);
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -75,12 +102,12 @@ PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
     }
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t head = key.file_offset % page;
-    mapping->base_length = head + key.length;
     mapping->base =
-        raw_mmap(mapping->base_length, PROT_READ | PROT_WRITE,
+        raw_mmap(head + key.length, PROT_READ | PROT_WRITE,
                  MAP_SHARED | MAP_POPULATE,  // no page faults later, as registered memory
                  fd, key.file_offset - head);
     if (mapping->base != nullptr) {
+        mapping->base_length = head + key.length;
         mapping->local = static_cast<char*>(mapping->base) + head;
     }
     ::close(fd);

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "transport/notice.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "transport/adapter.h"
 
 namespace softhca {
@@ -18,13 +14,6 @@ void mark_dirty(ProcessSlot& process, std::atomic<uint64_t>* dirty, uint32_t num
 }
 
 }  // namespace
-
-void ring_doorbell(ProcessSlot& process) {
-    process.doorbell.fetch_add(1, std::memory_order_seq_cst);
-    if (process.sleeping.load(std::memory_order_seq_cst) != 0) {
-        syscall(SYS_futex, &process.doorbell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-    }
-}
 
 void raise_cq_notice(Host& host, CqShared& cq, uint32_t number, uint32_t flags) {
     ProcessSlot& process = host.process(ObjectNumber::process(number));

@@ -20,7 +20,4 @@ void raise_srq_notice(Host& host, SrqShared& srq, uint32_t number, uint32_t flag
 /// Like raise_cq_notice(), but delivers an event of this process's own queue at once.
 void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags);
 
-/// Wakes the progress engine of a process.
-void ring_doorbell(ProcessSlot& process);
-
 }  // namespace softhca
