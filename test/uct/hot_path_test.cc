@@ -154,7 +154,7 @@ TEST_F(HotPathTest, SmallTrafficNeedsNoLargeBlock) {
 // The receiver finds frames whenever it polls, as many as the sender can send meanwhile.
 TEST_F(HotPathTest, AStreamDoesNotStopWhileItsReceiverIsBusy) {
     Entity a, b(Settings{{"BLOCK_MIN", "32k"}, {"POLL", "memory"}});
-    const Endpoint ep = a.connect(b);
+    Endpoint ep = a.connect(b);
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
     for (std::size_t i = 0; i < 100; ++i) {
@@ -167,6 +167,7 @@ TEST_F(HotPathTest, AStreamDoesNotStopWhileItsReceiverIsBusy) {
         a.progress();
     }
     ASSERT_TRUE(eventually({&a, &b}, [&] { return received == 8100; }));
+    ep.reset();
     EXPECT_EQ(a.close_and_count()["credit_stalls"], 0u);
 }
 
@@ -177,7 +178,7 @@ TEST_F(HotPathTest, AProgressCallTakesABoundedNumber) {
                          {"BLOCK_MAX", "262136"},
                          {"POLL", "memory"}};
     Entity a(large), b(large);
-    const Endpoint ep = a.connect(b);
+    Endpoint ep = a.connect(b);
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
     for (std::size_t i = 0; i < 100; ++i) {
@@ -195,6 +196,7 @@ TEST_F(HotPathTest, AProgressCallTakesABoundedNumber) {
     }
     EXPECT_EQ(received, 15'101u);
     EXPECT_LT(most, 1100u);
+    ep.reset();
     EXPECT_GT(a.close_and_count()["sent_cold"], 1u);
 }
 
