@@ -331,6 +331,11 @@ class Engine final : private ConnectorOwner {
         alignas(64) std::byte frame[kInlineLimit]{};
     };
 
+    // Of the ends of blocks.
+    static constexpr uint32_t kColours = 8;
+    static constexpr uint32_t kCacheLine = 64;
+    static constexpr uint32_t kPage = 4096;
+
     // The tails of blocks are looked at in groups. Where a group has no more blocks, it has this.
     static constexpr size_t kGroup = 4;
     static constexpr uint64_t kNoTail = 0;

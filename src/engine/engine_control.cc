@@ -206,10 +206,16 @@ bool Engine::send_control(Channel& channel, ControlId id, const void* payload, u
 }
 
 bool Engine::grant_block(Channel& channel) {
-    const uint32_t size = std::max(channel.wish, settings_.block_first);
+    // Blocks begin on pages. If they all ended there too, the words that a poll looks at would
+    // compete for one set of the cache. So each peer's block ends a few lines earlier.
+    const uint32_t shift = channel.index % kColours * kCacheLine;
+    const auto pages = [](uint32_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); };
+    const uint32_t most = std::min(settings_.block_most, pages(settings_.block_most) - shift);
+    const uint32_t wanted = std::max(channel.wish, settings_.block_first);
+    const uint32_t size = std::min(wanted < kPage ? wanted : pages(wanted) - shift, most);
     // No relaxed ordering: the device must place the tail last.
-    channel.block =
-        verbs::RegisteredMemory(pd_, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    channel.block = verbs::RegisteredMemory(pd_, pages(size + shift),
+                                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!channel.block) {
         if (!told_block_)
             owner_.warn("cannot register " + std::to_string(size) + " bytes for a block (" +
@@ -220,11 +226,12 @@ bool Engine::grant_block(Channel& channel) {
         return false;
     }
     const bool memory = channel.polls_memory;
-    channel.rx.grant(channel.block.data(), size);
-    const BlockGrant grant{.address = address_of(channel.block.data()),
+    std::byte* const base = channel.block.data() + (channel.block.size() - shift - size);
+    channel.rx.grant(base, size);
+    const BlockGrant grant{.address = address_of(base),
                            .rkey = channel.block.rkey(),
                            .size = size,
-                           .most = settings_.block_most,
+                           .most = most,
                            .flags = memory ? 0 : BlockGrant::kNotify};
     (void)send_control(channel, ControlId::kGrant, &grant, sizeof(grant));
     if (memory) {
