@@ -95,8 +95,10 @@ bool Engine::released(Channel& channel, const std::byte* payload, uint32_t lengt
     return true;
 }
 
-// Called after a cold message.
+// Called after a cold message. A block gains nothing if a completion has to be taken for each of
+// its frames, as for cold ones.
 void Engine::judge(Channel& channel) {
+    if (!channel.polls_memory) return;
     Promotion::Peer* victim = nullptr;
     switch (promotion_.judge(channel.activity, victim)) {
         case Promotion::Verdict::kStay:
@@ -225,20 +227,17 @@ bool Engine::grant_block(Channel& channel) {
         told_block_ = true;
         return false;
     }
-    const bool memory = channel.polls_memory;
     std::byte* const base = channel.block.data() + (channel.block.size() - shift - size);
     channel.rx.grant(base, size);
     const BlockGrant grant{.address = address_of(base),
                            .rkey = channel.block.rkey(),
                            .size = size,
                            .most = most,
-                           .flags = memory ? 0 : BlockGrant::kNotify};
+                           .flags = 0};
     (void)send_control(channel, ControlId::kGrant, &grant, sizeof(grant));
-    if (memory) {
-        begin_polling(channel);
-        // The peer was told to notify of an earlier block, and must be told to stop.
-        if (channel.telling != 0 && !sleeper_ && !tell(channel, 0)) sleeper_ = true;
-    }
+    begin_polling(channel);
+    // The peer was told to notify of an earlier block, and must be told to stop.
+    if (channel.telling != 0 && !sleeper_ && !tell(channel, 0)) sleeper_ = true;
     ++counters_.promotions;
     counters_.block_bytes += channel.block.size();
     counters_.block_bytes_most = std::max(counters_.block_bytes_most, counters_.block_bytes);

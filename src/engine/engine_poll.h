@@ -194,15 +194,12 @@ bool Engine::received(const ibv_wc& completion, Sink& sink) {
     return true;
 }
 
-// The notification of a write into the channel's block. If the block is polled, the frame may have
+// The notification of a write into the channel's block. The block is polled, so the frame may have
 // been taken already.
 template <class Sink>
 void Engine::received_hot(Channel& channel, uint32_t immediate, Sink& sink) {
-    const unsigned taken = poll_block(channel, sink, 1);
-    if (!channel.polled) {
-        if (taken == 0) malformed(channel, "a write notified of is not in its block");
-        return;
-    }
+    if (!channel.polled) return malformed(channel, "a write notified of is in no block");
+    (void)poll_block(channel, sink, 1);
     ++counters_.notices;
     if (immediate == 0) channel.always = true;
     if (notify::telling(immediate) == channel.telling) channel.heeds = true;

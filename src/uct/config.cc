@@ -83,9 +83,10 @@ ucs_config_field_t config_table[] = {
                receive_queue, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "POLL", "auto",
-        "How a receiver notices a frame in a block:\n"
-        " memory - polls the block; right only if the device writes in ascending order of address\n"
-        " cq     - by a write with immediate and the completion queue\n"
+        "How a receiver notices short messages:\n"
+        " memory - senders that talk much get a block, which is polled; right only if the device "
+        "writes in ascending order of address\n"
+        " cq     - by the completion queue; no sender gets a block\n"
         " auto   - memory if the device promises the order, else cq",
         poll, UCS_CONFIG_TYPE_ENUM(poll_names)),
     TERN_FIELD("HOT_AFTER", "16",
