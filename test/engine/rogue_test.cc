@@ -5,7 +5,10 @@
 #include "rogue.h"
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <random>
+#include <vector>
 
 #include "node.h"
 
@@ -67,6 +70,33 @@ TEST_F(RogueTest, SpeaksProperlyAndIsHeard) {
     ASSERT_TRUE(turn([this] { return victim.messages.size() == 1; }));
     EXPECT_EQ(victim.messages[0].id, 3u);
     EXPECT_EQ(victim.messages[0].data, "good");
+}
+
+// The first words of blocks in the same line of all pages would be in the same set of the cache.
+TEST_F(RogueTest, BlocksOfPeersEndInDifferentLines) {
+    constexpr size_t kPeers = 16;
+    std::vector<std::unique_ptr<Rogue>> peers;
+    std::map<uint64_t, unsigned> lines;
+    for (size_t i = 0; i < kPeers; ++i) {
+        Rogue& peer = *peers.emplace_back(std::make_unique<Rogue>());
+        ASSERT_TRUE(peer.begin(victim.engine->address()));
+        const auto step = [&] {
+            victim.poll();
+            peer.poll();
+        };
+        ASSERT_TRUE(until(step, [&] { return peer.up(); }));
+        ASSERT_TRUE(until(
+            [&] {
+                peer.send_frame(FrameKind::kActiveMessage, 1, "hello");
+                step();
+            },
+            [&] { return peer.grant().has_value(); }));
+        const BlockGrant& grant = *peer.grant();
+        EXPECT_TRUE(grant.valid());
+        EXPECT_GT(grant.size, 3500u);
+        ++lines[(grant.address + grant.size - 1) % 4096 / 64];
+    }
+    for (const auto& [line, count] : lines) EXPECT_LE(count, kPeers / 4) << line;
 }
 
 TEST_F(RogueTest, EmptyFrame) {
