@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "rendezvous/turn.h"
 #include "uct/md.h"
 
 namespace tern {
@@ -48,10 +49,12 @@ Pin* pin_to_lend(const MemoryDomain& domain, void* address, size_t length) {
 }
 
 // The rkey by which a peer may read a message in memory that is used again, or 0. All of the
-// declared memory gets one pin, unless it is too long.
+// declared memory gets one pin, if that can be registered without delaying the program. A longer
+// message is pinned in pieces, by its transfer.
 uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* address, size_t length) {
     const Region& region = *handle.region;
-    const uint64_t most = domain.pins->longest();
+    const uint64_t most =
+        std::min(domain.pins->longest(), Turn::longest_registration(domain.costs));
     if (length > most) return 0;
     if (region.length() <= most) {
         address = reinterpret_cast<void*>(region.address());

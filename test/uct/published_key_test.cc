@@ -33,18 +33,18 @@ class PublishedKeyTest : public TagTest {
   protected:
     // Sends the buffer's present content, again and again into the same buffer of the receiver.
     static void exchange(TagPair& pair, const Declared& from, Receive& to, uint64_t seed) {
-        fill(from.part(0, kLength), seed);
+        fill(from.part(0, from.size()), seed);
         ASSERT_STATUS(UCS_OK, to.post(7));
         Completion completion;
-        (void)pair.begin(7, from, kLength, completion);
+        (void)pair.begin(7, from, from.size(), completion);
         ASSERT_TRUE(pair.until([&] { return to.done() && completion.calls != 0; }));
         EXPECT_STATUS(UCS_OK, to.status);
         EXPECT_TRUE(filled(to.bytes(), seed));
     }
     // How many of `count` messages the sender was asked for.
-    static uint64_t asked_for(TagPair& pair, uint64_t count) {
-        Declared from(pair.a.entity.host(), kLength);
-        Receive to(pair.b, kLength);
+    static uint64_t asked_for(TagPair& pair, uint64_t count, std::size_t length = kLength) {
+        Declared from(pair.a.entity.host(), length);
+        Receive to(pair.b, length);
         for (uint64_t i = 1; i <= count; ++i) {
             to.completed = 0;
             exchange(pair, from, to, i);
@@ -72,6 +72,12 @@ TEST_F(PublishedKeyTest, NotIfTheUserForbidsIt) {
 TEST_F(PublishedKeyTest, NotIfTheReceiverStages) {
     TagPair pair(ordinary(), ordinary({{"RNDV_SCHEME", "superpipeline"}}));
     EXPECT_EQ(asked_for(pair, 20), 20u);
+}
+
+// No call registers so much at once.
+TEST_F(PublishedKeyTest, LongBuffersArePinnedByTheTransfer) {
+    TagPair pair(ordinary());
+    EXPECT_EQ(asked_for(pair, 5, 40 << 20), 5u);
 }
 
 // A receiver whose buffers are new asks, and the sender learns to copy early again.
