@@ -295,7 +295,7 @@ int MPI_Recv(void* to, int size, MPI_Datatype type, int from, int tag, MPI_Comm 
 }
 END
     check 'mpi: an MPI that is wrong' mpicc.openmpi -shared -fPIC -o "$tmp/wrong.so" "$tmp/wrong.c"
-    refuses 'mpi: a wrong byte is found' 1 'rank [01]: a message is wrong, with messages of 65536 bytes' \
+    refuses 'mpi: a wrong byte is found' 1 'rank [01]: message [0-9]+ is wrong: byte 32768 begins 0x[0-9a-f]+, with messages of 65536 bytes' \
         env LD_PRELOAD="$tmp/wrong.so" "${hca[@]}" "$tern_bench" mpi --quick --sizes 64K
 }
 

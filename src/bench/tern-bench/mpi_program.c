@@ -98,7 +98,14 @@ static void check_message(const struct run* run, const char* message, int from, 
     check_stamp(run, message, from, number);
     for (int64_t i = 1; i < run->size / 8 - 1; i++) {
         const int64_t value = word(from, i);
-        must(memcmp(message + 8 * i, &value, sizeof value) == 0, "a message is wrong", run);
+        char what[96];
+        int64_t found;
+
+        memcpy(&found, message + 8 * i, sizeof found);
+        if (found == value) continue;
+        snprintf(what, sizeof what, "message %lld is wrong: byte %lld begins %#llx",
+                 (long long)number, (long long)(8 * i), (long long)found);
+        fail(what, run);
     }
 }
 
