@@ -20,7 +20,7 @@ perf() { # label test option...
 every_test() { # label
     local test size
     for test in tag_lat tag_bw stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat ucp_put_bw ucp_get; do
-        for size in 8 4096 262144; do
+        for size in 8 262144; do
             perf "$1" $test -s $size
         done
     done
