@@ -74,7 +74,8 @@ TEST_F(SharedMemoryTest, StaysPinnedUntilItIsUnmapped) {
     ep_.reset();
     linger(all_, milliseconds(5));
     const Counters counters = a_.close_and_count();
-    EXPECT_LE(counters["pin_registrations"], 6u) << counters.json();
+    // In several pieces, if registering takes long.
+    EXPECT_LE(counters["pin_registrations"], 30u) << counters.json();
     EXPECT_GE(counters["pin_invalidations"], 1u) << counters.json();
 }
 
