@@ -67,12 +67,13 @@ std::string name(const testing::TestParamInfo<Weather>& test) {
            (test.param.most_bytes < (1 << 20) ? "_little" : "");
 }
 
+// kAuto without the software HCA: where that maps shared memory, out of the thread sanitizer's
+// sight, another thread may have used the addresses before.
 INSTANTIATE_TEST_SUITE_P(Monitors, PinningStorm,
                          testing::Values(Weather{MonitorKind::kUserfaultfd, true, 64 << 20},
                                          Weather{MonitorKind::kUserfaultfd, true, 256 << 10},
                                          Weather{MonitorKind::kUserfaultfd, false, 64 << 20},
                                          Weather{MonitorKind::kAuto, true, 64 << 20},
-                                         Weather{MonitorKind::kAuto, false, 64 << 20},
                                          Weather{MonitorKind::kUcm, true, 64 << 20},
                                          Weather{MonitorKind::kUcm, false, 64 << 20},
                                          Weather{MonitorKind::kNone, true, 64 << 20},
