@@ -216,7 +216,7 @@ bool Engine::grant_block(Channel& channel) {
     const uint32_t wanted = std::max(channel.wish, settings_.block_first);
     const uint32_t size = std::min(wanted < kPage ? wanted : pages(wanted) - shift, most);
     // No relaxed ordering: the device must place the tail last.
-    channel.block = verbs::RegisteredMemory(pd_, pages(size + shift),
+    channel.block = verbs::RegisteredMemory(pd_, size + shift,
                                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!channel.block) {
         if (!told_block_)

@@ -69,15 +69,13 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     void completed(void* cookie, tern::Status status) override {
         if (tern::Mover::is_cookie(cookie)) return mover->done(cookie, status);
         if (tern::TupleQ::is_cookie(cookie)) return tags->tupleq->done(cookie, status);
-        if (tern::Atomics::is_cookie(cookie)) {
-            cookie = atomics->done(cookie, status == tern::Status::kOk);
-            if (cookie == nullptr) return;
-        }
-        if (tern::Rma::is_cookie(cookie)) {
-            cookie = rma->done(cookie, status == tern::Status::kOk);
-            if (cookie == nullptr) return;
-        }
-        if (status != tern::Status::kOk) [[unlikely]]
+        const bool good = status == tern::Status::kOk;
+        if (tern::Atomics::is_cookie(cookie))
+            cookie = atomics->done(cookie, good);
+        else if (tern::Rma::is_cookie(cookie))
+            cookie = rma->done(cookie, good);
+        if (cookie == nullptr) return;
+        if (!good) [[unlikely]]
             tern::lost_something(iface, status);
         uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
     }

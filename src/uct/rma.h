@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts to, and gets from, open memory that take one work request: neither the peer is asked nor
-// memory pinned. Short ones go through a buffer of the send pool. Longer ones go in place, if the
-// user's memory is pinned from before. All others are transfers. Data path.
+// Puts and gets, by an rkey of the peer's, that take one work request: neither the peer is asked
+// nor memory pinned. Short ones go through a buffer of the send pool. Longer ones go in place, if
+// the user's memory is pinned from before. All others are transfers. Data path.
 #pragma once
 
 #include <deque>
@@ -30,7 +30,7 @@ class Rma {
     /// The peer's.
     struct Remote {
         uint64_t address;
-        uint32_t rkey;  ///< of open memory; 0: it is not open
+        uint32_t rkey;  ///< of open memory; to read, also of a message's; 0: none
     };
 
     /// These return nothing if the operation has to be a transfer. kInProgress: `cookie`, if any,
