@@ -20,6 +20,15 @@ class HotPathTest : public TernTest {
         it.id = id;
         return it;
     }
+    // Sends each message when the one before has been received.
+    template <class Send>
+    static void one_by_one(const Group& who, std::size_t count, const std::size_t& received,
+                           Send&& send) {
+        for (std::size_t i = 0; i < count; ++i) {
+            ASSERT_TRUE(accepted(who, send));
+            ASSERT_TRUE(eventually(who, [&] { return received == i + 1; }));
+        }
+    }
 
     uint64_t seed_ = any_seed();
 };
@@ -155,10 +164,7 @@ TEST_F(HotPathTest, SmallTrafficNeedsNoLargeBlock) {
     const Endpoint ep = a.connect(b);
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
-    for (std::size_t i = 0; i < 5000; ++i) {
-        ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
-        ASSERT_TRUE(eventually({&a, &b}, [&] { return received == i + 1; }));
-    }
+    one_by_one({&a, &b}, 5000, received, [&] { return am_short(ep, 0, pattern(0, 8)); });
     const Counters counters = b.close_and_count();
     EXPECT_EQ(counters["block_bytes_most"], 4096u) << counters.json();
 }
@@ -169,10 +175,7 @@ TEST_F(HotPathTest, AStreamDoesNotStopWhileItsReceiverIsBusy) {
     Endpoint ep = a.connect(b);
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
-    for (std::size_t i = 0; i < 100; ++i) {
-        ASSERT_TRUE(accepted({&a, &b}, [&] { return am_bcopy(ep, 0, pattern(0, 256)); }));
-        ASSERT_TRUE(eventually({&a, &b}, [&] { return received == i + 1; }));
-    }
+    one_by_one({&a, &b}, 100, received, [&] { return am_bcopy(ep, 0, pattern(0, 256)); });
     for (int burst = 0; burst < 1000; ++burst) {
         for (int i = 0; i < 8; ++i) ASSERT_EQ(am_bcopy(ep, 0, pattern(0, 256)), UCS_OK) << burst;
         b.progress();
@@ -193,10 +196,7 @@ TEST_F(HotPathTest, AProgressCallTakesABoundedNumber) {
     Endpoint ep = a.connect(b);
     std::size_t received = 0;
     b.handle(0, [&](Bytes) { ++received; });
-    for (std::size_t i = 0; i < 100; ++i) {
-        ASSERT_TRUE(accepted({&a, &b}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
-        ASSERT_TRUE(eventually({&a, &b}, [&] { return received == i + 1; }));
-    }
+    one_by_one({&a, &b}, 100, received, [&] { return am_short(ep, 0, pattern(0, 8)); });
     for (std::size_t i = 0; i < 15'000; ++i)
         ASSERT_TRUE(accepted({&a}, [&] { return am_short(ep, 0, pattern(0, 8)); }));
     ASSERT_TRUE(accepted({&a}, [&] { return am_bcopy(ep, 0, pattern(0, 30'000)); }));

@@ -35,6 +35,26 @@ class RmaTest : public TernTest {
         if (!zcopy) return get_bcopy(0, 0, length, completion);
         return get_zcopy(ep_, pieces(near_, 0, length, count), at(0), key_, completion);
     }
+    // A new endpoint, whose connection is up and has no other user.
+    Endpoint only_endpoint() {
+        Endpoint ep = a_.connect(b_);
+        EXPECT_TRUE(accepted(all_, [&] { return am_short(ep, 1, pattern(0, 8)); }));
+        EXPECT_TRUE(flush_wait(all_, ep));
+        ep_.reset();
+        return ep;
+    }
+    // Begins two operations, and destroys their endpoint after some calls of progress.
+    template <class One, class Other>
+    void end_amid(Endpoint& ep, int turns, One&& one, Other&& other) {
+        Completion first, second;
+        ASSERT_TRUE(accepted(alone_, [&] { return one(&first); }));
+        ASSERT_TRUE(accepted(alone_, [&] { return other(&second); }));
+        for (int i = 0; i < turns; ++i) (void)a_.progress();
+        ep.reset();
+        EXPECT_EQ(first.calls, 1) << turns;
+        EXPECT_EQ(second.calls, 1) << turns;
+        linger(all_, milliseconds(5));
+    }
     Counters counters() {
         ep_.reset();
         linger(all_, milliseconds(5));
@@ -93,25 +113,19 @@ TEST_F(RmaTest, LongerOnesAreTransfersUntilTheMemoryIsPinned) {
 TEST_F(RmaTest, InPlaceEndsWithTheEndpoint) {
     const std::size_t length = 64 * 1024;
     for (int turns = 0; turns < 4; ++turns) {
-        Endpoint ep = a_.connect(b_);
-        ASSERT_TRUE(accepted(all_, [&] { return am_short(ep, 1, pattern(0, 8)); }));
-        ep_.reset();
+        Endpoint ep = only_endpoint();
         Declared buffer(a_.host(), length);
         const uct_iov_t iov = buffer.iov(0, length);
         for (int use = 0; use < 4; ++use)
             ASSERT_STATUS(UCS_OK, get_wait(all_, ep, {&iov, 1}, at(0), key_));
-        Completion put, get;
-        ASSERT_TRUE(accepted(alone_, [&] {
-            return put_zcopy(ep, {&iov, 1}, at(length), key_, &put);
-        }));
-        ASSERT_TRUE(accepted(alone_, [&] {
-            return get_zcopy(ep, {&iov, 1}, at(length), key_, &get);
-        }));
-        for (int i = 0; i < turns; ++i) (void)a_.progress();
-        ep.reset();
-        EXPECT_EQ(put.calls, 1) << turns;
-        EXPECT_EQ(get.calls, 1) << turns;
-        linger(all_, milliseconds(5));
+        end_amid(
+            ep, turns,
+            [&](Completion* put) {
+                return put_zcopy(ep, {&iov, 1}, at(length), key_, put);
+            },
+            [&](Completion* get) {
+                return get_zcopy(ep, {&iov, 1}, at(length), key_, get);
+            });
     }
     EXPECT_TRUE(a_.failures().empty());
 }
@@ -130,24 +144,18 @@ TEST_F(RmaTest, ManyAtOnce) {
 }
 
 TEST_F(RmaTest, EndsWithTheEndpoint) {
+    const uct_iov_t iov = near_.iov(4096, 512);
     for (int turns = 0; turns < 4; ++turns) {
-        Endpoint ep = a_.connect(b_);
-        Completion copied, direct;
-        ASSERT_TRUE(accepted(all_, [&] { return am_short(ep, 1, pattern(0, 8)); }));
-        ASSERT_TRUE(flush_wait(all_, ep));
-        ep_.reset();  // the only user of the connection is to leave it
-        ASSERT_TRUE(accepted(alone_, [&] {
-            return uct_ep_get_bcopy(ep.get(), keep, near_.data(), 512, at(0), key_.get(), &copied);
-        }));
-        const uct_iov_t iov = near_.iov(4096, 512);
-        ASSERT_TRUE(accepted(alone_, [&] {
-            return get_zcopy(ep, {&iov, 1}, at(0), key_, &direct);
-        }));
-        for (int i = 0; i < turns; ++i) (void)a_.progress();
-        ep.reset();
-        EXPECT_EQ(copied.calls, 1) << turns;
-        EXPECT_EQ(direct.calls, 1) << turns;
-        linger(all_, milliseconds(5));
+        Endpoint ep = only_endpoint();
+        end_amid(
+            ep, turns,
+            [&](Completion* copied) {
+                return uct_ep_get_bcopy(ep.get(), keep, near_.data(), 512, at(0), key_.get(),
+                                        copied);
+            },
+            [&](Completion* direct) {
+                return get_zcopy(ep, {&iov, 1}, at(0), key_, direct);
+            });
     }
     EXPECT_TRUE(a_.failures().empty());
 }
