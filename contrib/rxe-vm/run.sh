@@ -184,10 +184,23 @@ look() { # rank
     done <"$tmp/$1/status"
 }
 
-complain() { # rank text: with the end of the console
-    echo "run.sh: guest $1 $2" >&2
+# The end of a console, or all since the kernel said what is wrong: the call trace after it has any length.
+end_of_console() { # rank
     cat "$tmp/$1/qemu" "$tmp/$1/console" 2>/dev/null |
-        sed 's/\x1b[[(][0-9;?]*[A-Za-z]//g; s/\x1bc//g; s/\r//g; s/^/console: /' | tail -n 40 >&2
+        sed 's/\x1b[[(][0-9;?]*[A-Za-z]//g; s/\x1bc//g; s/\r//g; s/^/console: /' |
+        awk -v shown=40 '
+            { line[NR] = $0 }
+            /BUG: |Oops: |Kernel panic/ && !wrong { wrong = NR }
+            END {
+                first = NR - shown + 1
+                if (wrong && wrong < first) first = wrong
+                for (i = first; i <= NR; i++) if (i in line) print line[i]
+            }'
+}
+
+complain() { # rank text
+    echo "run.sh: guest $1 $2" >&2
+    end_of_console "$1" >&2
 }
 
 # Sets `result`. Waits until every guest is done, or a little longer than the first one that fails: another may well
