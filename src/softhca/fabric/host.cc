@@ -178,7 +178,7 @@ void Host::free_slot(uint32_t slot) {
     }
     segment_->punch_arena(slot);
     const uint32_t incarnation = dead.incarnation.load(std::memory_order_relaxed);
-    std::memset(static_cast<void*>(&dead), 0, sizeof dead);
+    std::memset(static_cast<void*>(&dead), 0, offsetof(ProcessSlot, staged));
     dead.incarnation.store(incarnation, std::memory_order_release);
 }
 

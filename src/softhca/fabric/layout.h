@@ -23,7 +23,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 2;
+constexpr uint32_t kLayoutVersion = 3;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -152,23 +152,35 @@ struct Counters {
     std::atomic<uint64_t> registered_bytes{0};
 };
 
-/// An RDMA write in progress under the timing model. The sender stores it in the receiver's slot,
-/// so that both can place packets that have arrived.
+/// An RDMA write that waits for its time under the timing model. The sender stores it in the
+/// receiver's slot, so that both can place packets that have arrived.
 struct alignas(64) InboundWrite {
     static constexpr uint64_t kNotDue = ~uint64_t{0};
+    static constexpr uint32_t kNone = ~uint32_t{0};
+    static constexpr uint32_t kSges = 32;
+    static constexpr uint32_t kStagedBytes = 8192 + 512;  ///< a long eager message with headers
 
     RobustLock lock;
-    std::atomic<uint32_t> sender{0};  ///< QP number; 0: free. Under `lock`, as all below
-    std::atomic<uint64_t> due{0};     ///< ns: when the next packet arrives; read without `lock`
+    std::atomic<uint32_t> sender{0};    ///< QP number; 0: free. Stored under `lock`, with release
+    std::atomic<uint64_t> due{0};       ///< ns: when the next packet arrives; read without `lock`
+    std::atomic<uint64_t> position{0};  ///< in the sender's queue; stored before `sender`
+    std::atomic<uint32_t> placed{0};    ///< 1: all bytes are; stored with release
+    // The rest under `lock`.
+    uint32_t previous = kNone;       ///< the entry of the write before this one in the queue
+    uint64_t previous_position = 0;  ///< of that write
+    uint32_t responder = 0;          ///< QP number
+    bool staged = false;             ///< the bytes are in ProcessSlot::staged
+    bool committed = false;  ///< staged, and a later send has been delivered: the bytes arrive even
+                             ///< if the sender dies or fails
+    bool abandoned = false;  ///< committed, and the sender has forgotten it: the receiver frees it
+    uint32_t num_sge = 0;    ///< if not staged
+    uint32_t rkey = 0;
     uint64_t progress = 0;
     uint64_t length = 0;
     uint64_t remote_address = 0;
-    uint64_t local_address = 0;
-    uint32_t rkey = 0;
-    uint32_t lkey = 0;  ///< 0: the data is in `bytes`
     uint64_t posted_at = 0;
     Booking booking = {};
-    char bytes[128];
+    Sge sges[kSges];
 };
 
 struct LinkPair {
@@ -199,6 +211,9 @@ struct alignas(4096) ProcessSlot {
     std::atomic<uint64_t> inbound_used{0};  ///< one bit for each entry of `inbound`
     InboundWrite inbound[kMaxInbound];
     LinkPair links[kMaxLinks];  ///< the model gives each process ports of its own
+    /// The bytes of staged inbound writes. Last, and not cleared when the slot is freed: most of it
+    /// is never touched.
+    alignas(64) char staged[kMaxInbound][InboundWrite::kStagedBytes];
 };
 
 /// An XRC domain, named by a file or anonymous. `users` has one bit for each process.

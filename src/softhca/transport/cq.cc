@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "transport/adapter.h"
+#include "transport/inbound.h"
 #include "transport/notice.h"
 #include "transport/qp.h"
 #include "transport/srq.h"
@@ -181,9 +182,16 @@ int Cq::poll_empty() {
 }
 
 uint64_t Cq::next_visible(uint64_t head, uint64_t tail) {
-    return adapter_.delays_completions()
-               ? CompletionRing(slots_, mask_).next_visible(head, tail, now_ns())
-               : head;
+    if (!adapter_.delays_completions()) {
+        return head;
+    }
+    const uint64_t now = now_ns();
+    const uint64_t index = CompletionRing(slots_, mask_).next_visible(head, tail, now);
+    if (index != tail) {
+        // The send of a received message may have been delivered ahead of writes before it.
+        settle_inbound_writes(adapter_, now);
+    }
+    return index;
 }
 
 /// Frees the queue entry of a completion, when a real driver frees it, too. False if the entry was

@@ -6,6 +6,7 @@
 
 #include "core/qp_state.h"
 #include "transport/adapter.h"
+#include "transport/execute.h"
 #include "transport/qp.h"
 #include "transport/responder.h"
 
@@ -22,14 +23,14 @@ bool no_faults(const Faults& faults) {
 
 /// Frees the entry and its lock, which the caller holds.
 void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
-    write.sender.store(0, std::memory_order_relaxed);
+    write.sender.store(0, std::memory_order_release);
     write.lock.unlock();
     const auto index = static_cast<uint32_t>(&write - process.inbound);
     process.inbound_used.fetch_and(~(uint64_t{1} << index), std::memory_order_release);
 }
 
-/// Allocates an entry and locks it; nullptr if all are in use.
-InboundWrite* allocate_inbound(Host& host, ProcessSlot& process) {
+/// Allocates an entry and locks it; kNone if all are in use.
+uint32_t allocate_inbound(Host& host, ProcessSlot& process) {
     uint64_t used = process.inbound_used.load(std::memory_order_relaxed);
     while (~used != 0) {
         const auto index = static_cast<uint32_t>(__builtin_ctzll(~used));
@@ -38,216 +39,389 @@ InboundWrite* allocate_inbound(Host& host, ProcessSlot& process) {
             continue;
         }
         process.inbound[index].lock.lock(host, [] {});
-        return &process.inbound[index];
+        return index;
     }
-    return nullptr;
+    return InboundWrite::kNone;
 }
 
-/// Whether one entry can describe the write: its source is one range of memory, or few inline
-/// bytes.
 bool fits_inbound(const Qp& qp, const Wqe& wqe) {
     return qp.attributes().type == QpType::rc && wqe.opcode == WrOpcode::rdma_write &&
            wqe.length != 0 && !wqe.backwards &&
-           (wqe.is_inline ? wqe.length <= sizeof(InboundWrite::bytes) : wqe.num_sge == 1);
+           (wqe.length <= InboundWrite::kStagedBytes ||
+            (!wqe.is_inline && wqe.num_sge <= InboundWrite::kSges));
+}
+
+/// Describes a write in an entry whose lock the caller holds. `bytes`: the entry's staging buffer.
+void fill_inbound(InboundWrite& write, char* bytes, const Wqe& wqe, const IovList& local) {
+    write.placed.store(0, std::memory_order_relaxed);
+    write.committed = false;
+    write.abandoned = false;
+    write.progress = wqe.progress;
+    write.length = wqe.length;
+    write.remote_address = wqe.remote_address;
+    write.rkey = wqe.rkey;
+    write.posted_at = wqe.posted_at;
+    write.booking = wqe.booking;
+    write.staged = wqe.length <= InboundWrite::kStagedBytes;
+    if (!write.staged) {
+        write.num_sge = wqe.num_sge;
+        std::copy_n(wqe.sges(), wqe.num_sge, write.sges);
+        return;
+    }
+    for (uint32_t i = 0; i < local.count(); ++i) {
+        const iovec& piece = local.data()[i];
+        std::memcpy(bytes, piece.iov_base, piece.iov_len);
+        bytes += piece.iov_len;
+    }
+}
+
+/// Whether the write before this one in the sender's queue is placed or has ended. An entry that
+/// holds another write now shows that it has ended: the sender then freed it with release.
+bool is_next(const ProcessSlot& process, const InboundWrite& write, uint32_t sender) {
+    if (write.previous == InboundWrite::kNone) {
+        return true;
+    }
+    const InboundWrite& before = process.inbound[write.previous];
+    return before.sender.load(std::memory_order_acquire) != sender ||
+           before.position.load(std::memory_order_acquire) != write.previous_position ||
+           before.placed.load(std::memory_order_acquire) != 0;
 }
 
 /// Source and target of a write, checked as the sender would.
 struct CopyPlan {
-    const KeyEntry* source = nullptr;  ///< nullptr: the bytes in the entry
+    struct Piece {
+        const KeyEntry* key;
+        uint64_t address;
+        uint64_t length;
+    };
+    Piece pieces[InboundWrite::kSges];  ///< none: the bytes are staged
+    uint32_t count = 0;
     const KeyEntry* target = nullptr;
     QpShared* responder = nullptr;
-    IovList from;
-    IovList to;
+    uint64_t to = 0;
 };
 
-bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
-    const QpShared* sender = host.qp(number);
-    if (sender == nullptr || sender->state.load(std::memory_order_acquire) != QpState::rts ||
-        ObjectNumber::process(sender->peer_number) != host.slot()) {
-        return false;
+/// Adds the sender's memory to a plan. False if a key does not permit the access.
+bool plan_sources(Host& host, const InboundWrite& write, const QpShared& sender, uint32_t number,
+                  CopyPlan* plan) {
+    for (uint32_t i = 0; i < write.num_sge; ++i) {
+        const Sge& sge = write.sges[i];
+        if (sge.length == 0) {
+            continue;
+        }
+        KeyEntry* key = host.key(sge.lkey);
+        uint64_t address;
+        if (key == nullptr || KeyNumber::process(sge.lkey) != ObjectNumber::process(number) ||
+            key->kind != KeyKind::region ||
+            check_key(*key, sge.lkey, sender.pd, number, sge.addr, sge.length, 0, &address) !=
+                KeyCheck::ok) {
+            return false;
+        }
+        plan->pieces[plan->count++] = {key, address, sge.length};
     }
-    QpShared* mine = host.qp(sender->peer_number);
-    if (mine == nullptr || mine->peer_number != number || mine->type != sender->type ||
-        !responds(mine->state.load(std::memory_order_acquire)) ||
-        (mine->access & access_flag::kRemoteWrite) == 0 ||
-        KeyNumber::process(write.rkey) != host.slot()) {
-        return false;
-    }
-    plan->responder = mine;
-    uint64_t address;
-    plan->target = host.key(write.rkey);
-    if (plan->target == nullptr ||
-        check_key(*plan->target, write.rkey, mine->pd, sender->peer_number, write.remote_address,
-                  write.length, access_flag::kRemoteWrite, &address) != KeyCheck::ok) {
-        return false;
-    }
-    plan->to.add(address, write.length);
-    if (write.lkey == 0) {
-        plan->from.add(reinterpret_cast<uint64_t>(write.bytes), write.length);
-        return true;
-    }
-    plan->source = host.key(write.lkey);
-    if (plan->source == nullptr ||
-        KeyNumber::process(write.lkey) != ObjectNumber::process(number) ||
-        plan->source->kind != KeyKind::region ||
-        check_key(*plan->source, write.lkey, sender->pd, number, write.local_address, write.length,
-                  0, &address) != KeyCheck::ok) {
-        return false;
-    }
-    plan->from.add(address, write.length);
     return true;
 }
 
-/// Places packets that have arrived. Under the lock of `write`. If a copy fails, the sender repeats
-/// it and reports the error.
-void place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& plan, uint32_t sender,
-                   uint64_t now) {
+/// Whether the sender can still send. A committed write has arrived before that may change.
+bool sender_permits(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
+    if (write.committed) {
+        return true;
+    }
+    const QpShared* sender = host.qp(number);
+    return sender != nullptr && sender->state.load(std::memory_order_acquire) == QpState::rts &&
+           sender->peer_number == write.responder &&
+           (write.staged || plan_sources(host, write, *sender, number, plan));
+}
+
+bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
+    QpShared* mine = host.qp(write.responder);
+    if (mine == nullptr || mine->peer_number != number || mine->type != QpType::rc ||
+        !responds(mine->state.load(std::memory_order_acquire)) ||
+        (mine->access & access_flag::kRemoteWrite) == 0 ||
+        KeyNumber::process(write.rkey) != host.slot() ||
+        !sender_permits(host, write, number, plan)) {
+        return false;
+    }
+    plan->responder = mine;
+    plan->target = host.key(write.rkey);
+    return plan->target != nullptr &&
+           check_key(*plan->target, write.rkey, mine->pd, write.responder, write.remote_address,
+                     write.length, access_flag::kRemoteWrite, &plan->to) == KeyCheck::ok;
+}
+
+/// Copies a range of the message.
+CopyResult copy_range(Adapter& adapter, const InboundWrite& write, const CopyPlan& plan,
+                      uint32_t process, uint64_t begin, uint64_t length) {
+    ProcessMemory& memory = adapter.process_memory();
+    ProcessSlot& self = adapter.host().self();
+    if (plan.count == 0) {
+        IovList from;
+        IovList to;
+        from.add(reinterpret_cast<uint64_t>(self.staged[&write - self.inbound]) + begin, length);
+        to.add(plan.to + begin, length);
+        return memory.write(adapter.host().slot(), plan.target, from, to);
+    }
+    uint64_t at = 0;  // where the piece begins in the message
+    for (uint32_t i = 0; i < plan.count && at < begin + length; at += plan.pieces[i++].length) {
+        const CopyPlan::Piece& piece = plan.pieces[i];
+        const uint64_t from_byte = std::max(at, begin);
+        const uint64_t to_byte = std::min(at + piece.length, begin + length);
+        if (from_byte >= to_byte) {
+            continue;
+        }
+        IovList from;
+        from.add(piece.address + (from_byte - at), to_byte - from_byte);
+        IovList to;
+        to.add(plan.to + from_byte, to_byte - from_byte);
+        const CopyResult copied = memory.read(process, piece.key, from, to);
+        if (copied != CopyResult::ok) {
+            return copied;
+        }
+    }
+    return CopyResult::ok;
+}
+
+/// Places packets that have arrived, under the lock of `write`. Returns when the next one arrives;
+/// kNotDue if there is none, or a copy failed: then the sender repeats it and reports the error.
+uint64_t place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& plan, uint32_t sender,
+                       uint64_t now) {
     Host& host = adapter.host();
     const NicParameters& nic = host.header().config.nic;
-    if (write.progress >= write.length) {
-        return;
-    }
     while (write.progress < write.length) {
         const uint64_t rest = write.length - write.progress;
         const uint64_t packet = std::min(rest, kPacketBytes);
         const uint64_t due = arrival_at(write.booking, nic, write.length, write.progress + packet);
         if (now < due && (now = now_ns()) < due) {
-            write.due.store(due, std::memory_order_relaxed);
-            return;
+            return due;
         }
         const uint64_t arrived = arrived_by(write.booking, nic, write.length, now);
         const uint64_t length = std::max(packet, arrived - std::min(arrived, write.progress));
-        const IovList from = plan.from.slice(write.progress, length);
-        IovList to = plan.to.slice(write.progress, length);
-        CopyResult copied;
-        if (plan.source == nullptr) {
-            copied = adapter.process_memory().write(host.slot(), plan.target, from, to);
-        } else {
-            to.split_tail(sizeof(uint64_t));
-            copied =
-                adapter.process_memory().read(ObjectNumber::process(sender), plan.source, from, to);
-        }
-        if (copied != CopyResult::ok) {
-            return;
+        if (copy_range(adapter, write, plan, ObjectNumber::process(sender), write.progress,
+                       length) != CopyResult::ok) {
+            return InboundWrite::kNotDue;
         }
         write.progress += length;
     }
     report_established(adapter, *plan.responder, plan.responder->number.load());
     record(host.self().lateness, write.posted_at, write.booking.arrival_end, now_ns());
+    return InboundWrite::kNotDue;
 }
 
-void place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
+/// Places what has arrived of the write, and frees its lock. Whether all of it is placed now.
+bool place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
     Host& host = adapter.host();
     const uint32_t sender = write.sender.load(std::memory_order_relaxed);
-    if (sender == 0) {
+    if (sender == 0 || !is_next(host.self(), write, sender)) {
         write.lock.unlock();
-        return;
+        return false;
     }
-    write.due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
     const uint32_t process = ObjectNumber::process(sender);
     // The copy reads the sender's memory and writes this process's: the guards keep both.
     const AccessGuard sender_guard(host, process);
     const AccessGuard own_guard(host, host.slot());
-    if (!host.alive(process)) {
+    const bool forgotten = write.abandoned || !host.alive(process) || host.qp(sender) == nullptr;
+    if (forgotten && !write.committed) {
         unlock_and_free(host.self(), write);
-        return;
+        return false;
     }
+    uint64_t due = InboundWrite::kNotDue;
     CopyPlan plan;
-    if (no_faults(host.header().faults) && plan_copy(host, write, sender, &plan)) {
-        place_arrived(adapter, write, plan, sender, now);
+    if (write.progress < write.length && (write.committed || no_faults(host.header().faults)) &&
+        plan_copy(host, write, sender, &plan)) {
+        due = place_arrived(adapter, write, plan, sender, now);
     }
-    write.lock.unlock();
+    const bool placed = write.progress == write.length;
+    write.placed.store(placed ? 1 : 0, std::memory_order_release);
+    // After the copy: who sees this value may take the bytes for placed.
+    write.due.store(due, std::memory_order_release);
+    if (forgotten && due == InboundWrite::kNotDue) {
+        unlock_and_free(host.self(), write);  // it is placed, or it never will be
+    } else {
+        write.lock.unlock();
+    }
+    return placed;
 }
 
 }  // namespace
 
-InboundLock::InboundLock(Qp& qp, Wqe& wqe) : qp_(qp), wqe_(wqe) {
-    InboundHandle& handle = qp.inbound();
-    if (handle.write_ == nullptr) {
+InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
+    InboundQueue& queue = qp.inbound();
+    if (queue.size_ == 0) {
         return;
     }
-    InboundWrite& write = *handle.write_;
-    if (!write.lock.try_lock(qp.adapter().host())) {
+    Host& host = qp.adapter().host();
+    InboundWrite& write = host.process(queue.process_).inbound[queue.entry(0).index];
+    const uint32_t owner = write.lock.owner();
+    if (owner != 0 && host.owner_dead(owner)) {
+        write.lock.lock(host, [] {});
+    } else if (!write.lock.try_lock(host)) {
         busy_ = true;
-    } else if (write.sender.load(std::memory_order_relaxed) != qp.number()) {
+        return;
+    }
+    if (write.sender.load(std::memory_order_relaxed) != qp.number()) {
         write.lock.unlock();  // the receiver has died, and another process uses its slot
-        handle.write_ = nullptr;
+        queue.clear(host, qp.number());
     } else {
+        write_ = &write;
         wqe.progress = write.progress;
     }
 }
 
 InboundLock::~InboundLock() {
-    InboundWrite* write = qp_.inbound().write_;
-    if (write != nullptr && !busy_) {
-        write->progress = wqe_.progress;
-        if (wqe_.backwards) {
-            write->due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
-        }
-        write->lock.unlock();
-    }
-}
-
-void InboundLock::hand_over(uint64_t due) {
-    InboundHandle& handle = qp_.inbound();
-    Host& host = qp_.adapter().host();
-    if (handle.write_ == nullptr) {
-        if (!fits_inbound(qp_, wqe_) || !no_faults(host.header().faults)) {
-            return;
-        }
-        handle.process_ = ObjectNumber::process(qp_.shared().peer_number);
-        handle.write_ = allocate_inbound(host, host.process(handle.process_));
-        if (handle.write_ == nullptr) {
-            return;
-        }
-        InboundWrite& write = *handle.write_;
-        write.length = wqe_.length;
-        write.remote_address = wqe_.remote_address;
-        write.rkey = wqe_.rkey;
-        write.posted_at = wqe_.posted_at;
-        write.booking = wqe_.booking;
-        write.lkey = 0;
-        if (wqe_.is_inline) {
-            std::memcpy(write.bytes, wqe_.inline_data(), wqe_.length);
-        } else {
-            write.lkey = wqe_.sges()[0].lkey;
-            write.local_address = wqe_.sges()[0].addr;
-        }
-        write.sender.store(qp_.number(), std::memory_order_relaxed);
-    }
-    handle.write_->due.store(due, std::memory_order_relaxed);
-}
-
-void InboundHandle::retire(Host& host, uint32_t qp_number) {
     if (write_ == nullptr) {
         return;
     }
-    const AccessGuard guard(host, process_);
-    write_->lock.lock(host, [] {});
-    if (write_->sender.load(std::memory_order_relaxed) == qp_number) {
-        unlock_and_free(host.process(process_), *write_);
-    } else {
-        write_->lock.unlock();
+    write_->progress = wqe_.progress;
+    if (wqe_.backwards) {
+        write_->due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
     }
-    write_ = nullptr;
+    write_->lock.unlock();
+}
+
+bool InboundLock::wait_until(uint64_t due) {
+    if (write_ != nullptr) {
+        write_->due.store(due, std::memory_order_relaxed);
+    }
+    return write_ != nullptr;
+}
+
+bool InboundQueue::push(Qp& qp, Wqe& wqe, uint64_t position, uint64_t due) {
+    Host& host = qp.adapter().host();
+    IovList local;
+    if (size_ == kCapacity || !fits_inbound(qp, wqe) || !no_faults(host.header().faults) ||
+        !check_write(qp, wqe, &local)) {
+        return false;
+    }
+    process_ = ObjectNumber::process(qp.shared().peer_number);
+    const AccessGuard guard(host, process_);
+    ProcessSlot& process = host.process(process_);
+    const uint32_t index = allocate_inbound(host, process);
+    if (index == InboundWrite::kNone) {
+        return false;
+    }
+    InboundWrite& write = process.inbound[index];
+    fill_inbound(write, process.staged[index], wqe, local);
+    write.responder = qp.shared().peer_number;
+    write.position.store(position, std::memory_order_relaxed);
+    write.previous = InboundWrite::kNone;
+    if (size_ != 0) {
+        write.previous = entry(size_ - 1).index;
+        write.previous_position = entry(size_ - 1).position;
+    }
+    write.due.store(due, std::memory_order_relaxed);
+    write.sender.store(qp.number(), std::memory_order_release);
+    if (write.staged && staged_ == size_) {
+        ++staged_;
+    }
+    write.lock.unlock();
+    entry(size_++) = {index, position};
+    return true;
+}
+
+bool InboundQueue::commit(Qp& qp) {
+    if (staged_ != size_) {
+        return false;
+    }
+    Host& host = qp.adapter().host();
+    const AccessGuard guard(host, process_);
+    for (; committed_ != size_; ++committed_) {
+        InboundWrite& write = host.process(process_).inbound[entry(committed_).index];
+        write.lock.lock(host, [] {});
+        const bool mine = write.sender.load(std::memory_order_relaxed) == qp.number();
+        write.committed = write.committed || mine;
+        write.lock.unlock();
+        if (!mine) {
+            return false;  // the receiver has died, and another process uses its slot
+        }
+    }
+    return true;
+}
+
+/// `ended`: whether the write has.
+void InboundQueue::free_entry(Host& host, uint32_t qp_number, uint32_t entry, bool ended) {
+    const AccessGuard guard(host, process_);
+    ProcessSlot& process = host.process(process_);
+    InboundWrite& write = process.inbound[entry];
+    write.lock.lock(host, [] {});
+    if (write.sender.load(std::memory_order_relaxed) != qp_number) {
+        write.lock.unlock();  // the receiver has died, and another process uses its slot
+    } else if (write.committed && !ended && write.progress != write.length) {
+        write.abandoned = true;
+        write.lock.unlock();
+    } else {
+        unlock_and_free(process, write);
+    }
+}
+
+void InboundQueue::pop(Host& host, uint32_t qp_number, uint64_t position) {
+    if (size_ != 0 && entry(0).position == position) {
+        free_entry(host, qp_number, entry(0).index, true);
+        first_ = (first_ + 1) % kCapacity;
+        --size_;
+        committed_ -= std::min(committed_, 1U);
+        staged_ -= std::min(staged_, 1U);
+    }
+}
+
+void InboundQueue::clear(Host& host, uint32_t qp_number) {
+    // The last one first: no write may be taken for the next one while those before it end
+    // unplaced.
+    while (size_ != 0) {
+        free_entry(host, qp_number, entry(--size_).index, false);
+    }
+    committed_ = 0;
+    staged_ = 0;
 }
 
 void place_inbound_writes(Adapter& adapter, uint64_t now) {
     Host& host = adapter.host();
     ProcessSlot& self = host.self();
-    uint64_t used = self.inbound_used.load(std::memory_order_acquire);
-    while (used != 0) {
-        InboundWrite& write = self.inbound[__builtin_ctzll(used)];
-        used &= used - 1;
-        if (write.due.load(std::memory_order_relaxed) > now) {
-            continue;
+    bool again = true;
+    while (again) {  // a placed write may have been what another one waits for
+        again = false;
+        for (uint64_t used = self.inbound_used.load(std::memory_order_acquire); used != 0;
+             used &= used - 1) {
+            InboundWrite& write = self.inbound[__builtin_ctzll(used)];
+            if (write.due.load(std::memory_order_acquire) > now) {
+                continue;
+            }
+            const uint32_t owner = write.lock.owner();
+            if (owner != 0 && host.owner_dead(owner)) {
+                write.lock.lock(host, [] {});
+            } else if (!write.lock.try_lock(host)) {
+                continue;
+            }
+            again = place_and_unlock(adapter, write, now) || again;
         }
-        if (write.lock.try_lock(host)) {
-            place_and_unlock(adapter, write, now);
-        } else if (const uint32_t owner = write.lock.owner();
-                   owner != 0 && host.owner_dead(owner)) {
-            write.lock.lock(host, [] {});
-            place_and_unlock(adapter, write, now);
+    }
+}
+
+namespace {
+
+/// Places a write after those before it. `depth`: how many more of these to look at.
+void settle_write(Adapter& adapter, uint32_t index, uint64_t now, uint32_t depth) {
+    Host& host = adapter.host();
+    InboundWrite& write = host.self().inbound[index];
+    write.lock.lock(host, [] {});
+    const uint32_t sender = write.sender.load(std::memory_order_relaxed);
+    if (sender != 0 && depth != 0 && !is_next(host.self(), write, sender)) {
+        const uint32_t previous = write.previous;
+        write.lock.unlock();
+        settle_write(adapter, previous, now, depth - 1);
+        write.lock.lock(host, [] {});
+    }
+    place_and_unlock(adapter, write, now);
+}
+
+}  // namespace
+
+void settle_inbound_writes(Adapter& adapter, uint64_t now) {
+    ProcessSlot& self = adapter.host().self();
+    for (uint64_t used = self.inbound_used.load(std::memory_order_acquire); used != 0;
+         used &= used - 1) {
+        const auto index = static_cast<uint32_t>(__builtin_ctzll(used));
+        if (self.inbound[index].due.load(std::memory_order_acquire) <= now) {
+            settle_write(adapter, index, now, InboundQueue::kCapacity);
         }
     }
 }

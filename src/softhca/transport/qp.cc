@@ -221,7 +221,7 @@ void Qp::clear_queues() {
         attributes_.srq->cq()->purge(number_);
     }
     shared_->ring.drop_all(host.arena());
-    inbound_.retire(host, number_);
+    inbound_.clear(host, number_);
     executed_ = posted_.load(std::memory_order_relaxed);
     released_.store(executed_, std::memory_order_release);
     retry_.progress();

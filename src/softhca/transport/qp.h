@@ -93,7 +93,8 @@ class Qp {
     uint32_t send_capacity() const { return ring_.capacity(); }
     uint8_t max_rd_atomic() const { return max_rd_atomic_; }
     uint32_t mtu() const { return mtu_; }
-    InboundHandle& inbound() { return inbound_; }  ///< under execute_mutex_
+    InboundQueue& inbound() { return inbound_; }          ///< under execute_mutex_
+    uint64_t head_position() const { return executed_; }  ///< of the head; under execute_mutex_
 
     void* cookie = nullptr;
 
@@ -105,6 +106,9 @@ class Qp {
     static constexpr uint32_t kNoLimit = ~uint32_t{0};
     bool run_send_queue(uint64_t now, uint32_t steps);
     bool execute_head(Wqe& wqe, uint64_t now);
+    void run_ahead(uint64_t now);
+    bool hand_over(Wqe& wqe);
+    bool deliver_ahead(Wqe& wqe, uint64_t now);
     void finish_head(Wqe& wqe, WcStatus status, uint64_t now);
     void enter_error_state(WcStatus status);
     void complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at);
@@ -126,9 +130,10 @@ class Qp {
     std::atomic<uint64_t> released_{0};  ///< stored by the thread that polls
     std::mutex execute_mutex_;  ///< for the rest; taken after post_mutex and before shared locks
     uint64_t executed_ = 0;
+    uint64_t ahead_ = 0;  ///< the next one to start ahead of the head
     uint64_t wait_until_ = 0;
     uint64_t last_visible_ = 0;  ///< the latest `visible_at` of a send's completion
-    InboundHandle inbound_;      ///< the write at the head, if the receiver may place it
+    InboundQueue inbound_;       ///< writes from the head on that the receiver may place
     bool head_started_ = false;  ///< whether the work request at the head has been executed once
     std::atomic<bool> scheduled_{false};  ///< scheduled to run at once
     bool drained_event_ = false;

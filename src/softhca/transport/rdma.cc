@@ -112,6 +112,15 @@ Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_rig
 
 }  // namespace
 
+bool check_write(Qp& qp, Wqe& wqe, IovList* local) {
+    Target target(qp);
+    const KeyEntry* key = nullptr;
+    IovList remote;
+    return build_gather_list(qp, wqe, 0, local) && target.find(qp, wqe) &&
+           resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote) ==
+               WcStatus::success;
+}
+
 Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
     constexpr uint64_t kLockRetryNs = 300;
     if (!qp.adapter().host().models_time()) {
@@ -127,7 +136,9 @@ Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
     }
     const Outcome outcome = execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
     if (outcome.kind == Outcome::Kind::again && outcome.time != 0) {
-        lock.hand_over(outcome.time);
+        if (!lock.wait_until(outcome.time)) {
+            qp.inbound().push(qp, wqe, qp.head_position(), outcome.time);
+        }
     }
     return outcome;
 }

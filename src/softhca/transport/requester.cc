@@ -101,6 +101,7 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
             return true;
         }
         if (wait_until_ != 0 && now < wait_until_) {
+            run_ahead(now);
             return true;  // it is scheduled for that time
         }
         if (steps-- == 0) {
@@ -108,15 +109,54 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
         }
         wait_until_ = 0;
         if (!execute_head(ring_.at(executed_), now)) {
+            run_ahead(now);
             return true;
         }
     }
     return true;
 }
 
+/// Goes on behind a write that waits for its time and that the receiver may place: hands over the
+/// writes behind it, and delivers the sends, whose data nobody sees before its time. A sender that
+/// computes would start them too late, where a NIC sends one request behind the other.
+void Qp::run_ahead(uint64_t now) {
+    if (inbound_.empty() || state() != QpState::rts) {
+        return;
+    }
+    const uint64_t end = posted_.load(std::memory_order_acquire);
+    for (ahead_ = std::max(ahead_, executed_ + 1); ahead_ != end; ++ahead_) {
+        Wqe& wqe = ring_.at(ahead_);
+        if (wqe.attempted ||
+            !(wqe.opcode == WrOpcode::rdma_write ? hand_over(wqe) : deliver_ahead(wqe, now))) {
+            wqe.attempted = true;  // it waits until it is at the head
+            return;
+        }
+    }
+}
+
+bool Qp::hand_over(Wqe& wqe) {
+    const NicParameters& nic = adapter_.host().header().config.nic;
+    const uint64_t packet = std::min<uint64_t>(wqe.length, kPacketBytes);
+    return inbound_.push(*this, wqe, ahead_, arrival_at(wqe.booking, nic, wqe.length, packet));
+}
+
+bool Qp::deliver_ahead(Wqe& wqe, uint64_t now) {
+    if ((wqe.opcode != WrOpcode::send && wqe.opcode != WrOpcode::send_imm) ||
+        !inbound_.commit(*this)) {
+        return false;
+    }
+    const Outcome outcome = execute(*this, wqe, now);
+    if (outcome.kind == Outcome::Kind::complete) {
+        wqe.delivered = true;
+        wqe.delivery_status = outcome.status;
+    }
+    return wqe.delivered && outcome.status == WcStatus::success;
+}
+
 /// Executes the work request at the head once. False if the request must wait.
 bool Qp::execute_head(Wqe& wqe, uint64_t now) {
-    const Outcome outcome = execute(*this, wqe, now);
+    const Outcome outcome =
+        wqe.delivered ? Outcome::complete(wqe.delivery_status) : execute(*this, wqe, now);
     head_started_ = true;
     switch (outcome.kind) {
         case Outcome::Kind::complete:
@@ -166,11 +206,13 @@ uint64_t Qp::send_visible_at(const Wqe& wqe, uint64_t now) {
 
 void Qp::finish_head(Wqe& wqe, WcStatus status, uint64_t now) {
     retry_.progress();
-    inbound_.retire(adapter_.host(), number_);
     wait_until_ = 0;
-    head_started_ = false;
     ++executed_;
-    if (status != WcStatus::success) {
+    head_started_ = executed_ < ahead_;
+    if (status == WcStatus::success) {
+        inbound_.pop(adapter_.host(), number_, executed_ - 1);
+    } else {
+        inbound_.clear(adapter_.host(), number_);
         enter_error_state(status);
         complete_send(wqe, status, send_visible_at(wqe, now));
         return;
@@ -183,7 +225,7 @@ void Qp::finish_head(Wqe& wqe, WcStatus status, uint64_t now) {
     if (attributes_.signal_all || (wqe.flags & send_flag::kSignaled) != 0) {
         complete_send(wqe, status, send_visible_at(wqe, now));
     }
-    if (state() == QpState::sqd) {
+    if (state() == QpState::sqd && !head_started_) {
         report_drained();
     }
 }
@@ -225,7 +267,7 @@ void Qp::enter_error_state(WcStatus status) {
 
 void Qp::flush_sends() {
     const uint64_t visible_at = visible_now(adapter_);
-    inbound_.retire(adapter_.host(), number_);
+    inbound_.clear(adapter_.host(), number_);
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const Wqe& wqe = ring_.at(executed_);
         ++executed_;

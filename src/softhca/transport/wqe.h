@@ -53,14 +53,18 @@ struct Wqe {
     Destination destination;
     WindowBind bind;
 
-    uint64_t progress;   ///< bytes placed so far
-    bool backwards;      ///< by a fault, placed from the end; set before the first byte
-    uint64_t posted_at;  ///< ns; 0 without timing model
-    Booking booking;     ///< all zero without timing model
+    bool attempted;            ///< to start it before it came to the head, in vain
+    bool delivered;            ///< a send that was executed before it came to the head
+    WcStatus delivery_status;  ///< its result
+    uint64_t progress;         ///< bytes placed so far
+    bool backwards;            ///< by a fault, placed from the end; set before the first byte
+    uint64_t posted_at;        ///< ns; 0 without timing model
+    Booking booking;           ///< all zero without timing model
 
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     char* inline_data() { return reinterpret_cast<char*>(this + 1); }
+    const char* inline_data() const { return reinterpret_cast<const char*>(this + 1); }
 
     /// Whether the message sends local memory (reads and atomics receive into it).
     bool gathers() const {

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The timing model with several work requests in one queue: those behind a write that has not
+// arrived yet go out all the same, and the receiver sees them in order.
+#include <signal.h>
+#include <unistd.h>
+
+#include <random>
+#include <vector>
+
+#include "fabric.h"
+
+namespace conformance::softhca {
+namespace {
+
+constexpr std::size_t kSlot = 8192;
+constexpr std::size_t kSlots = 6;
+constexpr std::size_t kArea = kSlot * kSlots;  // of a burst
+constexpr std::size_t kMemory = 2 * kArea;
+constexpr std::size_t kLong = kMemory - kSlot;  // longer than what the device stages
+
+QpSpec spec() {
+    QpSpec result;
+    result.inline_data = 512;
+    return result;
+}
+
+// The writes of a burst, the same in both processes.
+struct Burst {
+    explicit Burst(unsigned round) : seed(round % 250 + 1), area(round % 2 * kArea) {
+        std::mt19937 random(round);
+        lengths.resize(1 + random() % kSlots);
+        for (std::size_t& length : lengths)
+            length = 1 + random() % (random() % 2 ? kSlot : spec().inline_data);
+        pieces = 1 + random() % spec().send_sge;
+    }
+
+    void fill(const Region& mem) const {
+        for (std::size_t i = 0; i < lengths.size(); ++i)
+            mem.fill(seed, area + i * kSlot, lengths[i]);
+    }
+    bool arrived(const Region& mem) const {
+        for (std::size_t i = 0; i < lengths.size(); ++i)
+            if (!mem.holds(seed, area + i * kSlot, lengths[i])) return false;
+        return true;
+    }
+    // One write for each slot, then a send.
+    void post(Side& side) const {
+        for (std::size_t i = 0; i < lengths.size(); ++i) {
+            const std::size_t begin = area + i * kSlot, length = lengths[i];
+            SendWr wr(IBV_WR_RDMA_WRITE, i);
+            for (std::size_t piece = 0; piece < pieces; ++piece) {
+                const std::size_t from = length * piece / pieces;
+                wr.sge(side.mem.sge(begin + from, length * (piece + 1) / pieces - from));
+            }
+            wr.remote(side.window.addr + begin, side.window.rkey);
+            wr.flags(length <= spec().inline_data ? IBV_SEND_INLINE : 0);
+            ASSERT_EQ(wr.post(side.end.qp), 0);
+        }
+        ASSERT_EQ(SendWr(IBV_WR_SEND, kSlots).post(side.end.qp), 0);
+    }
+
+    unsigned seed;
+    std::size_t area;
+    std::size_t pieces;
+    std::vector<std::size_t> lengths;
+};
+
+class PipelineTest : public ExecutorTest {};
+
+// Sends bursts, two of them on their way. At the completion of each send, the target looks at its
+// memory and then sends an answer.
+void expect_order(unsigned rounds) {
+    Team team;
+    const int target = team.spawn([=](Link& link) {
+        Side side(link, spec(), kMemory);
+        ASSERT_EQ(RecvWr(0).post(side.end.qp), 0);
+        ASSERT_EQ(RecvWr(1).post(side.end.qp), 0);
+        link.send();
+        for (unsigned round = 0; round < rounds; ++round) {
+            ASSERT_TRUE(next_are(side.end.recv_cq, {round}));
+            ASSERT_TRUE(Burst(round).arrived(side.mem)) << round;
+            ASSERT_EQ(RecvWr(round + 2).post(side.end.qp), 0);
+            ASSERT_EQ(SendWr(IBV_WR_SEND, round).post(side.end.qp), 0);
+            ASSERT_TRUE(next_are(side.end.send_cq, {round}));
+        }
+    });
+    const int actor = team.spawn([=](Link& link) {
+        Side side(link, spec(), kMemory);
+        link.receive();
+        for (unsigned round = 0; round < rounds; ++round) {
+            ASSERT_EQ(RecvWr(round).post(side.end.qp), 0);
+            if (round >= 2) {
+                ASSERT_TRUE(next_are(side.end.send_cq, {kSlots}));
+                ASSERT_TRUE(next_are(side.end.recv_cq, {round - 2}));
+            }
+            const Burst burst(round);
+            burst.fill(side.mem);
+            burst.post(side);
+        }
+        ASSERT_TRUE(next_are(side.end.recv_cq, {rounds - 2}));
+        ASSERT_TRUE(next_are(side.end.recv_cq, {rounds - 1}));
+    });
+    introduce(team, target, actor);
+    team[target].receive();
+    team[actor].send();
+    team.finish();
+}
+
+TEST_P(PipelineTest, ASendShowsTheWritesBeforeIt) {
+    set("MODEL", "latency=3us,bandwidth=2,completion=200ns");
+    expect_order(20000);
+}
+
+TEST_P(PipelineTest, ASendShowsTheWritesBeforeItInPrivateMemory) {
+    set("MODEL", "latency=3us,bandwidth=2,completion=200ns");
+    set("SHARED", "off");
+    expect_order(20000);
+}
+
+// Posts a burst, and then `stop`s, before any of its messages has arrived.
+void expect_arrival(bool kill) {
+    set("MODEL", "latency=400ms,bandwidth=0.01");
+    constexpr unsigned kRound = 5;
+    Team team;
+    const int target = team.spawn([=](Link& link) {
+        Side side(link, spec(), kMemory);
+        ASSERT_EQ(RecvWr(1).post(side.end.qp), 0);
+        link.send();
+        link.receive();
+        EXPECT_FALSE(Burst(kRound).arrived(side.mem));
+        ASSERT_TRUE(next_are(side.end.recv_cq, {1}));
+        link.send(Clock::now());
+        EXPECT_TRUE(Burst(kRound).arrived(side.mem));
+        link.receive();
+    });
+    const int actor = team.spawn([=](Link& link) {
+        Side side(link, spec(), kMemory);
+        Burst(kRound).fill(side.mem);
+        link.receive();
+        link.send(Clock::now());
+        Burst(kRound).post(side);
+        link.send(::getpid());
+        ::raise(SIGSTOP);
+        EXPECT_TRUE(next_are(side.end.send_cq, {kSlots}));
+        link.send();
+    });
+    introduce(team, target, actor);
+    team[target].receive();
+    team[actor].send();
+    const auto posted = team[actor].receive<Clock::time_point>();
+    const auto pid = team[actor].receive<pid_t>();
+    if (kill) team.kill(actor);
+    team[target].send();
+    const auto seen = team[target].receive<Clock::time_point>();
+    EXPECT_GE(seen - posted, milliseconds(400));
+    if (!kill) {
+        ::kill(pid, SIGCONT);
+        team[actor].receive();
+    }
+    team[target].send();
+    team.finish();
+}
+
+TEST_P(PipelineTest, ABurstArrivesThoughItsSenderIsStopped) {
+    if (GetParam() == std::string("thread"))
+        GTEST_SKIP() << "the thread that posts the burst is stopped, too";
+    expect_arrival(false);
+}
+
+// What the target gets of it is a beginning of the queue.
+TEST_P(PipelineTest, ASendThatArrivesThoughItsSenderIsKilledShowsTheWrites) {
+    if (GetParam() == std::string("thread"))
+        GTEST_SKIP() << "the thread that posts the burst is killed, too";
+    expect_arrival(true);
+}
+
+// A send does not overtake a write whose bytes the device has not taken from the sender's memory.
+TEST_P(PipelineTest, ASendShowsALongWriteBeforeIt) {
+    set("MODEL", "latency=50us,bandwidth=1");
+    Team team;
+    const int target = team.spawn([](Link& link) {
+        Side side(link, spec(), kMemory);
+        for (unsigned round = 1; round <= 50; ++round) {
+            ASSERT_EQ(RecvWr(round).post(side.end.qp), 0);
+            link.send();
+            ASSERT_TRUE(next_are(side.end.recv_cq, {round}));
+            ASSERT_TRUE(side.mem.holds(round, 0, kLong));
+            ASSERT_TRUE(side.mem.holds(round, kLong, kSlot));
+        }
+    });
+    const int actor = team.spawn([](Link& link) {
+        Side side(link, spec(), kMemory);
+        for (unsigned round = 1; round <= 50; ++round) {
+            side.mem.fill(round, 0, kLong);
+            side.mem.fill(round, kLong, kSlot);
+            link.receive();
+            SendWr behind(IBV_WR_RDMA_WRITE, 1);
+            behind.sge(side.mem.sge(kLong, kSlot)).flags(0);
+            behind.remote(side.window.addr + kLong, side.window.rkey);
+            ASSERT_EQ(behind.post(side.end.qp), 0);
+            SendWr all(IBV_WR_RDMA_WRITE, 2);
+            all.sge(side.mem.sge(0, kLong)).remote(side.window.addr, side.window.rkey).flags(0);
+            ASSERT_EQ(all.post(side.end.qp), 0);
+            ASSERT_EQ(SendWr(IBV_WR_SEND, 3).post(side.end.qp), 0);
+            ASSERT_TRUE(next_are(side.end.send_cq, {3}));
+        }
+    });
+    introduce(team, target, actor);
+    for (unsigned round = 1; round <= 50; ++round) {
+        team[target].receive();
+        team[actor].send();
+    }
+    team.finish();
+}
+
+// An error of a write stops what was posted behind it, also if the receiver could place it already.
+TEST_P(PipelineTest, WhatIsBehindAFailedWriteDoesNotArrive) {
+    set("MODEL", "latency=5ms");
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get(), quick(spec()), kMemory);
+        pair.a_mem.fill(1, 0, kMemory);
+        for (std::size_t i = 0; i < 3; ++i) {
+            SendWr wr(IBV_WR_RDMA_WRITE, i);
+            wr.sge(pair.a_mem.sge(i * kSlot, kSlot));
+            wr.remote(pair.b_mem.addr() + i * kSlot, pair.b_mem.rkey() + (i == 1 ? 1 : 0));
+            ASSERT_EQ(wr.post(pair.a.qp), 0);
+        }
+        ASSERT_TRUE(next_are(pair.a.send_cq, {0}));
+        ASSERT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_REM_ACCESS_ERR));
+        ASSERT_TRUE(next_are(pair.a.send_cq, {2}, IBV_WC_WR_FLUSH_ERR));
+        EXPECT_TRUE(pair.b_mem.holds(1, 0, kSlot));
+        EXPECT_FALSE(pair.b_mem.holds(1, 2 * kSlot, kSlot));
+    });
+}
+
+SOFTHCA_BOTH_EXECUTORS(PipelineTest);
+
+}  // namespace
+}  // namespace conformance::softhca
