@@ -158,6 +158,7 @@ struct alignas(64) InboundWrite {
     static constexpr uint64_t kNotDue = ~uint64_t{0};
     static constexpr uint32_t kNone = ~uint32_t{0};
     static constexpr uint32_t kSges = 32;
+    static constexpr uint32_t kMaxQueued = 16;            ///< of one queue pair
     static constexpr uint32_t kStagedBytes = 8192 + 512;  ///< a long eager message with headers
 
     RobustLock lock;

@@ -6,7 +6,7 @@
 
 #include "core/retry.h"
 #include "fabric/host.h"
-#include "transport/inbound.h"
+#include "transport/inbound_queue.h"
 #include "transport/wqe.h"
 
 namespace softhca {

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "transport/inbound_queue.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/adapter.h"
+#include "transport/execute.h"
+#include "transport/inbound.h"
+#include "transport/qp.h"
+
+namespace softhca {
+namespace {
+
+/// Allocates an entry and locks it; kNone if all are in use.
+uint32_t allocate_inbound(Host& host, ProcessSlot& process) {
+    uint64_t used = process.inbound_used.load(std::memory_order_relaxed);
+    while (~used != 0) {
+        const auto index = static_cast<uint32_t>(__builtin_ctzll(~used));
+        if (!process.inbound_used.compare_exchange_weak(used, used | uint64_t{1} << index,
+                                                        std::memory_order_acquire)) {
+            continue;
+        }
+        process.inbound[index].lock.lock(host, [] {});
+        return index;
+    }
+    return InboundWrite::kNone;
+}
+
+bool fits_inbound(const Qp& qp, const Wqe& wqe) {
+    return qp.attributes().type == QpType::rc && wqe.opcode == WrOpcode::rdma_write &&
+           wqe.length != 0 && !wqe.backwards &&
+           (wqe.length <= InboundWrite::kStagedBytes ||
+            (!wqe.is_inline && wqe.num_sge <= InboundWrite::kSges));
+}
+
+/// Describes a write in an entry whose lock the caller holds. `bytes`: the entry's staging buffer.
+void fill_inbound(InboundWrite& write, char* bytes, const Wqe& wqe, const IovList& local) {
+    write.placed.store(0, std::memory_order_relaxed);
+    write.committed = false;
+    write.abandoned = false;
+    write.progress = wqe.progress;
+    write.length = wqe.length;
+    write.remote_address = wqe.remote_address;
+    write.rkey = wqe.rkey;
+    write.posted_at = wqe.posted_at;
+    write.booking = wqe.booking;
+    write.staged = wqe.length <= InboundWrite::kStagedBytes;
+    if (!write.staged) {
+        write.num_sge = wqe.num_sge;
+        std::copy_n(wqe.sges(), wqe.num_sge, write.sges);
+        return;
+    }
+    for (uint32_t i = 0; i < local.count(); ++i) {
+        const iovec& piece = local.data()[i];
+        std::memcpy(bytes, piece.iov_base, piece.iov_len);
+        bytes += piece.iov_len;
+    }
+}
+
+}  // namespace
+
+InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
+    InboundQueue& queue = qp.inbound();
+    if (queue.size_ == 0) {
+        return;
+    }
+    Host& host = qp.adapter().host();
+    InboundWrite& write = host.process(queue.process_).inbound[queue.entry(0).index];
+    const uint32_t owner = write.lock.owner();
+    if (owner != 0 && host.owner_dead(owner)) {
+        write.lock.lock(host, [] {});
+    } else if (!write.lock.try_lock(host)) {
+        busy_ = true;
+        return;
+    }
+    if (write.sender.load(std::memory_order_relaxed) != qp.number()) {
+        write.lock.unlock();  // the receiver has died, and another process uses its slot
+        queue.clear(host, qp.number());
+    } else {
+        write_ = &write;
+        wqe.progress = write.progress;
+    }
+}
+
+InboundLock::~InboundLock() {
+    if (write_ == nullptr) {
+        return;
+    }
+    write_->progress = wqe_.progress;
+    if (wqe_.backwards) {
+        write_->due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
+    }
+    write_->lock.unlock();
+}
+
+bool InboundLock::wait_until(uint64_t due) {
+    if (write_ != nullptr) {
+        write_->due.store(due, std::memory_order_relaxed);
+    }
+    return write_ != nullptr;
+}
+
+bool InboundQueue::push(Qp& qp, Wqe& wqe, uint64_t position, uint64_t due) {
+    Host& host = qp.adapter().host();
+    IovList local;
+    if (size_ == kCapacity || !fits_inbound(qp, wqe) || !receiver_may_place(host.header().faults) ||
+        !check_write(qp, wqe, &local)) {
+        return false;
+    }
+    process_ = ObjectNumber::process(qp.shared().peer_number);
+    const AccessGuard guard(host, process_);
+    ProcessSlot& process = host.process(process_);
+    const uint32_t index = allocate_inbound(host, process);
+    if (index == InboundWrite::kNone) {
+        return false;
+    }
+    InboundWrite& write = process.inbound[index];
+    fill_inbound(write, process.staged[index], wqe, local);
+    write.responder = qp.shared().peer_number;
+    write.position.store(position, std::memory_order_relaxed);
+    write.previous = InboundWrite::kNone;
+    if (size_ != 0) {
+        write.previous = entry(size_ - 1).index;
+        write.previous_position = entry(size_ - 1).position;
+    }
+    write.due.store(due, std::memory_order_relaxed);
+    write.sender.store(qp.number(), std::memory_order_release);
+    if (write.staged && staged_ == size_) {
+        ++staged_;
+    }
+    write.lock.unlock();
+    entry(size_++) = {index, position};
+    return true;
+}
+
+bool InboundQueue::commit(Qp& qp) {
+    if (staged_ != size_) {
+        return false;
+    }
+    Host& host = qp.adapter().host();
+    const AccessGuard guard(host, process_);
+    for (; committed_ != size_; ++committed_) {
+        InboundWrite& write = host.process(process_).inbound[entry(committed_).index];
+        write.lock.lock(host, [] {});
+        const bool mine = write.sender.load(std::memory_order_relaxed) == qp.number();
+        write.committed = write.committed || mine;
+        write.lock.unlock();
+        if (!mine) {
+            return false;  // the receiver has died, and another process uses its slot
+        }
+    }
+    return true;
+}
+
+/// `ended`: whether the write has.
+void InboundQueue::free_entry(Host& host, uint32_t qp_number, uint32_t entry, bool ended) {
+    const AccessGuard guard(host, process_);
+    ProcessSlot& process = host.process(process_);
+    InboundWrite& write = process.inbound[entry];
+    write.lock.lock(host, [] {});
+    if (write.sender.load(std::memory_order_relaxed) != qp_number) {
+        write.lock.unlock();  // the receiver has died, and another process uses its slot
+    } else if (write.committed && !ended && write.progress != write.length) {
+        write.abandoned = true;
+        write.lock.unlock();
+    } else {
+        unlock_and_free(process, write);
+    }
+}
+
+void InboundQueue::pop(Host& host, uint32_t qp_number, uint64_t position) {
+    if (size_ != 0 && entry(0).position == position) {
+        free_entry(host, qp_number, entry(0).index, true);
+        first_ = (first_ + 1) % kCapacity;
+        --size_;
+        committed_ -= std::min(committed_, 1U);
+        staged_ -= std::min(staged_, 1U);
+    }
+}
+
+void InboundQueue::clear(Host& host, uint32_t qp_number) {
+    // The last one first: no write may be taken for the next one while those before it end
+    // unplaced.
+    while (size_ != 0) {
+        free_entry(host, qp_number, entry(--size_).index, false);
+    }
+    committed_ = 0;
+    staged_ = 0;
+}
+
+}  // namespace softhca
