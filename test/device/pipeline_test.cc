@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -117,13 +119,16 @@ TEST_P(PipelineTest, ASendShowsTheWritesBeforeItInPrivateMemory) {
     expect_order(20000);
 }
 
-// Posts a burst, and then `stop`s, before any of its messages has arrived.
-void expect_arrival(bool kill) {
+// Posts a burst, and is stopped or killed before any of its messages has arrived. The target calls
+// `before` first.
+void expect_arrival(
+    bool kill, void (*before)(Side&) = [](Side&) {}) {
     set("MODEL", "latency=400ms,bandwidth=0.01");
     constexpr unsigned kRound = 5;
     Team team;
     const int target = team.spawn([=](Link& link) {
         Side side(link, spec(), kMemory);
+        before(side);
         ASSERT_EQ(RecvWr(1).post(side.end.qp), 0);
         link.send();
         link.receive();
@@ -213,25 +218,95 @@ TEST_P(PipelineTest, ASendShowsALongWriteBeforeIt) {
     team.finish();
 }
 
-// An error of a write stops what was posted behind it, also if the receiver could place it already.
+// Posts a write of a slot from one end of the pair to the other.
+void post_write(const Pair& pair, uint64_t id, std::size_t slot, const Region& to) {
+    pair.a_mem.fill(1, slot * kSlot, kSlot);
+    SendWr wr(IBV_WR_RDMA_WRITE, id);
+    wr.sge(pair.a_mem.sge(slot * kSlot, kSlot)).remote(to, slot * kSlot);
+    ASSERT_EQ(wr.post(pair.a.qp), 0);
+}
+
+// An error of a write stops what was posted behind it, although the receiver had it already.
 TEST_P(PipelineTest, WhatIsBehindAFailedWriteDoesNotArrive) {
-    set("MODEL", "latency=5ms");
+    set("MODEL", "latency=50ms");
     alone([] {
         Hca hca;
         Pd pd = hca.make_pd();
         Pair pair(hca, pd.get(), quick(spec()), kMemory);
-        pair.a_mem.fill(1, 0, kMemory);
-        for (std::size_t i = 0; i < 3; ++i) {
-            SendWr wr(IBV_WR_RDMA_WRITE, i);
-            wr.sge(pair.a_mem.sge(i * kSlot, kSlot));
-            wr.remote(pair.b_mem.addr() + i * kSlot, pair.b_mem.rkey() + (i == 1 ? 1 : 0));
-            ASSERT_EQ(wr.post(pair.a.qp), 0);
-        }
+        std::optional<Region> other(std::in_place, pd.get(), kMemory);
+        post_write(pair, 0, 0, pair.b_mem);
+        post_write(pair, 1, 1, *other);
+        post_write(pair, 2, 2, pair.b_mem);
+        other.reset();
         ASSERT_TRUE(next_are(pair.a.send_cq, {0}));
         ASSERT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_REM_ACCESS_ERR));
         ASSERT_TRUE(next_are(pair.a.send_cq, {2}, IBV_WC_WR_FLUSH_ERR));
         EXPECT_TRUE(pair.b_mem.holds(1, 0, kSlot));
         EXPECT_FALSE(pair.b_mem.holds(1, 2 * kSlot, kSlot));
+    });
+}
+
+// A send that fails at the receiver fails after the writes and sends before it.
+TEST_P(PipelineTest, AFailedSendHarmsNothingBeforeIt) {
+    set("MODEL", "latency=20ms");
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get(), quick(spec()), kMemory);
+        ASSERT_EQ(RecvWr(0).post(pair.b.qp), 0);
+        ASSERT_EQ(RecvWr(1).sge(pair.b_mem.sge(kSlot, 8)).post(pair.b.qp), 0);
+        post_write(pair, 0, 0, pair.b_mem);
+        ASSERT_EQ(SendWr(IBV_WR_SEND, 1).post(pair.a.qp), 0);
+        post_write(pair, 2, 2, pair.b_mem);
+        SendWr too_long(IBV_WR_SEND, 3);
+        too_long.sge(pair.a_mem.sge(0, 100));
+        ASSERT_EQ(too_long.post(pair.a.qp), 0);
+        ASSERT_TRUE(next_are(pair.b.recv_cq, {0}));
+        EXPECT_TRUE(pair.b_mem.holds(1, 0, kSlot));
+        ASSERT_TRUE(next_are(pair.b.recv_cq, {1}, IBV_WC_LOC_LEN_ERR));
+        EXPECT_TRUE(pair.b_mem.holds(1, 2 * kSlot, kSlot));
+        ASSERT_TRUE(next_are(pair.a.send_cq, {0, 1, 2}));
+        ASSERT_TRUE(next_are(pair.a.send_cq, {3}, IBV_WC_REM_INV_REQ_ERR));
+    });
+}
+
+// What a receiver finds in its completion queue holds, also if its queue pair has failed since.
+TEST_P(PipelineTest, ASendShowsTheWritesAlsoAfterAnError) {
+    set("MODEL", "latency=50ms");
+    alone([] {
+        Hca hca;
+        Pd pd = hca.make_pd();
+        Pair pair(hca, pd.get(), quick(spec()), kMemory);
+        ASSERT_EQ(RecvWr(1).post(pair.b.qp), 0);
+        ASSERT_EQ(RecvWr(2).post(pair.b.qp), 0);
+        post_write(pair, 0, 0, pair.b_mem);
+        ASSERT_EQ(SendWr(IBV_WR_SEND, 1).post(pair.a.qp), 0);
+        apply_all(pair.b.qp.get(), {to_state(IBV_QPS_ERR)});
+        for (const ibv_wc& wc : poll(pair.b.recv_cq, 2)) {
+            EXPECT_TRUE(wc.status != IBV_WC_SUCCESS || pair.b_mem.holds(1, 0, kSlot));
+        }
+    });
+}
+
+// More failed and reset connections than the receiver has room for writes leave it none the poorer.
+TEST_P(PipelineTest, ABurstArrivesAfterManyFailures) {
+    if (GetParam() == std::string("thread"))
+        GTEST_SKIP() << "the thread that posts the burst is stopped, too";
+    expect_arrival(false, [](Side& side) {
+        std::vector<std::unique_ptr<Pair>> pairs;
+        for (int i = 0; i < 80; ++i) {
+            pairs.push_back(
+                std::make_unique<Pair>(side.hca, side.pd.get(), quick(spec()), kMemory));
+            Pair& pair = *pairs.back();
+            ASSERT_EQ(RecvWr(1).post(pair.b.qp), 0);
+            post_write(pair, 0, 0, pair.b_mem);
+            ASSERT_EQ(SendWr(IBV_WR_SEND, 1).post(pair.a.qp), 0);
+            apply_all((i % 2 ? pair.a : pair.b).qp.get(), {to_state(IBV_QPS_RESET)});
+        }
+        const auto end = Clock::now() + milliseconds(600);
+        ibv_wc wc;
+        while (Clock::now() < end) ibv_poll_cq(side.end.recv_cq.get(), 1, &wc);
+        pairs.clear();
     });
 }
 

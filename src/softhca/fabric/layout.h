@@ -171,8 +171,9 @@ struct alignas(64) InboundWrite {
     uint64_t previous_position = 0;  ///< of that write
     uint32_t responder = 0;          ///< QP number
     bool staged = false;             ///< the bytes are in ProcessSlot::staged
-    bool committed = false;  ///< staged, and a later send has been delivered: the bytes arrive even
-                             ///< if the sender dies or fails
+    /// 1: staged, and a later send may have been delivered: the bytes arrive even if the sender
+    /// dies or fails. Stored before that send's completion is published.
+    std::atomic<uint32_t> committed{0};
     bool abandoned = false;  ///< committed, and the sender has forgotten it: the receiver frees it
     uint32_t num_sge = 0;    ///< if not staged
     uint32_t rkey = 0;

@@ -113,9 +113,9 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
     const Faults& faults = host.header().faults;
     const uint64_t total = wqe.length;
     if (wqe.progress == 0) {
-        wqe.backwards = faults.out_of_order.load(std::memory_order_relaxed) != 0;
+        wqe.backwards = !wqe.committed && faults.out_of_order.load(std::memory_order_relaxed) != 0;
     }
-    uint64_t segment = faults.segment_bytes.load(std::memory_order_relaxed);
+    uint64_t segment = wqe.committed ? 0 : faults.segment_bytes.load(std::memory_order_relaxed);
     if (wqe.backwards && segment == 0) {
         segment = kDefaultSegmentBytes;
     }

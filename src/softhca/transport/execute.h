@@ -71,8 +71,9 @@ class Target {
 /// does not permit the access. The caller holds an AccessGuard (on any process).
 bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 
-/// Whether both ends permit an RDMA write that has not begun. Sets *local to the sender's memory.
-bool check_write(Qp& qp, Wqe& wqe, IovList* local);
+/// Whether both ends permit an RDMA write that has not begun. Sets *local to the sender's memory
+/// and *target to the key of the receiver's. The caller holds an AccessGuard on the receiver.
+bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** target);
 
 /// How the timing model delays a message's data.
 enum class Placement : bool {

@@ -28,6 +28,8 @@ void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
 
 namespace {
 
+constexpr uint64_t kLookAgainNs = 1'000'000;
+
 /// Whether the write before this one in the sender's queue is placed or has ended. An entry that
 /// holds another write now shows that it has ended: the sender then freed it with release.
 bool is_next(const ProcessSlot& process, const InboundWrite& write, uint32_t sender) {
@@ -38,6 +40,17 @@ bool is_next(const ProcessSlot& process, const InboundWrite& write, uint32_t sen
     return before.sender.load(std::memory_order_acquire) != sender ||
            before.position.load(std::memory_order_acquire) != write.previous_position ||
            before.placed.load(std::memory_order_acquire) != 0;
+}
+
+bool is_committed(const InboundWrite& write) {
+    return write.committed.load(std::memory_order_acquire) != 0;
+}
+
+/// Whether the queue pair takes the write. A send that has overtaken a committed write is in the
+/// completion queue, also if the queue pair has failed since.
+bool takes(const QpShared& responder, const InboundWrite& write) {
+    const QpState state = responder.state.load(std::memory_order_acquire);
+    return responds(state) || (state == QpState::err && is_committed(write));
 }
 
 /// Source and target of a write, checked as the sender would.
@@ -77,7 +90,7 @@ bool plan_sources(Host& host, const InboundWrite& write, const QpShared& sender,
 
 /// Whether the sender can still send. A committed write has arrived before that may change.
 bool sender_permits(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
-    if (write.committed) {
+    if (is_committed(write)) {
         return true;
     }
     const QpShared* sender = host.qp(number);
@@ -89,8 +102,7 @@ bool sender_permits(Host& host, const InboundWrite& write, uint32_t number, Copy
 bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
     QpShared* mine = host.qp(write.responder);
     if (mine == nullptr || mine->peer_number != number || mine->type != QpType::rc ||
-        !responds(mine->state.load(std::memory_order_acquire)) ||
-        (mine->access & access_flag::kRemoteWrite) == 0 ||
+        !takes(*mine, write) || (mine->access & access_flag::kRemoteWrite) == 0 ||
         KeyNumber::process(write.rkey) != host.slot() ||
         !sender_permits(host, write, number, plan)) {
         return false;
@@ -164,7 +176,8 @@ uint64_t place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& pl
 bool place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
     Host& host = adapter.host();
     const uint32_t sender = write.sender.load(std::memory_order_relaxed);
-    if (sender == 0 || !is_next(host.self(), write, sender)) {
+    if (sender == 0 || write.due.load(std::memory_order_relaxed) > now ||
+        !is_next(host.self(), write, sender)) {
         write.lock.unlock();
         return false;
     }
@@ -173,26 +186,28 @@ bool place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
     const AccessGuard sender_guard(host, process);
     const AccessGuard own_guard(host, host.slot());
     const bool forgotten = write.abandoned || !host.alive(process) || host.qp(sender) == nullptr;
-    if (forgotten && !write.committed) {
+    if (forgotten && !is_committed(write)) {
         unlock_and_free(host.self(), write);
         return false;
     }
     uint64_t due = InboundWrite::kNotDue;
     CopyPlan plan;
     if (write.progress < write.length &&
-        (write.committed || receiver_may_place(host.header().faults)) &&
+        (is_committed(write) || receiver_may_place(host.header().faults)) &&
         plan_copy(host, write, sender, &plan)) {
         due = place_arrived(adapter, write, plan, sender, now);
     }
     const bool placed = write.progress == write.length;
     write.placed.store(placed ? 1 : 0, std::memory_order_release);
-    // After the copy: who sees this value may take the bytes for placed.
-    write.due.store(due, std::memory_order_release);
     if (forgotten && due == InboundWrite::kNotDue) {
         unlock_and_free(host.self(), write);  // it is placed, or it never will be
-    } else {
-        write.lock.unlock();
+        return placed;
     }
+    // After the copy: who sees this value may take the bytes for placed. The receiver looks again
+    // from time to time, for a sender that dies frees nothing.
+    write.due.store(due == InboundWrite::kNotDue ? now_ns() + kLookAgainNs : due,
+                    std::memory_order_release);
+    write.lock.unlock();
     return placed;
 }
 
@@ -245,8 +260,24 @@ void settle_inbound_writes(Adapter& adapter, uint64_t now) {
     for (uint64_t used = self.inbound_used.load(std::memory_order_acquire); used != 0;
          used &= used - 1) {
         const auto index = static_cast<uint32_t>(__builtin_ctzll(used));
-        if (self.inbound[index].due.load(std::memory_order_acquire) <= now) {
+        const InboundWrite& write = self.inbound[index];
+        if (is_committed(write) && write.due.load(std::memory_order_acquire) <= now) {
             settle_write(adapter, index, now, InboundWrite::kMaxQueued);
+        }
+    }
+}
+
+void drop_abandoned_writes(Host& host, uint32_t qp_number) {
+    ProcessSlot& self = host.self();
+    for (uint64_t used = self.inbound_used.load(std::memory_order_acquire); used != 0;
+         used &= used - 1) {
+        InboundWrite& write = self.inbound[__builtin_ctzll(used)];
+        write.lock.lock(host, [] {});
+        if (write.sender.load(std::memory_order_relaxed) != 0 && write.abandoned &&
+            write.responder == qp_number) {
+            unlock_and_free(self, write);
+        } else {
+            write.lock.unlock();
         }
     }
 }

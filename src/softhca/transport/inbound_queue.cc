@@ -34,10 +34,10 @@ bool fits_inbound(const Qp& qp, const Wqe& wqe) {
             (!wqe.is_inline && wqe.num_sge <= InboundWrite::kSges));
 }
 
-/// Describes a write in an entry whose lock the caller holds. `bytes`: the entry's staging buffer.
-void fill_inbound(InboundWrite& write, char* bytes, const Wqe& wqe, const IovList& local) {
+/// Describes a write in an entry whose lock the caller holds.
+void fill_inbound(InboundWrite& write, const Wqe& wqe) {
     write.placed.store(0, std::memory_order_relaxed);
-    write.committed = false;
+    write.committed.store(0, std::memory_order_relaxed);
     write.abandoned = false;
     write.progress = wqe.progress;
     write.length = wqe.length;
@@ -49,13 +49,24 @@ void fill_inbound(InboundWrite& write, char* bytes, const Wqe& wqe, const IovLis
     if (!write.staged) {
         write.num_sge = wqe.num_sge;
         std::copy_n(wqe.sges(), wqe.num_sge, write.sges);
-        return;
+    }
+}
+
+/// Copies the bytes of a write. False if they cannot be read, which the kernel can tell and a plain
+/// copy, as into shared memory, cannot.
+bool stage(ProcessMemory& memory, uint32_t slot, const Wqe& wqe, bool plain, const IovList& local,
+           char* bytes) {
+    if (!plain && !wqe.is_inline) {
+        IovList to;
+        to.add(reinterpret_cast<uint64_t>(bytes), wqe.length);
+        return memory.read(slot, nullptr, local, to) == CopyResult::ok;
     }
     for (uint32_t i = 0; i < local.count(); ++i) {
         const iovec& piece = local.data()[i];
         std::memcpy(bytes, piece.iov_base, piece.iov_len);
         bytes += piece.iov_len;
     }
+    return true;
 }
 
 }  // namespace
@@ -66,6 +77,7 @@ InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
         return;
     }
     Host& host = qp.adapter().host();
+    guard_.emplace(host, queue.process_);
     InboundWrite& write = host.process(queue.process_).inbound[queue.entry(0).index];
     const uint32_t owner = write.lock.owner();
     if (owner != 0 && host.owner_dead(owner)) {
@@ -74,12 +86,14 @@ InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
         busy_ = true;
         return;
     }
-    if (write.sender.load(std::memory_order_relaxed) != qp.number()) {
+    if (write.sender.load(std::memory_order_relaxed) != qp.number() ||
+        write.position.load(std::memory_order_relaxed) != queue.entry(0).position) {
         write.lock.unlock();  // the receiver has died, and another process uses its slot
         queue.clear(host, qp.number());
     } else {
         write_ = &write;
         wqe.progress = write.progress;
+        wqe.committed = write.committed.load(std::memory_order_relaxed) != 0;
     }
 }
 
@@ -103,20 +117,28 @@ bool InboundLock::wait_until(uint64_t due) {
 
 bool InboundQueue::push(Qp& qp, Wqe& wqe, uint64_t position, uint64_t due) {
     Host& host = qp.adapter().host();
-    IovList local;
-    if (size_ == kCapacity || !fits_inbound(qp, wqe) || !receiver_may_place(host.header().faults) ||
-        !check_write(qp, wqe, &local)) {
+    if (size_ == kCapacity || !fits_inbound(qp, wqe) || !receiver_may_place(host.header().faults)) {
         return false;
     }
     process_ = ObjectNumber::process(qp.shared().peer_number);
     const AccessGuard guard(host, process_);
+    IovList local;
+    const KeyEntry* target = nullptr;
+    if (!check_write(qp, wqe, &local, &target)) {
+        return false;
+    }
     ProcessSlot& process = host.process(process_);
     const uint32_t index = allocate_inbound(host, process);
     if (index == InboundWrite::kNone) {
         return false;
     }
     InboundWrite& write = process.inbound[index];
-    fill_inbound(write, process.staged[index], wqe, local);
+    fill_inbound(write, wqe);
+    if (write.staged && !stage(qp.adapter().process_memory(), host.slot(), wqe,
+                               target->share_id != 0, local, process.staged[index])) {
+        unlock_and_free(process, write);
+        return false;
+    }
     write.responder = qp.shared().peer_number;
     write.position.store(position, std::memory_order_relaxed);
     write.previous = InboundWrite::kNone;
@@ -144,7 +166,9 @@ bool InboundQueue::commit(Qp& qp) {
         InboundWrite& write = host.process(process_).inbound[entry(committed_).index];
         write.lock.lock(host, [] {});
         const bool mine = write.sender.load(std::memory_order_relaxed) == qp.number();
-        write.committed = write.committed || mine;
+        if (mine) {
+            write.committed.store(1, std::memory_order_release);
+        }
         write.lock.unlock();
         if (!mine) {
             return false;  // the receiver has died, and another process uses its slot
@@ -161,8 +185,11 @@ void InboundQueue::free_entry(Host& host, uint32_t qp_number, uint32_t entry, bo
     write.lock.lock(host, [] {});
     if (write.sender.load(std::memory_order_relaxed) != qp_number) {
         write.lock.unlock();  // the receiver has died, and another process uses its slot
-    } else if (write.committed && !ended && write.progress != write.length) {
+    } else if (write.committed.load(std::memory_order_relaxed) != 0 && !ended &&
+               write.progress != write.length) {
         write.abandoned = true;
+        write.due.store(0,
+                        std::memory_order_release);  // the receiver looks when to place or free it
         write.lock.unlock();
     } else {
         unlock_and_free(process, write);

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include "fabric/layout.h"
+#include "fabric/host.h"
 
 namespace softhca {
 
-class Host;
 class Qp;
 struct Wqe;
 
@@ -67,7 +67,8 @@ class InboundLock {
 
   private:
     Wqe& wqe_;
-    InboundWrite* write_ = nullptr;  ///< locked
+    std::optional<AccessGuard> guard_;  ///< on the receiver, whose slot holds the write
+    InboundWrite* write_ = nullptr;     ///< locked
     bool busy_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include "core/qp_state.h"
 #include "transport/adapter.h"
 #include "transport/cq.h"
+#include "transport/inbound.h"
 #include "transport/responder.h"
 #include "transport/srq.h"
 
@@ -222,6 +223,7 @@ void Qp::clear_queues() {
     }
     shared_->ring.drop_all(host.arena());
     inbound_.clear(host, number_);
+    drop_abandoned_writes(host, number_);
     executed_ = posted_.load(std::memory_order_relaxed);
     released_.store(executed_, std::memory_order_release);
     retry_.progress();

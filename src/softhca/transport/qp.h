@@ -128,6 +128,7 @@ class Qp {
     // Indices of the send queue only grow: released_ <= executed_ <= posted_.
     std::atomic<uint64_t> posted_{0};    ///< stored under post_mutex, with release
     std::atomic<uint64_t> released_{0};  ///< stored by the thread that polls
+    uint64_t last_posted_at_ = 0;        ///< ns; under post_mutex
     std::mutex execute_mutex_;  ///< for the rest; taken after post_mutex and before shared locks
     uint64_t executed_ = 0;
     uint64_t ahead_ = 0;  ///< the next one to start ahead of the head

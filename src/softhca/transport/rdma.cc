@@ -112,12 +112,11 @@ Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_rig
 
 }  // namespace
 
-bool check_write(Qp& qp, Wqe& wqe, IovList* local) {
+bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** key) {
     Target target(qp);
-    const KeyEntry* key = nullptr;
     IovList remote;
     return build_gather_list(qp, wqe, 0, local) && target.find(qp, wqe) &&
-           resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote) ==
+           resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, key, &remote) ==
                WcStatus::success;
 }
 

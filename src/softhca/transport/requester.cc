@@ -6,6 +6,7 @@
 #include "transport/adapter.h"
 #include "transport/cq.h"
 #include "transport/execute.h"
+#include "transport/inbound.h"
 #include "transport/qp.h"
 #include "transport/responder.h"
 #include "transport/srq.h"
@@ -61,7 +62,8 @@ void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
         LinkPair& mine = host.self().links[shared_->link];
         LinkPair& peer = host.process(ObjectNumber::process(peer_number))
                              .links[std::min(peer_link, kMaxLinks - 1)];
-        wqe.posted_at = post_time;
+        // Another thread may have posted in between: arrivals keep the order of the queue.
+        wqe.posted_at = last_posted_at_ = std::max(last_posted_at_, post_time);
         wqe.booking =
             wqe.reads() ? book_read(nic, peer.egress, mine.ingress, wqe.posted_at, wqe.length)
                         : book_transfer(nic, mine.egress, peer.ingress, wqe.posted_at, wqe.length);
@@ -141,7 +143,9 @@ bool Qp::hand_over(Wqe& wqe) {
 }
 
 bool Qp::deliver_ahead(Wqe& wqe, uint64_t now) {
+    const Faults& faults = adapter_.host().header().faults;
     if ((wqe.opcode != WrOpcode::send && wqe.opcode != WrOpcode::send_imm) ||
+        faults.rnr.load(std::memory_order_relaxed) != 0 || !receiver_may_place(faults) ||
         !inbound_.commit(*this)) {
         return false;
     }

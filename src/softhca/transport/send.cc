@@ -27,6 +27,12 @@ void fail_receive(Qp& qp, Target& target, const RecvWqe& receive, WcStatus statu
     }
 }
 
+/// Whether a message that is to fail at the responder has not arrived yet. It may have been
+/// executed ahead of writes before it, which must not find a failed responder.
+bool fails_later(Qp& qp, const Wqe& wqe) {
+    return reliable(qp) && qp.adapter().host().models_time() && now_ns() < wqe.booking.arrival_end;
+}
+
 /// Invalidates a type 2 window of the target, for send with invalidate.
 bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
     KeyEntry* entry = KeyNumber::process(key) == target.slot ? host.key(key) : nullptr;
@@ -46,11 +52,17 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
         if (!reliable(qp)) {
             return Outcome::complete();  // UC drops the message; the next one uses the receive
         }
+        if (fails_later(qp, wqe)) {
+            return Outcome::again(wqe.booking.arrival_end);
+        }
         fail_receive(qp, target, receive, WcStatus::local_length_error);
         return Outcome::complete(WcStatus::remote_invalid_request);
     }
     IovList remote;
     if (!build_scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote)) {
+        if (fails_later(qp, wqe)) {
+            return Outcome::again(wqe.booking.arrival_end);
+        }
         fail_receive(qp, target, receive, WcStatus::local_protection_error);
         return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
                                               : WcStatus::success);
@@ -66,6 +78,9 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
         case CopyResult::local_fault:
             return Outcome::complete(WcStatus::local_protection_error);
         case CopyResult::remote_fault:
+            if (fails_later(qp, wqe)) {
+                return Outcome::again(wqe.booking.arrival_end);
+            }
             fail_receive(qp, target, receive, WcStatus::local_protection_error);
             return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
                                                   : WcStatus::success);

@@ -54,6 +54,7 @@ struct Wqe {
     WindowBind bind;
 
     bool attempted;            ///< to start it before it came to the head, in vain
+    bool committed;            ///< a write that later sends have overtaken: no fault reorders it
     bool delivered;            ///< a send that was executed before it came to the head
     WcStatus delivery_status;  ///< its result
     uint64_t progress;         ///< bytes placed so far
