@@ -150,6 +150,7 @@ rate_tests() {
     check 'rate' "${hca[@]}" "$tern_bench" rate --quick --json "$tmp/rate.json"
     cp "$tmp/output" "$tmp/rate"
     check_match 'rate: the target' '^  tern / rc_verbs .* >= 1\.30: (met|missed)' cat "$tmp/rate"
+    check_match 'rate: against writes that are read' '^  tern / RDMA write, (shared|private), read ' cat "$tmp/rate"
     is_json 'rate: the json is json' "$tmp/rate.json"
 }
 

@@ -20,7 +20,7 @@ struct Order {
         kSends,     // round trips of sends and receives
         kMessages,  // round trips of messages
         kGoes,      // UCP: round trips of words, apart from the messages
-        kStream,    // bursts
+        kStream,    // bursts; verbs: of writes that are read, unless it is one-sided
         kOneSided,  // windows of writes or reads, each with a flush at its end
         // Nonblocking messages that overlap with work (exchange.h):
         kAvailability,

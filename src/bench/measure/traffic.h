@@ -109,6 +109,10 @@ Samples message_spacings(Peer& peer, Link& link, const Order& order);
 // Like message_spacings(), for process_vm_writev calls, or process_vm_readv calls for reads.
 Samples copy_spacings(Peer& peer, Link& link, const Order& order);
 
+// The time between two writes of a stream into a ring of 32 KiB. The receiver waits for each write
+// in memory, and tells by a write of a word when it has taken half of the ring.
+Samples ring_times(Peer& peer, Link& link, const Order& order);
+
 // The time of one RDMA write or read: see one_sided.h.
 Samples one_sided_times(Peer& peer, Link& link, const Order& order);
 

@@ -49,6 +49,8 @@ class VerbsPort : public Port {
                 return copy_spacings(peer_, link_, order);
             case Order::Kind::kOneSided:
                 return one_sided_times(peer_, link_, order);
+            case Order::Kind::kStream:
+                return order.one_sided ? alone(order) : ring_times(peer_, link_, order);
             default:
                 return alone(order);
         }
