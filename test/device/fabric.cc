@@ -2,6 +2,7 @@
 #include "fabric.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace conformance::softhca {
@@ -118,6 +120,30 @@ Hca open(unsigned device, unsigned port, unsigned gid_index) {
     setenv("CONFORMANCE_PORT", std::to_string(port).c_str(), 1);
     setenv("CONFORMANCE_GID_INDEX", std::to_string(gid_index).c_str(), 1);
     return Hca();
+}
+
+void stop(Link& link, Clock::time_point began) {
+    link.send(began);
+    std::this_thread::sleep_for(milliseconds(100));
+    link.send(::getpid());
+    ::raise(SIGSTOP);
+}
+
+Clock::duration time_while_stopped(Team& team, int target, int actor, bool kill) {
+    introduce(team, target, actor);
+    team[target].receive();
+    team[actor].send();
+    const auto began = team[actor].receive<Clock::time_point>();
+    const auto pid = team[actor].receive<pid_t>();
+    if (kill) team.kill(actor);
+    team[target].send();
+    const auto seen = team[target].receive<Clock::time_point>();
+    if (!kill) {
+        ::kill(pid, SIGCONT);
+        team[actor].receive();
+    }
+    team[target].send();
+    return seen - began;
 }
 
 }  // namespace conformance::softhca

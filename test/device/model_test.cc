@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The timing model: nothing becomes visible before its time. No test limits how late it becomes
 // visible.
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <thread>
 #include <vector>
 
 #include "fabric.h"
@@ -243,6 +239,7 @@ void expect_arrival_though_stopped(std::size_t size) {
     const int target = team.spawn([=](Link& link) {
         Side side(link, spec, 1 << 15);
         link.send();
+        link.receive();
         const uint64_t& last = side.mem.word(size / 8 - 1);
         ASSERT_TRUE(comes([&] {
             ibv_wc wc;
@@ -262,23 +259,11 @@ void expect_arrival_though_stopped(std::size_t size) {
         wr.sge(side.mem.sge(0, size)).remote(side.window.addr, side.window.rkey);
         if (size <= spec.inline_data) wr.flags(IBV_SEND_SIGNALED | IBV_SEND_INLINE);
         ASSERT_EQ(wr.post(side.end.qp), 0);
-        link.send(start);
-        link.send(::getpid());
-        std::this_thread::sleep_for(kLatency * 5);  // time for the device's thread
-        ::raise(SIGSTOP);
+        stop(link, start);
         EXPECT_TRUE(next_are(side.end.send_cq, {1}));
         link.send();
     });
-    introduce(team, target, actor);
-    team[target].receive();
-    team[actor].send();
-    const auto posted = team[actor].receive<Clock::time_point>();
-    const auto pid = team[actor].receive<pid_t>();
-    const auto seen = team[target].receive<Clock::time_point>();
-    EXPECT_GE(seen - posted, 20 * kLatency + microseconds(size));
-    ::kill(pid, SIGCONT);
-    team[actor].receive();
-    team[target].send();
+    EXPECT_GE(time_while_stopped(team, target, actor), 20 * kLatency + microseconds(size));
     team.finish();
 }
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The timing model with several work requests in one queue: those behind a write that has not
 // arrived yet go out all the same, and the receiver sees them in order.
-#include <signal.h>
-#include <unistd.h>
-
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -67,7 +65,18 @@ struct Burst {
     std::vector<std::size_t> lengths;
 };
 
-class PipelineTest : public ExecutorTest {};
+class PipelineTest : public ExecutorTest {
+  protected:
+    // Runs `body` in a process on the fabric, with a connection to itself that reports errors soon.
+    static void with_pair(const std::function<void(Pair&, ibv_pd*)>& body) {
+        alone([&] {
+            Hca hca;
+            Pd pd = hca.make_pd();
+            Pair pair(hca, pd.get(), quick(spec()), kMemory);
+            body(pair, pd.get());
+        });
+    }
+};
 
 // Sends bursts, two of them on their way. At the completion of each send, the target looks at its
 // memory and then sends an answer.
@@ -142,40 +151,22 @@ void expect_arrival(
         Side side(link, spec(), kMemory);
         Burst(kRound).fill(side.mem);
         link.receive();
-        link.send(Clock::now());
+        const auto start = Clock::now();
         Burst(kRound).post(side);
-        link.send(::getpid());
-        ::raise(SIGSTOP);
+        stop(link, start);
         EXPECT_TRUE(next_are(side.end.send_cq, {kSlots}));
         link.send();
     });
-    introduce(team, target, actor);
-    team[target].receive();
-    team[actor].send();
-    const auto posted = team[actor].receive<Clock::time_point>();
-    const auto pid = team[actor].receive<pid_t>();
-    if (kill) team.kill(actor);
-    team[target].send();
-    const auto seen = team[target].receive<Clock::time_point>();
-    EXPECT_GE(seen - posted, milliseconds(400));
-    if (!kill) {
-        ::kill(pid, SIGCONT);
-        team[actor].receive();
-    }
-    team[target].send();
+    EXPECT_GE(time_while_stopped(team, target, actor, kill), milliseconds(400));
     team.finish();
 }
 
 TEST_P(PipelineTest, ABurstArrivesThoughItsSenderIsStopped) {
-    if (GetParam() == std::string("thread"))
-        GTEST_SKIP() << "the thread that posts the burst is stopped, too";
     expect_arrival(false);
 }
 
 // What the target gets of it is a beginning of the queue.
 TEST_P(PipelineTest, ASendThatArrivesThoughItsSenderIsKilledShowsTheWrites) {
-    if (GetParam() == std::string("thread"))
-        GTEST_SKIP() << "the thread that posts the burst is killed, too";
     expect_arrival(true);
 }
 
@@ -229,11 +220,8 @@ void post_write(const Pair& pair, uint64_t id, std::size_t slot, const Region& t
 // An error of a write stops what was posted behind it, although the receiver had it already.
 TEST_P(PipelineTest, WhatIsBehindAFailedWriteDoesNotArrive) {
     set("MODEL", "latency=50ms");
-    alone([] {
-        Hca hca;
-        Pd pd = hca.make_pd();
-        Pair pair(hca, pd.get(), quick(spec()), kMemory);
-        std::optional<Region> other(std::in_place, pd.get(), kMemory);
+    with_pair([](Pair& pair, ibv_pd* pd) {
+        std::optional<Region> other(std::in_place, pd, kMemory);
         post_write(pair, 0, 0, pair.b_mem);
         post_write(pair, 1, 1, *other);
         post_write(pair, 2, 2, pair.b_mem);
@@ -249,10 +237,7 @@ TEST_P(PipelineTest, WhatIsBehindAFailedWriteDoesNotArrive) {
 // A send that fails at the receiver fails after the writes and sends before it.
 TEST_P(PipelineTest, AFailedSendHarmsNothingBeforeIt) {
     set("MODEL", "latency=20ms");
-    alone([] {
-        Hca hca;
-        Pd pd = hca.make_pd();
-        Pair pair(hca, pd.get(), quick(spec()), kMemory);
+    with_pair([](Pair& pair, ibv_pd*) {
         ASSERT_EQ(RecvWr(0).post(pair.b.qp), 0);
         ASSERT_EQ(RecvWr(1).sge(pair.b_mem.sge(kSlot, 8)).post(pair.b.qp), 0);
         post_write(pair, 0, 0, pair.b_mem);
@@ -273,10 +258,7 @@ TEST_P(PipelineTest, AFailedSendHarmsNothingBeforeIt) {
 // What a receiver finds in its completion queue holds, also if its queue pair has failed since.
 TEST_P(PipelineTest, ASendShowsTheWritesAlsoAfterAnError) {
     set("MODEL", "latency=50ms");
-    alone([] {
-        Hca hca;
-        Pd pd = hca.make_pd();
-        Pair pair(hca, pd.get(), quick(spec()), kMemory);
+    with_pair([](Pair& pair, ibv_pd*) {
         ASSERT_EQ(RecvWr(1).post(pair.b.qp), 0);
         ASSERT_EQ(RecvWr(2).post(pair.b.qp), 0);
         post_write(pair, 0, 0, pair.b_mem);
@@ -290,8 +272,6 @@ TEST_P(PipelineTest, ASendShowsTheWritesAlsoAfterAnError) {
 
 // More failed and reset connections than the receiver has room for writes leave it none the poorer.
 TEST_P(PipelineTest, ABurstArrivesAfterManyFailures) {
-    if (GetParam() == std::string("thread"))
-        GTEST_SKIP() << "the thread that posts the burst is stopped, too";
     expect_arrival(false, [](Side& side) {
         std::vector<std::unique_ptr<Pair>> pairs;
         for (int i = 0; i < 80; ++i) {

@@ -43,16 +43,11 @@ void wait_for_room(Link& link, const Ring& ring, uint64_t number, uint64_t* take
 Samples send_all(Link& link, const Ring& ring, const Order& order) {
     uint64_t number = link.sequence;
     uint64_t taken = number;
-    Samples samples = timed(order.trips() / order.per_sample, [&] {
-        for (uint64_t i = 1; i <= order.per_sample; ++i) {
-            wait_for_room(link, ring, ++number, &taken);
-            word_at(ring.word(link.out(), number)).store(number, std::memory_order_relaxed);
-            link.post(IBV_WR_RDMA_WRITE, ring.offset(number), ring.stride(), i == order.per_sample);
-        }
-        link.reap_until(0);
+    return burst_times(link, order, [&](uint64_t, bool last) {
+        wait_for_room(link, ring, ++number, &taken);
+        word_at(ring.word(link.out(), number)).store(number, std::memory_order_relaxed);
+        link.post(IBV_WR_RDMA_WRITE, ring.offset(number), ring.stride(), last);
     });
-    for (double& sample : samples) sample /= static_cast<double>(order.per_sample);
-    return samples;
 }
 
 void take_all(Link& link, const Ring& ring, uint64_t end) {

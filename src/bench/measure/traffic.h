@@ -85,6 +85,18 @@ Samples timed(uint64_t count, Action&& action) {
     return samples;
 }
 
+// The time of one message of a stream, sent in bursts of order.per_sample messages, each of which
+// ends when all its requests are done. send(i, last) posts the i-th message of a burst, from 1 on.
+template <typename Send>
+Samples burst_times(Link& link, const Order& order, Send&& send) {
+    Samples samples = timed(order.count / order.per_sample, [&] {
+        for (uint64_t i = 1; i <= order.per_sample; ++i) send(i, i == order.per_sample);
+        link.reap_until(0);
+    });
+    for (double& sample : samples) sample /= static_cast<double>(order.per_sample);
+    return samples;
+}
+
 // Half round trips of RDMA writes. The size is a multiple of 8 bytes; the receiver polls the last 8
 // bytes.
 Samples write_trips(Peer& peer, Link& link, const Order& order);

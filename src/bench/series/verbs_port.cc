@@ -104,15 +104,9 @@ class VerbsPort : public Port {
     // Writes with few completions, as in perftest's bandwidth tests.
     Samples bursts(const Order& order) {
         constexpr uint64_t kPlaces = 64;
-        Samples samples = timed(order.count / order.per_sample, [&] {
-            for (uint64_t i = 1; i <= order.per_sample; ++i) {
-                link_.post(IBV_WR_RDMA_WRITE, i % kPlaces * order.size, order.size,
-                           i == order.per_sample);
-            }
-            link_.reap_until(0);
+        return burst_times(link_, order, [&](uint64_t i, bool last) {
+            link_.post(IBV_WR_RDMA_WRITE, i % kPlaces * order.size, order.size, last);
         });
-        for (double& sample : samples) sample /= static_cast<double>(order.per_sample);
-        return samples;
     }
 
     Peer& peer_;

@@ -19,6 +19,15 @@ bool receiver_may_place(const Faults& faults) {
            faults.ports_down.load(std::memory_order_relaxed) == 0;
 }
 
+bool try_lock(Host& host, InboundWrite& write) {
+    const uint32_t owner = write.lock.owner();
+    if (owner == 0 || !host.owner_dead(owner)) {
+        return write.lock.try_lock(host);
+    }
+    write.lock.lock(host, [] {});
+    return true;
+}
+
 void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
     write.sender.store(0, std::memory_order_release);
     write.lock.unlock();
@@ -29,6 +38,15 @@ void unlock_and_free(ProcessSlot& process, InboundWrite& write) {
 namespace {
 
 constexpr uint64_t kLookAgainNs = 1'000'000;
+
+/// Calls visit(index) for each entry in use.
+template <typename Visit>
+void for_each_used(const ProcessSlot& process, Visit&& visit) {
+    for (uint64_t used = process.inbound_used.load(std::memory_order_acquire); used != 0;
+         used &= used - 1) {
+        visit(static_cast<uint32_t>(__builtin_ctzll(used)));
+    }
+}
 
 /// Whether the write before this one in the sender's queue is placed or has ended. An entry that
 /// holds another write now shows that it has ended: the sender then freed it with release.
@@ -219,20 +237,12 @@ void place_inbound_writes(Adapter& adapter, uint64_t now) {
     bool again = true;
     while (again) {  // a placed write may have been what another one waits for
         again = false;
-        for (uint64_t used = self.inbound_used.load(std::memory_order_acquire); used != 0;
-             used &= used - 1) {
-            InboundWrite& write = self.inbound[__builtin_ctzll(used)];
-            if (write.due.load(std::memory_order_acquire) > now) {
-                continue;
+        for_each_used(self, [&](uint32_t index) {
+            InboundWrite& write = self.inbound[index];
+            if (write.due.load(std::memory_order_acquire) <= now && try_lock(host, write)) {
+                again = place_and_unlock(adapter, write, now) || again;
             }
-            const uint32_t owner = write.lock.owner();
-            if (owner != 0 && host.owner_dead(owner)) {
-                write.lock.lock(host, [] {});
-            } else if (!write.lock.try_lock(host)) {
-                continue;
-            }
-            again = place_and_unlock(adapter, write, now) || again;
-        }
+        });
     }
 }
 
@@ -256,22 +266,19 @@ void settle_write(Adapter& adapter, uint32_t index, uint64_t now, uint32_t depth
 }  // namespace
 
 void settle_inbound_writes(Adapter& adapter, uint64_t now) {
-    ProcessSlot& self = adapter.host().self();
-    for (uint64_t used = self.inbound_used.load(std::memory_order_acquire); used != 0;
-         used &= used - 1) {
-        const auto index = static_cast<uint32_t>(__builtin_ctzll(used));
+    const ProcessSlot& self = adapter.host().self();
+    for_each_used(self, [&](uint32_t index) {
         const InboundWrite& write = self.inbound[index];
         if (is_committed(write) && write.due.load(std::memory_order_acquire) <= now) {
             settle_write(adapter, index, now, InboundWrite::kMaxQueued);
         }
-    }
+    });
 }
 
 void drop_abandoned_writes(Host& host, uint32_t qp_number) {
     ProcessSlot& self = host.self();
-    for (uint64_t used = self.inbound_used.load(std::memory_order_acquire); used != 0;
-         used &= used - 1) {
-        InboundWrite& write = self.inbound[__builtin_ctzll(used)];
+    for_each_used(self, [&](uint32_t index) {
+        InboundWrite& write = self.inbound[index];
         write.lock.lock(host, [] {});
         if (write.sender.load(std::memory_order_relaxed) != 0 && write.abandoned &&
             write.responder == qp_number) {
@@ -279,7 +286,7 @@ void drop_abandoned_writes(Host& host, uint32_t qp_number) {
         } else {
             write.lock.unlock();
         }
-    }
+    });
 }
 
 }  // namespace softhca

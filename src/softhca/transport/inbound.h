@@ -16,6 +16,8 @@ struct ProcessSlot;
 /// Whether no fault acts on data: with a fault, the receiver gets no more writes, and places only
 /// committed ones.
 bool receiver_may_place(const Faults& faults);
+/// Locks the entry if it is free or its owner has died.
+bool try_lock(Host& host, InboundWrite& write);
 /// Frees the entry and its lock, which the caller holds.
 void unlock_and_free(ProcessSlot& process, InboundWrite& write);
 

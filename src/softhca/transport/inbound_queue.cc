@@ -79,10 +79,7 @@ InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
     Host& host = qp.adapter().host();
     guard_.emplace(host, queue.process_);
     InboundWrite& write = host.process(queue.process_).inbound[queue.entry(0).index];
-    const uint32_t owner = write.lock.owner();
-    if (owner != 0 && host.owner_dead(owner)) {
-        write.lock.lock(host, [] {});
-    } else if (!write.lock.try_lock(host)) {
+    if (!try_lock(host, write)) {
         busy_ = true;
         return;
     }
@@ -178,18 +175,18 @@ bool InboundQueue::commit(Qp& qp) {
 }
 
 /// `ended`: whether the write has.
-void InboundQueue::free_entry(Host& host, uint32_t qp_number, uint32_t entry, bool ended) {
+void InboundQueue::free_entry(Host& host, uint32_t qp_number, uint32_t index, bool ended) {
     const AccessGuard guard(host, process_);
     ProcessSlot& process = host.process(process_);
-    InboundWrite& write = process.inbound[entry];
+    InboundWrite& write = process.inbound[index];
     write.lock.lock(host, [] {});
     if (write.sender.load(std::memory_order_relaxed) != qp_number) {
         write.lock.unlock();  // the receiver has died, and another process uses its slot
     } else if (write.committed.load(std::memory_order_relaxed) != 0 && !ended &&
                write.progress != write.length) {
         write.abandoned = true;
-        write.due.store(0,
-                        std::memory_order_release);  // the receiver looks when to place or free it
+        // The receiver looks at once when to place or free it.
+        write.due.store(0, std::memory_order_release);
         write.lock.unlock();
     } else {
         unlock_and_free(process, write);

@@ -41,7 +41,7 @@ class InboundQueue {
     };
 
     Entry& entry(uint32_t at) { return entries_[(first_ + at) % kCapacity]; }
-    void free_entry(Host& host, uint32_t qp_number, uint32_t entry, bool ended);
+    void free_entry(Host& host, uint32_t qp_number, uint32_t index, bool ended);
 
     uint32_t first_ = 0;  ///< index in entries_, which is a ring
     uint32_t size_ = 0;

@@ -134,10 +134,9 @@ Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
         return Outcome::complete();
     }
     const Outcome outcome = execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
-    if (outcome.kind == Outcome::Kind::again && outcome.time != 0) {
-        if (!lock.wait_until(outcome.time)) {
-            qp.inbound().push(qp, wqe, qp.head_position(), outcome.time);
-        }
+    const bool waits = outcome.kind == Outcome::Kind::again && outcome.time != 0;
+    if (waits && !lock.wait_until(outcome.time)) {
+        qp.inbound().push(qp, wqe, qp.head_position(), outcome.time);
     }
     return outcome;
 }

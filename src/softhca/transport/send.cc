@@ -15,8 +15,19 @@ bool reliable(const Qp& qp) {
     return qp.attributes().type == QpType::rc || qp.attributes().type == QpType::xrc_send;
 }
 
-/// Completes the receive with an error `status`, and puts the responder into the error state.
-void fail_receive(Qp& qp, Target& target, const RecvWqe& receive, WcStatus status) {
+/// Whether the timing model still has the message on its way.
+bool under_way(Qp& qp, const Wqe& wqe) {
+    return qp.adapter().host().models_time() && now_ns() < wqe.booking.arrival_end;
+}
+
+/// Completes the receive with an error `status`, and puts the responder into the error state. A
+/// reliable requester learns `nak`. It may have executed the message ahead of writes before it,
+/// which must not find a failed responder: the message fails when it has arrived.
+Outcome fail_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
+                     WcStatus status, WcStatus nak) {
+    if (reliable(qp) && under_way(qp, wqe)) {
+        return Outcome::again(wqe.booking.arrival_end);
+    }
     Host& host = qp.adapter().host();
     Completion wc =
         receive_completion(*target.qp, target.qp_number, receive, visible_now(qp.adapter()));
@@ -25,12 +36,7 @@ void fail_receive(Qp& qp, Target& target, const RecvWqe& receive, WcStatus statu
     if (CqShared* cq = host.cq(target.cq)) {
         write_completion(qp.adapter(), *cq, wc);
     }
-}
-
-/// Whether a message that is to fail at the responder has not arrived yet. It may have been
-/// executed ahead of writes before it, which must not find a failed responder.
-bool fails_later(Qp& qp, const Wqe& wqe) {
-    return reliable(qp) && qp.adapter().host().models_time() && now_ns() < wqe.booking.arrival_end;
+    return Outcome::complete(reliable(qp) ? nak : WcStatus::success);
 }
 
 /// Invalidates a type 2 window of the target, for send with invalidate.
@@ -52,20 +58,13 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
         if (!reliable(qp)) {
             return Outcome::complete();  // UC drops the message; the next one uses the receive
         }
-        if (fails_later(qp, wqe)) {
-            return Outcome::again(wqe.booking.arrival_end);
-        }
-        fail_receive(qp, target, receive, WcStatus::local_length_error);
-        return Outcome::complete(WcStatus::remote_invalid_request);
+        return fail_receive(qp, wqe, target, receive, WcStatus::local_length_error,
+                            WcStatus::remote_invalid_request);
     }
     IovList remote;
     if (!build_scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote)) {
-        if (fails_later(qp, wqe)) {
-            return Outcome::again(wqe.booking.arrival_end);
-        }
-        fail_receive(qp, target, receive, WcStatus::local_protection_error);
-        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
-                                              : WcStatus::success);
+        return fail_receive(qp, wqe, target, receive, WcStatus::local_protection_error,
+                            WcStatus::remote_operation_error);
     }
     CopyResult failed;
     const IovList space = remote.slice(0, wqe.length);
@@ -78,12 +77,8 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
         case CopyResult::local_fault:
             return Outcome::complete(WcStatus::local_protection_error);
         case CopyResult::remote_fault:
-            if (fails_later(qp, wqe)) {
-                return Outcome::again(wqe.booking.arrival_end);
-            }
-            fail_receive(qp, target, receive, WcStatus::local_protection_error);
-            return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
-                                                  : WcStatus::success);
+            return fail_receive(qp, wqe, target, receive, WcStatus::local_protection_error,
+                                WcStatus::remote_operation_error);
         case CopyResult::gone:
             return Outcome::no_response();
     }
@@ -139,7 +134,6 @@ Outcome refuse_request(Qp& qp, Target& target, WcStatus status) {
 }
 
 const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome) {
-    Host& host = qp.adapter().host();
     *outcome = Outcome::no_response();
     if (!responds(target.qp->state.load(std::memory_order_acquire))) {
         return nullptr;
@@ -152,9 +146,8 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
     if (receive != nullptr) {
         return receive;
     }
-    if (host.models_time() && now_ns() < wqe.booking.arrival_end) {
-        *outcome = Outcome::again(
-            wqe.booking.arrival_end);  // has not arrived; a receive may still be posted
+    if (under_way(qp, wqe)) {
+        *outcome = Outcome::again(wqe.booking.arrival_end);  // a receive may still be posted
     } else if (reliable(qp)) {
         *outcome = Outcome::rnr(rnr_timer_ns(target.qp->min_rnr_timer));
     } else {
