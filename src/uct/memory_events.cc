@@ -3,6 +3,9 @@
 
 #include "uct/ucx_headers.h"
 
+// Newer versions call it deprecated.
+#pragma weak ucm_global_opts
+
 namespace tern {
 
 namespace {
@@ -14,6 +17,10 @@ void unmapped(ucm_event_type_t, ucm_event_t* event, void* cache) {
 }
 
 }  // namespace
+
+bool MemoryEvents::of_all() {
+    return &ucm_global_opts != nullptr && ucm_global_opts.mmap_hook_mode == UCM_MMAP_HOOK_BISTRO;
+}
 
 MemoryEvents::MemoryEvents(PinCache& cache)
     : cache_(cache),

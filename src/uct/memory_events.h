@@ -14,6 +14,10 @@ class MemoryEvents {
     MemoryEvents(const MemoryEvents&) = delete;
     MemoryEvents& operator=(const MemoryEvents&) = delete;
 
+    /// Whether UCX tells of every change that a function of libc makes, as it does if it changes
+    /// these functions themselves, and not only the calls of them from other libraries.
+    static bool of_all();
+
     /// Whether UCX has accepted the handler.
     explicit operator bool() const { return installed_; }
 

@@ -111,7 +111,7 @@ void PinCache::invalidate(const void* start, const void* end) {
 }
 
 void PinCache::unmapped(const void* start, const void* end) {
-    if (guard_.inherited() || !monitor_->may_hear(to_word(start), to_word(end))) return;
+    if (guard_.inherited() || !monitor_->hear(to_word(start), to_word(end))) return;
     inbox_.put({.start = to_word(start),
                 .end = to_word(end),
                 .unmapped = true,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <new>
 #include <utility>
@@ -17,9 +18,17 @@ namespace tern {
 // The owner tells a change before it happens. A change that has been told before the memory is
 // watched is lost, though its pages may go only afterwards. No program can rely on memory that it
 // uses while it takes the pages away, and memory that is mapped there next has its own pages.
+//
+// Settling a question with the other monitor takes a system call. It is only needed while another
+// thread is unmapping memory: a thread that has been given its addresses must not find old pins.
+// An owner that tells of all memory has told this before, so the other monitor is asked for a
+// second after each word of the owner's. What libc does not know of, system calls that a program
+// makes by itself, is seen once the reader of the kernel's events has it, some microseconds later.
 class HearingMonitor final : public Monitor {
   public:
-    explicit HearingMonitor(std::unique_ptr<Monitor> other) : other_(std::move(other)) {}
+    // `of_all`: see MonitorMeans.
+    HearingMonitor(std::unique_ptr<Monitor> other, bool of_all)
+        : other_(std::move(other)), of_all_(of_all) {}
 
     MonitorKind kind() const override { return other_->kind(); }
     bool watch(uint64_t start, uint64_t end) override {
@@ -39,16 +48,28 @@ class HearingMonitor final : public Monitor {
         heard_.remove(change.start, change.end);
         set_bounds();
     }
-    bool settled() override { return other_->settled(); }
+    bool settled() override { return must_ask() ? other_->settled() : other_->quiet(); }
     bool quiet() override { return other_->quiet(); }
     bool hears(uint64_t start, uint64_t end) const override { return heard_.overlaps(start, end); }
-    bool may_hear(uint64_t start, uint64_t end) const override {
+    bool hear(uint64_t start, uint64_t end) override {
+        if (of_all_) ask_until_.store(now() + kChange, std::memory_order_release);
         return start < last_.load(std::memory_order_relaxed) &&
                first_.load(std::memory_order_relaxed) < end;
     }
 
   private:
     static constexpr size_t kMostRanges = 8192;
+    // Longer than a thread can be kept from making the change that it has told.
+    static constexpr int64_t kChange = 1'000'000'000;  // nanoseconds
+
+    static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+    bool must_ask() {
+        int64_t until = ask_until_.load(std::memory_order_acquire);
+        if (until != 0 && until < now())
+            ask_until_.compare_exchange_strong(until, 0, std::memory_order_relaxed);
+        return !of_all_ || until != 0;
+    }
 
     void set_bounds() {
         const bool any = heard_.size() != 0;
@@ -57,6 +78,10 @@ class HearingMonitor final : public Monitor {
     }
 
     std::unique_ptr<Monitor> other_;
+    const bool of_all_;
+    // 0: no change is under way. Written by whoever changes memory, before the system call that
+    // orders it before everything that is done with the addresses afterwards.
+    std::atomic<int64_t> ask_until_{now() + kChange};
     WatchedRanges heard_;
     // What heard_ spans. Written under the lock of the cache. Relaxed: what a reader misses is a
     // change that began before the memory was watched.

@@ -31,7 +31,7 @@ std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& me
     if (may_be(MonitorKind::kUserfaultfd))
         if (auto monitor = UserfaultMonitor::create(inbox, std::move(told))) {
             if (wanted != MonitorKind::kAuto || !means.owner_hears) return monitor;
-            return std::make_unique<HearingMonitor>(std::move(monitor));
+            return std::make_unique<HearingMonitor>(std::move(monitor), means.of_all);
         }
     if (may_be(MonitorKind::kUcm) && means.owner_hears) return std::make_unique<ExternalMonitor>();
     return std::make_unique<NoMonitor>();

@@ -30,8 +30,9 @@ class Monitor {
     virtual bool quiet() { return settled(); }
     // Whether a change of this memory that the owner tells is news to the cache.
     virtual bool hears(uint64_t, uint64_t) const { return true; }
-    // False: it is not. For any thread, whatever locks it holds.
-    virtual bool may_hear(uint64_t, uint64_t) const { return true; }
+    // The owner tells that this memory is about to change. False: that is no news to the cache. For
+    // any thread, whatever locks it holds.
+    virtual bool hear(uint64_t, uint64_t) { return true; }
 };
 
 // No monitor: nothing is remembered.
@@ -65,6 +66,7 @@ class ExternalMonitor final : public Monitor {
 struct MonitorMeans {
     bool on_demand = false;    // the device has on-demand paging for the operations needed
     bool owner_hears = false;  // the owner of the cache can call PinCache::unmapped()
+    bool of_all = false;       // and does so for all memory, whichever function of libc changes it
 };
 
 // Makes the wanted monitor, or the best one for kAuto; a NoMonitor if that is not available. With
