@@ -13,10 +13,10 @@ Mover::Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& pol
     : context_(engine, regions, pins, policy, settings, owner) {}
 
 Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-                  const WireKey& key, uint32_t rkey, bool pinned, void* cookie,
+                  const WireKey& key, uint32_t rkey, Source source, void* cookie,
                   const Reply* reply) {
     if (!can_begin(channel)) return Status::kNoResource;
-    receives_.get(channel, Buffers(to), from, key, rkey, pinned, cookie, reply);
+    receives_.get(channel, Buffers(to), from, key, rkey, source, cookie, reply);
     return Status::kInProgress;
 }
 

@@ -24,17 +24,20 @@ class Mover {
     Mover& operator=(const Mover&) = delete;
 
     // Reads the peer's declared memory at `from`. `to`: at most Buffers::kMost pieces, not all
-    // empty. `pinned`: as far as is known, the peer's memory is pinned. `rkey`: of memory
-    // that is read without the peer's help, or 0. kInProgress: completed(`cookie`) follows, never
-    // from within this call. kNoResource: not now; the same holds for the next three. `reply`: to
-    // be sent to the peer when all bytes are in this side's memory, or null; only if `rkey` is 0
-    // and the key says that the peer takes replies. If the get fails, the reply is not sent.
+    // empty. `rkey`: of memory that is read without the peer's help, or 0. kInProgress:
+    // completed(`cookie`) follows, never from within this call. kNoResource: not now; the same
+    // holds for the next three. `reply`: to be sent to the peer when all bytes are in this side's
+    // memory, or null; only if `rkey` is 0 and the key says that the peer takes replies. If the get
+    // fails, the reply is not sent.
     Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-               const WireKey& key, uint32_t rkey, bool pinned, void* cookie,
+               const WireKey& key, uint32_t rkey, Source source, void* cookie,
                const Reply* reply = nullptr);
     // Whether a peer's message whose memory is pinned is better read with the rkey of that than
-    // with the peer's help: if this side's buffer is pinned too, or will be.
-    bool reads(std::span<const Buffers::Piece> to) const { return receives_.reads(to); }
+    // with the peer's help: if this side's buffer is pinned too, or will be, or if the peer keeps
+    // others waiting (`late`).
+    bool reads(std::span<const Buffers::Piece> to, bool late) const {
+        return receives_.reads(to, late);
+    }
     // The same into memory that the mover allocates. If the transfer succeeds, `unpack` gets the
     // bytes before the cookie, if any, is completed. kDevice: out of memory.
     Status get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,

@@ -21,11 +21,11 @@ Receives::~Receives() {
 }
 
 void Receives::get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key,
-                   uint32_t rkey, bool pinned, void* cookie, const Reply* reply) {
+                   uint32_t rkey, Source source, void* cookie, const Reply* reply) {
     Incoming* transfer = take();
     context_.begin(*transfer, channel, cookie);
     transfer->memory = to;
-    transfer->sender_pinned = pinned;
+    transfer->source = source;
     if (reply != nullptr) transfer->reply = *reply;
     begin_get(*transfer, from, key, rkey);
 }
@@ -104,8 +104,11 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
     // In pieces, both sides pin their first piece at the same time. The ring is for pieces that
     // cannot be pinned; if no ring is free, all of the buffer is pinned first.
     bool in_place = !transfer.plan.staged();
-    const bool in_pieces = in_place && transfer.plan.piece != 0 && transfer.pinned == 0 &&
-                           lend_ring(transfer, may_lend);
+    const bool may_be_in_pieces = in_place && transfer.plan.piece != 0 && transfer.pinned == 0;
+    if (may_lend && (!in_place || may_be_in_pieces) && transfer.ring.slots == 0 &&
+        rings_.may_wait() && context_.turn.over())
+        return Start::kLater;
+    const bool in_pieces = may_be_in_pieces && lend_ring(transfer, may_lend);
     if (in_place && !in_pieces) {
         const Start pinned = pin_all(transfer);
         if (pinned == Start::kLater) return pinned;
@@ -154,7 +157,7 @@ Receives::Start Receives::pin_all(Incoming& transfer) {
 
 // Whether the transfer has a ring, now or from before.
 bool Receives::lend_ring(Incoming& transfer, bool may_lend) {
-    return transfer.ring.slots != 0 || (may_lend && rings_.lend(transfer.ring));
+    return transfer.ring.slots != 0 || (may_lend && context_.lend(rings_, transfer.ring));
 }
 
 // Tells the sender to begin. False: the frame cannot be sent now.
@@ -185,7 +188,7 @@ Plan Receives::plan(Incoming& transfer) {
     if (!transfer.memory.contiguous() || transfer.owned) return {};
     const BufferState own = context_.look_up(transfer, kRemotePut);
     const Plan plan =
-        context_.policy.receive(transfer.length, own, {.pinned = transfer.sender_pinned},
+        context_.policy.receive(transfer.length, own, {.pinned = transfer.source.pinned},
                                 context_.experience, context_.running == 0);
     if (plan.staged() && own.pinned) context_.pins.release(std::exchange(transfer.pin, nullptr));
     if (transfer.pin != nullptr) transfer.pinned = transfer.length;
@@ -234,10 +237,14 @@ Receives::Start Receives::give_up(Incoming& transfer) {
     return Start::kBegun;
 }
 
-// If no other transfer was under way meanwhile, the scheme has taken as long as it takes.
+// Whether no other transfer was under way since this one began.
+bool Receives::was_alone(const Incoming& transfer) const {
+    return transfer.alone && transfer.sequence == context_.begun;
+}
+
+// Without others meanwhile, the scheme has taken as long as it takes.
 void Receives::learn(const Incoming& transfer) {
-    if (!transfer.alone || transfer.sequence != context_.begun || !(transfer.plan.expected > 0))
-        return;
+    if (!was_alone(transfer) || !(transfer.plan.expected > 0)) return;
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - transfer.asked_at;
     context_.experience.took(transfer.length, transfer.plan.way, transfer.plan.expected,
                              time.count());

@@ -18,6 +18,12 @@ namespace tern {
 // Called with the bytes of a get when all have come.
 using Unpack = void (*)(void* argument, const void* data, size_t length);
 
+// What a get knows of the side that has the bytes.
+struct Source {
+    bool pinned = false;  // as far as is known, the memory is
+    bool hears = false;   // takes Ack::kWaited
+};
+
 // The receiving half of a transfer. States, events, next states:
 //
 //   kFree      this side's user gets, or the peer offers             kWaiting
@@ -44,7 +50,7 @@ struct Incoming : Transfer {
     State state = State::kFree;
     RingPool::Ring ring;  // slots is 0: none
     uint32_t sender = 0;  // the peer's number, if the peer asked
-    bool sender_pinned = false;
+    Source source;
     uint32_t rkey = 0;   // of open memory, which is read without the peer; 0: not open
     uint64_t asked = 0;  // bytes for which reads have been posted
     Read reads[2];
@@ -67,6 +73,9 @@ struct Incoming : Transfer {
     bool failed = false;  // memory of one side was undeclared: the rest is dropped
     uint64_t taken = 0;   // bytes copied or skipped
     uint32_t idle = 0;    // consecutive steps that took nothing
+    // How long this side has looked in vain, and when it did so last.
+    std::chrono::nanoseconds waited{0};
+    std::chrono::steady_clock::time_point looked_at;
 };
 
 // The receiving half of an interface's transfers: gets, and what peers put.
@@ -80,7 +89,7 @@ class Receives {
     bool has_room() const { return table_.has_room(); }
     // See Mover::get() and Mover::get_owned(). There must be room.
     void get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key, uint32_t rkey,
-             bool pinned, void* cookie, const Reply* reply);
+             Source source, void* cookie, const Reply* reply);
     void get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
                    uint64_t from, const WireKey& key, uint32_t rkey, Unpack unpack, void* argument,
                    void* cookie);
@@ -109,7 +118,7 @@ class Receives {
     void ended(Channel& channel, Status status);
 
     // See Mover::reads().
-    bool reads(std::span<const Buffers::Piece> to) const;
+    bool reads(std::span<const Buffers::Piece> to, bool late) const;
 
     uint64_t registered_bytes() const { return rings_.registered_bytes(); }
 
@@ -118,6 +127,11 @@ class Receives {
     static constexpr uint64_t kLongestRead = 512 * 1024;  // bytes
     static constexpr uint32_t kPatience = 1 << 14;        // calls of progress without a free ring
     static constexpr uint32_t kIdleAck = 256;  // idle steps before an owed acknowledgement
+    static constexpr uint32_t kIdleLook = 32;  // idle steps between two looks at the clock
+    // A side that looks more seldom than this does something else meanwhile.
+    static constexpr std::chrono::microseconds kLooks{100};
+    // Waiting no longer than this, in seconds, beyond what is expected says nothing of the sender.
+    static constexpr double kWaitedLong = 50e-6;
 
     // receives.cc
     Incoming* take();
@@ -135,6 +149,7 @@ class Receives {
     Start out_of_rings(Incoming& transfer);
     Start give_up(Incoming& transfer);
     void over(Incoming& transfer, Status status);
+    bool was_alone(const Incoming& transfer) const;
     void learn(const Incoming& transfer);
 
     // receives_take.cc
@@ -146,6 +161,8 @@ class Receives {
     Part direct_part(Incoming& transfer);
     bool acknowledge(Incoming& transfer);
     unsigned complete(Incoming& transfer);
+    void look_in_vain(Incoming& transfer);
+    bool kept_waiting(const Incoming& transfer) const;
 
     // receives_read.cc
     Start start_reading(Incoming& transfer, bool may_lend);

@@ -10,9 +10,10 @@
 
 namespace tern {
 
-bool Receives::reads(std::span<const Buffers::Piece> to) const {
+bool Receives::reads(std::span<const Buffers::Piece> to, bool late) const {
     const Policy::Settings& settings = context_.policy.settings();
     if (settings.scheme == SchemeSetting::kSuperpipeline || to.size() != 1) return false;
+    if (late) return true;
     const Buffers::Piece& buffer = to.front();
     return context_.fits(buffer.length) &&
            context_.pins.uses(buffer.at, buffer.length) >= settings.worth_pinning &&

@@ -42,7 +42,7 @@ unsigned Receives::step(Incoming& transfer) {
     if (count != 0)
         transfer.idle = 0;
     else if (!context_.turn.over())
-        ++transfer.idle;
+        look_in_vain(transfer);
     // With notifications this side may go to sleep, and then does not come here again.
     const bool idle = transfer.idle >= (core.notified() ? 1 : kIdleAck);
     if (core.ack_due() || (idle && core.ack_owed())) {
@@ -75,6 +75,27 @@ unsigned Receives::take_blocks(Incoming& transfer) {
     return count;
 }
 
+// Nothing has come. Measures how long this side waits, not how long it is away itself.
+void Receives::look_in_vain(Incoming& transfer) {
+    if (++transfer.idle % kIdleLook != 0 || !transfer.source.hears) return;
+    const auto now = std::chrono::steady_clock::now();
+    const auto since = now - transfer.looked_at;
+    if (since < kLooks) transfer.waited += since;
+    transfer.looked_at = now;
+}
+
+// Whether this side has waited longer than it takes to transfer the message, and to register the
+// sender's memory as well: it would have been better to read the message without the sender. Of
+// several transfers at a time, each waits for the others.
+bool Receives::kept_waiting(const Incoming& transfer) const {
+    if (transfer.waited.count() == 0 || !was_alone(transfer)) return false;
+    const CostModel& model = context_.policy.model();
+    const double expected = std::max(transfer.plan.expected, model.raw(transfer.length));
+    const std::chrono::duration<double> waited = transfer.waited;
+    return waited.count() >
+           expected + model.registration(static_cast<double>(transfer.length)) + kWaitedLong;
+}
+
 // Pins the next direct part while the one before is on the wire, and tells the sender.
 unsigned Receives::pin_more(Incoming& transfer) {
     if (!transfer.part_due) {
@@ -100,7 +121,8 @@ bool Receives::acknowledge(Incoming& transfer) {
 unsigned Receives::complete(Incoming& transfer) {
     ReplyingAck frame{.ack = {.receiver = transfer.number,
                               .count = transfer.core->count(),
-                              .flags = Ack::kEnd | (transfer.failed ? Ack::kFailed : 0)}};
+                              .flags = Ack::kEnd | (transfer.failed ? Ack::kFailed : 0) |
+                                       (kept_waiting(transfer) ? Ack::kWaited : 0)}};
     uint32_t length = sizeof(Ack);
     const bool replies = transfer.reply && !transfer.failed;
     if (replies) {

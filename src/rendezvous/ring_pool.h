@@ -27,6 +27,10 @@ class RingPool {
     bool lend(Ring& ring);
     // The same, but registers nothing. Data path.
     bool lend_idle(Ring& ring);
+    // Whether lend() would register a ring although others will be given back.
+    bool may_wait() const {
+        return free_.empty() && !rings_.empty() && !refused_ && rings_.size() < most_;
+    }
     void give_back(const Ring& ring) { free_.push_back(ring.number); }
 
     // Not even a small ring could be registered: there will be none.

@@ -150,6 +150,7 @@ bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t lengt
         (!transfer->core->all_posted() || !transfer->core->all_acknowledged()))
         return false;
     if ((frame.flags & Ack::kFailed) != 0) transfer->status = Status::kRemoteAccess;
+    if (!transfer->asked_here) note_wait((frame.flags & Ack::kWaited) != 0);
     // The receiver knows of the end before this side has the completions of the writes.
     if (transfer->under_way() != 0)
         transfer->state = Outgoing::State::kEnded;
@@ -160,6 +161,11 @@ bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t lengt
         context_.owner.replied(frame.reply, data + sizeof(frame),
                                length - static_cast<uint32_t>(sizeof(frame)));
     return true;
+}
+
+void Sends::note_wait(bool waited) {
+    context_.counters.waits += waited;
+    context_.owner.fetched(waited);
 }
 
 // Ends a transfer whose memory was undeclared. False: nothing is left to withdraw.

@@ -128,6 +128,7 @@ class Sends {
     Outgoing* offered(const Channel& channel, uint32_t number) const;
     Outgoing* of_receiver(const Channel& channel, uint32_t receiver) const;
     bool start(Outgoing& transfer, const WireRing& ring, const WirePart& first);
+    void note_wait(bool waited);
     bool withdraw(Outgoing& transfer);
     void over(Outgoing& transfer, Status status);
 

@@ -16,16 +16,17 @@ bool Sends::stage(Outgoing& transfer) {
     if (waiting_.empty() && lend_staging(transfer)) return true;
     transfer.state = Outgoing::State::kWaiting;
     waiting_.push_back(&transfer);
-    ++context_.counters.window_waits;
+    context_.counters.window_waits += !staging_.may_wait();  // else for the next turn
     return false;
 }
 
 bool Sends::lend_staging(Outgoing& transfer) {
-    if (!staging_.lend(transfer.staging)) {
+    if (staging_.may_wait() && context_.turn.over()) return false;
+    if (!context_.lend(staging_, transfer.staging)) {
         // No transfer waits for an early copy that may never be fetched.
         if (early_copies_.empty()) return false;
         drop(early_copies_.oldest());
-        (void)staging_.lend(transfer.staging);
+        (void)staging_.lend_idle(transfer.staging);
     }
     transfer.core->set_staging(transfer.staging.slots);
     return true;
@@ -38,7 +39,7 @@ unsigned Sends::lend_to_waiting() {
         waiting_.pop_front();
         ++count;
     }
-    if (!waiting_.empty()) reclaim_staging();
+    if (!waiting_.empty() && !staging_.may_wait()) reclaim_staging();
     // No staging memory can be registered, now or later.
     while (staging_.hopeless() && !waiting_.empty()) {
         Outgoing& transfer = *waiting_.front();

@@ -109,6 +109,13 @@ uint64_t TransferContext::piece_of(uint64_t piece, bool again, const std::byte* 
     return std::min(std::max(piece, least), rest);
 }
 
+bool TransferContext::lend(RingPool& rings, RingPool::Ring& ring) {
+    const uint64_t before = rings.registered_bytes();
+    const bool lent = rings.lend(ring);
+    if (rings.registered_bytes() != before) turn.registered(rings.registered_bytes() - before);
+    return lent;
+}
+
 Pin* TransferContext::pin(std::byte* at, uint64_t length, unsigned access) {
     Pin* pin = pins.find(at, static_cast<size_t>(length), access);
     if (pin != nullptr) return pin;

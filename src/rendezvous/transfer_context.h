@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "rendezvous/policy.h"
+#include "rendezvous/ring_pool.h"
 #include "rendezvous/transfer.h"
 #include "rendezvous/turn.h"
 
@@ -31,6 +32,7 @@ struct MoverCounters {
     uint64_t served = 0;  // asked for by peers, gets and puts
     uint64_t refused = 0;
     uint64_t replies = 0;        // sent with the end of a transfer
+    uint64_t waits = 0;          // served too late: the peer had to wait
     uint64_t superpipeline = 0;  // messages received, by scheme
     uint64_t zero_copy = 0;
     uint64_t staged_bytes = 0;  // sent
@@ -52,6 +54,8 @@ class MoverOwner {
     // The active message that a peer has sent with the end of its get. `data` is valid during the
     // call.
     virtual void replied(uint32_t id, const std::byte* data, uint32_t length) = 0;
+    // A peer has fetched memory; it had to wait for this side if `waited`.
+    virtual void fetched(bool waited) = 0;
     // A warning for the log.
     virtual void warn(const std::string& text) = 0;
 
@@ -117,6 +121,9 @@ class TransferContext {
     bool fits(uint64_t length) const { return length <= longest_pin(); }
     // How much of the `rest` from `at` on to pin next, by the plan's `piece` and `again`.
     uint64_t piece_of(uint64_t piece, bool again, const std::byte* at, uint64_t rest) const;
+    // Lends a ring, which may have to be registered, as a part of this turn's work. False: there is
+    // none.
+    bool lend(RingPool& rings, RingPool::Ring& ring);
     // Pins memory, as a part of this turn's work. Null: it cannot be pinned.
     Pin* pin(std::byte* at, uint64_t length, unsigned access);
 

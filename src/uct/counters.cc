@@ -60,6 +60,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"rndv_served", moved.served},
         {"rndv_refused", moved.refused},
         {"rndv_replies", moved.replies},
+        {"rndv_waits", moved.waits},
         {"rndv_superpipeline", moved.superpipeline},
         {"rndv_zero_copy", moved.zero_copy},
         {"rndv_staged_bytes", moved.staged_bytes},

@@ -229,7 +229,7 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
         // The owner of memory that is read gets no frame.
         takes = takes && readable == 0;
         if (const auto get = iface.rma->get(channel, to, {from, readable}, completion)) return *get;
-        return iface.mover->get(channel, to.pieces, from, key.region, readable, key.pinned,
+        return iface.mover->get(channel, to.pieces, from, key.region, readable, key.source,
                                 completion, takes ? &offer.reply : nullptr);
     });
     if (takes && status == UCS_INPROGRESS) {

@@ -80,6 +80,9 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
         uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
     }
 
+    void fetched(bool waited) override {
+        tern::memory_domain(iface.super.md).lateness.note(waited);
+    }
     void replied(uint32_t id, const std::byte* data, uint32_t length) override {
         message(id, data, length);
     }

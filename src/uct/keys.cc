@@ -109,7 +109,7 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     const ibv_mr* open = registration(&handle);
     Packing packed{.key = {.region = {region.key().index, region.key().generation},
                            .rkey = open != nullptr ? open->rkey : 0,
-                           .flags = PackedKey::kReplies},
+                           .flags = PackedKey::kReplies | PackedKey::kHears},
                    .domain = &domain,
                    .message = {},
                    .published = handle.published.load(std::memory_order_relaxed)};
@@ -122,9 +122,11 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     packed.buffer = {static_cast<std::byte*>(start), bytes};
     const bool returns = domain.pins->uses(start, bytes) > 1;
     if (returns) packed.key.flags |= PackedKey::kPinned;
-    if (returns && domain.publishes && open == nullptr && packer != Packer::kOtherMessage) {
-        packed.key.rkey = rkey_of_message(domain, handle, start, bytes);
-        if (packed.key.rkey != 0) packed.key.flags |= PackedKey::kReadOnly;
+    if (domain.publishes && open == nullptr && packer != Packer::kOtherMessage) {
+        const bool late = domain.lateness.publishes();
+        if (returns || late) packed.key.rkey = rkey_of_message(domain, handle, start, bytes);
+        if (packed.key.rkey != 0)
+            packed.key.flags |= PackedKey::kReadOnly | (late ? PackedKey::kLate : 0);
     }
     if (known)
         packed.message = {.region = &region,

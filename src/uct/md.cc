@@ -280,6 +280,7 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                                                    .fork = {},
                                                    .opening = {},
                                                    .publishes = config.publish != 0,
+                                                   .lateness = {},
                                                    .lent_bytes = 0};
     if (domain == nullptr) return UCS_ERR_NO_MEMORY;
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),

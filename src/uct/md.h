@@ -10,6 +10,7 @@
 #include "pinning/regions/regions.h"
 #include "pinning/watch/fork.h"
 #include "rendezvous/cost_model.h"
+#include "rendezvous/lateness.h"
 #include "uct/compat.h"
 #include "uct/memory.h"
 #include "uct/memory_events.h"
@@ -28,6 +29,7 @@ struct MemoryDomain {
     ForkGuard fork;
     std::mutex opening;   ///< held while open memory is registered, or pins are lent
     bool publishes;       ///< keys of messages carry the rkeys of pins
+    Lateness lateness;    ///< with messages
     uint64_t lent_bytes;  ///< of pins that memory handles hold; under `opening`
 };
 

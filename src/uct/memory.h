@@ -74,6 +74,8 @@ struct PackedKey {
     /// The rkey is of a pin: good for reading, and until the message is over. Earlier versions take
     /// it for one of open memory, but of a message that is announced they only read.
     static constexpr uint32_t kReadOnly = 4;
+    static constexpr uint32_t kHears = 8;  ///< the owner takes Ack::kWaited
+    static constexpr uint32_t kLate = 16;  ///< with kReadOnly: whoever asks the owner has to wait
 
     bool has(uint32_t flag) const { return (flags & flag) != 0; }
 };
@@ -104,13 +106,15 @@ struct RemoteKey {
         : region(packed.region),
           rkey(packed.has(PackedKey::kReadOnly) ? 0 : packed.rkey),
           read_rkey(packed.rkey),
-          pinned(packed.has(PackedKey::kPinned)),
+          source{.pinned = packed.has(PackedKey::kPinned), .hears = packed.has(PackedKey::kHears)},
+          late(packed.has(PackedKey::kLate)),
           replies(packed.has(PackedKey::kReplies)) {}
 
     WireKey region;
     uint32_t rkey = 0;       ///< of open memory
     uint32_t read_rkey = 0;  ///< of open memory, or of a message's
-    bool pinned = false;
+    Source source;
+    bool late = false;
     bool replies = false;
 
     auto identity() const { return std::tuple(region.index, region.generation, rkey); }
@@ -129,7 +133,7 @@ inline const RemoteKey& remote_key(uct_rkey_t rkey) {
 inline uint32_t rkey_to_read(const Mover& mover, const RemoteKey& key,
                              std::span<const Buffers::Piece> to) {
     if (key.rkey != 0 || key.read_rkey == 0) return key.rkey;
-    return mover.reads(to) ? key.read_rkey : 0;
+    return mover.reads(to, key.late) ? key.read_rkey : 0;
 }
 
 }  // namespace tern

@@ -37,8 +37,8 @@ class ReplyTest : public testing::TestWithParam<SchemeSetting> {
         Status status = Status::kNoResource;
         ASSERT_TRUE(until(
             [&] {
-                status = near.mover->get(*channel, {&piece, 1}, far->address(), key, 0, false, this,
-                                         reply);
+                status =
+                    near.mover->get(*channel, {&piece, 1}, far->address(), key, 0, {}, this, reply);
                 poll();
             },
             [&] { return status == Status::kInProgress; }));
@@ -94,7 +94,7 @@ TEST_P(ReplyTest, ManyAtATimeReachThePeerEachOnce) {
         ASSERT_TRUE(until(
             [&] {
                 status = near.mover->get(*channel, {&piece, 1}, far->address(), far->key(far->open),
-                                         0, false, this, &reply);
+                                         0, {}, this, &reply);
                 if (status == Status::kNoResource) poll();
             },
             [&] { return status == Status::kInProgress; }));

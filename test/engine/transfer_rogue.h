@@ -48,7 +48,7 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
             status = Status::kNoResource;
             const auto attempt = [&] {
                 status = get ? honest.mover->get(*to, {&piece, 1}, victim.address(),
-                                                 victim.key(victim.open), 0, false, this)
+                                                 victim.key(victim.open), 0, {}, this)
                              : honest.mover->put(*to, {&piece, 1}, victim.address(),
                                                  victim.key(victim.open), 0, this);
                 both();
@@ -69,7 +69,7 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
         const Buffers::Piece piece{victim.memory.data(), victim.memory.size()};
         Status status = Status::kNoResource;
         const auto attempt = [&] {
-            status = get ? victim.mover->get(*channel, {&piece, 1}, 4096, {1, 2}, 0, false, this)
+            status = get ? victim.mover->get(*channel, {&piece, 1}, 4096, {1, 2}, 0, {}, this)
                          : victim.mover->put(*channel, {&piece, 1}, 4096, {1, 2}, 0, this);
             victim.poll();
             rogue->poll();

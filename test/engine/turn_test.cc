@@ -13,6 +13,7 @@ namespace tern::test {
 namespace {
 
 constexpr size_t kMB = 1 << 20;
+const size_t kRing = size_t{MoverSettings().slots()} * SubBlocks::kSlot;
 
 // Gets by one node of the memory of another.
 class TurnTest : public testing::Test {
@@ -61,7 +62,7 @@ class TurnTest : public testing::Test {
             const uint64_t address = reinterpret_cast<uint64_t>(from_.data()) + i * length_;
             const Status status =
                 asker_->mover->get(*channel_, {&piece, 1}, address, owner_->key(region_),
-                                   memory_ ? memory_->rkey : 0, false, this);
+                                   memory_ ? memory_->rkey : 0, {}, this);
             if (status != Status::kInProgress) break;
             gets_[i].begun = true;
         }
@@ -160,6 +161,21 @@ TEST_F(RegistrationTest, OfWhatIsRead) {
     open();
     use_before(3);
     run_and_check();
+}
+
+// Rings and staging memory are registered when they are first needed.
+TEST_F(TurnTest, RegistersFewRings) {
+    prepare(SchemeSetting::kSuperpipeline, 16, kMB);
+    uint64_t before = 0;
+    run([&](MoverNode& node) { before = node.mover->registered_bytes(); },
+        [&](MoverNode& node) {
+            const double most =
+                Turn::kTime * costs_.registration.bandwidth + static_cast<double>(kRing);
+            EXPECT_LE(static_cast<double>(node.mover->registered_bytes() - before), most);
+        });
+    EXPECT_GE(asker_->mover->registered_bytes(), 8 * kRing);
+    EXPECT_GE(owner_->mover->registered_bytes(), 2 * kRing);
+    expect_all();
 }
 
 class CopyTest : public TurnTest {
