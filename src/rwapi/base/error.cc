@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rwapi/include/rwapi.h"
+
+extern "C" const char* rwapi_strerror(int error) {
+    switch (error) {
+        case RWAPI_OK:
+            return "success";
+        case RWAPI_ERR_INVALID:
+            return "invalid argument: see the call's comment in rwapi.h";
+        case RWAPI_ERR_STATE:
+            return "not initialised: call between rwapi_init and rwapi_finalize";
+        case RWAPI_ERR_RANGE:
+            return "out of bounds: compare with the region's length or the slots";
+        case RWAPI_ERR_STALE:
+            return "given back already: get a new handle, key or address";
+        case RWAPI_ERR_FOREIGN:
+            return "not of this context or job, or damaged";
+        case RWAPI_ERR_NODE:
+            return "no such node, or the memory belongs to another node";
+        case RWAPI_ERR_RIGHTS:
+            return "the region was not registered with the right to do this";
+        case RWAPI_ERR_AGAIN:
+            return "a queue is full: make progress and try again";
+        case RWAPI_ERR_TIMEOUT:
+            return "the time is over";
+        case RWAPI_ERR_PEER:
+            return "the peer is dead, or its connection has failed";
+        case RWAPI_ERR_MEMORY:
+            return "out of memory: look at ulimit -l too";
+        case RWAPI_ERR_TRANSPORT:
+            return "UCX or the device has failed: UCX_LOG_LEVEL=info says more";
+        case RWAPI_ERR_START:
+            return "the start-up failed: use a launcher with PMIx or PMI-1";
+        case RWAPI_ERR_UNSUPPORTED:
+            return "the transport cannot do this";
+        case RWAPI_ERR_BUSY:
+            return "events are waiting, or the region is in use: make progress";
+        default:
+            return error > 0 ? "not an error" : "unknown error";
+    }
+}
