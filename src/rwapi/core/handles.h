@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "rwapi/include/rwapi.h"
+
+namespace rwapi {
+
+// What a handle names. The values are in the handles, where a mistaken one is noticed.
+enum class Kind : uint8_t { kMine = 1, kPeers = 2, kCounter = 3 };
+
+// A handle: tag of the context (8 bits), kind (4), not used (8), generation (24), index (20).
+struct Handle {
+    static constexpr uint32_t kMaxIndex = (1u << 20) - 1;
+    static constexpr uint32_t kMaxGeneration = (1u << 24) - 1;
+
+    uint8_t tag;
+    Kind kind;
+    uint32_t generation;
+    uint32_t index;
+
+    static constexpr Handle unpack(uint64_t word) {
+        return {static_cast<uint8_t>(word >> 56), static_cast<Kind>(word >> 52 & 0xf),
+                static_cast<uint32_t>(word >> 20) & kMaxGeneration,
+                static_cast<uint32_t>(word) & kMaxIndex};
+    }
+    constexpr uint64_t pack() const {
+        return uint64_t{tag} << 56 | uint64_t{static_cast<uint8_t>(kind)} << 52 |
+               uint64_t{generation} << 20 | index;
+    }
+};
+
+// Objects that users name by handles. A handle of an object that has gone is recognised, because
+// each use of a place has a generation of its own; a place whose generations are used up is not
+// used again. Objects do not move.
+template <class T>
+class HandleTable {
+  public:
+    HandleTable(uint8_t tag, Kind kind) : tag_(tag), kind_(kind) {}
+
+    // Stores an object and returns its handle; 0: the table is full.
+    uint64_t add(T object) {
+        uint32_t index;
+        if (!free_.empty()) {
+            index = free_.front();
+            free_.pop_front();
+        } else {
+            if (places_.size() > Handle::kMaxIndex) return 0;
+            index = static_cast<uint32_t>(places_.size());
+            places_.emplace_back();
+        }
+        Place& place = places_[index];
+        place.object.emplace(std::move(object));
+        return Handle{tag_, kind_, ++place.generation, index}.pack();
+    }
+
+    // The object; null with `error` set if the handle is not one of this table, or of an object
+    // that has gone.
+    T* find(uint64_t word, int& error) {
+        const Handle handle = Handle::unpack(word);
+        error = RWAPI_ERR_FOREIGN;
+        if (handle.tag != tag_ || handle.kind != kind_) return nullptr;
+        return find(handle.index, handle.generation, error);
+    }
+
+    // The same by the parts that go over the wire.
+    T* find(uint32_t index, uint32_t generation, int& error) {
+        error = RWAPI_ERR_FOREIGN;
+        if (index >= places_.size()) return nullptr;
+        Place& place = places_[index];
+        if (generation == 0 || generation > place.generation) return nullptr;
+        error = RWAPI_ERR_STALE;
+        if (generation != place.generation || !place.object) return nullptr;
+        error = RWAPI_OK;
+        return &*place.object;
+    }
+
+    // The handle must be valid.
+    void remove(uint64_t word) {
+        const uint32_t index = Handle::unpack(word).index;
+        Place& place = places_[index];
+        place.object.reset();
+        if (place.generation < Handle::kMaxGeneration) free_.push_back(index);
+    }
+
+    template <class Function>
+    void for_each(Function function) {
+        for (Place& place : places_) {
+            if (place.object) function(*place.object);
+        }
+    }
+
+  private:
+    struct Place {
+        uint32_t generation = 0;
+        std::optional<T> object;
+    };
+
+    const uint8_t tag_;
+    const Kind kind_;
+    std::deque<Place> places_;
+    std::deque<uint32_t> free_;  // the place that has been free for longest is used next
+};
+
+}  // namespace rwapi

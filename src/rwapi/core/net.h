@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "rwapi/core/handles.h"
+
+namespace rwapi {
+
+// A network address of the paper. Word 0 names the region: node (20 bits), generation (24), index
+// (20). Word 1: a check of word 0 (20 bits), and the offset (44). The check is against addresses
+// that were never made; it does not cover the offset, which users add to.
+struct NetAddress {
+    static constexpr uint32_t kMaxNode = (1u << 20) - 1;
+    static constexpr uint64_t kMaxOffset = (uint64_t{1} << 44) - 1;
+
+    uint32_t node;
+    uint32_t generation;
+    uint32_t index;
+    uint64_t offset;
+
+    static constexpr uint64_t check(uint64_t word) {
+        word ^= 0x7277617069ull;
+        word *= 0x9e3779b97f4a7c15ull;
+        word ^= word >> 29;
+        word *= 0xbf58476d1ce4e5b9ull;
+        return word >> 44;
+    }
+    constexpr uint64_t name() const {
+        return uint64_t{node} << 44 | uint64_t{generation} << 20 | index;
+    }
+    constexpr rwapi_net pack() const { return {{name(), check(name()) << 44 | offset}}; }
+
+    // False: this is no network address.
+    static constexpr bool unpack(const rwapi_net& net, NetAddress& address) {
+        if (check(net.word[0]) != net.word[1] >> 44) return false;
+        address = of_name(net.word[0]);
+        address.offset = net.word[1] & kMaxOffset;
+        return true;
+    }
+    static constexpr NetAddress of_name(uint64_t name) {
+        return {static_cast<uint32_t>(name >> 44),
+                static_cast<uint32_t>(name >> 20) & Handle::kMaxGeneration,
+                static_cast<uint32_t>(name) & Handle::kMaxIndex, 0};
+    }
+};
+
+// Whether length bytes at offset are within a region of so many bytes.
+constexpr bool within(uint64_t offset, uint64_t length, uint64_t region) {
+    return length <= region && offset <= region - length;
+}
+
+}  // namespace rwapi

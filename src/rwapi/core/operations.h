@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "rwapi/include/rwapi.h"
+
+namespace rwapi {
+
+// The operations of a context, in places that are allocated once. A place keeps the result of its
+// operation until it is used again, which is as late as possible.
+//
+// An id: tag of the context (7 bits), generation (36), index of the place (20).
+template <class T>
+class OperationPool {
+  public:
+    OperationPool(uint8_t tag, uint32_t capacity)
+        : tag_(tag & 0x7f), capacity_(capacity), places_(new Place[capacity]) {
+        for (uint32_t i = 0; i < capacity; ++i) places_[i].next = i + 1 < capacity ? i + 1 : kNone;
+        first_ = 0;
+        last_ = capacity - 1;
+    }
+
+    // A place for an operation; null: all are in use.
+    T* take() {
+        if (first_ == kNone) return nullptr;
+        Place& place = places_[first_];
+        first_ = place.next;
+        if (first_ == kNone) last_ = kNone;
+        ++place.generation;
+        place.result = 0;
+        ++in_use_;
+        return &place.object;
+    }
+
+    // The operation is over; result: RWAPI_OK or its error.
+    void finish(T* operation, int result) {
+        Place& place = *place_of(operation);
+        place.result = result == RWAPI_OK ? 1 : result;
+        place.next = kNone;
+        const uint32_t index = index_of(operation);
+        (last_ == kNone ? first_ : places_[last_].next) = index;
+        last_ = index;
+        --in_use_;
+    }
+
+    // The same for an operation whose id nobody knows: its place is used next, while it is in the
+    // processor's cache.
+    void forget(T* operation) {
+        Place& place = *place_of(operation);
+        place.result = 1;
+        place.next = first_;
+        first_ = index_of(operation);
+        if (last_ == kNone) last_ = first_;
+        --in_use_;
+    }
+
+    // The operation's result is known now, but its place remains in use until finish().
+    void set_result(T* operation, int result) { place_of(operation)->result = result; }
+
+    rwapi_id id(const T* operation) const {
+        const Place* place = reinterpret_cast<const Place*>(operation);
+        return static_cast<int64_t>(uint64_t{tag_} << 56 |
+                                    (place->generation & kMaxGeneration) << 20 |
+                                    static_cast<uint64_t>(place - places_.get()));
+    }
+
+    // 1: complete; 0: not yet; negative: the operation's error, or that of a wrong id.
+    int test(rwapi_id id) const {
+        if (id <= 0) return id == 0 ? 1 : RWAPI_ERR_INVALID;
+        const auto word = static_cast<uint64_t>(id);
+        const uint64_t index = word & 0xfffff;
+        const uint64_t generation = word >> 20 & kMaxGeneration;
+        if (word >> 56 != tag_ || index >= capacity_ || generation == 0 ||
+            generation > places_[index].generation)
+            return RWAPI_ERR_FOREIGN;
+        return generation == places_[index].generation ? places_[index].result : 1;
+    }
+
+    uint32_t in_use() const { return in_use_; }
+    uint32_t capacity() const { return capacity_; }
+
+  private:
+    static constexpr uint32_t kNone = UINT32_MAX;
+    static constexpr uint64_t kMaxGeneration = (uint64_t{1} << 36) - 1;
+
+    struct Place {
+        T object;  // first, so that its address is the place's
+        uint64_t generation = 0;
+        uint32_t next = kNone;
+        int result = 1;  // as test() returns it
+    };
+
+    static Place* place_of(T* operation) { return reinterpret_cast<Place*>(operation); }
+    uint32_t index_of(T* operation) const {
+        return static_cast<uint32_t>(place_of(operation) - places_.get());
+    }
+
+    const uint8_t tag_;
+    const uint32_t capacity_;
+    const std::unique_ptr<Place[]> places_;
+    uint32_t first_, last_;  // free places, the one that has been free for longest first
+    uint32_t in_use_ = 0;
+};
+
+}  // namespace rwapi

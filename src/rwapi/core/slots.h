@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace rwapi {
+
+// Notification slots: for each the latest value, and how many came since it was last reset.
+class Slots {
+  public:
+    explicit Slots(uint32_t count) : slots_(count), set_((count + 63) / 64) {}
+
+    uint32_t count() const { return static_cast<uint32_t>(slots_.size()); }
+    bool has(uint32_t slot) const { return slot < slots_.size(); }
+    bool has(uint32_t first, uint32_t n) const {
+        return n <= slots_.size() && first <= slots_.size() - n;
+    }
+
+    void notify(uint32_t slot, uint64_t value) {
+        slots_[slot].value = value;
+        ++slots_[slot].arrivals;
+        set_[slot / 64] |= uint64_t{1} << slot % 64;
+    }
+
+    bool is_set(uint32_t slot) const { return slots_[slot].arrivals != 0; }
+    uint64_t value(uint32_t slot) const { return slots_[slot].value; }
+
+    // Empties the slot, and returns how many notifications had come.
+    uint32_t reset(uint32_t slot) {
+        const uint32_t arrivals = slots_[slot].arrivals;
+        slots_[slot] = {};
+        set_[slot / 64] &= ~(uint64_t{1} << slot % 64);
+        return arrivals;
+    }
+
+    // The first slot of [first, first + n) that is set; first + n if there is none.
+    uint32_t find(uint32_t first, uint32_t n) const {
+        const uint32_t end = first + n;
+        for (uint32_t at = first; at < end; at = (at / 64 + 1) * 64) {
+            const uint64_t word = set_[at / 64] >> at % 64;
+            if (word == 0) continue;
+            const uint32_t found = at + static_cast<uint32_t>(std::countr_zero(word));
+            return found < end ? found : end;
+        }
+        return end;
+    }
+
+  private:
+    struct Slot {
+        uint64_t value = 0;
+        uint32_t arrivals = 0;
+    };
+
+    std::vector<Slot> slots_;
+    std::vector<uint64_t> set_;  // one bit for each
+};
+
+// A counter of notified writes.
+struct Counter {
+    uint64_t expected = 0;
+    uint64_t writes = 0;
+    uint64_t bytes = 0;
+
+    bool reached() const { return writes >= expected; }
+    bool reset() {
+        if (!reached()) return false;
+        writes -= expected;
+        bytes = 0;
+        return true;
+    }
+};
+
+}  // namespace rwapi
