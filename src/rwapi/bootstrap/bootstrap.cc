@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rwapi/bootstrap/bootstrap.h"
+
+#include <unistd.h>
+
+#include <mutex>
+
+#include "rwapi/base/log.h"
+#include "rwapi/bootstrap/launcher.h"
+#include "rwapi/bootstrap/pmi1.h"
+#include "rwapi/bootstrap/pmix.h"
+#include "rwapi/bootstrap/table.h"
+
+namespace rwapi {
+namespace {
+
+class LauncherBootstrap final : public Bootstrap {
+  public:
+    LauncherBootstrap(Launcher* launcher, uint32_t number) : launcher_(launcher), number_(number) {}
+
+    uint32_t rank() const override { return launcher_->rank(); }
+    uint32_t size() const override { return launcher_->size(); }
+
+    int publish(std::span<const std::byte> mine) override {
+        if (mine.size() > kMaxAddress) return RWAPI_ERR_INVALID;
+        const int error = launcher_->put(number_, mine);
+        return error != 0 ? error : launcher_->barrier();
+    }
+
+    int lookup(uint32_t node, std::vector<std::byte>& address) override {
+        return node < size() ? launcher_->get(number_, node, address) : RWAPI_ERR_NODE;
+    }
+
+    int barrier() override { return launcher_->barrier(); }
+
+  private:
+    Launcher* const launcher_;
+    const uint32_t number_;
+};
+
+// A process without a launcher.
+class SingleBootstrap final : public Bootstrap {
+  public:
+    uint32_t rank() const override { return 0; }
+    uint32_t size() const override { return 1; }
+
+    int publish(std::span<const std::byte> mine) override {
+        mine_.assign(mine.begin(), mine.end());
+        return 0;
+    }
+
+    int lookup(uint32_t node, std::vector<std::byte>& address) override {
+        if (node != 0) return RWAPI_ERR_NODE;
+        address = mine_;
+        return 0;
+    }
+
+    int barrier() override { return 0; }
+
+  private:
+    std::vector<std::byte> mine_;
+};
+
+// The connection of this process to its launcher. It outlives all contexts, because a launcher
+// lets a process introduce itself and say good-bye only once. The Launcher is never freed, because
+// an abandoned thread may still be in its barrier when the process ends.
+class ProcessLauncher {
+  public:
+    ~ProcessLauncher() {
+        // A child of fork has the connection too, but must not speak for the process.
+        if (launcher_ != nullptr && owner_ == ::getpid()) launcher_->finish();
+    }
+
+    std::unique_ptr<Bootstrap> make_bootstrap(bool pmi1, int& error) {
+        const std::lock_guard lock(mutex_);
+        error = RWAPI_ERR_START;
+        if (launcher_ != nullptr && owner_ != ::getpid()) {
+            log_error("a child of fork is no process of the job; use rwapi in its parent");
+            return nullptr;
+        }
+        if (launcher_ == nullptr) {
+            launcher_ = (pmi1 ? connect_pmi1() : connect_pmix()).release();
+            owner_ = ::getpid();
+        }
+        if (launcher_ == nullptr) return nullptr;
+        error = 0;
+        return std::make_unique<LauncherBootstrap>(launcher_, made_++);
+    }
+
+  private:
+    std::mutex mutex_;
+    Launcher* launcher_ = nullptr;
+    pid_t owner_ = 0;
+    uint32_t made_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Bootstrap> make_bootstrap(const rwapi_bootstrap* table, int& error) {
+    error = 0;
+    if (table != nullptr) return make_table_bootstrap(*table, error);
+    const bool pmi1 = pmi1_offered();
+    if (!pmi1 && !pmix_offered()) return std::make_unique<SingleBootstrap>();
+    static ProcessLauncher launcher;
+    return launcher.make_bootstrap(pmi1, error);
+}
+
+}  // namespace rwapi

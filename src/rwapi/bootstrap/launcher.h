@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What starts the processes of a job: it carries their addresses, and holds barriers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace rwapi {
+
+constexpr size_t kMaxAddress = 65536;  // bytes of an address
+
+// A process's connection to it. The functions return 0 or an RWAPI_ERR_*, which they have logged.
+class Launcher {
+  public:
+    Launcher() = default;
+    Launcher(const Launcher&) = delete;
+    Launcher& operator=(const Launcher&) = delete;
+    virtual ~Launcher() = default;
+
+    virtual uint32_t rank() const = 0;
+    virtual uint32_t size() const = 0;
+    // Offers an address under a number, which no call had before. Peers get it after a barrier.
+    virtual int put(uint32_t number, std::span<const std::byte> address) = 0;
+    // node < size().
+    virtual int get(uint32_t number, uint32_t node, std::vector<std::byte>& address) = 0;
+    virtual int barrier() = 0;
+    // Says good-bye; otherwise the launcher takes the end of the process for a failure. Does
+    // nothing while another thread is in a call.
+    virtual void finish() = 0;
+};
+
+}  // namespace rwapi

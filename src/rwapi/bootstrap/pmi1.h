@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Start-up by PMI-1: MPICH's mpiexec.hydra, and rwapi-run. The launcher's end is a socket whose
+// number is in PMI_FD.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "rwapi/bootstrap/launcher.h"
+#include "rwapi/bootstrap/pmi1_message.h"
+
+namespace rwapi {
+
+// One request at a time; after an error all of them fail.
+class Pmi1Launcher final : public Launcher {
+  public:
+    // Takes the socket over. rank < size.
+    Pmi1Launcher(int fd, uint32_t rank, uint32_t size) : fd_(fd), rank_(rank), size_(size) {}
+    ~Pmi1Launcher() override;
+
+    // Introduces the process, which must precede the rest.
+    int start();
+
+    uint32_t rank() const override { return rank_; }
+    uint32_t size() const override { return size_; }
+    int put(uint32_t number, std::span<const std::byte> address) override;
+    int get(uint32_t number, uint32_t node, std::vector<std::byte>& address) override;
+    int barrier() override;
+    void finish() override;
+
+  private:
+    // Sends a line, and takes the next line, which must be that command and not say that it failed.
+    std::optional<Pmi1Message> request(const std::string& line, std::string_view answer);
+    bool send_line(std::string_view line);
+    std::optional<std::string> receive_line();
+    std::nullopt_t fail(const std::string& reason);
+
+    const int fd_;
+    const uint32_t rank_, size_;
+    bool broken_ = false;
+    size_t max_value_ = 0;
+    std::string space_;  // the name of the job's key-value space
+    LineBuffer lines_;
+    std::mutex mutex_;
+};
+
+// Whether the environment names a launcher's socket that is open.
+bool pmi1_offered();
+// Null: it failed, and has said why.
+std::unique_ptr<Launcher> connect_pmi1();
+
+}  // namespace rwapi

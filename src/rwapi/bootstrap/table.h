@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Start-up by functions of the user's.
+#pragma once
+
+#include <memory>
+
+#include "rwapi/bootstrap/bootstrap.h"
+
+namespace rwapi {
+
+std::unique_ptr<Bootstrap> make_table_bootstrap(const rwapi_bootstrap& table, int& error);
+
+}  // namespace rwapi
