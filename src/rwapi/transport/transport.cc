@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rwapi/transport/transport.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
+#include "rwapi/base/log.h"
+#include "rwapi/core/messages.h"
+#include "rwapi/include/rwapi.h"
+
+namespace rwapi {
+namespace {
+
+constexpr uint64_t kNeeded = UCT_IFACE_FLAG_AM_SHORT | UCT_IFACE_FLAG_AM_BCOPY |
+                             UCT_IFACE_FLAG_PUT_SHORT | UCT_IFACE_FLAG_PUT_BCOPY |
+                             UCT_IFACE_FLAG_PUT_ZCOPY | UCT_IFACE_FLAG_GET_BCOPY |
+                             UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PENDING;
+constexpr uint64_t kConnects = UCT_IFACE_FLAG_CONNECT_TO_IFACE | UCT_IFACE_FLAG_CONNECT_TO_EP;
+constexpr unsigned kEvents = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
+
+bool set_handlers(uct_iface_h iface, const TransportEvents& events) {
+    for (size_t id = 0; id < std::size(events.on_message); ++id) {
+        if (events.on_message[id] != nullptr &&
+            uct_iface_set_am_handler(iface, static_cast<uint8_t>(id), events.on_message[id],
+                                     events.argument, 0) != UCS_OK)
+            return false;
+    }
+    uct_iface_progress_enable(iface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    return true;
+}
+
+}  // namespace
+
+Transport::~Transport() {
+    if (event_fd_ >= 0) ::close(event_fd_);
+}
+
+int Transport::open(const TransportEvents& events, uct_am_callback_t on_wire_message, int threads) {
+    ucs_async_context_t* async = nullptr;
+    if (ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async) != UCS_OK)
+        return RWAPI_ERR_MEMORY;
+    async_.reset(async);
+    uct_worker_h worker = nullptr;
+    // RWAPI_THREAD_MULTIPLE has a lock around each call, so that the worker never sees two threads.
+    if (uct_worker_create(
+            async,
+            threads == RWAPI_THREAD_MULTIPLE ? UCS_THREAD_MODE_SERIALIZED : UCS_THREAD_MODE_SINGLE,
+            &worker) != UCS_OK)
+        return RWAPI_ERR_MEMORY;
+    worker_.reset(worker);
+    const char* transports = std::getenv("RWAPI_TLS");
+    const char* device = std::getenv("RWAPI_DEVICE");
+    const std::vector<Resource> all = list_resources();
+    for (const Resource& resource : choose_resources(all, transports, device)) {
+        if (!open_resource(resource, events)) continue;
+        if (connects_endpoints_ && !open_wire(all, resource, on_wire_message, events)) continue;
+        transport_ = resource.transport;
+        name_ = resource.transport + "/" + resource.device;
+        return RWAPI_OK;
+    }
+    log_error(
+        "no transport with put, get and active messages (RWAPI_TLS=%s, RWAPI_DEVICE=%s): "
+        "load Tern by tern-run, or look at what ucx_info -d offers",
+        transports ? transports : "tern,rc_verbs,any", device ? device : "any");
+    return RWAPI_ERR_TRANSPORT;
+}
+
+Interface Transport::open_interface(uct_md_h md, const Resource& resource,
+                                    const TransportEvents& events) const {
+    uct_iface_config_t* settings = nullptr;
+    if (uct_md_iface_config_read(md, resource.transport.c_str(), nullptr, nullptr, &settings) !=
+        UCS_OK)
+        return nullptr;
+    const Owner<uct_iface_config_t, uct_config_release> owner(settings);
+    uct_iface_params_t parameters{};
+    parameters.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE | UCT_IFACE_PARAM_FIELD_DEVICE |
+                            UCT_IFACE_PARAM_FIELD_RX_HEADROOM | UCT_IFACE_PARAM_FIELD_ERR_HANDLER |
+                            UCT_IFACE_PARAM_FIELD_ERR_HANDLER_ARG |
+                            UCT_IFACE_PARAM_FIELD_ERR_HANDLER_FLAGS |
+                            UCT_IFACE_PARAM_FIELD_FEATURES;
+    parameters.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
+    parameters.mode.device.tl_name = resource.transport.c_str();
+    parameters.mode.device.dev_name = resource.device.c_str();
+    parameters.err_handler = events.on_failure;
+    parameters.err_handler_arg = events.argument;
+    parameters.features = UCT_IFACE_FEATURE_AM | UCT_IFACE_FEATURE_PUT | UCT_IFACE_FEATURE_GET;
+    uct_iface_h iface = nullptr;
+    if (uct_iface_open(md, worker_.get(), &parameters, settings, &iface) != UCS_OK) return nullptr;
+    return Interface(iface);
+}
+
+bool Transport::open_resource(const Resource& resource, const TransportEvents& events) {
+    wire_.reset();
+    wire_domain_.reset();
+    interface_.reset();
+    domain_ = open_domain(resource);
+    if (!domain_) return false;
+    uct_md_attr_t memory;
+    if (uct_md_query(domain_.get(), &memory) != UCS_OK || !(memory.cap.flags & UCT_MD_FLAG_REG) ||
+        !(memory.cap.flags & UCT_MD_FLAG_NEED_RKEY) || memory.rkey_packed_size > Key::kMaxRkey)
+        return false;
+    interface_ = open_interface(domain_.get(), resource, events);
+    uct_iface_attr_t attributes;
+    if (!interface_ || uct_iface_query(interface_.get(), &attributes) != UCS_OK) return false;
+    const auto& cap = attributes.cap;
+    if ((cap.flags & kNeeded) != kNeeded || !(cap.flags & kConnects) ||
+        cap.am.max_short < sizeof(Header) + sizeof(Notice) ||
+        cap.am.max_bcopy < sizeof(Header) + sizeof(uint64_t) + RWAPI_KEY_MAX)
+        return false;
+    component_ = resource.component;
+    rkey_length_ = memory.rkey_packed_size;
+    endpoint_length_ = attributes.ep_addr_len;
+    connects_endpoints_ = !(cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE);
+    can_check_ = cap.flags & UCT_IFACE_FLAG_EP_CHECK;
+    limits_ = {.put_short = cap.put.max_short,
+               .put_bcopy = cap.put.max_bcopy,
+               .put_zcopy = cap.put.max_zcopy,
+               .get_bcopy = cap.get.max_bcopy,
+               .get_zcopy_min = cap.get.min_zcopy,
+               .get_zcopy = cap.get.max_zcopy,
+               .am_short = cap.am.max_short - sizeof(Header),
+               .am_bcopy = cap.am.max_bcopy};
+    return set_handlers(interface_.get(), events);
+}
+
+bool Transport::open_wire(const std::vector<Resource>& all, const Resource& resource,
+                          uct_am_callback_t on_message, const TransportEvents& events) {
+    for (const Resource& other : all) {
+        if (other.transport != "ud_verbs" || other.device != resource.device) continue;
+        TransportEvents wire_events{};
+        wire_events.argument = events.argument;
+        wire_events.on_failure = events.on_failure;
+        wire_events.on_message[kWireMessage] = on_message;
+        wire_domain_ = open_domain(other);
+        if (!wire_domain_) continue;
+        wire_ = open_interface(wire_domain_.get(), other, wire_events);
+        uct_iface_attr_t attributes;
+        if (wire_ && uct_iface_query(wire_.get(), &attributes) == UCS_OK &&
+            attributes.cap.am.max_short >= 2 * sizeof(uint64_t) + endpoint_length_)
+            return set_handlers(wire_.get(), wire_events);
+    }
+    return false;
+}
+
+InterfaceAddress Transport::address_of(uct_iface_h iface) const {
+    InterfaceAddress address;
+    uct_iface_attr_t attributes;
+    if (iface == nullptr || uct_iface_query(iface, &attributes) != UCS_OK) return address;
+    address.device.resize(attributes.device_addr_len);
+    if (uct_iface_get_device_address(
+            iface, reinterpret_cast<uct_device_addr_t*>(address.device.data())) != UCS_OK)
+        address.device.clear();
+    if (!(attributes.cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE)) return address;
+    address.interface.resize(attributes.iface_addr_len);
+    if (uct_iface_get_address(
+            iface, reinterpret_cast<uct_iface_addr_t*>(address.interface.data())) != UCS_OK)
+        address.interface.clear();
+    return address;
+}
+
+Endpoint Transport::create(uct_iface_h iface, const InterfaceAddress* peer) const {
+    uct_ep_params_t parameters{};
+    parameters.field_mask = UCT_EP_PARAM_FIELD_IFACE;
+    parameters.iface = iface;
+    if (peer != nullptr) {
+        parameters.field_mask |= UCT_EP_PARAM_FIELD_DEV_ADDR | UCT_EP_PARAM_FIELD_IFACE_ADDR;
+        parameters.dev_addr = reinterpret_cast<const uct_device_addr_t*>(peer->device.data());
+        parameters.iface_addr = reinterpret_cast<const uct_iface_addr_t*>(peer->interface.data());
+    }
+    uct_ep_h endpoint = nullptr;
+    if (uct_ep_create(&parameters, &endpoint) != UCS_OK) return nullptr;
+    return Endpoint(endpoint);
+}
+
+std::vector<std::byte> Transport::address_of(const Endpoint& endpoint) const {
+    std::vector<std::byte> address(endpoint_length_);
+    if (uct_ep_get_address(endpoint.get(), reinterpret_cast<uct_ep_addr_t*>(address.data())) !=
+        UCS_OK)
+        address.clear();
+    return address;
+}
+
+ucs_status_t Transport::connect_to(const Endpoint& endpoint, const InterfaceAddress& peer,
+                                   std::span<const std::byte> endpoint_address) const {
+    if (endpoint_address.size() != endpoint_length_) return UCS_ERR_INVALID_ADDR;
+    return uct_ep_connect_to_ep(endpoint.get(),
+                                reinterpret_cast<const uct_device_addr_t*>(peer.device.data()),
+                                reinterpret_cast<const uct_ep_addr_t*>(endpoint_address.data()));
+}
+
+int Transport::event_fd() {
+    if (event_fd_ >= 0) return event_fd_;
+    const int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0) return -1;
+    for (uct_iface_h iface : {interface_.get(), wire_.get()}) {
+        int fd = -1;
+        epoll_event event{};
+        event.events = EPOLLIN;
+        if (iface != nullptr && (uct_iface_event_fd_get(iface, &fd) != UCS_OK ||
+                                 epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)) {
+            ::close(epoll);
+            return -1;
+        }
+    }
+    return event_fd_ = epoll;
+}
+
+ucs_status_t Transport::arm() {
+    for (uct_iface_h iface : {interface_.get(), wire_.get()}) {
+        if (iface == nullptr) continue;
+        const ucs_status_t status = uct_iface_event_arm(iface, kEvents);
+        if (status != UCS_OK) return status;
+    }
+    return UCS_OK;
+}
+
+}  // namespace rwapi
