@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The processes of a job on this machine.
+#pragma once
+
+#include <sys/signalfd.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rwapi/bootstrap/pmi1_message.h"
+#include "tools/rwapi_run/pmi_server.h"
+
+namespace rwapi {
+
+class Descriptor {
+  public:
+    explicit Descriptor(int fd = -1) : fd_(fd) {}
+    Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+    Descriptor& operator=(Descriptor&& other) noexcept;
+    ~Descriptor();
+
+    int get() const { return fd_; }
+    int release();
+
+  private:
+    int fd_;
+};
+
+class Job {
+  public:
+    // keep_going: the end of a process does not end the others.
+    Job(uint32_t size, bool keep_going);
+
+    // Starts the processes, serves them until they have ended, and ends what they leave behind.
+    // Returns the exit status of the command rwapi-run. Throws std::runtime_error, but after a
+    // first process has been started, only with all of them ended.
+    int run(char** command);
+
+  private:
+    struct Process {
+        pid_t pid = 0;  // 0: not started, or it has ended
+        Descriptor socket;
+        LineBuffer received;
+        std::string unsent;
+    };
+
+    // Returns false if the command cannot be executed; then status_ says why.
+    bool start(uint32_t rank, char** command);
+    [[noreturn]] void become(uint32_t rank, int socket, int report, char** command);
+    void serve();
+    bool any_left() const;
+    void on_signal();
+    void forward(const signalfd_siginfo& signal);
+    void reap();
+    void on_end(uint32_t rank, int wait_status);
+    void read_from(uint32_t rank);
+    void obey(uint32_t rank, const PmiServer::Replies& replies);
+    void send_unsent(Process* process);
+    // A process has failed; ends the others if it must.
+    void fail(uint32_t rank, int status, const std::string& how);
+    void end_all();
+    void signal_all(int signal);
+    // Ends processes that the job's processes have started and left.
+    static void end_orphans();
+
+    const bool keep_going_;
+    PmiServer server_;
+    std::vector<Process> processes_;
+    Descriptor signals_;
+    sigset_t inherited_mask_;
+    int status_ = 0;  // the worst so far
+    std::optional<std::chrono::steady_clock::time_point> kill_at_;
+    bool ending_ = false;
+};
+
+}  // namespace rwapi
