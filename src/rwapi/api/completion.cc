@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Completion, progress and the state of peers.
+
+#include "rwapi/api/context.h"
+
+using namespace rwapi;
+
+namespace {
+
+// Gives the id of an operation that has begun to who wants it.
+int give(rwapi_id begun, rwapi_id* id) {
+    if (begun < 0) return static_cast<int>(begun);
+    if (id != nullptr) *id = begun;
+    return RWAPI_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+int rwapi_test(rwapi_context* context, rwapi_id id) {
+    return with(context, [=](Engine& engine) {
+        const int result = engine.test(id);
+        if (result != 0) return result;
+        engine.progress();
+        return engine.test(id);
+    });
+}
+
+int rwapi_wait(rwapi_context* context, rwapi_id id, int64_t timeout) {
+    return success_of(
+        wait_until(context, timeout, [=](Engine& engine) { return engine.test(id); }));
+}
+
+int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n, size_t* index,
+                   int64_t timeout) {
+    if (ids == nullptr || n == 0 || index == nullptr) return RWAPI_ERR_INVALID;
+    return success_of(wait_until(context, timeout, [=](Engine& engine) {
+        for (size_t i = 0; i < n; ++i) {
+            const int result = engine.test(ids[i]);
+            if (result == 0) continue;
+            *index = i;
+            return result;
+        }
+        return 0;
+    }));
+}
+
+int rwapi_flush(rwapi_context* context, int node, rwapi_id* id) {
+    return with(context, [=](Engine& engine) {
+        return give(engine.flush(static_cast<uint32_t>(node), id != nullptr), id);
+    });
+}
+
+int rwapi_flush_all(rwapi_context* context, rwapi_id* id) {
+    return with(context, [=](Engine& engine) { return give(engine.flush_all(id != nullptr), id); });
+}
+
+int rwapi_fence(rwapi_context* context, int node) {
+    return with(context, [=](Engine& engine) { return engine.fence(static_cast<uint32_t>(node)); });
+}
+
+int rwapi_progress(rwapi_context* context) {
+    return with(context, [](Engine& engine) { return static_cast<int>(engine.progress()); });
+}
+
+int rwapi_event_fd(rwapi_context* context, int* fd) {
+    if (fd == nullptr) return RWAPI_ERR_INVALID;
+    return with(context, [=](Engine& engine) {
+        *fd = engine.event_fd();
+        return *fd >= 0 ? RWAPI_OK : RWAPI_ERR_UNSUPPORTED;
+    });
+}
+
+int rwapi_arm(rwapi_context* context) {
+    return with(context, [](Engine& engine) { return engine.arm(); });
+}
+
+int rwapi_peer_status(rwapi_context* context, int node) {
+    return with(context,
+                [=](Engine& engine) { return engine.peer_status(static_cast<uint32_t>(node)); });
+}
+
+}  // extern "C"

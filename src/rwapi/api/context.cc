@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rwapi/api/context.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+namespace rwapi {
+namespace {
+
+std::atomic<rwapi_context*> initialised{nullptr};
+
+// All contexts that there ever were.
+struct Contexts {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<rwapi_context>> list;
+    uint8_t next_tag = 0;
+};
+
+Contexts& contexts() {
+    static Contexts all;
+    return all;
+}
+
+int choose(uint32_t wanted, uint32_t usual, uint32_t most, uint32_t& chosen) {
+    if (wanted > most) return RWAPI_ERR_INVALID;
+    chosen = wanted != 0 ? wanted : usual;
+    return RWAPI_OK;
+}
+
+int create(const rwapi_params* given, rwapi_context*& created) {
+    rwapi_params params{};
+    if (given != nullptr) {
+        // Members that this version lacks must be 0; those that the program lacks are.
+        if (given->size < offsetof(rwapi_params, threads)) return RWAPI_ERR_INVALID;
+        std::memcpy(&params, given, std::min(given->size, sizeof params));
+    }
+    EngineSettings settings{};
+    settings.threads = params.threads;
+    if (params.threads != RWAPI_THREAD_SINGLE && params.threads != RWAPI_THREAD_MULTIPLE)
+        return RWAPI_ERR_INVALID;
+    if (choose(params.slots, 1024, 1u << 20, settings.slots) ||
+        choose(params.operations, 1024, 1u << 20, settings.operations) ||
+        choose(params.credit, 64, 1u << 15, settings.credit))
+        return RWAPI_ERR_INVALID;
+    int error = RWAPI_OK;
+    std::shared_ptr<Bootstrap> bootstrap = make_bootstrap(params.bootstrap, error);
+    if (!bootstrap) return error;
+    auto context = std::make_unique<rwapi_context>();
+    {
+        const std::lock_guard guard(contexts().mutex);
+        settings.tag = contexts().next_tag++ & 0x7f;
+    }
+    context->multiple = params.threads == RWAPI_THREAD_MULTIPLE;
+    context->engine = std::make_unique<Engine>(settings, std::move(bootstrap));
+    error = context->engine->open();
+    if (error != RWAPI_OK) return error;
+    const std::lock_guard guard(contexts().mutex);
+    created = context.get();
+    contexts().list.push_back(std::move(context));
+    return RWAPI_OK;
+}
+
+}  // namespace
+
+rwapi_context* default_context() {
+    return initialised.load(std::memory_order_acquire);
+}
+
+}  // namespace rwapi
+
+using namespace rwapi;
+
+extern "C" {
+
+int rwapi_context_create(const rwapi_params* params, rwapi_context** context) {
+    if (context == nullptr) return RWAPI_ERR_INVALID;
+    try {
+        return create(params, *context);
+    } catch (...) {
+        return RWAPI_ERR_MEMORY;
+    }
+}
+
+int rwapi_context_destroy(rwapi_context* context) {
+    if (context == nullptr) return RWAPI_ERR_INVALID;
+    if (context == default_context()) initialised.store(nullptr, std::memory_order_release);
+    const int result = with(context, [](Engine& engine) { return engine.close(); });
+    const std::lock_guard guard(context->mutex);
+    context->engine.reset();
+    return result;
+}
+
+int rwapi_init(int*, char***) {
+    if (default_context() != nullptr) return RWAPI_ERR_STATE;
+    rwapi_context* context = nullptr;
+    const int error = rwapi_context_create(nullptr, &context);
+    if (error == RWAPI_OK) initialised.store(context, std::memory_order_release);
+    return error;
+}
+
+int rwapi_finalize() {
+    rwapi_context* const context = default_context();
+    if (context == nullptr) return RWAPI_ERR_STATE;
+    const int result = rwapi_context_destroy(context);
+    // A peer that has died is no failure of this process.
+    return result == RWAPI_ERR_PEER ? RWAPI_OK : result;
+}
+
+int rwapi_context_size(rwapi_context* context) {
+    return with(context, [](Engine& engine) { return static_cast<int>(engine.size()); });
+}
+
+int rwapi_context_rank(rwapi_context* context) {
+    return with(context, [](Engine& engine) { return static_cast<int>(engine.rank()); });
+}
+
+const char* rwapi_transport(rwapi_context* context) {
+    const char* name = nullptr;
+    with(context, [&](Engine& engine) {
+        name = engine.transport_name().c_str();
+        return RWAPI_OK;
+    });
+    return name;
+}
+
+}  // extern "C"

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <sched.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <new>
+
+#include "rwapi/engine/engine.h"
+#include "rwapi/include/rwapi.h"
+
+// What a context's pointer points to. It stays after the context is destroyed, so that later calls
+// get an error.
+struct rwapi_context {
+    bool multiple = false;  // threads
+    std::mutex mutex;
+    std::unique_ptr<rwapi::Engine> engine;  // null: destroyed
+};
+
+namespace rwapi {
+
+// The context of rwapi_init; null before and after.
+rwapi_context* default_context();
+
+// Calls function(engine) under the context's lock, and returns its result or an RWAPI_ERR_*. No
+// exception leaves.
+template <class Function>
+auto with(rwapi_context* context, Function function)
+    -> decltype(function(std::declval<Engine&>())) {
+    if (context == nullptr) context = default_context();
+    if (context == nullptr) return RWAPI_ERR_STATE;
+    std::unique_lock<std::mutex> lock(context->mutex, std::defer_lock);
+    if (context->multiple) lock.lock();
+    if (!context->engine) return RWAPI_ERR_STATE;
+    try {
+        return function(*context->engine);
+    } catch (const std::bad_alloc&) {
+        return RWAPI_ERR_MEMORY;
+    } catch (...) {
+        return RWAPI_ERR_TRANSPORT;
+    }
+}
+
+// Makes progress until ready(engine) is not 0, and returns that, or RWAPI_ERR_TIMEOUT.
+template <class Ready>
+int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {
+    using Clock = std::chrono::steady_clock;
+    constexpr unsigned kSpins = 1000;  // then others get the processor
+    constexpr unsigned kPollsPerClock = 32;
+    const Clock::time_point begin = timeout >= 0 ? Clock::now() : Clock::time_point();
+    unsigned idle = 0;
+    for (unsigned polls = 1;; ++polls) {
+        unsigned events = 0;
+        const int result = with(context, [&](Engine& engine) {
+            const int before = ready(engine);
+            if (before != 0) return before;
+            events = engine.progress();
+            return ready(engine);
+        });
+        if (result != 0) return result;
+        idle = events != 0 ? 0 : idle + 1;
+        // A thread that only polls would keep the lock from the others.
+        const bool multiple = (context != nullptr ? context : default_context())->multiple;
+        if (idle > kSpins || multiple) sched_yield();
+        if (timeout >= 0 && (timeout == 0 || polls % kPollsPerClock == 0 || idle > kSpins) &&
+            Clock::now() - begin >= std::chrono::microseconds(timeout))
+            return RWAPI_ERR_TIMEOUT;
+    }
+}
+
+// The result of a wait for a condition.
+inline int success_of(int result) {
+    return result > 0 ? RWAPI_OK : result;
+}
+
+}  // namespace rwapi

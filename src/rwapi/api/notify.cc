@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Signals, slots and counters at the target.
+
+#include <atomic>
+
+#include "rwapi/api/context.h"
+
+using namespace rwapi;
+
+namespace {
+
+// As wait_until needs it: 1, 0 or an error.
+int look_at_slot(Engine& engine, uint32_t slot, uint64_t* value) {
+    const Slots& slots = engine.slots();
+    if (!slots.has(slot)) return RWAPI_ERR_RANGE;
+    if (!slots.is_set(slot)) return 0;
+    if (value != nullptr) *value = slots.value(slot);
+    return 1;
+}
+
+int look_at_counter(Engine& engine, rwapi_counter handle, uint64_t* writes, uint64_t* bytes) {
+    int error;
+    const Counter* const counter = engine.counters().find(handle, error);
+    if (counter == nullptr) return error;
+    if (writes != nullptr) *writes = counter->writes;
+    if (bytes != nullptr) *bytes = counter->bytes;
+    return counter->reached() ? 1 : 0;
+}
+
+// Calls look(engine), and if that gives 0, again after progress.
+template <class Look>
+int test(rwapi_context* context, Look look) {
+    return with(context, [&](Engine& engine) {
+        const int first = look(engine);
+        if (first != 0) return first;
+        engine.progress();
+        return look(engine);
+    });
+}
+
+}  // namespace
+
+extern "C" {
+
+uint64_t rwapi_signal_read(const uint64_t* word) {
+    return std::atomic_ref<uint64_t>(*const_cast<uint64_t*>(word)).load(std::memory_order_acquire);
+}
+
+int rwapi_signal_wait(rwapi_context* context, const uint64_t* word, uint64_t value,
+                      int64_t timeout) {
+    if (word == nullptr || reinterpret_cast<uintptr_t>(word) % sizeof *word != 0)
+        return RWAPI_ERR_INVALID;
+    return success_of(wait_until(
+        context, timeout, [=](Engine&) { return rwapi_signal_read(word) >= value ? 1 : 0; }));
+}
+
+int rwapi_notify_test(rwapi_context* context, uint32_t slot, uint64_t* value) {
+    return test(context, [=](Engine& engine) { return look_at_slot(engine, slot, value); });
+}
+
+int rwapi_notify_wait(rwapi_context* context, uint32_t slot, uint64_t* value, int64_t timeout) {
+    return success_of(wait_until(
+        context, timeout, [=](Engine& engine) { return look_at_slot(engine, slot, value); }));
+}
+
+int rwapi_notify_waitsome(rwapi_context* context, uint32_t first, uint32_t n, uint32_t* slot,
+                          int64_t timeout) {
+    if (slot == nullptr || n == 0) return RWAPI_ERR_INVALID;
+    return success_of(wait_until(context, timeout, [=](Engine& engine) {
+        if (!engine.slots().has(first, n)) return static_cast<int>(RWAPI_ERR_RANGE);
+        const uint32_t found = engine.slots().find(first, n);
+        if (found == first + n) return 0;
+        *slot = found;
+        return 1;
+    }));
+}
+
+int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint64_t* value) {
+    return with(context, [=](Engine& engine) {
+        const int set = look_at_slot(engine, slot, value);
+        return set == 1
+                   ? static_cast<int>(std::min<uint32_t>(engine.slots().reset(slot), INT32_MAX))
+                   : set;
+    });
+}
+
+int rwapi_counter_create(rwapi_context* context, rwapi_counter* counter) {
+    if (counter == nullptr) return RWAPI_ERR_INVALID;
+    return with(context, [=](Engine& engine) {
+        *counter = engine.counters().add({});
+        return *counter != 0 ? RWAPI_OK : RWAPI_ERR_MEMORY;
+    });
+}
+
+int rwapi_counter_free(rwapi_context* context, rwapi_counter counter) {
+    return with(context, [=](Engine& engine) {
+        int error;
+        if (engine.counters().find(counter, error) != nullptr) engine.counters().remove(counter);
+        return error;
+    });
+}
+
+int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_region region,
+                         uint64_t expected) {
+    return with(context, [=](Engine& engine) {
+        int error;
+        Counter* const found = engine.counters().find(counter, error);
+        if (found == nullptr) return error;
+        Mine* const mine = engine.find_mine(region, error);
+        if (mine == nullptr) return error;
+        mine->counter = counter;
+        found->expected += expected;
+        return static_cast<int>(RWAPI_OK);
+    });
+}
+
+int rwapi_counter_test(rwapi_context* context, rwapi_counter counter, uint64_t* writes,
+                       uint64_t* bytes) {
+    return test(context,
+                [=](Engine& engine) { return look_at_counter(engine, counter, writes, bytes); });
+}
+
+int rwapi_counter_wait(rwapi_context* context, rwapi_counter counter, int64_t timeout) {
+    return success_of(wait_until(context, timeout, [=](Engine& engine) {
+        return look_at_counter(engine, counter, nullptr, nullptr);
+    }));
+}
+
+int rwapi_counter_reset(rwapi_context* context, rwapi_counter counter) {
+    return with(context, [=](Engine& engine) {
+        int error;
+        Counter* const found = engine.counters().find(counter, error);
+        if (found == nullptr) return error;
+        return static_cast<int>(found->reset() ? RWAPI_OK : RWAPI_ERR_RANGE);
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The paper's calls, and those for small messages.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "rwapi/api/context.h"
+
+using namespace rwapi;
+
+extern "C" {
+
+int rwapi_size() {
+    return rwapi_context_size(nullptr);
+}
+
+int rwapi_rank() {
+    return rwapi_context_rank(nullptr);
+}
+
+void* rwapi_alloc(size_t size, rwapi_net* net) {
+    if (size == 0 || net == nullptr || size > NetAddress::kMaxOffset) return nullptr;
+    void* memory = nullptr;
+    with(nullptr, [&](Engine& engine) -> int {
+        // Shared memory, which the software HCA writes without a system call.
+        const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+        const size_t length = (size + page - 1) / page * page;
+        void* const mapped =
+            mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (mapped == MAP_FAILED) return RWAPI_ERR_MEMORY;
+        uint64_t handle;
+        const int error =
+            engine.add_region(static_cast<std::byte*>(mapped), size, RWAPI_ALL, true, handle);
+        if (error != RWAPI_OK) {
+            munmap(mapped, length);
+            return error;
+        }
+        *net = engine.net_address(handle);
+        memory = mapped;
+        return RWAPI_OK;
+    });
+    return memory;
+}
+
+int rwapi_free(void* memory) {
+    return with(nullptr, [&](Engine& engine) {
+        const Mine* const mine = engine.find_allocated(memory);
+        return mine != nullptr ? engine.remove_region(mine->handle) : RWAPI_ERR_INVALID;
+    });
+}
+
+rwapi_net rwapi_net_add(rwapi_net net, size_t bytes) {
+    const uint64_t offset = net.word[1] & NetAddress::kMaxOffset;
+    // An offset that does not fit is out of bounds of any region.
+    const uint64_t sum =
+        bytes > NetAddress::kMaxOffset - offset ? NetAddress::kMaxOffset : offset + bytes;
+    net.word[1] = (net.word[1] & ~NetAddress::kMaxOffset) | sum;
+    return net;
+}
+
+int rwapi_context_send(rwapi_context* context, int node, const rwapi_small* small) {
+    if (small == nullptr) return RWAPI_ERR_INVALID;
+    return with(context,
+                [&](Engine& engine) { return engine.send(static_cast<uint32_t>(node), *small); });
+}
+
+int rwapi_context_receive(rwapi_context* context, int* node, rwapi_small* small) {
+    if (node == nullptr || small == nullptr) return RWAPI_ERR_INVALID;
+    return with(context, [&](Engine& engine) {
+        uint32_t from = 0;
+        bool found = engine.receive(from, *small);
+        if (!found) {
+            engine.progress();
+            found = engine.receive(from, *small);
+        }
+        if (found) *node = static_cast<int>(from);
+        return found ? 1 : 0;
+    });
+}
+
+int rwapi_send(int node, const rwapi_small* small) {
+    return rwapi_context_send(nullptr, node, small);
+}
+
+int rwapi_receive(int* node, rwapi_small* small) {
+    return rwapi_context_receive(nullptr, node, small);
+}
+
+rwapi_id rwapi_write(int node, rwapi_net from, rwapi_net to, size_t size) {
+    return with(nullptr, [&](Engine& engine) -> rwapi_id {
+        NetAddress source, target;
+        if (!NetAddress::unpack(from, source) || !NetAddress::unpack(to, target))
+            return RWAPI_ERR_FOREIGN;
+        return engine.write(static_cast<uint32_t>(node), source, target, size);
+    });
+}
+
+int rwapi_issent(rwapi_id id) {
+    return rwapi_test(nullptr, id);
+}
+
+}  // extern "C"

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// How operations begin. If the peer is connected and nothing waits before it, an operation is
+// posted in the call that begins it; otherwise it waits in the peer's list, in order.
+
+#include <cstring>
+
+#include "rwapi/engine/engine.h"
+
+namespace rwapi {
+Operation* Engine::take(Task task, Peer& peer, bool known) {
+    Operation* const operation = operations_.take();
+    if (operation == nullptr) return nullptr;
+    *operation = {};
+    operation->completion.func = on_done;
+    operation->engine = this;
+    operation->peer = &peer;
+    operation->task = task;
+    operation->known = known;
+    return operation;
+}
+
+int Engine::check_remote(Task task, const Remote& remote, const Transfer& transfer) const {
+    const Key& key = remote.key;
+    const bool notified = transfer.kind != NoticeKind::kNone;
+    if (!within(transfer.offset, transfer.length, key.length)) return RWAPI_ERR_RANGE;
+    if (task == Task::kGet && !(key.rights & RWAPI_READ)) return RWAPI_ERR_RIGHTS;
+    if (task == Task::kPut && (transfer.length > 0 || notified) && !(key.rights & RWAPI_WRITE))
+        return RWAPI_ERR_RIGHTS;
+    if (transfer.kind == NoticeKind::kSet || transfer.kind == NoticeKind::kAdd) {
+        if (!(key.rights & RWAPI_SIGNAL)) return RWAPI_ERR_RIGHTS;
+        if (!within(transfer.place, sizeof(uint64_t), key.length)) return RWAPI_ERR_RANGE;
+        if ((key.address + transfer.place) % sizeof(uint64_t) != 0) return RWAPI_ERR_INVALID;
+    }
+    if (transfer.kind == NoticeKind::kSlot && transfer.place >= key.slots) return RWAPI_ERR_RANGE;
+    const Limits& limits = transport_.limits();
+    if (transfer.length > (task == Task::kGet ? limits.get_zcopy : limits.put_zcopy))
+        return RWAPI_ERR_UNSUPPORTED;
+    return RWAPI_OK;
+}
+
+rwapi_id Engine::put(const Transfer& what, bool known) {
+    return transfer(Task::kPut, what, known);
+}
+
+rwapi_id Engine::get(const Transfer& what, bool known) {
+    return transfer(Task::kGet, what, known);
+}
+
+rwapi_id Engine::transfer(Task task, const Transfer& what, bool known) {
+    int error;
+    Remote* const remote = remotes_.find(what.region, error);
+    if (remote == nullptr) {
+        if (error == RWAPI_ERR_STALE) return error;
+        Mine* const mine = mine_.find(what.region, error);
+        return mine != nullptr ? transfer_here(task, what, *mine) : error;
+    }
+    error = check_remote(task, *remote, what);
+    if (error != RWAPI_OK) return error;
+    if (what.length == 0 && what.kind == NoticeKind::kNone) return 0;
+    if (remote->peer->failed) return RWAPI_ERR_PEER;
+    Operation* const operation = take(task, *remote->peer, known);
+    if (operation == nullptr) return RWAPI_ERR_AGAIN;
+    operation->remote = remote;
+    ++remote->users;
+    operation->offset = what.offset;
+    operation->local = what.local;
+    operation->length = what.length;
+    operation->mine = what.length > 0 ? find_local(what.local, what.length) : nullptr;
+    if (operation->mine != nullptr) ++operation->mine->users;
+    operation->kind = what.kind;
+    operation->notice = {remote->key.index, remote->key.generation, what.length, what.place,
+                         what.value};
+    return start(*operation);
+}
+
+// To or from a region of this process.
+rwapi_id Engine::transfer_here(Task task, const Transfer& what, Mine& mine) {
+    const Handle handle = Handle::unpack(mine.handle);
+    Remote self;
+    self.key = {};
+    self.key.address = reinterpret_cast<uintptr_t>(mine.address);
+    self.key.length = mine.length;
+    self.key.rights = static_cast<uint8_t>(mine.rights);
+    self.key.slots = settings_.slots;
+    if (const int error = check_remote(task, self, what)) return error;
+    std::byte* const memory = mine.address + what.offset;
+    if (what.length > 0) {
+        if (task == Task::kPut) std::memmove(memory, what.local, what.length);
+        if (task == Task::kGet) std::memmove(what.local, memory, what.length);
+    }
+    if (what.kind != NoticeKind::kNone)
+        apply(what.kind, {handle.index, handle.generation, what.length, what.place, what.value});
+    return 0;
+}
+
+rwapi_id Engine::write(uint32_t node, const NetAddress& from, const NetAddress& to, size_t length) {
+    int error;
+    if (node >= size_ || to.node != node || from.node != rank_) return RWAPI_ERR_NODE;
+    Mine* const mine = mine_.find(from.index, from.generation, error);
+    if (mine == nullptr) return error;
+    if (!within(from.offset, length, mine->length)) return RWAPI_ERR_RANGE;
+    Transfer what{0, to.offset, mine->address + from.offset, length};
+    if (node == rank_) {
+        Mine* const target = mine_.find(to.index, to.generation, error);
+        return target != nullptr ? transfer_here(Task::kPut, what, *target) : error;
+    }
+    Peer& peer = peer_of(node);
+    if (peer.failed) return RWAPI_ERR_PEER;
+    const auto found = peer.keys.find(to.index);
+    if (found != peer.keys.end() && found->second.generation == to.generation) {
+        what.region = found->second.region;
+        if (what.region == 0) return RWAPI_ERR_STALE;
+        return transfer(Task::kPut, what, true);
+    }
+    Operation* const operation = take(Task::kPut, peer, true);
+    if (operation == nullptr) return RWAPI_ERR_AGAIN;
+    operation->name = to.name();
+    operation->offset = to.offset;
+    operation->local = what.local;
+    operation->length = length;
+    operation->mine = mine;
+    ++mine->users;
+    return start(*operation);
+}
+
+rwapi_id Engine::flush(uint32_t node, bool known) {
+    if (node >= size_) return RWAPI_ERR_NODE;
+    const auto found = peers_.find(node);
+    if (found == peers_.end()) return 0;
+    Peer& peer = *found->second;
+    if (peer.failed) return RWAPI_ERR_PEER;
+    if (peer.state == PeerState::kNew && peer.waiting.empty()) return 0;
+    Operation* const operation = take(Task::kFlush, peer, known);
+    if (operation == nullptr) return RWAPI_ERR_AGAIN;
+    return start(*operation);
+}
+
+rwapi_id Engine::flush_all(bool known) {
+    if (operations_.capacity() - operations_.in_use() < peers_.size() + 1) return RWAPI_ERR_AGAIN;
+    if (peers_.empty()) return 0;
+    Operation& whole = *take(Task::kFlushAll, *peers_.begin()->second, known);
+    whole.children = 1;  // this loop
+    for (const auto& [node, peer] : peers_) {
+        if (peer->failed) {
+            whole.status = RWAPI_ERR_PEER;
+        } else if (peer->state != PeerState::kNew || !peer->waiting.empty()) {
+            Operation& part = *take(Task::kFlush, *peer, false);
+            part.parent = &whole;
+            ++whole.children;
+            const rwapi_id id = start(part);
+            if (id <= 0) --whole.children;
+            if (id < 0) whole.status = static_cast<int>(id);
+        }
+    }
+    if (--whole.children > 0) return operations_.id(&whole);
+    const int result = whole.status;
+    operations_.forget(&whole);
+    return result;
+}
+
+int Engine::fence(uint32_t node) {
+    if (node >= size_) return RWAPI_ERR_NODE;
+    const auto found = peers_.find(node);
+    if (found == peers_.end()) return RWAPI_OK;
+    Peer& peer = *found->second;
+    if (peer.failed) return RWAPI_ERR_PEER;
+    if (peer.state == PeerState::kNew && peer.waiting.empty()) return RWAPI_OK;
+    Operation* const operation = take(Task::kFence, peer, false);
+    if (operation == nullptr) return RWAPI_ERR_AGAIN;
+    const rwapi_id id = start(*operation);
+    return id < 0 ? static_cast<int>(id) : RWAPI_OK;
+}
+
+int Engine::send(uint32_t node, const rwapi_small& small) {
+    if (node >= size_) return RWAPI_ERR_NODE;
+    Peer& peer = peer_of(node);
+    if (node == rank_) {
+        if (!peer.sends) inbox_.add_sender(settings_.credit);
+        peer.sends = true;
+        if (!peer.receiver.came()) return RWAPI_ERR_AGAIN;
+        inbox_.push({node, small});
+        return RWAPI_OK;
+    }
+    if (peer.failed || !greet(peer)) return RWAPI_ERR_PEER;
+    if (peer.sender.left() == 0) return RWAPI_ERR_AGAIN;
+    Operation* const operation = take(Task::kSmall, peer, false);
+    if (operation == nullptr) return RWAPI_ERR_AGAIN;
+    peer.sender.take();
+    operation->small = small;
+    const rwapi_id id = start(*operation);
+    return id < 0 ? static_cast<int>(id) : RWAPI_OK;
+}
+
+bool Engine::receive(uint32_t& node, rwapi_small& small) {
+    Inbox::Message message;
+    if (!inbox_.pop(message)) return false;
+    node = message.node;
+    small = message.small;
+    Peer& peer = peer_of(node);
+    const bool due = peer.receiver.received();
+    if (node == rank_)
+        peer.receiver.gave(peer.receiver.owed());
+    else if (due)
+        make_busy(peer);
+    return true;
+}
+
+// Returns the id, 0 if the operation is over, or its error.
+rwapi_id Engine::start(Operation& operation) {
+    Peer& peer = *operation.peer;
+    const rwapi_id id = operations_.id(&operation);
+    if (peer.state == PeerState::kNew) connect(peer);
+    if (peer.failed) {
+        finish(operation, RWAPI_ERR_PEER);
+        return RWAPI_ERR_PEER;
+    }
+    peer.waiting.append(&operation);
+    const bool known = operation.known;
+    operation.known = false;
+    if (peer.waiting.first() != &operation || peer.state != PeerState::kReady ||
+        advance(operation) == Step::kBlocked)
+        make_busy(peer);
+    const int result = operations_.test(id);
+    if (result != 0) return result == 1 ? 0 : result;
+    operation.known = known;
+    return id;
+}
+
+}  // namespace rwapi

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// How operations are posted, in stages, and how they end.
+
+#include <cstring>
+
+#include "rwapi/engine/engine.h"
+#include "rwapi/transport/notified_put.h"
+
+namespace rwapi {
+namespace {
+
+int error_of(ucs_status_t status) {
+    switch (status) {
+        case UCS_OK:
+            return RWAPI_OK;
+        case UCS_ERR_NO_MEMORY:
+            return RWAPI_ERR_MEMORY;
+        case UCS_ERR_UNSUPPORTED:
+            return RWAPI_ERR_UNSUPPORTED;
+        case UCS_ERR_INVALID_PARAM:
+            return RWAPI_ERR_TRANSPORT;
+        default:
+            return RWAPI_ERR_PEER;
+    }
+}
+
+uct_iov_t piece(const Operation& operation) {
+    uct_iov_t iov{};
+    iov.buffer = operation.local;
+    iov.length = operation.length;
+    iov.memh = operation.mine != nullptr ? operation.mine->memory : operation.temporary;
+    iov.count = 1;
+    return iov;
+}
+
+}  // namespace
+
+// Moves on an operation that is the first that waits. kOver: it does not wait any more.
+Engine::Step Engine::advance(Operation& operation) {
+    if (operation.status != RWAPI_OK) return fail(operation, UCS_OK);
+    if (operation.remote == nullptr && operation.name != 0) {
+        const Step step = resolve(operation);
+        if (operation.remote == nullptr) return step;
+    }
+    ucs_status_t status = UCS_OK;
+    if (operation.stage == Stage::kData) {
+        status = post_data(operation);
+        if (status == UCS_ERR_NO_RESOURCE) return Step::kBlocked;
+        if (status < 0) return fail(operation, status);
+        operation.stage = operation.kind == NoticeKind::kNone ? Stage::kPosted : Stage::kOrder;
+    }
+    if (operation.stage == Stage::kOrder) {
+        // A write of no bytes announces the writes before it.
+        status = order(operation);
+        if (status == UCS_INPROGRESS) operation.stage = Stage::kOrdering;
+        if (status == UCS_ERR_NO_RESOURCE) return Step::kBlocked;
+        if (status < 0) return fail(operation, status);
+        if (status == UCS_OK)
+            operation.stage = operation.kind == NoticeKind::kNone ? Stage::kPosted : Stage::kNotice;
+    }
+    if (operation.stage == Stage::kOrdering) return Step::kBlocked;
+    if (operation.stage == Stage::kNotice) {
+        status = post_notice(operation);
+        if (status == UCS_ERR_NO_RESOURCE) return Step::kBlocked;
+        if (status < 0) return fail(operation, status);
+        operation.stage = Stage::kPosted;
+    }
+    operation.peer->waiting.remove(&operation);
+    if (operation.outstanding)
+        operation.peer->under_way.append(&operation);
+    else
+        finish(operation, operation.status);
+    return Step::kOver;
+}
+
+// Finds the key of a region that is known by its network address, or asks the peer for it.
+Engine::Step Engine::resolve(Operation& operation) {
+    Peer& peer = *operation.peer;
+    const NetAddress region = NetAddress::of_name(operation.name);
+    const auto found = peer.keys.find(region.index);
+    if (found != peer.keys.end() && found->second.generation == region.generation) {
+        int error;
+        Remote* const remote = remotes_.find(found->second.region, error);
+        if (remote == nullptr) {
+            operation.status = RWAPI_ERR_STALE;
+            return fail(operation, UCS_OK);
+        }
+        operation.status = check_remote(Task::kPut, *remote,
+                                        {0, operation.offset, operation.local, operation.length});
+        if (operation.status != RWAPI_OK) return fail(operation, UCS_OK);
+        operation.remote = remote;
+        ++remote->users;
+        return Step::kBlocked;
+    }
+    if (peer.key_asked) return Step::kBlocked;
+    const Header header{rank_, 0, 0, 0};
+    const ucs_status_t status = uct_ep_am_short(peer.endpoint.get(), kKeyRequest, header.pack(),
+                                                &operation.name, sizeof operation.name);
+    if (status < 0 && status != UCS_ERR_NO_RESOURCE) return fail(operation, status);
+    peer.key_asked = status == UCS_OK;
+    return Step::kBlocked;
+}
+
+ucs_status_t Engine::post_data(Operation& operation) {
+    ucs_status_t status = UCS_OK;
+    switch (operation.task) {
+        case Task::kPut:
+            if (operation.length == 0) return UCS_OK;
+            status = post_put(operation);
+            break;
+        case Task::kGet:
+            status = post_get(operation);
+            break;
+        case Task::kSmall:
+            return post_small(operation);
+        case Task::kFlush:
+            return post_flush(operation);
+        case Task::kFence:
+            status = order(operation);
+            if (status == UCS_INPROGRESS) {
+                operation.kind = NoticeKind::kNone;
+                operation.stage = Stage::kOrdering;
+                return UCS_ERR_NO_RESOURCE;
+            }
+            return status;
+        case Task::kFlushAll:
+            return UCS_OK;
+    }
+    operation.outstanding = status == UCS_INPROGRESS;
+    return status;
+}
+
+ucs_status_t Engine::post_put(Operation& operation) {
+    const Limits& limits = transport_.limits();
+    uct_ep_h const ep = operation.peer->endpoint.get();
+    const uint64_t address = operation.remote->key.address + operation.offset;
+    const uct_rkey_t rkey = operation.remote->rkey.rkey;
+    const auto length = static_cast<unsigned>(operation.length);
+    if (operation.length <= limits.put_short)
+        return uct_ep_put_short(ep, operation.local, length, address, rkey);
+    if (operation.mine == nullptr && operation.length <= limits.put_bcopy) {
+        const auto pack = [](void* to, void* from) -> size_t {
+            const Operation& what = *static_cast<const Operation*>(from);
+            std::memcpy(to, what.local, what.length);
+            return what.length;
+        };
+        const ssize_t sent = uct_ep_put_bcopy(ep, pack, &operation, address, rkey);
+        return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;
+    }
+    const ucs_status_t status = register_local(operation);
+    if (status != UCS_OK) return status;
+    const uct_iov_t iov = piece(operation);
+    operation.completion.count = 1;
+    return uct_ep_put_zcopy(ep, &iov, 1, address, rkey, &operation.completion);
+}
+
+ucs_status_t Engine::post_get(Operation& operation) {
+    const Limits& limits = transport_.limits();
+    uct_ep_h const ep = operation.peer->endpoint.get();
+    const uint64_t address = operation.remote->key.address + operation.offset;
+    const uct_rkey_t rkey = operation.remote->rkey.rkey;
+    operation.completion.count = 1;
+    if (operation.length < limits.get_zcopy_min ||
+        (operation.mine == nullptr && operation.length <= limits.get_bcopy)) {
+        const auto unpack = [](void* to, const void* data, size_t length) {
+            std::memcpy(to, data, length);
+        };
+        return uct_ep_get_bcopy(ep, unpack, operation.local, operation.length, address, rkey,
+                                &operation.completion);
+    }
+    const ucs_status_t status = register_local(operation);
+    if (status != UCS_OK) return status;
+    const uct_iov_t iov = piece(operation);
+    return uct_ep_get_zcopy(ep, &iov, 1, address, rkey, &operation.completion);
+}
+
+// Registers the local memory for this operation if the user has not registered it.
+ucs_status_t Engine::register_local(Operation& operation) {
+    if (operation.mine != nullptr || operation.temporary != nullptr) return UCS_OK;
+    unsigned flags = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_FLAG_HIDE_ERRORS;
+    if (operation.task == Task::kGet) flags |= UCT_MD_MEM_ACCESS_LOCAL_WRITE;
+    const ucs_status_t status = uct_md_mem_reg(transport_.domain(), operation.local,
+                                               operation.length, flags, &operation.temporary);
+    return status == UCS_OK ? UCS_OK : UCS_ERR_NO_MEMORY;
+}
+
+// Has later sends of the peer take effect after this operation's data. UCS_INPROGRESS: on_done
+// tells when.
+ucs_status_t Engine::order(Operation& operation) {
+    uct_ep_h const ep = operation.peer->endpoint.get();
+    if (!flush_before_notice_) return uct_ep_fence(ep, 0);
+    if (!operation.outstanding) {
+        operation.completion.count = 0;
+        operation.completion.status = UCS_OK;
+    }
+    ++operation.completion.count;
+    const ucs_status_t status = uct_ep_flush(ep, 0, &operation.completion);
+    if (status == UCS_INPROGRESS)
+        operation.outstanding = true;
+    else
+        --operation.completion.count;
+    return status;
+}
+
+ucs_status_t Engine::post_flush(Operation& operation) {
+    operation.completion.count = 1;
+    const ucs_status_t status =
+        uct_ep_flush(operation.peer->endpoint.get(), 0, &operation.completion);
+    operation.outstanding = status == UCS_INPROGRESS;
+    return status;
+}
+
+ucs_status_t Engine::post_notice(Operation& operation) {
+    const Header header{rank_, 0, static_cast<uint8_t>(operation.kind), 0};
+    return uct_ep_am_short(operation.peer->endpoint.get(), kNoticeMessage, header.pack(),
+                           &operation.notice, sizeof operation.notice);
+}
+
+// A small message also gives back credit.
+ucs_status_t Engine::post_small(Operation& operation) {
+    Peer& peer = *operation.peer;
+    const auto credit = static_cast<uint16_t>(peer.receiver.owed());
+    const Header header{rank_, credit, 0, 0};
+    const ucs_status_t status = uct_ep_am_short(peer.endpoint.get(), kSmallMessage, header.pack(),
+                                                operation.small.bytes, sizeof operation.small);
+    if (status == UCS_OK) peer.receiver.gave(credit);
+    return status;
+}
+
+// Ends an operation that waits, with its own error or this status.
+Engine::Step Engine::fail(Operation& operation, ucs_status_t status) {
+    Peer& peer = *operation.peer;
+    if (operation.status == RWAPI_OK) operation.status = error_of(status);
+    if (status != UCS_OK && operation.status == RWAPI_ERR_PEER) mark_failed(peer, status);
+    peer.waiting.remove(&operation);
+    if (operation.outstanding) {
+        operation.stage = Stage::kPosted;
+        peer.under_way.append(&operation);
+    } else {
+        finish(operation, operation.status);
+    }
+    return Step::kOver;
+}
+
+// UCT has done its part of an operation.
+void Engine::on_done(uct_completion_t* completion) {
+    Operation& operation = *reinterpret_cast<Operation*>(completion);
+    operation.outstanding = false;
+    if (operation.status == RWAPI_OK) operation.status = error_of(completion->status);
+    if (operation.abandoned)
+        operation.engine->operations_.finish(&operation, operation.status);
+    else if (operation.stage == Stage::kOrdering)
+        operation.stage = operation.kind == NoticeKind::kNone ? Stage::kPosted : Stage::kNotice;
+    else if (operation.stage == Stage::kPosted) {
+        operation.peer->under_way.remove(&operation);
+        operation.engine->finish(operation, operation.status);
+    }
+}
+
+// The operation is in no list any more.
+void Engine::finish(Operation& operation, int result) {
+    if (operation.temporary != nullptr) uct_md_mem_dereg(transport_.domain(), operation.temporary);
+    operation.temporary = nullptr;
+    if (operation.mine != nullptr) --operation.mine->users;
+    if (operation.remote != nullptr) --operation.remote->users;
+    operation.mine = nullptr;
+    operation.remote = nullptr;
+    if (Operation* const whole = operation.parent) {
+        operation.parent = nullptr;
+        if (result != RWAPI_OK) whole->status = result;
+        if (--whole->children == 0) operations_.finish(whole, whole->status);
+    }
+    if (operation.abandoned || operation.outstanding) {
+        // UCT may still call its completion.
+        operation.abandoned = true;
+        operations_.set_result(&operation, result == RWAPI_OK ? 1 : result);
+    } else if (result == RWAPI_OK && !operation.known) {
+        operations_.forget(&operation);
+    } else {
+        operations_.finish(&operation, result);
+    }
+}
+
+}  // namespace rwapi
