@@ -103,9 +103,7 @@ int rwapi_init(int*, char***) {
 int rwapi_finalize() {
     rwapi_context* const context = default_context();
     if (context == nullptr) return RWAPI_ERR_STATE;
-    const int result = rwapi_context_destroy(context);
-    // A peer that has died is no failure of this process.
-    return result == RWAPI_ERR_PEER ? RWAPI_OK : result;
+    return rwapi_context_destroy(context);
 }
 
 int rwapi_context_size(rwapi_context* context) {

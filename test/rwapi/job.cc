@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "job.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <list>
+
+namespace job {
+
+void fail(const char* file, int line, const char* what) {
+    std::fprintf(stderr, "%s:%d: node %d: %s\n", file, line, rwapi_rank(), what);
+    std::fflush(nullptr);
+    _exit(1);
+}
+
+void send(int node, const Small& message, rwapi_context* context) {
+    rwapi_small small;
+    static_assert(sizeof small == sizeof message);
+    std::memcpy(&small, &message, sizeof small);
+    int error;
+    while ((error = rwapi_context_send(context, node, &small)) == RWAPI_ERR_AGAIN)
+        CHECK(rwapi_progress(context) >= 0);
+    CHECK_OK(error);
+}
+
+bool try_receive(uint32_t type, int* node, Small* message, rwapi_context* context) {
+    struct Early {
+        rwapi_context* context;
+        int node;
+        Small message;
+    };
+    static std::list<Early> early;
+    const auto fits = [=](const Early& each) {
+        return each.context == context && each.message.type == type &&
+               (*node == kAny || each.node == *node);
+    };
+    rwapi_small small;
+    Early latest{context, 0, {}};
+    const int got = rwapi_context_receive(context, &latest.node, &small);
+    CHECK(got >= 0);
+    if (got == 1) {
+        std::memcpy(&latest.message, &small, sizeof small);
+        early.push_back(latest);
+    }
+    const auto found = std::find_if(early.begin(), early.end(), fits);
+    if (found == early.end()) return false;
+    *node = found->node;
+    *message = found->message;
+    early.erase(found);
+    return true;
+}
+
+Small receive(int node, uint32_t type, rwapi_context* context) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(kLimit);
+    Small message;
+    while (!try_receive(type, &node, &message, context)) {
+        CHECK(std::chrono::steady_clock::now() < end);
+        sched_yield();
+    }
+    return message;
+}
+
+void barrier() {
+    constexpr uint32_t kType = 0xba221e2;
+    if (rank() == 0) {
+        for (int node = 1; node < size(); ++node) receive(node, kType);
+        for (int node = 1; node < size(); ++node) send(node, {kType, 0, 0});
+    } else {
+        send(0, {kType, 0, 0});
+        receive(0, kType);
+    }
+}
+
+Shared allocate(size_t bytes) {
+    constexpr uint32_t kType = 0xadd2e55;
+    rwapi_net mine;
+    Shared shared;
+    shared.memory = static_cast<std::byte*>(rwapi_alloc(bytes, &mine));
+    CHECK(shared.memory != nullptr);
+    shared.nets.resize(static_cast<size_t>(size()));
+    for (int node = 0; node < size(); ++node) {
+        // An address has all of a small message's bytes: two messages leave room for a type.
+        for (uint32_t i = 0; i < 2; ++i) send(node, {kType, i, mine.word[i]});
+    }
+    for (int node = 0; node < size(); ++node) {
+        for (uint64_t& word : shared.nets[static_cast<size_t>(node)].word)
+            word = receive(node, kType).word;
+    }
+    return shared;
+}
+
+std::vector<rwapi_region> share(void* memory, size_t bytes, int rights, rwapi_region* mine) {
+    struct Slot {
+        uint64_t length;
+        std::array<std::byte, RWAPI_KEY_MAX> key;
+    };
+    CHECK_OK(rwapi_register(nullptr, memory, bytes, rights, mine));
+    const auto count = static_cast<size_t>(size());
+    const Shared keys = allocate((count + 1) * sizeof(Slot));
+    auto* const slots = reinterpret_cast<Slot*>(keys.memory);
+    Slot& own = slots[count];
+    size_t length = own.key.size();
+    CHECK_OK(rwapi_region_pack(nullptr, *mine, own.key.data(), &length));
+    own.length = length;
+    for (int node = 0; node < size(); ++node) {
+        const auto to = static_cast<size_t>(node);
+        const auto from = static_cast<size_t>(rank());
+        wait(rwapi_write(node, rwapi_net_add(keys.nets[from], count * sizeof(Slot)),
+                         rwapi_net_add(keys.nets[to], from * sizeof(Slot)), sizeof(Slot)));
+        flush(node);
+    }
+    barrier();
+    std::vector<rwapi_region> regions(count);
+    for (size_t node = 0; node < count; ++node)
+        CHECK_OK(rwapi_region_unpack(nullptr, slots[node].key.data(), slots[node].length,
+                                     &regions[node]));
+    barrier();
+    CHECK_OK(rwapi_free(keys.memory));
+    return regions;
+}
+
+void wait(rwapi_id id) {
+    CHECK(id >= 0);
+    CHECK_OK(rwapi_wait(nullptr, id, kLimit));
+}
+
+void flush(int node) {
+    rwapi_id id;
+    CHECK_OK(rwapi_flush(nullptr, node, &id));
+    wait(id);
+}
+
+void fill(std::byte* memory, size_t length, uint64_t seed) {
+    for (size_t i = 0; i < length; ++i) memory[i] = static_cast<std::byte>(seed * 31 + i * 7);
+}
+
+bool matches(const std::byte* memory, size_t length, uint64_t seed) {
+    for (size_t i = 0; i < length; ++i) {
+        if (memory[i] != static_cast<std::byte>(seed * 31 + i * 7)) return false;
+    }
+    return true;
+}
+
+uint64_t seed() {
+    const char* given = std::getenv("RWAPI_SEED");
+    if (given != nullptr) return std::strtoull(given, nullptr, 0);
+    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+}  // namespace job
+
+// rwapi-job: lists the cases. rwapi-job CASE...: runs them, in one job.
+int main(int argc, char** argv) {
+    std::vector<job::Case> all;
+    for (const auto* list : {&job::paper_cases, &job::notify_cases, &job::wrong_cases,
+                             &job::traffic_cases, &job::life_cases})
+        all.insert(all.end(), list->begin(), list->end());
+    if (argc < 2) {
+        for (const job::Case& each : all) std::puts(each.name);
+        return 0;
+    }
+    for (const job::Case& each : all) {
+        if (std::string(argv[1]) != each.name) continue;
+        const int error = rwapi_init(&argc, &argv);
+        if (error != 0) {
+            std::fprintf(stderr, "rwapi_init: %s\n", rwapi_strerror(error));
+            return 1;
+        }
+        each.run();
+        // A case may end with its context.
+        const int ended = rwapi_finalize();
+        if (ended == 0 || ended == RWAPI_ERR_STATE) return 0;
+        std::fprintf(stderr, "rwapi_finalize: %s\n", rwapi_strerror(ended));
+        return 1;
+    }
+    std::fprintf(stderr, "%s: there is no such case\n", argv[1]);
+    return 2;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the cases of rwapi-job share: each process of a job runs the same case.
+#pragma once
+
+#include <rwapi.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+// Ends the process at once, and so the job.
+#define CHECK(condition)                                             \
+    do {                                                             \
+        if (!(condition)) job::fail(__FILE__, __LINE__, #condition); \
+    } while (false)
+#define CHECK_EQ(left, right) job::check_equal(__FILE__, __LINE__, #left, left, #right, right)
+#define CHECK_OK(call) CHECK_EQ(call, 0)
+
+namespace job {
+
+constexpr int64_t kLimit = 20'000'000;  // of a wait, in microseconds
+
+[[noreturn]] void fail(const char* file, int line, const char* what);
+
+template <class Left, class Right>
+void check_equal(const char* file, int line, const char* left_text, const Left& left,
+                 const char* right_text, const Right& right) {
+    if (left == static_cast<Left>(right)) return;
+    const std::string text = std::string(left_text) + " is " +
+                             std::to_string(static_cast<long long>(left)) + ", not " + right_text +
+                             " (" + std::to_string(static_cast<long long>(right)) + ")";
+    fail(file, line, text.c_str());
+}
+
+inline int rank() {
+    return rwapi_rank();
+}
+inline int size() {
+    return rwapi_size();
+}
+
+// A small message of the cases: a type, a number, and eight bytes more.
+struct Small {
+    uint32_t type;
+    uint32_t number;
+    uint64_t word;
+};
+
+void send(int node, const Small& message, rwapi_context* context = nullptr);
+// The next message from this node (kAny: from anyone) with this type; others wait for their turn.
+// try_receive stores the node and the message, if there is one.
+constexpr int kAny = -1;
+bool try_receive(uint32_t type, int* node, Small* message, rwapi_context* context = nullptr);
+Small receive(int node, uint32_t type, rwapi_context* context = nullptr);
+void barrier();
+
+// Memory of rwapi_alloc that every process has; `nets` are its addresses.
+struct Shared {
+    std::byte* memory;
+    std::vector<rwapi_net> nets;
+};
+Shared allocate(size_t bytes);
+
+// Registers memory and gives each process the others' regions, this one's included.
+std::vector<rwapi_region> share(void* memory, size_t bytes, int rights, rwapi_region* mine);
+
+void wait(rwapi_id id);
+void flush(int node);
+
+// Bytes that depend on a seed and their place.
+void fill(std::byte* memory, size_t length, uint64_t seed);
+bool matches(const std::byte* memory, size_t length, uint64_t seed);
+
+// Random numbers from the seed that the environment's RWAPI_SEED gives, or the clock.
+class Random {
+  public:
+    explicit Random(uint64_t seed) : state_(seed) {}
+    uint64_t next() {
+        uint64_t z = state_ += 0x9e3779b97f4a7c15ull;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+        return z ^ z >> 31;
+    }
+    uint64_t below(uint64_t bound) { return next() % bound; }
+
+  private:
+    uint64_t state_;
+};
+uint64_t seed();
+
+struct Case {
+    const char* name;
+    void (*run)();
+};
+extern const std::vector<Case> paper_cases, notify_cases, wrong_cases, traffic_cases, life_cases;
+
+}  // namespace job

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Peers that die, threads, and several contexts.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "job.h"
+
+namespace job {
+namespace {
+
+size_t at(int node) {
+    return static_cast<size_t>(node);
+}
+
+// The last process kills itself amid traffic. Calls that concern it fail, the others go on.
+void killed_peer() {
+    std::vector<uint64_t> words(1024);
+    rwapi_region own;
+    const auto regions = share(words.data(), words.size() * 8, RWAPI_ALL, &own);
+    const int victim = size() - 1;
+    if (rank() == victim) {
+        for (int i = 0; i < 1000; ++i) rwapi_progress(nullptr);
+        kill(getpid(), SIGKILL);
+    }
+    // Until it is noticed, which may be at any of these calls.
+    std::vector<uint64_t> source(1024, 7);
+    int error = 0;
+    for (;;) {
+        rwapi_id id = 0;
+        error = rwapi_put_notify(nullptr, regions[at(victim)], 0, source.data(), 8192, 1, 1, &id);
+        if (error == RWAPI_ERR_AGAIN) error = rwapi_progress(nullptr) >= 0 ? 0 : -99;
+        if (error == 0 && id != 0) error = rwapi_wait(nullptr, id, kLimit);
+        if (error == 0) error = rwapi_peer_status(nullptr, victim);
+        if (error != 0) break;
+    }
+    CHECK_EQ(error, RWAPI_ERR_PEER);
+    rwapi_small small{};
+    CHECK_EQ(rwapi_send(victim, &small), RWAPI_ERR_PEER);
+    CHECK_EQ(rwapi_peer_status(nullptr, victim), RWAPI_ERR_PEER);
+    CHECK_EQ(rwapi_put(nullptr, regions[at(victim)], 0, source.data(), 8, nullptr), RWAPI_ERR_PEER);
+    rwapi_id id;
+    CHECK_EQ(rwapi_flush(nullptr, victim, &id), RWAPI_ERR_PEER);
+    // The survivors.
+    const int next = (rank() + 1) % victim;
+    for (uint64_t round = 1; round <= 100; ++round) {
+        CHECK_OK(rwapi_put_notify(nullptr, regions[at(next)], 0, &round, 8, 2, round, &id));
+        wait(id);
+        uint64_t value = 0;
+        CHECK_OK(rwapi_notify_wait(nullptr, 2, &value, kLimit));
+        CHECK_EQ(value, round);
+        CHECK_EQ(words[0], round);
+        CHECK_EQ(rwapi_notify_reset(nullptr, 2, nullptr), 1);
+        send((rank() + victim - 1) % victim, {3, 0, round});
+        CHECK_EQ(receive(next, 3).word, round);
+    }
+    CHECK_OK(rwapi_peer_status(nullptr, next));
+}
+
+// Several threads use one context.
+void threads() {
+    rwapi_params params{};
+    params.size = sizeof params;
+    params.threads = RWAPI_THREAD_MULTIPLE;
+    rwapi_context* context = nullptr;
+    CHECK_OK(rwapi_context_create(&params, &context));
+    CHECK_EQ(rwapi_context_size(context), size());
+    constexpr size_t kThreads = 3, kWords = 64;
+    struct Memory {
+        uint64_t data[kThreads][kWords];
+        uint64_t signals[kThreads];
+        std::byte keys[RWAPI_KEY_MAX];
+    };
+    static Memory memory;
+    rwapi_region own, theirs;
+    CHECK_OK(rwapi_register(context, &memory, sizeof memory, RWAPI_ALL, &own));
+    std::byte key[RWAPI_KEY_MAX + 16]{};
+    size_t length = RWAPI_KEY_MAX;
+    CHECK_OK(rwapi_region_pack(context, own, key, &length));
+    // Keys go by small messages, eight bytes at a time.
+    // In pairs, so that a process knows that its partner has looked at what it wrote.
+    const int next = rank() ^ 1, before = next;
+    for (size_t i = 0; i < length; i += 8) {
+        uint64_t word;
+        std::memcpy(&word, key + i, 8);
+        send(before, {static_cast<uint32_t>(length), static_cast<uint32_t>(i), word}, context);
+        const Small got = receive(next, static_cast<uint32_t>(length), context);
+        std::memcpy(memory.keys + got.number, &got.word,
+                    std::min(size_t{8}, sizeof memory.keys - got.number));
+    }
+    CHECK_OK(rwapi_region_unpack(context, memory.keys, length, &theirs));
+    std::vector<std::thread> workers;
+    for (size_t thread = 0; thread < kThreads; ++thread) {
+        workers.emplace_back([&, thread] {
+            uint64_t source[kWords];
+            for (uint64_t round = 1; round <= 100; ++round) {
+                for (uint64_t& word : source) word = round * kThreads + thread;
+                rwapi_id id;
+                CHECK_OK(rwapi_put_signal(context, theirs,
+                                          offsetof(Memory, data) + thread * sizeof source, source,
+                                          sizeof source, offsetof(Memory, signals) + 8 * thread, 1,
+                                          RWAPI_SIGNAL_ADD, &id));
+                CHECK_OK(
+                    rwapi_signal_wait(context, &memory.signals[thread], 2 * round - 1, kLimit));
+                for (const uint64_t word : memory.data[thread])
+                    CHECK_EQ(word, round * kThreads + thread);
+                CHECK_OK(rwapi_wait(context, id, kLimit));
+                // The partner may write again, as this process has seen its words.
+                CHECK_OK(rwapi_put_signal(context, theirs, 0, nullptr, 0,
+                                          offsetof(Memory, signals) + 8 * thread, 1,
+                                          RWAPI_SIGNAL_ADD, nullptr));
+                CHECK_OK(rwapi_signal_wait(context, &memory.signals[thread], 2 * round, kLimit));
+            }
+        });
+    }
+    for (std::thread& worker : workers) worker.join();
+    rwapi_id id;
+    CHECK_OK(rwapi_flush_all(context, &id));
+    CHECK_OK(rwapi_wait(context, id, kLimit));
+    // What is one context's is not another's.
+    CHECK_EQ(rwapi_put(nullptr, theirs, 0, &memory, 8, nullptr), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(rwapi_region_unpack(nullptr, memory.keys, length, &theirs), RWAPI_ERR_FOREIGN);
+    CHECK_OK(rwapi_context_destroy(context));
+    CHECK_EQ(rwapi_context_rank(context), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_progress(context), RWAPI_ERR_STATE);
+}
+
+// A context for each thread, at the same time.
+void contexts() {
+    constexpr int kThreads = 2;
+    rwapi_context* own[kThreads];
+    for (rwapi_context*& context : own) CHECK_OK(rwapi_context_create(nullptr, &context));
+    std::vector<std::thread> workers;
+    for (rwapi_context* context : own) {
+        workers.emplace_back([context] {
+            const int next = (rwapi_context_rank(context) + 1) % rwapi_context_size(context);
+            for (uint32_t i = 0; i < 300; ++i) {
+                const Small message{1, i, i};
+                rwapi_small small;
+                std::memcpy(&small, &message, sizeof small);
+                int error;
+                while ((error = rwapi_context_send(context, next, &small)) == RWAPI_ERR_AGAIN)
+                    CHECK(rwapi_progress(context) >= 0);
+                CHECK_OK(error);
+                int node, got;
+                while ((got = rwapi_context_receive(context, &node, &small)) == 0) sched_yield();
+                CHECK_EQ(got, 1);
+                Small received;
+                std::memcpy(&received, &small, sizeof received);
+                CHECK_EQ(received.number, i);
+            }
+        });
+    }
+    for (std::thread& worker : workers) worker.join();
+    for (rwapi_context* context : own) CHECK_OK(rwapi_context_destroy(context));
+}
+
+}  // namespace
+
+const std::vector<Case> life_cases = {
+    {"killed-peer", killed_peer}, {"threads", threads}, {"contexts", contexts}};
+
+}  // namespace job

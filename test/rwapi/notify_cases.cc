@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Notifications: slots, signals, counters, and sleeping until they come.
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "job.h"
+
+namespace job {
+namespace {
+
+size_t at(int node) {
+    return static_cast<size_t>(node);
+}
+
+void slots() {
+    constexpr size_t kBytes = 1 << 16;
+    std::vector<std::byte> mine(kBytes * at(size())), source(kBytes);
+    rwapi_region own;
+    const auto regions = share(mine.data(), mine.size(), RWAPI_ALL, &own);
+    // Each process writes to all, itself included; the slot is the writer's number.
+    for (uint64_t round = 1; round <= 20; ++round) {
+        const size_t length = round * 3000;
+        fill(source.data(), length, round + at(rank()));
+        for (int node = 0; node < size(); ++node)
+            CHECK_OK(rwapi_put_notify(nullptr, regions[at(node)], kBytes * at(rank()),
+                                      source.data(), length, 100 + static_cast<uint32_t>(rank()),
+                                      round, nullptr));
+        for (int left = size(); left > 0; --left) {
+            uint32_t slot;
+            CHECK_OK(
+                rwapi_notify_waitsome(nullptr, 100, static_cast<uint32_t>(size()), &slot, kLimit));
+            CHECK(slot >= 100 && slot < 100 + static_cast<uint32_t>(size()));
+            uint64_t value = 0;
+            CHECK_EQ(rwapi_notify_test(nullptr, slot, &value), 1);
+            CHECK_EQ(value, round);
+            CHECK_EQ(rwapi_notify_reset(nullptr, slot, &value), 1);
+            CHECK(matches(&mine[kBytes * (slot - 100)], length, round + slot - 100));
+        }
+        for (int node = 0; node < size(); ++node) flush(node);
+        barrier();
+    }
+    CHECK_EQ(rwapi_notify_test(nullptr, 100, nullptr), 0);
+    CHECK_EQ(rwapi_notify_reset(nullptr, 100, nullptr), 0);
+    uint32_t slot;
+    CHECK_EQ(rwapi_notify_waitsome(nullptr, 0, 1024, &slot, 1000), RWAPI_ERR_TIMEOUT);
+    CHECK_EQ(rwapi_notify_wait(nullptr, 1024, nullptr, 0), RWAPI_ERR_RANGE);
+    barrier();
+    // What overwrites a value is counted.
+    const int next = (rank() + 1) % size();
+    for (uint64_t value = 1; value <= 5; ++value)
+        CHECK_OK(rwapi_put_notify(nullptr, regions[at(next)], 0, nullptr, 0, 7, value, nullptr));
+    flush(next);
+    barrier();
+    uint64_t value = 0;
+    do CHECK_OK(rwapi_notify_wait(nullptr, 7, &value, kLimit));
+    while (value != 5 && rwapi_progress(nullptr) >= 0);
+    CHECK_EQ(rwapi_notify_reset(nullptr, 7, &value), 5);
+    CHECK_EQ(value, uint64_t{5});
+}
+
+void signals() {
+    struct Memory {
+        uint64_t sum, set;
+        uint64_t data[16];
+    };
+    std::vector<Memory> mine(1);
+    rwapi_region own;
+    const auto regions = share(mine.data(), sizeof(Memory), RWAPI_ALL, &own);
+    constexpr uint64_t kRounds = 100;
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+        for (int node = 0; node < size(); ++node)
+            CHECK_OK(rwapi_put_signal(nullptr, regions[at(node)], 16 + 8 * at(rank()), &round, 8,
+                                      offsetof(Memory, sum), 1, RWAPI_SIGNAL_ADD, nullptr));
+        CHECK_OK(rwapi_signal_wait(nullptr, &mine[0].sum, round * at(size()), kLimit));
+        for (int node = 0; node < size(); ++node) CHECK(mine[0].data[node] >= round);
+        barrier();
+    }
+    CHECK_EQ(rwapi_signal_read(&mine[0].sum), kRounds * at(size()));
+    const int next = (rank() + 1) % size();
+    CHECK_OK(rwapi_put_signal(nullptr, regions[at(next)], 0, nullptr, 0, 8, 1234, RWAPI_SIGNAL_SET,
+                              nullptr));
+    CHECK_OK(rwapi_signal_wait(nullptr, &mine[0].set, 1234, kLimit));
+    CHECK_EQ(rwapi_signal_wait(nullptr, &mine[0].set, 1235, 1000), RWAPI_ERR_TIMEOUT);
+    flush(next);
+    barrier();
+}
+
+void counters() {
+    std::vector<std::byte> first(1000), second(1000), source(1000);
+    rwapi_region own_first, own_second;
+    const auto firsts = share(first.data(), first.size(), RWAPI_ALL, &own_first);
+    const auto seconds = share(second.data(), second.size(), RWAPI_ALL, &own_second);
+    rwapi_counter counter;
+    CHECK_OK(rwapi_counter_create(nullptr, &counter));
+    CHECK_OK(rwapi_counter_attach(nullptr, counter, own_first, 3));
+    CHECK_OK(rwapi_counter_attach(nullptr, counter, own_second, 2));
+    barrier();
+    const auto next = at((rank() + 1) % size());
+    for (int round = 1; round <= 10; ++round) {
+        // The process before may be one round ahead; that counts for the next one.
+        fill(source.data(), 1000, static_cast<uint64_t>(round));
+        for (size_t i = 0; i < 3; ++i)
+            CHECK_OK(
+                rwapi_put_count(nullptr, firsts[next], i * 300, &source[i * 300], 300, nullptr));
+        CHECK_OK(rwapi_put_notify(nullptr, seconds[next], 0, source.data(), 10, 1, 1, nullptr));
+        CHECK_OK(rwapi_put_signal(nullptr, seconds[next], 10, &source[10], 10, 992, 1,
+                                  RWAPI_SIGNAL_ADD, nullptr));
+        CHECK_OK(rwapi_counter_wait(nullptr, counter, kLimit));
+        CHECK(matches(first.data(), 900, static_cast<uint64_t>(round)));
+        CHECK(matches(second.data(), 20, static_cast<uint64_t>(round)));
+        uint64_t writes, bytes;
+        CHECK_EQ(rwapi_counter_test(nullptr, counter, &writes, &bytes), 1);
+        CHECK_EQ(writes, uint64_t{5});
+        CHECK_EQ(bytes, uint64_t{920});
+        CHECK_OK(rwapi_counter_reset(nullptr, counter));
+        CHECK_EQ(rwapi_counter_reset(nullptr, counter), RWAPI_ERR_RANGE);
+        flush(static_cast<int>(next));
+        barrier();
+    }
+    CHECK_OK(rwapi_counter_free(nullptr, counter));
+    CHECK_EQ(rwapi_counter_test(nullptr, counter, nullptr, nullptr), RWAPI_ERR_STALE);
+}
+
+// Sleeps until notifications come; then everything that has come is seen.
+void sleep_and_wake() {
+    std::vector<uint64_t> words(64);
+    rwapi_region own;
+    const auto regions = share(words.data(), words.size() * 8, RWAPI_ALL, &own);
+    int fd;
+    CHECK_OK(rwapi_event_fd(nullptr, &fd));
+    const auto next = at((rank() + 1) % size());
+    for (uint64_t round = 1; round <= 50; ++round) {
+        if (rank() == 0)
+            CHECK_OK(rwapi_put_notify(nullptr, regions[next], 0, &round, 8, 1, round, nullptr));
+        int set;
+        while ((set = rwapi_notify_test(nullptr, 1, nullptr)) == 0) {
+            const int armed = rwapi_arm(nullptr);
+            if (armed == RWAPI_ERR_BUSY) {
+                while (rwapi_progress(nullptr) > 0) {
+                }
+                continue;
+            }
+            CHECK_OK(armed);
+            pollfd entry{fd, POLLIN, 0};
+            CHECK(poll(&entry, 1, static_cast<int>(kLimit / 1000)) == 1);
+            while (rwapi_progress(nullptr) > 0) {
+            }
+        }
+        CHECK_EQ(set, 1);
+        CHECK_EQ(words[0], round);
+        CHECK_EQ(rwapi_notify_reset(nullptr, 1, nullptr), 1);
+        if (rank() != 0) {
+            const uint64_t copy = round;
+            rwapi_id id;
+            CHECK_OK(rwapi_put_notify(nullptr, regions[next], 0, &copy, 8, 1, copy, &id));
+            wait(id);
+        }
+    }
+    barrier();
+}
+
+}  // namespace
+
+const std::vector<Case> notify_cases = {
+    {"slots", slots}, {"signals", signals}, {"counters", counters}, {"sleep", sleep_and_wake}};
+
+}  // namespace job

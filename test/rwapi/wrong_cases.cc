@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Wrong use: a clear error at the caller, and nothing written anywhere.
+
+#include "job.h"
+
+namespace job {
+namespace {
+
+constexpr size_t kBytes = 4096;
+
+size_t at(int node) {
+    return static_cast<size_t>(node);
+}
+
+int put(rwapi_region region, uint64_t offset, size_t length) {
+    static std::byte source[2 * kBytes];
+    return rwapi_put(nullptr, region, offset, source, length, nullptr);
+}
+
+int signal(rwapi_region region, uint64_t place) {
+    return rwapi_put_signal(nullptr, region, 0, nullptr, 0, place, 1, RWAPI_SIGNAL_SET, nullptr);
+}
+
+// Bounds, rights and handles. The region is in the middle of memory that must stay as it is.
+void regions() {
+    struct alignas(64) {
+        std::byte before[kBytes], memory[kBytes], after[kBytes];
+    } area;
+    std::memset(&area, 0x5a, sizeof area);
+    rwapi_region own, own_read, own_write;
+    const auto all = share(area.memory, kBytes, RWAPI_ALL, &own);
+    const auto readable = share(area.memory, kBytes, RWAPI_READ, &own_read);
+    const auto writable = share(area.memory, kBytes, RWAPI_WRITE, &own_write);
+    for (int step = 0; step < 2; ++step) {  // this process's own memory, then another's
+        const size_t node = at((rank() + step) % size());
+        const rwapi_region region = all[node];
+        CHECK_EQ(put(region, 0, kBytes + 1), RWAPI_ERR_RANGE);
+        CHECK_EQ(put(region, kBytes, 1), RWAPI_ERR_RANGE);
+        CHECK_EQ(put(region, UINT64_MAX, 2), RWAPI_ERR_RANGE);
+        CHECK_EQ(put(region, UINT64_MAX - 3, 8), RWAPI_ERR_RANGE);
+        CHECK_EQ(put(region, 1, SIZE_MAX), RWAPI_ERR_RANGE);
+        CHECK_OK(put(region, kBytes, 0));
+        CHECK_EQ(signal(region, kBytes - 7), RWAPI_ERR_RANGE);
+        CHECK_EQ(signal(region, kBytes), RWAPI_ERR_RANGE);
+        CHECK_EQ(signal(region, 4), RWAPI_ERR_INVALID);
+        std::byte buffer[8];
+        CHECK_EQ(rwapi_get(nullptr, region, kBytes - 7, buffer, 8, nullptr), RWAPI_ERR_RANGE);
+        // Too many notifications: the target has 1024 slots.
+        CHECK_EQ(rwapi_put_notify(nullptr, region, 0, buffer, 8, 1024, 1, nullptr),
+                 RWAPI_ERR_RANGE);
+        CHECK_EQ(rwapi_put_notify(nullptr, region, 0, buffer, 8, 1, 0, nullptr), RWAPI_ERR_INVALID);
+        CHECK_EQ(rwapi_put(nullptr, region, 0, nullptr, 8, nullptr), RWAPI_ERR_INVALID);
+        CHECK_EQ(put(readable[node], 0, 8), RWAPI_ERR_RIGHTS);
+        CHECK_EQ(rwapi_put_notify(nullptr, readable[node], 0, nullptr, 0, 1, 1, nullptr),
+                 RWAPI_ERR_RIGHTS);
+        CHECK_EQ(rwapi_get(nullptr, writable[node], 0, buffer, 8, nullptr), RWAPI_ERR_RIGHTS);
+        CHECK_EQ(signal(writable[node], 0), RWAPI_ERR_RIGHTS);
+    }
+    // Handles that are of another kind, made up, or given back.
+    rwapi_counter counter;
+    CHECK_OK(rwapi_counter_create(nullptr, &counter));
+    CHECK_EQ(put(counter, 0, 8), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(put(0, 0, 8), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(put(own + 1000, 0, 8), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(rwapi_counter_attach(nullptr, own, own, 1), RWAPI_ERR_FOREIGN);
+    const rwapi_region peers = all[at((rank() + 1) % size())];
+    CHECK_EQ(rwapi_counter_attach(nullptr, counter, peers, 1), RWAPI_ERR_FOREIGN);
+    std::byte key[RWAPI_KEY_MAX];
+    size_t length = sizeof key;
+    CHECK_EQ(rwapi_region_pack(nullptr, peers, key, &length), RWAPI_ERR_FOREIGN);
+    CHECK_OK(rwapi_region_pack(nullptr, own, key, &length));
+    size_t little = length - 1;
+    CHECK_EQ(rwapi_region_pack(nullptr, own, key, &little), RWAPI_ERR_RANGE);
+    length = sizeof key;
+    CHECK_OK(rwapi_region_pack(nullptr, own, key, &length));
+    rwapi_region unpacked;
+    CHECK_EQ(rwapi_region_unpack(nullptr, key, length - 1, &unpacked), RWAPI_ERR_FOREIGN);
+    for (size_t i = 0; i < length; ++i) {
+        key[i] ^= std::byte{0x10};
+        CHECK_EQ(rwapi_region_unpack(nullptr, key, length, &unpacked), RWAPI_ERR_FOREIGN);
+        key[i] ^= std::byte{0x10};
+    }
+    barrier();
+    for (const auto* list : {&readable, &writable, &all}) {
+        const rwapi_region region = (*list)[at((rank() + 1) % size())];
+        CHECK_OK(rwapi_deregister(nullptr, region));
+        CHECK_EQ(put(region, 0, 8), RWAPI_ERR_STALE);
+        CHECK_EQ(rwapi_deregister(nullptr, region), RWAPI_ERR_STALE);
+    }
+    for (const rwapi_region region : {own_read, own_write, own}) {
+        CHECK_OK(rwapi_deregister(nullptr, region));
+        CHECK_EQ(put(region, 0, 8), RWAPI_ERR_STALE);
+        CHECK_EQ(rwapi_region_length(nullptr, region), RWAPI_ERR_STALE);
+    }
+    CHECK_EQ(rwapi_region_unpack(nullptr, key, length, &unpacked), RWAPI_ERR_STALE);
+    barrier();
+    for (const auto* part : {area.before, area.memory, area.after}) {
+        for (size_t i = 0; i < kBytes; ++i) CHECK(part[i] == std::byte{0x5a});
+    }
+}
+
+// Network addresses: of another node, made up, out of bounds, of memory that was freed.
+void addresses() {
+    const Shared target = allocate(kBytes);
+    const Shared freed = allocate(kBytes);
+    std::memset(target.memory, 0x5a, kBytes);
+    CHECK_OK(rwapi_free(freed.memory));
+    barrier();
+    const int next = (rank() + 1) % size(), behind = (rank() + 2) % size();
+    const rwapi_net here = target.nets[at(rank())], there = target.nets[at(next)];
+    CHECK_EQ(rwapi_write(behind, here, there, 8), RWAPI_ERR_NODE);
+    CHECK_EQ(rwapi_write(next, there, there, 8), RWAPI_ERR_NODE);
+    CHECK_EQ(rwapi_write(size(), here, there, 8), RWAPI_ERR_NODE);
+    CHECK_EQ(rwapi_write(-1, here, there, 8), RWAPI_ERR_NODE);
+    CHECK_EQ(rwapi_write(next, freed.nets[at(rank())], there, 8), RWAPI_ERR_STALE);
+    CHECK_EQ(rwapi_write(rank(), here, freed.nets[at(rank())], 8), RWAPI_ERR_STALE);
+    CHECK_EQ(rwapi_write(next, here, rwapi_net{{1, 2}}, 8), RWAPI_ERR_FOREIGN);
+    rwapi_net forged = there;
+    forged.word[0] += 1;
+    CHECK_EQ(rwapi_write(next, here, forged, 8), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(rwapi_write(next, rwapi_net_add(here, kBytes - 7), there, 8), RWAPI_ERR_RANGE);
+    CHECK_EQ(rwapi_write(next, rwapi_net_add(here, SIZE_MAX), there, 8), RWAPI_ERR_RANGE);
+    // What is wrong at the peer is known when its key has come: here, or at the operation.
+    const auto outcome = [](rwapi_id id) {
+        return id < 0 ? static_cast<int>(id) : rwapi_wait(nullptr, id, kLimit);
+    };
+    CHECK_EQ(outcome(rwapi_write(next, here, freed.nets[at(next)], 8)), RWAPI_ERR_STALE);
+    for (int twice = 0; twice < 2; ++twice) {
+        CHECK_EQ(outcome(rwapi_write(next, here, rwapi_net_add(there, kBytes - 7), 8)),
+                 RWAPI_ERR_RANGE);
+        CHECK_EQ(outcome(rwapi_write(next, here, rwapi_net_add(there, SIZE_MAX), 8)),
+                 RWAPI_ERR_RANGE);
+    }
+    CHECK_EQ(outcome(rwapi_write(next, here, freed.nets[at(next)], 8)), RWAPI_ERR_STALE);
+    // Other peers and later writes are not affected.
+    CHECK_EQ(outcome(rwapi_write(next, here, there, 8)), 0);
+    CHECK_OK(rwapi_peer_status(nullptr, next));
+    barrier();
+    CHECK(target.memory[0] == std::byte{0x5a} && target.memory[kBytes - 1] == std::byte{0x5a});
+    CHECK_EQ(rwapi_test(nullptr, 12345), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(rwapi_test(nullptr, -7), RWAPI_ERR_INVALID);
+    CHECK_EQ(rwapi_test(nullptr, 0), 1);
+    CHECK_EQ(rwapi_peer_status(nullptr, size()), RWAPI_ERR_NODE);
+    rwapi_small small{};
+    CHECK_EQ(rwapi_send(size(), &small), RWAPI_ERR_NODE);
+    CHECK_EQ(rwapi_send(next, nullptr), RWAPI_ERR_INVALID);
+}
+
+// A key that is older than its region: notifications to it change nothing, even if they are sent.
+void stale_notification() {
+    alignas(8) static std::byte memory[kBytes];
+    rwapi_region own;
+    const auto all = share(memory, kBytes, RWAPI_ALL, &own);
+    const rwapi_region peers = all[at((rank() + 1) % size())];
+    CHECK_OK(rwapi_deregister(nullptr, own));
+    barrier();
+    CHECK_OK(signal(peers, 0));
+    CHECK_OK(rwapi_put_notify(nullptr, peers, 0, nullptr, 0, 3, 1, nullptr));
+    flush((rank() + 1) % size());
+    barrier();
+    for (int i = 0; i < 1000; ++i) CHECK(rwapi_progress(nullptr) >= 0);
+    for (const std::byte each : memory) CHECK(each == std::byte{0});
+    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
+    CHECK_OK(rwapi_peer_status(nullptr, (rank() + 1) % size()));
+    barrier();
+}
+
+// Before and after. The context goes on to be known, so that its use is an error.
+void after_the_end() {
+    CHECK_EQ(rwapi_init(nullptr, nullptr), RWAPI_ERR_STATE);
+    rwapi_region region;
+    std::byte memory[64];
+    CHECK_OK(rwapi_register(nullptr, memory, sizeof memory, RWAPI_ALL, &region));
+    CHECK_OK(rwapi_finalize());
+    rwapi_small small{};
+    rwapi_net net{};
+    int node;
+    CHECK_EQ(rwapi_finalize(), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_size(), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_rank(), RWAPI_ERR_STATE);
+    CHECK(rwapi_alloc(64, &net) == nullptr);
+    CHECK_EQ(rwapi_free(memory), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_send(0, &small), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_receive(&node, &small), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_write(0, net, net, 1), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_issent(1), RWAPI_ERR_STATE);
+    CHECK_EQ(put(region, 0, 8), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_notify_wait(nullptr, 0, nullptr, -1), RWAPI_ERR_STATE);
+    CHECK_EQ(rwapi_progress(nullptr), RWAPI_ERR_STATE);
+    CHECK(rwapi_transport(nullptr) == nullptr);
+}
+
+}  // namespace
+
+const std::vector<Case> wrong_cases = {{"wrong-regions", regions},
+                                       {"wrong-addresses", addresses},
+                                       {"stale-notification", stale_notification},
+                                       {"after-the-end", after_the_end}};
+
+}  // namespace job
