@@ -148,9 +148,7 @@ rwapi_id Engine::flush_all(bool known) {
             Operation& part = *take(Task::kFlush, *peer, false);
             part.parent = &whole;
             ++whole.children;
-            const rwapi_id id = start(part);
-            if (id <= 0) --whole.children;
-            if (id < 0) whole.status = static_cast<int>(id);
+            start(part);  // its end is counted by finish()
         }
     }
     if (--whole.children > 0) return operations_.id(&whole);
