@@ -109,7 +109,7 @@ ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
                         uct_completion_t* completion) {
     // Memory without a registration is copied: for so few bytes, registering it would cost more.
     if (std::any_of(iov, iov + count, [](const uct_iov_t& piece) {
-            return registration(piece.memh) == nullptr && uct_iov_get_length(&piece) != 0;
+            return uct_iov_get_length(&piece) != 0 && registration(piece.memh) == nullptr;
         }))
         return copied(engine, channel, id, header, iov, count);
     ibv_sge pieces[Engine::kPieces];
