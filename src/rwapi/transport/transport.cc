@@ -2,6 +2,7 @@
 #include "rwapi/transport/transport.h"
 
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,10 +37,15 @@ bool set_handlers(uct_iface_h iface, const TransportEvents& events) {
 }  // namespace
 
 Transport::~Transport() {
+    // UCX's thread may use the descriptor until then.
+    wire_.reset();
     if (event_fd_ >= 0) ::close(event_fd_);
+    if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
 int Transport::open(const TransportEvents& events, uct_am_callback_t on_wire_message, int threads) {
+    wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd_ < 0) return RWAPI_ERR_MEMORY;
     ucs_async_context_t* async = nullptr;
     if (ucs_async_context_create(UCS_ASYNC_MODE_THREAD_SPINLOCK, &async) != UCS_OK)
         return RWAPI_ERR_MEMORY;
@@ -70,7 +76,7 @@ int Transport::open(const TransportEvents& events, uct_am_callback_t on_wire_mes
 }
 
 Interface Transport::open_interface(uct_md_h md, const Resource& resource,
-                                    const TransportEvents& events) const {
+                                    const TransportEvents& events, bool is_wire) const {
     uct_iface_config_t* settings = nullptr;
     if (uct_md_iface_config_read(md, resource.transport.c_str(), nullptr, nullptr, &settings) !=
         UCS_OK)
@@ -88,6 +94,12 @@ Interface Transport::open_interface(uct_md_h md, const Resource& resource,
     parameters.err_handler = events.on_failure;
     parameters.err_handler_arg = events.argument;
     parameters.features = UCT_IFACE_FEATURE_AM | UCT_IFACE_FEATURE_PUT | UCT_IFACE_FEATURE_GET;
+    if (is_wire) {
+        parameters.field_mask |=
+            UCT_IFACE_PARAM_FIELD_ASYNC_EVENT_ARG | UCT_IFACE_PARAM_FIELD_ASYNC_EVENT_CB;
+        parameters.async_event_arg = const_cast<Transport*>(this);
+        parameters.async_event_cb = on_wire_event;
+    }
     uct_iface_h iface = nullptr;
     if (uct_iface_open(md, worker_.get(), &parameters, settings, &iface) != UCS_OK) return nullptr;
     return Interface(iface);
@@ -103,7 +115,7 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     if (uct_md_query(domain_.get(), &memory) != UCS_OK || !(memory.cap.flags & UCT_MD_FLAG_REG) ||
         !(memory.cap.flags & UCT_MD_FLAG_NEED_RKEY) || memory.rkey_packed_size > Key::kMaxRkey)
         return false;
-    interface_ = open_interface(domain_.get(), resource, events);
+    interface_ = open_interface(domain_.get(), resource, events, false);
     uct_iface_attr_t attributes;
     if (!interface_ || uct_iface_query(interface_.get(), &attributes) != UCS_OK) return false;
     const auto& cap = attributes.cap;
@@ -137,7 +149,7 @@ bool Transport::open_wire(const std::vector<Resource>& all, const Resource& reso
         wire_events.on_message[kWireMessage] = on_message;
         wire_domain_ = open_domain(other);
         if (!wire_domain_) continue;
-        wire_ = open_interface(wire_domain_.get(), other, wire_events);
+        wire_ = open_interface(wire_domain_.get(), other, wire_events, true);
         uct_iface_attr_t attributes;
         if (wire_ && uct_iface_query(wire_.get(), &attributes) == UCS_OK &&
             attributes.cap.am.max_short >= 2 * sizeof(uint64_t) + endpoint_length_)
@@ -192,24 +204,33 @@ ucs_status_t Transport::connect_to(const Endpoint& endpoint, const InterfaceAddr
                                 reinterpret_cast<const uct_ep_addr_t*>(endpoint_address.data()));
 }
 
+// In UCX's thread.
+void Transport::on_wire_event(void* transport, unsigned) {
+    const uint64_t one = 1;
+    if (::write(static_cast<Transport*>(transport)->wake_fd_, &one, sizeof one) < 0) {
+        // It is readable already.
+    }
+}
+
 int Transport::event_fd() {
     if (event_fd_ >= 0) return event_fd_;
+    int fd = -1;
+    if (uct_iface_event_fd_get(interface_.get(), &fd) != UCS_OK) return -1;
     const int epoll = epoll_create1(EPOLL_CLOEXEC);
     if (epoll < 0) return -1;
-    for (uct_iface_h iface : {interface_.get(), wire_.get()}) {
-        int fd = -1;
-        epoll_event event{};
-        event.events = EPOLLIN;
-        if (iface != nullptr && (uct_iface_event_fd_get(iface, &fd) != UCS_OK ||
-                                 epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)) {
-            ::close(epoll);
-            return -1;
-        }
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0 ||
+        epoll_ctl(epoll, EPOLL_CTL_ADD, wake_fd_, &event) != 0) {
+        ::close(epoll);
+        return -1;
     }
     return event_fd_ = epoll;
 }
 
 ucs_status_t Transport::arm() {
+    uint64_t count;
+    if (::read(wake_fd_, &count, sizeof count) > 0) return UCS_ERR_BUSY;
     for (uct_iface_h iface : {interface_.get(), wire_.get()}) {
         if (iface == nullptr) continue;
         const ucs_status_t status = uct_iface_event_arm(iface, kEvents);

@@ -80,8 +80,9 @@ class Transport {
     bool open_resource(const Resource& resource, const TransportEvents& events);
     bool open_wire(const std::vector<Resource>& all, const Resource& resource,
                    uct_am_callback_t on_message, const TransportEvents& events);
-    Interface open_interface(uct_md_h md, const Resource& resource,
-                             const TransportEvents& events) const;
+    Interface open_interface(uct_md_h md, const Resource& resource, const TransportEvents& events,
+                             bool is_wire) const;
+    static void on_wire_event(void* transport, unsigned);
     InterfaceAddress address_of(uct_iface_h iface) const;
     Endpoint create(uct_iface_h iface, const InterfaceAddress* peer) const;
 
@@ -98,6 +99,7 @@ class Transport {
     bool connects_endpoints_ = false;
     bool can_check_ = false;
     int event_fd_ = -1;
+    int wake_fd_ = -1;  // ud_verbs calls from UCX's thread, instead of having a descriptor
     std::string name_;
     std::string transport_;
 };
