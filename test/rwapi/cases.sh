@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+#
+# For the tests that run jobs of rwapi-job, each on a fabric of its own. They call `cases` and at
+# last `finish`.
+set -u
+rwapi_run=$(dirname "$SOFTHCA")/rwapi-run
+if [ ! -x ./rwapi-job ] || [ ! -x "$rwapi_run" ]; then
+    echo "1..0 # SKIP built without UCX, or without GoogleTest"
+    exit 0
+fi
+SOFTHCA_FABRIC=test-rwapi-$(basename "$0" .sh)-$$
+# A dead peer is to be noticed soon.
+export SOFTHCA_FABRIC UCX_LOG_LEVEL=error UCX_TERN_TIMEOUT=20ms UCX_TERN_RETRY_COUNT=3 \
+    UCX_RC_VERBS_TIMEOUT=20ms UCX_RC_VERBS_RETRY_COUNT=3
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+number=0
+# Programs before rwapi-run.
+loader=("$(dirname "$SOFTHCA")/tern-run" --)
+
+# result STATUS NAME: one line of TAP, with the output if it is bad.
+result() {
+    number=$((number + 1))
+    if [ "$1" = 0 ]; then
+        echo "ok $number - $2"
+    else
+        echo "not ok $number - $2"
+        sed 's/^/# /' "$tmp/output" | head -n 40
+    fi
+}
+
+# A job with options of `softhca run`, that ends within 40 s: job PROCESSES "OPTIONS" program...
+job() {
+    local processes=$1 options=$2
+    shift 2
+    # shellcheck disable=SC2086
+    timeout -k 5 40 "$SOFTHCA" run $options -- ${loader[@]+"${loader[@]}"} "$rwapi_run" \
+        $keep_going -np "$processes" "$@" >"$tmp/output" 2>&1
+}
+
+# cases PROCESSES "OPTIONS" CASE...
+cases() {
+    local processes=$1 options=$2 each wanted status
+    shift 2
+    for each; do
+        keep_going=
+        wanted=0
+        # One process is killed by SIGKILL; the others must end well.
+        [ "$each" != killed-peer ] || { keep_going=--keep-going; wanted=137; }
+        job "$processes" "$options" ./rwapi-job "$each"
+        status=$?
+        grep -h '^# RWAPI_SEED' "$tmp/output"
+        if [ "$each" = killed-peer ] && grep -q '_cases.cc:\|job.cc:' "$tmp/output"; then
+            status=1
+        fi
+        [ $status = $wanted ] || echo "# status $status, not $wanted"
+        result $((status != wanted)) "$each, $processes processes${options:+, $options}${RWAPI_NOTIFY:+, RWAPI_NOTIFY=$RWAPI_NOTIFY}"
+    done
+}
+
+finish() {
+    "$SOFTHCA" clean >/dev/null
+    echo "1..$number"
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The pure core of rwapi: handles, operations, slots, counters, credit, addresses and keys.
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <random>
+
+#include "rwapi/core/credit.h"
+#include "rwapi/core/handles.h"
+#include "rwapi/core/key.h"
+#include "rwapi/core/messages.h"
+#include "rwapi/core/net.h"
+#include "rwapi/core/operations.h"
+#include "rwapi/core/slots.h"
+
+namespace rwapi {
+namespace {
+
+TEST(HandleTable, KnowsHandlesOfOthersAndOfThePast) {
+    HandleTable<int> table(7, Kind::kMine);
+    HandleTable<int> other_context(8, Kind::kMine);
+    HandleTable<int> other_kind(7, Kind::kCounter);
+    const uint64_t handle = table.add(5);
+    int error;
+    ASSERT_NE(table.find(handle, error), nullptr);
+    EXPECT_EQ(*table.find(handle, error), 5);
+    for (const uint64_t foreign : {other_context.add(1), other_kind.add(1), uint64_t{0}, UINT64_MAX,
+                                   handle + 1, handle + (1 << 20)}) {
+        EXPECT_EQ(table.find(foreign, error), nullptr);
+        EXPECT_EQ(error, RWAPI_ERR_FOREIGN);
+    }
+    table.remove(handle);
+    EXPECT_EQ(table.find(handle, error), nullptr);
+    EXPECT_EQ(error, RWAPI_ERR_STALE);
+    const uint64_t next = table.add(6);
+    EXPECT_NE(next, handle);
+    EXPECT_EQ(table.find(handle, error), nullptr);
+    EXPECT_EQ(error, RWAPI_ERR_STALE);
+    EXPECT_EQ(*table.find(next, error), 6);
+}
+
+TEST(HandleTable, DoesNotMoveObjects) {
+    HandleTable<int> table(0, Kind::kPeers);
+    int error;
+    const uint64_t first = table.add(1);
+    const int* const object = table.find(first, error);
+    for (int i = 0; i < 10'000; ++i) table.add(i);
+    EXPECT_EQ(table.find(first, error), object);
+}
+
+// Against a list of all ids that were ever given.
+TEST(OperationPool, KeepsResultsAsLongAsItCan) {
+    constexpr uint32_t kPlaces = 8;
+    const unsigned seed = std::random_device{}();
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    OperationPool<int> pool(3, kPlaces);
+    std::map<rwapi_id, int*> under_way;
+    std::deque<std::pair<rwapi_id, int>> over;  // the latest last
+    for (int step = 0; step < 20'000; ++step) {
+        if (random() % 2 == 0) {
+            int* const operation = pool.take();
+            ASSERT_EQ(operation == nullptr, under_way.size() == kPlaces);
+            if (operation == nullptr) continue;
+            const rwapi_id id = pool.id(operation);
+            ASSERT_GT(id, 0);
+            ASSERT_TRUE(under_way.emplace(id, operation).second);
+            ASSERT_EQ(pool.test(id), 0);
+        } else if (!under_way.empty()) {
+            auto at = under_way.begin();
+            std::advance(at, random() % under_way.size());
+            const int result = random() % 2 == 0 ? RWAPI_OK : RWAPI_ERR_PEER;
+            pool.finish(at->second, result);
+            over.emplace_back(at->first, result == RWAPI_OK ? 1 : result);
+            under_way.erase(at);
+        }
+        for (const auto& [id, operation] : under_way) ASSERT_EQ(pool.test(id), 0);
+        // The places that are free hold the latest results, one each.
+        const size_t kept = std::min<size_t>(over.size(), kPlaces - under_way.size());
+        for (size_t i = 0; i < kept; ++i) {
+            const auto& [id, result] = over[over.size() - 1 - i];
+            ASSERT_EQ(pool.test(id), result);
+        }
+        ASSERT_EQ(pool.in_use(), under_way.size());
+        if (over.size() > 2 * kPlaces) over.pop_front();
+    }
+}
+
+TEST(OperationPool, RefusesIdsThatItNeverGave) {
+    OperationPool<int> pool(3, 4), other(4, 4);
+    int* const operation = pool.take();
+    const rwapi_id id = pool.id(operation);
+    EXPECT_EQ(pool.test(0), 1);
+    EXPECT_EQ(pool.test(-1), RWAPI_ERR_INVALID);
+    EXPECT_EQ(pool.test(id + 1), RWAPI_ERR_FOREIGN);          // a place not used yet
+    EXPECT_EQ(pool.test(id + 4), RWAPI_ERR_FOREIGN);          // no such place
+    EXPECT_EQ(pool.test(id + (1 << 20)), RWAPI_ERR_FOREIGN);  // the future
+    EXPECT_EQ(pool.test(other.id(other.take())), RWAPI_ERR_FOREIGN);
+    pool.forget(operation);
+    EXPECT_EQ(pool.take(), operation);
+}
+
+TEST(Slots, FindsTheFirstThatIsSet) {
+    Slots slots(200);
+    EXPECT_EQ(slots.find(0, 200), 200u);
+    slots.notify(130, 7);
+    slots.notify(63, 8);
+    EXPECT_EQ(slots.find(0, 200), 63u);
+    EXPECT_EQ(slots.find(64, 136), 130u);
+    EXPECT_EQ(slots.find(64, 66), 130u);  // the end, though 130 is set
+    EXPECT_EQ(slots.find(64, 67), 130u);
+    EXPECT_EQ(slots.find(131, 69), 200u);
+    slots.notify(130, 9);
+    EXPECT_EQ(slots.value(130), 9u);
+    EXPECT_EQ(slots.reset(130), 2u);
+    EXPECT_FALSE(slots.is_set(130));
+    EXPECT_EQ(slots.reset(130), 0u);
+    EXPECT_TRUE(slots.has(199) && slots.has(199, 1) && slots.has(200, 0));
+    EXPECT_FALSE(slots.has(200) || slots.has(199, 2) || slots.has(1, UINT32_MAX));
+}
+
+TEST(Counter, KeepsEarlyWritesForTheNextRound) {
+    Counter counter{.expected = 3};
+    EXPECT_FALSE(counter.reset());
+    counter.writes = 4;
+    counter.bytes = 100;
+    EXPECT_TRUE(counter.reset());
+    EXPECT_EQ(counter.writes, 1u);
+    EXPECT_EQ(counter.bytes, 0u);
+    EXPECT_FALSE(counter.reached());
+}
+
+// Both sides, with messages and credit in flight, in random order.
+TEST(Credit, LosesNothingAndNeverStops) {
+    const unsigned seed = std::random_device{}();
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    for (const uint32_t credit : {1u, 2u, 3u, 64u}) {
+        SmallSender sender;
+        SmallReceiver receiver;
+        sender.open(credit);
+        receiver.open(credit);
+        std::deque<uint32_t> messages, credits;  // in flight
+        Inbox inbox;
+        inbox.add_sender(credit);
+        uint32_t sent = 0, received = 0;
+        int idle = 0;
+        while (received < 1000) {
+            ASSERT_LT(++idle, 1000) << "nothing moves with a credit of " << credit;
+            switch (random() % 4) {
+                case 0:
+                    if (sender.take()) messages.push_back(sent++);
+                    break;
+                case 1:
+                    if (messages.empty()) break;
+                    ASSERT_TRUE(receiver.came());
+                    inbox.push({messages.front(), {}});
+                    messages.pop_front();
+                    break;
+                case 2: {
+                    Inbox::Message message;
+                    if (!inbox.pop(message)) break;
+                    ASSERT_EQ(message.node, received++);
+                    idle = 0;
+                    if (receiver.received()) {
+                        ASSERT_TRUE(receiver.due());
+                        credits.push_back(receiver.owed());
+                        receiver.gave(credits.back());
+                        ASSERT_FALSE(receiver.due());
+                    }
+                    break;
+                }
+                case 3:
+                    if (credits.empty()) break;
+                    ASSERT_TRUE(sender.give(credits.front()));
+                    credits.pop_front();
+                    break;
+            }
+        }
+    }
+}
+
+TEST(Credit, NoticesPeersThatTakeMore) {
+    SmallSender sender;
+    sender.open(4);
+    EXPECT_FALSE(sender.give(1));
+    EXPECT_TRUE(sender.take());
+    EXPECT_TRUE(sender.give(1));
+    SmallReceiver receiver;
+    receiver.open(2);
+    EXPECT_TRUE(receiver.came());
+    EXPECT_TRUE(receiver.came());
+    EXPECT_FALSE(receiver.came());
+}
+
+TEST(Inbox, GrowsInOrder) {
+    Inbox inbox;
+    Inbox::Message message;
+    EXPECT_FALSE(inbox.pop(message));
+    inbox.add_sender(3);
+    for (uint32_t i = 0; i < 3; ++i) inbox.push({i, {}});
+    ASSERT_TRUE(inbox.pop(message));
+    inbox.push({3, {}});  // around the end
+    inbox.add_sender(3);
+    for (uint32_t i = 4; i < 7; ++i) inbox.push({i, {}});
+    for (uint32_t i = 1; i < 7; ++i) {
+        ASSERT_TRUE(inbox.pop(message));
+        EXPECT_EQ(message.node, i);
+    }
+}
+
+TEST(NetAddress, SurvivesAdditionAndFindsForgeries) {
+    const NetAddress address{NetAddress::kMaxNode, Handle::kMaxGeneration, 12345, 99};
+    const rwapi_net net = address.pack();
+    NetAddress found;
+    ASSERT_TRUE(NetAddress::unpack(net, found));
+    EXPECT_EQ(found.node, address.node);
+    EXPECT_EQ(found.generation, address.generation);
+    EXPECT_EQ(found.index, address.index);
+    EXPECT_EQ(found.offset, 99u);
+    for (int bit = 0; bit < 64; ++bit) {
+        rwapi_net forged = net;
+        forged.word[0] ^= uint64_t{1} << bit;
+        EXPECT_FALSE(NetAddress::unpack(forged, found)) << bit;
+    }
+    EXPECT_FALSE(NetAddress::unpack(rwapi_net{}, found));
+}
+
+TEST(Bounds, DoNotOverflow) {
+    EXPECT_TRUE(within(0, 10, 10) && within(10, 0, 10) && within(3, 7, 10));
+    EXPECT_FALSE(within(0, 11, 10) || within(11, 0, 10) || within(4, 7, 10));
+    EXPECT_FALSE(within(UINT64_MAX, 2, 10) || within(2, UINT64_MAX, 10) ||
+                 within(UINT64_MAX, UINT64_MAX, UINT64_MAX - 1));
+}
+
+TEST(Key, FindsEveryDamage) {
+    Key key{};
+    key.incarnation = 0x123456789abcdef0;
+    key.address = 0x7f0000001000;
+    key.length = 77;
+    key.node = 3;
+    key.index = 9;
+    key.generation = 11;
+    key.slots = 1024;
+    key.rights = RWAPI_READ | RWAPI_SIGNAL;
+    key.rkey_length = 20;
+    for (size_t i = 0; i < 20; ++i) key.rkey[i] = static_cast<std::byte>(i);
+    std::array<std::byte, RWAPI_KEY_MAX> bytes{};
+    const size_t size = key.pack(bytes);
+    ASSERT_GT(size, 20u);
+    EXPECT_EQ(key.pack(std::span(bytes).first(size - 1)), 0u);
+    ASSERT_EQ(key.pack(bytes), size);
+    const auto whole = std::span<const std::byte>(bytes).first(size);
+    Key found;
+    ASSERT_TRUE(found.unpack(whole));
+    EXPECT_EQ(found.incarnation, key.incarnation);
+    EXPECT_EQ(found.address, key.address);
+    EXPECT_EQ(found.length, 77u);
+    EXPECT_EQ(found.generation, 11u);
+    EXPECT_EQ(found.rights, key.rights);
+    EXPECT_EQ(std::memcmp(found.rkey.data(), key.rkey.data(), 20), 0);
+    for (size_t length = 0; length < size; ++length)
+        EXPECT_FALSE(found.unpack(whole.first(length))) << length;
+    EXPECT_FALSE(found.unpack(std::span<const std::byte>(bytes).first(size + 1)));
+    for (size_t bit = 0; bit < 8 * size; ++bit) {
+        bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+        EXPECT_FALSE(found.unpack(whole)) << bit;
+        bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    }
+}
+
+TEST(Messages, AreAsLongAsTheyShould) {
+    std::array<std::byte, 64> bytes{};
+    Header header{3, 4, 1, 0};
+    const uint64_t word = header.pack();
+    std::memcpy(bytes.data(), &word, 8);
+    Notice notice;
+    constexpr size_t kSize = sizeof(Header) + sizeof(Notice);
+    ASSERT_TRUE(parse(std::span<const std::byte>(bytes).first(kSize), header, notice));
+    EXPECT_EQ(header.node, 3u);
+    EXPECT_EQ(header.credit, 4u);
+    EXPECT_EQ(header.kind, 1u);
+    EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize - 1), header, notice));
+    EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize + 1), header, notice));
+}
+
+TEST(Errors, AllHaveNames) {
+    for (int error = RWAPI_OK; error >= RWAPI_ERR_BUSY; --error)
+        EXPECT_STRNE(rwapi_strerror(error), "unknown error") << error;
+    EXPECT_STREQ(rwapi_strerror(RWAPI_ERR_BUSY - 1), "unknown error");
+}
+
+}  // namespace
+}  // namespace rwapi

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Jobs of rwapi over Tern on the software HCA, and the program of docs/rwapi.md.
+# shellcheck source-path=SCRIPTDIR source=rwapi/cases.sh
+. "$(dirname "$0")/rwapi/cases.sh"
+# shellcheck disable=SC2046
+cases 4 '' $(./rwapi-job)
+cases 2 '' writes small-messages traffic threads
+
+source_folder=$(cd "$(dirname "$0")/.." && pwd)
+library=$(cd ../src/.libs && pwd)
+sed -n '/^```c$/,/^```$/p' "$source_folder/docs/rwapi.md" | sed '/^```/d' >"$tmp/first.c"
+result $(($(wc -l <"$tmp/first.c") > 40)) 'the first program of docs/rwapi.md is short'
+${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror -I"$source_folder/src/rwapi/include" "$tmp/first.c" \
+    -o "$tmp/first" -L"$library" -lrwapi -Wl,-rpath,"$library" >"$tmp/output" 2>&1
+result $? 'it compiles'
+keep_going=
+job 3 '' "$tmp/first" && [ "$(grep -c '^node [0-2]: node [0-2] says' "$tmp/output")" = 3 ]
+result $? 'it runs'
+finish

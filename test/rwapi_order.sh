@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Notifications of rwapi on a software HCA that misbehaves: data in pieces and out of order, late
+# completions, receivers without buffers.
+# shellcheck source-path=SCRIPTDIR source=rwapi/cases.sh
+. "$(dirname "$0")/rwapi/cases.sh"
+for RWAPI_NOTIFY in fence flush; do
+    export RWAPI_NOTIFY
+    cases 4 '--faults segment=512:20us,out-of-order' slots signals counters traffic
+done
+unset RWAPI_NOTIFY
+cases 4 '--faults delay-completions=200us' puts-and-gets counters
+cases 4 '--faults rnr=5' slots traffic
+export RWAPI_TLS=rc_verbs
+loader=()
+for RWAPI_NOTIFY in fence flush; do
+    export RWAPI_NOTIFY
+    cases 4 '--faults segment=512:20us,out-of-order' slots traffic
+done
+finish
