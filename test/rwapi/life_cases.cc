@@ -23,7 +23,18 @@ void killed_peer() {
     const auto regions = share(words.data(), words.size() * 8, RWAPI_ALL, &own);
     const int victim = size() - 1;
     if (rank() == victim) {
-        for (int i = 0; i < 1000; ++i) rwapi_progress(nullptr);
+        // At any time: sometimes before the others write, and while this one writes.
+        const uint64_t begun = seed();
+        std::printf("# RWAPI_SEED=%llu\n", static_cast<unsigned long long>(begun));
+        std::fflush(stdout);
+        Random random(begun);
+        for (uint64_t left = random.below(2000); left > 0; --left) {
+            const auto node = at(static_cast<int>(random.below(at(victim))));
+            if (random.below(4) == 0)
+                rwapi_put_signal(nullptr, regions[node], 4096, &words[100], 2000, 8000, 1,
+                                 RWAPI_SIGNAL_ADD, nullptr);
+            rwapi_progress(nullptr);
+        }
         kill(getpid(), SIGKILL);
     }
     // Until it is noticed, which may be at any of these calls.
@@ -58,6 +69,24 @@ void killed_peer() {
         CHECK_EQ(receive(next, 3).word, round);
     }
     CHECK_OK(rwapi_peer_status(nullptr, next));
+}
+
+// The last process dies before anybody has spoken with it.
+void killed_early() {
+    const int victim = size() - 1;
+    if (rank() == victim) kill(getpid(), SIGKILL);
+    rwapi_small small{};
+    int error;
+    while ((error = rwapi_send(victim, &small)) == 0 || error == RWAPI_ERR_AGAIN) {
+        CHECK(rwapi_progress(nullptr) >= 0);
+        if (rwapi_peer_status(nullptr, victim) != 0) break;
+        if (error == RWAPI_ERR_AGAIN) usleep(100);
+    }
+    CHECK_EQ(rwapi_peer_status(nullptr, victim), RWAPI_ERR_PEER);
+    CHECK_EQ(rwapi_send(victim, &small), RWAPI_ERR_PEER);
+    // The others speak with each other.
+    for (int node = 0; node < victim; ++node) send(node, {3, 0, 0});
+    for (int node = 0; node < victim; ++node) receive(node, 3);
 }
 
 // Several threads use one context.
@@ -160,7 +189,9 @@ void contexts() {
 
 }  // namespace
 
-const std::vector<Case> life_cases = {
-    {"killed-peer", killed_peer}, {"threads", threads}, {"contexts", contexts}};
+const std::vector<Case> life_cases = {{"killed-peer", killed_peer},
+                                      {"killed-early", killed_early},
+                                      {"threads", threads},
+                                      {"contexts", contexts}};
 
 }  // namespace job

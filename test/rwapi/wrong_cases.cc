@@ -166,6 +166,42 @@ void stale_notification() {
     barrier();
 }
 
+// The first process writes data to memory that the second one has given back. The first learns of
+// it, nothing is written, and the others do not notice.
+void freed_memory() {
+    static std::byte memory[kBytes];
+    std::vector<uint64_t> words(8);
+    rwapi_region own, own_words;
+    const auto all = share(memory, kBytes, RWAPI_ALL, &own);
+    const auto words_of = share(words.data(), words.size() * 8, RWAPI_ALL, &own_words);
+    const std::vector<std::byte> source(kBytes, std::byte{1});
+    if (rank() == 1) CHECK_OK(rwapi_deregister(nullptr, own));
+    barrier();
+    if (rank() == 0) {
+        rwapi_id id = 0;
+        int error = rwapi_put_notify(nullptr, all[1], 0, source.data(), kBytes, 3, 1, &id);
+        if (error == 0) error = rwapi_wait(nullptr, id, kLimit);
+        if (error == 0) error = rwapi_flush(nullptr, 1, &id);
+        if (error == 0) error = rwapi_wait(nullptr, id, kLimit);
+        CHECK_EQ(error, RWAPI_ERR_PEER);
+        CHECK_EQ(rwapi_peer_status(nullptr, 1), RWAPI_ERR_PEER);
+    }
+    // All but the connection of the two goes on: each tells the last process.
+    const int last = size() - 1;
+    for (uint64_t round = 1; round <= 50; ++round) {
+        rwapi_id id;
+        CHECK_OK(rwapi_put_signal(nullptr, words_of[at(last)], 8 * at(rank()), &round, 8, 56, 1,
+                                  RWAPI_SIGNAL_ADD, &id));
+        wait(id);
+    }
+    flush(last);
+    if (rank() == last) CHECK_OK(rwapi_signal_wait(nullptr, &words[7], 50 * at(size()), kLimit));
+    send(last, {4, 0, 0});
+    for (int node = 0; rank() == last && node < size(); ++node) receive(node, 4);
+    for (const std::byte each : memory) CHECK(each == std::byte{0});
+    CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
+}
+
 // Before and after. The context goes on to be known, so that its use is an error.
 void after_the_end() {
     CHECK_EQ(rwapi_init(nullptr, nullptr), RWAPI_ERR_STATE);
@@ -196,6 +232,7 @@ void after_the_end() {
 const std::vector<Case> wrong_cases = {{"wrong-regions", regions},
                                        {"wrong-addresses", addresses},
                                        {"stale-notification", stale_notification},
+                                       {"freed-memory", freed_memory},
                                        {"after-the-end", after_the_end}};
 
 }  // namespace job

@@ -44,8 +44,8 @@ void Engine::mark_failed(Peer& peer, ucs_status_t status) {
 // Ends all operations of a peer that has failed. Not within UCT's calls of this engine.
 void Engine::bury(Peer& peer) {
     log_error(
-        "node %u: %s: its operations fail from now on; look whether the process has died, "
-        "or was written to outside of its memory",
+        "node %u: %s: calls that concern it fail from now on; it has died, or memory was "
+        "written to that has been given back",
         peer.node, ucs_status_string(peer.failure));
     peer.state = PeerState::kDead;
     peer.key_wanted.reset();
