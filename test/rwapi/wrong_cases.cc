@@ -184,7 +184,8 @@ void freed_memory() {
         if (error == 0) error = rwapi_flush(nullptr, 1, &id);
         if (error == 0) error = rwapi_wait(nullptr, id, kLimit);
         CHECK_EQ(error, RWAPI_ERR_PEER);
-        CHECK_EQ(rwapi_peer_status(nullptr, 1), RWAPI_ERR_PEER);
+        while ((error = rwapi_peer_status(nullptr, 1)) == 0) CHECK(rwapi_progress(nullptr) >= 0);
+        CHECK_EQ(error, RWAPI_ERR_PEER);
     }
     // All but the connection of the two goes on: each tells the last process.
     const int last = size() - 1;

@@ -14,7 +14,10 @@ int Engine::add_region(std::byte* memory, uint64_t length, int rights, bool allo
     if (length > NetAddress::kMaxOffset) return RWAPI_ERR_RANGE;
     unsigned flags = UCT_MD_MEM_ACCESS_LOCAL_READ | UCT_MD_MEM_ACCESS_LOCAL_WRITE;
     if (rights & RWAPI_READ) flags |= UCT_MD_MEM_ACCESS_REMOTE_GET;
-    if (rights & RWAPI_WRITE) flags |= UCT_MD_MEM_ACCESS_REMOTE_PUT;
+    // Up to UCX 1.14, the right to atomics says that a program maps the memory for its own use.
+    // Tern lets peers write directly to such memory; to that of messages it makes transfers.
+    if (rights & RWAPI_WRITE)
+        flags |= UCT_MD_MEM_ACCESS_REMOTE_PUT | UCT_MD_MEM_ACCESS_REMOTE_ATOMIC;
     Mine mine;
     mine.address = memory;
     mine.length = length;
