@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Jacobi's method by notified puts. A node puts its outer rows into the halo memory of its
+ * neighbours, and counts what its neighbours put into its own: it never sends an answer.
+ *
+ * There are two halo memories, used in turns. A neighbour is at most one iteration ahead, because
+ * it needs this node's row, so that what it puts early is in the other memory and counted there.
+ */
+#include "jacobi.h"
+#include "common.h"
+
+enum { UP, DOWN };
+
+int main(int argc, char** argv) {
+    check("rwapi_init", rwapi_init(&argc, &argv));
+    const int rank = rwapi_rank(), size = rwapi_size();
+    struct band band = make_band(rank, size);
+    const int neighbours[2] = {rank - 1, rank + 1 < size ? rank + 1 : -1};
+    const int count = (neighbours[UP] >= 0) + (neighbours[DOWN] >= 0);
+
+    double(*halos[2])[WIDTH]; /* [turn][UP or DOWN] */
+    rwapi_region* regions[2];
+    rwapi_counter counters[2];
+    for (int turn = 0; turn < 2; ++turn) {
+        halos[turn] = allocate(2 * ROW);
+        regions[turn] = calloc((size_t)size, sizeof *regions[turn]);
+        if (regions[turn] == NULL) fail("regions", RWAPI_ERR_MEMORY);
+        check("rwapi_counter_create", rwapi_counter_create(NULL, &counters[turn]));
+        share(1 + turn, halos[turn], 2 * ROW, regions[turn]);
+        check("rwapi_counter_attach",
+              rwapi_counter_attach(NULL, counters[turn], regions[turn][rank], (uint64_t)count));
+    }
+    barrier(3); /* all count */
+
+    const double start = microseconds();
+    rwapi_id ids[2] = {0, 0};
+    for (int i = 0; i < ITERATIONS; ++i) {
+        const int turn = i % 2;
+        for (int side = UP; side <= DOWN; ++side) {
+            if (neighbours[side] < 0) continue;
+            const double* row = band.now[side == UP ? 1 : band.rows];
+            /* This node is below its upper neighbour. */
+            TRY(rwapi_put_count(NULL, regions[turn][neighbours[side]], side == UP ? ROW : 0, row,
+                                ROW, &ids[side]));
+        }
+        TRY(rwapi_counter_wait(NULL, counters[turn], 10000000));
+        check("rwapi_counter_reset", rwapi_counter_reset(NULL, counters[turn]));
+        if (neighbours[UP] >= 0) memcpy(band.now[0], halos[turn][UP], ROW);
+        if (neighbours[DOWN] >= 0) memcpy(band.now[band.rows + 1], halos[turn][DOWN], ROW);
+        iterate(&band);
+        /* The next iteration overwrites the rows that were put. */
+        for (int side = UP; side <= DOWN; ++side) TRY(rwapi_wait(NULL, ids[side], 10000000));
+    }
+    const double time = microseconds() - start;
+    const int status = report("notified puts", rank, is_right(&band), time);
+    check("rwapi_finalize", rwapi_finalize());
+    return status;
+}
