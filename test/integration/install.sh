@@ -41,6 +41,13 @@ if command -v pkg-config >/dev/null; then
     for variable in preload plugin_path softhca; do
         installed "pkg-config: $variable" "$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --variable=$variable tern)"
     done
+    sed -n '/^```c$/,/^```$/p' "$(dirname "$0")/../../docs/rwapi.md" | sed '/^```/d' >"$tmp/rwapi.c"
+    # shellcheck disable=SC2046
+    check 'pkg-config: a program that uses rwapi' "${CC:-cc}" "$tmp/rwapi.c" -o "$tmp/rwapi" \
+        $(PKG_CONFIG_PATH=$(dirname "$pc") PKG_CONFIG_SYSROOT_DIR=$root pkg-config --cflags --libs rwapi)
+    check_match 'it runs with the installed rwapi-run and librwapi' 'node 1: node 0 says hello' \
+        env LD_LIBRARY_PATH="$(dirname "$(find "$root" -name librwapi.so.0)")" SOFTHCA_FABRIC="$SOFTHCA_FABRIC" \
+        "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 "$tmp/rwapi"
 fi
 module=$(find "$root" -path '*/modulefiles/ucx-tern/*' -type f)
 installed 'environment modules: what is loaded' "$(value "$module" '(LD_PRELOAD|UCX_PLUGIN_PATH)')"
