@@ -49,6 +49,8 @@ int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {
     using Clock = std::chrono::steady_clock;
     constexpr unsigned kSpins = 1000;  // then others get the processor
     constexpr unsigned kPollsPerClock = 32;
+    if (context == nullptr) context = default_context();
+    if (context == nullptr) return RWAPI_ERR_STATE;
     const Clock::time_point begin = timeout >= 0 ? Clock::now() : Clock::time_point();
     unsigned idle = 0;
     for (unsigned polls = 1;; ++polls) {
@@ -62,8 +64,7 @@ int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {
         if (result != 0) return result;
         idle = events != 0 ? 0 : idle + 1;
         // A thread that only polls would keep the lock from the others.
-        const bool multiple = (context != nullptr ? context : default_context())->multiple;
-        if (idle > kSpins || multiple) sched_yield();
+        if (idle > kSpins || context->multiple) sched_yield();
         if (timeout >= 0 && (timeout == 0 || polls % kPollsPerClock == 0 || idle > kSpins) &&
             Clock::now() - begin >= std::chrono::microseconds(timeout))
             return RWAPI_ERR_TIMEOUT;

@@ -83,7 +83,7 @@ RWAPI_EXPORT int rwapi_rank(void);
 RWAPI_EXPORT void* rwapi_alloc(size_t size, rwapi_net* net);
 
 /* Frees memory of rwapi_alloc. Later writes of peers to it fail at the peer. RWAPI_ERR_INVALID if
- * rwapi_alloc did not return this address. */
+ * rwapi_alloc did not return this address, RWAPI_ERR_BUSY while writes from it are under way. */
 RWAPI_EXPORT int rwapi_free(void* memory);
 
 /* The address `bytes` behind net, for rwapi_write. Bounds are checked when it is used. */
