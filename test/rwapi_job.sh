@@ -12,8 +12,14 @@ source_folder=$(cd "$(dirname "$0")/.." && pwd)
 library=$(cd ../src/.libs && pwd)
 sed -n '/^```c$/,/^```$/p' "$source_folder/docs/rwapi.md" | sed '/^```/d' >"$tmp/first.c"
 result $(($(wc -l <"$tmp/first.c") > 40)) 'the first program of docs/rwapi.md is short'
-${CC:-cc} -std=c99 -Wall -Wextra -pedantic -Werror -I"$source_folder/src/rwapi/include" "$tmp/first.c" \
-    -o "$tmp/first" -L"$library" -lrwapi -Wl,-rpath,"$library" >"$tmp/output" 2>&1
+# A sanitizer's run-time library must be the program's too.
+case $(ldd "$library/librwapi.so.0") in
+    *libasan*) flags=(-fsanitize=address,undefined) ;;
+    *libtsan*) flags=(-fsanitize=thread) ;;
+    *) flags=(-pedantic -Werror) ;;
+esac
+${CC:-cc} -std=c99 -Wall -Wextra "${flags[@]}" -I"$source_folder/src/rwapi/include" "$tmp/first.c" -o "$tmp/first" \
+    -L"$library" -lrwapi -Wl,-rpath,"$library" >"$tmp/output" 2>&1
 result $? 'it compiles'
 keep_going=
 job 3 '' "$tmp/first" && [ "$(grep -c '^node [0-2]: node [0-2] says' "$tmp/output")" = 3 ]

@@ -42,11 +42,18 @@ if command -v pkg-config >/dev/null; then
         installed "pkg-config: $variable" "$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --variable=$variable tern)"
     done
     sed -n '/^```c$/,/^```$/p' "$(dirname "$0")/../../docs/rwapi.md" | sed '/^```/d' >"$tmp/rwapi.c"
+    # A sanitizer's run-time library must be the program's too.
+    library=$(find "$root" -name librwapi.so.0)
+    case $(ldd "$library") in
+        *libasan*) sanitize=-fsanitize=address,undefined ;;
+        *libtsan*) sanitize=-fsanitize=thread ;;
+        *) sanitize= ;;
+    esac
     # shellcheck disable=SC2046
-    check 'pkg-config: a program that uses rwapi' "${CC:-cc}" "$tmp/rwapi.c" -o "$tmp/rwapi" \
+    check 'pkg-config: a program that uses rwapi' "${CC:-cc}" $sanitize "$tmp/rwapi.c" -o "$tmp/rwapi" \
         $(PKG_CONFIG_PATH=$(dirname "$pc") PKG_CONFIG_SYSROOT_DIR=$root pkg-config --cflags --libs rwapi)
     check_match 'it runs with the installed rwapi-run and librwapi' 'node 1: node 0 says hello' \
-        env LD_LIBRARY_PATH="$(dirname "$(find "$root" -name librwapi.so.0)")" SOFTHCA_FABRIC="$SOFTHCA_FABRIC" \
+        env LD_LIBRARY_PATH="$(dirname "$library")" \
         "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 "$tmp/rwapi"
 fi
 module=$(find "$root" -path '*/modulefiles/ucx-tern/*' -type f)
