@@ -10,11 +10,12 @@ cases 2 '' writes small-messages traffic threads
 
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
 library=$(cd ../src/.libs && pwd)
+# shellcheck disable=SC2016 # the quotes are Markdown's
 sed -n '/^```c$/,/^```$/p' "$source_folder/docs/rwapi.md" | sed '/^```/d' >"$tmp/first.c"
 result $(($(wc -l <"$tmp/first.c") > 40)) 'the first program of docs/rwapi.md is short'
 # A sanitizer's run-time library must be the program's too.
 case $(ldd "$library/librwapi.so.0") in
-    *libasan*) flags=(-fsanitize=address,undefined) ;;
+    *libasan*) flags=('-fsanitize=address,undefined') ;;
     *libtsan*) flags=(-fsanitize=thread) ;;
     *) flags=(-pedantic -Werror) ;;
 esac

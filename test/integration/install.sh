@@ -41,6 +41,7 @@ if command -v pkg-config >/dev/null; then
     for variable in preload plugin_path softhca; do
         installed "pkg-config: $variable" "$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --variable=$variable tern)"
     done
+    # shellcheck disable=SC2016 # the quotes are Markdown's
     sed -n '/^```c$/,/^```$/p' "$(dirname "$0")/../../docs/rwapi.md" | sed '/^```/d' >"$tmp/rwapi.c"
     # A sanitizer's run-time library must be the program's too.
     library=$(find "$root" -name librwapi.so.0)

@@ -160,7 +160,7 @@ class Engine {
     OperationPool<Operation> operations_;
     Inbox inbox_;
     std::multimap<const std::byte*, Mine*> by_address_;
-    Mine* recent_ = nullptr;              // where a local buffer was found last
+    Mine* recent_ = nullptr;  // where a local buffer was found last
 
     std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;
     std::vector<Peer*> busy_;    // have something to do in progress()
