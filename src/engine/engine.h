@@ -133,7 +133,7 @@ class Engine final : private ConnectorOwner {
             (void)no_room(channel);
         else if (channel.tx.choose(channel.last_bcopy).route == SendPath::Route::kStall)
             (void)stalled(channel);
-        else if (!pool_.available())
+        else if (!pool_.prepare())
             (void)no_buffer();
         else
             return true;

@@ -37,6 +37,8 @@ class SendPool {
     }
 
     bool available() const { return free_ != nullptr || count_ < most_; }
+    // The next take() does not return null.
+    bool prepare() { return free_ != nullptr || grow(); }
     // Memory could not be registered, so the pool does not grow any more.
     bool refused() const { return refused_; }
     size_t registered_bytes() const { return registered_; }

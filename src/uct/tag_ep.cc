@@ -120,23 +120,23 @@ struct Way {
     TupleQ::Tuple* tuple = nullptr;
 };
 
-// The length is known only after packing: both ways of sending must have room.
+// The user packs a message once, and the receiver may take the grant back until the message is
+// sent: the ordinary way must have room, too.
 ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, void* argument) {
     const Way way(ep, tag);
     if (way.channel == nullptr) [[unlikely]]
         return way.status;
     if (way.tuple == nullptr || !way.tupleq.may_send(*way.tuple, tag, 0))
         return UCS_ERR_UNSUPPORTED;
-    const bool fits = way.tupleq.may_send(*way.tuple, tag, longest(ep, 0));
-    if (!fits && !iface_of(ep).engine->takes_copies(*way.channel)) return UCS_ERR_NO_RESOURCE;
+    if (!iface_of(ep).engine->takes_copies(*way.channel)) return UCS_ERR_NO_RESOURCE;
     SendPool::Buffer* buffer = way.tupleq.take_buffer();
     if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = pack(buffer->data, argument);
     if (way.tupleq.may_send(*way.tuple, tag, length)) {
         const Status sent =
             way.tupleq.send(*way.channel, *way.tuple, buffer, static_cast<uint32_t>(length));
-        return sent == Status::kOk ? static_cast<ssize_t>(length)
-                                   : static_cast<ssize_t>(to_ucs(sent));
+        if (sent == Status::kOk) return static_cast<ssize_t>(length);
+        if (sent != Status::kNoResource) return static_cast<ssize_t>(to_ucs(sent));
     }
     const ssize_t sent =
         copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(buffer->data, length));

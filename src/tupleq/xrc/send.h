@@ -48,7 +48,7 @@ inline Status TupleQ::send(Channel& channel, Tuple& tuple, SendPool::Buffer* buf
     const Status status = post(channel, tuple, request, length, buffer, nullptr, nullptr);
     if (status == Status::kOk) [[likely]]
         ++counters_.sent_copied;
-    else
+    else if (status != Status::kNoResource)
         pool_.give(buffer);
     return status;
 }
@@ -66,7 +66,10 @@ inline Status TupleQ::send(Channel& channel, Tuple& tuple, const void* data, uin
     if (buffer == nullptr) [[unlikely]]
         return Status::kNoResource;
     memcpy(buffer->data, data, length);
-    return send(channel, tuple, buffer, length);
+    const Status status = send(channel, tuple, buffer, length);
+    if (status == Status::kNoResource) [[unlikely]]
+        pool_.give(buffer);
+    return status;
 }
 
 inline Status TupleQ::send_zcopy(Channel& channel, Tuple& tuple, const void* data, uint32_t length,

@@ -115,7 +115,8 @@ class TupleQ {
     // At most copy_most bytes. For all send functions, kNoResource means that there is no memory,
     // or that the receiver has taken the grant back: send the message as an ordinary one.
     Status send(Channel& channel, Tuple& tuple, const void* data, uint32_t length);
-    // A buffer for copy_most bytes; null if there is none. The caller sends it or gives it back.
+    // A buffer for copy_most bytes; null if there is none. The caller sends it or gives it back;
+    // after kNoResource it is still the caller's.
     SendPool::Buffer* take_buffer() { return pool_.take(); }
     void give_buffer(SendPool::Buffer* buffer) { pool_.give(buffer); }
     Status send(Channel& channel, Tuple& tuple, SendPool::Buffer* buffer, uint32_t length);
