@@ -34,7 +34,8 @@ struct MoverNode final : EngineOwner, MoverOwner {
     static constexpr size_t kSize = 256 * 1024;
 
     explicit MoverNode(SchemeSetting scheme = SchemeSetting::kAuto, PollMode poll = PollMode::kAuto,
-                       uint32_t rings = MoverSettings().windows) {
+                       uint32_t rings = MoverSettings().windows,
+                       const Costs& costs = *find_costs("graphene")) {
         EngineSettings settings = quick_settings();
         settings.poll = poll;
         std::string why;
@@ -43,8 +44,8 @@ struct MoverNode final : EngineOwner, MoverOwner {
         MoverSettings moving;
         moving.policy.scheme = scheme;
         moving.windows = rings;
-        mover = std::make_unique<Mover>(
-            *engine, regions, pins, Policy(*find_costs("graphene"), moving.policy), moving, *this);
+        mover = std::make_unique<Mover>(*engine, regions, pins, Policy(costs, moving.policy),
+                                        moving, *this);
         open = regions.declare(memory.data(), memory.size(), kLocalRead | kLocalWrite | kRemoteAll);
         secret = regions.declare(hidden.data(), hidden.size(), kLocalRead | kLocalWrite);
     }
