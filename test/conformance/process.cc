@@ -50,7 +50,8 @@ pid_t execute_self(int role, int fd) {
     const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
     const std::string filter =
         std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
-    const std::string variable = std::string(kRole) + "=" + std::to_string(role);
+    std::string variable(kRole);
+    variable.append("=").append(std::to_string(role));
     const char* argv[] = {"verbs_conformance", filter.c_str(), "--gtest_brief=1", nullptr};
     std::vector<const char*> environment{variable.c_str()};
     for (char** entry = environ; *entry; ++entry) environment.push_back(*entry);
