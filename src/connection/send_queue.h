@@ -47,8 +47,10 @@ class SendQueue {
     uint32_t kept() const { return kept_; }
     // Whether data may be posted.
     bool takes_data() const { return room() > kept_; }
-    // Whether data may be posted unsignaled. By one compare, for most sends.
-    bool takes_unsignaled() const { return static_cast<int32_t>(stop_ - posted_) > 0; }
+    // Whether `count` data may be posted unsignaled. By one compare, for most sends.
+    bool takes_unsignaled(int32_t count = 1) const {
+        return static_cast<int32_t>(stop_ - posted_) >= count;
+    }
 
     uint32_t depth() const { return depth_; }
     // Whether the queue has places at all.

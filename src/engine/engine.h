@@ -147,6 +147,11 @@ class Engine final : private ConnectorOwner {
     // it in registers.
     template <class Fill>
     Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    // put_short(), and am_short() behind it, by one call of the device. kNoResource: nothing is
+    // sent, and the two may still be sent one after the other.
+    template <class Fill>
+    Status put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
+                        uint32_t rkey, uint32_t id, uint32_t length, Fill fill);
     // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length.
     // `length` returns it to the caller.
     template <class Pack>
@@ -358,6 +363,9 @@ class Engine final : private ConnectorOwner {
     uint64_t now() override;
 
     // Sending: engine_send.h
+    template <class Fill>
+    void make_short(Channel& channel, uint32_t id, uint32_t length, uint32_t body, Fill fill);
+    void sent_short(Channel& channel, uint32_t body);
     template <class Fill>
     Status short_otherwise(Channel& channel, uint32_t id, uint32_t length, Fill fill);
     Status refused_post(Channel& channel);

@@ -97,15 +97,11 @@ template <class Fill>
     return Status::kOk;
 }
 
-// To a hot peer, in the usual case: there is room, no completion or notification is due, and no
-// wrap.
+// Makes the work request of a message to a hot peer, in the usual case: there is room, no
+// completion or notification is due, and no wrap.
 template <class Fill>
-[[gnu::always_inline]] inline Status Engine::am_short(Channel& channel, uint32_t id,
-                                                      uint32_t length, Fill fill) {
-    const uint32_t body = padded(length) + uint32_t{sizeof(Word)};
-    if (!channel.sends.takes_unsignaled() || !channel.tx.straight(body) ||
-        __atomic_load_n(channel.notify, __ATOMIC_RELAXED) != notify::kNever) [[unlikely]]
-        return short_otherwise(channel, id, length, fill);
+[[gnu::always_inline]] inline void Engine::make_short(Channel& channel, uint32_t id,
+                                                      uint32_t length, uint32_t body, Fill fill) {
     std::byte* const tail = short_.frame + body;
     memset(tail - sizeof(Word), 0, sizeof(Word));  // the padding, if any, is in these bytes
     fill(short_.frame + sizeof(Word));
@@ -113,18 +109,64 @@ template <class Fill>
         channel.tx.block_word(FrameKind::kActiveMessage, id, length, channel.rx.credit());
     memcpy(tail, &word, sizeof(word));
     short_.piece.length = body + uint32_t{sizeof(Word)};
-    short_.request.wr_id = channel.tag | channel.sends.next();
     short_.request.wr.rdma.remote_addr = channel.block_address + channel.tx.straight_at(body);
     short_.request.wr.rdma.rkey = channel.block_rkey;
-    ibv_send_wr* bad = nullptr;
-    if (ibv_post_send(channel.qp.get(), &short_.request, &bad) != 0) [[unlikely]]
-        return refused_post(channel);
+}
+
+[[gnu::always_inline]] inline void Engine::sent_short(Channel& channel, uint32_t body) {
     channel.sends.posted(false, true);
     channel.tx.sent_straight(body);
     channel.stalled = false;
     channel.rx.credit_sent();
     ++counters_.sent_hot;
     ++counters_.shorts;
+}
+
+template <class Fill>
+[[gnu::always_inline]] inline Status Engine::am_short(Channel& channel, uint32_t id,
+                                                      uint32_t length, Fill fill) {
+    const uint32_t body = padded(length) + uint32_t{sizeof(Word)};
+    if (!channel.sends.takes_unsignaled() || !channel.tx.straight(body) ||
+        __atomic_load_n(channel.notify, __ATOMIC_RELAXED) != notify::kNever) [[unlikely]]
+        return short_otherwise(channel, id, length, fill);
+    make_short(channel, id, length, body, fill);
+    short_.request.wr_id = channel.tag | channel.sends.next();
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(channel.qp.get(), &short_.request, &bad) != 0) [[unlikely]]
+        return refused_post(channel);
+    sent_short(channel, body);
+    return Status::kOk;
+}
+
+template <class Fill>
+Status Engine::put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
+                            uint32_t rkey, uint32_t id, uint32_t length, Fill fill) {
+    const uint32_t body = padded(length) + uint32_t{sizeof(Word)};
+    if (!channel.sends.takes_unsignaled(2) || !channel.tx.straight(body) ||
+        __atomic_load_n(channel.notify, __ATOMIC_RELAXED) != notify::kNever)
+        return Status::kNoResource;
+    make_short(channel, id, length, body, fill);
+    ibv_sge piece{
+        .addr = address_of(data.data()), .length = static_cast<uint32_t>(data.size()), .lkey = 0};
+    ibv_send_wr put{};
+    put.wr_id = channel.tag | channel.sends.next();
+    put.next = &short_.request;
+    put.sg_list = &piece;
+    put.num_sge = data.empty() ? 0 : 1;
+    put.opcode = IBV_WR_RDMA_WRITE;
+    put.send_flags = IBV_SEND_INLINE | signal_first(channel);
+    put.wr.rdma.remote_addr = to;
+    put.wr.rdma.rkey = rkey;
+    short_.request.wr_id = channel.tag | (channel.sends.next() + 1);
+    ibv_send_wr* bad = nullptr;
+    const bool refused = ibv_post_send(channel.qp.get(), &put, &bad) != 0;
+    if (!refused || bad == &short_.request) {
+        channel.sends.posted((put.send_flags & IBV_SEND_SIGNALED) != 0, true);
+        ++counters_.puts;
+    }
+    if (refused) [[unlikely]]
+        return refused_post(channel);
+    sent_short(channel, body);
     return Status::kOk;
 }
 

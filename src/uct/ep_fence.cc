@@ -117,6 +117,11 @@ ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
     return status;
 }
 
+bool nothing_to_fence(TernEp& ep, const Channel& channel) {
+    return ucs_arbiter_group_is_empty(&ep.pending) && channel.replies == 0 &&
+           !may_overtake(iface_of(&ep.super.super), channel);
+}
+
 FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element) {
     if (ep.fences == nullptr || element != &ep.fences->element) return FenceState::kNone;
     if (!is_passed(ep, *ep.fences)) return FenceState::kWaits;

@@ -105,6 +105,8 @@ int ep_is_connected(uct_ep_h ep, const uct_device_addr_t* device, const uct_ifac
 // ep_fence.cc
 ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
 ucs_status_t iface_fence(uct_iface_h iface, unsigned flags);
+/// Whether a fence on the endpoint would end at once, without the device's help.
+bool nothing_to_fence(TernEp& ep, const Channel& channel);
 /// Whether `element`, the first of an endpoint's pending queue, is a fence, and whether the fence
 /// waits. kPassed: the caller removes the element; the fence is deleted.
 enum class FenceState : uint8_t { kNone, kWaits, kPassed };

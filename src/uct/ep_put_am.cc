@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "uct/put_am.h"
+
+#include "uct/md.h"
+#include "uct/send.h"
+
+ucs_status_t tern_uct_ep_put_am_short(uct_ep_h uct_ep, const void* data, unsigned length,
+                                      uint64_t to, uct_rkey_t rkey, uint8_t id, uint64_t header,
+                                      const void* payload, unsigned payload_length) {
+    using namespace tern;
+    Engine& engine = *iface_of(uct_ep).engine;
+    UCT_CHECK_AM_ID(id);
+    UCT_CHECK_LENGTH(length, 0, engine.max_inline(), "put_am_short");
+    UCT_CHECK_LENGTH(payload_length, 0, engine.max_short(), "put_am_short");
+    ucs_status_t status = UCS_OK;
+    TernEp& ep = ep_of(uct_ep);
+    Channel* channel = channel_for(ep, status);
+    const uint32_t open = remote_key(rkey).rkey;
+    if (channel == nullptr || open == 0 || !nothing_to_fence(ep, *channel))
+        return UCS_ERR_UNSUPPORTED;
+    const Status sent = engine.put_am_short(
+        *channel, {static_cast<const std::byte*>(data), length}, to, open, id,
+        static_cast<uint32_t>(sizeof(header) + payload_length), [=](std::byte* at) {
+            memcpy(at, &header, sizeof(header));
+            if (payload_length != 0) memcpy(at + sizeof(header), payload, payload_length);
+        });
+    return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A put and its message in one call: uct/put_am.h.
+#include "uct/put_am.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "transfer.h"
+
+namespace uct_test {
+namespace {
+
+constexpr std::size_t kSize = 4096;
+constexpr uint8_t kId = 7, kOther = 8;
+
+// The header of a message: its number, and what has been put before it.
+struct Put {
+    uint32_t number;
+    uint16_t at, length;
+};
+
+class PutAmTest : public TernTest {
+  protected:
+    void SetUp() override {
+        call_ = reinterpret_cast<decltype(call_)>(dlsym(RTLD_DEFAULT, "tern_uct_ep_put_am_short"));
+        ASSERT_NE(call_, nullptr);
+        b_.handle(kOther, [this](Bytes) { ++others_; });
+        b_.handle(kId, [this](Bytes message) {
+            Put put{};
+            ASSERT_GE(message.size(), sizeof(put));
+            memcpy(&put, message.data(), sizeof(put));
+            EXPECT_EQ(put.number, came_++);
+            EXPECT_TRUE(same(message.subspan(sizeof(put)), pattern(put.number, kPayload)));
+            EXPECT_TRUE(
+                same({memory_.data() + put.at, put.length}, pattern(put.number + 1, put.length)));
+        });
+    }
+    // The peer becomes one that many messages go to.
+    void warm_up() {
+        for (unsigned i = 1; i <= 200; ++i)
+            ASSERT_TRUE(accepted(all_, [&] { return am_short(ep_, kOther, pattern(0, 8)); }));
+        ASSERT_TRUE(eventually(all_, [&] { return others_ == 200; }));
+        linger(all_, milliseconds(2));
+    }
+    ucs_status_t send(std::size_t at, std::size_t length, const RemoteKey& key) {
+        const Bytes data = pattern(sent_ + 1, length), payload = pattern(sent_, kPayload);
+        const ucs_status_t status =
+            call_(ep_.get(), data.data(), static_cast<unsigned>(length), remote_.address + at,
+                  key.get(), kId, header(at, length), payload.data(), kPayload);
+        sent_ += status == UCS_OK;
+        return status;
+    }
+    // By the two functions, if it has to be so. Counts that.
+    ucs_status_t send_anyhow(std::size_t at, std::size_t length) {
+        ucs_status_t status = send(at, length, key_);
+        if (status != UCS_ERR_UNSUPPORTED) return status;
+        const Bytes payload = pattern(sent_, kPayload);
+        status = put_short(ep_, pattern(sent_ + 1, length), remote_.address + at, key_);
+        if (status == UCS_OK)
+            status = uct_ep_am_short(ep_.get(), kId, header(at, length), payload.data(), kPayload);
+        sent_ += status == UCS_OK;
+        by_two_ += status == UCS_OK;
+        return status;
+    }
+    uint64_t header(std::size_t at, std::size_t length) const {
+        const Put put{sent_, static_cast<uint16_t>(at), static_cast<uint16_t>(length)};
+        uint64_t word;
+        memcpy(&word, &put, sizeof(word));
+        return word;
+    }
+
+    static constexpr unsigned kPayload = 32;
+    decltype(&tern_uct_ep_put_am_short) call_ = nullptr;
+    Entity a_, b_;
+    const Group all_{&a_, &b_};
+    Memory memory_{b_.host(), kSize};
+    Remote remote_ = describe(b_.host(), memory_);
+    RemoteKey key_{a_.host(), remote_};
+    Endpoint ep_ = a_.connect(b_);
+    uint32_t sent_ = 0, came_ = 0, by_two_ = 0;
+    unsigned others_ = 0;
+};
+
+TEST_F(PutAmTest, DataAreThereBeforeTheirMessage) {
+    warm_up();
+    for (unsigned i = 0; i < 20000; ++i) {
+        const std::size_t length = i % (a_.attr().cap.put.max_short + 1);
+        ASSERT_TRUE(accepted(all_, [&] { return send_anyhow(i * 64 % (kSize - 512), length); }));
+        // The next put must not overtake the handler's look.
+        ASSERT_TRUE(eventually(all_, [&] { return came_ == sent_; }));
+    }
+    EXPECT_LT(by_two_, 2000u);
+}
+
+TEST_F(PutAmTest, DoesNothingIfItIsNotTheUsualCase) {
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(0, 8, key_)) << "a new peer";
+    warm_up();
+    Declared closed(b_.host(), kSize);
+    const RemoteKey closed_key(a_.host(), closed.remote());
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(0, 8, closed_key)) << "memory that is not open";
+    // A long put that has begun may be overtaken.
+    Declared near(a_.host(), 1 << 20), far(b_.host(), 1 << 20);
+    const RemoteKey far_key(a_.host(), far.remote());
+    const uct_iov_t iov = near.iov(0, 1 << 20);
+    Completion completion;
+    ASSERT_STATUS(UCS_INPROGRESS,
+                  put_zcopy(ep_, {&iov, 1}, far.remote().address, far_key, &completion));
+    EXPECT_STATUS(UCS_ERR_UNSUPPORTED, send(0, 8, key_));
+    ASSERT_TRUE(eventually(all_, [&] { return completion.calls == 1; }));
+    linger(all_, milliseconds(2));
+    EXPECT_EQ(came_, 0u);
+    EXPECT_STATUS(UCS_OK, send(0, 8, key_));
+    EXPECT_TRUE(eventually(all_, [&] { return came_ == 1; }));
+}
+
+TEST_F(PutAmTest, ManyWhileThePeerIsAway) {
+    warm_up();
+    for (int round = 0; round < 5; ++round) {
+        const uint32_t before = sent_, by_two = by_two_;
+        while (send_anyhow(0, 0) == UCS_OK) progress({&a_});
+        EXPECT_GT(sent_ - before, 2 * (by_two_ - by_two)) << "of them by two functions";
+        ASSERT_TRUE(eventually(all_, [&] { return came_ == sent_; }));
+        linger(all_, milliseconds(2));
+    }
+}
+
+TEST_F(PutAmTest, WrongUse) {
+    warm_up();
+    EXPECT_STATUS(UCS_ERR_INVALID_PARAM, send(0, a_.attr().cap.put.max_short + 1, key_));
+    linger(all_);
+    EXPECT_EQ(came_, 0u);
+}
+
+}  // namespace
+}  // namespace uct_test
