@@ -22,9 +22,15 @@ constexpr std::size_t kSize = 256 * 1024;
 constexpr uint64_t kSent = 1, kLater = 2, kOther = 3;  // seeds
 constexpr const char* kSchemes[] = {"superpipeline", "zcopy"};
 
-// Rings and staging memory of a few slots: each transfer takes many turns.
+// Rings and staging memory of a few slots: each transfer takes many turns. Half a second of
+// patience: a connection that fails must be one that the test has made to fail, on a busy machine
+// too.
 Settings by(const std::string& scheme) {
-    return impatient({{"RNDV_SCHEME", scheme}, {"RNDV_WINDOW", "32k"}, {"RNDV_WINDOWS", "2"}});
+    return impatient({{"RNDV_SCHEME", scheme},
+                      {"RNDV_WINDOW", "32k"},
+                      {"RNDV_WINDOWS", "2"},
+                      {"TIMEOUT", "67ms"},
+                      {"RETRY_COUNT", "7"}});
 }
 
 class UndeclareTest : public TernTest,
