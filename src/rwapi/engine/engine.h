@@ -112,7 +112,9 @@ class Engine {
     ucs_status_t register_local(Operation& operation);
     ucs_status_t order(Operation& operation);
     ucs_status_t post_flush(Operation& operation);
+    ucs_status_t post_notified(Operation& operation);
     ucs_status_t post_notice(Operation& operation);
+    uint64_t notice_header(const Operation& operation) const;
     ucs_status_t post_small(Operation& operation);
     Step fail(Operation& operation, ucs_status_t status);
     void finish(Operation& operation, int result);

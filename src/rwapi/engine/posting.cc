@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "rwapi/engine/engine.h"
-#include "rwapi/transport/notified_put.h"
 
 namespace rwapi {
 namespace {
@@ -44,6 +43,13 @@ Engine::Step Engine::advance(Operation& operation) {
         if (operation.remote == nullptr) return step;
     }
     ucs_status_t status = UCS_OK;
+    if (operation.stage == Stage::kData) {
+        if (operation.kind != NoticeKind::kNone) {
+            status = post_notified(operation);
+            if (status != UCS_ERR_UNSUPPORTED && status < 0) return fail(operation, status);
+            if (status == UCS_OK) operation.stage = Stage::kPosted;
+        }
+    }
     if (operation.stage == Stage::kData) {
         status = post_data(operation);
         if (status == UCS_ERR_NO_RESOURCE) return Step::kBlocked;
@@ -211,10 +217,25 @@ ucs_status_t Engine::post_flush(Operation& operation) {
     return status;
 }
 
+// Short data and their notice at once. UCS_ERR_UNSUPPORTED: nothing is posted; one after the other.
+ucs_status_t Engine::post_notified(Operation& operation) {
+    const Transport::PutAm put_am = transport_.put_am();
+    if (put_am == nullptr || flush_before_notice_ ||
+        operation.length > transport_.limits().put_short)
+        return UCS_ERR_UNSUPPORTED;
+    return put_am(
+        operation.peer->endpoint.get(), operation.local, static_cast<unsigned>(operation.length),
+        operation.remote->key.address + operation.offset, operation.remote->rkey.rkey,
+        kNoticeMessage, notice_header(operation), &operation.notice, sizeof operation.notice);
+}
+
 ucs_status_t Engine::post_notice(Operation& operation) {
-    const Header header{rank_, 0, static_cast<uint8_t>(operation.kind), 0};
-    return uct_ep_am_short(operation.peer->endpoint.get(), kNoticeMessage, header.pack(),
+    return uct_ep_am_short(operation.peer->endpoint.get(), kNoticeMessage, notice_header(operation),
                            &operation.notice, sizeof operation.notice);
+}
+
+uint64_t Engine::notice_header(const Operation& operation) const {
+    return Header{rank_, 0, static_cast<uint8_t>(operation.kind), 0}.pack();
 }
 
 // A small message also gives back credit.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rwapi/transport/transport.h"
 
+#include <dlfcn.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -32,6 +33,17 @@ bool set_handlers(uct_iface_h iface, const TransportEvents& events) {
     }
     uct_iface_progress_enable(iface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     return true;
+}
+
+// UCX loads transports so that their symbols are not visible to others.
+Transport::PutAm find_put_am(uct_iface_h iface) {
+    Dl_info library;
+    if (dladdr(reinterpret_cast<void*>(iface->ops.ep_put_short), &library) == 0) return nullptr;
+    void* const handle = dlopen(library.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    if (handle == nullptr) return nullptr;
+    void* const found = dlsym(handle, "tern_uct_ep_put_am_short");
+    dlclose(handle);
+    return reinterpret_cast<Transport::PutAm>(found);
 }
 
 }  // namespace
@@ -128,6 +140,7 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     endpoint_length_ = attributes.ep_addr_len;
     connects_endpoints_ = !(cap.flags & UCT_IFACE_FLAG_CONNECT_TO_IFACE);
     can_check_ = cap.flags & UCT_IFACE_FLAG_EP_CHECK;
+    put_am_ = find_put_am(interface_.get());
     limits_ = {.put_short = cap.put.max_short,
                .put_bcopy = cap.put.max_bcopy,
                .put_zcopy = cap.put.max_zcopy,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rwapi/transport/resources.h"
+#include "uct/put_am.h"
 
 namespace rwapi {
 
@@ -62,6 +63,9 @@ class Transport {
 
     unsigned progress() { return uct_worker_progress(worker_.get()); }
     bool can_check() const { return can_check_; }
+    // A put and its message in one call; null: the transport has no function for this.
+    using PutAm = decltype(&tern_uct_ep_put_am_short);
+    PutAm put_am() const { return put_am_; }
 
     // A descriptor that becomes readable after arm() has returned UCS_OK; negative: not possible.
     int event_fd();
@@ -98,6 +102,7 @@ class Transport {
     size_t endpoint_length_ = 0;
     bool connects_endpoints_ = false;
     bool can_check_ = false;
+    PutAm put_am_ = nullptr;
     int event_fd_ = -1;
     int wake_fd_ = -1;  // ud_verbs calls from UCX's thread, instead of having a descriptor
     std::string name_;
