@@ -6,6 +6,6 @@
 . "$(dirname "$0")/rwapi/cases.sh"
 export RWAPI_TLS=rc_verbs
 loader=()
-# shellcheck disable=SC2046
-cases 4 '' $(./rwapi-job)
+# shellcheck disable=SC2086,SC2154 # a list
+cases 4 '' $all_cases
 finish

@@ -32,14 +32,13 @@ static inline double microseconds(void) {
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* The next small message of this kind. The first byte is the kind; of each kind, a program has one
- * message from each node at a time. */
+/* The next small message of this kind. The first byte is the kind. */
 static inline void receive(int kind, int* node, rwapi_small* small) {
     static struct {
         int node;
         rwapi_small small;
-    } early[64];
-    static int waiting;
+    }* early;
+    static int waiting, room;
     for (int i = 0; i < waiting; ++i) {
         if (early[i].small.bytes[0] != kind) continue;
         *node = early[i].node;
@@ -52,7 +51,11 @@ static inline void receive(int kind, int* node, rwapi_small* small) {
         check("rwapi_receive", got);
         if (got == 0) continue;
         if (small->bytes[0] == kind) return;
-        if (waiting == 64) fail("too many messages", RWAPI_ERR_MEMORY);
+        if (waiting == room) {
+            room = 2 * room + 64;
+            early = realloc(early, (size_t)room * sizeof *early);
+            if (early == NULL) fail("early messages", RWAPI_ERR_MEMORY);
+        }
         early[waiting].node = *node;
         early[waiting++].small = *small;
     }

@@ -56,6 +56,8 @@ if command -v pkg-config >/dev/null; then
     check_match 'it runs with the installed rwapi-run and librwapi' 'node 1: node 0 says hello' \
         env LD_LIBRARY_PATH="$(dirname "$library")" \
         "$commands/tern-run" --soft-hca -- "$commands/rwapi-run" -np 2 "$tmp/rwapi"
+else
+    skip 'pkg-config: variables, and a program that uses rwapi' 'pkg-config is not installed'
 fi
 module=$(find "$root" -path '*/modulefiles/ucx-tern/*' -type f)
 installed 'environment modules: what is loaded' "$(value "$module" '(LD_PRELOAD|UCX_PLUGIN_PATH)')"

@@ -43,6 +43,8 @@ every 'rwapi-run under rwapi-run' 2 "$rwapi_run" -np 1 "$rwapi_run" -np 2
 if command -v mpirun.openmpi >/dev/null; then
     every 'rwapi-run under mpirun.openmpi' 2 "${mpirun[@]}" -np 1 "$rwapi_run" -np 2
     every 'mpirun.openmpi under rwapi-run' 2 "$rwapi_run" -np 1 "${mpirun[@]}" -np 2
+else
+    skip 'one launcher under the other' 'mpirun.openmpi is not installed'
 fi
 
 # A process that does not leave the job is a failure for every launcher, and nobody waits for it for ever.
@@ -65,7 +67,8 @@ int main(int argc, char** argv) {
     return 0;
 }
 END_OF_PROGRAM
-if command -v mpicc.mpich >/dev/null && mpicc.mpich -o "$tmp/mpi" "$tmp/mpi.c" >/dev/null 2>&1; then
+if command -v mpicc.mpich >/dev/null; then
+    check 'a program for MPICH compiles' mpicc.mpich -o "$tmp/mpi" "$tmp/mpi.c"
     check_match 'rwapi-run: a program of MPICH' '^4 ranks, sum 6$' "$rwapi_run" -np 4 "$tmp/mpi"
     refuses 'rwapi-run: MPI_Abort' 7 'process 1 has aborted the job' "$rwapi_run" -np 4 "$tmp/mpi" abort
 else
@@ -122,10 +125,16 @@ signal() {
     kill -s "$2" "$(pgrep -P "$pid")"
     wait "$pid" 2>/dev/null
     status=$?
+    pids=()
     echo "status $status" >>"$tmp/signalled"
     result "$([ "$status" = "$3" ]; echo $?)" "$1" "$tmp/signalled"
     gone "$1: no process is left"
 }
+# What it has not started is not its own to end.
+check_match 'rwapi-run: a child that it had before is left alone' '^end of the output$' \
+    bash -c '"$1" -np 2 echo line > >(cat; sleep 1; echo end of the output); sleep 2' _ "$rwapi_run"
+check 'rwapi-run: hears of ends though its parent ignored them' \
+    timeout 20 bash -c 'trap "" CHLD; exec "$1" -np 2 true' _ "$rwapi_run"
 signal 'rwapi-run: passes SIGUSR1 on' USR1 6
 signal 'rwapi-run: passes SIGTERM on' TERM 143
 signal 'rwapi-run: is killed itself' KILL 137

@@ -15,7 +15,9 @@ export SOFTHCA_FABRIC UCX_LOG_LEVEL=error UCX_TERN_TIMEOUT=20ms UCX_TERN_RETRY_C
     UCX_RC_VERBS_TIMEOUT=20ms UCX_RC_VERBS_RETRY_COUNT=3 \
     UCX_UD_VERBS_TIMEOUT=2s UCX_TERN_CONNECT_TIMEOUT=2s
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+trap '"$SOFTHCA" clean >/dev/null 2>&1; rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+all_cases=$(./rwapi-job) && [ -n "$all_cases" ] || { echo 'Bail out! rwapi-job does not name its cases'; exit 1; }
 number=0
 # Programs before rwapi-run.
 loader=("$(dirname "$SOFTHCA")/tern-run" --)
@@ -52,7 +54,9 @@ cases() {
         job "$processes" "$options" ./rwapi-job "$each"
         status=$?
         grep -h '^# RWAPI_SEED' "$tmp/output"
-        if [[ $each == killed-* ]] && grep -q '_cases.cc:\|job.cc:\|^rwapi_finalize:' "$tmp/output"; then
+        # One process is killed; all others must be well.
+        if [[ $each == killed-* ]] && { grep -q '_cases.cc:\|job.cc:\|^rwapi_finalize:\|has ended ' "$tmp/output" ||
+            [ "$(grep -c '^rwapi-run: process [0-9]* was ended by a signal: Killed' "$tmp/output")" != 1 ]; }; then
             status=1
         fi
         [ $status = $wanted ] || echo "# status $status, not $wanted"
@@ -61,6 +65,7 @@ cases() {
 }
 
 finish() {
-    "$SOFTHCA" clean >/dev/null
+    "$SOFTHCA" clean >"$tmp/output" 2>&1
+    result $? 'nobody is left in the fabric'
     echo "1..$number"
 }

@@ -119,6 +119,8 @@ TEST(Values, RandomDamageDoesNoHarm) {
         for (const std::string& each : values) {
             if (!decoder.take(each)) break;
         }
+        const size_t announced = std::strtoul(values[0].substr(0, 8).c_str(), nullptr, 16);
+        EXPECT_TRUE(!decoder.complete() || decoder.address().size() == announced);
         EXPECT_LE(decoder.address().size(), kMaxAddress);
     }
 }

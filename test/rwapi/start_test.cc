@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -21,6 +22,8 @@ std::vector<std::byte> bytes_of(std::string_view text) {
     const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
     return {bytes, bytes + text.size()};
 }
+
+constexpr const char* kNoAnswer = "none";
 
 // A launcher that answers each command as it is told, or closes the connection if it is told
 // nothing.
@@ -45,7 +48,10 @@ class ScriptedLauncher {
             for (ssize_t n; (n = ::read(fd_, some, sizeof some)) > 0;) {
                 lines.append({some, static_cast<size_t>(n)});
                 while (const auto line = lines.next()) {
-                    const std::string answer = answers[line->substr(0, line->find(' '))];
+                    const std::string command = line->substr(0, line->find(' '));
+                    const std::string answer = answers[command];
+                    in_barrier_ = in_barrier_ || command == "cmd=barrier_in";
+                    if (answer == kNoAnswer) continue;
                     if (answer.empty()) {
                         ::shutdown(fd_, SHUT_RDWR);
                         return;
@@ -55,6 +61,10 @@ class ScriptedLauncher {
                 }
             }
         });
+    }
+
+    void wait_for_barrier() const {
+        while (!in_barrier_) std::this_thread::yield();
     }
 
     std::map<std::string, std::string> answers = {
@@ -69,6 +79,7 @@ class ScriptedLauncher {
 
   private:
     int fd_;
+    std::atomic<bool> in_barrier_{false};
     std::thread thread_;
 };
 
@@ -129,6 +140,36 @@ TEST(Pmi1Launcher, LearnsThatABarrierHasFailed) {
     launcher.serve();
     ASSERT_EQ(launcher.process->start(), 0);
     EXPECT_EQ(launcher.process->barrier(), RWAPI_ERR_START);
+}
+
+// A refusal is no reason to give up the launcher.
+TEST(Pmi1Launcher, GoesOnAfterARefusal) {
+    ScriptedLauncher launcher;
+    launcher.answers["cmd=barrier_in"] = "cmd=barrier_out rc=-1 msg=process_2_has_ended";
+    launcher.serve();
+    ASSERT_EQ(launcher.process->start(), 0);
+    EXPECT_EQ(launcher.process->barrier(), RWAPI_ERR_START);
+    std::vector<std::byte> address;
+    EXPECT_EQ(launcher.process->get(0, 2, address), 0);
+    EXPECT_EQ(address, bytes_of("\xab\xcd"));
+}
+
+// The end of the barrier comes only after an address has been asked for, and before it.
+TEST(Pmi1Launcher, GivesAddressesDuringABarrier) {
+    ScriptedLauncher launcher;
+    launcher.answers["cmd=barrier_in"] = kNoAnswer;
+    launcher.answers["cmd=get"] =
+        "cmd=barrier_out\ncmd=get_result rc=0 msg=success value=00000002abcd";
+    launcher.serve();
+    ASSERT_EQ(launcher.process->start(), 0);
+    int result = -1;
+    std::thread barrier([&] { result = launcher.process->barrier(); });
+    launcher.wait_for_barrier();
+    std::vector<std::byte> address;
+    EXPECT_EQ(launcher.process->get(0, 2, address), 0);
+    EXPECT_EQ(address, bytes_of("\xab\xcd"));
+    barrier.join();
+    EXPECT_EQ(result, 0);
 }
 
 TEST(Pmi1Launcher, GivesUpAtALineWithoutEnd) {

@@ -71,18 +71,23 @@ class ProcessLauncher {
         if (launcher_ != nullptr && owner_ == ::getpid()) launcher_->finish();
     }
 
-    std::unique_ptr<Bootstrap> make_bootstrap(bool pmi1, int& error) {
+    // The environment is asked once: a failed start must not become a job of one at the next try,
+    // nor a second context one of another size.
+    std::unique_ptr<Bootstrap> make_bootstrap(int& error) {
         const std::lock_guard lock(mutex_);
+        if (launcher_ == nullptr && !failed_ && !pmi1_offered() && !pmix_offered())
+            return std::make_unique<SingleBootstrap>();
         error = RWAPI_ERR_START;
         if (launcher_ != nullptr && owner_ != ::getpid()) {
             log_error("a child of fork is no process of the job; use rwapi in its parent");
             return nullptr;
         }
-        if (launcher_ == nullptr) {
-            launcher_ = (pmi1 ? connect_pmi1() : connect_pmix()).release();
+        if (launcher_ == nullptr && !failed_) {
+            launcher_ = (pmi1_offered() ? connect_pmi1() : connect_pmix()).release();
             owner_ = ::getpid();
+            failed_ = launcher_ == nullptr;
         }
-        if (launcher_ == nullptr) return nullptr;
+        if (failed_) return nullptr;
         error = 0;
         return std::make_unique<LauncherBootstrap>(launcher_, made_++);
     }
@@ -90,6 +95,7 @@ class ProcessLauncher {
   private:
     std::mutex mutex_;
     Launcher* launcher_ = nullptr;
+    bool failed_ = false;
     pid_t owner_ = 0;
     uint32_t made_ = 0;
 };
@@ -99,10 +105,8 @@ class ProcessLauncher {
 std::unique_ptr<Bootstrap> make_bootstrap(const rwapi_bootstrap* table, int& error) {
     error = 0;
     if (table != nullptr) return make_table_bootstrap(*table, error);
-    const bool pmi1 = pmi1_offered();
-    if (!pmi1 && !pmix_offered()) return std::make_unique<SingleBootstrap>();
     static ProcessLauncher launcher;
-    return launcher.make_bootstrap(pmi1, error);
+    return launcher.make_bootstrap(error);
 }
 
 }  // namespace rwapi

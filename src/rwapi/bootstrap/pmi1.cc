@@ -2,8 +2,9 @@
 #include "rwapi/bootstrap/pmi1.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,8 @@ namespace {
 constexpr int kMaxProcesses = 1 << 24;
 constexpr int kMinKey = 40;  // what key_of() gives at most
 constexpr int kMaxLength = 1 << 20;
+constexpr int kLook = 20;  // ms until a barrier looks whether another thread has read its end
+const std::string kBarrier = "cmd=barrier_in";
 
 std::string key_of(uint32_t number, uint32_t rank, size_t part) {
     return "rwapi." + std::to_string(number) + "." + std::to_string(rank) + "." +
@@ -39,6 +42,12 @@ Pmi1Launcher::~Pmi1Launcher() {
 }
 
 int Pmi1Launcher::start() {
+    const int error = introduce();
+    if (error != 0) broken_ = true;
+    return error;
+}
+
+int Pmi1Launcher::introduce() {
     ::fcntl(fd_, F_SETFD, FD_CLOEXEC);
     if (!request("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")) {
         return RWAPI_ERR_START;
@@ -85,30 +94,71 @@ int Pmi1Launcher::get(uint32_t number, uint32_t node, std::vector<std::byte>& ad
     return 0;
 }
 
+// A thread may ask for an address meanwhile: a peer that is not in the barrier yet may need an
+// answer of this process, which must first know the peer.
 int Pmi1Launcher::barrier() {
-    return request("cmd=barrier_in", "barrier_out") ? 0 : RWAPI_ERR_START;
+    const std::lock_guard alone(barrier_mutex_);
+    {
+        const std::lock_guard lock(mutex_);
+        barrier_out_.reset();
+        if (broken_) return RWAPI_ERR_START;
+        if (!send_line(kBarrier)) {
+            fail(std::strerror(errno));
+            return RWAPI_ERR_START;
+        }
+        in_barrier_ = true;
+    }
+    for (;;) {
+        (void)readable(kLook);
+        if (const auto over = look_at_barrier()) return *over;
+    }
+}
+
+std::optional<int> Pmi1Launcher::look_at_barrier() {
+    const std::lock_guard lock(mutex_);
+    if (!barrier_out_ && !broken_ && readable(0)) barrier_out_ = receive_line();
+    if (broken_) return RWAPI_ERR_START;
+    if (!barrier_out_) return std::nullopt;
+    in_barrier_ = false;
+    return checked(*barrier_out_, "barrier_out", kBarrier) ? 0 : RWAPI_ERR_START;
+}
+
+bool Pmi1Launcher::readable(int milliseconds) const {
+    pollfd socket{fd_, POLLIN, 0};
+    return ::poll(&socket, 1, milliseconds) > 0;
 }
 
 void Pmi1Launcher::finish() {
-    if (!mutex_.try_lock()) return;
+    const std::unique_lock alone(barrier_mutex_, std::try_to_lock);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!alone || !lock) return;
     // The answer is waited for, because some launchers take a socket closed before it for a crash.
     if (!broken_ && send_line("cmd=finalize")) receive_line();
     broken_ = true;
-    mutex_.unlock();
 }
 
 std::optional<Pmi1Message> Pmi1Launcher::request(const std::string& line, std::string_view answer) {
     const std::lock_guard lock(mutex_);
     if (broken_) return std::nullopt;
     if (!send_line(line)) return fail(std::strerror(errno));
-    const auto received = receive_line();
-    if (!received) return std::nullopt;
-    auto message = Pmi1Message::parse(*received);
+    auto received = receive_line();
+    if (received && in_barrier_ && received->starts_with("cmd=barrier_out")) {
+        barrier_out_ = std::move(received);
+        received = receive_line();
+    }
+    return received ? checked(*received, answer, line) : std::nullopt;
+}
+
+std::optional<Pmi1Message> Pmi1Launcher::checked(const std::string& received,
+                                                 std::string_view answer, const std::string& line) {
+    auto message = Pmi1Message::parse(received);
     if (!message || message->command() != answer) {
         return fail("it does not answer as in PMI-1; expected " + std::string(answer));
     }
     if (message->text("rc") && !message->number("rc", 0, 0)) {
-        return fail("it refuses " + line.substr(0, 60) + ": " + received->substr(0, 200));
+        log_error("the launcher behind PMI_FD refuses %s: %s", line.substr(0, 60).c_str(),
+                  received.substr(0, 200).c_str());
+        return std::nullopt;
     }
     return message;
 }
@@ -142,10 +192,13 @@ std::nullopt_t Pmi1Launcher::fail(const std::string& reason) {
 }
 
 bool pmi1_offered() {
-    // A launcher of another kind that this one has started passes on the variable, but no socket.
+    // A launcher of another kind that this one has started passes on the variable, but no socket;
+    // the number may be that of another socket by now. A launcher's is one of a pair without names.
     const auto fd = number_in("PMI_FD", 0, INT_MAX);
-    struct stat status;
-    return fd && ::fstat(*fd, &status) == 0 && S_ISSOCK(status.st_mode);
+    sockaddr_un peer;
+    socklen_t length = sizeof peer;
+    return fd && ::getpeername(*fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+           peer.sun_family == AF_UNIX && length == sizeof peer.sun_family;
 }
 
 std::unique_ptr<Launcher> connect_pmi1() {

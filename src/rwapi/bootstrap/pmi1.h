@@ -13,7 +13,7 @@
 
 namespace rwapi {
 
-// One request at a time; after an error all of them fail.
+// One request at a time, also during a barrier. After an error of the connection all of them fail.
 class Pmi1Launcher final : public Launcher {
   public:
     // Takes the socket over. rank < size.
@@ -31,8 +31,15 @@ class Pmi1Launcher final : public Launcher {
     void finish() override;
 
   private:
+    int introduce();
     // Sends a line, and takes the next line, which must be that command and not say that it failed.
     std::optional<Pmi1Message> request(const std::string& line, std::string_view answer);
+    // The message, if it is the awaited answer. A refusal of the launcher's is logged.
+    std::optional<Pmi1Message> checked(const std::string& received, std::string_view answer,
+                                       const std::string& line);
+    // Nothing: the barrier is not over.
+    std::optional<int> look_at_barrier();
+    bool readable(int milliseconds) const;
     bool send_line(std::string_view line);
     std::optional<std::string> receive_line();
     std::nullopt_t fail(const std::string& reason);
@@ -40,10 +47,13 @@ class Pmi1Launcher final : public Launcher {
     const int fd_;
     const uint32_t rank_, size_;
     bool broken_ = false;
+    bool in_barrier_ = false;
     size_t max_value_ = 0;
     std::string space_;  // the name of the job's key-value space
     LineBuffer lines_;
-    std::mutex mutex_;
+    std::optional<std::string> barrier_out_;  // came while another thread waited for an answer
+    std::mutex mutex_;                        // of all above
+    std::mutex barrier_mutex_;                // one barrier at a time; taken before mutex_
 };
 
 // Whether the environment names a launcher's socket that is open.

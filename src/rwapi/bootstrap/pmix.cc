@@ -68,12 +68,10 @@ class PmixLauncher final : public Launcher {
     int start() {
         const pmix_status_t status = PMIx_Init(&me_, nullptr, 0);
         if (status != PMIX_SUCCESS) return fail("PMIx_Init", status);
-        Value value;
-        const pmix_status_t got = value.get(process(PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
-        if (got != PMIX_SUCCESS) return fail("PMIx_Get of the job's size", got);
-        if (value->type == PMIX_UINT32) size_ = value->data.uint32;
-        if (me_.rank < size_) return 0;
-        return fail("PMIx_Get of the job's size", PMIX_ERR_BAD_PARAM);
+        const pmix_status_t got = get_size();
+        if (got == PMIX_SUCCESS) return 0;
+        PMIx_Finalize(nullptr, 0);
+        return fail("PMIx_Get of the job's size", got);
     }
 
     uint32_t rank() const override { return me_.rank; }
@@ -122,6 +120,13 @@ class PmixLauncher final : public Launcher {
     }
 
   private:
+    pmix_status_t get_size() {
+        Value value;
+        const pmix_status_t got = value.get(process(PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
+        if (got != PMIX_SUCCESS) return got;
+        if (value->type == PMIX_UINT32) size_ = value->data.uint32;
+        return me_.rank < size_ ? PMIX_SUCCESS : PMIX_ERR_BAD_PARAM;
+    }
     pmix_proc_t process(pmix_rank_t rank) const {
         pmix_proc_t process = me_;
         process.rank = rank;

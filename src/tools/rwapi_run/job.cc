@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -35,10 +37,12 @@ std::runtime_error call_failed(const char* call) {
     return std::runtime_error(std::string(call) + ": " + std::strerror(errno));
 }
 
+// Sorted.
 std::vector<pid_t> children() {
     std::ifstream list("/proc/self/task/" + std::to_string(::getpid()) + "/children");
     std::vector<pid_t> pids;
     for (pid_t pid; list >> pid;) pids.push_back(pid);
+    std::ranges::sort(pids);
     return pids;
 }
 
@@ -59,7 +63,10 @@ int Descriptor::release() {
 }
 
 Job::Job(uint32_t size, bool keep_going)
-    : keep_going_(keep_going), server_(size), processes_(size) {
+    : keep_going_(keep_going), server_(size), processes_(size), not_ours_(children()) {
+    // If it is ignored, which a parent may have said, the kernel tells nobody of ends.
+    std::signal(SIGCHLD, SIG_DFL);
+    raise_descriptor_limit();
     sigset_t handled;
     ::sigemptyset(&handled);
     ::sigaddset(&handled, SIGCHLD);
@@ -69,6 +76,14 @@ Job::Job(uint32_t size, bool keep_going)
     if (signals_.get() < 0) throw call_failed("signalfd");
     // Processes whose parent ends become children of this one, which can then end them.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+// A process takes a descriptor.
+void Job::raise_descriptor_limit() {
+    ::getrlimit(RLIMIT_NOFILE, &inherited_limit_);
+    rlimit limit = inherited_limit_;
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int Job::run(char** command) {
@@ -96,9 +111,10 @@ bool Job::start(uint32_t rank, char** command) {
     Descriptor mine(sockets[0]), theirs(sockets[1]);
     if (::pipe2(report, O_CLOEXEC) != 0) throw call_failed("pipe");
     Descriptor reads(report[0]), writes(report[1]);
+    const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0) throw call_failed("fork");
-    if (pid == 0) become(rank, theirs.get(), writes.get(), command);
+    if (pid == 0) become(rank, parent, theirs.get(), writes.get(), command);
     processes_[rank].pid = pid;
     ::fcntl(mine.get(), F_SETFL, O_NONBLOCK);
     processes_[rank].socket = std::move(mine);
@@ -110,8 +126,8 @@ bool Job::start(uint32_t rank, char** command) {
     return false;
 }
 
-void Job::become(uint32_t rank, int socket, int report, char** command) {
-    const pid_t parent = ::getppid();
+void Job::become(uint32_t rank, pid_t parent, int socket, int report, char** command) {
+    ::setrlimit(RLIMIT_NOFILE, &inherited_limit_);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);
     ::sigprocmask(SIG_SETMASK, &inherited_mask_, nullptr);
@@ -120,7 +136,10 @@ void Job::become(uint32_t rank, int socket, int report, char** command) {
     ::setenv("PMI_FD", std::to_string(socket).c_str(), 1);
     ::setenv("PMI_RANK", std::to_string(rank).c_str(), 1);
     ::setenv("PMI_SIZE", std::to_string(processes_.size()).c_str(), 1);
-    if (rank != 0) ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+    if (rank != 0) {
+        ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+        ::fcntl(STDIN_FILENO, F_SETFD, 0);  // if it was closed, it is what has been opened
+    }
     std::string error;
     const int status = tools::become(command, &error);
     std::fprintf(stderr, "rwapi-run: %s\n", error.c_str());
@@ -192,8 +211,8 @@ void Job::reap() {
 }
 
 void Job::on_end(uint32_t rank, int wait_status) {
-    read_from(rank);  // its last words, perhaps its good-bye
     processes_[rank].pid = 0;
+    read_from(rank);  // its last words, perhaps its good-bye
     processes_[rank].socket = Descriptor();
     if (WIFSIGNALED(wait_status)) {
         const int signal = WTERMSIG(wait_status);
@@ -213,7 +232,9 @@ void Job::read_from(uint32_t rank) {
         const ssize_t n = ::read(process.socket.get(), some, sizeof some);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return;
-        if (n <= 0 || !process.received.append({some, static_cast<size_t>(n)})) {
+        const bool too_long = n > 0 && !process.received.append({some, static_cast<size_t>(n)});
+        if (too_long) std::fprintf(stderr, "rwapi-run: process %u: too long a line\n", rank);
+        if (n <= 0 || too_long) {
             process.socket = Descriptor();
             return;
         }
@@ -268,7 +289,12 @@ void Job::signal_all(int signal) {
 
 void Job::end_orphans() {
     // Each one that ends may leave others.
-    for (auto pids = children(); !pids.empty(); pids = children()) {
+    const auto orphans = [this] {
+        std::vector<pid_t> pids;
+        std::ranges::set_difference(children(), not_ours_, std::back_inserter(pids));
+        return pids;
+    };
+    for (auto pids = orphans(); !pids.empty(); pids = orphans()) {
         for (const pid_t pid : pids) {
             ::kill(pid, SIGKILL);
             while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {

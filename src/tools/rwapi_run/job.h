@@ -2,6 +2,7 @@
 // The processes of a job on this machine.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/types.h>
 
@@ -51,7 +52,7 @@ class Job {
 
     // Returns false if the command cannot be executed; then status_ says why.
     bool start(uint32_t rank, char** command);
-    [[noreturn]] void become(uint32_t rank, int socket, int report, char** command);
+    [[noreturn]] void become(uint32_t rank, pid_t parent, int socket, int report, char** command);
     void serve();
     bool any_left() const;
     void on_signal();
@@ -66,14 +67,17 @@ class Job {
     void end_all();
     void signal_all(int signal);
     // Ends processes that the job's processes have started and left.
-    static void end_orphans();
+    void end_orphans();
+    void raise_descriptor_limit();
 
     const bool keep_going_;
     PmiServer server_;
     std::vector<Process> processes_;
     Descriptor signals_;
     sigset_t inherited_mask_;
-    int status_ = 0;  // the worst so far
+    rlimit inherited_limit_;
+    const std::vector<pid_t> not_ours_;  // children that this process had before; sorted
+    int status_ = 0;                     // the worst so far
     std::optional<std::chrono::steady_clock::time_point> kill_at_;
     bool ending_ = false;
 };

@@ -51,8 +51,8 @@ int main_of(int argc, char** argv) {
     app.footer(
         "The first process inherits the standard input. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 "
         "and SIGUSR2\nare passed on. The exit status is the worst one of the processes, 128 more "
-        "than the number after a signal;\nprocesses that rwapi-run had to end do not count. No "
-        "process of the job outlives rwapi-run.");
+        "than the number after a signal;\nprocesses that rwapi-run had to end do not count. The "
+        "processes that it has started do not outlive it.");
     allow_np(argc, argv);
     return tools::run_command(&app, "[OPTION...] [--] PROGRAM [ARGUMENT...]", argc, argv,
                               [&](char** command) {
