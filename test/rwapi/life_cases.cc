@@ -2,9 +2,12 @@
 
 // Peers that die, threads, and several contexts.
 
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdint>
 #include <thread>
 
 #include "job.h"
@@ -157,6 +160,51 @@ void threads() {
     CHECK_EQ(rwapi_progress(context), RWAPI_ERR_STATE);
 }
 
+// A thread sleeps, and another one of the same context makes progress for a while and leaves: what
+// comes later wakes the sleeper all the same.
+void sleeps_beside_a_thread() {
+    using std::chrono::milliseconds;
+    using std::chrono::steady_clock;
+    rwapi_params params{};
+    params.size = sizeof params;
+    params.threads = RWAPI_THREAD_MULTIPLE;
+    rwapi_context* context = nullptr;
+    CHECK_OK(rwapi_context_create(&params, &context));
+    const int partner = rank() ^ 1;
+    // Until they are peers that talk much.
+    for (uint32_t i = 0; i < 300; ++i) {
+        send(partner, {1, i, 0}, context);
+        receive(partner, 1, context);
+    }
+    if (rank() % 2 == 0) {
+        int fd = -1;
+        CHECK_OK(rwapi_event_fd(context, &fd));
+        std::thread beside([context] {
+            const auto end = steady_clock::now() + milliseconds(200);
+            while (steady_clock::now() < end) CHECK(rwapi_progress(context) >= 0);
+        });
+        rwapi_small small;
+        int node, got;
+        while ((got = rwapi_context_receive(context, &node, &small)) == 0) {
+            pollfd wake{fd, POLLIN, 0};
+            if (rwapi_arm(context) == 0) CHECK_EQ(::poll(&wake, 1, kLimit / 1000), 1);
+            while (rwapi_progress(context) > 0) continue;
+        }
+        CHECK_EQ(got, 1);
+        beside.join();
+        send(partner, {3, 0, 0}, context);
+    } else {
+        std::this_thread::sleep_for(milliseconds(500));
+        send(partner, {2, 0, 0}, context);
+        receive(partner, 3, context);
+    }
+    // A time limit without end.
+    rwapi_id id;
+    CHECK_OK(rwapi_flush_all(context, &id));
+    CHECK_OK(rwapi_wait(context, id, INT64_MAX));
+    CHECK_OK(rwapi_context_destroy(context));
+}
+
 // A context for each thread, at the same time.
 void contexts() {
     constexpr int kThreads = 2;
@@ -192,6 +240,7 @@ void contexts() {
 const std::vector<Case> life_cases = {{"killed-peer", killed_peer},
                                       {"killed-early", killed_early},
                                       {"threads", threads},
+                                      {"sleeps-beside-a-thread", sleeps_beside_a_thread},
                                       {"contexts", contexts}};
 
 }  // namespace job

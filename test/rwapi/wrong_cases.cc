@@ -2,6 +2,8 @@
 
 // Wrong use: a clear error at the caller, and nothing written anywhere.
 
+#include <sys/mman.h>
+
 #include "job.h"
 
 namespace job {
@@ -228,12 +230,41 @@ void after_the_end() {
     CHECK(rwapi_transport(nullptr) == nullptr);
 }
 
+// A put that nobody asks for waits behind others, and its memory cannot be registered: the next
+// flush tells. Tern copies such memory itself, which is the program's error.
+void lost_error() {
+    if (std::strncmp(rwapi_transport(nullptr), "rc_verbs/", 9) != 0) return;
+    constexpr size_t kLong = 1 << 20;
+    std::vector<std::byte> memory(kLong);
+    rwapi_region own;
+    const auto regions = share(memory.data(), kLong, RWAPI_ALL, &own);
+    const rwapi_region next = regions[at((rank() + 1) % size())];
+    void* const nothing =
+        mmap(nullptr, kLong, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(nothing != MAP_FAILED);
+    munmap(nothing, kLong);
+    int error = 0;
+    for (int i = 0; i < 900 && error == 0; ++i) error = put(next, 0, kBytes);
+    CHECK_OK(error);
+    error = rwapi_put(nullptr, next, 0, nothing, kLong, nullptr);
+    const int node = (rank() + 1) % size();
+    rwapi_id id;
+    if (error == 0) {
+        error = rwapi_flush(nullptr, node, &id);
+        if (error == 0) error = rwapi_wait(nullptr, id, kLimit);
+    }
+    CHECK_EQ(error, RWAPI_ERR_MEMORY);
+    flush(node);  // told once
+    barrier();
+}
+
 }  // namespace
 
 const std::vector<Case> wrong_cases = {{"wrong-regions", regions},
                                        {"wrong-addresses", addresses},
                                        {"stale-notification", stale_notification},
                                        {"freed-memory", freed_memory},
+                                       {"lost-error", lost_error},
                                        {"after-the-end", after_the_end}};
 
 }  // namespace job

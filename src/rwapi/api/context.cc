@@ -11,7 +11,8 @@ namespace {
 
 std::atomic<rwapi_context*> initialised{nullptr};
 
-// All contexts that there ever were.
+// All contexts that there ever were. They are not destroyed at exit(): a child of fork may call it,
+// whose engine is the parent's.
 struct Contexts {
     std::mutex mutex;
     std::vector<std::unique_ptr<rwapi_context>> list;
@@ -19,7 +20,7 @@ struct Contexts {
 };
 
 Contexts& contexts() {
-    static Contexts all;
+    static Contexts& all = *new Contexts;
     return all;
 }
 

@@ -66,7 +66,8 @@ int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {
         // A thread that only polls would keep the lock from the others.
         if (idle > kSpins || context->multiple) sched_yield();
         if (timeout >= 0 && (timeout == 0 || polls % kPollsPerClock == 0 || idle > kSpins) &&
-            Clock::now() - begin >= std::chrono::microseconds(timeout))
+            std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count() >=
+                timeout)
             return RWAPI_ERR_TIMEOUT;
     }
 }

@@ -28,7 +28,7 @@ class OperationPool {
         Place& place = places_[first_];
         first_ = place.next;
         if (first_ == kNone) last_ = kNone;
-        ++place.generation;
+        place.generation = place.generation % kMaxGeneration + 1;
         place.result = 0;
         ++in_use_;
         return &place.object;
@@ -61,8 +61,7 @@ class OperationPool {
 
     rwapi_id id(const T* operation) const {
         const Place* place = reinterpret_cast<const Place*>(operation);
-        return static_cast<int64_t>(uint64_t{tag_} << 56 |
-                                    (place->generation & kMaxGeneration) << 20 |
+        return static_cast<int64_t>(uint64_t{tag_} << 56 | place->generation << 20 |
                                     static_cast<uint64_t>(place - places_.get()));
     }
 

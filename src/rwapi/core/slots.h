@@ -20,7 +20,7 @@ class Slots {
 
     void notify(uint32_t slot, uint64_t value) {
         slots_[slot].value = value;
-        ++slots_[slot].arrivals;
+        if (slots_[slot].arrivals != UINT32_MAX) ++slots_[slot].arrivals;
         set_[slot / 64] |= uint64_t{1} << slot % 64;
     }
 

@@ -203,6 +203,7 @@ bool Engine::send_control(Peer& peer) {
 bool Engine::drain(Peer& peer) {
     if (peer.failed) return false;
     if (peer.state == PeerState::kNew) connect(peer);
+    if (peer.failed) return false;
     if (!send_control(peer)) return true;
     while (peer.state == PeerState::kReady && !peer.failed) {
         Operation* const operation = peer.waiting.first();
@@ -213,16 +214,21 @@ bool Engine::drain(Peer& peer) {
 }
 
 unsigned Engine::progress() {
+    if (armed_) [[unlikely]] {
+        // Another thread sleeps; what comes now may be taken here, and makes no event.
+        armed_ = false;
+        transport_.wake();
+    }
     unsigned events = transport_.progress();
     if (!wires_.empty()) take_wires();
     if (!busy_.empty()) {
         // drain() may add peers.
-        std::vector<Peer*> peers;
-        peers.swap(busy_);
-        for (Peer* peer : peers) {
+        draining_.swap(busy_);
+        for (Peer* peer : draining_) {
             peer->busy = false;
             if (drain(*peer)) make_busy(*peer);
         }
+        draining_.clear();
     }
     while (!failed_.empty()) {
         Peer& peer = *failed_.back();
@@ -230,24 +236,26 @@ unsigned Engine::progress() {
         bury(peer);
         ++events;
     }
-    if (++turns_ % kTurnsPerClock == 0) {
-        const Clock::time_point now = Clock::now();
-        if (now - probed_ >= kProbeInterval) {
-            probed_ = now;
-            probe();
-        }
-    }
+    if (++turns_ % kTurnsPerClock == 0) probe_if_due();
     return events;
 }
 
-// Has the transport look whether the peers in use are alive; on_failure hears of it.
-void Engine::probe() {
-    if (!transport_.can_check()) return;
-    for (const auto& [node, peer] : peers_) {
-        if (peer->state != PeerState::kReady || peer->failed) continue;
-        const ucs_status_t status = uct_ep_check(peer->endpoint.get(), 0, nullptr);
-        if (status < 0 && status != UCS_ERR_NO_RESOURCE) mark_failed(*peer, status);
-    }
+void Engine::probe_if_due() {
+    const Clock::time_point now = Clock::now();
+    if (now - probed_ < kProbeInterval) return;
+    probed_ = now;
+    for (const auto& [node, peer] : peers_) probe(*peer);
+}
+
+// Has the transport look whether a peer in use is alive; on_failure hears of it.
+void Engine::probe(Peer& peer) {
+    if (peer.failed) return;
+    ucs_status_t status = UCS_OK;
+    if (peer.state == PeerState::kReady && transport_.can_check())
+        status = uct_ep_check(peer.endpoint.get(), 0, nullptr);
+    else if (peer.state == PeerState::kWiring && peer.wire && transport_.can_check_wire())
+        status = uct_ep_check(peer.wire.get(), 0, nullptr);
+    if (status < 0 && status != UCS_ERR_NO_RESOURCE) mark_failed(peer, status);
 }
 
 int Engine::peer_status(uint32_t node) {
@@ -255,21 +263,21 @@ int Engine::peer_status(uint32_t node) {
     const auto found = peers_.find(node);
     if (found == peers_.end()) return RWAPI_OK;
     Peer& peer = *found->second;
-    if (peer.state == PeerState::kReady && !peer.failed && transport_.can_check()) {
-        const ucs_status_t status = uct_ep_check(peer.endpoint.get(), 0, nullptr);
-        if (status < 0 && status != UCS_ERR_NO_RESOURCE) mark_failed(peer, status);
-    }
+    probe(peer);
     return peer.failed ? RWAPI_ERR_PEER : RWAPI_OK;
 }
 
 int Engine::arm() {
-    // What waits for room is retried by progress only.
+    probe_if_due();
+    // What waits for room, or is to be sent, is seen to by progress only. Wiring waits for the
+    // peer.
     if (!failed_.empty() || !wires_.empty()) return RWAPI_ERR_BUSY;
     for (const Peer* peer : busy_) {
-        if (peer->state == PeerState::kReady) return RWAPI_ERR_BUSY;
+        if (peer->state != PeerState::kWiring || peer->wire_due) return RWAPI_ERR_BUSY;
     }
     switch (transport_.arm()) {
         case UCS_OK:
+            armed_ = settings_.threads == RWAPI_THREAD_MULTIPLE;
             return RWAPI_OK;
         case UCS_ERR_BUSY:
             return RWAPI_ERR_BUSY;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <span>
@@ -10,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "rwapi/base/log.h"
 #include "rwapi/bootstrap/bootstrap.h"
 #include "rwapi/core/handles.h"
 #include "rwapi/core/net.h"
@@ -96,7 +98,8 @@ class Engine {
     void make_busy(Peer& peer);
     bool drain(Peer& peer);
     bool send_control(Peer& peer);
-    void probe();
+    void probe_if_due();
+    void probe(Peer& peer);
 
     // operations.cc, posting.cc
     Operation* take(Task task, Peer& peer, bool known);
@@ -123,7 +126,11 @@ class Engine {
     // receive.cc
     template <void (Engine::*Handler)(std::span<const std::byte>)>
     static ucs_status_t on_message(void* engine, void* data, size_t length, unsigned) {
-        (static_cast<Engine*>(engine)->*Handler)({static_cast<const std::byte*>(data), length});
+        try {
+            (static_cast<Engine*>(engine)->*Handler)({static_cast<const std::byte*>(data), length});
+        } catch (const std::exception& error) {
+            log_error("a message is lost: %s", error.what());
+        }
         return UCS_OK;
     }
     Peer* sender_of(const Header& header);
@@ -154,6 +161,9 @@ class Engine {
     const uint32_t rank_, size_;
     uint64_t incarnation_ = 0;
     bool flush_before_notice_ = false;
+    bool any_dead_ = false;
+    bool armed_ = false;                   // a thread may sleep; only with RWAPI_THREAD_MULTIPLE
+    const Operation* starting_ = nullptr;  // its error is the call's
 
     HandleTable<Mine> mine_;
     HandleTable<Remote> remotes_;
@@ -165,8 +175,9 @@ class Engine {
     Mine* recent_ = nullptr;  // where a local buffer was found last
 
     std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;
-    std::vector<Peer*> busy_;    // have something to do in progress()
-    std::vector<Peer*> failed_;  // are to be buried in progress()
+    std::vector<Peer*> draining_;  // were in busy_ when progress() began with it
+    std::vector<Peer*> busy_;      // have something to do in progress()
+    std::vector<Peer*> failed_;    // are to be buried in progress()
 
     struct Wire {
         uint32_t node;

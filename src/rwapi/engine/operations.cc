@@ -3,6 +3,7 @@
 // How operations begin. If the peer is connected and nothing waits before it, an operation is
 // posted in the call that begins it; otherwise it waits in the peer's list, in order.
 
+#include <algorithm>
 #include <cstring>
 
 #include "rwapi/engine/engine.h"
@@ -137,15 +138,21 @@ rwapi_id Engine::flush(uint32_t node, bool known) {
 }
 
 rwapi_id Engine::flush_all(bool known) {
-    if (operations_.capacity() - operations_.in_use() < peers_.size() + 1) return RWAPI_ERR_AGAIN;
+    const auto in_use = [](const auto& entry) {
+        const Peer& peer = *entry.second;
+        return !peer.failed && (peer.state != PeerState::kNew || !peer.waiting.empty());
+    };
+    const auto parts = static_cast<size_t>(std::ranges::count_if(peers_, in_use));
+    if (operations_.capacity() - operations_.in_use() < parts + 1) return RWAPI_ERR_AGAIN;
     if (peers_.empty()) return 0;
     Operation& whole = *take(Task::kFlushAll, *peers_.begin()->second, known);
     whole.children = 1;  // this loop
-    for (const auto& [node, peer] : peers_) {
-        if (peer->failed) {
+    for (const auto& entry : peers_) {
+        Peer& peer = *entry.second;
+        if (peer.failed) {
             whole.status = RWAPI_ERR_PEER;
-        } else if (peer->state != PeerState::kNew || !peer->waiting.empty()) {
-            Operation& part = *take(Task::kFlush, *peer, false);
+        } else if (in_use(entry)) {
+            Operation& part = *take(Task::kFlush, peer, false);
             part.parent = &whole;
             ++whole.children;
             start(part);  // its end is counted by finish()
@@ -216,9 +223,11 @@ rwapi_id Engine::start(Operation& operation) {
     peer.waiting.append(&operation);
     const bool known = operation.known;
     operation.known = false;
+    starting_ = &operation;
     if (peer.waiting.first() != &operation || peer.state != PeerState::kReady ||
         advance(operation) == Step::kBlocked)
         make_busy(peer);
+    starting_ = nullptr;
     const int result = operations_.test(id);
     if (result != 0) return result == 1 ? 0 : result;
     operation.known = known;

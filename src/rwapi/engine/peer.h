@@ -111,6 +111,7 @@ struct Peer {
     bool key_asked = false;              // it owes a key
     std::optional<uint64_t> key_wanted;  // the name of a region whose key it waits for
     ucs_status_t failure = UCS_OK;
+    int lost = RWAPI_OK;  // the error of an operation that nobody asks for; the next flush tells
     Endpoint endpoint;
     Endpoint wire;
     OperationList waiting;    // for the connection, a key or room, in order

@@ -3,6 +3,7 @@
 // How operations are posted, in stages, and how they end.
 
 #include <cstring>
+#include <utility>
 
 #include "rwapi/engine/engine.h"
 
@@ -281,6 +282,11 @@ void Engine::on_done(uct_completion_t* completion) {
 
 // The operation is in no list any more.
 void Engine::finish(Operation& operation, int result) {
+    if (operation.task == Task::kFlush) {
+        if (result == RWAPI_OK) result = std::exchange(operation.peer->lost, RWAPI_OK);
+    } else if (result != RWAPI_OK && !operation.known && &operation != starting_) {
+        operation.peer->lost = result;
+    }
     if (operation.temporary != nullptr) uct_md_mem_dereg(transport_.domain(), operation.temporary);
     operation.temporary = nullptr;
     if (operation.mine != nullptr) --operation.mine->users;

@@ -12,6 +12,8 @@
  *   negative RWAPI_ERR_*. rwapi_strerror() explains it.
  * - No call blocks, unless its name has "wait" or it is rwapi_init, rwapi_finalize,
  *   rwapi_context_create or rwapi_context_destroy: these four wait for all processes of the job.
+ *   The first use of a peer asks the launcher for its address.
+ * - A child of fork must not call any of them.
  * - A context is NULL for the one that rwapi_init has made, which the paper's ten calls use.
  * - Lengths and offsets are in bytes, times in microseconds; a negative time is without end.
  * - Incoming notifications and small messages are seen by calls that make progress:
@@ -70,8 +72,9 @@ typedef int64_t rwapi_id;
  * not changed today. RWAPI_ERR_START, _TRANSPORT, _MEMORY; _STATE if called twice. */
 RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
 
-/* Completes what this process has begun, waits for the other processes, and frees everything. A
- * dead peer does not make it fail, and it does not wait longer than 30 s for one. */
+/* Completes what this process has begun, waits for the other processes, and frees everything. If a
+ * peer has died, it waits for 30 s at most, and fails (RWAPI_ERR_TIMEOUT) only if writes to other
+ * peers are not complete by then. */
 RWAPI_EXPORT int rwapi_finalize(void);
 
 /* The number of nodes (processes), and this one's number, from 0; or RWAPI_ERR_STATE. */
@@ -118,7 +121,8 @@ enum {
 
 /* A start-up of the user's own, by MPI for example. Functions return 0, or anything else if they
  * failed. They are not called at the same time, but in rwapi_context_destroy the barrier is called
- * by another thread than the one that destroys. The table must live as long as the context. */
+ * by another thread than the one that destroys. The table must live as long as the context, and as
+ * that call of the barrier. */
 typedef struct rwapi_bootstrap {
     void* context;
     uint32_t rank, size;
@@ -149,7 +153,8 @@ RWAPI_EXPORT int rwapi_context_rank(rwapi_context* context);
 RWAPI_EXPORT int rwapi_context_send(rwapi_context* context, int node, const rwapi_small* small);
 RWAPI_EXPORT int rwapi_context_receive(rwapi_context* context, int* node, rwapi_small* small);
 
-/* The name of the UCT transport and device in use, "tern/softhca0:1"; NULL without a context. */
+/* The name of the UCT transport and device in use, "tern/softhca0:1", which lives as long as the
+ * context; NULL without one. */
 RWAPI_EXPORT const char* rwapi_transport(rwapi_context* context);
 
 /*
@@ -161,8 +166,8 @@ typedef uint64_t rwapi_region;
 
 enum {
     RWAPI_READ = 1,   /* peers may rwapi_get */
-    RWAPI_WRITE = 2,  /* peers may put */
-    RWAPI_SIGNAL = 4, /* peers may change its words by rwapi_put_signal */
+    RWAPI_WRITE = 2,  /* peers may put and notify */
+    RWAPI_SIGNAL = 4, /* with RWAPI_WRITE: peers may change its words by rwapi_put_signal */
     RWAPI_ALL = 7
 };
 
@@ -196,7 +201,7 @@ RWAPI_EXPORT int rwapi_region_rights(rwapi_context* context, rwapi_region region
  *
  * `region` is a peer's region or one of this process; `local` is any memory of this process:
  * memory that is not registered is copied, or registered for the operation. id may be NULL; the
- * memory may then be reused after rwapi_flush. RWAPI_ERR_AGAIN: too many operations are under way.
+ * memory may then be reused, and an error is told, after rwapi_flush. RWAPI_ERR_AGAIN: too many operations are under way.
  */
 
 /* Writes. Complete: local may be reused. The peer has the data for sure after rwapi_flush. */
@@ -216,8 +221,8 @@ RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_region region, uint64_t
 
 enum { RWAPI_SIGNAL_SET = 0, RWAPI_SIGNAL_ADD = 1 };
 
-/* A write, then a change of the 64-bit word at signal_offset of the same region, which must be
- * a multiple of 8. The target may read the word by rwapi_signal_read. */
+/* A write, then a change of the 64-bit word at signal_offset of the same region. The word's address
+ * must be a multiple of 8. The target may read the word by rwapi_signal_read. */
 RWAPI_EXPORT int rwapi_put_signal(rwapi_context* context, rwapi_region region, uint64_t offset,
                                   const void* local, size_t length, uint64_t signal_offset,
                                   uint64_t value, int operation, rwapi_id* id);

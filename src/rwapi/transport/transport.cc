@@ -165,8 +165,10 @@ bool Transport::open_wire(const std::vector<Resource>& all, const Resource& reso
         wire_ = open_interface(wire_domain_.get(), other, wire_events, true);
         uct_iface_attr_t attributes;
         if (wire_ && uct_iface_query(wire_.get(), &attributes) == UCS_OK &&
-            attributes.cap.am.max_short >= 2 * sizeof(uint64_t) + endpoint_length_)
+            attributes.cap.am.max_short >= 2 * sizeof(uint64_t) + endpoint_length_) {
+            can_check_wire_ = attributes.cap.flags & UCT_IFACE_FLAG_EP_CHECK;
             return set_handlers(wire_.get(), wire_events);
+        }
     }
     return false;
 }
@@ -219,8 +221,12 @@ ucs_status_t Transport::connect_to(const Endpoint& endpoint, const InterfaceAddr
 
 // In UCX's thread.
 void Transport::on_wire_event(void* transport, unsigned) {
+    static_cast<Transport*>(transport)->wake();
+}
+
+void Transport::wake() const {
     const uint64_t one = 1;
-    if (::write(static_cast<Transport*>(transport)->wake_fd_, &one, sizeof one) < 0) {
+    if (::write(wake_fd_, &one, sizeof one) < 0) {
         // It is readable already.
     }
 }

@@ -63,6 +63,7 @@ class Transport {
 
     unsigned progress() { return uct_worker_progress(worker_.get()); }
     bool can_check() const { return can_check_; }
+    bool can_check_wire() const { return can_check_wire_; }
     // A put and its message in one call; null: the transport has no function for this.
     using PutAm = decltype(&tern_uct_ep_put_am_short);
     PutAm put_am() const { return put_am_; }
@@ -70,6 +71,8 @@ class Transport {
     // A descriptor that becomes readable after arm() has returned UCS_OK; negative: not possible.
     int event_fd();
     ucs_status_t arm();
+    // Makes the descriptor readable. For any thread.
+    void wake() const;
 
     uct_md_h domain() const { return domain_.get(); }
     uct_component_h component() const { return component_; }
@@ -102,6 +105,7 @@ class Transport {
     size_t endpoint_length_ = 0;
     bool connects_endpoints_ = false;
     bool can_check_ = false;
+    bool can_check_wire_ = false;
     PutAm put_am_ = nullptr;
     int event_fd_ = -1;
     int wake_fd_ = -1;  // ud_verbs calls from UCX's thread, instead of having a descriptor
