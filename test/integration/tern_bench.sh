@@ -39,7 +39,7 @@ is_json() { # NAME FILE
 }
 
 refusal_tests() {
-    local commands='latency,rate,bandwidth,pinning,protocols,onesided,mpi,overlap,tune,memory'
+    local commands='latency,rate,bandwidth,pinning,protocols,onesided,rwapi,mpi,overlap,tune,memory'
     check_match 'help' '^  overlap ' "$tern_bench" --help
     check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
     refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
@@ -200,6 +200,27 @@ onesided_tests() {
     is_json 'onesided: the json is json' "$tmp/onesided.json"
     check_match 'onesided: a profile, the longest message' '^  16 MiB( +[0-9.]+\?){3}' \
         "$tern_bench" onesided --quick --profile graphene --sizes 16M
+}
+
+rwapi_tests() {
+    local test memory unit
+    check 'rwapi' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 8:64 --step 8 --json "$tmp/rwapi.json"
+    cp "$tmp/output" "$tmp/rwapi"
+    for test in ping-pong:us 'both ways:us' burst:GB/s; do
+        unit=${test#*:}
+        for memory in private shared; do
+            check_match "rwapi: ${test%:*}, $memory memory" \
+                "^${test%:*}, $memory memory, $unit +tern +rc_verbs +RDMA write( +messages, tern +messages, rc_v)?\$" \
+                cat "$tmp/rwapi"
+        done
+    done
+    check_match 'rwapi: a column for each way' '^  64 B( +[0-9.]+\??){5}' cat "$tmp/rwapi"
+    check_match 'rwapi: targets' '^tern / RDMA write: target met at [01] of 1 sizes' cat "$tmp/rwapi"
+    check_match 'rwapi: an upper limit for latency' '"at_most": 1.1' cat "$tmp/rwapi.json"
+    check_match 'rwapi: a lower limit for the rate' '"at_least": 0.9' cat "$tmp/rwapi.json"
+    is_json 'rwapi: the json is json' "$tmp/rwapi.json"
+    refuses 'rwapi: too long a message' 1 'at most 8M' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 16M
+    check_match 'rwapi: the longest message' '^  8 MiB( +[0-9.]+\?){5}' "$tern_bench" rwapi --quick --sizes 8M
 }
 
 # An MPI whose ranks take 1 us over Tern and 2 us over anything else, whatever they do.
@@ -367,6 +388,7 @@ rate_tests
 bandwidth_tests
 protocols_tests
 onesided_tests
+rwapi_tests
 fake_mpi_tests
 mpi_tests
 pinning_tests

@@ -16,12 +16,13 @@ enum class Buffers : uint8_t {
 // One task for the two workers of a pair. Plain data.
 struct Order {
     enum class Kind : uint8_t {
-        kWrites,    // round trips of RDMA writes
-        kSends,     // round trips of sends and receives
-        kMessages,  // round trips of messages
-        kGoes,      // UCP: round trips of words, apart from the messages
-        kStream,    // bursts; verbs: of writes that are read, unless it is one-sided
-        kOneSided,  // windows of writes or reads, each with a flush at its end
+        kWrites,     // round trips of RDMA writes
+        kSends,      // round trips of sends and receives
+        kMessages,   // round trips of messages
+        kExchanges,  // of messages in both directions at once
+        kGoes,       // UCP: round trips of words, apart from the messages
+        kStream,     // bursts; verbs: of writes that are read, unless it is one-sided
+        kOneSided,   // windows of writes or reads, each with a flush at its end
         // Nonblocking messages that overlap with work (exchange.h):
         kAvailability,
         kOverhead,

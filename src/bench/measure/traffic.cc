@@ -105,6 +105,21 @@ Samples write_trips(Peer& peer, Link& link, const Order& order) {
     return samples;
 }
 
+// A message may be on its way while the one before is looked at: they have places of their own.
+Samples write_exchanges(Peer& peer, Link& link, const Order& order) {
+    peer.meet();
+    Samples samples = exchanges(peer, order, [&] {
+        const uint64_t number = ++link.sequence;
+        const uint64_t place = number % 2 * order.size;
+        const uint64_t word = place + order.size - kWord;
+        word_at(link.out() + word).store(number, std::memory_order_relaxed);
+        link.post(IBV_WR_RDMA_WRITE, place, order.size);
+        wait_for_word(link.in() + word, number, idle);
+    });
+    link.reap_until(0);
+    return samples;
+}
+
 Samples send_trips(Peer& peer, Link& link, const Order& order) {
     Receives receives(link, order.size, order.trips());
     uint64_t taken = 0;

@@ -73,6 +73,15 @@ Samples round_trips(Peer& peer, const Order& order, Send&& send, Receive&& recei
     return {};
 }
 
+// Exchanges: each process sends a message and waits for the other's. Half of the duration, as of
+// round trips: there are two messages.
+template <typename Exchange>
+Samples exchanges(Peer& peer, const Order& order, Exchange&& exchange) {
+    if (peer.measures()) return time_trips(order, exchange);
+    for (uint64_t i = order.trips(); i > 0; --i) exchange();
+    return {};
+}
+
 // The times of `count` calls of action().
 template <typename Action>
 Samples timed(uint64_t count, Action&& action) {
@@ -100,6 +109,8 @@ Samples burst_times(Link& link, const Order& order, Send&& send) {
 // Half round trips of RDMA writes. The size is a multiple of 8 bytes; the receiver polls the last 8
 // bytes.
 Samples write_trips(Peer& peer, Link& link, const Order& order);
+// Exchanges of such writes.
+Samples write_exchanges(Peer& peer, Link& link, const Order& order);
 // Half round trips of sends. The receiver polls its completion queue.
 Samples send_trips(Peer& peer, Link& link, const Order& order);
 // Half round trips of 8 bytes by process_vm_writev, without the HCA.

@@ -3,6 +3,7 @@
 // and the machine without the device.
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -32,6 +33,8 @@ class VerbsPort : public Port {
         switch (order.kind) {
             case Order::Kind::kWrites:
                 return write_trips(peer_, link_, order);
+            case Order::Kind::kExchanges:
+                return write_exchanges(peer_, link_, order);
             case Order::Kind::kSends:
                 return send_trips(peer_, link_, order);
             case Order::Kind::kPieces:
@@ -103,9 +106,9 @@ class VerbsPort : public Port {
     }
     // Writes with few completions, as in perftest's bandwidth tests.
     Samples bursts(const Order& order) {
-        constexpr uint64_t kPlaces = 64;
+        const uint64_t places = std::min(uint64_t{64}, kLongest / order.size);
         return burst_times(link_, order, [&](uint64_t i, bool last) {
-            link_.post(IBV_WR_RDMA_WRITE, i % kPlaces * order.size, order.size, last);
+            link_.post(IBV_WR_RDMA_WRITE, i % places * order.size, order.size, last);
         });
     }
 

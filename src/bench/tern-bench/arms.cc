@@ -145,6 +145,15 @@ Arm rma_arm(const std::string& transport, const std::string& tls, const char* me
     return arm;
 }
 
+Arm rwapi_arm(const std::string& transport, const char* memory) {
+    Arm arm = uct_arm(transport);
+    arm.name = "rwapi, " + transport;
+    arm.port = "rwapi";
+    arm.what = memory;
+    arm.environment = {{"RWAPI_TLS", transport}};
+    return arm;
+}
+
 Arm with(Arm arm, const std::string& name, const Environment& environment) {
     arm.name += name;
     arm.environment.insert(arm.environment.end(), environment.begin(), environment.end());

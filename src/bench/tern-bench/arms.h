@@ -35,6 +35,8 @@ Arm uct_arm(const std::string& transport);
 Arm ucp_arm(const std::string& transport, const std::string& tls);
 // Puts and gets of UCP in the kind of memory.
 Arm rma_arm(const std::string& transport, const std::string& tls, const char* memory);
+// Notified writes of rwapi in the kind of memory.
+Arm rwapi_arm(const std::string& transport, const char* memory);
 // The arm with changes to its environment and `name` appended to its name.
 Arm with(Arm arm, const std::string& name, const Environment& environment);
 // The arm on a device that treats all memory as private.
@@ -48,6 +50,7 @@ Arm rendezvous(Arm arm);
 std::unique_ptr<Port> open_uct_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_ucp_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_rma_port(Peer& peer, const WorkerJob& job);
+std::unique_ptr<Port> open_rwapi_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_large_port(Peer& peer, const WorkerJob& job);
 
 }  // namespace bench

@@ -26,6 +26,7 @@ Result run_bandwidth(const Options& options, const Setup& setup);
 Result run_pinning(const Options& options, const Setup& setup);
 Result run_protocols(const Options& options, const Setup& setup);
 Result run_onesided(const Options& options, const Setup& setup);
+Result run_rwapi(const Options& options, const Setup& setup);
 Result run_mpi(const Options& options, const Setup& setup);
 Result run_overlap(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
@@ -57,6 +58,13 @@ constexpr Command kCommands[] = {
      .low = 8,
      .high = 4 << 20,
      .step = 2},
+    {.name = "rwapi",
+     .help = "notified writes: ping-pong, both ways at once, bursts",
+     .run = run_rwapi,
+     .rounds = 7,
+     .low = 8,
+     .high = 4 << 20,
+     .step = 4},
     {.name = "mpi",
      .help = "Open MPI and MPICH: ping-pong, all-to-all, puts and gets in reused and fresh buffers",
      .run = run_mpi,

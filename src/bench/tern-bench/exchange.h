@@ -3,6 +3,7 @@
 //   void send(uint32_t size)      returns when the message is on its way
 //   void receive(uint32_t size)   returns when the next message has come
 //   void progress()
+//   void exchange(uint32_t size)  for both_ways(): sends a message and receives one
 #pragma once
 
 #include <algorithm>
@@ -30,6 +31,12 @@ Samples ping_pong(Peer& peer, End& end, const Order& order) {
     meet_in_progress(peer, end);
     return round_trips(
         peer, order, [&] { end.send(order.size); }, [&] { end.receive(order.size); });
+}
+
+template <typename End>
+Samples both_ways(Peer& peer, End& end, const Order& order) {
+    meet_in_progress(peer, end);
+    return exchanges(peer, order, [&] { end.exchange(order.size); });
 }
 
 // Sends bursts of messages to the answering worker, which answers a burst with one message after

@@ -30,7 +30,7 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
     app.add_option("--device", options->device,
                    "HCA and port as UCX names them: mlx5_0:1 [the first HCA]");
     app.add_option("--rounds", options->rounds,
-                   "how often everything is measured in turn [15; onesided, mpi: 7]")
+                   "how often everything is measured in turn [15; onesided, rwapi, mpi: 7]")
         ->check(CLI::Range(1, 10000));
     app.add_flag("--quick", options->quick, "few and short rounds: whether it works, not how fast");
     app.add_option("--profile", options->profile,
@@ -48,12 +48,12 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
     add_list(
         app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{8}, kLongest)},
         set_range,
-        "bandwidth, pinning, protocols, onesided, mpi, tune: lengths of messages, in bytes, or "
-        "with K or M [1K:16M; onesided: 8:4M; mpi: 16:1M]")
+        "bandwidth, pinning, protocols, onesided, rwapi, mpi, tune: lengths of messages, in bytes, or "
+        "with K or M [1K:16M; onesided, rwapi: 8:4M; mpi: 16:1M]")
         ->option_text("LOW:HIGH");
     app.add_option(
            "--step", options->step,
-           "the same: ratio of a size to the one before it, about [1.2; onesided: 2; mpi: 4]")
+           "the same: ratio of a size to the one before it, about [1.2; onesided: 2; rwapi, mpi: 4]")
         ->check(CLI::Range(1.05, 1024.0));
     app.add_option("--json", options->json, "also write the result to this file, as JSON");
     app.add_option("--transport", options->transport, "what to compare with rc_verbs")

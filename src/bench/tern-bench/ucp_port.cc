@@ -53,10 +53,11 @@ class UcpPort : public Port {
             out_.walk(true);
             in_.walk(true);
         }
-        const Samples samples = order.kind == Order::Kind::kMessages
-                                    ? ping_pong(peer_, *this, order)
-                                : order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
-                                                                     : settled(order);
+        const Samples samples =
+            order.kind == Order::Kind::kMessages    ? ping_pong(peer_, *this, order)
+            : order.kind == Order::Kind::kStream    ? stream(peer_, *this, order)
+            : order.kind == Order::Kind::kExchanges ? both_ways(peer_, *this, order)
+                                                    : settled(order);
         if (out_of_order_ != 0) throw Failure("messages came out of order or were damaged");
         return samples;
     }
@@ -65,6 +66,12 @@ class UcpPort : public Port {
 
     void send(uint32_t size) { complete(begin_send(size)); }
     void receive(uint32_t size) { complete(begin_receive(size)); }
+
+    void exchange(uint32_t size) {
+        const Operation coming = begin_receive(size);
+        send(size);
+        complete(coming);
+    }
 
     // A message that has been posted and not completed.
     struct Operation {
