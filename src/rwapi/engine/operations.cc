@@ -131,7 +131,7 @@ rwapi_id Engine::flush(uint32_t node, bool known) {
     if (found == peers_.end()) return 0;
     Peer& peer = *found->second;
     if (peer.failed) return RWAPI_ERR_PEER;
-    if (peer.state == PeerState::kNew && peer.waiting.empty()) return 0;
+    if (peer.unused()) return 0;
     Operation* const operation = take(Task::kFlush, peer, known);
     if (operation == nullptr) return RWAPI_ERR_AGAIN;
     return start(*operation);
@@ -140,7 +140,7 @@ rwapi_id Engine::flush(uint32_t node, bool known) {
 rwapi_id Engine::flush_all(bool known) {
     const auto in_use = [](const auto& entry) {
         const Peer& peer = *entry.second;
-        return !peer.failed && (peer.state != PeerState::kNew || !peer.waiting.empty());
+        return !peer.failed && !peer.unused();
     };
     const auto parts = static_cast<size_t>(std::ranges::count_if(peers_, in_use));
     if (operations_.capacity() - operations_.in_use() < parts + 1) return RWAPI_ERR_AGAIN;
@@ -170,7 +170,7 @@ int Engine::fence(uint32_t node) {
     if (found == peers_.end()) return RWAPI_OK;
     Peer& peer = *found->second;
     if (peer.failed) return RWAPI_ERR_PEER;
-    if (peer.state == PeerState::kNew && peer.waiting.empty()) return RWAPI_OK;
+    if (peer.unused()) return RWAPI_OK;
     Operation* const operation = take(Task::kFence, peer, false);
     if (operation == nullptr) return RWAPI_ERR_AGAIN;
     const rwapi_id id = start(*operation);

@@ -128,6 +128,9 @@ struct Peer {
         uint64_t region;  // handle; 0: there is no such region
     };
     std::unordered_map<uint32_t, KnownKey> keys;
+
+    // Nothing has been sent to it, and nothing is to be.
+    bool unused() const { return state == PeerState::kNew && waiting.empty(); }
 };
 
 }  // namespace rwapi
