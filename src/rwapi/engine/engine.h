@@ -109,6 +109,7 @@ class Engine {
     rwapi_id start(Operation& operation);
     Step advance(Operation& operation);
     Step resolve(Operation& operation);
+    bool post_short(const Remote& remote, const Transfer& what);
     ucs_status_t post_data(Operation& operation);
     ucs_status_t post_put(Operation& operation);
     ucs_status_t post_get(Operation& operation);
@@ -117,7 +118,10 @@ class Engine {
     ucs_status_t post_flush(Operation& operation);
     ucs_status_t post_notified(Operation& operation);
     ucs_status_t post_notice(Operation& operation);
-    uint64_t notice_header(const Operation& operation) const;
+    uint64_t notice_header(NoticeKind kind) const;
+    static Notice notice_of(const Remote& remote, const Transfer& what) {
+        return {remote.key.index, remote.key.generation, what.length, what.place, what.value};
+    }
     ucs_status_t post_small(Operation& operation);
     Step fail(Operation& operation, ucs_status_t status);
     void finish(Operation& operation, int result);

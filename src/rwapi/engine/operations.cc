@@ -60,6 +60,7 @@ rwapi_id Engine::transfer(Task task, const Transfer& what, bool known) {
     if (error != RWAPI_OK) return error;
     if (what.length == 0 && what.kind == NoticeKind::kNone) return 0;
     if (remote->peer->failed) return RWAPI_ERR_PEER;
+    if (task == Task::kPut && remote->peer->takes_now() && post_short(*remote, what)) return 0;
     Operation* const operation = take(task, *remote->peer, known);
     if (operation == nullptr) return RWAPI_ERR_AGAIN;
     operation->remote = remote;
@@ -70,8 +71,7 @@ rwapi_id Engine::transfer(Task task, const Transfer& what, bool known) {
     operation->mine = what.length > 0 ? find_local(what.local, what.length) : nullptr;
     if (operation->mine != nullptr) ++operation->mine->users;
     operation->kind = what.kind;
-    operation->notice = {remote->key.index, remote->key.generation, what.length, what.place,
-                         what.value};
+    operation->notice = notice_of(*remote, what);
     return start(*operation);
 }
 

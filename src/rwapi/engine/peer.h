@@ -129,6 +129,8 @@ struct Peer {
     };
     std::unordered_map<uint32_t, KnownKey> keys;
 
+    // What is posted now overtakes nothing.
+    bool takes_now() const { return state == PeerState::kReady && waiting.empty(); }
     // Nothing has been sent to it, and nothing is to be.
     bool unused() const { return state == PeerState::kNew && waiting.empty(); }
 };

@@ -109,6 +109,22 @@ Engine::Step Engine::resolve(Operation& operation) {
     return Step::kBlocked;
 }
 
+// Posts a put that UCT copies, with its notice, to a peer that takes it now. It needs no operation,
+// because it is complete. False: nothing is posted, and it must wait or be told of an error.
+bool Engine::post_short(const Remote& remote, const Transfer& what) {
+    if (what.length > transport_.limits().put_short) return false;
+    uct_ep_h const ep = remote.peer->endpoint.get();
+    const auto length = static_cast<unsigned>(what.length);
+    const uint64_t to = remote.key.address + what.offset;
+    if (what.kind == NoticeKind::kNone)
+        return uct_ep_put_short(ep, what.local, length, to, remote.rkey.rkey) == UCS_OK;
+    const Transport::PutAm put_am = transport_.put_am();
+    if (put_am == nullptr || flush_before_notice_) return false;
+    const Notice notice = notice_of(remote, what);
+    return put_am(ep, what.local, length, to, remote.rkey.rkey, kNoticeMessage,
+                  notice_header(what.kind), &notice, sizeof notice) == UCS_OK;
+}
+
 ucs_status_t Engine::post_data(Operation& operation) {
     ucs_status_t status = UCS_OK;
     switch (operation.task) {
@@ -227,16 +243,17 @@ ucs_status_t Engine::post_notified(Operation& operation) {
     return put_am(
         operation.peer->endpoint.get(), operation.local, static_cast<unsigned>(operation.length),
         operation.remote->key.address + operation.offset, operation.remote->rkey.rkey,
-        kNoticeMessage, notice_header(operation), &operation.notice, sizeof operation.notice);
+        kNoticeMessage, notice_header(operation.kind), &operation.notice, sizeof operation.notice);
 }
 
 ucs_status_t Engine::post_notice(Operation& operation) {
-    return uct_ep_am_short(operation.peer->endpoint.get(), kNoticeMessage, notice_header(operation),
-                           &operation.notice, sizeof operation.notice);
+    return uct_ep_am_short(operation.peer->endpoint.get(), kNoticeMessage,
+                           notice_header(operation.kind), &operation.notice,
+                           sizeof operation.notice);
 }
 
-uint64_t Engine::notice_header(const Operation& operation) const {
-    return Header{rank_, 0, static_cast<uint8_t>(operation.kind), 0}.pack();
+uint64_t Engine::notice_header(NoticeKind kind) const {
+    return Header{rank_, 0, static_cast<uint8_t>(kind), 0}.pack();
 }
 
 // A small message also gives back credit.
