@@ -28,8 +28,9 @@ constexpr double kBeginGet = 350e-9;
 
 // Memory of UCP's messages is only declared, so am_zcopy copies it. This is the slowest of UCX's
 // own estimates of a copy. UCP assumes of a stream of messages that copies by bcopy overlap with
-// the wire, so a further cost is needed for zcopy never to seem cheaper. It is named at the
-// receiver, because UCX 1.13 derives the rendezvous threshold from the sender's costs of zcopy.
+// the wire, so a further cost is needed for zcopy never to seem cheaper. This cost, and that of a
+// frame, are named at the receiver: from the sender's costs of zcopy the older protocols of UCP
+// derive the rendezvous threshold, as if a frame did not overlap with the wire.
 constexpr double kCopyBandwidth = 5e9;
 constexpr double kCopy = 100e-9;
 
@@ -41,8 +42,7 @@ constexpr OperationCosts costs_of(uct_ep_operation_t operation) {
         case UCT_EP_OP_AM_ZCOPY:
         case UCT_EP_OP_EAGER_ZCOPY:
             return {.before = kOverhead + kBuffer,
-                    .after = kFrame,
-                    .receiver = kOverhead + kCopy,
+                    .receiver = kOverhead + kCopy + kFrame,
                     .frames = true,
                     .copies = true};
         case UCT_EP_OP_PUT_SHORT:

@@ -96,6 +96,21 @@ TEST_F(TernPerf, FramesAreOrdered) {
     }
 }
 
+// UCX 1.13 takes for long what exceeds the quotient of these two, by its older protocols: the time
+// that a rendezvous takes more, and what each byte takes more in frames. A sender's time for a
+// frame counts there, although frames overlap with the wire.
+TEST_F(TernPerf, FramesOfASlowNetworkAreNotTakenForSlow) {
+    Entity entity(Settings{{"RNDV_NET_BW", "1.9GBps"}, {"RNDV_NET_LATENCY", "2.3us"}});
+    constexpr double kMargin = 0.99;  // UCX_RNDV_PERF_DIFF
+    const uct_perf_attr_t costs = ask(entity, UCT_EP_OP_AM_ZCOPY);
+    const uct_iface_attr_t& query = entity.attr();
+    const double wire = 1 / query.bandwidth.shared;
+    const double frames = wire + (costs.send_pre_overhead + costs.send_post_overhead) /
+                                     static_cast<double>(query.cap.am.max_bcopy);
+    const double handshake = kMargin * (4 * query.latency.c + 3 * query.overhead) - query.overhead;
+    EXPECT_GT(handshake / (frames - kMargin * wire), 500e3);
+}
+
 // UCP itself adds the second latency of gets and fetches.
 TEST_F(TernPerf, OneSidedOperationsHaveTheLatencyThatUcpDoesNotAdd) {
     Entity entity;
