@@ -11,6 +11,7 @@
 #include "engine/channel.h"
 #include "engine/counters.h"
 #include "engine/notify_words.h"
+#include "engine/poll_gap.h"
 #include "engine/receive_queue.h"
 #include "engine/send_pool.h"
 #include "engine/watch.h"
@@ -249,6 +250,7 @@ class Engine final : private ConnectorOwner {
     bool poll(Sink& sink, unsigned& count);
     // Most polls find nothing. True: this was one of them. False: call poll().
     bool poll_in_vain() {
+        after_gap_ = gap_.is_long();
         uint64_t any = 0;
         const uint64_t* const* const end = tails_.data() + tails_.size();
         for (const uint64_t* const* tail = tails_.data(); tail != end; tail += kGroup)
@@ -256,7 +258,7 @@ class Engine final : private ConnectorOwner {
                    __atomic_load_n(tail[1], __ATOMIC_RELAXED) |
                    __atomic_load_n(tail[2], __ATOMIC_RELAXED) |
                    __atomic_load_n(tail[3], __ATOMIC_RELAXED);
-        if (any != 0 || patience_ <= 0) return false;
+        if (any != 0 || patience_ <= 0 || after_gap_) return false;
         ++counters_.polls;
         patience_ -= kEmptyPoll;
         return true;
@@ -497,6 +499,8 @@ class Engine final : private ConnectorOwner {
     // Polls look at nothing but the blocks until this is used up. 0 if no blocks are polled, this
     // side may sleep, or transfers are under way.
     int patience_ = 0;
+    PollGap gap_;
+    bool after_gap_ = false;  // the program polls rarely, so this poll looks at everything
     unsigned deferred_ = 0;   // polls with due control frames that found completions
     unsigned rare_ = 0;       // calls of poll_seldom
     bool broken_ = false;     // the device does not work

@@ -16,7 +16,7 @@ template <class Sink>
     for (size_t i = 0; i < polled_.size(); ++i)
         if (__atomic_load_n(tails_[i], __ATOMIC_RELAXED) != 0)
             count += poll_block(*polled_[i], sink, kBurst);
-    if (patience_ > 0) {
+    if (patience_ > 0 && !after_gap_) {
         patience_ -= count == 0 ? kEmptyPoll : 1;
         return true;
     }
@@ -30,7 +30,7 @@ unsigned Engine::poll_rest(Sink& sink, unsigned count) {
     if (sleeper_) [[unlikely]]
         awake();
     // Blocks that are never empty must not delay the completion queue for ever.
-    if (count != 0 && ++busy_ % kBusyPolls != 0) return count;
+    if (count != 0 && !after_gap_ && ++busy_ % kBusyPolls != 0) return count;
     preceding_ = kPreceding;
     // Polling the completion queue costs more than looking at the blocks, but transfers need it.
     unsigned completed = poll_cq(sink);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <thread>
 
 #include "traffic.h"
 
@@ -50,6 +51,41 @@ TEST_F(HotPathTest, WhoTalksGetsHot) {
     EXPECT_EQ(receiver["hot_peers_most"], 1u) << receiver.json();
     EXPECT_EQ(sender["short"] + sender["bcopy"] + sender["zcopy"], 20000u) << sender.json();
     EXPECT_EQ(sender["put"], 0u);
+}
+
+// A program that computes polls now and then. Each of its polls finds what has arrived, also what
+// went past the block.
+TEST_F(HotPathTest, WhoPollsRarelyFindsAllAtOnce) {
+    NEEDS_SOFTWARE_HCA();
+    constexpr uint8_t kId = 7;
+    Entity a, b;
+    std::size_t received = 0;
+    b.handle(kId, [&](Bytes) { ++received; });
+    const Endpoint ep = a.connect(b);
+    const std::size_t longest = a.attr().cap.am.max_bcopy;
+    const auto send = [&](std::size_t length) {
+        const auto pack = [](void* to, void* argument) {
+            const std::size_t size = *static_cast<std::size_t*>(argument);
+            memset(to, 1, size);
+            return size;
+        };
+        const ssize_t sent = uct_ep_am_bcopy(ep.get(), kId, pack, &length, 0);
+        return sent < 0 ? static_cast<ucs_status_t>(sent) : UCS_OK;
+    };
+    one_by_one({&a, &b}, 1000, received, [&] { return send(8); });
+    for (int round = 0; round < 50; ++round) {
+        // The block does not take the longest message.
+        for (const std::size_t length : {std::size_t{8}, longest, std::size_t{8}}) {
+            received = 0;
+            ASSERT_TRUE(accepted({&a}, [&] { return send(length); }));
+            std::this_thread::sleep_for(milliseconds(1));
+            b.progress();
+            ASSERT_EQ(received, 1u) << "round " << round << ", " << length << " bytes";
+        }
+    }
+    const Counters counters = b.close_and_count();
+    EXPECT_GE(counters["received_hot"], 100u) << counters.json();
+    EXPECT_GE(counters["received_cold"], 50u) << counters.json();
 }
 
 TEST_F(HotPathTest, WhoSaysLittleStaysCold) {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+namespace tern {
+
+// Tells a program that waits, and polls all the time, from one that computes and polls now and
+// then, as by MPI_Test or MPI_Iprobe. For the latter, what a poll leaves to the next one is late by
+// all that the program computes in between.
+class PollGap {
+  public:
+    // To be asked at each poll: whether the last one was long ago. Takes a few nanoseconds, which
+    // overlap with the loads that follow.
+    bool is_long() {
+        const uint64_t now = ticks();
+        const uint64_t gap = now - last_;
+        last_ = now;
+        return gap > longest_;
+    }
+
+  private:
+    // A counter of the processor that does not stop, in units of its own; one to two microseconds
+    // are a long gap.
+#if defined(__x86_64__)
+    static uint64_t ticks() {
+        return __builtin_ia32_rdtsc();
+    }
+    static uint64_t longest() {
+        return 4096;
+    }
+#elif defined(__aarch64__)
+    static uint64_t ticks() {
+        uint64_t count;
+        asm volatile("mrs %0, cntvct_el0" : "=r"(count));
+        return count;
+    }
+    static uint64_t longest() {
+        uint64_t frequency;
+        asm volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
+        return frequency / 500'000;
+    }
+#else
+    static uint64_t ticks() {
+        timespec time;
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 +
+               static_cast<uint64_t>(time.tv_nsec);
+    }
+    static uint64_t longest() {
+        return 2000;
+    }
+#endif
+
+    uint64_t last_ = 0;
+    const uint64_t longest_ = longest();
+};
+
+}  // namespace tern
