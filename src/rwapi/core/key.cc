@@ -9,24 +9,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "keys go over the wire as they are");
 
-constexpr uint32_t kMagic = 0x314b5752;  // "RWK1"
-
-struct Packed {
-    uint32_t magic;
-    uint32_t sum;  // of what follows
-    uint64_t incarnation;
-    uint64_t address;
-    uint64_t length;
-    uint32_t node;
-    uint32_t index;
-    uint32_t generation;
-    uint32_t slots;
-    uint8_t rights;
-    uint8_t rkey_length;
-    uint16_t zero;
-};
-constexpr size_t kFixed = 52;
-static_assert(offsetof(Packed, zero) + 2 == kFixed && kFixed + Key::kMaxRkey <= RWAPI_KEY_MAX);
+constexpr size_t kFixed = offsetof(Key, rkey);
+// Without padding, which would be another one in each process.
+static_assert(kFixed == 52 && kFixed + Key::kMaxRkey <= RWAPI_KEY_MAX);
 
 // FNV-1a: finds damage, not malice.
 uint32_t sum_of(std::span<const std::byte> bytes) {
@@ -40,33 +25,22 @@ uint32_t sum_of(std::span<const std::byte> bytes) {
 size_t Key::pack(std::span<std::byte> bytes) const {
     const size_t size = kFixed + rkey_length;
     if (bytes.size() < size) return 0;
-    Packed packed{kMagic, 0,          incarnation, address, length,      node,
-                  index,  generation, slots,       rights,  rkey_length, 0};
-    std::memcpy(bytes.data(), &packed, kFixed);
-    std::memcpy(bytes.data() + kFixed, rkey.data(), rkey_length);
-    packed.sum = sum_of(bytes.subspan(8, size - 8));
-    std::memcpy(bytes.data() + offsetof(Packed, sum), &packed.sum, sizeof packed.sum);
+    std::memcpy(bytes.data(), this, size);
+    const uint32_t right = sum_of(bytes.subspan(offsetof(Key, incarnation), size - 8));
+    std::memcpy(bytes.data() + offsetof(Key, sum), &right, sizeof right);
     return size;
 }
 
 bool Key::unpack(std::span<const std::byte> bytes) {
-    Packed packed{};
-    if (bytes.size() < kFixed) return false;
-    std::memcpy(&packed, bytes.data(), kFixed);
-    if (packed.magic != kMagic || packed.rkey_length > kMaxRkey || packed.zero != 0 ||
-        packed.rights > RWAPI_ALL || bytes.size() != kFixed + packed.rkey_length ||
-        packed.sum != sum_of(bytes.subspan(8)) || packed.address + packed.length < packed.address)
+    Key key{};
+    if (bytes.size() < kFixed || bytes.size() > kFixed + kMaxRkey) return false;
+    std::memcpy(&key, bytes.data(), bytes.size());
+    if (key.magic != kMagic || bytes.size() != kFixed + key.rkey_length ||
+        key.zero != decltype(zero){} || key.rights > RWAPI_ALL ||
+        key.sum != sum_of(bytes.subspan(offsetof(Key, incarnation))) ||
+        key.address + key.length < key.address)
         return false;
-    incarnation = packed.incarnation;
-    address = packed.address;
-    length = packed.length;
-    node = packed.node;
-    index = packed.index;
-    generation = packed.generation;
-    slots = packed.slots;
-    rights = packed.rights;
-    rkey_length = packed.rkey_length;
-    std::memcpy(rkey.data(), bytes.data() + kFixed, rkey_length);
+    *this = key;
     return true;
 }
 
