@@ -7,6 +7,7 @@
 # shellcheck disable=SC2086,SC2154 # a list
 cases 4 '' $all_cases
 cases 2 '' writes small-messages traffic threads
+cases 1 '' many-contexts another-start
 
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
 library=$(cd ../src/.libs && pwd)

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <random>
+#include <set>
 
 #include "rwapi/core/credit.h"
 #include "rwapi/core/handles.h"
@@ -15,14 +16,15 @@
 #include "rwapi/core/net.h"
 #include "rwapi/core/operations.h"
 #include "rwapi/core/slots.h"
+#include "rwapi/core/tags.h"
 
 namespace rwapi {
 namespace {
 
 TEST(HandleTable, KnowsHandlesOfOthersAndOfThePast) {
-    HandleTable<int> table(7, Kind::kMine);
-    HandleTable<int> other_context(8, Kind::kMine);
-    HandleTable<int> other_kind(7, Kind::kCounter);
+    HandleTable<int> table(7, Kind::kMine, 0);
+    HandleTable<int> other_context(8, Kind::kMine, 0);
+    HandleTable<int> other_kind(7, Kind::kCounter, 0);
     const uint64_t handle = table.add(5);
     int error;
     ASSERT_NE(table.find(handle, error), nullptr);
@@ -43,12 +45,81 @@ TEST(HandleTable, KnowsHandlesOfOthersAndOfThePast) {
 }
 
 TEST(HandleTable, DoesNotMoveObjects) {
-    HandleTable<int> table(0, Kind::kPeers);
+    HandleTable<int> table(1, Kind::kPeers, 0);
     int error;
     const uint64_t first = table.add(1);
     const int* const object = table.find(first, error);
     for (int i = 0; i < 10'000; ++i) table.add(i);
     EXPECT_EQ(table.find(first, error), object);
+}
+
+TEST(HandleTable, EndsWithTheGenerations) {
+    HandleTable<int> table(1, Kind::kMine, Handle::kMaxGeneration - 1);
+    int error;
+    const uint64_t last = table.add(1);
+    EXPECT_NE(table.find(last, error), nullptr);
+    table.remove(last);
+    EXPECT_EQ(table.highest(), Handle::kMaxGeneration);
+    EXPECT_NE(table.add(2), last);  // in another place
+    EXPECT_EQ((HandleTable<int>(1, Kind::kMine, table.highest()).add(3)), 0u);
+}
+
+// Contexts that come and go: handles and ids of earlier ones are never taken for those of later
+// ones, though tags repeat.
+TEST(Tags, TellContextsOfThePastApart) {
+    const unsigned seed = std::random_device{}();
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    struct Context {
+        explicit Context(const Tags::Lease& lease)
+            : handles(lease.tag, Kind::kMine, lease.used.handles),
+              operations(lease.tag, 64, lease.used.operations) {}
+        HandleTable<int> handles;
+        OperationPool<int> operations;
+    };
+    Tags tags;
+    std::vector<uint64_t> past_handles, handles;
+    std::vector<rwapi_id> past_ids, ids;
+    for (int round = 0; round < 3 * Tags::kLast; ++round) {
+        const auto lease = tags.take();
+        ASSERT_TRUE(lease);
+        Context context(*lease);
+        for (uint64_t uses = random() % 6; uses > 0; --uses) {
+            handles.push_back(context.handles.add(1));
+            if (random() % 2 == 0) context.handles.remove(handles.back());
+            int* const operation = context.operations.take();
+            ids.push_back(context.operations.id(operation));
+            ASSERT_GT(ids.back(), 0);
+            context.operations.finish(operation, RWAPI_OK);
+        }
+        int error;
+        for (int i = 0; i < 16 && !past_ids.empty(); ++i) {
+            const size_t which = random() % past_ids.size();
+            ASSERT_EQ(context.handles.find(past_handles[which], error), nullptr);
+            ASSERT_EQ(context.operations.test(past_ids[which]), RWAPI_ERR_FOREIGN);
+        }
+        for (const rwapi_id id : ids) ASSERT_EQ(context.operations.test(id), 1);
+        past_handles.insert(past_handles.end(), handles.begin(), handles.end());
+        past_ids.insert(past_ids.end(), ids.begin(), ids.end());
+        handles.clear();
+        ids.clear();
+        tags.give_back(lease->tag, {context.handles.highest(), context.operations.highest()});
+    }
+}
+
+TEST(Tags, DifferWhileContextsExist) {
+    Tags tags;
+    std::set<uint16_t> seen;
+    for (int i = 0; i < Tags::kLast; ++i) EXPECT_TRUE(seen.insert(tags.take()->tag).second);
+    EXPECT_FALSE(seen.contains(0));
+    EXPECT_FALSE(tags.take());
+    tags.give_back(9, {5, 6});
+    tags.give_back(3, {});
+    const auto again = tags.take();
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->tag, 9);  // the one that has been free for longest
+    EXPECT_EQ(again->used.handles, 5u);
+    EXPECT_EQ(again->used.operations, 6u);
 }
 
 // Against a list of all ids that were ever given.
@@ -57,7 +128,7 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
     const unsigned seed = std::random_device{}();
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    OperationPool<int> pool(3, kPlaces);
+    OperationPool<int> pool(3, kPlaces, 0);
     std::map<rwapi_id, int*> under_way;
     std::deque<std::pair<rwapi_id, int>> over;  // the latest last
     for (int step = 0; step < 20'000; ++step) {
@@ -90,7 +161,7 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
 }
 
 TEST(OperationPool, RefusesIdsThatItNeverGave) {
-    OperationPool<int> pool(3, 4), other(4, 4);
+    OperationPool<int> pool(3, 4, 0), other(4, 4, 0);
     int* const operation = pool.take();
     const rwapi_id id = pool.id(operation);
     EXPECT_EQ(pool.test(0), 1);
@@ -101,6 +172,24 @@ TEST(OperationPool, RefusesIdsThatItNeverGave) {
     EXPECT_EQ(pool.test(other.id(other.take())), RWAPI_ERR_FOREIGN);
     pool.forget(operation);
     EXPECT_EQ(pool.take(), operation);
+}
+
+TEST(OperationPool, GoesOnBehindTheGenerationsThatFit) {
+    constexpr uint64_t kMany = (uint64_t{1} << 33) - 2;
+    OperationPool<int> pool(1, 2, kMany);
+    rwapi_id past = 0;
+    for (int i = 0; i < 8; ++i) {
+        int* const operation = pool.take();
+        const rwapi_id id = pool.id(operation);
+        ASSERT_GT(id, 0);
+        EXPECT_EQ(pool.test(id), 0);
+        if (past != 0) {
+            EXPECT_EQ(pool.test(past), 1);
+        }
+        pool.finish(operation, RWAPI_OK);
+        past = id;
+    }
+    EXPECT_EQ(pool.highest(), kMany + 4);
 }
 
 TEST(Slots, FindsTheFirstThatIsSet) {
@@ -213,10 +302,11 @@ TEST(Inbox, GrowsInOrder) {
 }
 
 TEST(NetAddress, SurvivesAdditionAndFindsForgeries) {
+    constexpr uint64_t kIncarnation = 0x123456789abcdef0;
     const NetAddress address{NetAddress::kMaxNode, Handle::kMaxGeneration, 12345, 99};
-    const rwapi_net net = address.pack();
-    NetAddress found;
-    ASSERT_TRUE(NetAddress::unpack(net, found));
+    const rwapi_net net = address.pack(kIncarnation);
+    ASSERT_TRUE(NetAddress::made_by(kIncarnation, net));
+    const NetAddress found = NetAddress::unpack(net);
     EXPECT_EQ(found.node, address.node);
     EXPECT_EQ(found.generation, address.generation);
     EXPECT_EQ(found.index, address.index);
@@ -224,9 +314,18 @@ TEST(NetAddress, SurvivesAdditionAndFindsForgeries) {
     for (int bit = 0; bit < 64; ++bit) {
         rwapi_net forged = net;
         forged.word[0] ^= uint64_t{1} << bit;
-        EXPECT_FALSE(NetAddress::unpack(forged, found)) << bit;
+        EXPECT_FALSE(NetAddress::made_by(kIncarnation, forged)) << bit;
     }
-    EXPECT_FALSE(NetAddress::unpack(rwapi_net{}, found));
+    EXPECT_FALSE(NetAddress::made_by(kIncarnation, rwapi_net{}));
+}
+
+// 20 bits of a hash: one of a million contexts takes another one's address.
+TEST(NetAddress, IsOfOneIncarnation) {
+    std::mt19937_64 random(1);
+    const rwapi_net net = NetAddress{3, 1, 0, 0}.pack(random());
+    int taken = 0;
+    for (int i = 0; i < 1'000'000; ++i) taken += NetAddress::made_by(random(), net) ? 1 : 0;
+    EXPECT_LT(taken, 10);
 }
 
 TEST(Bounds, DoNotOverflow) {

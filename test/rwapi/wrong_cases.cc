@@ -230,6 +230,64 @@ void after_the_end() {
     CHECK(rwapi_transport(nullptr) == nullptr);
 }
 
+// Addresses, handles and ids of before a finalize are nobody's after the next init, whose first
+// regions have the same numbers.
+void another_start() {
+    std::vector<rwapi_net> past;
+    rwapi_region region;
+    rwapi_counter counter;
+    rwapi_id id;
+    static std::byte memory[64];
+    const int next = (rank() + 1) % size();
+    {
+        const Shared first = allocate(kBytes);
+        past = first.nets;
+        CHECK_OK(rwapi_register(nullptr, memory, sizeof memory, RWAPI_ALL, &region));
+        CHECK_OK(rwapi_counter_create(nullptr, &counter));
+        id = rwapi_write(next, past[at(rank())], past[at(next)], 64);
+        wait(id);
+        flush(next);
+        barrier();
+    }
+    CHECK_OK(rwapi_finalize());
+    CHECK_OK(rwapi_init(nullptr, nullptr));
+    const Shared second = allocate(kBytes);
+    rwapi_region again;
+    CHECK_OK(rwapi_register(nullptr, memory, sizeof memory, RWAPI_ALL, &again));
+    std::memset(second.memory, 0x5a, kBytes);
+    barrier();
+    const rwapi_net here = second.nets[at(rank())], there = second.nets[at(next)];
+    for (int twice = 0; twice < 2; ++twice) {
+        CHECK_EQ(rwapi_write(next, here, past[at(next)], 8), RWAPI_ERR_FOREIGN);
+        CHECK_EQ(rwapi_write(next, past[at(rank())], there, 8), RWAPI_ERR_FOREIGN);
+        CHECK_EQ(rwapi_write(rank(), here, past[at(rank())], 8), RWAPI_ERR_FOREIGN);
+        wait(rwapi_write(next, rwapi_net_add(here, 64), rwapi_net_add(there, 64), 8));
+        flush(next);
+    }
+    CHECK_EQ(put(region, 0, 8), RWAPI_ERR_FOREIGN);
+    CHECK_EQ(rwapi_counter_test(nullptr, counter, nullptr, nullptr), RWAPI_ERR_FOREIGN);
+    if (id != 0) CHECK_EQ(rwapi_test(nullptr, id), RWAPI_ERR_FOREIGN);
+    barrier();
+    for (size_t i = 0; i < kBytes; ++i) CHECK(second.memory[i] == std::byte{0x5a});
+}
+
+// The same for many contexts, one after the other: more than there are tags of 7 bits.
+void many_contexts() {
+    if (size() > 1) return;
+    static std::byte memory[64];
+    std::vector<rwapi_region> past;
+    for (int i = 0; i < 130; ++i) {
+        rwapi_context* context;
+        CHECK_OK(rwapi_context_create(nullptr, &context));
+        rwapi_region region;
+        CHECK_OK(rwapi_register(context, memory, sizeof memory, RWAPI_ALL, &region));
+        for (const rwapi_region each : past)
+            CHECK_EQ(rwapi_put(context, each, 0, memory, 8, nullptr), RWAPI_ERR_FOREIGN);
+        past.push_back(region);
+        CHECK_OK(rwapi_context_destroy(context));
+    }
+}
+
 // A put that nobody asks for waits behind others, and its memory cannot be registered: the next
 // flush tells. Tern copies such memory itself, which is the program's error.
 void lost_error() {
@@ -265,6 +323,8 @@ const std::vector<Case> wrong_cases = {{"wrong-regions", regions},
                                        {"stale-notification", stale_notification},
                                        {"freed-memory", freed_memory},
                                        {"lost-error", lost_error},
+                                       {"another-start", another_start},
+                                       {"many-contexts", many_contexts},
                                        {"after-the-end", after_the_end}};
 
 }  // namespace job

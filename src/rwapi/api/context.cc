@@ -4,7 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <vector>
+
+#include "rwapi/base/log.h"
+#include "rwapi/core/tags.h"
 
 namespace rwapi {
 namespace {
@@ -16,7 +20,7 @@ std::atomic<rwapi_context*> initialised{nullptr};
 struct Contexts {
     std::mutex mutex;
     std::vector<std::unique_ptr<rwapi_context>> list;
-    uint8_t next_tag = 0;
+    Tags tags;
 };
 
 Contexts& contexts() {
@@ -29,6 +33,33 @@ int choose(uint32_t wanted, uint32_t usual, uint32_t most, uint32_t& chosen) {
     chosen = wanted != 0 ? wanted : usual;
     return RWAPI_OK;
 }
+
+// A tag for a context; it is given back unless the context keeps it.
+class TagOwner {
+  public:
+    TagOwner() : lease_(take()) {}
+    ~TagOwner() {
+        if (lease_) give_back(*lease_);
+    }
+    TagOwner(const TagOwner&) = delete;
+    TagOwner& operator=(const TagOwner&) = delete;
+
+    const std::optional<Tags::Lease>& lease() const { return lease_; }
+    void keep() { lease_.reset(); }
+
+    static void give_back(const Tags::Lease& lease) {
+        const std::lock_guard guard(contexts().mutex);
+        contexts().tags.give_back(lease.tag, lease.used);
+    }
+
+  private:
+    static std::optional<Tags::Lease> take() {
+        const std::lock_guard guard(contexts().mutex);
+        return contexts().tags.take();
+    }
+
+    std::optional<Tags::Lease> lease_;
+};
 
 int create(const rwapi_params* given, rwapi_context*& created) {
     rwapi_params params{};
@@ -49,17 +80,21 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     std::shared_ptr<Bootstrap> bootstrap = make_bootstrap(params.bootstrap, error);
     if (!bootstrap) return error;
     auto context = std::make_unique<rwapi_context>();
-    {
-        const std::lock_guard guard(contexts().mutex);
-        settings.tag = contexts().next_tag++ & 0x7f;
+    TagOwner tag;
+    if (!tag.lease()) {
+        log_error("%u contexts exist already: destroy one first", Tags::kLast);
+        return RWAPI_ERR_MEMORY;
     }
+    settings.tag = *tag.lease();
+    context->tag = settings.tag.tag;
     context->multiple = params.threads == RWAPI_THREAD_MULTIPLE;
     context->engine = std::make_unique<Engine>(settings, std::move(bootstrap));
     error = context->engine->open();
     if (error != RWAPI_OK) return error;
     const std::lock_guard guard(contexts().mutex);
-    created = context.get();
     contexts().list.push_back(std::move(context));
+    created = contexts().list.back().get();
+    tag.keep();
     return RWAPI_OK;
 }
 
@@ -89,7 +124,10 @@ int rwapi_context_destroy(rwapi_context* context) {
     if (context == default_context()) initialised.store(nullptr, std::memory_order_release);
     const int result = with(context, [](Engine& engine) { return engine.close(); });
     const std::lock_guard guard(context->mutex);
+    if (!context->engine) return result;
+    const Tags::Lease tag{context->tag, context->engine->generations()};
     context->engine.reset();
+    TagOwner::give_back(tag);
     return result;
 }
 

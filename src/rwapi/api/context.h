@@ -15,6 +15,7 @@
 // get an error.
 struct rwapi_context {
     bool multiple = false;  // threads
+    uint16_t tag = 0;
     std::mutex mutex;
     std::unique_ptr<rwapi::Engine> engine;  // null: destroyed
 };

@@ -88,11 +88,8 @@ int rwapi_receive(int* node, rwapi_small* small) {
 }
 
 rwapi_id rwapi_write(int node, rwapi_net from, rwapi_net to, size_t size) {
-    return with(nullptr, [&](Engine& engine) -> rwapi_id {
-        NetAddress source, target;
-        if (!NetAddress::unpack(from, source) || !NetAddress::unpack(to, target))
-            return RWAPI_ERR_FOREIGN;
-        return engine.write(static_cast<uint32_t>(node), source, target, size);
+    return with(nullptr, [&](Engine& engine) {
+        return engine.write(static_cast<uint32_t>(node), from, to, size);
     });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -13,23 +14,23 @@ namespace rwapi {
 // What a handle names. The values are in the handles, where a mistaken one is noticed.
 enum class Kind : uint8_t { kMine = 1, kPeers = 2, kCounter = 3 };
 
-// A handle: tag of the context (8 bits), kind (4), not used (8), generation (24), index (20).
+// A handle: tag of the context (16 bits), kind (4), generation (24), index (20).
 struct Handle {
     static constexpr uint32_t kMaxIndex = (1u << 20) - 1;
     static constexpr uint32_t kMaxGeneration = (1u << 24) - 1;
 
-    uint8_t tag;
+    uint16_t tag;
     Kind kind;
     uint32_t generation;
     uint32_t index;
 
     static constexpr Handle unpack(uint64_t word) {
-        return {static_cast<uint8_t>(word >> 56), static_cast<Kind>(word >> 52 & 0xf),
+        return {static_cast<uint16_t>(word >> 48), static_cast<Kind>(word >> 44 & 0xf),
                 static_cast<uint32_t>(word >> 20) & kMaxGeneration,
                 static_cast<uint32_t>(word) & kMaxIndex};
     }
     constexpr uint64_t pack() const {
-        return uint64_t{tag} << 56 | uint64_t{static_cast<uint8_t>(kind)} << 52 |
+        return uint64_t{tag} << 48 | uint64_t{static_cast<uint8_t>(kind)} << 44 |
                uint64_t{generation} << 20 | index;
     }
 };
@@ -40,7 +41,8 @@ struct Handle {
 template <class T>
 class HandleTable {
   public:
-    HandleTable(uint8_t tag, Kind kind) : tag_(tag), kind_(kind) {}
+    // used: the highest generation that handles with this tag may have already.
+    HandleTable(uint16_t tag, Kind kind, uint32_t used) : tag_(tag), kind_(kind), used_(used) {}
 
     // Stores an object and returns its handle; 0: the table is full.
     uint64_t add(T object) {
@@ -49,9 +51,9 @@ class HandleTable {
             index = free_.front();
             free_.pop_front();
         } else {
-            if (places_.size() > Handle::kMaxIndex) return 0;
+            if (places_.size() > Handle::kMaxIndex || used_ == Handle::kMaxGeneration) return 0;
             index = static_cast<uint32_t>(places_.size());
-            places_.emplace_back();
+            places_.emplace_back().generation = used_;
         }
         Place& place = places_[index];
         place.object.emplace(std::move(object));
@@ -87,6 +89,13 @@ class HandleTable {
         if (place.generation < Handle::kMaxGeneration) free_.push_back(index);
     }
 
+    // The highest generation that handles have.
+    uint32_t highest() const {
+        uint32_t highest = used_;
+        for (const Place& place : places_) highest = std::max(highest, place.generation);
+        return highest;
+    }
+
     template <class Function>
     void for_each(Function function) {
         for (Place& place : places_) {
@@ -100,8 +109,9 @@ class HandleTable {
         std::optional<T> object;
     };
 
-    const uint8_t tag_;
+    const uint16_t tag_;
     const Kind kind_;
+    const uint32_t used_;
     std::deque<Place> places_;
     std::deque<uint32_t> free_;  // the place that has been free for longest is used next
 };

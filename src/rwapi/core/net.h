@@ -8,8 +8,9 @@
 namespace rwapi {
 
 // A network address of the paper. Word 0 names the region: node (20 bits), generation (24), index
-// (20). Word 1: a check of word 0 (20 bits), and the offset (44). The check is against addresses
-// that were never made; it does not cover the offset, which users add to.
+// (20). Word 1: a check (20 bits), and the offset (44). The check is of word 0 and of the owner's
+// incarnation: an address that was never made, or by a context of the past, passes one time in a
+// million. It does not cover the offset, which users add to.
 struct NetAddress {
     static constexpr uint32_t kMaxNode = (1u << 20) - 1;
     static constexpr uint64_t kMaxOffset = (uint64_t{1} << 44) - 1;
@@ -19,8 +20,8 @@ struct NetAddress {
     uint32_t index;
     uint64_t offset;
 
-    static constexpr uint64_t check(uint64_t word) {
-        word ^= 0x7277617069ull;
+    static constexpr uint64_t check(uint64_t word, uint64_t incarnation) {
+        word ^= incarnation;
         word *= 0x9e3779b97f4a7c15ull;
         word ^= word >> 29;
         word *= 0xbf58476d1ce4e5b9ull;
@@ -29,14 +30,19 @@ struct NetAddress {
     constexpr uint64_t name() const {
         return uint64_t{node} << 44 | uint64_t{generation} << 20 | index;
     }
-    constexpr rwapi_net pack() const { return {{name(), check(name()) << 44 | offset}}; }
+    constexpr rwapi_net pack(uint64_t incarnation) const {
+        return {{name(), check(name(), incarnation) << 44 | offset}};
+    }
 
-    // False: this is no network address.
-    static constexpr bool unpack(const rwapi_net& net, NetAddress& address) {
-        if (check(net.word[0]) != net.word[1] >> 44) return false;
-        address = of_name(net.word[0]);
+    // What an address says, whether it is one or not.
+    static constexpr NetAddress unpack(const rwapi_net& net) {
+        NetAddress address = of_name(net.word[0]);
         address.offset = net.word[1] & kMaxOffset;
-        return true;
+        return address;
+    }
+    // Whether it was made by the context of this incarnation.
+    static constexpr bool made_by(uint64_t incarnation, const rwapi_net& net) {
+        return check(net.word[0], incarnation) == net.word[1] >> 44;
     }
     static constexpr NetAddress of_name(uint64_t name) {
         return {static_cast<uint32_t>(name >> 44),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
+#include "rwapi/core/tags.h"
 #include "rwapi/include/rwapi.h"
 
 namespace rwapi {
@@ -11,13 +13,17 @@ namespace rwapi {
 // The operations of a context, in places that are allocated once. A place keeps the result of its
 // operation until it is used again, which is as late as possible.
 //
-// An id: tag of the context (7 bits), generation (36), index of the place (20).
+// An id: tag of the context (10 bits), generation (the lowest 33), index of the place (20).
 template <class T>
 class OperationPool {
   public:
-    OperationPool(uint8_t tag, uint32_t capacity)
-        : tag_(tag & 0x7f), capacity_(capacity), places_(new Place[capacity]) {
-        for (uint32_t i = 0; i < capacity; ++i) places_[i].next = i + 1 < capacity ? i + 1 : kNone;
+    // used: the highest generation that ids with this tag may have already.
+    OperationPool(uint16_t tag, uint32_t capacity, uint64_t used)
+        : tag_(tag), capacity_(capacity), used_(used), places_(new Place[capacity]) {
+        for (uint32_t i = 0; i < capacity; ++i) {
+            places_[i].generation = used;
+            places_[i].next = i + 1 < capacity ? i + 1 : kNone;
+        }
         first_ = 0;
         last_ = capacity - 1;
     }
@@ -28,7 +34,7 @@ class OperationPool {
         Place& place = places_[first_];
         first_ = place.next;
         if (first_ == kNone) last_ = kNone;
-        place.generation = place.generation % kMaxGeneration + 1;
+        ++place.generation;
         place.result = 0;
         ++in_use_;
         return &place.object;
@@ -61,7 +67,8 @@ class OperationPool {
 
     rwapi_id id(const T* operation) const {
         const Place* place = reinterpret_cast<const Place*>(operation);
-        return static_cast<int64_t>(uint64_t{tag_} << 56 | place->generation << 20 |
+        return static_cast<int64_t>(uint64_t{tag_} << kTagShift |
+                                    (place->generation & kGenerationMask) << kIndexBits |
                                     static_cast<uint64_t>(place - places_.get()));
     }
 
@@ -69,12 +76,20 @@ class OperationPool {
     int test(rwapi_id id) const {
         if (id <= 0) return id == 0 ? 1 : RWAPI_ERR_INVALID;
         const auto word = static_cast<uint64_t>(id);
-        const uint64_t index = word & 0xfffff;
-        const uint64_t generation = word >> 20 & kMaxGeneration;
-        if (word >> 56 != tag_ || index >= capacity_ || generation == 0 ||
-            generation > places_[index].generation)
-            return RWAPI_ERR_FOREIGN;
-        return generation == places_[index].generation ? places_[index].result : 1;
+        const uint64_t index = word & ((1u << kIndexBits) - 1);
+        if (word >> kTagShift != tag_ || index >= capacity_) return RWAPI_ERR_FOREIGN;
+        const Place& place = places_[index];
+        // How many times the place has been used since; the future is long ago.
+        const uint64_t ago = (place.generation - (word >> kIndexBits)) & kGenerationMask;
+        if (ago >= place.generation - used_) return RWAPI_ERR_FOREIGN;
+        return ago == 0 ? place.result : 1;
+    }
+
+    // The highest generation that ids have, before it is cut.
+    uint64_t highest() const {
+        uint64_t highest = used_;
+        for (uint32_t i = 0; i < capacity_; ++i) highest = std::max(highest, places_[i].generation);
+        return highest;
     }
 
     uint32_t in_use() const { return in_use_; }
@@ -82,7 +97,9 @@ class OperationPool {
 
   private:
     static constexpr uint32_t kNone = UINT32_MAX;
-    static constexpr uint64_t kMaxGeneration = (uint64_t{1} << 36) - 1;
+    static constexpr unsigned kIndexBits = 20;
+    static constexpr unsigned kTagShift = 63 - Tags::kBits;
+    static constexpr uint64_t kGenerationMask = (uint64_t{1} << (kTagShift - kIndexBits)) - 1;
 
     struct Place {
         T object;  // first, so that its address is the place's
@@ -96,8 +113,9 @@ class OperationPool {
         return static_cast<uint32_t>(place_of(operation) - places_.get());
     }
 
-    const uint8_t tag_;
+    const uint16_t tag_;
     const uint32_t capacity_;
+    const uint64_t used_;
     const std::unique_ptr<Place[]> places_;
     uint32_t first_, last_;  // free places, the one that has been free for longest first
     uint32_t in_use_ = 0;

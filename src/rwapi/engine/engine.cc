@@ -3,6 +3,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -32,11 +33,16 @@ Engine::Engine(const EngineSettings& settings, std::shared_ptr<Bootstrap> bootst
       bootstrap_(std::move(bootstrap)),
       rank_(bootstrap_->rank()),
       size_(bootstrap_->size()),
-      mine_(settings.tag, Kind::kMine),
-      remotes_(settings.tag, Kind::kPeers),
-      counters_(settings.tag, Kind::kCounter),
+      mine_(settings.tag.tag, Kind::kMine, settings.tag.used.handles),
+      remotes_(settings.tag.tag, Kind::kPeers, settings.tag.used.handles),
+      counters_(settings.tag.tag, Kind::kCounter, settings.tag.used.handles),
       slots_(settings.slots),
-      operations_(settings.tag, settings.operations) {}
+      operations_(settings.tag.tag, settings.operations, settings.tag.used.operations) {}
+
+Generations Engine::generations() const {
+    return {std::max({mine_.highest(), remotes_.highest(), counters_.highest()}),
+            operations_.highest()};
+}
 
 int Engine::open() {
     if (size_ == 0 || rank_ >= size_ || size_ - 1 > NetAddress::kMaxNode) return RWAPI_ERR_START;

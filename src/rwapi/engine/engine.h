@@ -17,12 +17,13 @@
 #include "rwapi/core/net.h"
 #include "rwapi/core/operations.h"
 #include "rwapi/core/slots.h"
+#include "rwapi/core/tags.h"
 #include "rwapi/engine/peer.h"
 
 namespace rwapi {
 
 struct EngineSettings {
-    uint8_t tag;  // tells the handles of contexts apart
+    Tags::Lease tag;  // tells the handles of contexts apart
     int threads;
     uint32_t slots;
     uint32_t operations;
@@ -53,6 +54,9 @@ class Engine {
     // Completes everything and waits for the other processes.
     int close();
 
+    // What a later context with the same tag must know.
+    Generations generations() const;
+
     uint32_t rank() const { return rank_; }
     uint32_t size() const { return size_; }
     const std::string& transport_name() const { return transport_.name(); }
@@ -71,7 +75,7 @@ class Engine {
     // Operations. `known`: somebody will ask for the id.
     rwapi_id put(const Transfer& transfer, bool known);
     rwapi_id get(const Transfer& transfer, bool known);
-    rwapi_id write(uint32_t node, const NetAddress& from, const NetAddress& to, size_t length);
+    rwapi_id write(uint32_t node, const rwapi_net& from, const rwapi_net& to, size_t length);
     rwapi_id flush(uint32_t node, bool known);
     rwapi_id flush_all(bool known);
     int fence(uint32_t node);
@@ -106,6 +110,7 @@ class Engine {
     rwapi_id transfer(Task task, const Transfer& transfer, bool known);
     rwapi_id transfer_here(Task task, const Transfer& transfer, Mine& mine);
     int check_remote(Task task, const Remote& remote, const Transfer& transfer) const;
+    int check_net(const rwapi_net& net);
     rwapi_id start(Operation& operation);
     Step advance(Operation& operation);
     Step resolve(Operation& operation);

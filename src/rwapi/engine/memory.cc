@@ -92,7 +92,7 @@ bool Engine::key_of(uint64_t name, Key& key) {
 
 rwapi_net Engine::net_address(uint64_t handle) const {
     const Handle region = Handle::unpack(handle);
-    return NetAddress{rank_, region.generation, region.index, 0}.pack();
+    return NetAddress{rank_, region.generation, region.index, 0}.pack(incarnation_);
 }
 
 int Engine::pack_region(uint64_t handle, std::span<std::byte> room, size_t& length) {

@@ -95,19 +95,45 @@ rwapi_id Engine::transfer_here(Task task, const Transfer& what, Mine& mine) {
     return 0;
 }
 
-rwapi_id Engine::write(uint32_t node, const NetAddress& from, const NetAddress& to, size_t length) {
-    int error;
-    if (node >= size_ || to.node != node || from.node != rank_) return RWAPI_ERR_NODE;
+// Whether a network address was made by the context that its node has.
+int Engine::check_net(const rwapi_net& net) {
+    const uint32_t node = NetAddress::unpack(net).node;
+    if (node >= size_) return RWAPI_ERR_FOREIGN;
+    uint64_t incarnation = incarnation_;
+    if (node != rank_) {
+        Peer& peer = peer_of(node);
+        if (peer.failed || !greet(peer)) return RWAPI_ERR_PEER;
+        incarnation = peer.greeting.incarnation;
+    }
+    return NetAddress::made_by(incarnation, net) ? RWAPI_OK : RWAPI_ERR_FOREIGN;
+}
+
+rwapi_id Engine::write(uint32_t node, const rwapi_net& source, const rwapi_net& target,
+                       size_t length) {
+    int error = RWAPI_OK;
+    const NetAddress from = NetAddress::unpack(source), to = NetAddress::unpack(target);
+    if (from.node != rank_ || to.node != node || node >= size_) [[unlikely]] {
+        error = check_net(source);
+        if (error == RWAPI_OK) error = check_net(target);
+        return error != RWAPI_OK ? error : RWAPI_ERR_NODE;
+    }
+    if (!NetAddress::made_by(incarnation_, source)) return RWAPI_ERR_FOREIGN;
     Mine* const mine = mine_.find(from.index, from.generation, error);
     if (mine == nullptr) return error;
     if (!within(from.offset, length, mine->length)) return RWAPI_ERR_RANGE;
     Transfer what{0, to.offset, mine->address + from.offset, length};
     if (node == rank_) {
-        Mine* const target = mine_.find(to.index, to.generation, error);
-        return target != nullptr ? transfer_here(Task::kPut, what, *target) : error;
+        if (!NetAddress::made_by(incarnation_, target)) return RWAPI_ERR_FOREIGN;
+        Mine* const here = mine_.find(to.index, to.generation, error);
+        return here != nullptr ? transfer_here(Task::kPut, what, *here) : error;
     }
     Peer& peer = peer_of(node);
     if (peer.failed) return RWAPI_ERR_PEER;
+    // The incarnation is 0 until the greeting is known.
+    if (!NetAddress::made_by(peer.greeting.incarnation, target)) [[unlikely]] {
+        error = check_net(target);
+        if (error != RWAPI_OK) return error;
+    }
     const auto found = peer.keys.find(to.index);
     if (found != peer.keys.end() && found->second.generation == to.generation) {
         what.region = found->second.region;

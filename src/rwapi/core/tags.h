@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace rwapi {
+
+// The highest generations of a context's handles and of its ids of operations.
+struct Generations {
+    uint32_t handles = 0;
+    uint64_t operations = 0;
+};
+
+// The tags that tell the handles and ids of contexts apart. Contexts that exist at the same time
+// have different ones. A tag that is used again goes on with the generations behind those that it
+// had, so that handles of an earlier context are recognised.
+class Tags {
+  public:
+    static constexpr unsigned kBits = 10;
+    // 0 is no tag, so that no handle or id is 0.
+    static constexpr uint16_t kLast = (1u << kBits) - 1;
+
+    struct Lease {
+        uint16_t tag;
+        Generations used;
+    };
+
+    // Nothing: all are in use. The tag that has been free for longest comes first.
+    std::optional<Lease> take() {
+        if (tags_.size() < kLast) {
+            tags_.push_back({.in_use = true});
+            return Lease{static_cast<uint16_t>(tags_.size()), {}};
+        }
+        Tag* oldest = nullptr;
+        for (Tag& tag : tags_) {
+            if (!tag.in_use && (oldest == nullptr || tag.returned < oldest->returned))
+                oldest = &tag;
+        }
+        if (oldest == nullptr) return std::nullopt;
+        oldest->in_use = true;
+        return Lease{static_cast<uint16_t>(oldest - tags_.data() + 1), oldest->used};
+    }
+
+    void give_back(uint16_t tag, const Generations& used) {
+        Tag& returned = tags_[tag - 1];
+        returned = {false, ++returns_, used};
+    }
+
+  private:
+    struct Tag {
+        bool in_use = false;
+        uint64_t returned = 0;  // when, in numbers of returns
+        Generations used;
+    };
+
+    std::vector<Tag> tags_;
+    uint64_t returns_ = 0;
+};
+
+}  // namespace rwapi
