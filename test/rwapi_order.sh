@@ -11,6 +11,7 @@ for RWAPI_NOTIFY in fence flush; do
 done
 unset RWAPI_NOTIFY
 cases 4 '--faults delay-completions=200us' puts-and-gets counters
+cases 4 '--faults delay-completions=20ms' replaced-keys
 cases 4 '--faults rnr=5' slots traffic
 export RWAPI_TLS=rc_verbs
 loader=()

@@ -150,22 +150,94 @@ void addresses() {
 }
 
 // A key that is older than its region: notifications to it change nothing, even if they are sent.
+// The sender is told by a flush, once, and by later uses of the key.
 void stale_notification() {
+    if (size() == 1) return;
     alignas(8) static std::byte memory[kBytes];
-    rwapi_region own;
+    std::vector<uint64_t> words(8);
+    rwapi_region own, own_words;
     const auto all = share(memory, kBytes, RWAPI_ALL, &own);
-    const rwapi_region peers = all[at((rank() + 1) % size())];
+    const auto words_of = share(words.data(), words.size() * 8, RWAPI_ALL, &own_words);
+    const int next = (rank() + 1) % size();
+    const rwapi_region peers = all[at(next)];
+    std::byte key[RWAPI_KEY_MAX];
+    size_t length = sizeof key;
+    CHECK_OK(rwapi_region_pack(nullptr, own, key, &length));
     CHECK_OK(rwapi_deregister(nullptr, own));
     barrier();
     CHECK_OK(signal(peers, 0));
     CHECK_OK(rwapi_put_notify(nullptr, peers, 0, nullptr, 0, 3, 1, nullptr));
-    flush((rank() + 1) % size());
+    const auto flushed = [=] {
+        rwapi_id id;
+        const int error = rwapi_flush(nullptr, next, &id);
+        return error == 0 ? rwapi_wait(nullptr, id, kLimit) : error;
+    };
+    int error;
+    while ((error = flushed()) == 0) CHECK(rwapi_progress(nullptr) >= 0);
+    CHECK_EQ(error, RWAPI_ERR_STALE);
+    // The second one may have an answer of its own, which is sent before what follows.
+    const int before = (rank() + size() - 1) % size();
+    send(next, {21, 0, 0});
+    receive(before, 21);
+    send(before, {22, 0, 0});
+    receive(next, 22);
+    flushed();
+    CHECK_OK(flushed());
+    CHECK_EQ(signal(peers, 0), RWAPI_ERR_STALE);
+    CHECK_EQ(put(peers, 0, 8), RWAPI_ERR_STALE);
+    CHECK_EQ(rwapi_get(nullptr, peers, 0, words.data(), 8, nullptr), RWAPI_ERR_STALE);
+    CHECK_EQ(rwapi_region_length(nullptr, peers), RWAPI_ERR_STALE);
+    CHECK_OK(rwapi_deregister(nullptr, peers));
+    CHECK_EQ(rwapi_deregister(nullptr, peers), RWAPI_ERR_STALE);
+    // Nothing else is affected.
+    CHECK_OK(rwapi_put_signal(nullptr, words_of[at(next)], 0, nullptr, 0, 8, 1, RWAPI_SIGNAL_SET,
+                              nullptr));
+    CHECK_OK(rwapi_signal_wait(nullptr, &words[1], 1, kLimit));
+    CHECK_OK(flushed());
     barrier();
-    for (int i = 0; i < 1000; ++i) CHECK(rwapi_progress(nullptr) >= 0);
     for (const std::byte each : memory) CHECK(each == std::byte{0});
     CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
-    CHECK_OK(rwapi_peer_status(nullptr, (rank() + 1) % size()));
+    CHECK_OK(rwapi_peer_status(nullptr, next));
     barrier();
+}
+
+// Keys of network addresses that are replaced while a write with them is under way (with late
+// completions) are released. Seen from the places of regions, which are used again.
+void replaced_keys() {
+    constexpr uint32_t kAddress = 11, kWritten = 12;
+    constexpr uint64_t kRounds = 40;
+    const size_t length = 1 << 16;
+    const Shared from = allocate(length);
+    const int next = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
+    if (size() == 1) return;
+    uint64_t under_way = 0;
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+        rwapi_net mine;
+        auto* const memory = static_cast<uint64_t*>(rwapi_alloc(length, &mine));
+        CHECK(memory != nullptr);
+        for (uint32_t i = 0; i < 2; ++i) send(before, {kAddress, i, mine.word[i]});
+        rwapi_net there;
+        for (uint64_t& word : there.word) word = receive(next, kAddress).word;
+        std::memcpy(from.memory + length - 8, &round, 8);
+        const rwapi_id id = rwapi_write(next, from.nets[at(rank())], there, length);
+        CHECK(id >= 0);
+        // The data are there before the writer knows it.
+        CHECK_OK(rwapi_signal_wait(nullptr, &memory[length / 8 - 1], round, kLimit));
+        send(before, {kWritten, 0, 0});
+        receive(next, kWritten);
+        under_way += rwapi_test(nullptr, id) == 0;
+        CHECK_OK(rwapi_free(memory));
+    }
+    std::printf("# %llu of %llu keys were in use when they were replaced\n",
+                static_cast<unsigned long long>(under_way),
+                static_cast<unsigned long long>(kRounds));
+    flush(next);
+    barrier();
+    static std::byte memory[64];
+    rwapi_region own;
+    const auto all = share(memory, sizeof memory, RWAPI_ALL, &own);
+    // The lowest 20 bits of a handle are its place.
+    CHECK((all[at(next)] & 0xfffff) < kRounds / 2);
 }
 
 // The first process writes data to memory that the second one has given back. The first learns of
@@ -321,6 +393,7 @@ void lost_error() {
 const std::vector<Case> wrong_cases = {{"wrong-regions", regions},
                                        {"wrong-addresses", addresses},
                                        {"stale-notification", stale_notification},
+                                       {"replaced-keys", replaced_keys},
                                        {"freed-memory", freed_memory},
                                        {"lost-error", lost_error},
                                        {"another-start", another_start},

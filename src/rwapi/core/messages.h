@@ -20,6 +20,7 @@ enum MessageId : uint8_t {
     kKeyRequest,        // Header, name of a region (8 bytes)
     kKeyAnswer,         // Header, name, then the key, or nothing: there is no such region
     kWireMessage,       // Header, incarnation, endpoint address (on the wiring interface)
+    kRefusal,           // Header, name of a region that a notice was for, and that has gone
     kMessageIds
 };
 

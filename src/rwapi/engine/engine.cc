@@ -63,6 +63,7 @@ int Engine::open() {
     events.on_message[kCreditMessage] = on_message<&Engine::on_credit>;
     events.on_message[kKeyRequest] = on_message<&Engine::on_key_request>;
     events.on_message[kKeyAnswer] = on_message<&Engine::on_key_answer>;
+    events.on_message[kRefusal] = on_message<&Engine::on_refusal>;
     if (const int error = transport_.open(events, on_message<&Engine::on_wire>, settings_.threads))
         return error;
 
@@ -178,6 +179,15 @@ bool Engine::send_control(Peer& peer) {
             uct_ep_am_short(peer.endpoint.get(), kCreditMessage, header.pack(), nullptr, 0);
         if (status == UCS_ERR_NO_RESOURCE) return false;
         peer.receiver.gave(credit);
+        if (status != UCS_OK) mark_failed(peer, status);
+    }
+    while (!peer.refused.empty()) {
+        const Header header{rank_, 0, 0, 0};
+        const ucs_status_t status =
+            uct_ep_am_short(peer.endpoint.get(), kRefusal, header.pack(), &peer.refused.back(),
+                            sizeof peer.refused.back());
+        if (status == UCS_ERR_NO_RESOURCE) return false;
+        peer.refused.pop_back();
         if (status != UCS_OK) mark_failed(peer, status);
     }
     if (peer.key_wanted) {

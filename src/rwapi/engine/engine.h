@@ -69,7 +69,7 @@ class Engine {
     int unpack_region(std::span<const std::byte> bytes, uint64_t& handle);
     rwapi_net net_address(uint64_t handle) const;
     Mine* find_mine(uint64_t handle, int& error) { return mine_.find(handle, error); }
-    Remote* find_remote(uint64_t handle, int& error) { return remotes_.find(handle, error); }
+    Remote* find_remote(uint64_t handle, int& error);
     Mine* find_allocated(const void* memory);
 
     // Operations. `known`: somebody will ask for the id.
@@ -149,16 +149,20 @@ class Engine {
     void on_key_request(std::span<const std::byte> message);
     void on_key_answer(std::span<const std::byte> message);
     void on_wire(std::span<const std::byte> message);
+    void on_refusal(std::span<const std::byte> message);
     void take_credit(Peer& peer, uint16_t credit);
     void take_wires();
     bool apply(NoticeKind kind, const Notice& notice);
+    void refuse(uint32_t node, const Notice& notice);
     void complain(uint32_t node, const char* what);
 
     // memory.cc
     Mine* find_local(const std::byte* memory, size_t length);
     int add_remote(const Key& key, uint64_t& handle);
     bool key_of(uint64_t name, Key& key);
+    void mark_stale(Remote& remote);
     void release(Mine& mine);
+    void release(Remote& remote);
 
     // failure.cc
     static ucs_status_t on_failure(void* engine, uct_ep_h endpoint, ucs_status_t status);

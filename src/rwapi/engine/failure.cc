@@ -51,6 +51,7 @@ void Engine::bury(Peer& peer) {
         peer.node, ucs_status_string(peer.failure));
     peer.state = PeerState::kDead;
     peer.key_wanted.reset();
+    peer.refused.clear();
     peer.wire_due = false;
     // UCT gives back what is posted.
     peer.endpoint.reset();

@@ -48,12 +48,17 @@ void Engine::release(Mine& mine) {
     if (mine.allocated) munmap(mine.address, mine.length);
 }
 
+// Neither a handle nor an operation names it any more.
+void Engine::release(Remote& remote) {
+    uct_rkey_release(transport_.component(), &remote.rkey);
+    remotes_.remove(remote.handle);
+}
+
 int Engine::remove_region(uint64_t handle) {
     int error;
     if (Remote* const remote = remotes_.find(handle, error)) {
-        if (remote->users != 0) return RWAPI_ERR_BUSY;
-        uct_rkey_release(transport_.component(), &remote->rkey);
-        remotes_.remove(handle);
+        if (remote->users > 1) return RWAPI_ERR_BUSY;
+        release(*remote);
         return RWAPI_OK;
     }
     if (error == RWAPI_ERR_STALE) return error;
@@ -133,9 +138,32 @@ int Engine::add_remote(const Key& key, uint64_t& handle) {
     if (uct_rkey_unpack(transport_.component(), key.rkey.data(), &remote.rkey) != UCS_OK)
         return RWAPI_ERR_FOREIGN;
     handle = remotes_.add(remote);
-    if (handle != 0) return RWAPI_OK;
-    uct_rkey_release(transport_.component(), &remote.rkey);
-    return RWAPI_ERR_MEMORY;
+    if (handle == 0) {
+        uct_rkey_release(transport_.component(), &remote.rkey);
+        return RWAPI_ERR_MEMORY;
+    }
+    int error;
+    remotes_.find(handle, error)->handle = handle;
+    return RWAPI_OK;
+}
+
+// With an error also if its owner has given the memory back.
+Remote* Engine::find_remote(uint64_t handle, int& error) {
+    Remote* const remote = remotes_.find(handle, error);
+    if (remote == nullptr || !remote->stale) return remote;
+    error = RWAPI_ERR_STALE;
+    return nullptr;
+}
+
+// The owner has given the memory back: from now on each use fails.
+void Engine::mark_stale(Remote& remote) {
+    remote.stale = true;
+    // No check passes, so that uses need not look at `stale` before.
+    remote.key.length = 0;
+    remote.key.rights = 0;
+    for (Operation* each = remote.peer->waiting.first(); each != nullptr; each = each->next) {
+        if (each->remote == &remote) each->status = RWAPI_ERR_STALE;
+    }
 }
 
 Mine* Engine::find_allocated(const void* memory) {

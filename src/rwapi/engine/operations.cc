@@ -57,7 +57,7 @@ rwapi_id Engine::transfer(Task task, const Transfer& what, bool known) {
         return mine != nullptr ? transfer_here(task, what, *mine) : error;
     }
     error = check_remote(task, *remote, what);
-    if (error != RWAPI_OK) return error;
+    if (error != RWAPI_OK) return remote->stale ? RWAPI_ERR_STALE : error;
     if (what.length == 0 && what.kind == NoticeKind::kNone) return 0;
     if (remote->peer->failed) return RWAPI_ERR_PEER;
     if (task == Task::kPut && remote->peer->takes_now() && post_short(*remote, what)) return 0;

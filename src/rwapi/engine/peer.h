@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "rwapi/core/credit.h"
 #include "rwapi/core/messages.h"
@@ -32,7 +33,9 @@ struct Remote {
     Key key;
     uct_rkey_bundle_t rkey{};
     Peer* peer = nullptr;
-    uint32_t users = 0;
+    uint64_t handle = 0;
+    uint32_t users = 1;  // operations, and the handle until it is given back
+    bool stale = false;  // its owner has said that it has gone
 };
 
 enum class Task : uint8_t { kPut, kGet, kSmall, kFlush, kFence, kFlushAll };
@@ -110,6 +113,7 @@ struct Peer {
     bool wire_due = false;               // the other side is to be told of this one
     bool key_asked = false;              // it owes a key
     std::optional<uint64_t> key_wanted;  // the name of a region whose key it waits for
+    std::vector<uint64_t> refused;       // names of regions that have gone, which it is to be told
     ucs_status_t failure = UCS_OK;
     int lost = RWAPI_OK;  // the error of an operation that nobody asks for; the next flush tells
     Endpoint endpoint;

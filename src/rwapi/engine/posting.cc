@@ -95,7 +95,10 @@ Engine::Step Engine::resolve(Operation& operation) {
         }
         operation.status = check_remote(Task::kPut, *remote,
                                         {0, operation.offset, operation.local, operation.length});
-        if (operation.status != RWAPI_OK) return fail(operation, UCS_OK);
+        if (operation.status != RWAPI_OK) {
+            if (remote->stale) operation.status = RWAPI_ERR_STALE;
+            return fail(operation, UCS_OK);
+        }
         operation.remote = remote;
         ++remote->users;
         return Step::kBlocked;
@@ -307,7 +310,7 @@ void Engine::finish(Operation& operation, int result) {
     if (operation.temporary != nullptr) uct_md_mem_dereg(transport_.domain(), operation.temporary);
     operation.temporary = nullptr;
     if (operation.mine != nullptr) --operation.mine->users;
-    if (operation.remote != nullptr) --operation.remote->users;
+    if (operation.remote != nullptr && --operation.remote->users == 0) release(*operation.remote);
     operation.mine = nullptr;
     operation.remote = nullptr;
     if (Operation* const whole = operation.parent) {

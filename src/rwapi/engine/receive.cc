@@ -2,6 +2,7 @@
 
 // Messages from peers. Nothing in them is trusted: what makes no sense is dropped and reported.
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -60,10 +61,39 @@ void Engine::on_notice(std::span<const std::byte> message) {
         sender_of(header);
         return;
     }
-    if (!apply(static_cast<NoticeKind>(header.kind), notice))
-        complain(header.node,
-                 "a notification that its key does not allow, or for memory that "
-                 "has been given back");
+    if (!apply(static_cast<NoticeKind>(header.kind), notice)) refuse(header.node, notice);
+}
+
+// A notification that was not applied. If the memory has been given back, the sender is told.
+void Engine::refuse(uint32_t node, const Notice& notice) {
+    int error;
+    mine_.find(notice.index, notice.generation, error);
+    if (error != RWAPI_ERR_STALE) {
+        complain(node, "a notification that its key does not allow");
+        return;
+    }
+    complain(node, "a notification for memory that has been given back, and is told so");
+    Peer& peer = peer_of(node);
+    const uint64_t name = NetAddress{rank_, notice.generation, notice.index, 0}.name();
+    if (std::ranges::find(peer.refused, name) == peer.refused.end()) peer.refused.push_back(name);
+    make_busy(peer);
+}
+
+// Notifications of this process have come to nothing: the next flush tells, and later uses of the
+// region's keys.
+void Engine::on_refusal(std::span<const std::byte> message) {
+    Header header;
+    uint64_t name;
+    Peer* peer;
+    if (!parse(message, header, name) || (peer = sender_of(header)) == nullptr) return;
+    const NetAddress region = NetAddress::of_name(name);
+    if (region.node != peer->node) return;
+    peer->lost = RWAPI_ERR_STALE;
+    remotes_.for_each([&](Remote& remote) {
+        const Key& key = remote.key;
+        if (remote.peer == peer && key.index == region.index && key.generation == region.generation)
+            mark_stale(remote);
+    });
 }
 
 // False: it is not allowed, and nothing is changed.
@@ -136,8 +166,9 @@ void Engine::on_key_answer(std::span<const std::byte> message) {
         complain(peer->node, "a key that makes no sense");
     Peer::KnownKey& known = peer->keys[region.index];
     int error;
+    // It is released when its last operation has ended.
     Remote* const old = remotes_.find(known.region, error);
-    if (old != nullptr && old->users == 0) remove_region(known.region);
+    if (old != nullptr && --old->users == 0) release(*old);
     known = {region.generation, handle};
     make_busy(*peer);
 }

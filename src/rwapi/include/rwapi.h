@@ -216,7 +216,9 @@ RWAPI_EXPORT int rwapi_get(rwapi_context* context, rwapi_region region, uint64_t
  * ---- Notification (figure 2.1, steps 8 to 10) ----
  *
  * The target sees a notification only after the data of its write, and notifications of one sender
- * in the order of their calls. length may be 0.
+ * in the order of their calls. length may be 0. A notification without data for memory that has
+ * been given back is dropped; the next flush to its owner, and later uses of the region, fail with
+ * RWAPI_ERR_STALE once the owner's answer has come.
  */
 
 enum { RWAPI_SIGNAL_SET = 0, RWAPI_SIGNAL_ADD = 1 };
