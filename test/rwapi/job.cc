@@ -92,18 +92,19 @@ Shared allocate(size_t bytes) {
     return shared;
 }
 
-std::vector<rwapi_region> share(void* memory, size_t bytes, int rights, rwapi_region* mine) {
+std::vector<rwapi_region> share(void* memory, size_t bytes, int rights, rwapi_region* mine,
+                                rwapi_context* context) {
     struct Slot {
         uint64_t length;
         std::array<std::byte, RWAPI_KEY_MAX> key;
     };
-    CHECK_OK(rwapi_register(nullptr, memory, bytes, rights, mine));
+    CHECK_OK(rwapi_register(context, memory, bytes, rights, mine));
     const auto count = static_cast<size_t>(size());
     const Shared keys = allocate((count + 1) * sizeof(Slot));
     auto* const slots = reinterpret_cast<Slot*>(keys.memory);
     Slot& own = slots[count];
     size_t length = own.key.size();
-    CHECK_OK(rwapi_region_pack(nullptr, *mine, own.key.data(), &length));
+    CHECK_OK(rwapi_region_pack(context, *mine, own.key.data(), &length));
     own.length = length;
     for (int node = 0; node < size(); ++node) {
         const auto to = static_cast<size_t>(node);
@@ -115,16 +116,16 @@ std::vector<rwapi_region> share(void* memory, size_t bytes, int rights, rwapi_re
     barrier();
     std::vector<rwapi_region> regions(count);
     for (size_t node = 0; node < count; ++node)
-        CHECK_OK(rwapi_region_unpack(nullptr, slots[node].key.data(), slots[node].length,
+        CHECK_OK(rwapi_region_unpack(context, slots[node].key.data(), slots[node].length,
                                      &regions[node]));
     barrier();
     CHECK_OK(rwapi_free(keys.memory));
     return regions;
 }
 
-void wait(rwapi_id id) {
+void wait(rwapi_id id, rwapi_context* context) {
     CHECK(id >= 0);
-    CHECK_OK(rwapi_wait(nullptr, id, kLimit));
+    CHECK_OK(rwapi_wait(context, id, kLimit));
 }
 
 void flush(int node) {

@@ -67,9 +67,11 @@ struct Shared {
 Shared allocate(size_t bytes);
 
 // Registers memory and gives each process the others' regions, this one's included.
-std::vector<rwapi_region> share(void* memory, size_t bytes, int rights, rwapi_region* mine);
+// The regions are those of a context; the keys go by the default one.
+std::vector<rwapi_region> share(void* memory, size_t bytes, int rights, rwapi_region* mine,
+                                rwapi_context* context = nullptr);
 
-void wait(rwapi_id id);
+void wait(rwapi_id id, rwapi_context* context = nullptr);
 void flush(int node);
 
 // Bytes that depend on a seed and their place.

@@ -165,11 +165,55 @@ void full_queue() {
     for (size_t i = 0; i < words.size(); ++i) CHECK_EQ(words[i], i + 1);
 }
 
+// More peers than operations: a flush of all of them takes what places there are, and several at
+// once get on, too.
+void flush_of_all() {
+    for (const uint32_t operations : {1, 2, 3}) {
+        rwapi_params params{};
+        params.size = sizeof params;
+        params.operations = operations;
+        rwapi_context* context = nullptr;
+        CHECK_OK(rwapi_context_create(&params, &context));
+        const auto count = static_cast<size_t>(size());
+        std::vector<uint64_t> words(count);
+        uint64_t source = 0;
+        rwapi_region own;
+        const auto regions = share(words.data(), 8 * count, RWAPI_ALL, &own, context);
+        for (uint64_t round = 1; round <= 50; ++round) {
+            source = round;
+            for (size_t node = 0; node < count; ++node) {
+                int error;
+                while ((error = rwapi_put(context, regions[node], 8 * static_cast<size_t>(rank()),
+                                          &source, 8, nullptr)) == RWAPI_ERR_AGAIN)
+                    CHECK(rwapi_progress(context) >= 0);
+                CHECK_OK(error);
+            }
+            std::vector<rwapi_id> ids;
+            while (ids.size() < 3) {
+                rwapi_id id = 0;
+                const int error = rwapi_flush_all(context, &id);
+                if (error == RWAPI_ERR_AGAIN) {
+                    CHECK(rwapi_progress(context) >= 0);
+                    continue;
+                }
+                CHECK_OK(error);
+                ids.push_back(id);
+            }
+            wait(ids[0], context);
+            barrier();
+            for (const uint64_t word : words) CHECK(word >= round);
+            for (const rwapi_id id : ids) wait(id, context);
+        }
+        CHECK_OK(rwapi_context_destroy(context));
+    }
+}
+
 }  // namespace
 
 const std::vector<Case> paper_cases = {{"writes", writes},
                                        {"puts-and-gets", puts_and_gets},
                                        {"small-messages", small_messages},
-                                       {"full-queue", full_queue}};
+                                       {"full-queue", full_queue},
+                                       {"flush-of-all", flush_of_all}};
 
 }  // namespace job

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rwapi/api/context.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -76,6 +77,8 @@ int create(const rwapi_params* given, rwapi_context*& created) {
         choose(params.operations, 1024, 1u << 20, settings.operations) ||
         choose(params.credit, 64, 1u << 15, settings.credit))
         return RWAPI_ERR_INVALID;
+    // A flush of all peers takes a place, and so does each of its parts.
+    settings.operations = std::max(settings.operations, 2u);
     int error = RWAPI_OK;
     std::shared_ptr<Bootstrap> bootstrap = make_bootstrap(params.bootstrap, error);
     if (!bootstrap) return error;

@@ -245,6 +245,7 @@ unsigned Engine::progress() {
             if (drain(*peer)) make_busy(*peer);
         }
         draining_.clear();
+        if (!flushing_.empty()) begin_flushes();
     }
     while (!failed_.empty()) {
         Peer& peer = *failed_.back();
@@ -287,7 +288,7 @@ int Engine::arm() {
     probe_if_due();
     // What waits for room, or is to be sent, is seen to by progress only. Wiring waits for the
     // peer.
-    if (!failed_.empty() || !wires_.empty()) return RWAPI_ERR_BUSY;
+    if (!failed_.empty() || !wires_.empty() || !flushing_.empty()) return RWAPI_ERR_BUSY;
     for (const Peer* peer : busy_) {
         if (peer->state != PeerState::kWiring || peer->wire_due) return RWAPI_ERR_BUSY;
     }

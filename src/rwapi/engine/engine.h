@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -111,6 +112,7 @@ class Engine {
     rwapi_id transfer_here(Task task, const Transfer& transfer, Mine& mine);
     int check_remote(Task task, const Remote& remote, const Transfer& transfer) const;
     int check_net(const rwapi_net& net);
+    void begin_flushes();
     rwapi_id start(Operation& operation);
     Step advance(Operation& operation);
     Step resolve(Operation& operation);
@@ -191,6 +193,13 @@ class Engine {
     std::vector<Peer*> draining_;  // were in busy_ when progress() began with it
     std::vector<Peer*> busy_;      // have something to do in progress()
     std::vector<Peer*> failed_;    // are to be buried in progress()
+
+    // A flush of all peers, and those whose parts have not begun.
+    struct FlushAll {
+        Operation* whole = nullptr;
+        std::vector<uint32_t> nodes;
+    };
+    std::deque<FlushAll> flushing_;  // while it is not empty, busy_ is not
 
     struct Wire {
         uint32_t node;

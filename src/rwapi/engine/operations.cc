@@ -164,30 +164,53 @@ rwapi_id Engine::flush(uint32_t node, bool known) {
 }
 
 rwapi_id Engine::flush_all(bool known) {
-    const auto in_use = [](const auto& entry) {
-        const Peer& peer = *entry.second;
-        return !peer.failed && !peer.unused();
-    };
-    const auto parts = static_cast<size_t>(std::ranges::count_if(peers_, in_use));
-    if (operations_.capacity() - operations_.in_use() < parts + 1) return RWAPI_ERR_AGAIN;
-    if (peers_.empty()) return 0;
-    Operation& whole = *take(Task::kFlushAll, *peers_.begin()->second, known);
-    whole.children = 1;  // this loop
-    for (const auto& entry : peers_) {
-        Peer& peer = *entry.second;
-        if (peer.failed) {
-            whole.status = RWAPI_ERR_PEER;
-        } else if (in_use(entry)) {
-            Operation& part = *take(Task::kFlush, peer, false);
-            part.parent = &whole;
-            ++whole.children;
-            start(part);  // its end is counted by finish()
-        }
+    FlushAll all;
+    int status = RWAPI_OK;
+    for (const auto& [node, peer] : peers_) {
+        if (peer->failed)
+            status = RWAPI_ERR_PEER;
+        else if (!peer->unused())
+            all.nodes.push_back(node);
     }
-    if (--whole.children > 0) return operations_.id(&whole);
-    const int result = whole.status;
-    operations_.forget(&whole);
-    return result;
+    if (all.nodes.empty()) return status;
+    // A place is left for the parts of those that have not begun them all.
+    if (flushing_.size() + 2 > operations_.capacity()) return RWAPI_ERR_AGAIN;
+    Operation* const whole = take(Task::kFlushAll, *peers_.begin()->second, known);
+    if (whole == nullptr) return RWAPI_ERR_AGAIN;
+    const rwapi_id id = operations_.id(whole);
+    whole->status = status;
+    whole->children = 1;  // begin_flushes()
+    all.whole = whole;
+    flushing_.push_back(std::move(all));
+    begin_flushes();
+    const int result = operations_.test(id);
+    if (result == 0) return id;
+    return result == 1 ? 0 : result;
+}
+
+// Begins the parts of flushes of all peers, as long as there are places for operations. What is
+// left is begun by progress().
+void Engine::begin_flushes() {
+    for (; !flushing_.empty(); flushing_.pop_front()) {
+        FlushAll& all = flushing_.front();
+        Operation& whole = *all.whole;
+        for (; !all.nodes.empty(); all.nodes.pop_back()) {
+            Peer& peer = peer_of(all.nodes.back());
+            if (peer.failed) {
+                whole.status = RWAPI_ERR_PEER;
+                continue;
+            }
+            Operation* const part = take(Task::kFlush, peer, false);
+            if (part == nullptr) {
+                make_busy(peer);
+                return;
+            }
+            part->parent = &whole;
+            ++whole.children;
+            start(*part);  // its end is counted by finish()
+        }
+        if (--whole.children == 0) operations_.finish(&whole, whole.status);
+    }
 }
 
 int Engine::fence(uint32_t node) {

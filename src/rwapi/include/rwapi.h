@@ -136,7 +136,7 @@ typedef struct rwapi_params {
     size_t size;                      /* sizeof(rwapi_params) */
     int threads;                      /* RWAPI_THREAD_* */
     uint32_t slots;                   /* notification slots, at most 2^20; default 1024 */
-    uint32_t operations;              /* operations under way, at most 2^20; default 1024 */
+    uint32_t operations;              /* operations under way, 2 to 2^20; default 1024 */
     uint32_t credit;                  /* small messages from one peer, at most 2^15; default 64 */
     const rwapi_bootstrap* bootstrap; /* NULL: that of the launcher */
 } rwapi_params;
