@@ -9,7 +9,12 @@ for RWAPI_NOTIFY in fence flush; do
     export RWAPI_NOTIFY
     cases 4 '--faults segment=512:20us,out-of-order' slots signals counters traffic
 done
+# Long transfers in pieces.
+export RWAPI_MAX_TRANSFER=1000
+cases 4 '--faults segment=512:20us,out-of-order' puts-and-gets slots
 unset RWAPI_NOTIFY
+cases 4 '' puts-and-gets slots counters killed-peer freed-memory
+unset RWAPI_MAX_TRANSFER
 cases 4 '--faults delay-completions=200us' puts-and-gets counters
 cases 4 '--faults delay-completions=20ms' replaced-keys
 cases 4 '--faults rnr=5' slots traffic
@@ -19,4 +24,7 @@ for RWAPI_NOTIFY in fence flush; do
     export RWAPI_NOTIFY
     cases 4 '--faults segment=512:20us,out-of-order' slots traffic
 done
+unset RWAPI_NOTIFY
+export RWAPI_MAX_TRANSFER=1000
+cases 4 '' puts-and-gets slots killed-peer freed-memory lost-error
 finish

@@ -241,7 +241,7 @@ void replaced_keys() {
 }
 
 // The first process writes data to memory that the second one has given back. The first learns of
-// it, nothing is written, and the others do not notice.
+// it, nothing is written, and the others do not notice. A new context connects the two again.
 void freed_memory() {
     static std::byte memory[kBytes];
     std::vector<uint64_t> words(8);
@@ -275,6 +275,11 @@ void freed_memory() {
     for (int node = 0; rank() == last && node < size(); ++node) receive(node, 4);
     for (const std::byte each : memory) CHECK(each == std::byte{0});
     CHECK_EQ(rwapi_notify_test(nullptr, 3, nullptr), 0);
+    rwapi_context* context = nullptr;
+    CHECK_OK(rwapi_context_create(nullptr, &context));
+    for (int node = 0; node < size(); ++node) send(node, {5, 0, at(rank())}, context);
+    for (int node = 0; node < size(); ++node) CHECK_EQ(receive(node, 5, context).word, at(node));
+    CHECK_OK(rwapi_context_destroy(context));
 }
 
 // Before and after. The context goes on to be known, so that its use is an error.

@@ -34,9 +34,6 @@ int Engine::check_remote(Task task, const Remote& remote, const Transfer& transf
         if ((key.address + transfer.place) % sizeof(uint64_t) != 0) return RWAPI_ERR_INVALID;
     }
     if (transfer.kind == NoticeKind::kSlot && transfer.place >= key.slots) return RWAPI_ERR_RANGE;
-    const Limits& limits = transport_.limits();
-    if (transfer.length > (task == Task::kGet ? limits.get_zcopy : limits.put_zcopy))
-        return RWAPI_ERR_UNSUPPORTED;
     return RWAPI_OK;
 }
 

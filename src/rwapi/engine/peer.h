@@ -62,6 +62,7 @@ struct Operation {
     uint64_t offset;
     std::byte* local;
     size_t length;
+    size_t posted;        // of it, in pieces
     Mine* mine;           // the region of `local`; null: not registered by the user
     uct_mem_h temporary;  // registered for this operation
     Notice notice;

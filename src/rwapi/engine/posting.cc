@@ -2,6 +2,7 @@
 
 // How operations are posted, in stages, and how they end.
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -25,13 +26,43 @@ int error_of(ucs_status_t status) {
     }
 }
 
-uct_iov_t piece(const Operation& operation) {
+uct_iov_t iov_of(const Operation& operation, size_t length) {
     uct_iov_t iov{};
-    iov.buffer = operation.local;
-    iov.length = operation.length;
+    iov.buffer = operation.local + operation.posted;
+    iov.length = length;
     iov.memh = operation.mine != nullptr ? operation.mine->memory : operation.temporary;
     iov.count = 1;
     return iov;
+}
+
+// Calls post(), which posts something with the operation's completion. The completion is called
+// when all that was posted with it is done.
+template <class Post>
+ucs_status_t with_completion(Operation& operation, Post post) {
+    if (!operation.outstanding) {
+        operation.completion.count = 0;
+        operation.completion.status = UCS_OK;
+    }
+    ++operation.completion.count;
+    const ucs_status_t status = post();
+    if (status == UCS_INPROGRESS)
+        operation.outstanding = true;
+    else
+        --operation.completion.count;
+    return status;
+}
+
+// Posts what is left of a transfer, in pieces that are not longer than `most`. What is posted when
+// there is no more room may be done before the rest is posted.
+template <class Post>
+ucs_status_t post_pieces(Operation& operation, size_t most, Post post) {
+    while (operation.posted < operation.length) {
+        const size_t piece = std::min(operation.length - operation.posted, most);
+        const ucs_status_t status = with_completion(operation, [&] { return post(piece); });
+        if (status < 0) return status;
+        operation.posted += piece;
+    }
+    return UCS_OK;
 }
 
 }  // namespace
@@ -132,12 +163,9 @@ ucs_status_t Engine::post_data(Operation& operation) {
     ucs_status_t status = UCS_OK;
     switch (operation.task) {
         case Task::kPut:
-            if (operation.length == 0) return UCS_OK;
-            status = post_put(operation);
-            break;
+            return operation.length > 0 ? post_put(operation) : UCS_OK;
         case Task::kGet:
-            status = post_get(operation);
-            break;
+            return post_get(operation);
         case Task::kSmall:
             return post_small(operation);
         case Task::kFlush:
@@ -151,9 +179,8 @@ ucs_status_t Engine::post_data(Operation& operation) {
             }
             return status;
         case Task::kFlushAll:
-            return UCS_OK;
+            break;
     }
-    operation.outstanding = status == UCS_INPROGRESS;
     return status;
 }
 
@@ -176,9 +203,11 @@ ucs_status_t Engine::post_put(Operation& operation) {
     }
     const ucs_status_t status = register_local(operation);
     if (status != UCS_OK) return status;
-    const uct_iov_t iov = piece(operation);
-    operation.completion.count = 1;
-    return uct_ep_put_zcopy(ep, &iov, 1, address, rkey, &operation.completion);
+    return post_pieces(operation, limits.put_zcopy, [&](size_t piece) {
+        const uct_iov_t iov = iov_of(operation, piece);
+        return uct_ep_put_zcopy(ep, &iov, 1, address + operation.posted, rkey,
+                                &operation.completion);
+    });
 }
 
 ucs_status_t Engine::post_get(Operation& operation) {
@@ -186,19 +215,24 @@ ucs_status_t Engine::post_get(Operation& operation) {
     uct_ep_h const ep = operation.peer->endpoint.get();
     const uint64_t address = operation.remote->key.address + operation.offset;
     const uct_rkey_t rkey = operation.remote->rkey.rkey;
-    operation.completion.count = 1;
-    if (operation.length < limits.get_zcopy_min ||
-        (operation.mine == nullptr && operation.length <= limits.get_bcopy)) {
+    const auto copy = [&](size_t piece) {
         const auto unpack = [](void* to, const void* data, size_t length) {
             std::memcpy(to, data, length);
         };
-        return uct_ep_get_bcopy(ep, unpack, operation.local, operation.length, address, rkey,
-                                &operation.completion);
-    }
+        return uct_ep_get_bcopy(ep, unpack, operation.local + operation.posted, piece,
+                                address + operation.posted, rkey, &operation.completion);
+    };
+    if (operation.length < limits.get_zcopy_min ||
+        (operation.mine == nullptr && operation.length <= limits.get_bcopy))
+        return post_pieces(operation, limits.get_bcopy, copy);
     const ucs_status_t status = register_local(operation);
     if (status != UCS_OK) return status;
-    const uct_iov_t iov = piece(operation);
-    return uct_ep_get_zcopy(ep, &iov, 1, address, rkey, &operation.completion);
+    return post_pieces(operation, limits.get_zcopy, [&](size_t piece) {
+        if (piece < limits.get_zcopy_min) return copy(piece);  // the last one
+        const uct_iov_t iov = iov_of(operation, piece);
+        return uct_ep_get_zcopy(ep, &iov, 1, address + operation.posted, rkey,
+                                &operation.completion);
+    });
 }
 
 // Registers the local memory for this operation if the user has not registered it.
@@ -216,25 +250,13 @@ ucs_status_t Engine::register_local(Operation& operation) {
 ucs_status_t Engine::order(Operation& operation) {
     uct_ep_h const ep = operation.peer->endpoint.get();
     if (!flush_before_notice_) return uct_ep_fence(ep, 0);
-    if (!operation.outstanding) {
-        operation.completion.count = 0;
-        operation.completion.status = UCS_OK;
-    }
-    ++operation.completion.count;
-    const ucs_status_t status = uct_ep_flush(ep, 0, &operation.completion);
-    if (status == UCS_INPROGRESS)
-        operation.outstanding = true;
-    else
-        --operation.completion.count;
-    return status;
+    return with_completion(operation, [&] { return uct_ep_flush(ep, 0, &operation.completion); });
 }
 
 ucs_status_t Engine::post_flush(Operation& operation) {
-    operation.completion.count = 1;
-    const ucs_status_t status =
-        uct_ep_flush(operation.peer->endpoint.get(), 0, &operation.completion);
-    operation.outstanding = status == UCS_INPROGRESS;
-    return status;
+    return with_completion(operation, [&] {
+        return uct_ep_flush(operation.peer->endpoint.get(), 0, &operation.completion);
+    });
 }
 
 // Short data and their notice at once. UCS_ERR_UNSUPPORTED: nothing is posted; one after the other.

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "rwapi/base/log.h"
+#include "rwapi/base/settings.h"
 #include "rwapi/core/messages.h"
 #include "rwapi/include/rwapi.h"
 
@@ -56,6 +57,7 @@ Transport::~Transport() {
 }
 
 int Transport::open(const TransportEvents& events, uct_am_callback_t on_wire_message, int threads) {
+    if (!read_setting("RWAPI_MAX_TRANSFER", 1, UINT64_MAX, max_transfer_)) return RWAPI_ERR_INVALID;
     wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0) return RWAPI_ERR_MEMORY;
     ucs_async_context_t* async = nullptr;
@@ -143,10 +145,10 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     put_am_ = find_put_am(interface_.get());
     limits_ = {.put_short = cap.put.max_short,
                .put_bcopy = cap.put.max_bcopy,
-               .put_zcopy = cap.put.max_zcopy,
+               .put_zcopy = std::min(cap.put.max_zcopy, max_transfer_),
                .get_bcopy = cap.get.max_bcopy,
                .get_zcopy_min = cap.get.min_zcopy,
-               .get_zcopy = cap.get.max_zcopy,
+               .get_zcopy = std::min(cap.get.max_zcopy, std::max(cap.get.min_zcopy, max_transfer_)),
                .am_short = cap.am.max_short - sizeof(Header),
                .am_bcopy = cap.am.max_bcopy};
     return set_handlers(interface_.get(), events);

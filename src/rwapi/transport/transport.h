@@ -19,7 +19,7 @@ struct TransportEvents {
     uct_error_handler_t on_failure;    // of an endpoint
 };
 
-// How long transfers of each kind may be, in bytes.
+// How long transfers of each kind may be, in bytes; zcopy: what is posted at once.
 struct Limits {
     size_t put_short;
     size_t put_bcopy;
@@ -101,6 +101,7 @@ class Transport {
     Domain wire_domain_;
     Interface wire_;
     Limits limits_{};
+    uint64_t max_transfer_ = UINT64_MAX;
     size_t rkey_length_ = 0;
     size_t endpoint_length_ = 0;
     bool connects_endpoints_ = false;

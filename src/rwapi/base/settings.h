@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+namespace rwapi {
+
+// Reads a whole number from a variable of the environment; without it, the value stays. False: it
+// is no number from min to max, which is logged.
+bool read_setting(const char* name, uint64_t min, uint64_t max, uint64_t& value);
+
+}  // namespace rwapi
