@@ -34,12 +34,18 @@ for ranks in 1 2 5; do
     fi
     if command -v mpiexec.hydra >/dev/null; then
         every mpiexec.hydra "$ranks" mpiexec.hydra -np "$ranks"
+        every 'mpiexec.hydra -pmi-port' "$ranks" mpiexec.hydra -pmi-port -np "$ranks"
     else
         skip "mpiexec.hydra, $ranks processes" 'it is not installed'
     fi
 done
 # The innermost launcher counts.
 every 'rwapi-run under rwapi-run' 2 "$rwapi_run" -np 1 "$rwapi_run" -np 2
+if command -v mpiexec.hydra >/dev/null; then
+    every 'rwapi-run under mpiexec.hydra -pmi-port' 2 mpiexec.hydra -pmi-port -np 1 "$rwapi_run" -np 2
+fi
+refuses 'a launcher that has gone' 1 'the launcher at PMI_PORT=127.0.0.1:1: Connection refused' \
+    env PMI_PORT=127.0.0.1:1 PMI_ID=0 "$start_program" 1 stay
 if command -v mpirun.openmpi >/dev/null; then
     every 'rwapi-run under mpirun.openmpi' 2 "${mpirun[@]}" -np 1 "$rwapi_run" -np 2
     every 'mpirun.openmpi under rwapi-run' 2 "$rwapi_run" -np 1 "${mpirun[@]}" -np 2

@@ -8,6 +8,7 @@
 #include "rwapi/base/log.h"
 #include "rwapi/bootstrap/launcher.h"
 #include "rwapi/bootstrap/pmi1.h"
+#include "rwapi/bootstrap/pmi1_port.h"
 #include "rwapi/bootstrap/pmix.h"
 #include "rwapi/bootstrap/table.h"
 
@@ -75,7 +76,7 @@ class ProcessLauncher {
     // nor a second context one of another size.
     std::unique_ptr<Bootstrap> make_bootstrap(int& error) {
         const std::lock_guard lock(mutex_);
-        if (launcher_ == nullptr && !failed_ && !pmi1_offered() && !pmix_offered())
+        if (launcher_ == nullptr && !failed_ && connection() == nullptr)
             return std::make_unique<SingleBootstrap>();
         error = RWAPI_ERR_START;
         if (launcher_ != nullptr && owner_ != ::getpid()) {
@@ -83,7 +84,7 @@ class ProcessLauncher {
             return nullptr;
         }
         if (launcher_ == nullptr && !failed_) {
-            launcher_ = (pmi1_offered() ? connect_pmi1() : connect_pmix()).release();
+            launcher_ = connection()().release();
             owner_ = ::getpid();
             failed_ = launcher_ == nullptr;
         }
@@ -93,6 +94,15 @@ class ProcessLauncher {
     }
 
   private:
+    // How to connect; null: no launcher has started this process. A socket that has been passed on
+    // is the innermost launcher's, a port may be that of an outer one.
+    static auto connection() -> std::unique_ptr<Launcher> (*)() {
+        if (pmi1_offered()) return connect_pmi1;
+        if (pmix_offered()) return connect_pmix;
+        if (pmi1_port_offered()) return connect_pmi1_port;
+        return nullptr;
+    }
+
     std::mutex mutex_;
     Launcher* launcher_ = nullptr;
     bool failed_ = false;

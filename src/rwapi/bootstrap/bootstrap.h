@@ -31,8 +31,9 @@ class Bootstrap {
     virtual int barrier() = 0;
 };
 
-// The start-up by `table`, or if that is null, by the launcher that the environment names: PMI-1,
-// PMIx, otherwise a job of one process. Null: not possible, `error` says why.
+// The start-up by `table`, or if that is null, by the launcher that the environment names: PMI-1
+// by a socket, PMIx, PMI-1 by a port, otherwise a job of one process. Null: not possible, `error`
+// says why.
 std::unique_ptr<Bootstrap> make_bootstrap(const rwapi_bootstrap* table, int& error);
 
 }  // namespace rwapi

@@ -47,6 +47,33 @@ int Pmi1Launcher::start() {
     return error;
 }
 
+int Pmi1Launcher::start_as(int id) {
+    if (ask_rank_and_size(id)) return start();
+    broken_ = true;
+    return RWAPI_ERR_START;
+}
+
+// The answer is followed by one line for each of the size, the rank, and the level of messages.
+bool Pmi1Launcher::ask_rank_and_size(int id) {
+    const std::string line = "cmd=initack pmiid=" + std::to_string(id);
+    if (!request(line, "initack")) return false;
+    std::optional<int> size, rank;
+    for (int i = 0; i < 3; ++i) {
+        const auto received = receive_line();
+        const auto message = received ? checked(*received, "set", line) : std::nullopt;
+        if (!message) return false;
+        if (message->text("size")) size = message->number("size", 1, kMaxProcesses);
+        if (message->text("rank")) rank = message->number("rank", 0, kMaxProcesses);
+    }
+    if (!size || !rank || *rank >= *size) {
+        fail("it does not tell the rank and the number of processes");
+        return false;
+    }
+    rank_ = static_cast<uint32_t>(*rank);
+    size_ = static_cast<uint32_t>(*size);
+    return true;
+}
+
 int Pmi1Launcher::introduce() {
     ::fcntl(fd_, F_SETFD, FD_CLOEXEC);
     if (!request("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")) {
@@ -156,7 +183,7 @@ std::optional<Pmi1Message> Pmi1Launcher::checked(const std::string& received,
         return fail("it does not answer as in PMI-1; expected " + std::string(answer));
     }
     if (message->text("rc") && !message->number("rc", 0, 0)) {
-        log_error("the launcher behind PMI_FD refuses %s: %s", line.substr(0, 60).c_str(),
+        log_error("the launcher (PMI-1) refuses %s: %s", line.substr(0, 60).c_str(),
                   received.substr(0, 200).c_str());
         return std::nullopt;
     }
@@ -187,7 +214,7 @@ std::optional<std::string> Pmi1Launcher::receive_line() {
 
 std::nullopt_t Pmi1Launcher::fail(const std::string& reason) {
     broken_ = true;
-    log_error("the launcher behind PMI_FD: %s; start the job anew", reason.c_str());
+    log_error("the launcher (PMI-1): %s; start the job anew", reason.c_str());
     return std::nullopt;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Start-up by PMI-1: MPICH's mpiexec.hydra, and rwapi-run. The launcher's end is a socket whose
-// number is in PMI_FD.
+// Start-up by PMI-1: MPICH's mpiexec.hydra, and rwapi-run. The connection to the launcher is a
+// socket whose number is in PMI_FD; pmi1_port.h has another way.
 #pragma once
 
 #include <mutex>
@@ -16,12 +16,15 @@ namespace rwapi {
 // One request at a time, also during a barrier. After an error of the connection all of them fail.
 class Pmi1Launcher final : public Launcher {
   public:
-    // Takes the socket over. rank < size.
+    // Takes the socket over. rank < size, or they are not known.
+    explicit Pmi1Launcher(int fd) : Pmi1Launcher(fd, 0, 0) {}
     Pmi1Launcher(int fd, uint32_t rank, uint32_t size) : fd_(fd), rank_(rank), size_(size) {}
     ~Pmi1Launcher() override;
 
     // Introduces the process, which must precede the rest.
     int start();
+    // The same, after asking the launcher for the rank and size of its process `id`.
+    int start_as(int id);
 
     uint32_t rank() const override { return rank_; }
     uint32_t size() const override { return size_; }
@@ -32,6 +35,7 @@ class Pmi1Launcher final : public Launcher {
 
   private:
     int introduce();
+    bool ask_rank_and_size(int id);
     // Sends a line, and takes the next line, which must be that command and not say that it failed.
     std::optional<Pmi1Message> request(const std::string& line, std::string_view answer);
     // The message, if it is the awaited answer. A refusal of the launcher's is logged.
@@ -45,7 +49,7 @@ class Pmi1Launcher final : public Launcher {
     std::nullopt_t fail(const std::string& reason);
 
     const int fd_;
-    const uint32_t rank_, size_;
+    uint32_t rank_, size_;
     bool broken_ = false;
     bool in_barrier_ = false;
     size_t max_value_ = 0;
