@@ -92,6 +92,73 @@ void killed_early() {
     for (int node = 0; node < victim; ++node) receive(node, 3);
 }
 
+// A start-up by the default context's messages, whose barrier never ends once a process has died.
+struct HangingStart {
+    static int exchange(void*, const void* mine, size_t bytes, void* all) {
+        const Shared shared = allocate(bytes * at(size() + 1));
+        std::byte* const own = shared.memory + bytes * at(size());
+        std::memcpy(own, mine, bytes);
+        for (int node = 0; node < size(); ++node) {
+            wait(rwapi_write(node, rwapi_net_add(shared.nets[at(rank())], bytes * at(size())),
+                             rwapi_net_add(shared.nets[at(node)], bytes * at(rank())), bytes));
+            flush(node);
+        }
+        barrier();
+        std::memcpy(all, shared.memory, bytes * at(size()));
+        barrier();
+        return rwapi_free(shared.memory);
+    }
+    static int hang(void*) {
+        for (;;) pause();
+    }
+};
+
+// The end of a survivor's context is bounded, though the barrier never ends, and though a peer that
+// is alive does not answer.
+void killed_finalize() {
+    using std::chrono::seconds;
+    using std::chrono::steady_clock;
+    static const rwapi_bootstrap start{nullptr, static_cast<uint32_t>(rank()),
+                                       static_cast<uint32_t>(size()), HangingStart::exchange,
+                                       HangingStart::hang};
+    rwapi_params params{};
+    params.size = sizeof params;
+    params.bootstrap = &start;
+    rwapi_context* context = nullptr;
+    CHECK_OK(setenv("RWAPI_FINALIZE_TIMEOUT", "x", 1));
+    CHECK_EQ(rwapi_context_create(&params, &context), RWAPI_ERR_INVALID);
+    CHECK_OK(setenv("RWAPI_FINALIZE_TIMEOUT", "1", 1));
+    CHECK_OK(rwapi_context_create(&params, &context));
+    const int victim = size() - 1;
+    if (rank() == victim) {
+        for (int node = 0; node < victim; ++node) receive(node, 1, context);
+        kill(getpid(), SIGKILL);
+    }
+    send(victim, {1, 0, 0}, context);
+    while (rwapi_peer_status(context, victim) == 0) CHECK(rwapi_progress(context) >= 0);
+    if (rank() == 1) {
+        // Without progress of the context.
+        send(0, {3, 0, 0});
+        receive(0, 2);
+    }
+    if (rank() == 0) {
+        receive(1, 3);
+        send(1, {1, 0, 0}, context);
+    }
+    const auto begin = steady_clock::now();
+    const int error = rwapi_context_destroy(context);
+    CHECK(steady_clock::now() - begin < seconds(20));
+    if (rank() == 0) {
+        // Over Tern the message may have gone.
+        const bool wired = std::strncmp(rwapi_transport(nullptr), "rc_verbs/", 9) == 0;
+        CHECK(error == 0 || wired);
+        if (wired) CHECK_EQ(error, RWAPI_ERR_TIMEOUT);
+        send(1, {2, 0, 0});
+    } else {
+        CHECK_OK(error);
+    }
+}
+
 // Several threads use one context.
 void threads() {
     rwapi_params params{};
@@ -239,6 +306,7 @@ void contexts() {
 
 const std::vector<Case> life_cases = {{"killed-peer", killed_peer},
                                       {"killed-early", killed_early},
+                                      {"killed-finalize", killed_finalize},
                                       {"threads", threads},
                                       {"sleeps-beside-a-thread", sleeps_beside_a_thread},
                                       {"contexts", contexts}};

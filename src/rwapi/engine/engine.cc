@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "rwapi/base/log.h"
+#include "rwapi/base/settings.h"
 
 namespace rwapi {
 namespace {
@@ -55,6 +56,7 @@ int Engine::open() {
         log_error("RWAPI_NOTIFY=%s: choose fence or flush", notify);
         return RWAPI_ERR_INVALID;
     }
+    if (!read_setting("RWAPI_FINALIZE_TIMEOUT", 0, 1'000'000, patience_)) return RWAPI_ERR_INVALID;
     TransportEvents events{};
     events.argument = this;
     events.on_failure = on_failure;

@@ -175,6 +175,7 @@ class Engine {
     const std::shared_ptr<Bootstrap> bootstrap_;
     const uint32_t rank_, size_;
     uint64_t incarnation_ = 0;
+    uint64_t patience_ = 30;  // of close() if a peer has died, in seconds
     bool flush_before_notice_ = false;
     bool any_dead_ = false;
     bool armed_ = false;                   // a thread may sleep; only with RWAPI_THREAD_MULTIPLE

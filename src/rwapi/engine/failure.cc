@@ -12,8 +12,6 @@
 namespace rwapi {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(30);
-
 // A barrier in a thread of its own, because peers may need this process to make progress until
 // they come to theirs. It outlives the engine if the barrier never ends.
 struct Barrier {
@@ -71,7 +69,7 @@ int Engine::close() {
     std::optional<Clock::time_point> end;
     const auto pause = [&] {
         if (progress() == 0) std::this_thread::yield();
-        if (any_dead_ && !end) end = Clock::now() + kPatience;
+        if (any_dead_ && !end) end = Clock::now() + std::chrono::seconds(patience_);
         return !end || Clock::now() < *end;
     };
     int result = RWAPI_OK;
@@ -85,7 +83,11 @@ int Engine::close() {
         }
         if (id == RWAPI_ERR_AGAIN || (id > 0 && test(id) == 0)) result = RWAPI_ERR_TIMEOUT;
     }
-    if (result != RWAPI_OK) log_error("a peer has died, and writes are not complete after 30 s");
+    if (result != RWAPI_OK)
+        log_error(
+            "a peer has died, and writes to others are not complete after %llu s "
+            "(RWAPI_FINALIZE_TIMEOUT)",
+            static_cast<unsigned long long>(patience_));
     const auto barrier = std::make_shared<Barrier>();
     barrier->bootstrap = bootstrap_;
     try {

@@ -73,7 +73,7 @@ typedef int64_t rwapi_id;
 RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
 
 /* Completes what this process has begun, waits for the other processes, and frees everything. If a
- * peer has died, it waits for 30 s at most, and fails (RWAPI_ERR_TIMEOUT) only if writes to other
+ * peer has died, it waits for 30 s (RWAPI_FINALIZE_TIMEOUT) at most, and fails (RWAPI_ERR_TIMEOUT) only if writes to other
  * peers are not complete by then. */
 RWAPI_EXPORT int rwapi_finalize(void);
 
