@@ -5,7 +5,7 @@
 # Installs missing packages, builds with warnings as errors, and runs every test, then a selection of UCX's own tests
 # over Tern, and a selection of the tests on rdma_rxe in a guest. Builds once more with the address and
 # undefined-behaviour sanitizers and runs the tests that need no other programs, and once with the thread sanitizer for
-# the transport's tests. The last line is "N passed, N failed, N skipped".
+# the transport's tests and rwapi's jobs with threads. The last line is "N passed, N failed, N skipped".
 #
 #   CHECK_RXE=no          leaves out the guests, which need 6 GiB of free memory and a kernel from Debian
 #   CHECK_UCX=no          leaves out UCX's own tests, which take 3 minutes to build
@@ -78,8 +78,8 @@ sanitize() {
     local folder=$1 sanitizers=$2 programs=$3 tests=$4
     say "building in $folder"
     set_up "$folder" --enable-werror --enable-sanitizers="$sanitizers" CXXFLAGS='-g1 -O1'
-    make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la ucp/librelease.la softhca/libsofthca.la \
-        tools/softhca tools/tern-run
+    make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la ucp/librelease.la softhca/libsofthca.la librwapi.la \
+        tools/softhca tools/tern-run tools/rwapi-run
     run_tests "$folder" check check_PROGRAMS="$programs" TESTS="$tests"
 }
 
@@ -92,8 +92,11 @@ if [ "${CHECK_UCX:-yes}" != no ]; then
 fi
 [ "${CHECK_RXE:-yes}" = no ] || RXE_SELECTION=ci run_tests build/check check-rxe
 if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
-    sanitize build/check-sanitize address 'softhca-unit tern-unit tern-engine tern-uct verbs-conformance' \
-        'unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh conformance_thread.sh'
+    sanitize build/check-sanitize address \
+        'softhca-unit tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job' \
+        'unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh conformance_thread.sh rwapi_core.sh rwapi_job.sh'
     # Tests of many settings, each with one thread, tell the thread sanitizer nothing new, and take three minutes.
-    GTEST_FILTER='-Setups/*:Ways/*' sanitize build/check-threads thread 'tern-engine tern-uct' 'tern_engine.sh uct.sh'
+    # Of rwapi's jobs, those with threads.
+    GTEST_FILTER='-Setups/*:Ways/*' RWAPI_CASES='threads sleeps-beside-a-thread contexts' \
+        sanitize build/check-threads thread 'tern-engine tern-uct rwapi-job' 'tern_engine.sh uct.sh rwapi_job.sh'
 fi

@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Jobs of rwapi over Tern on the software HCA, and the program of docs/rwapi.md.
+# Jobs of rwapi over Tern on the software HCA, and the program of docs/rwapi.md. RWAPI_CASES: these cases only.
 # shellcheck source-path=SCRIPTDIR source=rwapi/cases.sh
 . "$(dirname "$0")/rwapi/cases.sh"
+if [ -n "${RWAPI_CASES:-}" ]; then
+    # shellcheck disable=SC2086 # a list
+    cases 4 '' $RWAPI_CASES
+    finish
+    exit
+fi
 # shellcheck disable=SC2086,SC2154 # a list
 cases 4 '' $all_cases
 cases 2 '' writes small-messages traffic threads
@@ -15,7 +21,7 @@ library=$(cd ../src/.libs && pwd)
 sed -n '/^```c$/,/^```$/p' "$source_folder/docs/rwapi.md" | sed '/^```/d' >"$tmp/first.c"
 result $(($(wc -l <"$tmp/first.c") > 40)) 'the first program of docs/rwapi.md is short'
 # A sanitizer's run-time library must be the program's too.
-case $(ldd "$library/librwapi.so.0") in
+case $(ldd ./rwapi-job) in
     *libasan*) flags=('-fsanitize=address,undefined') ;;
     *libtsan*) flags=(-fsanitize=thread) ;;
     *) flags=(-pedantic -Werror) ;;
