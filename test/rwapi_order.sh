@@ -12,6 +12,7 @@ done
 # Long transfers in pieces.
 export RWAPI_MAX_TRANSFER=1000
 cases 4 '--faults segment=512:20us,out-of-order' puts-and-gets slots
+cases 4 '' killed-peer
 unset RWAPI_NOTIFY
 cases 4 '' puts-and-gets slots counters killed-peer freed-memory
 unset RWAPI_MAX_TRANSFER

@@ -311,7 +311,13 @@ Engine::Step Engine::fail(Operation& operation, ucs_status_t status) {
 void Engine::on_done(uct_completion_t* completion) {
     Operation& operation = *reinterpret_cast<Operation*>(completion);
     operation.outstanding = false;
-    if (operation.status == RWAPI_OK) operation.status = error_of(completion->status);
+    if (completion->status != UCS_OK) [[unlikely]] {
+        const int error = error_of(completion->status);
+        if (operation.status == RWAPI_OK) operation.status = error;
+        // The transport tells of the peer later.
+        if (error == RWAPI_ERR_PEER)
+            operation.engine->mark_failed(*operation.peer, completion->status);
+    }
     if (operation.abandoned)
         operation.engine->operations_.finish(&operation, operation.status);
     else if (operation.stage == Stage::kOrdering)
