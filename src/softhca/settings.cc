@@ -99,10 +99,10 @@ const std::array<Setting, kSettingCount> kSettings = {{
      "addresses: LID, or GID as with RoCE", set_link_layer},
     {"SOFTHCA_EXECUTOR", "inline", "inline, thread",
      "who moves the data: the caller, or a thread per process", set_executor},
-    {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200",
+    {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse",
      "the NIC whose timing is modeled", set_profile},
     {"SOFTHCA_MODEL", "",
-     "comma list of latency, gap, completion, reg-latency = time (us; suffix ns, us, ms, s), "
+     "comma list of latency, gap, interval, completion, reg-latency = time (us; suffix ns, us, ms, s), "
      "bandwidth, reg-bandwidth = GB/s",
      "single parameters that differ from the profile", set_model},
     {"SOFTHCA_FAULTS", "", "comma list of faults", "faults in force from the start of the fabric",

@@ -52,7 +52,7 @@ refusal_tests() {
     refuses 'option without its value' 2 '--json: 1 required' "$tern_bench" latency --json
     refuses 'wrong number' 2 '1 to 10000' "$tern_bench" latency --rounds 0
     refuses 'wrong list' 2 '--peers: Value x not in range' "$tern_bench" memory --peers 1,x
-    refuses 'wrong profile' 2 'choose from ideal, graphene, infini, hdr200' "$tern_bench" tune --profile fast
+    refuses 'wrong profile' 2 'choose from ideal, graphene, infini, hdr200, muse' "$tern_bench" tune --profile fast
     refuses 'wrong sizes' 2 '33554432 not in range 8 to 16777216' "$tern_bench" bandwidth --sizes 1K:32768K
     refuses 'sizes the wrong way round' 2 'the second size is the smaller one' "$tern_bench" bandwidth --sizes 2M:1M
     refuses 'wrong step' 2 'Value 1 not in range 1.05' "$tern_bench" bandwidth --step 1

@@ -68,7 +68,7 @@ refusal_tests() {
     refuses 'an empty value behind =' 2 "no value behind '--model='" "$SOFTHCA" run --model= true
     check_match 'an empty value is the default' '^$' \
         env SOFTHCA_MODEL=gap=1us "$SOFTHCA" run --model '' printenv SOFTHCA_MODEL
-    refuses 'wrong profile' 2 '--profile=myri: choose from ideal, graphene, infini, hdr200' \
+    refuses 'wrong profile' 2 '--profile=myri: choose from ideal, graphene, infini, hdr200, muse' \
         "$SOFTHCA" run --profile myri -- true
     refuses 'wrong variable' 2 'SOFTHCA_EXECUTOR=fast: choose from inline, thread' \
         env SOFTHCA_EXECUTOR=fast "$SOFTHCA" run -- true

@@ -12,7 +12,7 @@ namespace softhca {
 namespace {
 
 // 2 bytes per ns, 1000 ns of latency and 50 ns of gap make sums easy.
-constexpr NicParameters kNic = {1000, 2.0, 50, 30, 5000, 4.0};
+constexpr NicParameters kNic = {1000, 2.0, 50, 0, 30, 5000, 4.0};
 
 uint64_t lone_message_ns(const NicParameters& nic, uint64_t bytes) {
     LinkClock egress{}, ingress{};
@@ -47,6 +47,29 @@ TEST(NicModel, MessagesBehindOneAnotherAreSpacedByGapAndTransmission) {
         EXPECT_EQ(booking.start, i * 150);
         EXPECT_EQ(booking.arrival_end, 1000 + i * 150 + 100);
     }
+}
+
+// The paper on RWAPI: 1.76 us between small messages, and more than 6300 Mb/s from 4 KB on.
+TEST(NicModel, TheIntervalSpacesShortMessagesAndCostsLongOnesNothing) {
+    const NicParameters* muse = find_profile("muse");
+    ASSERT_NE(muse, nullptr);
+    for (const auto& [bytes, spacing] : {std::pair<uint64_t, uint64_t>{0, 1760},
+                                         {8, 1760},
+                                         {1024, 1760},
+                                         {4096, 5185},
+                                         {1 << 20, 1'327'312}}) {
+        LinkClock egress{}, ingress{};
+        for (uint64_t i = 0; i < 5; ++i) {
+            EXPECT_EQ(book_transfer(*muse, egress, ingress, 0, bytes).start, i * spacing) << bytes;
+        }
+    }
+    EXPECT_GE(4096.0 / static_cast<double>(spacing_ns(*muse, 4096)), 6300.0 / 8 / 1000);
+    NicParameters nic = {};
+    EXPECT_EQ(apply_model_overrides("interval=2us", nic), std::nullopt);
+    EXPECT_TRUE(nic.models_time());
+    LinkClock egress{}, ingress{};
+    EXPECT_EQ(book_transfer(nic, egress, ingress, 0, 1 << 20).start, 0u);
+    EXPECT_EQ(book_transfer(nic, egress, ingress, 0, 1 << 20).start, 2000u);
 }
 
 TEST(NicModel, IdleLinkStartsAtOnce) {
@@ -162,8 +185,8 @@ TEST(NicModel, Registration) {
 }
 
 TEST(NicModel, ProfilesAreThoseNamed) {
-    EXPECT_EQ(profile_names(), "ideal, graphene, infini, hdr200");
-    for (const char* name : {"graphene", "infini", "hdr200"}) {
+    EXPECT_EQ(profile_names(), "ideal, graphene, infini, hdr200, muse");
+    for (const char* name : {"graphene", "infini", "hdr200", "muse"}) {
         ASSERT_NE(find_profile(name), nullptr) << name;
         EXPECT_TRUE(find_profile(name)->models_time()) << name;
     }
@@ -201,14 +224,14 @@ TEST(NicModel, WrongOverridesNameTheChoicesAndChangeNothing) {
     }
     NicParameters nic = kNic;
     const auto error = apply_model_overrides("speed=3", nic);
-    for (const char* choice :
-         {"'speed'", "latency", "bandwidth", "gap", "completion", "reg-latency", "reg-bandwidth"}) {
+    for (const char* choice : {"'speed'", "latency", "bandwidth", "gap", "interval", "completion",
+                               "reg-latency", "reg-bandwidth"}) {
         EXPECT_NE(error->find(choice), std::string::npos) << choice;
     }
 }
 
 TEST(NicModel, DescriptionReadsBack) {
-    for (const char* name : {"ideal", "graphene", "infini", "hdr200"}) {
+    for (const char* name : {"ideal", "graphene", "infini", "hdr200", "muse"}) {
         NicParameters nic = kNic;
         ASSERT_EQ(apply_model_overrides(describe(*find_profile(name)), nic), std::nullopt)
             << describe(*find_profile(name));

@@ -76,7 +76,7 @@ TEST(Settings, WrongValuesNameVariableValueAndChoices) {
         {"SOFTHCA_PORTS", "3", "1 to 2"},
         {"SOFTHCA_LINK_LAYER", "roce", "infiniband, ethernet"},
         {"SOFTHCA_EXECUTOR", "threads", "inline, thread"},
-        {"SOFTHCA_PROFILE", "myri", "ideal, graphene, infini, hdr200"},
+        {"SOFTHCA_PROFILE", "myri", "ideal, graphene, infini, hdr200, muse"},
         {"SOFTHCA_MODEL", "speed=1", "reg-bandwidth"},
         {"SOFTHCA_FAULTS", "fire", "drop-qp=QPN"},
         {"SOFTHCA_SHARED", "on", "auto, off"},

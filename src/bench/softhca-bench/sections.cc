@@ -147,7 +147,7 @@ class ModelItems {
                                     stream(Kind::kSpacings, request, size,
                                            std::min(kMaxWindow, kBytesUnderWay / size), kStreams,
                                            std::max(kMessages, kMinBytes / size)));
-                if (!ideal_) item.model = size / us(transmit(size) + model_.gap_ns) / 1000;
+                if (!ideal_) item.model = size / us(spacing(size)) / 1000;
             }
         }
     }
@@ -158,7 +158,7 @@ class ModelItems {
                                                 std::pair(Request::kSend, "8 B sends")}) {
                 add(name + std::string(shared ? ", shared memory" : "") + ", from one to the next",
                     stream(Kind::kSpacings, request, kWord, kWindow, kStreams, Link::kDepth),
-                    us(transmit(kWord) + model_.gap_ns), shared);
+                    us(spacing(kWord)), shared);
             }
         }
     }
@@ -178,6 +178,7 @@ class ModelItems {
     static constexpr uint64_t kStreams = 5;  // samples of a stream in each round
 
     static double us(uint64_t ns) { return static_cast<double>(ns) / 1000; }
+    uint64_t spacing(uint64_t bytes) const { return softhca_inspect_spacing_ns(&model_, bytes); }
     uint64_t transmit(uint64_t bytes) const { return softhca_inspect_transmit_ns(&model_, bytes); }
     void add(std::string name, const Order& order, double model, bool shared = false) {
         Series::Item& item = bench_.add(std::move(name), order, shared);

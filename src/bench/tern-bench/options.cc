@@ -35,7 +35,7 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
     app.add_flag("--quick", options->quick, "few and short rounds: whether it works, not how fast");
     app.add_option("--profile", options->profile,
                    "model of the software HCA that is used if there is no HCA: ideal, graphene, "
-                   "infini, hdr200")
+                   "infini, hdr200, muse")
         ->option_text("NAME")
         ->check(known_profile());
     const auto set_range = [&](const std::vector<std::string>& parts) {
@@ -45,15 +45,15 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         if (options->high < options->low)
             throw CLI::ValidationError("--sizes", "the second size is the smaller one");
     };
-    add_list(
-        app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{8}, kLongest)},
-        set_range,
-        "bandwidth, pinning, protocols, onesided, rwapi, mpi, tune: lengths of messages, in bytes, or "
-        "with K or M [1K:16M; onesided, rwapi: 8:4M; mpi: 16:1M]")
+    add_list(app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{8}, kLongest)},
+             set_range,
+             "bandwidth, pinning, protocols, onesided, rwapi, mpi, tune: lengths of messages, in "
+             "bytes, or "
+             "with K or M [1K:16M; onesided, rwapi: 8:4M; mpi: 16:1M]")
         ->option_text("LOW:HIGH");
-    app.add_option(
-           "--step", options->step,
-           "the same: ratio of a size to the one before it, about [1.2; onesided: 2; rwapi, mpi: 4]")
+    app.add_option("--step", options->step,
+                   "the same: ratio of a size to the one before it, about [1.2; onesided: 2; "
+                   "rwapi, mpi: 4]")
         ->check(CLI::Range(1.05, 1024.0));
     app.add_option("--json", options->json, "also write the result to this file, as JSON");
     app.add_option("--transport", options->transport, "what to compare with rc_verbs")

@@ -14,9 +14,10 @@ namespace softhca {
 
 /// LogP-like parameters. All zero is the ideal NIC, which takes no time.
 struct NicParameters {
-    uint64_t latency_ns;  ///< end to end, for the first byte
-    double bandwidth;     ///< bytes per ns (GB/s); 0: infinite
-    uint64_t gap_ns;      ///< between the end of a message and the start of the next one on a link
+    uint64_t latency_ns;   ///< end to end, for the first byte
+    double bandwidth;      ///< bytes per ns (GB/s); 0: infinite
+    uint64_t gap_ns;       ///< between the end of a message and the start of the next one on a link
+    uint64_t interval_ns;  ///< at least, between the starts of two messages on a link
     uint64_t completion_ns;         ///< from data visible in memory to its completion visible
     uint64_t registration_ns;       ///< fixed part of a memory registration
     double registration_bandwidth;  ///< bytes per ns; 0: infinite
@@ -27,18 +28,20 @@ struct NicParameters {
 
 /// The profile of that name; nullptr if there is none.
 const NicParameters* find_profile(std::string_view name);
-/// "ideal, graphene, infini, hdr200"
+/// "ideal, graphene, infini, hdr200, muse"
 std::string profile_names();
 /// The parameters in the syntax of apply_model_overrides(): "latency=2.3us,bandwidth=2,...".
 std::string describe(const NicParameters& nic);
 
-/// Applies a comma list of key=value: latency, gap, completion, reg-latency (us, or with suffix ns,
-/// us, ms, s) and bandwidth, reg-bandwidth (GB/s). On error, returns a text that names the choices,
-/// and leaves `nic` as it was.
+/// Applies a comma list of key=value: latency, gap, interval, completion, reg-latency (us, or with
+/// suffix ns, us, ms, s) and bandwidth, reg-bandwidth (GB/s). On error, returns a text that names
+/// the choices, and leaves `nic` as it was.
 std::optional<std::string> apply_model_overrides(std::string_view list, NicParameters& nic);
 
 /// Time for which `bytes` occupy a link, without gap and latency.
 uint64_t transmit_ns(const NicParameters& nic, uint64_t bytes);
+/// Time from the start of a message of `bytes` to that of the next one on a link.
+uint64_t spacing_ns(const NicParameters& nic, uint64_t bytes);
 /// Time that the registration of `bytes` takes.
 uint64_t registration_time_ns(const NicParameters& nic, uint64_t bytes);
 
@@ -55,10 +58,10 @@ struct Booking {
 
 /// Books link time for a message of `bytes` from the port of `egress` to the port of `ingress`, in
 /// the order of the calls; lock-free. A lone message takes latency + bytes/bandwidth; successive
-/// messages are spaced gap + bytes/bandwidth; senders to one port share its bandwidth. Bookings of
-/// one pair of links arrive in order. The ingress is booked from `now` + latency, even if the
-/// message waits for its sender's egress: such a message must not keep an idle ingress from other
-/// senders.
+/// messages are spaced gap + bytes/bandwidth, at least by the interval; senders to one port share
+/// its bandwidth. Bookings of one pair of links arrive in order. The ingress is booked from `now` +
+/// latency, even if the message waits for its sender's egress: such a message must not keep an idle
+/// ingress from other senders.
 Booking book_transfer(const NicParameters& nic, LinkClock& egress, LinkClock& ingress, uint64_t now,
                       uint64_t bytes);
 

@@ -33,8 +33,13 @@ int guarded(char* error, size_t size, Body&& body) noexcept {
 }
 
 softhca::NicParameters parameters_of(const softhca_inspect_model& model) {
-    return {model.latency_ns,    model.bandwidth,       model.gap_ns,
-            model.completion_ns, model.registration_ns, model.registration_bandwidth};
+    return {model.latency_ns,
+            model.bandwidth,
+            model.gap_ns,
+            model.interval_ns,
+            model.completion_ns,
+            model.registration_ns,
+            model.registration_bandwidth};
 }
 
 }  // namespace
@@ -49,8 +54,13 @@ int softhca_inspect_find_model(const char* profile, const char* changes,
         }
         softhca::NicParameters nic = *found;
         if (auto wrong = softhca::apply_model_overrides(changes, nic)) return *wrong;
-        *model = {nic.latency_ns,    nic.bandwidth,       nic.gap_ns,
-                  nic.completion_ns, nic.registration_ns, nic.registration_bandwidth};
+        *model = {nic.latency_ns,
+                  nic.bandwidth,
+                  nic.gap_ns,
+                  nic.interval_ns,
+                  nic.completion_ns,
+                  nic.registration_ns,
+                  nic.registration_bandwidth};
         return {};
     });
 }
@@ -67,6 +77,10 @@ int softhca_inspect_is_ideal(const softhca_inspect_model* model) {
 
 uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes) {
     return softhca::transmit_ns(parameters_of(*model), bytes);
+}
+
+uint64_t softhca_inspect_spacing_ns(const softhca_inspect_model* model, uint64_t bytes) {
+    return softhca::spacing_ns(parameters_of(*model), bytes);
 }
 
 uint64_t softhca_inspect_registration_ns(const softhca_inspect_model* model, uint64_t bytes) {

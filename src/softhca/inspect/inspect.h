@@ -23,6 +23,7 @@ typedef struct softhca_inspect_model {
     uint64_t latency_ns;           /* end to end, of the first byte */
     double bandwidth;              /* bytes per ns; 0: infinite */
     uint64_t gap_ns;               /* between two messages on a link */
+    uint64_t interval_ns;          /* at least, between the starts of two messages on a link */
     uint64_t completion_ns;        /* from data in memory to its completion */
     uint64_t registration_ns;      /* fixed part of a memory registration */
     double registration_bandwidth; /* bytes per ns; 0: infinite */
@@ -36,9 +37,10 @@ int softhca_inspect_find_model(const char* profile, const char* changes,
 void softhca_inspect_describe(const softhca_inspect_model* model, char* text, size_t size);
 /* Not 0 if nothing takes time in the model. */
 int softhca_inspect_is_ideal(const softhca_inspect_model* model);
-/* How long `bytes` occupy a link, without gap and latency, and how long their registration takes;
-   in ns. */
+/* How long `bytes` occupy a link, without gap and latency; how long it takes from the start of a
+   message of `bytes` to the next one; and how long their registration takes; in ns. */
 uint64_t softhca_inspect_transmit_ns(const softhca_inspect_model* model, uint64_t bytes);
+uint64_t softhca_inspect_spacing_ns(const softhca_inspect_model* model, uint64_t bytes);
 uint64_t softhca_inspect_registration_ns(const softhca_inspect_model* model, uint64_t bytes);
 
 /* A fabric of this user. One thread at a time may use it. */

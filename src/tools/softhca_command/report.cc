@@ -180,6 +180,7 @@ nlohmann::ordered_json model_json(const NicParameters& nic) {
     nlohmann::ordered_json json = {{"latency_ns", nic.latency_ns}};
     add_finite(&json, "bandwidth_gb_per_s", nic.bandwidth);
     json["gap_ns"] = nic.gap_ns;
+    json["interval_ns"] = nic.interval_ns;
     json["completion_ns"] = nic.completion_ns;
     json["registration_ns"] = nic.registration_ns;
     add_finite(&json, "registration_bandwidth_gb_per_s", nic.registration_bandwidth);
