@@ -148,43 +148,63 @@ void Link::connect(Device& device, int gid_index) {
            "RTS");
 }
 
-void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled) {
+Link::Request Link::request(ibv_wr_opcode opcode, uint64_t offset, uint32_t length) const {
     const bool reads = opcode == IBV_WR_RDMA_READ;
-    ibv_sge piece = {};
-    piece.addr = reinterpret_cast<uint64_t>(reads ? in() : out()) + offset;
-    piece.length = length;
-    piece.lkey = mr_->lkey;
-    post(opcode, piece, (reads ? remote_out() : remote_in()) + offset, remote_.key, signaled);
+    Request request = {};
+    request.piece.addr = reinterpret_cast<uint64_t>(memory_ + (reads ? half_ : 0)) + offset;
+    request.piece.length = length;
+    request.piece.lkey = mr_->lkey;
+    request.work.opcode = opcode;
+    request.work.wr.rdma.remote_addr = (reads ? remote_out() : remote_in()) + offset;
+    request.work.wr.rdma.rkey = remote_.key;
+    return request;
 }
 
-void Link::post_write(const void* from, uint32_t key, uint64_t to, uint32_t remote_key,
-                      uint32_t length) {
-    ibv_sge piece = {};
-    piece.addr = reinterpret_cast<uint64_t>(from);
-    piece.length = length;
-    piece.lkey = key;
-    post(IBV_WR_RDMA_WRITE, piece, to, remote_key, true);
+Link::Request Link::request(const Write& write) {
+    Request request = {};
+    request.piece.addr = reinterpret_cast<uint64_t>(write.from);
+    request.piece.length = write.length;
+    request.piece.lkey = write.key;
+    request.work.opcode = IBV_WR_RDMA_WRITE;
+    request.work.wr.rdma.remote_addr = write.to;
+    request.work.wr.rdma.rkey = write.remote_key;
+    return request;
 }
 
-void Link::post(ibv_wr_opcode opcode, ibv_sge piece, uint64_t remote, uint32_t remote_key,
-                bool signaled) {
-    if (outstanding() == kDepth) reap_until(kDepth - 1);
-    ibv_send_wr request = {};
-    request.sg_list = &piece;
-    request.num_sge = 1;
-    request.opcode = opcode;
-    request.wr_id = posted_ + 1;
-    // A send queue without a signaled request could stay full for ever, so each quarter of it has
-    // one.
-    if (signaled || request.wr_id % (kDepth / 4) == 0) request.send_flags = IBV_SEND_SIGNALED;
-    if (opcode != IBV_WR_RDMA_READ && piece.length <= inline_limit_)
-        request.send_flags |= IBV_SEND_INLINE;
-    request.wr.rdma.remote_addr = remote;
-    request.wr.rdma.rkey = remote_key;
+template <size_t kCount>
+void Link::post(Request (&chain)[kCount], bool signaled) {
+    if (outstanding() > kDepth - kCount) reap_until(kDepth - kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+        ibv_send_wr& work = chain[i].work;
+        work.sg_list = &chain[i].piece;
+        work.num_sge = 1;
+        work.wr_id = ++posted_;
+        if (i + 1 < kCount) work.next = &chain[i + 1].work;
+        // A send queue without a signaled request could stay full for ever, so each quarter of it
+        // has one.
+        if ((signaled && i + 1 == kCount) || work.wr_id % (kDepth / 4) == 0)
+            work.send_flags = IBV_SEND_SIGNALED;
+        if (work.opcode != IBV_WR_RDMA_READ && chain[i].piece.length <= inline_limit_)
+            work.send_flags |= IBV_SEND_INLINE;
+    }
     ibv_send_wr* bad = nullptr;
-    errno = ibv_post_send(qp_.get(), &request, &bad);
+    errno = ibv_post_send(qp_.get(), &chain[0].work, &bad);
     if (errno != 0) throw call_failed("ibv_post_send");
-    ++posted_;
+}
+
+void Link::post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled) {
+    Request chain[] = {request(opcode, offset, length)};
+    post(chain, signaled);
+}
+
+void Link::post_write(const Write& write) {
+    Request chain[] = {request(write)};
+    post(chain, true);
+}
+
+void Link::post_chain(uint64_t offset, uint32_t length, const Write& behind, bool signaled) {
+    Request chain[] = {request(IBV_WR_RDMA_WRITE, offset, length), request(behind)};
+    post(chain, signaled);
 }
 
 int Link::reap() {

@@ -71,9 +71,17 @@ class Link {
     // A read goes from the peer's out() to in(). Waits for room in the send queue. A request that
     // is not signaled counts as done when a later one is done.
     void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
-    // Posts a write between other registered memory, with the keys of that memory.
-    void post_write(const void* from, uint32_t key, uint64_t to, uint32_t remote_key,
-                    uint32_t length);
+    // A write between other registered memory, with the keys of that memory.
+    struct Write {
+        const void* from;
+        uint32_t key;
+        uint64_t to;
+        uint32_t remote_key;
+        uint32_t length;
+    };
+    void post_write(const Write& write);
+    // Posts two writes in one call: one as post() does, and behind it another one.
+    void post_chain(uint64_t offset, uint32_t length, const Write& behind, bool signaled = true);
     // Polls for completions. Returns how many requests are done. Throws if one failed.
     int reap();
     // Waits until at most `outstanding` requests are not done.
@@ -96,8 +104,16 @@ class Link {
         uint32_t key;
         uint64_t in;
     };
-    void post(ibv_wr_opcode opcode, ibv_sge piece, uint64_t remote, uint32_t remote_key,
-              bool signaled);
+    // A request and its one piece.
+    struct Request {
+        ibv_sge piece;
+        ibv_send_wr work;
+    };
+    Request request(ibv_wr_opcode opcode, uint64_t offset, uint32_t length) const;
+    static Request request(const Write& write);
+    // Posts the requests, which are in this order, and count as one chain. Waits for room first.
+    template <size_t kCount>
+    void post(Request (&chain)[kCount], bool signaled);
     tern::verbs::CompletionQueue make_cq(Device& device);
     void make_qp(Device& device);
     void connect(Device& device, int gid_index);

@@ -42,7 +42,7 @@ struct Order {
         kStoreTrips,
         kQuit
     };
-    enum class Request : uint8_t { kWrite, kRead, kSend };
+    enum class Request : uint8_t { kWrite, kRead, kSend, kSignal };
 
     Kind kind = Kind::kMessages;
     uint32_t size = 8;
@@ -52,7 +52,8 @@ struct Order {
     bool sender = false;                // overlapped: the worker that computes sends
     bool one_sided = false;             // needs no processor time of the answering worker
     bool reaps = false;                 // kWrites: takes completions while it waits
-    Request request = Request::kWrite;  // kOneSided, kSpacings, kCopySpacings
+    bool chained = false;               // kWrites, kExchanges, kStream: writes as in chain.h
+    Request request = Request::kWrite;  // kOneSided, kSpacings, kCopySpacings; rwapi, MPI: all
     uint32_t window = 8;                // the same: outstanding requests
     uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
 

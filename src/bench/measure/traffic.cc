@@ -16,11 +16,12 @@ void idle() {}
 // the peer's in().
 template <typename Send, typename Idle>
 Samples ping_pong(Peer& peer, Link& link, const Order& order, Send&& send, Idle&& idle) {
-    char* const last = link.in() + order.size - kWord;
+    Tail end(link.in(), order.size);
     uint64_t sent = link.sequence;
+    end.store(sent);
     peer.meet();
     return round_trips(
-        peer, order, [&] { send(++sent); }, [&] { wait_for_word(last, ++link.sequence, idle); });
+        peer, order, [&] { send(++sent); }, [&] { wait_for_end(end, ++link.sequence, idle); });
 }
 
 void copy_word(Peer& peer, Link& link, uint64_t value) {
@@ -93,7 +94,7 @@ struct LinkEnd {
 
 Samples write_trips(Peer& peer, Link& link, const Order& order) {
     const auto send = [&](uint64_t value) {
-        word_at(link.out() + order.size - kWord).store(value, std::memory_order_relaxed);
+        Tail(link.out(), order.size).store(value);
         link.post(IBV_WR_RDMA_WRITE, 0, order.size);
     };
     const auto reap = [&] {
@@ -107,14 +108,15 @@ Samples write_trips(Peer& peer, Link& link, const Order& order) {
 
 // A message may be on its way while the one before is looked at: they have places of their own.
 Samples write_exchanges(Peer& peer, Link& link, const Order& order) {
+    for (const uint64_t place : {uint64_t{0}, uint64_t{order.size}})
+        Tail(link.in() + place, order.size).store(link.sequence);
     peer.meet();
     Samples samples = exchanges(peer, order, [&] {
         const uint64_t number = ++link.sequence;
         const uint64_t place = number % 2 * order.size;
-        const uint64_t word = place + order.size - kWord;
-        word_at(link.out() + word).store(number, std::memory_order_relaxed);
+        Tail(link.out() + place, order.size).store(number);
         link.post(IBV_WR_RDMA_WRITE, place, order.size);
-        wait_for_word(link.in() + word, number, idle);
+        wait_for_end({link.in() + place, order.size}, number, idle);
     });
     link.reap_until(0);
     return samples;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "bench/measure/chain.h"
 #include "bench/measure/traffic.h"
 #include "bench/series/worker.h"
 
@@ -30,11 +31,14 @@ class VerbsPort : public Port {
     }
 
     Samples run(const Order& order) override {
+        if (order.chained && !flag_) flag_.emplace(device_, peer_);
         switch (order.kind) {
             case Order::Kind::kWrites:
-                return write_trips(peer_, link_, order);
+                return order.chained ? chain_trips(peer_, link_, *flag_, order)
+                                     : write_trips(peer_, link_, order);
             case Order::Kind::kExchanges:
-                return write_exchanges(peer_, link_, order);
+                return order.chained ? chain_exchanges(peer_, link_, *flag_, order)
+                                     : write_exchanges(peer_, link_, order);
             case Order::Kind::kSends:
                 return send_trips(peer_, link_, order);
             case Order::Kind::kPieces:
@@ -106,9 +110,11 @@ class VerbsPort : public Port {
     }
     // Writes with few completions, as in perftest's bandwidth tests.
     Samples bursts(const Order& order) {
-        const uint64_t places = std::min(uint64_t{64}, kLongest / order.size);
+        if (order.chained) return chain_bursts(link_, *flag_, order);
+        constexpr uint32_t kPlaces = 64;
         return burst_times(link_, order, [&](uint64_t i, bool last) {
-            link_.post(IBV_WR_RDMA_WRITE, i % places * order.size, order.size, last);
+            const uint64_t place = place_of(i, order.size, kPlaces, link_.half());
+            link_.post(IBV_WR_RDMA_WRITE, place, order.size, last);
         });
     }
 
@@ -116,6 +122,7 @@ class VerbsPort : public Port {
     Device device_;
     Memory wire_;
     Link link_;
+    std::optional<Flag> flag_;
     std::optional<Memory> theirs_;  // the peer's wire_, if it is shared
     std::optional<Memory> ground_;
     std::optional<Memory> into_;

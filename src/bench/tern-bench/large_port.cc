@@ -138,7 +138,8 @@ class RegisterPort : public LargePort {
         wait_for(link_.in() + sizeof(Ready) - kWord, ++accepts_);
         Ready ready;
         std::memcpy(&ready, link_.in(), sizeof ready);
-        link_.post_write(from, from_->lkey, ready.address, static_cast<uint32_t>(ready.key), size);
+        link_.post_write(
+            {from, from_->lkey, ready.address, static_cast<uint32_t>(ready.key), size});
         offer_next_ = true;
     }
     void receive(uint32_t size) override {
