@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -30,6 +31,8 @@ class Channel {
     }
     // Makes both ends; they are closed on exec.
     static std::pair<Channel, Channel> make(const std::string& whom);
+    // The end of a process that a Meeting with this name waits for.
+    static Channel join(const std::string& name);
 
     int fd() const { return fd_; }
     void send(const void* bytes, size_t size);
@@ -50,6 +53,9 @@ class Channel {
         if (!receive(&message, sizeof message, patience_ns)) throw Failure(whom_ + " has died");
         return message;
     }
+    // A descriptor, which the other process gets as one of its own.
+    void put_descriptor(int fd);
+    int take_descriptor();
     // Samples, in several messages. Both sides must know their number.
     void put_samples(const Samples& samples);
     Samples take_samples(size_t count);
@@ -57,6 +63,21 @@ class Channel {
   private:
     int fd_ = -1;
     std::string whom_;
+};
+
+// Where processes get a channel to this one that cannot inherit it, as a launcher starts them.
+class Meeting {
+  public:
+    Meeting();
+
+    // For join(). No other process has the same.
+    const std::string& name() const { return name_; }
+    // Waits for the next process, one of this user. Returns nothing if none came in the time.
+    std::optional<Channel> wait(const std::string& whom, uint64_t ns);
+
+  private:
+    Channel socket_;
+    std::string name_;
 };
 
 // The other process of a measurement. One process measures, the other one answers.

@@ -18,6 +18,7 @@ namespace bench {
 namespace {
 
 constexpr uint64_t kEndNs = 10'000'000'000;
+constexpr uint64_t kGraceNs = 5'000'000'000;  // between a signal and SIGKILL
 
 // Of a process that has ended, by its status for waitpid().
 int exit_status(int status) {
@@ -57,7 +58,8 @@ void connect(const Streams& streams) {
 }  // namespace
 
 Process::Process(Words command, const Environment& environment, const std::vector<int>& descriptors,
-                 int at_end, const Streams& streams) {
+                 int at_end, const Streams& streams)
+    : at_end_(at_end) {
     Words variables = changed_environment(environment);
     const std::vector<char*> arguments = pointers(command);
     const std::vector<char*> environs = pointers(variables);
@@ -78,6 +80,8 @@ Process::Process(Words command, const Environment& environment, const std::vecto
 
 Process::~Process() {
     if (pid_ <= 0) return;
+    ::kill(pid_, at_end_);
+    if (at_end_ != SIGKILL && wait_for(kGraceNs)) return;
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
 }

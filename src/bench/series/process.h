@@ -26,12 +26,14 @@ class Process {
   public:
     // Runs the command. `environment` holds changes to the environment of this process; a variable
     // with an empty value is removed. The command inherits the descriptors. It receives the signal
-    // `at_end` if this process ends first. No signal is blocked in it.
+    // `at_end` if this process or this object ends first; after some seconds it is killed. No
+    // signal is blocked in it.
     explicit Process(Words command, const Environment& environment = {},
                      const std::vector<int>& descriptors = {}, int at_end = SIGKILL,
                      const Streams& streams = {});
     ~Process();
-    Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+    Process(Process&& other) noexcept
+        : at_end_(other.at_end_), pid_(std::exchange(other.pid_, 0)) {}
     Process& operator=(Process&&) = delete;
 
     pid_t pid() const { return pid_; }
@@ -44,6 +46,7 @@ class Process {
     int wait();
 
   private:
+    const int at_end_;
     pid_t pid_ = 0;
 };
 

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/series/worker.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "bench/measure/clock.h"
 #include "tools/common/library.h"
 
 namespace bench {
 namespace {
+
+constexpr char kMeeting = '@';
+constexpr uint64_t kLookNs = 100'000'000;
 
 // A worker's answer to an order; the samples follow. A worker's first reply says that it is ready.
 struct Reply {
@@ -25,8 +32,9 @@ void set_text(char (&field)[kSize], const std::string& text) {
     std::snprintf(field, kSize, "%s", text.c_str());
 }
 
-void work(const WorkerJob& job, OpenPort open_port, Channel& control) {
-    Peer peer(job.peer, job.measures);
+void work(OpenPort open_port, Channel& control) {
+    const auto job = control.take<WorkerJob>();
+    Peer peer(control.take_descriptor(), job.measures);
     // Threads that libraries start inherit the CPU.
     if (job.device_cpu >= 0) stay_on(job.device_cpu);
     const std::unique_ptr<Port> port = open_port(peer, job);
@@ -48,28 +56,7 @@ void work(const WorkerJob& job, OpenPort open_port, Channel& control) {
     }
 }
 
-}  // namespace
-
-Environment environment_of(const Arm& arm, const Setup& setup) {
-    Environment changes = arm.preloads_tern ? setup.with_tern : setup.without_tern;
-    changes.insert(changes.end(), arm.environment.begin(), arm.environment.end());
-    return changes;
-}
-
-Pair::Pair(const Arm& arm, const Setup& setup)
-    : name_(arm.name),
-      link_(Channel::make("the peer process")),
-      measuring_(start(arm, setup, true, link_.first.fd())),
-      answering_(start(arm, setup, false, link_.second.fd())) {
-    // Only the workers may hold the descriptors, so that each worker notices the end of the other.
-    link_ = {};
-    double ignored;
-    read_reply(measuring_, &ignored);
-    read_reply(answering_, &ignored);
-}
-
-Pair::Worker Pair::start(const Arm& arm, const Setup& setup, bool measures, int peer) {
-    auto [mine, theirs] = Channel::make(arm.name + ": a worker process");
+WorkerJob job_of(const Arm& arm, const Setup& setup, bool measures) {
     WorkerJob job;
     set_text(job.port, arm.port);
     set_text(job.what, arm.what);
@@ -80,24 +67,97 @@ Pair::Worker Pair::start(const Arm& arm, const Setup& setup, bool measures, int 
     if (arm.device_threads == DeviceThreads::kBeside) job.device_cpu = job.cpu;
     if (arm.device_threads == DeviceThreads::kApart && setup.cpus)
         job.device_cpu = setup.cpus->second;
-    job.peer = peer;
-    Words words = setup.launcher;
-    words.insert(words.end(), {tools::program_path(), kWorkerCommand, std::to_string(theirs.fd())});
-    Process process(std::move(words), environment_of(arm, setup), {theirs.fd(), peer});
-    mine.put(job);
-    return {std::move(mine), std::move(process)};
+    return job;
 }
 
-Samples Pair::read_reply(Worker& worker, double* cpu_share) {
-    const auto reply = worker.control.take<Reply>();
+std::string whom(const Arm& arm) {
+    return arm.name + ": a worker process";
+}
+
+Words worker_command(const Setup& setup, const std::string& control) {
+    Words words = setup.launcher;
+    words.insert(words.end(), {tools::program_path(), kWorkerCommand, control});
+    return words;
+}
+
+// What a launcher reads: it would pass this process's input on.
+class Nothing {
+  public:
+    Nothing() : fd_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
+    ~Nothing() { ::close(fd_); }
+    Nothing(const Nothing&) = delete;
+    Nothing& operator=(const Nothing&) = delete;
+    int fd() const { return fd_; }
+
+  private:
+    const int fd_;
+};
+
+}  // namespace
+
+Environment environment_of(const Arm& arm, const Setup& setup) {
+    Environment changes = arm.preloads_tern ? setup.with_tern : setup.without_tern;
+    changes.insert(changes.end(), arm.environment.begin(), arm.environment.end());
+    return changes;
+}
+
+Pair::Pair(const Arm& arm, const Setup& setup) : name_(arm.name) {
+    if (arm.launcher.empty()) {
+        start(arm, setup);
+    } else {
+        launch(arm, setup);
+    }
+    {
+        // Then only the workers have these descriptors: each notices the end of the other.
+        const auto [one, other] = Channel::make("the peer process");
+        measuring_.put(job_of(arm, setup, true));
+        measuring_.put_descriptor(one.fd());
+        answering_.put(job_of(arm, setup, false));
+        answering_.put_descriptor(other.fd());
+    }
+    double ignored;
+    read_reply(measuring_, &ignored);
+    read_reply(answering_, &ignored);
+}
+
+void Pair::start(const Arm& arm, const Setup& setup) {
+    for (Channel* control : {&measuring_, &answering_}) {
+        auto [mine, theirs] = Channel::make(whom(arm));
+        processes_.emplace_back(worker_command(setup, std::to_string(theirs.fd())),
+                                environment_of(arm, setup), std::vector<int>{theirs.fd()});
+        *control = std::move(mine);
+    }
+}
+
+void Pair::launch(const Arm& arm, const Setup& setup) {
+    Meeting meeting;
+    Words words = arm.launcher;
+    const Words command = worker_command(setup, kMeeting + meeting.name());
+    words.insert(words.end(), command.begin(), command.end());
+    const Nothing nothing;
+    processes_.emplace_back(std::move(words), environment_of(arm, setup), std::vector<int>{},
+                            SIGTERM, Streams{.input = nothing.fd()});
+    const uint64_t end = now_ns() + kPatienceNs;
+    for (Channel* control : {&measuring_, &answering_}) {
+        std::optional<Channel> came;
+        while (!(came = meeting.wait(whom(arm), kLookNs))) {
+            if (processes_.front().wait_for(0)) throw Failure(name_ + ": the launcher has ended");
+            if (now_ns() > end) throw Failure(name_ + ": the worker processes do not start");
+        }
+        *control = std::move(*came);
+    }
+}
+
+Samples Pair::read_reply(Channel& control, double* cpu_share) {
+    const auto reply = control.take<Reply>();
     if (!reply.ok) throw Failure(name_ + ": " + reply.text);
     *cpu_share = reply.cpu_share;
-    return worker.control.take_samples(reply.samples);
+    return control.take_samples(reply.samples);
 }
 
 Outcome Pair::run(const Order& order) {
-    answering_.control.put(order);
-    measuring_.control.put(order);
+    answering_.put(order);
+    measuring_.put(order);
     Outcome outcome;
     double theirs;
     try {
@@ -114,17 +174,18 @@ Outcome Pair::run(const Order& order) {
 void Pair::finish() {
     Order quit;
     quit.kind = Order::Kind::kQuit;
-    for (Worker* worker : {&measuring_, &answering_}) worker->control.put(quit);
-    for (Worker* worker : {&measuring_, &answering_}) {
-        if (!worker->process.finish())
-            throw Failure(name_ + ": a worker process failed at its end");
+    for (Channel* control : {&measuring_, &answering_}) control->put(quit);
+    for (Process& process : processes_) {
+        if (!process.finish()) throw Failure(name_ + ": a worker process failed at its end");
     }
 }
 
 int worker_main(const char* descriptor, OpenPort open_port) {
-    Channel control(std::atoi(descriptor));
+    Channel control;
     try {
-        work(control.take<WorkerJob>(), open_port, control);
+        control = *descriptor == kMeeting ? Channel::join(descriptor + 1)
+                                          : Channel(std::atoi(descriptor));
+        work(open_port, control);
     } catch (const std::exception& error) {
         Reply reply;
         std::snprintf(reply.text, sizeof reply.text, "%s", error.what());

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/measure/machine.h"
 #include "bench/measure/order.h"
@@ -25,12 +26,13 @@ enum class DeviceThreads : uint8_t {
 // environment.
 struct Arm {
     std::string name;
-    std::string port;              // raw, uct, ucp, rma, large
+    std::string port;              // raw, uct, ucp, rma, rwapi, large, shim
     std::string what;              // of the port: a transport, protocol or kind of memory
     Environment environment = {};  // changes to the environment of this process
     bool preloads_tern = false;    // and the changes that load Tern
     Order::Kind warm_up = Order::Kind::kWrites;
     DeviceThreads device_threads = DeviceThreads::kBeside;
+    Words launcher = {};  // words before a command that start both processes: mpirun -np 2
 
     bool operator==(const Arm&) const = default;
 };
@@ -67,18 +69,14 @@ class Pair {
     void finish();
 
   private:
-    struct Worker {
-        Channel control;
-        Process process;
-    };
-    Worker start(const Arm& arm, const Setup& setup, bool measures, int peer);
-    Samples read_reply(Worker& worker, double* cpu_share);
+    void start(const Arm& arm, const Setup& setup);
+    void launch(const Arm& arm, const Setup& setup);
+    Samples read_reply(Channel& control, double* cpu_share);
 
     const std::string name_;
-    // The two ends in the order in which the workers start.
-    std::pair<Channel, Channel> link_;
-    Worker measuring_;
-    Worker answering_;
+    std::vector<Process> processes_;  // the workers, or their launcher
+    Channel measuring_;
+    Channel answering_;
 };
 
 // One end of the connection between the two workers of a pair. Both workers construct it, and call
@@ -102,10 +100,10 @@ struct WorkerJob {
     bool measures = false;
     int cpu = -1;         // -1: any
     int device_cpu = -1;  // for threads that libraries start
-    int peer = -1;        // descriptor of the channel to the other worker
 };
 
-// The command line of a worker has this word and the descriptor for its orders.
+// The command line of a worker has this word and the descriptor for its orders, or "@" and the name
+// of a Meeting that gives it one.
 constexpr const char* kWorkerCommand = "worker";
 
 using OpenPort = std::unique_ptr<Port> (*)(Peer& peer, const WorkerJob& job);
