@@ -55,12 +55,18 @@ class MpiSeries {
         // Like with like first: the memory of rc_v is private.
         if (differs_) arms_ = {in_private_memory(tern), verbs, tern};
         if (!differs_) arms_ = {tern, verbs};
-        for (const Mpi& mpi : find_mpis()) {
+        for (const Toolchain& mpi : find_mpis()) {
             if (mpi.installed()) {
                 programs_.emplace_back(mpi);
             } else {
-                notes_ += mpi.name + " is left out: mpicc and mpirun of it are not in PATH.\n";
+                notes_ += left_out_text(mpi);
             }
+        }
+        if (programs_.empty()) {
+            throw Failure(
+                "there is no MPI: neither mpicc.openmpi and mpirun.openmpi, nor mpicc.mpich and "
+                "mpirun.mpich, nor mpicc and mpirun are in PATH. Debian: apt install "
+                "libopenmpi-dev openmpi-bin libmpich-dev mpich");
         }
     }
 

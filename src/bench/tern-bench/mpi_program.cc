@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/tern-bench/mpi_program.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <sstream>
-
-#include "bench/measure/clock.h"
-#include "tools/common/mpi.h"
-
 namespace bench {
 namespace {
 
@@ -20,143 +8,18 @@ constexpr char kSource[] =
 #include "bench/tern-bench/mpi_program.inc"
     ;
 
-constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kCompileNs = 60 * kSecond;
-constexpr uint64_t kRunNs = 120 * kSecond;
-constexpr uint64_t kGraceNs = 5 * kSecond;  // for a launcher to end its ranks
-constexpr size_t kShownLines = 15;          // of the output of what failed
-
-// The path of a command; empty: not in PATH.
-std::string find_command(const std::string& name) {
-    const char* list = std::getenv("PATH");
-    std::istringstream folders(list != nullptr ? list : "");
-    for (std::string folder; std::getline(folders, folder, ':');) {
-        if (!folder.starts_with('/')) continue;
-        folder.append("/").append(name);
-        if (::access(folder.c_str(), X_OK) == 0) return folder;
-    }
-    return {};
-}
-
-// Memory that another process can have as a file.
-class Scratch {
-  public:
-    explicit Scratch(const std::string& text = {}) : fd_(::memfd_create("mpi", MFD_CLOEXEC)) {
-        if (fd_ < 0) throw call_failed("memfd_create");
-        if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-            throw call_failed("pwrite");
-    }
-    ~Scratch() { ::close(fd_); }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-
-    int fd() const { return fd_; }
-    std::string text() const {
-        std::string text(static_cast<size_t>(::lseek(fd_, 0, SEEK_END)), '\0');
-        const ssize_t length = ::pread(fd_, text.data(), text.size(), 0);
-        text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
-        return text;
-    }
-
-  private:
-    int fd_;
-};
-
-class TemporaryFolder {
-  public:
-    TemporaryFolder() {
-        // A signal that ends this process waits until the folder is removed.
-        sigset_t signals;
-        ::sigemptyset(&signals);
-        for (const int signal : {SIGHUP, SIGINT, SIGTERM}) ::sigaddset(&signals, signal);
-        ::sigprocmask(SIG_BLOCK, &signals, &before_);
-        const char* parent = std::getenv("TMPDIR");
-        path_ = std::string(parent != nullptr && *parent != '\0' ? parent : "/tmp") +
-                "/tern-bench-XXXXXX";
-        made_ = ::mkdtemp(path_.data()) != nullptr;
-    }
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        if (made_) std::filesystem::remove_all(path_, ignored);
-        ::sigprocmask(SIG_SETMASK, &before_, nullptr);
-    }
-    TemporaryFolder(const TemporaryFolder&) = delete;
-    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-    std::string path() const {
-        if (!made_) throw call_failed(path_);
-        return path_;
-    }
-
-  private:
-    sigset_t before_;
-    std::string path_;
-    bool made_ = false;
-};
-
-std::string last_lines(const std::string& text) {
-    size_t begin = text.size();
-    for (size_t i = 0; i <= kShownLines && begin != std::string::npos; ++i)
-        begin = begin == 0 ? std::string::npos : text.rfind('\n', begin - 1);
-    return begin == std::string::npos ? text : text.substr(begin + 1);
-}
-
-// Runs a command. Returns its output. Throws Failure.
-std::string output_of(const std::string& what, const Words& command, const Environment& environment,
-                      const std::string& input, uint64_t limit_ns) {
-    const Scratch in(input);
-    const Scratch out;
-    if (::lseek(in.fd(), 0, SEEK_SET) != 0) throw call_failed("lseek");
-    Process process(command, environment, {}, SIGTERM, {in.fd(), out.fd()});
-    const std::optional<int> status = process.wait_for(limit_ns);
-    if (!status) {
-        ::kill(process.pid(), SIGTERM);
-        process.wait_for(kGraceNs);
-    }
-    if (status == 0) return out.text();
-    throw Failure(what + (status ? " failed" : " took too long") + ":\n" + last_lines(out.text()));
-}
+constexpr uint64_t kRunNs = 120'000'000'000;
 
 }  // namespace
 
-std::vector<Mpi> find_mpis() {
-    const auto find = [](const char* name, const std::string& suffix) {
-        return Mpi{name, find_command("mpicc" + suffix), find_command("mpirun" + suffix)};
-    };
-    std::vector<Mpi> mpis = {find("Open MPI", ".openmpi"), find("MPICH", ".mpich")};
-    if (std::ranges::any_of(mpis, &Mpi::installed)) return mpis;
-    mpis = {find("MPI", "")};
-    if (mpis.front().installed()) return mpis;
-    throw Failure(
-        "there is no MPI: neither mpicc.openmpi and mpirun.openmpi, nor mpicc.mpich and "
-        "mpirun.mpich, nor mpicc and mpirun are in PATH. Debian: apt install libopenmpi-dev "
-        "openmpi-bin libmpich-dev mpich");
-}
-
-MpiProgram::MpiProgram(const Mpi& mpi) : name_(mpi.name), launcher_(mpi.launcher) {
-    const TemporaryFolder folder;
-    const std::string path = folder.path() + "/program";
-    output_of(mpi.compiler, {mpi.compiler, "-std=gnu11", "-O2", "-o", path, "-x", "c", "-"},
-              {{"LD_PRELOAD", ""}}, kSource, kCompileNs);
-    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file_ < 0) throw call_failed(path);
-}
-
-MpiProgram::~MpiProgram() {
-    ::close(file_);
-}
+MpiProgram::MpiProgram(const Toolchain& mpi)
+    : name_(mpi.name), launch_(mpi.launch()), program_(mpi, kSource) {}
 
 std::string MpiProgram::run(const Words& arguments, Environment environment) const {
-    for (const auto& [name, value] : tools::kOpenMpiOverUcx) environment.emplace_back(name, value);
-    environment.insert(environment.end(), {{tools::kMpichOverUcx.name, tools::kMpichOverUcx.value},
-                                           {"OMPI_MCA_btl", "self"},
-                                           // The program chooses its CPUs.
-                                           {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-                                           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                                           {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
-    Words command = {launcher_, "-np", "2",
-                     "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_)};
+    const Environment all = over_ucx();
+    environment.insert(environment.end(), all.begin(), all.end());
+    Words command = launch_;
+    command.push_back(program_.path());
     command.insert(command.end(), arguments.begin(), arguments.end());
     return output_of(name_, command, environment, {}, kRunNs);
 }
