@@ -3,7 +3,8 @@
 """Draws the result of a benchmark: plot.py RESULT.json PICTURE.svg|png
 
 RESULT.json is what tern-bench or paper-tables writes with --json, or softhca-bench prints. Each test has a panel, each
-configuration a line with its 10th and 90th percentile. Ratios, and figures without a size, are left out.
+configuration a line with its 10th and 90th percentile. Ratios, and figures without a size, are left out. The tests of
+tern-bench rwapi have two panels each: the time between messages L = t / n, and the throughput T = n s / t.
 """
 import json
 import sys
@@ -13,11 +14,26 @@ def die(text):
     sys.exit(f"plot.py: {text}")
 
 
+TIME, THROUGHPUT = "time between messages, us", "throughput, MB/s"
+
+
+def as_unit(figure, unit):
+    """The figure of messages of one size as a time or as a throughput."""
+    if unit.endswith(figure["unit"]):
+        return dict(figure, unit=unit)
+    swapped = {"median": "median", "p10": "p90", "p90": "p10"}
+    values = {key: figure["x"] / figure[other] for key, other in swapped.items() if other in figure}
+    return dict(figure, unit=unit, **values)
+
+
 def read_figures(name):
     try:
         with open(name, encoding="utf-8") as file:
-            figures = [one for one in json.load(file)["figures"]
-                       if one["unit"] != "x" and one["x"] > 0 and "median" in one]
+            result = json.load(file)
+        figures = [one for one in result["figures"]
+                   if one["unit"] != "x" and one["x"] > 0 and "median" in one]
+        if result.get("command") == "rwapi":
+            figures = [as_unit(one, unit) for one in figures for unit in (TIME, THROUGHPUT)]
     except OSError as error:
         die(f"{name}: {error.strerror}")
     except (ValueError, KeyError, TypeError):
@@ -54,9 +70,11 @@ def draw_line(axes, name, figures, sampled):
 
 def draw(plots, figures, picture):
     panels = group(figures, lambda one: (one["test"], one["unit"]))
-    canvas, all_axes = plots.subplots(len(panels), figsize=(10, 4.5 * len(panels)), squeeze=False,
+    columns = 2 if any(unit == THROUGHPUT for _, unit in panels) else 1
+    rows = (len(panels) + columns - 1) // columns
+    canvas, all_axes = plots.subplots(rows, columns, figsize=(10 * columns, 4.5 * rows), squeeze=False,
                                       constrained_layout=True)
-    for axes, ((test, unit), panel) in zip(all_axes[:, 0], panels.items()):
+    for axes, ((test, unit), panel) in zip(all_axes.flat, panels.items()):
         sampled = any("p10" in one for one in panel)
         for name, line in group(panel, lambda one: one["name"]).items():
             draw_line(axes, name, line, sampled)
@@ -65,7 +83,7 @@ def draw(plots, figures, picture):
         axes.set_ylabel(unit)
         axes.set_xscale("log", base=2)
         # Times and sizes differ by orders of magnitude; rates and shares do not.
-        if unit in ("us", "KiB") and all(one.get("p10", one["median"]) > 0 for one in panel):
+        if unit in ("us", "KiB", TIME, THROUGHPUT) and all(one.get("p10", one["median"]) > 0 for one in panel):
             axes.set_yscale("log")
         axes.grid(True)
         axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))

@@ -53,7 +53,7 @@ refusal_tests() {
     refuses 'wrong number' 2 '1 to 10000' "$tern_bench" latency --rounds 0
     refuses 'wrong list' 2 '--peers: Value x not in range' "$tern_bench" memory --peers 1,x
     refuses 'wrong profile' 2 'choose from ideal, graphene, infini, hdr200, muse' "$tern_bench" tune --profile fast
-    refuses 'wrong sizes' 2 '33554432 not in range 8 to 16777216' "$tern_bench" bandwidth --sizes 1K:32768K
+    refuses 'wrong sizes' 2 '33554432 not in range 1 to 16777216' "$tern_bench" bandwidth --sizes 1K:32768K
     refuses 'sizes the wrong way round' 2 'the second size is the smaller one' "$tern_bench" bandwidth --sizes 2M:1M
     refuses 'wrong step' 2 'Value 1 not in range 1.05' "$tern_bench" bandwidth --step 1
     refuses 'a profile for a device that has one' 1 "'softhca run --profile infini' makes one" \
@@ -89,6 +89,18 @@ fastpath_tests() {
     is_json 'fastpath: the json is json' "$tmp/fastpath.json"
     refuses 'fastpath: no table' 2 '^paper-tables: TABLE is required' "$paper_tables"
     refuses 'fastpath: a file that cannot be written' 1 'No such file' "$paper_tables" fastpath --quick --json "$tmp/none/x"
+}
+
+# For each test its times, and beside them its throughput.
+plot_rwapi_tests() { # RESULT.json
+    if ! python3 -c 'import matplotlib.pyplot' 2>/dev/null; then
+        skip 'rwapi: plot' 'matplotlib is not installed'
+        return
+    fi
+    check 'rwapi: plot' "$plot" "$1" "$tmp/rwapi.svg"
+    check_match 'rwapi: plot: times' '<!-- time between messages, us -->' cat "$tmp/rwapi.svg"
+    check_match 'rwapi: plot: throughput' '<!-- throughput, MB/s -->' cat "$tmp/rwapi.svg"
+    check_match 'rwapi: plot: both of a test' '^2$' grep -c -e '<!-- burst, shared memory' "$tmp/rwapi.svg"
 }
 
 plot_tests() { # RESULT.json
@@ -203,24 +215,63 @@ onesided_tests() {
 }
 
 rwapi_tests() {
-    local test memory unit
-    check 'rwapi' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 8:64 --step 8 --json "$tmp/rwapi.json"
+    local test memory unit columns messages='' puts='' mpi name
+    for mpi in 'openmpi:Open MPI' mpich:MPICH; do
+        name=${mpi#*:}
+        command -v "mpirun.${mpi%:*}" >/dev/null || continue
+        messages+=" +$name, tern( +$name, tern, private)? +$name, rc_v"
+        puts+=" +$name, tern +$name, rc_v"
+    done
+    command -v oshrun >/dev/null && puts+=' +OpenSHMEM, tern +OpenSHMEM, rc_v'
+    check 'rwapi' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 1:64 --step 8 --json "$tmp/rwapi.json"
     cp "$tmp/output" "$tmp/rwapi"
-    for test in ping-pong:us 'both ways:us' burst:GB/s; do
+    for test in ping-pong:us 'both ways:us' burst:MB/s 'put and signal:us' 'puts and signals:MB/s'; do
         unit=${test#*:}
+        columns=$messages
+        case $test in put*) columns=$puts ;; esac
         for memory in private shared; do
             check_match "rwapi: ${test%:*}, $memory memory" \
-                "^${test%:*}, $memory memory, $unit +tern +rc_verbs +RDMA write( +messages, tern +messages, rc_v)?\$" \
+                "^${test%:*}, $memory memory, $unit +tern +rc_verbs +RDMA write +in a chain$columns( +tern, small)?\$" \
                 cat "$tmp/rwapi"
         done
     done
-    check_match 'rwapi: a column for each way' '^  64 B( +[0-9.]+\??){5}' cat "$tmp/rwapi"
+    check_match 'rwapi: one byte' '^  1 B( +[0-9.]+\??){4}' cat "$tmp/rwapi"
+    check_match 'rwapi: a column for each way' '^  64 B( +[0-9.]+\??){4}' cat "$tmp/rwapi"
     check_match 'rwapi: targets' '^tern / RDMA write: target met at [01] of 1 sizes' cat "$tmp/rwapi"
+    check_match 'rwapi: of small messages' '^tern, small / RDMA write: target met at [01] of 1 sizes' cat "$tmp/rwapi"
     check_match 'rwapi: an upper limit for latency' '"at_most": 1.1' cat "$tmp/rwapi.json"
     check_match 'rwapi: a lower limit for the rate' '"at_least": 0.9' cat "$tmp/rwapi.json"
+    if [ -n "$messages" ]; then
+        check_match 'rwapi: a limit for puts with signals' '"at_most": 0.6' cat "$tmp/rwapi.json"
+    else
+        skip 'rwapi: a limit for puts with signals' 'there is no MPI'
+    fi
     is_json 'rwapi: the json is json' "$tmp/rwapi.json"
+    plot_rwapi_tests "$tmp/rwapi.json"
     refuses 'rwapi: too long a message' 1 'at most 8M' "${hca[@]}" "$tern_bench" rwapi --quick --sizes 16M
-    check_match 'rwapi: the longest message' '^  8 MiB( +[0-9.]+\?){5}' "$tern_bench" rwapi --quick --sizes 8M
+    refuses 'only rwapi has a message of one byte' 2 'messages of mpi have at least 8 bytes' "$tern_bench" mpi --sizes 1:8
+    check_match 'rwapi: the longest message' '^  8 MiB( +[0-9.]+\?){4}' "$tern_bench" rwapi --quick --sizes 8M
+    check_match "rwapi: the throughput of the paper's cluster" \
+        '^tern / RDMA write: target met at [01] of 1 sizes' "$tern_bench" rwapi --quick --profile muse --sizes 4K
+}
+
+# The launcher of rwapi's processes: it does not start them, or not at all.
+rwapi_launcher_tests() {
+    local run=(env PATH="$tmp/fake" TMPDIR="$tmp/made" "${hca[@]}" "$tern_bench" rwapi --quick --sizes 8)
+    mkdir -p "$tmp/fake" "$tmp/made"
+    check 'rwapi: no MPI' "${run[@]}"
+    cp "$tmp/output" "$tmp/rwapi"
+    for name in 'Open MPI' MPICH OpenSHMEM; do
+        check_match "rwapi: $name is left out" "^$name is left out" cat "$tmp/rwapi"
+    done
+    printf '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\necho >"$2"\n' >"$tmp/fake/mpicc.openmpi"
+    printf '#!/bin/sh\necho never started\nexit 1\n' >"$tmp/fake/mpirun.openmpi"
+    chmod +x "$tmp/fake"/*
+    refuses 'rwapi: a launcher that fails' 1 'Open MPI, tern: the launcher has ended' "${run[@]}"
+    printf '#!/bin/sh\nshift 2\n"$@" &\n"$@"\n' >"$tmp/fake/mpirun.openmpi"
+    refuses 'rwapi: a library that is none' 1 'Open MPI, tern: .*file too short' "${run[@]}"
+    rm -r "$tmp/fake"
+    check 'rwapi: no folder is left' rmdir "$tmp/made"
 }
 
 # An MPI whose ranks take 1 us over Tern and 2 us over anything else, whatever they do.
@@ -288,8 +339,10 @@ mpi_tests() {
     local test mpi
     for mpi in openmpi mpich; do
         if command -v "mpicc.$mpi" >/dev/null && command -v "mpirun.$mpi" >/dev/null; then
-            check "mpi: the program compiles without warnings: $mpi" "mpicc.$mpi" -std=gnu11 -O2 -Wall -Wextra -Werror \
-                -fsyntax-only "$srcdir/../src/bench/tern-bench/mpi_program.c"
+            for test in mpi_program mpi_shim; do
+                check "mpi: $test.c compiles without warnings: $mpi" "mpicc.$mpi" -std=gnu11 -O2 -Wall -Wextra -Werror \
+                    -fsyntax-only -I"$srcdir/../src" "$srcdir/../src/bench/tern-bench/$test.c"
+            done
             continue
         fi
         skip 'mpi' "$mpi is not installed"
@@ -389,6 +442,7 @@ bandwidth_tests
 protocols_tests
 onesided_tests
 rwapi_tests
+rwapi_launcher_tests
 fake_mpi_tests
 mpi_tests
 pinning_tests

@@ -42,6 +42,7 @@ struct Order {
         kStoreTrips,
         kQuit
     };
+    // kSignal: a write, and a word behind it that the target waits for.
     enum class Request : uint8_t { kWrite, kRead, kSend, kSignal };
 
     Kind kind = Kind::kMessages;

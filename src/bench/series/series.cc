@@ -14,8 +14,10 @@ constexpr double kLate = 0.05;  // share of operations
 // Samples of workers are us for each message.
 Samples converted(const Series::Item& item, Samples samples) {
     if (!item.rate) return samples;
-    for (double& sample : samples)
-        sample = item.unit == "GB/s" ? item.order.size / sample / 1000 : 1 / sample;
+    const double per_message = item.unit == "GB/s"   ? item.order.size / 1000.0
+                               : item.unit == "MB/s" ? item.order.size
+                                                     : 1;
+    for (double& sample : samples) sample = per_message / sample;
     return samples;
 }
 

@@ -154,6 +154,19 @@ Arm rwapi_arm(const std::string& transport, const char* memory) {
     return arm;
 }
 
+Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory) {
+    Arm arm = with(ucp_arm(transport, transport + ",self"), "", over_ucx());
+    arm.name = library.toolchain.name + ", " + transport;
+    arm.port = "shim";
+    arm.what = memory + " " + library.compiled.path();
+    arm.warm_up = Order::Kind::kMessages;
+    arm.launcher = library.toolchain.launch();
+    // OpenSHMEM allocates the memory itself.
+    return with(std::move(arm), "",
+                {{"OMPI_MCA_sshmem", memory == "shared" ? "sysv" : "ucx"},
+                 {"SHMEM_SYMMETRIC_SIZE", "64M"}});
+}
+
 Arm with(Arm arm, const std::string& name, const Environment& environment) {
     arm.name += name;
     arm.environment.insert(arm.environment.end(), environment.begin(), environment.end());

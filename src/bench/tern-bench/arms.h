@@ -7,6 +7,7 @@
 #include "bench/series/figure.h"
 #include "bench/series/worker.h"
 #include "bench/tern-bench/command.h"
+#include "bench/tern-bench/shim_library.h"
 
 namespace bench {
 
@@ -37,6 +38,8 @@ Arm ucp_arm(const std::string& transport, const std::string& tls);
 Arm rma_arm(const std::string& transport, const std::string& tls, const char* memory);
 // Notified writes of rwapi in the kind of memory.
 Arm rwapi_arm(const std::string& transport, const char* memory);
+// What a library of an MPI or OpenSHMEM does over a transport of UCP, in the kind of memory.
+Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory);
 // The arm with changes to its environment and `name` appended to its name.
 Arm with(Arm arm, const std::string& name, const Environment& environment);
 // The arm on a device that treats all memory as private.
@@ -51,6 +54,7 @@ std::unique_ptr<Port> open_uct_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_ucp_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_rma_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_rwapi_port(Peer& peer, const WorkerJob& job);
+std::unique_ptr<Port> open_shim_port(Peer& peer, const WorkerJob& job);
 std::unique_ptr<Port> open_large_port(Peer& peer, const WorkerJob& job);
 
 }  // namespace bench

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/series/figure.h"
@@ -18,6 +19,9 @@ struct Result {
     bool matrix = false;     // as_matrix() instead of as_table()
     std::string table = {};  // replaces both
 };
+inline Result matrix_of(std::vector<Figure> figures, std::string notes) {
+    return {.figures = std::move(figures), .notes = std::move(notes), .matrix = true};
+}
 
 // These functions throw Failure.
 Result run_latency(const Options& options, const Setup& setup);
@@ -41,6 +45,7 @@ struct Command {
     uint32_t low = 1 << 10;
     uint32_t high = 16 << 20;
     double step = 1.2;
+    uint32_t least = 8;  // the shortest message that it can measure
 };
 constexpr Command kCommands[] = {
     {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
@@ -59,12 +64,14 @@ constexpr Command kCommands[] = {
      .high = 4 << 20,
      .step = 2},
     {.name = "rwapi",
-     .help = "notified writes: ping-pong, both ways at once, bursts",
+     .help = "notified writes, against MPI and RDMA writes; puts with signals, against MPI and "
+             "OpenSHMEM",
      .run = run_rwapi,
      .rounds = 7,
-     .low = 8,
+     .low = 1,
      .high = 4 << 20,
-     .step = 4},
+     .step = 4,
+     .least = 1},
     {.name = "mpi",
      .help = "Open MPI and MPICH: ping-pong, all-to-all, puts and gets in reused and fresh buffers",
      .run = run_mpi,

@@ -61,11 +61,7 @@ class OneSidedSeries {
     }
 
     Result run() {
-        Result result;
-        result.figures = series_.run();
-        result.notes = std::string(kNotes) + (differs_ ? kSharedNote : "");
-        result.matrix = true;
-        return result;
+        return matrix_of(series_.run(), std::string(kNotes) + (differs_ ? kSharedNote : ""));
     }
 
   private:

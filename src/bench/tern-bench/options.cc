@@ -45,11 +45,11 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         if (options->high < options->low)
             throw CLI::ValidationError("--sizes", "the second size is the smaller one");
     };
-    add_list(app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{8}, kLongest)},
+    add_list(app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{1}, kLongest)},
              set_range,
              "bandwidth, pinning, protocols, onesided, rwapi, mpi, tune: lengths of messages, in "
              "bytes, or "
-             "with K or M [1K:16M; onesided, rwapi: 8:4M; mpi: 16:1M]")
+             "with K or M [1K:16M; onesided: 8:4M; rwapi: 1:4M; mpi: 16:1M]")
         ->option_text("LOW:HIGH");
     app.add_option("--step", options->step,
                    "the same: ratio of a size to the one before it, about [1.2; onesided: 2; "
@@ -81,6 +81,11 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         if (app.count("--sizes") == 0) {
             options->low = command->low;
             options->high = command->high;
+        }
+        if (options->low < command->least) {
+            throw CLI::ValidationError("--sizes", "messages of " + options->command +
+                                                      " have at least " +
+                                                      std::to_string(command->least) + " bytes");
         }
     });
     return tools::parse_options(&app, argc, argv);

@@ -31,19 +31,22 @@ struct Options {
 // Returns nothing, or the exit status if the program must end now.
 std::optional<int> parse_command_line(int argc, char** argv, Options* options);
 
-// The sizes of messages: multiples of a word, in equal steps of about options.step, including
-// all powers of two.
+// The sizes of messages: multiples of a word, or less than a word, in equal steps of about
+// options.step, including all powers of two.
 inline std::vector<uint32_t> long_sizes(const Options& options) {
     const double step = options.quick ? std::max(options.step, 8.0) : options.step;
     const double doublings = std::log2(step);
     const double wide = doublings < 1 ? 1 / std::round(1 / doublings) : std::round(doublings);
+    const auto whole = [](double size) {
+        return static_cast<uint32_t>(size < 8 ? std::round(size) : std::round(size / 8) * 8);
+    };
     std::vector<uint32_t> sizes;
     for (double power = std::ceil(std::log2(options.low) / wide - 1e-9) * wide;; power += wide) {
-        const auto size = static_cast<uint32_t>(std::round(std::exp2(power) / 8) * 8);
+        const uint32_t size = whole(std::exp2(power));
         if (size > options.high) break;
-        sizes.push_back(size);
+        if (sizes.empty() || size != sizes.back()) sizes.push_back(size);
     }
-    if (sizes.empty()) sizes.push_back(options.low / 8 * 8);
+    if (sizes.empty()) sizes.push_back(options.low < 8 ? options.low : options.low / 8 * 8);
     return sizes;
 }
 

@@ -58,11 +58,7 @@ Result run_protocols(const Options& options, const Setup& setup) {
             series.compare(*items[kV2Tern], *items[kV2], kToOthers, false);
         }
     }
-    Result result;
-    result.figures = series.run();
-    result.notes = kNotes;
-    result.matrix = true;
-    return result;
+    return matrix_of(series.run(), kNotes);
 }
 
 }  // namespace bench

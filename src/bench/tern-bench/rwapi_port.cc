@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Notified writes of rwapi. The two workers are a job of two nodes.
+// Notified writes, writes with signals, and small messages of rwapi. The two workers are a job of
+// two nodes.
 #include <rwapi.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -41,19 +41,18 @@ int meet_peer(void* peer) {
     }
 }
 
-// One half of the memory for what goes, the other for what comes.
+// One half of the memory for what goes, the other for what comes; behind them the signal's word.
 class RwapiPort : public Port {
   public:
     RwapiPort(Peer& peer, Memory::Kind kind)
         : peer_(peer),
-          memory_(kind, 2 * kLongest),
+          memory_(kind, kSize),
           start_up_{&peer, peer.measures() ? 0U : 1U, 2, exchange_bytes, meet_peer} {
         rwapi_params parameters = {};
         parameters.size = sizeof parameters;
         parameters.bootstrap = &start_up_;
         check("rwapi_context_create", rwapi_context_create(&parameters, &context_));
-        check("rwapi_register",
-              rwapi_register(context_, memory_.data(), 2 * kLongest, RWAPI_ALL, &mine_));
+        check("rwapi_register", rwapi_register(context_, memory_.data(), kSize, RWAPI_ALL, &mine_));
         Key key = {RWAPI_KEY_MAX, {}};
         check("rwapi_region_pack",
               rwapi_region_pack(context_, mine_, key.bytes.data(), &key.length));
@@ -68,7 +67,8 @@ class RwapiPort : public Port {
     }
 
     Samples run(const Order& order) override {
-        marks_ = order.kind != Order::Kind::kStream;
+        request_ = order.request;
+        marks_ = order.kind != Order::Kind::kStream && request_ != Order::Request::kSend;
         const Samples samples = order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
                                 : order.kind == Order::Kind::kExchanges
                                     ? both_ways(peer_, *this, order)
@@ -81,28 +81,20 @@ class RwapiPort : public Port {
     void progress() { check("rwapi_progress", rwapi_progress(context_)); }
 
     void send(uint32_t size) {
-        char* const from = memory_.data() + place(sent_, size);
+        const size_t place = place_of(sent_, size, kPlaces, kLongest);
+        char* const from = memory_.data() + place;
         if (marks_) mark(from, size, sent_);
+        const uint64_t number = ++sent_;
         int result;
-        while ((result = rwapi_put_notify(context_, theirs_, kLongest + place(sent_, size), from,
-                                          size, 0, sent_ + 1, nullptr)) == RWAPI_ERR_AGAIN)
+        while ((result = begin_send(kLongest + place, from, size, number)) == RWAPI_ERR_AGAIN)
             progress();
-        check("rwapi_put_notify", result);
-        ++sent_;
+        check("a write", result);
     }
 
     void receive(uint32_t size) {
-        Patience patience("notifications");
-        while (came_ == taken_) {
-            const int count = rwapi_notify_reset(context_, 0, nullptr);
-            if (count > 0) {
-                came_ += static_cast<unsigned>(count);
-            } else {
-                progress();
-                patience.spend();
-            }
-        }
-        const char* const in = memory_.data() + kLongest + place(taken_, size);
+        wait_for(taken_ + 1);
+        const char* const in =
+            memory_.data() + kLongest + place_of(taken_, size, kPlaces, kLongest);
         if (marks_ && !is_marked(in, size, taken_)) ++wrong_;
         ++taken_;
     }
@@ -127,9 +119,62 @@ class RwapiPort : public Port {
 
     // Two messages at least have places of their own: a message may be on its way while the one
     // before is looked at.
-    static uint64_t place(uint64_t number, uint32_t size) {
-        constexpr uint64_t kPlaces = 64;
-        return number % std::min(kPlaces, kLongest / size) * size;
+    static constexpr uint32_t kPlaces = 64;
+    static constexpr size_t kWordAt = 2 * kLongest;
+    static constexpr size_t kSize = kWordAt + 4096;
+
+    int begin_send(size_t to, const char* from, uint32_t size, uint64_t number) {
+        switch (request_) {
+            case Order::Request::kSend:
+                return send_small(number);
+            case Order::Request::kSignal:
+                return rwapi_put_signal(context_, theirs_, to, from, size, kWordAt, number,
+                                        RWAPI_SIGNAL_SET, nullptr);
+            default:
+                return rwapi_put_notify(context_, theirs_, to, from, size, 0, number, nullptr);
+        }
+    }
+
+    int send_small(uint64_t number) {
+        rwapi_small small = {};
+        std::memcpy(small.bytes, &number, sizeof number);
+        return rwapi_context_send(context_, peer_.measures() ? 1 : 0, &small);
+    }
+
+    // Waits until as many messages have come.
+    void wait_for(uint64_t number) {
+        Patience patience("notifications");
+        while (came_ < number) {
+            const uint64_t before = came_;
+            look();
+            if (came_ != before) continue;
+            // rwapi_receive makes progress itself.
+            if (request_ != Order::Request::kSend) progress();
+            patience.spend();
+        }
+    }
+    void look() {
+        int count = 0;
+        switch (request_) {
+            case Order::Request::kSend:
+                count = receive_small();
+                break;
+            case Order::Request::kSignal:
+                came_ = rwapi_signal_read(reinterpret_cast<uint64_t*>(memory_.data() + kWordAt));
+                break;
+            default:
+                count = rwapi_notify_reset(context_, 0, nullptr);
+        }
+        check("a notification", count);
+        came_ += static_cast<unsigned>(count);
+    }
+    int receive_small() {
+        rwapi_small small;
+        int node = 0;
+        const int count = rwapi_context_receive(context_, &node, &small);
+        const uint64_t number = came_ + 1;
+        if (count == 1 && std::memcmp(small.bytes, &number, sizeof number) != 0) ++wrong_;
+        return count;
     }
 
     Peer& peer_;
@@ -138,6 +183,7 @@ class RwapiPort : public Port {
     rwapi_context* context_ = nullptr;
     rwapi_region mine_ = 0;
     rwapi_region theirs_ = 0;
+    Order::Request request_ = Order::Request::kWrite;
     bool marks_ = false;
     uint64_t sent_ = 0;
     uint64_t came_ = 0;

@@ -20,6 +20,7 @@ std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     if (port == "ucp") return open_ucp_port(peer, job);
     if (port == "rma") return open_rma_port(peer, job);
     if (port == "rwapi") return open_rwapi_port(peer, job);
+    if (port == "shim") return open_shim_port(peer, job);
     if (port == "large") return open_large_port(peer, job);
     return open_verbs_port(peer, job);
 }

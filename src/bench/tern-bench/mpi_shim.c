@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages and puts of MPI. A put and its signal are two puts, each with a flush. */
+#include <mpi.h>
+
+#include "bench/tern-bench/shim.h"
+
+enum { IN_FLIGHT = 64, TAG = 1, LOOKS = 8 };
+
+static int other;
+static char* memory;
+static MPI_Win window;
+
+static char* open_mpi(char* mine, size_t size) {
+    int rank;
+
+    MPI_Init(NULL, NULL);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    other = !rank;
+    memory = mine;
+    MPI_Win_create(memory, (MPI_Aint)size, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    MPI_Win_lock_all(0, window);
+    return memory;
+}
+
+static void close_mpi(void) {
+    MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+    MPI_Finalize();
+}
+
+static void progress(void) {
+    int there;
+
+    MPI_Iprobe(other, TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+}
+
+static void send(const char* from, size_t size) {
+    MPI_Send(from, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD);
+}
+
+static void receive(char* into, size_t size) {
+    MPI_Recv(into, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void exchange(const char* from, char* into, size_t size) {
+    MPI_Sendrecv(from, (int)size, MPI_BYTE, other, TAG, into, (int)size, MPI_BYTE, other, TAG,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void send_many(const char* from, size_t size, size_t places, size_t count) {
+    MPI_Request requests[IN_FLIGHT];
+    MPI_Status statuses[IN_FLIGHT];
+
+    for (size_t i = 0; i < count; i++) {
+        MPI_Request* const request = &requests[i % IN_FLIGHT];
+        if (i >= IN_FLIGHT) MPI_Wait(request, MPI_STATUS_IGNORE);
+        MPI_Isend(from + i % places * size, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD,
+                  request);
+    }
+    MPI_Waitall((int)(count < IN_FLIGHT ? count : IN_FLIGHT), requests, statuses);
+}
+
+static void receive_many(char* into, size_t size, size_t places, size_t count) {
+    MPI_Request requests[IN_FLIGHT];
+    MPI_Status statuses[IN_FLIGHT];
+
+    for (size_t i = 0; i < count; i++) {
+        MPI_Request* const request = &requests[i % IN_FLIGHT];
+        if (i >= IN_FLIGHT) MPI_Wait(request, MPI_STATUS_IGNORE);
+        MPI_Irecv(into + i % places * size, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD,
+                  request);
+    }
+    MPI_Waitall((int)(count < IN_FLIGHT ? count : IN_FLIGHT), requests, statuses);
+}
+
+static void put_signal(size_t to, const char* from, size_t size, size_t word, uint64_t number) {
+    MPI_Put(from, (int)size, MPI_BYTE, other, (MPI_Aint)to, (int)size, MPI_BYTE, window);
+    MPI_Win_flush(other, window);
+    MPI_Put(&number, 1, MPI_UINT64_T, other, (MPI_Aint)word, 1, MPI_UINT64_T, window);
+    MPI_Win_flush(other, window);
+}
+
+static void wait_signal(size_t word, uint64_t number) {
+    const volatile uint64_t* const signal = (const volatile uint64_t*)(memory + word);
+
+    for (unsigned looks = 1;; looks++) {
+        MPI_Win_sync(window);
+        if (*signal >= number) break;
+        if (looks % LOOKS == 0) progress();
+    }
+    MPI_Win_sync(window);
+}
+
+const struct tern_bench_calls tern_bench_shim = {
+    open_mpi, close_mpi, progress,     send,       receive,
+    exchange, send_many, receive_many, put_signal, wait_signal,
+};
