@@ -16,6 +16,20 @@ void unmapped(ucm_event_type_t, ucm_event_t* event, void* cache) {
     static_cast<PinCache*>(cache)->unmapped(start, start + event->vm_unmapped.size);
 }
 
+// Every call that changes memory. One handler is called before it, the other one after it.
+constexpr int kCalls = UCM_EVENT_MMAP | UCM_EVENT_MUNMAP | UCM_EVENT_MREMAP | UCM_EVENT_SHMAT |
+                       UCM_EVENT_SHMDT | UCM_EVENT_SBRK | UCM_EVENT_BRK | UCM_EVENT_MADVISE;
+constexpr int kBefore = -1;
+constexpr int kAfter = 1;
+
+void begins(ucm_event_type_t, ucm_event_t*, void* cache) {
+    static_cast<PinCache*>(cache)->change_begins();
+}
+
+void ends(ucm_event_type_t, ucm_event_t*, void* cache) {
+    static_cast<PinCache*>(cache)->change_ends();
+}
+
 }  // namespace
 
 bool MemoryEvents::of_all() {
@@ -24,10 +38,21 @@ bool MemoryEvents::of_all() {
 
 MemoryEvents::MemoryEvents(PinCache& cache)
     : cache_(cache),
-      installed_(ucm_set_event_handler(UCM_EVENT_VM_UNMAPPED, 0, unmapped, &cache) == UCS_OK) {}
+      installed_(ucm_set_event_handler(UCM_EVENT_VM_UNMAPPED, 0, unmapped, &cache) == UCS_OK) {
+    if (!installed_) return;
+    // UCX has no handler called while it enters another one. So when `begins` is entered no call is
+    // under way, and from then on each has a beginning and an end. Whether there is one more
+    // handler, or none, is of no importance: see PinCache::change_begins().
+    constexpr int kSilently = UCM_EVENT_FLAG_NO_INSTALL;  // `unmapped` has installed what there is
+    if (ucm_set_event_handler(kCalls | kSilently, kAfter, ends, &cache) == UCS_OK)
+        (void)ucm_set_event_handler(kCalls | kSilently, kBefore, begins, &cache);
+}
 
 MemoryEvents::~MemoryEvents() {
-    if (installed_) ucm_unset_event_handler(UCM_EVENT_VM_UNMAPPED, unmapped, &cache_);
+    if (!installed_) return;
+    ucm_unset_event_handler(kCalls, begins, &cache_);
+    ucm_unset_event_handler(kCalls, ends, &cache_);
+    ucm_unset_event_handler(UCM_EVENT_VM_UNMAPPED, unmapped, &cache_);
 }
 
 }  // namespace tern

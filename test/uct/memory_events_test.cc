@@ -107,5 +107,34 @@ TEST_F(MemoryEventsTest, OfTheBreak) {
     EXPECT_TRUE(told(end + kLength / 2, [&] { sbrk(-static_cast<intptr_t>(kLength)); }));
 }
 
+// Tern takes a change to last from the first to the second.
+TEST_F(MemoryEventsTest, HandlersAreCalledBeforeAndAfterEachCall) {
+    struct Calls {
+        std::byte* page;
+        bool before = false;  // the page was there
+        bool after = false;   // it was not
+        static bool is_mapped(std::byte* page) {
+            unsigned char in_core;
+            return mincore(page, 1, &in_core) == 0;
+        }
+        static void begins(ucm_event_type_t, ucm_event_t*, void* self) {
+            auto& calls = *static_cast<Calls*>(self);
+            calls.before |= is_mapped(calls.page);
+        }
+        static void ends(ucm_event_type_t, ucm_event_t*, void* self) {
+            auto& calls = *static_cast<Calls*>(self);
+            calls.after |= calls.before && !is_mapped(calls.page);
+        }
+    } calls{map()};
+    constexpr int kSilently = UCM_EVENT_FLAG_NO_INSTALL;
+    check(ucm_set_event_handler(UCM_EVENT_MUNMAP | kSilently, 1, Calls::ends, &calls), "ucm");
+    check(ucm_set_event_handler(UCM_EVENT_MUNMAP | kSilently, -1, Calls::begins, &calls), "ucm");
+    std::thread([&] { munmap(calls.page, kLength); }).join();
+    ucm_unset_event_handler(UCM_EVENT_MUNMAP, Calls::begins, &calls);
+    ucm_unset_event_handler(UCM_EVENT_MUNMAP, Calls::ends, &calls);
+    EXPECT_TRUE(calls.before);
+    EXPECT_TRUE(calls.after);
+}
+
 }  // namespace
 }  // namespace uct_test

@@ -92,6 +92,10 @@ class PinCache {
     // from within malloc() or munmap(), whatever locks the thread holds. The pins are deregistered
     // soon.
     void unmapped(const void* start, const void* end);
+    // The same owner's word that a change of some memory begins, after unmapped(), and has ended.
+    // Without it, the cache takes a change to last for a second.
+    void change_begins() { monitor_->change_begins(); }
+    void change_ends() { monitor_->change_ends(); }
     // Handles changes of memory, and deregisters invalid pins. Cheap if there are no changes.
     void progress() {
         if (!inbox_.empty()) clean_up();

@@ -21,9 +21,10 @@ namespace tern {
 //
 // Settling a question with the other monitor takes a system call. It is only needed while another
 // thread is unmapping memory: a thread that has been given its addresses must not find old pins.
-// An owner that tells of all memory has told this before, so the other monitor is asked for a
-// second after each word of the owner's. What libc does not know of, system calls that a program
-// makes by itself, is seen once the reader of the kernel's events has it, some microseconds later.
+// An owner that tells of all memory has told this before, so the other monitor is asked from then
+// on until the owner has told the end of the change; for a second, if the owner does not tell ends.
+// What libc does not know of, system calls that a program makes by itself, is seen once the reader
+// of the kernel's events has it, some microseconds later.
 class HearingMonitor final : public Monitor {
   public:
     // `of_all`: see MonitorMeans.
@@ -56,6 +57,16 @@ class HearingMonitor final : public Monitor {
         return start < last_.load(std::memory_order_relaxed) &&
                first_.load(std::memory_order_relaxed) < end;
     }
+    void change_begins() override { under_way_.fetch_add(1, std::memory_order_seq_cst); }
+    // An end without a beginning is of a change that began before the owner told of any. A change
+    // that has been told and has not begun yet does its work after its beginning.
+    void change_ends() override {
+        uint32_t count = under_way_.load(std::memory_order_relaxed);
+        do {
+            if (count == 0) return;
+            if (count == 1) ask_until_.store(0, std::memory_order_relaxed);
+        } while (!under_way_.compare_exchange_weak(count, count - 1, std::memory_order_seq_cst));
+    }
 
   private:
     static constexpr size_t kMostRanges = 8192;
@@ -68,7 +79,7 @@ class HearingMonitor final : public Monitor {
         int64_t until = ask_until_.load(std::memory_order_acquire);
         if (until != 0 && until < now())
             ask_until_.compare_exchange_strong(until, 0, std::memory_order_relaxed);
-        return !of_all_ || until != 0;
+        return !of_all_ || until != 0 || under_way_.load(std::memory_order_seq_cst) != 0;
     }
 
     void set_bounds() {
@@ -82,6 +93,8 @@ class HearingMonitor final : public Monitor {
     // 0: no change is under way. Written by whoever changes memory, before the system call that
     // orders it before everything that is done with the addresses afterwards.
     std::atomic<int64_t> ask_until_{now() + kChange};
+    // Changes that have begun and not ended. Order as above.
+    std::atomic<uint32_t> under_way_{0};
     WatchedRanges heard_;
     // What heard_ spans. Written under the lock of the cache. Relaxed: what a reader misses is a
     // change that began before the memory was watched.

@@ -14,7 +14,8 @@ enum class MonitorKind : uint8_t { kAuto, kOdp, kUserfaultfd, kUcm, kNone };
 const char* monitor_name(MonitorKind kind);
 
 // Tells that memory has lost its pages. Any thread may put changes into the inbox that the monitor
-// was made with. The functions here, except kind(), are called under the lock of the cache.
+// was made with. The functions here are called under the lock of the cache, unless they say that
+// any thread may call them, and except kind().
 class Monitor {
   public:
     virtual ~Monitor() = default;
@@ -24,7 +25,7 @@ class Monitor {
     virtual bool watch(uint64_t start, uint64_t end) = 0;
     // The cache knows of this change now. Memory that is mapped there next has to be watched anew.
     virtual void changed(const MemoryChange& change) = 0;
-    // Whether every change that began before this call is in the inbox.
+    // Whether every change that began before this call is in the inbox. For any thread.
     virtual bool settled() = 0;
     // The same for changes that ended before this call; cheaper.
     virtual bool quiet() { return settled(); }
@@ -33,6 +34,10 @@ class Monitor {
     // The owner tells that this memory is about to change. False: that is no news to the cache. For
     // any thread, whatever locks it holds.
     virtual bool hear(uint64_t, uint64_t) { return true; }
+    // The owner tells that a change of some memory, which may have been told by hear(), begins, and
+    // that one has ended. For any thread, whatever locks it holds.
+    virtual void change_begins() {}
+    virtual void change_ends() {}
 };
 
 // No monitor: nothing is remembered.

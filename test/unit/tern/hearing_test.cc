@@ -55,5 +55,24 @@ TEST_P(AskingTest, OnlyWhileChangesMayBeUnderWay) {
     EXPECT_EQ(asks(), always);
 }
 
+TEST_P(AskingTest, NotAfterTheLastChangeHasEnded) {
+    const bool always = !GetParam();
+    monitor_.change_ends();
+    EXPECT_TRUE(asks()) << "that change began before the owner told of any";
+    monitor_.change_begins();
+    monitor_.change_ends();
+    EXPECT_EQ(asks(), always);
+    (void)monitor_.hear(1, 2);
+    EXPECT_TRUE(asks()) << "a change has been told";
+    monitor_.change_begins();
+    (void)monitor_.hear(3, 4);
+    monitor_.change_begins();
+    EXPECT_TRUE(asks());
+    monitor_.change_ends();
+    EXPECT_TRUE(asks()) << "one of two has ended";
+    monitor_.change_ends();
+    EXPECT_EQ(asks(), always);
+}
+
 }  // namespace
 }  // namespace tern
