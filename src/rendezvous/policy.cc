@@ -156,6 +156,18 @@ Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState&
     });
 }
 
+// As in placed(): memory that has been used n times bears one n-th of its registration.
+bool Policy::reads_in_place(uint64_t length, uint64_t to_pin, const BufferState& own) const {
+    if (settings_.scheme == SchemeSetting::kSuperpipeline || !comes_back(own)) return false;
+    const auto pages = static_cast<double>(to_pin);
+    const double pinning =
+        own.pinned
+            ? 0
+            : (model_.registration(pages) + model_.deregistration(pages)) / std::max(1u, own.uses);
+    return model_.costs().registration.look + pinning <
+           static_cast<double>(length) / model_.copy_bandwidth(length);
+}
+
 SourcePlan Policy::send(uint64_t length, const BufferState& own) const {
     if (own.pinned) return {.gather = true};
     if (length == 0 || !own.can_pin || settings_.scheme == SchemeSetting::kSuperpipeline) return {};

@@ -80,6 +80,10 @@ class Policy {
     Plan without_ring(uint64_t length) const {
         return {Scheme::kZeroCopy, piece_again(length), true};
     }
+    // Whether a read of `length` bytes that needs no help from the peer should go to the user's own
+    // memory, and not through a registered buffer, from which it is copied. `to_pin`: bytes to be
+    // pinned if they are not.
+    bool reads_in_place(uint64_t length, uint64_t to_pin, const BufferState& own) const;
     // The sender's decision for a segment of `length` bytes that goes to pinned memory.
     SourcePlan send(uint64_t length, const BufferState& own) const;
 

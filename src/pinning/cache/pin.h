@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "pinning/regions/access.h"
@@ -33,8 +34,9 @@ class Pin {
     unsigned access_ = 0;
     ibv_mr* region_ = nullptr;
     uint32_t references_ = 0;
-    bool listed_ = false;  // in the index
-    bool stale_ = false;   // the memory changed while it was being registered
+    // In the index. Written under the lock of the cache, and read without it: is_current().
+    std::atomic<bool> listed_{false};
+    bool stale_ = false;  // the memory changed while it was being registered
     Pin* newer_ = nullptr;
     Pin* older_ = nullptr;
 };

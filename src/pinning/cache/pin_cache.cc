@@ -129,7 +129,10 @@ bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
         if (counters_.pinned_bytes + bytes <= most_bytes_) break;
         while (counters_.pinned_bytes - dying_ + bytes > most_bytes_ && evict()) {
         }
-        if (counters_.pinned_bytes - dying_ + bytes > most_bytes_) return false;
+        if (counters_.pinned_bytes - dying_ + bytes > most_bytes_) {
+            changes_.fetch_add(1, std::memory_order_relaxed);
+            return false;
+        }
         // Enough pins are dead, or being deregistered by another thread.
         const PinList dead = take_dead();
         lock.unlock();
@@ -224,7 +227,10 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             counters_.pinned_bytes -= bytes;
             if (error == ENOMEM) refused_until_ = Clock::now() + settings_.refusal;
             // Perhaps nothing is mapped here: a later mapping has to be watched anew.
-            if (error != ENOMEM) monitor_->changed({range.start, range.end, true});
+            if (error != ENOMEM) {
+                monitor_->changed({range.start, range.end, true});
+                recent_.lose(to_word(address), to_word(address) + length);
+            }
         }
         dead = take_dead();
     }

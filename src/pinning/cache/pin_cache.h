@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -75,6 +76,18 @@ class PinCache {
     // EINVAL if the range is empty. After ENOMEM from the device, fails with ENOMEM for a while.
     Pin* pin(const void* address, size_t length, unsigned access);
     void release(Pin* pin);
+    // Whether a pin that the caller holds would be found now. Data path.
+    bool is_current(const Pin& pin) {
+        // In this order: settled changes are in the inbox until they are being handled.
+        return !guard_.inherited() && monitor_->settled() && inbox_.empty() &&
+               !handling_.load(std::memory_order_acquire) &&
+               pin.listed_.load(std::memory_order_acquire) &&
+               (survives_fork_ ||
+                forks_seen_.load(std::memory_order_acquire) == ForkGuard::forks());
+    }
+    // A number that changes when pins should be given back soon: because some are not found any
+    // more, or room is wanted.
+    uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
 
     // Counts a use of a buffer; returns the number of its recent uses, this one included. A buffer
     // is watched from its second use on: at the third, it has not been unmapped in between. While a
@@ -161,8 +174,10 @@ class PinCache {
     PinCounters counters_;
 
     const bool survives_fork_;
-    unsigned forks_seen_ = ForkGuard::forks();
+    std::atomic<unsigned> forks_seen_{ForkGuard::forks()};
     Inbox inbox_;
+    std::atomic<bool> handling_{false};  // changes have been taken out of the inbox
+    std::atomic<uint64_t> changes_{0};
     // Handles changes while the cache is not called.
     Reaper reaper_{[this] { clean_up(); }};
     std::unique_ptr<Monitor> monitor_;

@@ -31,10 +31,11 @@ bool PinCache::handle_all(Settled&& settled) {
 // Whether the index reflects every change of memory that began before this call. Handles all
 // changes in the inbox in any case.
 bool PinCache::up_to_date() {
-    if (!survives_fork_ && forks_seen_ != ForkGuard::forks()) {
+    if (const unsigned forks = ForkGuard::forks();
+        !survives_fork_ && forks_seen_.load(std::memory_order_relaxed) != forks) {
         // The next store to a page may leave that page to the child (copy on write).
-        forks_seen_ = ForkGuard::forks();
         invalidate_locked({0, UINT64_MAX});
+        forks_seen_.store(forks, std::memory_order_release);
     }
     return handle_all([this] { return monitor_->settled(); });
 }
@@ -45,7 +46,11 @@ bool PinCache::handle_past() {
 }
 
 bool PinCache::handle_changes() {
-    return inbox_.take_all([this](const MemoryChange& happened) { change(happened); });
+    if (inbox_.empty()) return true;
+    handling_.store(true, std::memory_order_relaxed);
+    const bool all = inbox_.take_all([this](const MemoryChange& happened) { change(happened); });
+    handling_.store(false, std::memory_order_release);
+    return all;
 }
 
 void PinCache::change(const MemoryChange& change) {
@@ -69,6 +74,7 @@ void PinCache::invalidate_locked(const Range& range) {
 // Takes a pin out of the index. Without a reference, the pin is dead.
 void PinCache::drop(Pin* pin) {
     index_.remove(pin);
+    changes_.fetch_add(1, std::memory_order_relaxed);
     if (pin->references_ > 0) return;
     unused_.remove(pin);
     dead_.add(pin);

@@ -46,12 +46,12 @@ class PinIndex {
         } catch (const std::bad_alloc&) {
             return false;
         }
-        pin->listed_ = true;
+        pin->listed_.store(true, std::memory_order_relaxed);
         return true;
     }
     void remove(Pin* pin) {
         pins_.erase(pin->start());
-        pin->listed_ = false;
+        pin->listed_.store(false, std::memory_order_release);
     }
 
     size_t size() const { return pins_.size(); }

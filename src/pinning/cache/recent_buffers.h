@@ -15,7 +15,7 @@ class RecentBuffers {
         ++now_;
         Entry* entry = lookup(start, end);
         if (entry == nullptr) {
-            entry = &oldest(set_of(start));
+            entry = &oldest(set_of(start, block_of(end - start)));
             entry->count = 0;
             entry->lost = false;
         }
@@ -46,7 +46,10 @@ class RecentBuffers {
   private:
     static constexpr unsigned kWays = 4;
     static constexpr unsigned kSets = 256;
-    static constexpr unsigned kBlock = 16;      // bits; buffers that begin in one block share a set
+    // Buffers of a kind that begin in one block share a set. Blocks of so many bits:
+    static constexpr unsigned kLongBlock = 16;
+    static constexpr unsigned kShortBlock = 12;  // of buffers of up to kShort bytes
+    static constexpr uint64_t kShort = 32 << 10;
     static constexpr uint64_t kLately = 16384;  // uses of any buffers
 
     struct Entry {
@@ -58,14 +61,24 @@ class RecentBuffers {
     };
     using Set = std::array<Entry, kWays>;
 
-    Set& set_of(uint64_t start) { return sets_[((start >> kBlock) * 0x9e3779b97f4a7c15) >> 56]; }
+    static unsigned block_of(uint64_t length) { return length > kShort ? kLongBlock : kShortBlock; }
+    Set& set_of(uint64_t start, unsigned block) {
+        return sets_[((start >> block) * 0x9e3779b97f4a7c15) >> 56];
+    }
     static Entry& oldest(Set& set) { return *std::ranges::min_element(set, {}, &Entry::seen); }
 
-    // The entry that overlaps 7/8 of a buffer at least.
+    // The entry that overlaps 7/8 of a buffer at least. It may be that of a long buffer of which
+    // this one is a part.
     Entry* lookup(uint64_t start, uint64_t end) {
-        const uint64_t block = uint64_t{1} << kBlock;
+        const bool is_short = end - start <= kShort;
+        if (Entry* entry = is_short ? lookup(start, end, kShortBlock) : nullptr; entry != nullptr)
+            return entry;
+        return lookup(start, end, kLongBlock);
+    }
+    Entry* lookup(uint64_t start, uint64_t end, unsigned block_bits) {
+        const uint64_t block = uint64_t{1} << block_bits;
         for (const uint64_t where : {start, start - block, start + block})
-            for (Entry& entry : set_of(where)) {
+            for (Entry& entry : set_of(where, block_bits)) {
                 const uint64_t from = std::max(start, entry.start);
                 const uint64_t to = std::min(end, entry.end);
                 if (entry.count == 0 || to <= from || now_ - entry.seen > kLately) continue;

@@ -12,30 +12,31 @@ namespace tern {
 namespace {
 
 // The child of a fork may rely on plain words only.
-std::atomic<unsigned> generation{0};
-std::atomic<unsigned> fork_count{0};
 std::array<std::atomic<int>, 64> descriptors{};  // descriptor plus one; 0: none
 
 constinit std::mutex the_lock;
 
-void before() {
+}  // namespace
+
+constinit std::atomic<unsigned> ForkGuard::generation_{0};
+constinit std::atomic<unsigned> ForkGuard::forks_{0};
+
+void ForkGuard::before() {
     the_lock.lock();
-    fork_count.fetch_add(1, std::memory_order_relaxed);
+    forks_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void in_parent() {
-    fork_count.fetch_add(1, std::memory_order_relaxed);
+void ForkGuard::in_parent() {
+    forks_.fetch_add(1, std::memory_order_relaxed);
     the_lock.unlock();
 }
 
-void in_child() {
-    generation.fetch_add(1, std::memory_order_relaxed);
+void ForkGuard::in_child() {
+    generation_.fetch_add(1, std::memory_order_relaxed);
     for (auto& slot : descriptors)
         if (const int fd = slot.exchange(0, std::memory_order_relaxed) - 1; fd >= 0) close(fd);
     the_lock.unlock();
 }
-
-}  // namespace
 
 ForkGuard::ForkGuard() {
     [[maybe_unused]] static const int registered = pthread_atfork(before, in_parent, in_child);
@@ -44,14 +45,6 @@ ForkGuard::ForkGuard() {
 
 std::mutex& process_lock() {
     return the_lock;
-}
-
-unsigned ForkGuard::forks() {
-    return fork_count.load(std::memory_order_relaxed);
-}
-
-unsigned ForkGuard::depth() {
-    return generation.load(std::memory_order_relaxed);
 }
 
 void close_in_child(int fd) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 namespace tern {
@@ -14,10 +15,17 @@ class ForkGuard {
     // Whether this object came here by fork().
     bool inherited() const { return depth_ != depth(); }
     // A number that changes when this process forks.
-    static unsigned forks();
+    static unsigned forks() { return forks_.load(std::memory_order_relaxed); }
 
   private:
-    static unsigned depth();
+    static unsigned depth() { return generation_.load(std::memory_order_relaxed); }
+    static void before();
+    static void in_parent();
+    static void in_child();
+
+    // The child of a fork may rely on plain words only.
+    static std::atomic<unsigned> generation_;
+    static std::atomic<unsigned> forks_;
     unsigned depth_;
 };
 

@@ -37,8 +37,9 @@ class Inbox {
         slot.full.store(ticket + 1, std::memory_order_release);
     }
 
+    // Whoever sees that changes were taken out also sees what take_all() did before.
     bool empty() const {
-        return taken_.load(std::memory_order_relaxed) == next_.load(std::memory_order_seq_cst) &&
+        return taken_.load(std::memory_order_acquire) == next_.load(std::memory_order_seq_cst) &&
                !overflow_.load(std::memory_order_seq_cst);
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Which memory is pinned, remembered and unpinned; without a device.
 #include "pinning/cache/pin_cache.h"
+#include "pinning/cache/held_pins.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -385,6 +386,90 @@ TEST_F(PinCacheTest, ReuseIsCounted) {
         EXPECT_EQ(cache.note(at(0x1000000 + (i << 16)), 10000), 1u);
     }
     EXPECT_GT(cache.uses(at(0x10010), 10000), 100u);
+}
+
+TEST_F(PinCacheTest, ReuseOfManyShortBuffersSideBySideIsCounted) {
+    PinCache cache = make(remembering());
+    for (uint32_t use = 1; use < 5; ++use)
+        for (uint64_t i = 0; i < 64; ++i)
+            EXPECT_EQ(cache.note(at(0x10000 + i * kPage), kPage), use) << i;
+    EXPECT_EQ(cache.note(at(0x10000), 64 * kPage), 1u);
+    EXPECT_EQ(cache.uses(at(0x10000 + 64 * kPage), kPage), 0u);
+}
+
+TEST_F(PinCacheTest, WhatCannotBePinnedIsNotTriedAgain) {
+    device.read_only = 0x10000;
+    PinCache cache = make(remembering());
+    (void)cache.note(at(0x20000), kPage);
+    EXPECT_TRUE(cache.keeps(at(0x20000), kPage));
+    EXPECT_EQ(cache.pin(at(0x20000), kPage, kLocalWrite), nullptr);
+    EXPECT_FALSE(cache.keeps(at(0x20000), kPage));
+    cache.unmapped(at(0x20000), at(0x30000));
+    (void)cache.note(at(0x20000), kPage);
+    EXPECT_TRUE(cache.keeps(at(0x20000), kPage)) << "other memory";
+}
+
+TEST_F(PinCacheTest, HeldPinsAreFoundUntilTheMemoryGoes) {
+    PinCache cache = make(remembering());
+    cache.release(cache.pin(at(0x10000), kPage, kLocalWrite));
+    HeldPins held(cache);
+    EXPECT_FALSE(held.find(at(0x20000), 8, kLocalWrite)) << "nothing is pinned there";
+    const HeldPins::Use one = held.find(at(0x10000), kPage, kLocalWrite);
+    const HeldPins::Use other = held.find(at(0x10100), 8, kLocalRead);
+    ASSERT_TRUE(one);
+    EXPECT_EQ(one.pin, other.pin);
+    EXPECT_EQ(cache.counters().hits, 1u) << "the second use needs no lock";
+    EXPECT_FALSE(held.find(at(0x10100), kPage, kLocalRead)) << "longer than the pin";
+    EXPECT_FALSE(held.find(at(0x10000), 8, kRemoteGet)) << "a right it does not give";
+    held.release(one);
+    cache.unmapped(at(0x10000), at(0x11000));
+    EXPECT_FALSE(held.find(at(0x10000), 8, kLocalRead));
+    held.progress();
+    EXPECT_EQ(device.regions.size(), 1u) << "a use is left";
+    held.release(other);
+    EXPECT_TRUE(held.idle());
+    held.progress();
+    EXPECT_FALSE(held.idle());
+    EXPECT_TRUE(device.regions.empty());
+}
+
+TEST_F(PinCacheTest, HeldPinsMakeRoomInAStreamOfUses) {
+    PinCache cache = make(remembering(4 * kPage));
+    HeldPins held(cache);
+    for (const uint64_t page : {0x10000, 0x20000})
+        cache.release(cache.pin(at(page), 2 * kPage, kLocalWrite));
+    held.release(held.find(at(0x10000), 8, kLocalWrite));
+    const HeldPins::Use use = held.find(at(0x20000), 8, kLocalWrite);
+    held.progress();
+    EXPECT_EQ(cache.pin(at(0x30000), 2 * kPage, kLocalWrite), nullptr) << "both are held";
+    held.progress();
+    Pin* const pin = cache.pin(at(0x30000), 2 * kPage, kLocalWrite);
+    EXPECT_NE(pin, nullptr) << "room was wanted";
+    if (pin != nullptr) cache.release(pin);
+    held.release(use);
+}
+
+TEST_F(PinCacheTest, AnyNumberOfPinsMayBeHeld) {
+    PinCache cache = make(remembering());
+    constexpr uint64_t kPins = 1000;
+    std::vector<HeldPins::Use> uses;
+    HeldPins held(cache);
+    for (uint64_t i = 0; i < kPins; ++i)
+        cache.release(cache.pin(at((i + 1) << 16), kPage, kLocalWrite));
+    for (int round = 0; round < 3; ++round) {
+        for (uint64_t i = 0; i < kPins; ++i) {
+            uses.push_back(held.find(at((i + 1) << 16), kPage, kLocalWrite));
+            ASSERT_TRUE(uses.back());
+            EXPECT_EQ(uses.back().pin->start(), (i + 1) << 16);
+        }
+        for (const HeldPins::Use& use : uses) held.release(use);
+        uses.clear();
+        if (round == 1) held.progress();
+    }
+    cache.unmapped(at(0x10000), at((kPins + 1) << 16));
+    cache.progress();
+    held.progress();
+    EXPECT_TRUE(device.regions.empty());
 }
 
 TEST_F(PinCacheTest, OfAParentIsNothingToItsChild) {

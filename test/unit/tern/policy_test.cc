@@ -54,6 +54,27 @@ void expect_plan(const Plan& plan, Scheme scheme) {
     EXPECT_EQ(name_of(plan.scheme), name_of(scheme));
 }
 
+TEST(Policy, ReadsGoInPlaceOnceTheirMemoryIsWorthAPin) {
+    Costs costs = *find_costs("graphene");
+    costs.registration.look = 100e-9;
+    const Policy policy(costs, {});
+    const auto in_place = [&](uint64_t length, BufferState own) {
+        return policy.reads_in_place(length, length, own);
+    };
+    EXPECT_FALSE(in_place(8 * kKB, kFresh));
+    EXPECT_FALSE(in_place(8 * kKB, kReturned)) << "a copy takes less than half a registration";
+    EXPECT_TRUE(in_place(8 * kKB, kUsual));
+    EXPECT_TRUE(in_place(8 * kKB, kPinned));
+    EXPECT_FALSE(in_place(8, kPinned)) << "a copy takes less than a look";
+    EXPECT_FALSE(in_place(8 * kKB, {.can_pin = false, .uses = 100'000}));
+    EXPECT_FALSE(in_place(8 * kKB, {.uses = 100'000, .keeps = false}));
+    EXPECT_FALSE(policy_of("graphene", SchemeSetting::kSuperpipeline)
+                     .reads_in_place(8 * kKB, 8 * kKB, kUsual));
+    uint32_t uses = 1;
+    while (!in_place(4 * kKB, {.uses = uses})) ++uses;
+    EXPECT_FALSE(policy.reads_in_place(4 * kKB, kMB, {.uses = uses})) << "more is to be pinned";
+}
+
 // For bytes that are sent only once, no registration pays for itself.
 TEST(Policy, FreshBuffersAreStagedWhereCopiesAreFaster) {
     for (const char* name : {"graphene", "infini"}) {
