@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <vector>
 
 namespace tern {
 
@@ -112,14 +112,16 @@ class SendQueue {
     // take_waiter() returns the waiter's cookie when all posted so far is complete.
     void wait(const Waiter& waiter) { waiters_.push_back({posted_, waiter}); }
     bool take_waiter(void*& cookie) {
-        if (waiters_.empty() || static_cast<int32_t>(completed_ - waiters_.front().number) < 0)
-            return false;
-        cookie = waiters_.front().waiter.cookie;
-        waiters_.pop_front();
+        if (!has_waiters()) return false;
+        const Until& first = waiters_[first_waiter_];
+        if (static_cast<int32_t>(completed_ - first.number) < 0) return false;
+        cookie = first.waiter.cookie;
+        if (++first_waiter_ >= kMostTaken || !has_waiters()) forget_taken();
         return true;
     }
     // Removes one waiter of `user`. False: there is none.
     bool drop_waiter(const void* user, void*& cookie) {
+        forget_taken();
         const auto found = std::find_if(waiters_.begin(), waiters_.end(), [&](const Until& each) {
             return each.waiter.user == user;
         });
@@ -136,13 +138,24 @@ class SendQueue {
                 return true;
         return false;
     }
-    bool has_waiters() const { return !waiters_.empty(); }
+    bool has_waiters() const { return first_waiter_ != waiters_.size(); }
 
   private:
     struct Until {
         uint32_t number;
         Waiter waiter;
     };
+
+    static constexpr size_t kMostTaken = 64;
+
+    void forget_taken() {
+        if (!has_waiters())
+            waiters_.clear();
+        else
+            waiters_.erase(waiters_.begin(),
+                           waiters_.begin() + static_cast<std::ptrdiff_t>(first_waiter_));
+        first_waiter_ = 0;
+    }
 
     // An unsignaled work request changes neither how far it is to the next signaled one nor which
     // places are kept, so stop_ stays where it is.
@@ -166,7 +179,8 @@ class SendQueue {
     uint32_t first_record_ = 0;
     uint32_t last_record_ = 0;
     std::unique_ptr<Record[]> records_;
-    std::deque<Until> waiters_;
+    std::vector<Until> waiters_;  // in order
+    size_t first_waiter_ = 0;     // those before it are taken
 };
 
 }  // namespace tern

@@ -15,7 +15,8 @@ struct Counters {
     uint64_t bcopies = 0;
     uint64_t zcopies = 0;
     uint64_t puts = 0;
-    uint64_t gets = 0;  // into buffers of the send pool
+    uint64_t gets = 0;
+    uint64_t in_place = 0;  // puts and gets of these, of memory that is pinned: not copied
     uint64_t atomics = 0;
     uint64_t promotions = 0;     // blocks granted
     uint64_t demotions = 0;      // blocks released, also to get a larger one

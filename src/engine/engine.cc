@@ -33,6 +33,11 @@ Engine::ShortWrite::ShortWrite() {
     request.send_flags = IBV_SEND_INLINE;
 }
 
+Engine::Access::Access() {
+    request.sg_list = &piece;
+    request.num_sge = 1;
+}
+
 Engine::Engine(const verbs::Device& device, const verbs::Port& port, const EngineSettings& settings,
                EngineOwner& owner)
     : port_(port),
@@ -202,6 +207,18 @@ Status Engine::stalled(Channel& channel) {
     return Status::kNoResource;
 }
 
+// There is no room, the connection is being made, a completion is due, or the put is empty.
+Status Engine::put_short_otherwise(Channel& channel, const void* data, uint32_t length, uint64_t to,
+                                   uint32_t rkey) {
+    if (!channel.sends.takes_data())
+        return write_to_wait(channel, to, rkey, [&](std::byte* at) {
+            if (length != 0) memcpy(at, data, length);
+            return length;
+        });
+    ++counters_.puts;
+    return write_inline(channel, data, length, to, rkey, true) ? Status::kOk : Status::kDevice;
+}
+
 // Sends the reader to the block's high end, since the next frame does not fit below.
 bool Engine::post_wrap(Channel& channel, uint32_t at) {
     const uint64_t word = channel.tx.block_word(FrameKind::kWrap, 0, 0, 0).raw();
@@ -216,6 +233,13 @@ bool Engine::nop(Channel& channel, bool users) {
     request.opcode = IBV_WR_RDMA_WRITE;
     request.send_flags = IBV_SEND_SIGNALED;
     return post(channel, request, users);
+}
+
+// A work request of a channel that ends has completed. A control frame may have been posted after
+// the last signaled one.
+void Engine::sent_last(Channel& channel) {
+    if (!channel.sends.idle() && !channel.sends.covered()) (void)nop(channel, false);
+    connector_->finish_if_idle(channel);
 }
 
 bool Engine::fence(Channel& channel) {

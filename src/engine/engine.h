@@ -161,6 +161,7 @@ class Engine final : private ConnectorOwner {
     // once.
     Status am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
                     std::span<const ibv_sge> pieces, void* cookie);
+    // Puts: RDMA writes for the user. put_short() copies the bytes into the work request.
     Status put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
                      uint32_t rkey);
     template <class Pack>
@@ -181,10 +182,19 @@ class Engine final : private ConnectorOwner {
     // atomics.
     Status read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from, uint32_t rkey,
                 void* cookie);
-    // An RDMA read of at most segment_size bytes into a buffer of the send pool. The handler of
-    // `cookie` gives `buffer` back, and decrements channel.replies.
-    Status read_copy(Channel& channel, uint32_t length, uint64_t from, uint32_t rkey, void* cookie,
-                     SendPool::Buffer*& buffer);
+    // A put or get of registered memory. `cookie` is told when it is over; that of a get decrements
+    // channel.replies. The channel must have room: has_room_in_place().
+    static bool has_room_in_place(const Channel& channel) {
+        return channel.sends.room() > channel.transfer_reserve;
+    }
+    Status put_in_place(Channel& channel, const ibv_sge& from, uint64_t to, uint32_t rkey,
+                        void* cookie);
+    Status get_in_place(Channel& channel, const ibv_sge& to, uint64_t from, uint32_t rkey,
+                        void* cookie);
+    // A get of at most segment_size bytes into a buffer of the send pool, which the handler of
+    // `cookie` gives back.
+    Status get_copy(Channel& channel, uint32_t length, uint64_t from, uint32_t rkey, void* cookie,
+                    SendPool::Buffer*& buffer);
     void give_back(SendPool::Buffer* buffer) { pool_.give(buffer); }
     // An atomic operation; `result`: 8 bytes for the old value.
     Status atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result, uint64_t compare_add,
@@ -338,6 +348,14 @@ class Engine final : private ConnectorOwner {
         alignas(64) std::byte frame[kInlineLimit]{};
     };
 
+    // The work request of a put or get of one piece, prepared but for what differs between them.
+    struct Access {
+        Access();
+
+        alignas(64) ibv_send_wr request{};
+        ibv_sge piece{};
+    };
+
     // Of the ends of blocks.
     static constexpr uint32_t kColours = 8;
     static constexpr uint32_t kCacheLine = 64;
@@ -379,6 +397,11 @@ class Engine final : private ConnectorOwner {
                       void* cookie);
     bool post(Channel& channel, ibv_send_wr& request, bool users);
     static unsigned signal_first(const Channel& channel);
+    Status get(Channel& channel, const ibv_sge& to, uint64_t from, uint32_t rkey, void* cookie);
+    Status put_short_otherwise(Channel& channel, const void* data, uint32_t length, uint64_t to,
+                               uint32_t rkey);
+    bool access(Channel& channel, ibv_wr_opcode opcode, unsigned flags, const ibv_sge& piece,
+                uint64_t remote, uint32_t rkey);
     bool write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
                       uint32_t rkey, bool users);
     bool post_wrap(Channel& channel, uint32_t at);
@@ -427,8 +450,12 @@ class Engine final : private ConnectorOwner {
     void received_hot(Channel& channel, uint32_t immediate, Sink& sink);
     template <class Sink>
     bool received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
+    static bool reports_too(const ibv_wc& next, const ibv_wc& completion);
     template <class Sink>
     void sent(const ibv_wc& completion, Sink& sink);
+    template <class Sink>
+    void sent_in_vain(Channel& channel, const ibv_wc& completion, Sink& sink);
+    void sent_last(Channel& channel);
     template <class Sink>
     void settle(Channel& channel, Status status, Sink& sink);
     void update_polled(Channel& channel);
@@ -470,6 +497,7 @@ class Engine final : private ConnectorOwner {
     void set_timer();
 
     ShortWrite short_;
+    Access access_;
     Counters counters_;
     verbs::Port port_;
     EngineSettings settings_;

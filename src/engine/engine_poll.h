@@ -142,6 +142,12 @@ inline void Engine::update_polled(Channel& channel) {
     if (channel.polled) tails_[channel.hot_index] = channel.rx.next();
 }
 
+// Whether `next` reports the same success.
+inline bool Engine::reports_too(const ibv_wc& next, const ibv_wc& completion) {
+    return work_request_id::tag(next.wr_id) == work_request_id::tag(completion.wr_id) &&
+           next.status == IBV_WC_SUCCESS && completion.status == IBV_WC_SUCCESS;
+}
+
 // Returns the number of completions handled; if it stops early, also of the frames that precede.
 template <class Sink>
 unsigned Engine::poll_cq(Sink& sink) {
@@ -150,7 +156,9 @@ unsigned Engine::poll_cq(Sink& sink) {
     const unsigned preceding = preceding_;
     for (int i = 0; i < count; ++i) {
         if (!work_request_id::is_receive(completions[i].wr_id)) {
-            sent(completions[i], sink);
+            // A completion reports all work requests of its connection up to its own.
+            if (i + 1 == count || !reports_too(completions[i + 1], completions[i]))
+                sent(completions[i], sink);
         } else if (!received(completions[i], sink)) [[unlikely]] {
             late_.put_back(completions + i, count - i);
             return static_cast<unsigned>(i) + preceding - preceding_;
@@ -252,47 +260,50 @@ bool Engine::received_cold(Channel& channel, const std::byte* frame, uint32_t le
 }
 
 template <class Sink>
-void Engine::sent(const ibv_wc& completion, Sink& sink) {
+[[gnu::always_inline]] inline void Engine::sent(const ibv_wc& completion, Sink& sink) {
     auto* channel = static_cast<Channel*>(connector_->find_send(completion.wr_id));
-    if (channel == nullptr) return;
+    if (channel == nullptr) [[unlikely]]
+        return;
     const uint32_t number = work_request_id::number(completion.wr_id);
     if (completion.status == IBV_WC_SUCCESS) [[likely]] {
         channel->sends.complete(number);
         settle(*channel, Status::kOk, sink);
     } else {
-        // All work requests before the first that failed are complete.
-        if (!channel->sends.failing()) {
-            channel->sends.complete(number - 1);
-            settle(*channel, Status::kOk, sink);
-            // Frames that the peer wrote before it went are delivered before the channel fails.
-            if (!channel->failed && channel->polled) (void)poll_block(*channel, sink, kWholeBlock);
-            failed_send(*channel, completion);
-        }
-        channel->sends.fail(number);
-        channel->sends.complete(number);
-        settle(*channel, channel->status == Status::kOk ? Status::kCanceled : channel->status,
-               sink);
+        sent_in_vain(*channel, completion, sink);
     }
-    if (channel->closing || channel->handshake.state() == Handshake::State::kDraining)
-        [[unlikely]] {
-        // A control frame may have been posted after the last signaled work request.
-        if (!channel->sends.idle() && !channel->sends.covered()) (void)nop(*channel, false);
-        connector_->finish_if_idle(*channel);
+    if (channel->closing || channel->handshake.state() == Handshake::State::kDraining) [[unlikely]]
+        sent_last(*channel);
+}
+
+template <class Sink>
+[[gnu::noinline, gnu::cold]] void Engine::sent_in_vain(Channel& channel, const ibv_wc& completion,
+                                                       Sink& sink) {
+    const uint32_t number = work_request_id::number(completion.wr_id);
+    // All work requests before the first that failed are complete.
+    if (!channel.sends.failing()) {
+        channel.sends.complete(number - 1);
+        settle(channel, Status::kOk, sink);
+        // Frames that the peer wrote before it went are delivered before the channel fails.
+        if (!channel.failed && channel.polled) (void)poll_block(channel, sink, kWholeBlock);
+        failed_send(channel, completion);
     }
+    channel.sends.fail(number);
+    channel.sends.complete(number);
+    settle(channel, channel.status == Status::kOk ? Status::kCanceled : channel.status, sink);
 }
 
 // Gives back buffers, and tells cookies and waiters of complete work requests.
 template <class Sink>
-void Engine::settle(Channel& channel, Status status, Sink& sink) {
+[[gnu::always_inline]] inline void Engine::settle(Channel& channel, Status status, Sink& sink) {
     SendQueue::Record record;
     while (channel.sends.take(record)) {
         if (record.buffer != nullptr) pool_.give(static_cast<SendPool::Buffer*>(record.buffer));
         if (record.cookie != nullptr) sink.completed(record.cookie, status);
     }
     // A flush succeeds if only work requests were lost that are not the user's.
-    const Status flushed = channel.sends.users_lost() ? status : Status::kOk;
     void* cookie = nullptr;
-    while (channel.sends.take_waiter(cookie)) sink.completed(cookie, flushed);
+    while (channel.sends.take_waiter(cookie))
+        sink.completed(cookie, channel.sends.users_lost() ? status : Status::kOk);
 }
 
 }  // namespace tern

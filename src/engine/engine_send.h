@@ -330,20 +330,71 @@ inline Status Engine::read(Channel& channel, std::span<ibv_sge> pieces, uint64_t
     return post_read(channel, pieces, from, rkey, cookie) ? Status::kOk : Status::kDevice;
 }
 
-inline Status Engine::read_copy(Channel& channel, uint32_t length, uint64_t from, uint32_t rkey,
-                                void* cookie, SendPool::Buffer*& buffer) {
+// An RDMA write or read of one piece. The send queue must have room, and a signaled work request
+// must not be due unless this one is.
+[[gnu::always_inline]] inline bool Engine::access(Channel& channel, ibv_wr_opcode opcode,
+                                                  unsigned flags, const ibv_sge& piece,
+                                                  uint64_t remote, uint32_t rkey) {
+    access_.piece = piece;
+    access_.request.wr_id = channel.tag | channel.sends.next();
+    access_.request.opcode = opcode;
+    access_.request.send_flags = flags;
+    access_.request.wr.rdma.remote_addr = remote;
+    access_.request.wr.rdma.rkey = rkey;
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(channel.qp.get(), &access_.request, &bad) != 0) [[unlikely]] {
+        (void)refused_post(channel);
+        return false;
+    }
+    channel.sends.posted((flags & IBV_SEND_SIGNALED) != 0, true);
+    return true;
+}
+
+[[gnu::always_inline]] inline Status Engine::put_in_place(Channel& channel, const ibv_sge& from,
+                                                          uint64_t to, uint32_t rkey,
+                                                          void* cookie) {
+    if (!access(channel, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, from, to, rkey)) [[unlikely]]
+        return Status::kDevice;
+    channel.sends.record(nullptr, cookie);
+    patience_ = 0;  // as in flush()
+    ++counters_.puts;
+    ++counters_.in_place;
+    return Status::kOk;
+}
+
+[[gnu::always_inline]] inline Status Engine::get_in_place(Channel& channel, const ibv_sge& to,
+                                                          uint64_t from, uint32_t rkey,
+                                                          void* cookie) {
+    const Status posted = get(channel, to, from, rkey, cookie);
+    if (posted == Status::kOk) [[likely]]
+        ++counters_.in_place;
+    return posted;
+}
+
+[[gnu::always_inline]] inline Status Engine::get(Channel& channel, const ibv_sge& to, uint64_t from,
+                                                 uint32_t rkey, void* cookie) {
+    if (!access(channel, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, to, from, rkey)) [[unlikely]]
+        return Status::kDevice;
+    ++channel.replies;
+    channel.sends.record(nullptr, cookie);
+    patience_ = 0;  // as in flush()
+    ++counters_.gets;
+    return Status::kOk;
+}
+
+[[gnu::always_inline]] inline Status Engine::get_copy(Channel& channel, uint32_t length,
+                                                      uint64_t from, uint32_t rkey, void* cookie,
+                                                      SendPool::Buffer*& buffer) {
     if (!channel.sends.takes_data()) [[unlikely]]
         return no_room(channel);
     buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]]
         return no_buffer();
-    ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
-    if (!post_read(channel, {&piece, 1}, from, rkey, cookie)) [[unlikely]] {
+    const ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
+    const Status posted = get(channel, piece, from, rkey, cookie);
+    if (posted != Status::kOk) [[unlikely]]
         pool_.give(buffer);
-        return Status::kDevice;
-    }
-    ++counters_.gets;
-    return Status::kOk;
+    return posted;
 }
 
 inline bool Engine::post_read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from,
@@ -398,15 +449,17 @@ inline bool Engine::post_atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge&
     return true;
 }
 
-inline Status Engine::put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
-                                uint32_t rkey) {
-    if (!channel.sends.takes_data()) [[unlikely]]
-        return write_to_wait(channel, to, rkey, [&](std::byte* at) {
-            if (length != 0) memcpy(at, data, length);
-            return length;
-        });
+[[gnu::always_inline]] inline Status Engine::put_short(Channel& channel, const void* data,
+                                                       uint32_t length, uint64_t to,
+                                                       uint32_t rkey) {
+    if (!channel.sends.takes_unsignaled() || length == 0) [[unlikely]]
+        return put_short_otherwise(channel, data, length, to, rkey);
     ++counters_.puts;
-    return write_inline(channel, data, length, to, rkey, true) ? Status::kOk : Status::kDevice;
+    const ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
+    return access(channel, IBV_WR_RDMA_WRITE, IBV_SEND_INLINE | signal_first(channel), piece, to,
+                  rkey)
+               ? Status::kOk
+               : Status::kDevice;
 }
 
 template <class Pack>
@@ -420,22 +473,21 @@ Status Engine::put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64
         return no_buffer();
     }
     length = pack(static_cast<void*>(buffer->data));
-    const bool at_once = length <= max_inline_;
-    ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
-    ibv_send_wr request{};
-    request.sg_list = &piece;
-    request.num_sge = length != 0 ? 1 : 0;
-    request.send_flags = (at_once ? IBV_SEND_INLINE : 0) | signal_first(channel);
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.wr.rdma.remote_addr = to;
-    request.wr.rdma.rkey = rkey;
-    ++counters_.puts;
-    const bool posted = post(channel, request, true);
-    if (posted && !at_once)
-        channel.sends.record(buffer, nullptr);
-    else
+    if (length <= max_inline_) {
+        const Status posted = put_short(channel, buffer->data, length, to, rkey);
         pool_.give(buffer);
-    return posted ? Status::kOk : Status::kDevice;
+        return posted;
+    }
+    ++counters_.puts;
+    const ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
+    const unsigned signal =
+        channel.sends.takes_unsignaled() ? signal_first(channel) : unsigned{IBV_SEND_SIGNALED};
+    if (!access(channel, IBV_WR_RDMA_WRITE, signal, piece, to, rkey)) [[unlikely]] {
+        pool_.give(buffer);
+        return Status::kDevice;
+    }
+    channel.sends.record(buffer, nullptr);
+    return Status::kOk;
 }
 
 }  // namespace tern

@@ -46,6 +46,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"zcopy", counters.zcopies},
         {"put", counters.puts},
         {"get", counters.gets},
+        {"in_place", counters.in_place},
         {"atomic", counters.atomics},
         {"promotions", counters.promotions},
         {"demotions", counters.demotions},

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "uct/md.h"
+#include "uct/rma_post.h"
 #include "uct/send.h"
 #include "uct/ucp_requests.h"
 
@@ -45,19 +46,39 @@ Status put_copied(Mover& mover, Channel& channel, size_t most, Fill&& fill, uint
     return mover.put_owned(channel, std::move(data), length, to, key.region);
 }
 
+[[gnu::noinline]] Status put_short_copied(Mover& mover, Channel& channel, const void* data,
+                                          unsigned length, uint64_t to, const RemoteKey& key) {
+    return put_copied(
+        mover, channel, length,
+        [&](std::byte* at) {
+            memcpy(at, data, length);
+            return size_t{length};
+        },
+        to, key);
+}
+
 // Calls `move(channel, memory)` for the user's memory, which has at most Buffers::kMost pieces.
 template <class Move>
-ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count, Move&& move) {
+[[gnu::always_inline]] inline ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count,
+                                                 Move&& move) {
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    const size_t length = total(iov, count);
-    if (length == 0) return UCS_OK;
+    const auto go = [&](std::span<const Buffers::Piece> pieces, size_t length) {
+        if (length == 0) return UCS_OK;
+        const auto* handle = static_cast<const MemoryHandle*>(count != 0 ? iov->memh : nullptr);
+        const Region* region = handle != nullptr ? handle->region : nullptr;
+        return to_ucs(move(*channel, Rma::Memory{pieces, length, region}));
+    };
+    if (count == 1) [[likely]] {
+        const Buffers::Piece piece{static_cast<std::byte*>(iov->buffer), uct_iov_get_length(iov)};
+        return go({&piece, 1}, piece.length);
+    }
     Buffers::Piece pieces[Buffers::kMost];
     for (size_t i = 0; i < count; ++i)
         pieces[i] = {static_cast<std::byte*>(iov[i].buffer), uct_iov_get_length(&iov[i])};
-    return to_ucs(move(*channel, Rma::Memory{{pieces, count}, length}));
+    return go({pieces, count}, total(iov, count));
 }
 
 [[gnu::always_inline]] inline Status send_short(Engine& engine, Channel& channel, uint8_t id,
@@ -193,15 +214,9 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
         return status;
     const RemoteKey& key = remote_key(rkey);
     // An empty put needs no key, but is posted: if it fails, the peer's death is noticed.
-    if (key.rkey != 0 || length == 0)
-        return to_ucs(engine.put_short(*channel, data, length, to, key.rkey));
-    return to_ucs(put_copied(
-        *iface_of(ep).mover, *channel, length,
-        [&](std::byte* at) {
-            memcpy(at, data, length);
-            return size_t{length};
-        },
-        to, key));
+    if (key.rkey == 0 && length != 0) [[unlikely]]
+        return to_ucs(put_short_copied(*iface_of(ep).mover, *channel, data, length, to, key));
+    return to_ucs(engine.put_short(*channel, data, length, to, key.rkey));
 }
 
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t to,

@@ -11,6 +11,7 @@
 #include "uct/compat.h"
 #include "uct/config.h"
 #include "uct/md.h"
+#include "uct/rma_post.h"
 #include "uct/stub.h"
 #include "uct/tag.h"
 
@@ -67,17 +68,21 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     }
     // Of both EngineOwner and MoverOwner.
     void completed(void* cookie, tern::Status status) override {
+        if (tern::Rma::is_cookie(cookie)) [[likely]]
+            return tell_user(rma->done(cookie, status == tern::Status::kOk), status);
+        if (tern::kind_of(cookie) == tern::CookieKind::kUser) return tell_user(cookie, status);
+        completed_otherwise(cookie, status);
+    }
+    [[gnu::noinline]] void completed_otherwise(void* cookie, tern::Status status) {
         if (tern::Mover::is_cookie(cookie)) return mover->done(cookie, status);
         if (tern::TupleQ::is_cookie(cookie)) return tags->tupleq->done(cookie, status);
-        const bool good = status == tern::Status::kOk;
-        if (tern::Atomics::is_cookie(cookie))
-            cookie = atomics->done(cookie, good);
-        else if (tern::Rma::is_cookie(cookie))
-            cookie = rma->done(cookie, good);
-        if (cookie == nullptr) return;
-        if (!good) [[unlikely]]
+        tell_user(atomics->done(cookie, status == tern::Status::kOk), status);
+    }
+    [[gnu::always_inline]] void tell_user(void* completion, tern::Status status) {
+        if (completion == nullptr) return;
+        if (status != tern::Status::kOk) [[unlikely]]
             tern::lost_something(iface, status);
-        uct_invoke_completion(static_cast<uct_completion_t*>(cookie), tern::to_ucs(status));
+        uct_invoke_completion(static_cast<uct_completion_t*>(completion), tern::to_ucs(status));
     }
 
     void fetched(bool waited) override {
@@ -114,7 +119,7 @@ namespace {
 
 // Whether there is something to do besides the engine's poll.
 bool has_work(TernIface& iface) {
-    if (!ucs_arbiter_is_empty(&iface.arbiter)) return true;
+    if (!ucs_arbiter_is_empty(&iface.arbiter) || iface.rma->has_work()) return true;
     if (iface.tags == nullptr) return false;
     return iface.tags->sends.has_work() || iface.tags->receives.has_work() ||
            (iface.tupleq != nullptr && iface.tupleq->has_work());
@@ -122,6 +127,7 @@ bool has_work(TernIface& iface) {
 
 [[gnu::noinline]] unsigned progress(TernIface& iface) {
     unsigned count = 0;
+    iface.rma->progress();
     // The mover has something to do at each poll only while transfers are under way.
     if (!iface.engine->poll(*iface.state, count)) count += iface.mover->progress();
     if (iface.tags != nullptr) {
@@ -325,7 +331,7 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->proto = config.proto != 0;
     state->atomics = std::make_unique<tern::Atomics>(device.pd.get());
     self->atomics = state->atomics.get();
-    state->rma = std::make_unique<tern::Rma>(*state->engine, *domain.pins);
+    state->rma = std::make_unique<tern::Rma>(*state->engine, *domain.pins, state->mover->policy());
     self->rma = state->rma.get();
     self->flushing = false;
     self->lost = UCS_OK;

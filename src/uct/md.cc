@@ -48,18 +48,14 @@ ucs_status_t md_query(uct_md_h, Attributes* attributes) {
 }
 
 unsigned access_of(unsigned flags) {
-    const struct {
-        unsigned flag;
-        unsigned access;
-    } table[] = {{UCT_MD_MEM_ACCESS_LOCAL_READ, kLocalRead},
-                 {UCT_MD_MEM_ACCESS_LOCAL_WRITE, kLocalWrite},
-                 {UCT_MD_MEM_ACCESS_REMOTE_GET, kRemoteGet},
-                 {UCT_MD_MEM_ACCESS_REMOTE_PUT, kRemotePut},
-                 {UCT_MD_MEM_ACCESS_REMOTE_ATOMIC, kRemoteAtomic}};
-    unsigned access = 0;
-    for (const auto& row : table)
-        if ((flags & row.flag) != 0) access |= row.access;
-    return access;
+    const auto right = [flags](unsigned flag, Access access) {
+        return (flags & flag) != 0 ? unsigned{access} : 0u;
+    };
+    return right(UCT_MD_MEM_ACCESS_LOCAL_READ, kLocalRead) |
+           right(UCT_MD_MEM_ACCESS_LOCAL_WRITE, kLocalWrite) |
+           right(UCT_MD_MEM_ACCESS_REMOTE_GET, kRemoteGet) |
+           right(UCT_MD_MEM_ACCESS_REMOTE_PUT, kRemotePut) |
+           right(UCT_MD_MEM_ACCESS_REMOTE_ATOMIC, kRemoteAtomic);
 }
 
 // UCP's registration cache returns memory that was declared for one purpose for others too, without

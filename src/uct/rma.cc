@@ -1,19 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "uct/rma.h"
 
+#include <algorithm>
+#include <cstring>
 #include <new>
-#include <utility>
 
-#include "engine/engine_send.h"
+#include "rendezvous/turn.h"
+#include "uct/rma_post.h"
 
 namespace tern {
 
-// Copies so few bytes that asking whether they are pinned would cost more.
-std::optional<Status> Rma::put(Channel& channel, const Memory& from, const Remote& to,
-                               void* cookie) {
-    if (to.rkey == 0) return std::nullopt;
-    if (from.length > engine_.settings().segment_size)
-        return in_place(channel, from, to, false, cookie);
+namespace {
+
+// Unpacks the bytes of a get.
+void to_one_piece(void* to, const void* data, size_t length) {
+    memcpy(to, data, length);
+}
+
+}  // namespace
+
+Rma::Rma(Engine& engine, PinCache& pins, const Policy& policy)
+    : engine_(engine),
+      cache_(pins),
+      pins_(pins),
+      policy_(policy),
+      segment_(engine.settings().segment_size),
+      longest_pin_(std::min(pins.longest(), Turn::longest_registration(policy.model().costs()))) {
+    // As if nothing had to be paid for the pin.
+    constexpr size_t kLeast = 64;
+    const BufferState pinned{.pinned = true};
+    least_in_place_ = kLeast;
+    while (least_in_place_ <= segment_ && !policy.reads_in_place(least_in_place_, 0, pinned))
+        least_in_place_ *= 2;
+    least_in_place_ = std::min(least_in_place_, segment_ + 1);
+}
+
+Status Rma::put_copy(Channel& channel, const Memory& from, const Remote& to) {
     uint32_t length = 0;
     return engine_.put_bcopy(
         channel,
@@ -24,106 +46,71 @@ std::optional<Status> Rma::put(Channel& channel, const Memory& from, const Remot
         length, to.address, to.rkey);
 }
 
-std::optional<Status> Rma::get(Channel& channel, const Memory& to, const Remote& from,
-                               void* cookie) {
-    if (!is_short(channel, to.length, from.rkey)) return in_place(channel, to, from, true, cookie);
-    Operation* operation = take(channel, cookie);
-    if (operation == nullptr) return Status::kNoResource;
-    operation->unpack = nullptr;
-    operation->to = Buffers(to.pieces);
-    return copy(*operation, to.length, from);
-}
-
-std::optional<Status> Rma::get(Channel& channel, size_t length, const Remote& from, Unpack unpack,
-                               void* argument, void* cookie) {
-    if (!is_short(channel, length, from.rkey)) return std::nullopt;
-    Operation* operation = take(channel, cookie);
-    if (operation == nullptr) return Status::kNoResource;
-    operation->unpack = unpack;
-    operation->argument = argument;
-    return copy(*operation, length, from);
+// A short one to memory that is not pinned.
+Status Rma::get_otherwise(Channel& channel, const Memory& to, const Remote& from, void* cookie) {
+    if (to.length >= least_in_place_ && pin(to))
+        if (const auto posted = in_place<true>(channel, to, from, cookie)) return *posted;
+    if (to.pieces.size() == 1)
+        return copy(channel, to.length, from, to_one_piece, to.pieces.front().at, cookie);
+    Scattered* const scattered = scatter(to);
+    if (scattered == nullptr) return Status::kNoResource;
+    const Status posted = copy(channel, to.length, from, to_pieces, scattered, cookie);
+    if (posted != Status::kInProgress) scattered->owner->give(*scattered);
+    return posted;
 }
 
 // Null: no memory.
-Rma::Operation* Rma::take(Channel& channel, void* cookie) {
-    if (free_.empty()) {
+Rma::Operation* Rma::grow() {
+    try {
+        return &operations_.emplace_back();
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+// Null: no memory.
+Rma::Scattered* Rma::scatter(const Memory& to) {
+    if (free_scattered_ == nullptr) {
         try {
-            free_.reserve(operations_.size() + 1);  // so that done() does not allocate
-            free_.push_back(&operations_.emplace_back());
+            free_scattered_ = &scattered_.emplace_back();
         } catch (const std::bad_alloc&) {
             return nullptr;
         }
+        free_scattered_->owner = this;
     }
-    Operation* operation = free_.back();
-    free_.pop_back();
-    operation->channel = &channel;
-    operation->cookie = cookie;
-    return operation;
+    Scattered* const scattered = free_scattered_;
+    free_scattered_ = scattered->next;
+    scattered->to = Buffers(to.pieces);
+    return scattered;
 }
 
-// Reads into a buffer of the send pool.
-Status Rma::copy(Operation& operation, size_t length, const Remote& from) {
-    operation.reads = true;
-    operation.length = static_cast<uint32_t>(length);
-    const Status posted =
-        engine_.read_copy(*operation.channel, operation.length, from.address, from.rkey,
-                          make_cookie(CookieKind::kRma, &operation), operation.buffer);
-    if (posted == Status::kOk) {
-        ++under_way_;
-        return Status::kInProgress;
-    }
-    free_.push_back(&operation);
-    return posted;
+// Unpacks the bytes of a get into several pieces.
+void Rma::to_pieces(void* to, const void* data, size_t length) {
+    auto& scattered = *static_cast<Scattered*>(to);
+    scattered.to.write(static_cast<const std::byte*>(data), length);
+    scattered.owner->give(scattered);
 }
 
-// A refusal for lack of room is the transfers' matter, which wait for it.
-std::optional<Status> Rma::in_place(Channel& channel, const Memory& memory, const Remote& remote,
-                                    bool reads, void* cookie) {
-    if (remote.rkey == 0 || memory.pieces.size() != 1 || memory.length > kLongest ||
-        channel.sends.room() <= channel.transfer_reserve || channel.transfers != 0)
-        return std::nullopt;
-    std::byte* const at = memory.pieces.front().at;
-    Pin* pin = pins_.find(at, memory.length, reads ? kLocalWrite : kLocalRead);
-    if (pin == nullptr) return std::nullopt;
-    Operation* operation = take(channel, cookie);
-    if (operation == nullptr) {
-        pins_.release(pin);
-        return std::nullopt;
+// Pins the memory of a short get if it has been used so often that this pays: all of its region,
+// unless that would take too long. False: it is not pinned.
+bool Rma::pin(const Memory& memory) {
+    if (memory.pieces.size() != 1) return false;
+    void* at = memory.pieces.front().at;
+    size_t length = memory.length;
+    const Region* const region = memory.region;
+    if (region != nullptr && region->length() <= longest_pin_ &&
+        covers(*region, address_of(at), length, 0)) {
+        at = reinterpret_cast<void*>(region->address());
+        length = region->length();
     }
-    operation->reads = reads;
-    operation->pin = pin;
-    ibv_sge piece{.addr = address_of(at),
-                  .length = static_cast<uint32_t>(memory.length),
-                  .lkey = pin->lkey()};
-    void* const own = make_cookie(CookieKind::kRma, operation);
-    const Status posted =
-        reads ? engine_.read(channel, {&piece, 1}, remote.address, remote.rkey, own)
-              : engine_.write(channel, {&piece, 1}, remote.address, remote.rkey, 0, own);
-    if (posted == Status::kOk) {
-        ++under_way_;
-        return Status::kInProgress;
-    }
-    pins_.release(std::exchange(operation->pin, nullptr));
-    free_.push_back(operation);
-    return posted;
-}
-
-void* Rma::done(void* cookie, bool good) {
-    auto& operation = owner_of<Operation>(cookie);
-    --under_way_;
-    if (operation.reads) --operation.channel->replies;
-    if (operation.pin != nullptr) {
-        pins_.release(std::exchange(operation.pin, nullptr));
-    } else {
-        if (good && operation.unpack != nullptr)
-            operation.unpack(operation.argument, operation.buffer->data, operation.length);
-        else if (good)
-            operation.to.write(operation.buffer->data, operation.length);
-        engine_.give_back(operation.buffer);
-    }
-    void* const users = operation.cookie;
-    free_.push_back(&operation);
-    return users;
+    const BufferState own{.can_pin = length <= longest_pin_,
+                          .uses = cache_.note(at, length),
+                          .keeps = cache_.keeps(at, length)};
+    if (!policy_.reads_in_place(memory.length, length, own)) return false;
+    Pin* const pin = cache_.pin(at, length, kLocalWrite);
+    if (pin == nullptr) return false;
+    cache_.release(pin);
+    return true;
 }
 
 }  // namespace tern

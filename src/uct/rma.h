@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts and gets, by an rkey of the peer's, that take one work request: neither the peer is asked
-// nor memory pinned. Short ones go through a buffer of the send pool. Longer ones go in place, if
-// the user's memory is pinned from before. All others are transfers. Data path.
+// Puts and gets, by an rkey of the peer's, that take one work request, without the peer's help.
+// They go in place if the user's memory is pinned from before. Short ones go through a buffer of
+// the send pool otherwise; the memory of gets is pinned when it has come back often enough for that
+// to pay. All others are transfers. Data path.
 #pragma once
 
 #include <deque>
 #include <optional>
 #include <span>
-#include <vector>
+#include <utility>
 
 #include "connection/cookie.h"
 #include "engine/engine.h"
+#include "pinning/cache/held_pins.h"
+#include "pinning/regions/regions.h"
 #include "rendezvous/buffers.h"
+#include "rendezvous/policy.h"
 #include "rendezvous/receives.h"
 
 namespace tern {
 
 class Rma {
   public:
-    Rma(Engine& engine, PinCache& pins) : engine_(engine), pins_(pins) {}
+    Rma(Engine& engine, PinCache& pins, const Policy& policy);
     Rma(const Rma&) = delete;
     Rma& operator=(const Rma&) = delete;
 
@@ -26,6 +30,7 @@ class Rma {
     struct Memory {
         std::span<const Buffers::Piece> pieces;
         size_t length;
+        const Region* region;  ///< of the first piece; null: not known
     };
     /// The peer's.
     struct Remote {
@@ -42,39 +47,76 @@ class Rma {
                               void* argument, void* cookie);
 
     static bool is_cookie(const void* cookie) { return kind_of(cookie) == CookieKind::kRma; }
-    /// Ends an operation: gives the bytes of a get to the user if `good`. Returns the user's
-    /// cookie.
+    /// rma_post.h. Ends an operation: gives the bytes of a get to the user if `good`. Returns the
+    /// user's cookie.
     void* done(void* cookie, bool good);
 
     uint32_t under_way() const { return under_way_; }
+    /// To be called at each call of progress if has_work(): gives pins back.
+    bool has_work() const { return pins_.idle(); }
+    void progress() { pins_.progress(); }
 
   private:
     static constexpr size_t kLongest = 1 << 20;  // bytes in place: longer ones take turns
 
-    struct alignas(8) Operation {
+    // One cache line.
+    struct alignas(64) Operation {
         Channel* channel = nullptr;
-        bool reads = false;
-        void* cookie = nullptr;              // the user's
-        Pin* pin = nullptr;                  // of an operation in place
-        SendPool::Buffer* buffer = nullptr;  // of a get through a buffer, like the rest
-        uint32_t length = 0;
-        Unpack unpack = nullptr;  // null: the bytes go to `to`
+        union {
+            void* cookie;               // the user's
+            Operation* next = nullptr;  // free
+        };
+        HeldPins::Use pin;  // of an operation in place
+        // Of a get through a buffer:
+        SendPool::Buffer* buffer = nullptr;
+        Unpack unpack = nullptr;
         void* argument = nullptr;
+        uint32_t length = 0;
+
+        bool reads = false;
+    };
+    // The memory of a get through a buffer that goes to several pieces.
+    struct Scattered {
+        Rma* owner = nullptr;
+        Scattered* next = nullptr;  // free
         Buffers to;
     };
 
-    bool is_short(const Channel& channel, size_t length, uint32_t rkey) const {
-        return rkey != 0 && length <= engine_.settings().segment_size && channel.up();
+    bool is_short(const Channel& channel, size_t length) const {
+        return length <= segment_ && channel.up();
     }
     Operation* take(Channel& channel, void* cookie);
-    Status copy(Operation& operation, size_t length, const Remote& from);
+    Operation* grow();
+    void give(Operation& operation) {
+        operation.next = free_;
+        free_ = &operation;
+    }
+    Scattered* scatter(const Memory& to);
+    void give(Scattered& scattered) {
+        scattered.next = free_scattered_;
+        free_scattered_ = &scattered;
+    }
+    static void to_pieces(void* to, const void* data, size_t length);
+    Status put_copy(Channel& channel, const Memory& from, const Remote& to);
+    Status get_otherwise(Channel& channel, const Memory& to, const Remote& from, void* cookie);
+    Status copy(Channel& channel, size_t length, const Remote& from, Unpack unpack, void* argument,
+                void* cookie);
+    template <bool reads>
     std::optional<Status> in_place(Channel& channel, const Memory& memory, const Remote& remote,
-                                   bool reads, void* cookie);
+                                   void* cookie);
+    bool pin(const Memory& memory);
 
     Engine& engine_;
-    PinCache& pins_;
+    PinCache& cache_;
+    HeldPins pins_;
+    const Policy& policy_;
+    const size_t segment_;
+    const uint64_t longest_pin_;
+    size_t least_in_place_;             // bytes of gets that may be worth pinning their memory
     std::deque<Operation> operations_;  // as many as there were under way at a time
-    std::vector<Operation*> free_;
+    Operation* free_ = nullptr;
+    std::deque<Scattered> scattered_;
+    Scattered* free_scattered_ = nullptr;
     uint32_t under_way_ = 0;
 };
 

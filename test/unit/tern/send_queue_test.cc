@@ -108,5 +108,21 @@ TEST(SendQueue, WaitersMayBeGivenUp) {
     EXPECT_FALSE(queue.has_waiters());
 }
 
+TEST(SendQueue, WaitersAreTakenInOrderThoughSomeAlwaysWait) {
+    SendQueue queue;
+    queue.open(8);
+    uintptr_t waiting = 0;
+    uintptr_t taken = 0;
+    for (uint32_t number = 0; number < 1000; ++number) {
+        queue.posted(true, true);
+        queue.wait({cookie(++waiting), nullptr});
+        queue.posted(true, true);
+        queue.wait({cookie(++waiting), nullptr});
+        queue.complete(2 * number);
+        for (void* waiter = nullptr; queue.take_waiter(waiter);) EXPECT_EQ(waiter, cookie(++taken));
+        EXPECT_EQ(taken, waiting - 1);
+    }
+}
+
 }  // namespace
 }  // namespace tern

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The data path of puts and gets: inline members of Rma.
+#pragma once
+
+#include "engine/engine_send.h"
+#include "uct/rma.h"
+
+namespace tern {
+
+// Copies so few bytes that asking whether they are pinned would cost more.
+[[gnu::always_inline]] inline std::optional<Status> Rma::put(Channel& channel, const Memory& from,
+                                                             const Remote& to, void* cookie) {
+    if (to.rkey == 0) return std::nullopt;
+    if (from.length > segment_) return in_place<false>(channel, from, to, cookie);
+    return put_copy(channel, from, to);
+}
+
+[[gnu::always_inline]] inline std::optional<Status> Rma::get(Channel& channel, const Memory& to,
+                                                             const Remote& from, void* cookie) {
+    if (from.rkey == 0) return std::nullopt;
+    if (to.length >= least_in_place_)
+        if (const auto posted = in_place<true>(channel, to, from, cookie)) return posted;
+    if (!is_short(channel, to.length)) return std::nullopt;
+    return get_otherwise(channel, to, from, cookie);
+}
+
+[[gnu::always_inline]] inline std::optional<Status> Rma::get(Channel& channel, size_t length,
+                                                             const Remote& from, Unpack unpack,
+                                                             void* argument, void* cookie) {
+    if (from.rkey == 0 || !is_short(channel, length)) [[unlikely]]
+        return std::nullopt;
+    return copy(channel, length, from, unpack, argument, cookie);
+}
+
+// Null: no memory.
+[[gnu::always_inline]] inline Rma::Operation* Rma::take(Channel& channel, void* cookie) {
+    Operation* const operation = free_ != nullptr ? free_ : grow();
+    if (operation == nullptr) [[unlikely]]
+        return nullptr;
+    free_ = operation->next;
+    operation->channel = &channel;
+    operation->cookie = cookie;
+    return operation;
+}
+
+// Reads into a buffer of the send pool.
+[[gnu::always_inline]] inline Status Rma::copy(Channel& channel, size_t length, const Remote& from,
+                                               Unpack unpack, void* argument, void* cookie) {
+    Operation* const operation = take(channel, cookie);
+    if (operation == nullptr) [[unlikely]]
+        return Status::kNoResource;
+    operation->unpack = unpack;
+    operation->argument = argument;
+    operation->reads = true;
+    operation->length = static_cast<uint32_t>(length);
+    const Status posted =
+        engine_.get_copy(channel, operation->length, from.address, from.rkey,
+                         make_cookie(CookieKind::kRma, operation), operation->buffer);
+    if (posted == Status::kOk) [[likely]] {
+        ++under_way_;
+        return Status::kInProgress;
+    }
+    give(*operation);
+    return posted;
+}
+
+// A refusal for lack of room is the transfers' matter, which wait for it.
+template <bool reads>
+[[gnu::always_inline]] inline std::optional<Status> Rma::in_place(Channel& channel,
+                                                                  const Memory& memory,
+                                                                  const Remote& remote,
+                                                                  void* cookie) {
+    if (memory.pieces.size() != 1 || memory.length > kLongest ||
+        !Engine::has_room_in_place(channel) || channel.transfers != 0) [[unlikely]]
+        return std::nullopt;
+    std::byte* const at = memory.pieces.front().at;
+    const auto pin = pins_.find(at, memory.length, reads ? kLocalWrite : kLocalRead);
+    if (!pin) return std::nullopt;
+    Operation* operation = take(channel, cookie);
+    if (operation == nullptr) [[unlikely]] {
+        pins_.release(pin);
+        return std::nullopt;
+    }
+    operation->reads = reads;
+    operation->pin = pin;
+    const ibv_sge piece{.addr = address_of(at),
+                        .length = static_cast<uint32_t>(memory.length),
+                        .lkey = pin.pin->lkey()};
+    void* const own = make_cookie(CookieKind::kRma, operation);
+    const Status posted =
+        reads ? engine_.get_in_place(channel, piece, remote.address, remote.rkey, own)
+              : engine_.put_in_place(channel, piece, remote.address, remote.rkey, own);
+    if (posted == Status::kOk) [[likely]] {
+        ++under_way_;
+        return Status::kInProgress;
+    }
+    pins_.release(std::exchange(operation->pin, {}));
+    give(*operation);
+    return posted;
+}
+
+// Returns the user's cookie.
+[[gnu::always_inline]] inline void* Rma::done(void* cookie, bool good) {
+    auto& operation = owner_of<Operation>(cookie);
+    --under_way_;
+    if (operation.reads) --operation.channel->replies;
+    if (operation.pin) {
+        pins_.release(std::exchange(operation.pin, {}));
+    } else {
+        if (good) [[likely]]
+            operation.unpack(operation.argument, operation.buffer->data, operation.length);
+        engine_.give_back(operation.buffer);
+    }
+    void* const users = operation.cookie;
+    give(operation);
+    return users;
+}
+
+}  // namespace tern
