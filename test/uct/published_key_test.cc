@@ -270,6 +270,28 @@ TEST_F(PublishedMemoryTest, MemoryThatCannotBeWatchedIsNotRegisteredEachTime) {
     munmap(memory, kSize);
 }
 
+// The same if the owner has just put from the memory, and has not made progress since.
+TEST_F(PublishedMemoryTest, InvalidatedMemoryThatWasPutFromCannotBeRead) {
+    Declared far(b.host(), kSize, UCT_MD_MEM_ACCESS_ALL);
+    const RemoteKey far_key(a.host(), far.remote());
+    const Endpoint back = a.connect(b);
+    std::byte* const memory = map();
+    settle(memory);
+    fill({memory, kSize}, 50);
+    Message message(a.host(), memory, kSize);
+    const uct_iov_t iov{memory, kSize, message.handle, 0, 1};
+    ASSERT_STATUS(UCS_OK, put_wait(all, back, {&iov, 1}, far.remote().address, far_key));
+    ASSERT_TRUE(filled(far.part(0, kSize), 50));
+    Completion gone;
+    message.invalidate(gone);
+    fill(to.part(0, kSize), 51);
+    const RemoteKey key(b.host(), message.remote);
+    const uct_iov_t into = to.iov(0, kSize);
+    EXPECT_NE(get_wait({&b}, ep, {&into, 1}, message.remote.address, key), UCS_OK);
+    EXPECT_TRUE(filled(to.part(0, kSize), 51));
+    munmap(memory, kSize);
+}
+
 // After an invalidation nobody can read the memory, whatever keys there are.
 TEST_F(PublishedMemoryTest, InvalidatedMemoryCannotBeRead) {
     std::byte* const memory = map();

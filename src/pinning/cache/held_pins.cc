@@ -14,6 +14,7 @@ HeldPins::~HeldPins() {
                                                unsigned access) {
     Pin* const pin = cache_.find(address, length, access);
     if (pin == nullptr) return {};
+    if ((pin->access() & kRemoteAll) != 0) return {pin, nullptr};
     Place* place = nullptr;
     for (size_t i = first; i < first + kTries; ++i)
         if (places_[i].users == 0 && (place == nullptr || place->pin != nullptr))
