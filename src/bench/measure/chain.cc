@@ -13,9 +13,13 @@ void send(Link& link, Flag& flag, uint32_t size, uint64_t number) {
 }
 
 // In exchanges the word may have the next number already.
-void wait_for(Flag& flag, uint64_t number) {
+template <typename Idle>
+void wait_for(Flag& flag, uint64_t number, Idle&& idle) {
     Patience patience("a word in memory");
-    while (word_at(flag.word()).load(std::memory_order_acquire) < number) patience.spend();
+    while (word_at(flag.word()).load(std::memory_order_acquire) < number) {
+        idle();
+        patience.spend();
+    }
 }
 
 }  // namespace
@@ -34,18 +38,22 @@ Link::Write Flag::write(uint64_t number) {
 Samples chain_trips(Peer& peer, Link& link, Flag& flag, const Order& order) {
     uint64_t sent = link.sequence;
     peer.meet();
-    Samples samples = round_trips(
-        peer, order, [&] { send(link, flag, order.size, ++sent); },
-        [&] { wait_for(flag, ++link.sequence); });
+    Samples samples = with_idle(link, order, [&](auto idle) {
+        return round_trips(
+            peer, order, [&] { send(link, flag, order.size, ++sent); },
+            [&] { wait_for(flag, ++link.sequence, idle); });
+    });
     link.reap_until(0);
     return samples;
 }
 
 Samples chain_exchanges(Peer& peer, Link& link, Flag& flag, const Order& order) {
     peer.meet();
-    Samples samples = exchanges(peer, order, [&] {
-        send(link, flag, order.size, ++link.sequence);
-        wait_for(flag, link.sequence);
+    Samples samples = with_idle(link, order, [&](auto idle) {
+        return exchanges(peer, order, [&] {
+            send(link, flag, order.size, ++link.sequence);
+            wait_for(flag, link.sequence, idle);
+        });
     });
     link.reap_until(0);
     return samples;

@@ -52,7 +52,7 @@ struct Order {
     Buffers buffers = Buffers::kOne;
     bool sender = false;                // overlapped: the worker that computes sends
     bool one_sided = false;             // needs no processor time of the answering worker
-    bool reaps = false;                 // kWrites: takes completions while it waits
+    bool reaps = false;                 // kWrites, kExchanges, kStream: takes completions meanwhile
     bool chained = false;               // kWrites, kExchanges, kStream: writes as in chain.h
     Request request = Request::kWrite;  // kOneSided, kSpacings, kCopySpacings; rwapi, MPI: all
     uint32_t window = 8;                // the same: outstanding requests

@@ -97,11 +97,8 @@ Samples write_trips(Peer& peer, Link& link, const Order& order) {
         Tail(link.out(), order.size).store(value);
         link.post(IBV_WR_RDMA_WRITE, 0, order.size);
     };
-    const auto reap = [&] {
-        if (link.outstanding() != 0) link.reap();
-    };
-    Samples samples = order.reaps ? ping_pong(peer, link, order, send, reap)
-                                  : ping_pong(peer, link, order, send, idle);
+    Samples samples =
+        with_idle(link, order, [&](auto idle) { return ping_pong(peer, link, order, send, idle); });
     link.reap_until(0);
     return samples;
 }
@@ -111,12 +108,14 @@ Samples write_exchanges(Peer& peer, Link& link, const Order& order) {
     for (const uint64_t place : {uint64_t{0}, uint64_t{order.size}})
         Tail(link.in() + place, order.size).store(link.sequence);
     peer.meet();
-    Samples samples = exchanges(peer, order, [&] {
-        const uint64_t number = ++link.sequence;
-        const uint64_t place = number % 2 * order.size;
-        Tail(link.out() + place, order.size).store(number);
-        link.post(IBV_WR_RDMA_WRITE, place, order.size);
-        wait_for_end({link.in() + place, order.size}, number, idle);
+    Samples samples = with_idle(link, order, [&](auto idle) {
+        return exchanges(peer, order, [&] {
+            const uint64_t number = ++link.sequence;
+            const uint64_t place = number % 2 * order.size;
+            Tail(link.out() + place, order.size).store(number);
+            link.post(IBV_WR_RDMA_WRITE, place, order.size);
+            wait_for_end({link.in() + place, order.size}, number, idle);
+        });
     });
     link.reap_until(0);
     return samples;

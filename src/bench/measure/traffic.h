@@ -25,6 +25,15 @@ void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
     wait_for_end({memory, kWord}, value, idle);
 }
 
+// Calls run(idle), with what a process that waits for memory calls in between.
+template <typename Run>
+Samples with_idle(Link& link, const Order& order, Run&& run) {
+    if (!order.reaps) return run([] {});
+    return run([&] {
+        if (link.outstanding() != 0) link.reap();
+    });
+}
+
 // Calls trip() as often as the order says and records half of its duration. Reads the clock once
 // for each sample, because reading it takes as long as a message in shared memory.
 template <typename Trip>
@@ -84,7 +93,10 @@ Samples timed(uint64_t count, Action&& action) {
 template <typename Send>
 Samples burst_times(Link& link, const Order& order, Send&& send) {
     Samples samples = timed(order.count / order.per_sample, [&] {
-        for (uint64_t i = 1; i <= order.per_sample; ++i) send(i, i == order.per_sample);
+        for (uint64_t i = 1; i <= order.per_sample; ++i) {
+            send(i, i == order.per_sample);
+            if (order.reaps) link.reap();
+        }
         link.reap_until(0);
     });
     for (double& sample : samples) sample /= static_cast<double>(order.per_sample);

@@ -53,9 +53,10 @@ std::vector<uint32_t> sizes_of(const Options& options) {
     return sizes;
 }
 
-bool models_the_papers_cluster() {
-    const char* const profile = std::getenv("SOFTHCA_PROFILE");
-    return profile != nullptr && profile == std::string_view("muse");
+// Of the software HCA.
+std::string_view profile() {
+    const char* const name = std::getenv("SOFTHCA_PROFILE");
+    return name != nullptr ? name : "ideal";
 }
 
 class NotifiedSeries {
@@ -63,7 +64,6 @@ class NotifiedSeries {
     NotifiedSeries(const Options& options, const Setup& setup)
         : options_(options),
           differs_(shared_memory_differs(setup)),
-          muse_(models_the_papers_cluster()),
           libraries_(compile_shims(&left_out_)),
           series_(setup, options.quick ? 2 : options.rounds, options.quick ? 1 : 2) {
         for (const Test& test : kTests) {
@@ -167,7 +167,8 @@ class NotifiedSeries {
     // Of the ratio to RDMA writes.
     double target_of(const Line& line) const {
         if (line.size == kTargetSize) return line.burst() ? kRate : kLatency;
-        return line.burst() && muse_ && line.size >= kThroughputSize ? kThroughput : kNone;
+        return line.burst() && profile() == "muse" && line.size >= kThroughputSize ? kThroughput
+                                                                                   : kNone;
     }
 
     Order order_of(const Line& line) const {
@@ -190,12 +191,13 @@ class NotifiedSeries {
         if (order.kind == Order::Kind::kMessages) order.kind = Order::Kind::kWrites;
         order.one_sided = line.burst();
         order.chained = chained;
+        // Modeled writes are placed by those who poll completion queues.
+        order.reaps = profile() != "ideal";
         return order;
     }
 
     const Options& options_;
     const bool differs_;
-    const bool muse_;
     std::string left_out_;
     const std::deque<ShimLibrary> libraries_;
     Series series_;
