@@ -27,7 +27,11 @@ constexpr double kDeclareCost = 180e-9;
 const char* const monitor_names[] = {"auto", "odp", "userfaultfd", "ucm", "none", nullptr};
 
 void md_close(uct_md_h md) {
-    delete &memory_domain(md);
+    MemoryDomain& domain = memory_domain(md);
+    if (!domain.fork.inherited())
+        domain.regions.for_each_attachment(
+            [](void* handle) { delete static_cast<MemoryHandle*>(handle); });
+    delete &domain;
 }
 
 template <typename Attributes>
@@ -63,42 +67,53 @@ unsigned access_of(unsigned flags) {
 // them only with a key.
 constexpr unsigned kRightsOfKeys = kRemoteGet | kRemotePut;
 
-// Makes no system call: memory is pinned when a transfer needs it.
+// Makes no system call: memory is pinned when a transfer needs it. Handles that were never packed
+// stay with their slots, because UCX 1.13 declares the memory of each put and get.
 template <typename Flags>
 ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct_mem_h* memh) {
-    auto* handle = new (std::nothrow) MemoryHandle;
-    Region* region =
-        handle == nullptr
-            ? nullptr
-            : memory_domain(md).regions.declare(
-                  address, length, access_of(compat::registration_flags(flags)) | kRightsOfKeys);
-    if (region == nullptr) {
-        delete handle;
-        return UCS_ERR_NO_MEMORY;
+    Regions& regions = memory_domain(md).regions;
+    Region* const region = regions.declare(
+        address, length, access_of(compat::registration_flags(flags)) | kRightsOfKeys);
+    if (region == nullptr) return UCS_ERR_NO_MEMORY;
+    auto* handle = static_cast<MemoryHandle*>(region->attachment());
+    if (handle == nullptr) {
+        handle = new (std::nothrow) MemoryHandle;
+        if (handle == nullptr) {
+            (void)regions.undeclare(region);
+            return UCS_ERR_NO_MEMORY;
+        }
+        handle->region = region;
+        region->attach(handle);
     }
-    handle->region = region;
     *memh = handle;
     return UCS_OK;
 }
 
 // When this returns, transfers that use the memory have ended, but the device may still read it,
 // and keys of the memory are invalid. With UCT_MD_MEM_DEREG_FLAG_INVALIDATE the device's reads have
-// ended too, and no part of the memory stays pinned, not even for peers that violate the protocol.
+// ended too, and no part of the memory stays pinned for peers, not even for those that violate the
+// protocol.
 ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     UCT_MD_MEM_DEREG_CHECK_PARAMS(params, 1);
-    const std::unique_ptr<MemoryHandle> handle(static_cast<MemoryHandle*>(params->memh));
+    auto* const handle = static_cast<MemoryHandle*>(params->memh);
     MemoryDomain& domain = memory_domain(md);
     const Region& region = *handle->region;
     const auto* start = reinterpret_cast<const std::byte*>(region.address());
     const std::byte* end = start + region.length();
     const bool invalidate = (UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
                              UCT_MD_MEM_DEREG_FLAG_INVALIDATE) != 0;
+    // Another thread may declare a region in this slot as soon as this one is undeclared.
+    std::unique_ptr<MemoryHandle> own;
+    if (!handle->is_as_new()) {
+        handle->region->attach(nullptr);
+        own.reset(handle);
+    }
     (void)domain.regions.undeclare(handle->region, invalidate);
     // First, so that the last release of a lent pin deregisters it.
     if (invalidate) domain.pins->invalidate(start, end);
-    take_back(domain, *handle);
+    if (own) take_back(domain, *own);
     if (!invalidate) return UCS_OK;
-    handle->close();
+    if (own) own->close();
     uct_invoke_completion(params->comp, UCS_OK);
     return UCS_OK;
 }

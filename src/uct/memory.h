@@ -37,6 +37,11 @@ struct MemoryHandle {
     MemoryHandle& operator=(const MemoryHandle&) = delete;
     ~MemoryHandle() { close(); }
 
+    /// Whether no key was packed. For the thread that ends the declaration.
+    bool is_as_new() const {
+        return !published.load(std::memory_order_relaxed) && lent.empty() &&
+               open.load(std::memory_order_relaxed) == nullptr;
+    }
     void close() { verbs::MemoryRegion(open.exchange(nullptr)).reset(); }
 };
 

@@ -11,8 +11,8 @@ namespace tern {
 
 // Finds the pins again that operations of one thread are using, or have used since the thread's
 // last call of progress, without the lock of the cache. A pin that is held cannot be evicted, and
-// stays registered until it is given back, even if its memory has gone. So pins that give rights to
-// peers are not held: an invalidation must end these rights at once. Data path.
+// stays registered until it is given back, even if its memory has gone. So pins that give peers
+// rights are not held longer than they are used. Data path.
 class HeldPins {
   public:
     struct Place {

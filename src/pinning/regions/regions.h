@@ -41,6 +41,10 @@ class Region {
     // date. The count does not end with the declaration.
     uint64_t pack() { return __atomic_add_fetch(&packings_, 1, __ATOMIC_ACQ_REL); }
     uint64_t packings() const { return __atomic_load_n(&packings_, __ATOMIC_ACQUIRE); }
+    // An object of whoever declares regions. It stays when the declaration ends, for the next
+    // region in this slot. Only for the declarer, while the region is declared.
+    void* attachment() const { return attachment_; }
+    void attach(void* object) { attachment_ = object; }
 
   private:
     friend class Regions;
@@ -52,6 +56,7 @@ class Region {
     RegionUse* uses_ = nullptr;
     uint32_t born_ = 0;  // generations used so far
     uint64_t packings_ = 0;
+    void* attachment_ = nullptr;
     Region* next_free_ = nullptr;
 };
 
@@ -80,6 +85,14 @@ class Regions {
     // A use of the region of this key, which the caller releases; null if there is no such region.
     RegionUse* find(RegionKey key);
     void release(RegionUse* use);
+
+    // Calls visit(object) for everything that is attached to a region, declared or not.
+    template <class Visit>
+    void for_each_attachment(Visit&& visit) {
+        const std::lock_guard lock(mutex_);
+        for (uint32_t i = 0; i < slots_; ++i)
+            if (void* const object = slot(i)->attachment_; object != nullptr) visit(object);
+    }
 
     size_t declared() const;
     // The number of slots, in use or not.

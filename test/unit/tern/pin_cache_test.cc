@@ -433,6 +433,19 @@ TEST_F(PinCacheTest, HeldPinsAreFoundUntilTheMemoryGoes) {
     EXPECT_TRUE(device.regions.empty());
 }
 
+// An invalidation takes the peers' rights at once.
+TEST_F(PinCacheTest, PinsWithRightsOfPeersAreNotHeldAfterUse) {
+    PinCache cache = make(remembering());
+    cache.release(cache.pin(at(0x10000), kPage, kPut));
+    HeldPins held(cache);
+    const HeldPins::Use use = held.find(at(0x10000), kPage, kLocalRead);
+    ASSERT_TRUE(use);
+    held.release(use);
+    EXPECT_FALSE(held.idle());
+    cache.invalidate(at(0x10000), at(0x11000));
+    EXPECT_TRUE(device.regions.empty());
+}
+
 TEST_F(PinCacheTest, HeldPinsMakeRoomInAStreamOfUses) {
     PinCache cache = make(remembering(4 * kPage));
     HeldPins held(cache);

@@ -230,5 +230,23 @@ TEST(Regions, OfAParentAreNothingToItsChild) {
     EXPECT_EQ(&regions.find(region->key())->region(), region);
 }
 
+TEST(Regions, AttachmentsStayWithTheirSlots) {
+    Regions regions;
+    int object = 0;
+    Region* const region = regions.declare(&object, sizeof(object), kRemoteGet);
+    ASSERT_TRUE(region);
+    EXPECT_EQ(region->attachment(), nullptr);
+    region->attach(&object);
+    (void)regions.undeclare(region);
+    EXPECT_EQ(regions.declare(&object, sizeof(object), kRemoteGet), region);
+    EXPECT_EQ(region->attachment(), &object);
+    int count = 0;
+    regions.for_each_attachment([&](void* attached) {
+        EXPECT_EQ(attached, &object);
+        ++count;
+    });
+    EXPECT_EQ(count, 1);
+}
+
 }  // namespace
 }  // namespace tern
