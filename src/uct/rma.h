@@ -59,8 +59,7 @@ class Rma {
   private:
     static constexpr size_t kLongest = 1 << 20;  // bytes in place: longer ones take turns
 
-    // One cache line.
-    struct alignas(64) Operation {
+    struct alignas(64) Operation {  // one cache line
         Channel* channel = nullptr;
         union {
             void* cookie;               // the user's
@@ -72,8 +71,7 @@ class Rma {
         Unpack unpack = nullptr;
         void* argument = nullptr;
         uint32_t length = 0;
-
-        bool reads = false;
+        bool reads = false;  // of all operations
     };
     // The memory of a get through a buffer that goes to several pieces.
     struct Scattered {

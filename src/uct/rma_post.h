@@ -109,6 +109,8 @@ template <bool reads>
     } else {
         if (good) [[likely]]
             operation.unpack(operation.argument, operation.buffer->data, operation.length);
+        else if (operation.unpack == to_pieces)
+            give(*static_cast<Scattered*>(operation.argument));
         engine_.give_back(operation.buffer);
     }
     void* const users = operation.cookie;
