@@ -44,9 +44,9 @@ void Engine::mark_failed(Peer& peer, ucs_status_t status) {
 // Ends all operations of a peer that has failed. Not within UCT's calls of this engine.
 void Engine::bury(Peer& peer) {
     log_error(
-        "node %u: %s: calls that concern it fail from now on; it has died, or memory was "
-        "written to that has been given back",
-        peer.node, ucs_status_string(peer.failure));
+        "node %u: %s: calls that concern it fail from now on%s", peer.node,
+        ucs_status_string(peer.failure),
+        peer.greeted ? "; it has died, or memory was written to that has been given back" : "");
     peer.state = PeerState::kDead;
     peer.key_wanted.reset();
     peer.refused.clear();
