@@ -117,9 +117,9 @@ class RwapiPort : public Port {
         std::array<unsigned char, RWAPI_KEY_MAX> bytes;
     };
 
-    // Two messages at least have places of their own: a message may be on its way while the one
-    // before is looked at.
-    static constexpr uint32_t kPlaces = 64;
+    // A message may be on its way while the one before is looked at. More places would be more
+    // memory than the bare device's writes touch, and not stay in the cache.
+    static constexpr uint32_t kPlaces = 2;
     static constexpr size_t kWordAt = 2 * kLongest;
     static constexpr size_t kSize = kWordAt + 4096;
 

@@ -85,7 +85,8 @@ class ShimPort : public Port {
     }
 
   private:
-    static constexpr uint32_t kPlaces = 64;
+    static constexpr uint32_t kPlaces = 2;     // as in RwapiPort
+    static constexpr uint32_t kUnderWay = 64;  // of many messages
     static constexpr size_t kWordAt = 2 * kLongest;
     static constexpr size_t kSize = kWordAt + 4096;
 
@@ -95,7 +96,7 @@ class ShimPort : public Port {
     }
     // stream(), with many messages under way.
     Samples many(const Order& order) {
-        const size_t places = std::min<uint64_t>(kPlaces, kLongest / order.size);
+        const size_t places = std::min<uint64_t>(kUnderWay, kLongest / order.size);
         meet_in_progress(peer_, *this);
         Samples samples;
         for (uint64_t burst = 0; burst < order.count / order.per_sample; ++burst) {
