@@ -31,6 +31,8 @@ remaining=() # test cases without a verdict, in order
 current=     # the running test case
 started=0    # when `current` was started, or the previous case ended
 output=()    # output of the current case
+reports=()   # of the thread sanitizer, which lets a case pass and the program fail
+reporting=
 skipped=     # the reason for a skip in UCX's own words
 
 bail_out() {
@@ -101,8 +103,17 @@ handle_line() {
         *"[  SKIPPED ] $current ("*) [ -z "$current" ] || finish_case ok "SKIP $(skip_reason)" ;;
         *"[  FAILED  ] $current"[\ ,]*) [ -z "$current" ] || finish_case 'not ok' ;;
         '[-----'* | '[====='* | '') ;;
-        *) output+=("$1") ;;
+        *)
+            output+=("$1")
+            keep_report "$1" ;;
     esac
+}
+
+keep_report() { # line
+    [[ $1 != 'WARNING: ThreadSanitizer'* ]] || reporting="in or before $current"
+    [ -n "$reporting" ] || return
+    reports+=("$1")
+    [[ $1 != 'SUMMARY: '* ]] || { reports+=("$reporting") && reporting=; }
 }
 
 # The live processes of session $1.
@@ -196,7 +207,7 @@ while [ ${#remaining[@]} -gt 0 ]; do
         finish_case 'not ok'
         remaining=(${remaining[@]+"${remaining[@]}"})
     elif [ "$status" != 0 ] && [ "$failures" = "$failures_before" ]; then
-        output+=("$(describe_status "$status")")
+        output=(${reports[@]+"${reports[@]}"} ${output[@]+"${output[@]}"} "$(describe_status "$status")")
         verdict 'not ok' 'the program ends with status 0'
         diagnostics
     fi

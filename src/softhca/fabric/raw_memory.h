@@ -12,6 +12,18 @@
 
 namespace softhca {
 
+#ifdef __SANITIZE_THREAD__
+// The thread sanitizer must see that the memory at an address is another one. Programs patch
+// nothing when it runs.
+inline void* raw_mmap(size_t length, int protection, int flags, int fd, uint64_t offset) {
+    void* const address = mmap(nullptr, length, protection, flags, fd, static_cast<off_t>(offset));
+    return address == MAP_FAILED ? nullptr : address;
+}
+
+inline void raw_munmap(void* address, size_t length) {
+    munmap(address, length);
+}
+#else
 inline void* raw_mmap(size_t length, int protection, int flags, int fd, uint64_t offset) {
     const long address = syscall(SYS_mmap, nullptr, length, protection, flags, fd, offset);
     return address == -1 ? nullptr : reinterpret_cast<void*>(address);
@@ -20,5 +32,6 @@ inline void* raw_mmap(size_t length, int protection, int flags, int fd, uint64_t
 inline void raw_munmap(void* address, size_t length) {
     syscall(SYS_munmap, address, length);
 }
+#endif
 
 }  // namespace softhca
