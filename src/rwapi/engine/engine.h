@@ -129,7 +129,7 @@ class Engine {
     static Notice notice_of(const Remote& remote, const Transfer& what) {
         return {remote.key.index, remote.key.generation, what.length, what.place, what.value};
     }
-    ucs_status_t post_small(Operation& operation);
+    ucs_status_t post_small(Peer& peer, const rwapi_small& small);
     Step fail(Operation& operation, ucs_status_t status);
     void finish(Operation& operation, int result);
     static void on_done(uct_completion_t* completion);

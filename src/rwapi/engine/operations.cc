@@ -235,6 +235,10 @@ int Engine::send(uint32_t node, const rwapi_small& small) {
     }
     if (peer.failed || !greet(peer)) return RWAPI_ERR_PEER;
     if (peer.sender.left() == 0) return RWAPI_ERR_AGAIN;
+    if (peer.takes_now() && post_small(peer, small) == UCS_OK) {
+        peer.sender.take();
+        return RWAPI_OK;
+    }
     Operation* const operation = take(Task::kSmall, peer, false);
     if (operation == nullptr) return RWAPI_ERR_AGAIN;
     peer.sender.take();

@@ -167,7 +167,7 @@ ucs_status_t Engine::post_data(Operation& operation) {
         case Task::kGet:
             return post_get(operation);
         case Task::kSmall:
-            return post_small(operation);
+            return post_small(*operation.peer, operation.small);
         case Task::kFlush:
             return post_flush(operation);
         case Task::kFence:
@@ -282,12 +282,11 @@ uint64_t Engine::notice_header(NoticeKind kind) const {
 }
 
 // A small message also gives back credit.
-ucs_status_t Engine::post_small(Operation& operation) {
-    Peer& peer = *operation.peer;
+ucs_status_t Engine::post_small(Peer& peer, const rwapi_small& small) {
     const auto credit = static_cast<uint16_t>(peer.receiver.owed());
     const Header header{rank_, credit, 0, 0};
     const ucs_status_t status = uct_ep_am_short(peer.endpoint.get(), kSmallMessage, header.pack(),
-                                                operation.small.bytes, sizeof operation.small);
+                                                small.bytes, sizeof small);
     if (status == UCS_OK) peer.receiver.gave(credit);
     return status;
 }
