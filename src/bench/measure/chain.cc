@@ -6,7 +6,9 @@
 namespace bench {
 namespace {
 
-constexpr uint32_t kPlaces = 64;  // of messages that may be under way
+// Of messages that may be under way.
+constexpr uint32_t kPlaces = 2;
+constexpr uint32_t kPlacesOfBurst = 64;
 
 void send(Link& link, Flag& flag, uint32_t size, uint64_t number) {
     link.post_chain(place_of(number, size, kPlaces, link.half()), size, flag.write(number));
@@ -62,8 +64,8 @@ Samples chain_exchanges(Peer& peer, Link& link, Flag& flag, const Order& order) 
 Samples chain_bursts(Link& link, Flag& flag, const Order& order) {
     return burst_times(link, order, [&](uint64_t i, bool last) {
         // Less than the number of any message that is waited for.
-        link.post_chain(place_of(i, order.size, kPlaces, link.half()), order.size, flag.write(0),
-                        last);
+        link.post_chain(place_of(i, order.size, kPlacesOfBurst, link.half()), order.size,
+                        flag.write(0), last);
     });
 }
 

@@ -69,6 +69,7 @@ class RwapiPort : public Port {
     Samples run(const Order& order) override {
         request_ = order.request;
         marks_ = order.kind != Order::Kind::kStream && request_ != Order::Request::kSend;
+        places_ = order.kind == Order::Kind::kStream ? 64 : 2;
         const Samples samples = order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
                                 : order.kind == Order::Kind::kExchanges
                                     ? both_ways(peer_, *this, order)
@@ -81,7 +82,7 @@ class RwapiPort : public Port {
     void progress() { check("rwapi_progress", rwapi_progress(context_)); }
 
     void send(uint32_t size) {
-        const size_t place = place_of(sent_, size, kPlaces, kLongest);
+        const size_t place = place_of(sent_, size, places_, kLongest);
         char* const from = memory_.data() + place;
         if (marks_) mark(from, size, sent_);
         const uint64_t number = ++sent_;
@@ -94,7 +95,7 @@ class RwapiPort : public Port {
     void receive(uint32_t size) {
         wait_for(taken_ + 1);
         const char* const in =
-            memory_.data() + kLongest + place_of(taken_, size, kPlaces, kLongest);
+            memory_.data() + kLongest + place_of(taken_, size, places_, kLongest);
         if (marks_ && !is_marked(in, size, taken_)) ++wrong_;
         ++taken_;
     }
@@ -117,9 +118,6 @@ class RwapiPort : public Port {
         std::array<unsigned char, RWAPI_KEY_MAX> bytes;
     };
 
-    // A message may be on its way while the one before is looked at. More places would be more
-    // memory than the bare device's writes touch, and not stay in the cache.
-    static constexpr uint32_t kPlaces = 2;
     static constexpr size_t kWordAt = 2 * kLongest;
     static constexpr size_t kSize = kWordAt + 4096;
 
@@ -184,6 +182,9 @@ class RwapiPort : public Port {
     rwapi_region mine_ = 0;
     rwapi_region theirs_ = 0;
     Order::Request request_ = Order::Request::kWrite;
+    // As many as the bare device's writes use, so that both touch as much memory: a message may be
+    // on its way while the one before is looked at, and in a burst many are.
+    uint32_t places_ = 2;
     bool marks_ = false;
     uint64_t sent_ = 0;
     uint64_t came_ = 0;

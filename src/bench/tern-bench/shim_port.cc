@@ -42,6 +42,7 @@ class ShimPort : public Port {
     Samples run(const Order& order) override {
         signals_ = order.request == Order::Request::kSignal || shim_.send == nullptr;
         marks_ = order.kind != Order::Kind::kStream;
+        places_ = marks_ ? 2 : kUnderWay;
         const Samples samples =
             order.kind == Order::Kind::kMessages    ? ping_pong(peer_, *this, order)
             : order.kind == Order::Kind::kExchanges ? both_ways(peer_, *this, order)
@@ -54,7 +55,7 @@ class ShimPort : public Port {
     void progress() { shim_.progress(); }
 
     void send(uint32_t size) {
-        const size_t place = place_of(sent_, size, kPlaces, kLongest);
+        const size_t place = place_of(sent_, size, places_, kLongest);
         if (marks_) mark(memory_ + place, size, sent_);
         ++sent_;
         if (signals_) {
@@ -64,7 +65,7 @@ class ShimPort : public Port {
         }
     }
     void receive(uint32_t size) {
-        char* const into = memory_ + kLongest + place_of(taken_, size, kPlaces, kLongest);
+        char* const into = memory_ + kLongest + place_of(taken_, size, places_, kLongest);
         if (signals_) {
             shim_.wait_signal(kWordAt, taken_ + 1);
         } else {
@@ -77,15 +78,14 @@ class ShimPort : public Port {
             send(size);
             return receive(size);
         }
-        char* const from = memory_ + place_of(sent_, size, kPlaces, kLongest);
-        char* const into = memory_ + kLongest + place_of(taken_, size, kPlaces, kLongest);
+        char* const from = memory_ + place_of(sent_, size, places_, kLongest);
+        char* const into = memory_ + kLongest + place_of(taken_, size, places_, kLongest);
         mark(from, size, sent_++);
         shim_.exchange(from, into, size);
         take(into, size);
     }
 
   private:
-    static constexpr uint32_t kPlaces = 2;     // as in RwapiPort
     static constexpr uint32_t kUnderWay = 64;  // of many messages
     static constexpr size_t kWordAt = 2 * kLongest;
     static constexpr size_t kSize = kWordAt + 4096;
@@ -118,6 +118,7 @@ class ShimPort : public Port {
     Memory own_;
     char* const memory_;
     bool signals_ = false;
+    uint32_t places_ = 2;  // as in RwapiPort
     bool marks_ = false;
     uint64_t sent_ = 0;
     uint64_t taken_ = 0;
