@@ -123,7 +123,7 @@ class Engine {
     ucs_status_t register_local(Operation& operation);
     ucs_status_t order(Operation& operation);
     ucs_status_t post_flush(Operation& operation);
-    ucs_status_t post_notified(Operation& operation);
+    ucs_status_t post_notified(const Remote& remote, const Transfer& what, const Notice& notice);
     ucs_status_t post_notice(Operation& operation);
     uint64_t notice_header(NoticeKind kind) const;
     static Notice notice_of(const Remote& remote, const Transfer& what) {

@@ -77,7 +77,10 @@ Engine::Step Engine::advance(Operation& operation) {
     ucs_status_t status = UCS_OK;
     if (operation.stage == Stage::kData) {
         if (operation.kind != NoticeKind::kNone) {
-            status = post_notified(operation);
+            status = post_notified(
+                *operation.remote,
+                {0, operation.offset, operation.local, operation.length, operation.kind},
+                operation.notice);
             if (status != UCS_ERR_UNSUPPORTED && status < 0) return fail(operation, status);
             if (status == UCS_OK) operation.stage = Stage::kPosted;
         }
@@ -146,17 +149,12 @@ Engine::Step Engine::resolve(Operation& operation) {
 // Posts a put that UCT copies, with its notice, to a peer that takes it now. It needs no operation,
 // because it is complete. False: nothing is posted, and it must wait or be told of an error.
 bool Engine::post_short(const Remote& remote, const Transfer& what) {
-    if (what.length > transport_.limits().put_short) return false;
-    uct_ep_h const ep = remote.peer->endpoint.get();
-    const auto length = static_cast<unsigned>(what.length);
-    const uint64_t to = remote.key.address + what.offset;
-    if (what.kind == NoticeKind::kNone)
-        return uct_ep_put_short(ep, what.local, length, to, remote.rkey.rkey) == UCS_OK;
-    const Transport::PutAm put_am = transport_.put_am();
-    if (put_am == nullptr || flush_before_notice_) return false;
-    const Notice notice = notice_of(remote, what);
-    return put_am(ep, what.local, length, to, remote.rkey.rkey, kNoticeMessage,
-                  notice_header(what.kind), &notice, sizeof notice) == UCS_OK;
+    if (what.kind != NoticeKind::kNone)
+        return post_notified(remote, what, notice_of(remote, what)) == UCS_OK;
+    return what.length <= transport_.limits().put_short &&
+           uct_ep_put_short(remote.peer->endpoint.get(), what.local,
+                            static_cast<unsigned>(what.length), remote.key.address + what.offset,
+                            remote.rkey.rkey) == UCS_OK;
 }
 
 ucs_status_t Engine::post_data(Operation& operation) {
@@ -260,15 +258,14 @@ ucs_status_t Engine::post_flush(Operation& operation) {
 }
 
 // Short data and their notice at once. UCS_ERR_UNSUPPORTED: nothing is posted; one after the other.
-ucs_status_t Engine::post_notified(Operation& operation) {
+ucs_status_t Engine::post_notified(const Remote& remote, const Transfer& what,
+                                   const Notice& notice) {
     const Transport::PutAm put_am = transport_.put_am();
-    if (put_am == nullptr || flush_before_notice_ ||
-        operation.length > transport_.limits().put_short)
+    if (put_am == nullptr || flush_before_notice_ || what.length > transport_.limits().put_short)
         return UCS_ERR_UNSUPPORTED;
-    return put_am(
-        operation.peer->endpoint.get(), operation.local, static_cast<unsigned>(operation.length),
-        operation.remote->key.address + operation.offset, operation.remote->rkey.rkey,
-        kNoticeMessage, notice_header(operation.kind), &operation.notice, sizeof operation.notice);
+    return put_am(remote.peer->endpoint.get(), what.local, static_cast<unsigned>(what.length),
+                  remote.key.address + what.offset, remote.rkey.rkey, kNoticeMessage,
+                  notice_header(what.kind), &notice, sizeof notice);
 }
 
 ucs_status_t Engine::post_notice(Operation& operation) {
