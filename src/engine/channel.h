@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "connection/connection.h"
-#include "engine/notify_words.h"
 #include "engine/send_pool.h"
+#include "engine/writer_words.h"
 #include "veloblock/promotion.h"
 #include "veloblock/receive_path.h"
 #include "veloblock/send_path.h"
@@ -92,18 +92,23 @@ struct Channel final : Connection {
         kGrantDue = 2,
         kRevokeDue = 4,
         kReleaseDue = 8,
-        kNotifyDue = 16,  // the address of `notify_word`
+        kWordsDue = 16,  // the address of `words`
+        kCallDue = 32,   // for credit
     };
 
     // The second cache line of a send to a hot peer; the first is the connection's.
     alignas(64) SendPath tx;
     uint64_t block_address = 0;  // of the peer's block
-    // The notify word in use (notify_words.h); never null.
+    // The notify word in use (writer_words.h); never null.
     const uint32_t* notify = &notify::kNever;
     uint32_t block_rkey = 0;
-    bool stalled = false;     // a send found the block full, and none has entered it since
-    uint16_t stalls = 0;      // sends refused since then
-    uint32_t last_bcopy = 0;  // length, to guess that of the next one
+    bool stalled = false;         // a send found the block full, and none has entered it since
+    uint16_t stalls = 0;          // sends refused since then
+    uint32_t last_bcopy = 0;      // length, to guess that of the next one
+    WriterWords::Words words;     // which the peer may write to, if any
+    uint32_t credit_word = 0;     // the value of its credit word that has been taken
+    bool listed_stalled = false;  // is in Engine::stalled_channels_
+    bool called = false;          // for credit, since it stalled
 
     // The cache line of the receiving side. Sends take the credit from it.
     alignas(64) ReceivePath rx;
@@ -115,10 +120,10 @@ struct Channel final : Connection {
     Promotion::Peer activity;
     uint32_t wish = 0;  // bytes of the next block to grant; 0: the first size
 
-    NotifyWords::Word notify_word;  // the word that the peer may write to, if any
-    // For a block that this side polls: how it tells the writer to notify.
-    uint64_t peer_word = 0;  // address of the peer's notify word; 0: not known
-    uint32_t peer_word_rkey = 0;
+    // For a block that this side polls: how it tells the writer to notify, and of credit.
+    uint64_t peer_words = 0;  // address of the peer's words; 0: not known
+    uint32_t peer_words_rkey = 0;
+    bool calls = false;    // the peer waits for a frame with credit
     uint16_t telling = 0;  // the last value written to it
     bool heeds = false;    // the peer has notified with that value
     bool always = false;   // the peer notifies without being told

@@ -21,6 +21,7 @@ struct Counters {
     uint64_t promotions = 0;     // blocks granted
     uint64_t demotions = 0;      // blocks released, also to get a larger one
     uint64_t credit_stalls = 0;  // sends that found the block full; of a series only the first
+    uint64_t credit_words = 0;   // writes of credit to peers' credit words
     uint64_t queue_stalls = 0;   // sends that found no room in the send queue or no free buffer
     uint64_t polls = 0;
     uint64_t sleeps = 0;    // calls of arm() that returned kOk

@@ -48,7 +48,7 @@ Engine::Engine(const verbs::Device& device, const verbs::Port& port, const Engin
       pool_(device.pd.get(), padded(settings.segment_size) + 2 * BlockWriter::kOverhead,
             settings.send_buffers),
       promotion_(settings.promotion),
-      notify_words_(device.pd.get()) {}
+      writer_words_(device.pd.get()) {}
 
 std::unique_ptr<Engine> Engine::create(const verbs::Device& device, const verbs::Port& port,
                                        const EngineSettings& settings, EngineOwner& owner,
@@ -163,7 +163,7 @@ void Engine::cancel(Channel& channel, const void* user) {
 uint64_t Engine::registered_bytes() const {
     return receives_->registered_bytes() + pool_.registered_bytes() +
            connector_->datagrams().registered_bytes() + counters_.block_bytes +
-           notify_words_.registered_bytes();
+           writer_words_.registered_bytes();
 }
 
 Status Engine::refused_post(Channel& channel) {
@@ -198,6 +198,11 @@ Status Engine::stalled(Channel& channel) {
     if (!channel.stalled) {
         channel.stalled = true;
         channel.stalls = 0;
+        channel.called = false;
+        if (!channel.listed_stalled) {
+            channel.listed_stalled = true;
+            stalled_channels_.push_back(&channel);
+        }
         ++counters_.credit_stalls;
         if (channel.tx.stalled()) schedule_control(channel, Channel::kReleaseDue);
     } else if (++channel.stalls % kStallCheck == 0 && !channel.sends.reports()) {
@@ -368,7 +373,8 @@ void Engine::closed(Connection& connection, Status status, const std::string& wh
     if (channel.rx.block() != ReceivePath::Block::kNone) drop_block(channel);
     if (channel.activity.hot) promotion_.demoted(channel.activity);
     std::erase(due_channels_, &channel);
-    if (channel.notify_word.at != nullptr) notify_words_.give(channel.notify_word);
+    std::erase(stalled_channels_, &channel);
+    if (channel.words.at != nullptr) writer_words_.give(channel.words);
     status = drop_backlog(channel, owner_.ended(channel, status));
     void* cookie = nullptr;
     while (channel.sends.take_waiter(cookie)) owner_.completed(cookie, status);

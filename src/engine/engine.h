@@ -10,11 +10,11 @@
 #include "connection/connector.h"
 #include "engine/channel.h"
 #include "engine/counters.h"
-#include "engine/notify_words.h"
 #include "engine/poll_gap.h"
 #include "engine/receive_queue.h"
 #include "engine/send_pool.h"
 #include "engine/watch.h"
+#include "engine/writer_words.h"
 #include "veloblock/frame.h"
 #include "verbs/late_completion.h"
 #include "verbs/port.h"
@@ -132,7 +132,7 @@ class Engine final : private ConnectorOwner {
     bool takes_copies(Channel& channel) {
         if (!channel.sends.takes_data())
             (void)no_room(channel);
-        else if (channel.tx.choose(channel.last_bcopy).route == SendPath::Route::kStall)
+        else if (choose(channel, channel.last_bcopy).route == SendPath::Route::kStall)
             (void)stalled(channel);
         else if (!pool_.prepare())
             (void)no_buffer();
@@ -392,6 +392,8 @@ class Engine final : private ConnectorOwner {
     Status no_room(Channel& channel);
     Status no_buffer();
     Status stalled(Channel& channel);
+    SendPath::Choice choose(Channel& channel, uint32_t length);
+    void call_for_credit();
     Status post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
                       uint32_t length, ibv_sge* pieces, int count, unsigned flags, void* buffer,
                       void* cookie);
@@ -464,15 +466,16 @@ class Engine final : private ConnectorOwner {
     bool control(Channel& channel, Word word, const std::byte* payload);
     bool granted(Channel& channel, const std::byte* payload, uint32_t length);
     bool released(Channel& channel, const std::byte* payload, uint32_t length);
-    bool notify_address(Channel& channel, const std::byte* payload, uint32_t length);
+    bool words_address(Channel& channel, const std::byte* payload, uint32_t length);
     void choose_notification(Channel& channel, const BlockGrant& grant);
-    bool tell_notify_word(Channel& channel);
+    bool tell_words(Channel& channel);
     void judge(Channel& channel);
     void sweep();
     void schedule_control(Channel& channel, Channel::Due what);
     void send_due_control();
     bool send_due_control(Channel& channel);
-    void pay_credit(Channel& channel);
+    bool pay_credit(Channel& channel);
+    bool called(Channel& channel);
     bool grant_block(Channel& channel);
     void begin_polling(Channel& channel);
     void end_polling(Channel& channel);
@@ -514,12 +517,13 @@ class Engine final : private ConnectorOwner {
     std::unique_ptr<ReceiveQueue> receives_;
     SendPool pool_;
     Promotion promotion_;
-    NotifyWords notify_words_;
+    WriterWords writer_words_;
     std::unique_ptr<Connector> connector_;
 
-    std::vector<const uint64_t*> tails_;  // the next tails of these channels' blocks, in groups
-    std::vector<Channel*> polled_;        // channels whose blocks in memory are polled
-    std::vector<Channel*> due_channels_;  // channels with control frames to send
+    std::vector<const uint64_t*> tails_;      // the next tails of these channels' blocks, in groups
+    std::vector<Channel*> polled_;            // channels whose blocks in memory are polled
+    std::vector<Channel*> due_channels_;      // channels with control frames to send
+    std::vector<Channel*> stalled_channels_;  // those that have stalled, and perhaps do still
     verbs::LateCompletion late_;
     unsigned busy_ = 0;       // polls that found something in a block
     uint32_t transfers_ = 0;  // under way

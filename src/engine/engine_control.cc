@@ -3,6 +3,7 @@
 // Control frames and blocks: promotion, demotion, credit that no other frame carries; and failures.
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "connection/little_endian.h"
@@ -14,6 +15,7 @@ namespace tern {
 bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
     switch (static_cast<ControlId>(word.id())) {
         case ControlId::kCredit:
+            channel.called = false;
             return word.length() == 0;
         case ControlId::kGrant:
             return granted(channel, payload, word.length());
@@ -23,8 +25,10 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
             return word.length() == 0;
         case ControlId::kRelease:
             return released(channel, payload, word.length());
-        case ControlId::kNotifyWord:
-            return notify_address(channel, payload, word.length());
+        case ControlId::kWriterWords:
+            return words_address(channel, payload, word.length());
+        case ControlId::kCallForCredit:
+            return word.length() == 0 && called(channel);
         default:
             return false;
     }
@@ -39,6 +43,9 @@ bool Engine::granted(Channel& channel, const std::byte* payload, uint32_t length
     channel.block_rkey = grant.rkey;
     channel.stalled = false;
     choose_notification(channel, grant);
+    channel.credit_word = 0;
+    if (channel.words.at != nullptr)
+        __atomic_store_n(&channel.words.at->credit, 0, __ATOMIC_RELAXED);
     return true;
 }
 
@@ -48,31 +55,30 @@ void Engine::choose_notification(Channel& channel, const BlockGrant& grant) {
         channel.notify = &notify::kAlways;
         return;
     }
-    // The word is kept for later blocks: the peer remembers its address and value.
-    const bool first = channel.notify_word.at == nullptr;
-    if (first) channel.notify_word = notify_words_.take();
-    // Without a word the peer cannot tell that it sleeps, so it is always notified.
-    const bool none = channel.notify_word.at == nullptr;
-    channel.notify = none ? &notify::kAlways : channel.notify_word.at;
+    // The words are kept for later blocks: the peer remembers their address and the value of this
+    // one.
+    const bool first = channel.words.at == nullptr;
+    if (first) channel.words = writer_words_.take();
+    // Without words the peer cannot tell that it sleeps, so it is always notified.
+    const bool none = channel.words.at == nullptr;
+    channel.notify = none ? &notify::kAlways : &channel.words.at->notify;
     // If there is room, before the first frame in the block.
-    if (first && !none && !tell_notify_word(channel))
-        schedule_control(channel, Channel::kNotifyDue);
+    if (first && !none && !tell_words(channel)) schedule_control(channel, Channel::kWordsDue);
 }
 
 // False: there is no room now.
-bool Engine::tell_notify_word(Channel& channel) {
-    const NotifyAddress address{.address = address_of(channel.notify_word.at),
-                                .rkey = channel.notify_word.rkey};
-    return send_control(channel, ControlId::kNotifyWord, &address, sizeof(address));
+bool Engine::tell_words(Channel& channel) {
+    const WordsAddress address{.address = address_of(channel.words.at), .rkey = channel.words.rkey};
+    return send_control(channel, ControlId::kWriterWords, &address, sizeof(address));
 }
 
-bool Engine::notify_address(Channel& channel, const std::byte* payload, uint32_t length) {
-    NotifyAddress word;
-    if (!unpack(word, payload, length)) return false;
+bool Engine::words_address(Channel& channel, const std::byte* payload, uint32_t length) {
+    WordsAddress words;
+    if (!unpack(words, payload, length)) return false;
     // A peer with a polled block sends the address once.
-    if (!word.valid() || !channel.polled || channel.peer_word != 0) return false;
-    channel.peer_word = word.address;
-    channel.peer_word_rkey = word.rkey;
+    if (!words.valid() || !channel.polled || channel.peer_words != 0) return false;
+    channel.peer_words = words.address;
+    channel.peer_words_rkey = words.rkey;
     channel.always = false;
     return true;
 }
@@ -147,10 +153,11 @@ bool Engine::send_due_control(Channel& channel) {
         return true;
     }
     // Another frame has carried the credit.
-    if (!channel.rx.credit_due()) channel.due &= static_cast<uint8_t>(~Channel::kCreditDue);
-    if ((channel.due & Channel::kNotifyDue) != 0) {
-        if (!tell_notify_word(channel)) return false;
-        channel.due &= static_cast<uint8_t>(~Channel::kNotifyDue);
+    if (!channel.rx.credit_due() && !(channel.calls && channel.rx.credit_ahead()))
+        channel.due &= static_cast<uint8_t>(~Channel::kCreditDue);
+    if ((channel.due & Channel::kWordsDue) != 0) {
+        if (!tell_words(channel)) return false;
+        channel.due &= static_cast<uint8_t>(~Channel::kWordsDue);
     }
     if ((channel.due & Channel::kReleaseDue) != 0) {
         if (channel.tx.release_due()) {
@@ -171,15 +178,42 @@ bool Engine::send_due_control(Channel& channel) {
         channel.due &= static_cast<uint8_t>(~Channel::kRevokeDue);
     }
     if ((channel.due & Channel::kCreditDue) != 0) {
-        if (!send_control(channel, ControlId::kCredit, nullptr, 0)) return false;
+        if (!pay_credit(channel)) return false;
         channel.due &= static_cast<uint8_t>(~Channel::kCreditDue);
+    }
+    if ((channel.due & Channel::kCallDue) != 0) {
+        if (!send_control(channel, ControlId::kCallForCredit, nullptr, 0)) return false;
+        channel.called = true;
+        channel.due &= static_cast<uint8_t>(~Channel::kCallDue);
     }
     return true;
 }
 
-// A stream does not stop for want of credit while this side is busy with it.
-void Engine::pay_credit(Channel& channel) {
-    if (channel.up()) (void)send_control(channel, ControlId::kCredit, nullptr, 0);
+// Tells the writer how much of its block is free: by a write to its credit word, which costs it no
+// receive and no completion, or by a frame. False: there is no room now.
+bool Engine::pay_credit(Channel& channel) {
+    if (channel.peer_words == 0 || channel.calls || channel.rx.credit_frame_due()) {
+        if (!send_control(channel, ControlId::kCredit, nullptr, 0)) return false;
+        channel.calls = false;
+        return true;
+    }
+    if (channel.failed || channel.sends.room() == 0) return channel.failed;
+    const uint32_t freed = channel.rx.credit_word();
+    if (write_inline(channel, &freed, sizeof(freed),
+                     channel.peer_words + offsetof(WriterWords::Pair, credit),
+                     channel.peer_words_rkey, false)) {
+        channel.rx.credit_written();
+        ++counters_.credit_words;
+    }
+    return true;
+}
+
+// The writer has found its block full and goes to sleep, from which only a frame wakes it. It may
+// have read its credit word just before this side wrote to it.
+bool Engine::called(Channel& channel) {
+    channel.calls = true;
+    if (channel.rx.credit_ahead()) schedule_control(channel, Channel::kCreditDue);
+    return true;
 }
 
 // Control frames go cold, where they need no credit, and where a receiver that sleeps or polls only
@@ -229,6 +263,7 @@ bool Engine::grant_block(Channel& channel) {
     }
     std::byte* const base = channel.block.data() + (channel.block.size() - shift - size);
     channel.rx.grant(base, size);
+    channel.calls = false;
     const BlockGrant grant{.address = address_of(base),
                            .rkey = channel.block.rkey(),
                            .size = size,

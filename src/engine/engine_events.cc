@@ -52,6 +52,7 @@ Status Engine::arm(const std::vector<Watched>& also) {
     sleeper_ = true;
     patience_ = 0;
     awake_ = 0;
+    call_for_credit();
     // If there is no room, the completions that make room end the sleep.
     send_due_control();
     if (drain_events() || woken || late_.waits()) return Status::kInProgress;
@@ -74,6 +75,19 @@ Status Engine::arm(const std::vector<Watched>& also) {
     set_timer();
     ++counters_.sleeps;
     return Status::kOk;
+}
+
+// A write to a credit word wakes no sleeper, so the readers of full blocks are asked for frames.
+void Engine::call_for_credit() {
+    std::erase_if(stalled_channels_, [this](Channel* channel) {
+        if (channel->stalled && !channel->failed) {
+            if (!channel->called && channel->words.at != nullptr)
+                schedule_control(*channel, Channel::kCallDue);
+            return false;
+        }
+        channel->listed_stalled = false;
+        return true;
+    });
 }
 
 // Tells the writers of polled blocks to notify, and collects the words that must be watched
@@ -101,10 +115,10 @@ bool Engine::look_at_blocks() {
 
 // Writes the peer's notify word. False: that is not possible now.
 bool Engine::tell(Channel& channel, uint16_t telling) {
-    if (channel.peer_word == 0 || channel.failed || !channel.up() || channel.sends.room() == 0)
+    if (channel.peer_words == 0 || channel.failed || !channel.up() || channel.sends.room() == 0)
         return false;
     const uint32_t word = notify::word(telling);
-    if (!write_inline(channel, &word, sizeof(word), channel.peer_word, channel.peer_word_rkey,
+    if (!write_inline(channel, &word, sizeof(word), channel.peer_words, channel.peer_words_rkey,
                       false))
         return false;
     channel.telling = telling;

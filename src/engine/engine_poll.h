@@ -120,8 +120,9 @@ unsigned Engine::poll_block(Channel& channel, Sink& sink, unsigned most) {
             break;
         }
         channel.rx.consume(word);
-        if (channel.rx.credit_pressing()) [[unlikely]]
-            pay_credit(channel);
+        // A stream does not stop for want of credit while this side is busy with it.
+        if (channel.rx.credit_pressing() && channel.up()) [[unlikely]]
+            (void)pay_credit(channel);
     }
     update_polled(channel);
     if (channel.rx.credit_due()) schedule_control(channel, Channel::kCreditDue);

@@ -30,6 +30,23 @@ inline bool Engine::post(Channel& channel, ibv_send_wr& request, bool users) {
     return true;
 }
 
+// The path of a payload, with the credit that the peer has written. A frame that goes straight
+// needs none.
+inline SendPath::Choice Engine::choose(Channel& channel, uint32_t length) {
+    if (const WriterWords::Pair* words = channel.words.at) {
+        const uint32_t freed = __atomic_load_n(&words->credit, __ATOMIC_ACQUIRE);
+        if (freed != channel.credit_word) {
+            const BlockWriter::Taken taken = channel.tx.credit_word(freed);
+            if (taken == BlockWriter::Taken::kMalformed) [[unlikely]] {
+                malformed(channel, "its credit is for more than was written");
+                return {.route = SendPath::Route::kStall, .plan = {}};
+            }
+            if (taken == BlockWriter::Taken::kYes) channel.credit_word = freed;
+        }
+    }
+    return channel.tx.choose(length);
+}
+
 // Posts a frame on the chosen path. `pieces` are the whole frame, with its words, which are written
 // here: into the memory of the first piece and, for a block, of the last.
 inline Status Engine::post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
@@ -179,7 +196,7 @@ template <class Fill>
             fill(to);
             return length;
         });
-    const SendPath::Choice choice = channel.tx.choose(length);
+    const SendPath::Choice choice = choose(channel, length);
     if (choice.route == SendPath::Route::kStall) [[unlikely]]
         return stalled(channel);
     alignas(64) std::byte bytes[kInlineLimit];
@@ -205,7 +222,7 @@ Status Engine::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& le
         });
     // `pack` may be called only once, and the length is not known before: the last length serves as
     // a guess. If the block has no room for the actual length, the frame goes cold.
-    if (channel.tx.choose(channel.last_bcopy).route == SendPath::Route::kStall) [[unlikely]]
+    if (choose(channel, channel.last_bcopy).route == SendPath::Route::kStall) [[unlikely]]
         return stalled(channel);
     SendPool::Buffer* buffer = pool_.take();
     if (buffer == nullptr) [[unlikely]] {
@@ -244,7 +261,7 @@ inline Status Engine::am_zcopy(Channel& channel, uint32_t id, std::span<const st
         return gather_to_wait(channel, id, header, user);
     uint32_t size = static_cast<uint32_t>(header.size());
     for (const ibv_sge& piece : user) size += piece.length;
-    const SendPath::Choice choice = channel.tx.choose(size);
+    const SendPath::Choice choice = choose(channel, size);
     if (choice.route == SendPath::Route::kStall) [[unlikely]]
         return stalled(channel);
     SendPool::Buffer* buffer = pool_.take();

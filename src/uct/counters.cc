@@ -51,6 +51,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"promotions", counters.promotions},
         {"demotions", counters.demotions},
         {"credit_stalls", counters.credit_stalls},
+        {"credit_words", counters.credit_words},
         {"queue_stalls", counters.queue_stalls},
         {"polls", counters.polls},
         {"sleeps", counters.sleeps},

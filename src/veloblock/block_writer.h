@@ -16,8 +16,9 @@ namespace tern {
 // The tail word of the next frame replaces the zero word. A word of kind kWrap in that place sends
 // the reader back to the high end. All offsets are from the block's low end.
 //
-// A credit is the cumulative count of freed units modulo 2^16, so repeated or late credits do no
-// harm.
+// A credit is the cumulative count of what the reader has freed. Frames bring it in units modulo
+// 2^16, in order; the credit word has it in bytes modulo 2^32, and may be ahead of the frames or
+// behind them (kMostAhead).
 class BlockWriter {
   public:
     static constexpr uint32_t kOverhead = 2 * Word::kUnit;  // zero word and tail
@@ -41,6 +42,7 @@ class BlockWriter {
         tail_ = size - Word::kUnit;
         floor_ = 0;
         freed_ = 0;
+        framed_ = 0;
     }
     // There is no block any more: nothing goes straight.
     void detach() { tail_ = 0; }
@@ -95,24 +97,45 @@ class BlockWriter {
         floor_ = static_cast<int32_t>(tail_ + used + Word::kUnit - size_);
     }
 
-    // Takes the reader's cumulative count of freed units. False: the count exceeds what was
-    // written, which breaks the protocol.
+    // Takes the reader's cumulative count of freed units from the next frame. False: the count
+    // exceeds what was written, which breaks the protocol.
     bool credit(uint16_t units) {
-        const uint16_t step =
-            static_cast<uint16_t>(units - static_cast<uint16_t>(freed_ / Word::kUnit));
+        const auto step =
+            static_cast<uint16_t>(units - static_cast<uint16_t>(framed_ / Word::kUnit));
         if (step == 0) return true;
-        if (step >= 0x8000) return true;  // older than the last one taken
-        const uint32_t bytes = uint32_t{step} * Word::kUnit;
-        if (bytes > used()) return false;
-        freed_ += bytes;
-        floor_ -= static_cast<int32_t>(bytes);
+        const uint32_t framed = framed_ + uint32_t{step} * Word::kUnit;
+        if (!freed_to(framed)) return false;
+        framed_ = framed;
         return true;
+    }
+
+    enum class Taken : uint8_t { kYes, kLater, kMalformed };
+    // Takes the count of freed bytes from the credit word, which has changed. kLater: earlier
+    // frames must be handled first.
+    Taken credit_word(uint32_t freed) {
+        // Behind the frames, that is, late? Then it looks far ahead.
+        if (freed - framed_ > kMostAhead)
+            return framed_ - freed <= kMostLate ? Taken::kYes : Taken::kLater;
+        return freed % Word::kUnit == 0 && freed_to(freed) ? Taken::kYes : Taken::kMalformed;
     }
 
     uint32_t size() const { return size_; }
     bool empty() const { return used() == 0; }
 
   private:
+    // Credit by frames may be ahead of the word by what they bring while the word is not read.
+    static constexpr uint32_t kMostLate = 1u << 31;
+
+    // False: the writer has not written as much.
+    bool freed_to(uint32_t freed) {
+        const auto step = static_cast<int32_t>(freed - freed_);
+        if (step <= 0) return true;
+        if (static_cast<uint32_t>(step) > used()) return false;
+        freed_ = freed;
+        floor_ -= step;
+        return true;
+    }
+
     // Bytes written and not freed.
     uint32_t used() const { return size_ - Word::kUnit - tail_ + static_cast<uint32_t>(floor_); }
 
@@ -121,7 +144,8 @@ class BlockWriter {
     // The lowest place for a zero word that the reader's credit permits before the next wrap; less
     // than 0 if it permits more than the rest of the block. Frames that go straight do not move it.
     int32_t floor_ = 0;
-    uint32_t freed_ = 0;  // bytes since attach, modulo 2^32
+    uint32_t freed_ = 0;   // bytes since attach, modulo 2^32
+    uint32_t framed_ = 0;  // the last count that came by a frame
 };
 
 }  // namespace tern

@@ -60,9 +60,19 @@ constexpr uint32_t padded(uint32_t length) {
     return (length + Word::kUnit - 1) & ~(Word::kUnit - 1);
 }
 
-// Limits of a block's size, in bytes. A credit is unambiguous below 2^15 outstanding units.
+// Limits of a block's size, in bytes.
 inline constexpr uint32_t kMinBlock = 512;
 inline constexpr uint32_t kMaxBlock = 256 * 1024 - Word::kUnit;
+
+// A reader returns credit by frames, or by a write to the writer's credit word. The writer may find
+// the word changed before it handles frames that were sent earlier, and their credit, modulo 2^16,
+// must not look new. So the reader writes the word only while it is ahead of the last frame's
+// credit by less than kFrameDue bytes, and the writer takes no credit from the word that is ahead
+// of the last handled frame's by more than kMostAhead: that and a whole block are less than 2^16
+// units.
+inline constexpr uint32_t kFrameDue = 0x5000 * Word::kUnit;
+inline constexpr uint32_t kMostAhead = 0x7000 * Word::kUnit;
+static_assert(kFrameDue < kMostAhead && kMostAhead + kMaxBlock < (1u << 16) * Word::kUnit);
 
 // Ids of control frames. The ids below kFirstTransfer manage the block that the receiver of a
 // direction ("reader") grants to its sender ("writer").
@@ -71,7 +81,8 @@ enum class ControlId : uint32_t {
     kGrant = 1,          // reader to writer: a BlockGrant
     kRevoke = 2,         // reader to writer: release the block
     kRelease = 3,        // writer to reader: a Release; the writer no longer uses the block
-    kNotifyWord = 4,     // writer to reader: a NotifyAddress; only after a grant
+    kWriterWords = 4,    // writer to reader: a WordsAddress; only after a grant
+    kCallForCredit = 5,  // writer to reader, no payload: it will sleep until a frame brings credit
     kFirstTransfer = 8,  // the first id of the rendezvous
     kFirstTag = 16,      // the first id of tagged messages
 };
@@ -98,17 +109,17 @@ struct Release {
     uint32_t reserved = 0;
 };
 
-// Where the writer's notify word is: 4 bytes that the reader writes when it goes to sleep or wakes,
-// to request or stop notification of writes into its block.
-struct NotifyAddress {
+// Where the writer's words are, which the reader writes: 4 bytes to request or stop notification of
+// writes into its block, and 4 bytes of credit.
+struct WordsAddress {
     uint64_t address = 0;
     uint32_t rkey = 0;
     uint32_t reserved = 0;
 
-    bool valid() const { return address != 0 && address % sizeof(uint32_t) == 0 && reserved == 0; }
+    bool valid() const { return address != 0 && address % sizeof(uint64_t) == 0 && reserved == 0; }
 };
 
-static_assert(sizeof(BlockGrant) == 24 && sizeof(Release) == 8 && sizeof(NotifyAddress) == 16);
+static_assert(sizeof(BlockGrant) == 24 && sizeof(Release) == 8 && sizeof(WordsAddress) == 16);
 
 inline constexpr uint32_t kMaxControl = 80;  // bytes of payload in the longest control frame
 

@@ -31,6 +31,7 @@ class BlockReader {
         tail_ = size - Word::kUnit;
         freed_ = 0;
         reported_ = 0;
+        framed_ = 0;
     }
 
     // The address of the next tail word.
@@ -69,8 +70,16 @@ class BlockReader {
     bool due() const { return freed_ - reported_ >= size_ / 4; }
     // Whether it must be sent at once, or a stream would stop.
     bool pressing() const { return freed_ - reported_ >= size_ / 2; }
-    // The count has been sent.
-    void reported() { reported_ = freed_; }
+    // The count for the credit word.
+    uint32_t freed() const { return freed_; }
+    // Whether the count must go by a frame, because the credit word would be too far ahead of the
+    // frames.
+    bool frame_due() const { return freed_ - framed_ >= kFrameDue; }
+    // Whether the credit word has been written since the last frame.
+    bool ahead() const { return reported_ != framed_; }
+    // The count has been sent: by a frame, or to the credit word.
+    void framed() { reported_ = framed_ = freed_; }
+    void written() { reported_ = freed_; }
 
     uint32_t size() const { return size_; }
 
@@ -92,6 +101,7 @@ class BlockReader {
     uint32_t tail_ = 0;      // where the next tail lands
     uint32_t freed_ = 0;     // bytes since attach, modulo 2^32
     uint32_t reported_ = 0;  // the part of freed_ that the writer has been told
+    uint32_t framed_ = 0;    // the part of it that it has been told by frames
 };
 
 // The receiving half of one direction: restores the order in which hot and cold frames were sent.
@@ -143,7 +153,14 @@ class ReceivePath {
     uint16_t credit() const { return reader_.freed_units(); }
     bool credit_due() const { return block_ != Block::kNone && reader_.due(); }
     bool credit_pressing() const { return block_ != Block::kNone && reader_.pressing(); }
-    void credit_sent() { reader_.reported(); }
+    void credit_sent() { reader_.framed(); }
+    // The credit word of the block's writer: what to write, whether that may be written now, and
+    // that it has been written.
+    uint32_t credit_word() const { return reader_.freed(); }
+    bool credit_frame_due() const { return reader_.frame_due(); }
+    void credit_written() { reader_.written(); }
+    // Whether the writer may have been told of credit only by its credit word.
+    bool credit_ahead() const { return block_ != Block::kNone && reader_.ahead(); }
 
   private:
     Block block_ = Block::kNone;

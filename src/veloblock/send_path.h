@@ -79,6 +79,10 @@ class SendPath {
     // A revoke frame that crosses a release has no effect.
     void revoked() { release_due_ = hot_; }
     bool credited(uint16_t units) { return !hot_ || writer_.credit(units); }
+    // The credit word has changed.
+    BlockWriter::Taken credit_word(uint32_t freed) {
+        return hot_ ? writer_.credit_word(freed) : BlockWriter::Taken::kYes;
+    }
 
     // The block was full. True: release the block now, to get a larger one.
     bool stalled() { return hot_ && outgrown(++stalls_ >= kStallsToGrow, writer_.size() * 2); }

@@ -59,6 +59,14 @@ void Rogue::poll() {
             grant_.emplace();
             memcpy(&*grant_, receives_->buffer(index) + sizeof(word), sizeof(*grant_));
         }
+        if (word.kind() == FrameKind::kControl &&
+            word.id() == static_cast<uint32_t>(ControlId::kWriterWords)) {
+            words_.emplace();
+            memcpy(&*words_, receives_->buffer(index) + sizeof(word), sizeof(*words_));
+        }
+        if (word.kind() == FrameKind::kControl &&
+            word.id() == static_cast<uint32_t>(ControlId::kCredit))
+            ++credit_frames_;
         if (completion.status == IBV_WC_SUCCESS && completion.opcode == IBV_WC_RECV &&
             word.kind() == FrameKind::kControl &&
             word.id() >= static_cast<uint32_t>(ControlId::kFirstTransfer))

@@ -62,6 +62,10 @@ class Rogue final : private ConnectorOwner {
 
     void poll();
     const std::optional<BlockGrant>& grant() const { return grant_; }
+    // Of the peer that the rogue has granted a block.
+    const std::optional<WordsAddress>& words() const { return words_; }
+    // Frames received that are sent for their credit only.
+    unsigned credit_frames() const { return credit_frames_; }
     // Cold frames sent.
     uint16_t cold() const { return cold_; }
     bool over() const { return over_; }
@@ -90,6 +94,8 @@ class Rogue final : private ConnectorOwner {
     std::unique_ptr<Connector> connector_;
     Connection* connection_ = nullptr;
     std::optional<BlockGrant> grant_;
+    std::optional<WordsAddress> words_;
+    unsigned credit_frames_ = 0;
     uint16_t cold_ = 0;
     bool up_ = false;
     bool over_ = false;

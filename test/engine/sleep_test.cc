@@ -128,13 +128,13 @@ class RogueSleepTest : public testing::Test {
             },
             [&] { return other.grant().has_value(); });
     }
-    static void tell(Rogue& other, const NotifyAddress& word, size_t size = sizeof(NotifyAddress)) {
+    static void tell(Rogue& other, const WordsAddress& word, size_t size = sizeof(WordsAddress)) {
         std::string payload(reinterpret_cast<const char*>(&word), sizeof(word));
         payload.resize(size);
-        other.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kNotifyWord),
+        other.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kWriterWords),
                          payload);
     }
-    NotifyAddress good() const {
+    WordsAddress good() const {
         return {.address = reinterpret_cast<uint64_t>(rogue.window().data()),
                 .rkey = rogue.window().rkey()};
     }
@@ -175,11 +175,11 @@ TEST_F(RogueSleepTest, SpeaksProperlyAndIsTold) {
 }
 
 TEST_F(RogueSleepTest, WordsThatMakeNoSense) {
-    NotifyAddress bad[3] = {good(), good(), good()};
+    WordsAddress bad[3] = {good(), good(), good()};
     bad[0].address = 0;
     bad[1].address += 2;
     bad[2].reserved = 1;
-    for (const NotifyAddress& word : bad) {
+    for (const WordsAddress& word : bad) {
         Rogue other;
         ASSERT_TRUE(meet(other));
         ASSERT_TRUE(get_block(other));
@@ -215,7 +215,7 @@ TEST_F(RogueSleepTest, WordThatMayNotBeWrittenTo) {
     ASSERT_TRUE(channel) << why;
     for (int i = 0; i < 40; ++i) ASSERT_TRUE(honest.send(*channel, 5, "hello", victim));
     ASSERT_TRUE(get_block(rogue));
-    NotifyAddress word = good();
+    WordsAddress word = good();
     word.rkey ^= 0x5a5a00;
     tell(rogue, word);
     for (int i = 0; i < 100; ++i) victim.poll();

@@ -101,7 +101,7 @@ class Veloblock : public Design {
         }
         if (!answered && !reader_.due()) return;
         if (!writer_.credit(reader_.freed_units())) throw Failure("wrong credit");
-        reader_.reported();
+        reader_.framed();
     }
 
   private:

@@ -63,7 +63,8 @@ TEST(Word, KnowsWhatIsNoWord) {
 }
 
 // One schedule: frames of all sizes, placed piece by piece while the reader looks, with credits
-// that come late, twice, not at all, or out of order.
+// that come late, twice or not at all: by frames, which are handled in order, and by the credit
+// word, which the writer may see before it handles frames that were sent earlier.
 class Traffic {
   public:
     explicit Traffic(Random& random)
@@ -135,22 +136,42 @@ class Traffic {
     // Reports what the reader has freed: always if a report is due, otherwise if this schedule
     // reports early.
     void report() {
-        if (!block_.reader.due() && report_late_) return;
-        credits_.push_back(block_.reader.freed_units());
-        // The writer would take a credit older than half the counter's range for a new one.
-        const auto age = [&](uint16_t units) {
-            return static_cast<uint16_t>(credits_.back() - units);
-        };
-        while (credits_.size() > 8 || age(credits_.front()) > 0x6000) credits_.pop_front();
-        block_.reader.reported();
+        BlockReader& reader = block_.reader;
+        if (!reader.due() && report_late_) return;
+        if (reader.frame_due() || random_.chance(frames_)) {
+            reports_.push_back({true, reader.freed()});
+            reader.framed();
+        } else {
+            reports_.push_back({false, reader.freed()});
+            reader.written();
+        }
     }
 
-    // Delivers any of the credits, once or again later.
+    // Some reports arrive, or a frame that has arrived is handled, or the word is looked at.
     void credit() {
-        if (credits_.empty()) return;
-        const size_t index = random_.below(credits_.size());
-        if (!block_.writer.credit(credits_[index])) wrong_ = "a good credit is refused";
-        if (random_.chance(50)) credits_.erase(credits_.begin() + index);
+        if (!reports_.empty() && random_.chance(60)) arrive();
+        if (random_.chance(30)) handle();
+        if (random_.chance(50)) look_at_word();
+    }
+    void arrive() {
+        const Report report = reports_.front();
+        reports_.pop_front();
+        if (report.frame)
+            frames_arrived_.push_back(report.freed);
+        else
+            word_ = report.freed;
+    }
+    void handle() {
+        if (frames_arrived_.empty()) return;
+        const auto units = static_cast<uint16_t>(frames_arrived_.front() / Word::kUnit);
+        if (!block_.writer.credit(units)) wrong_ = "a good credit is refused";
+        if (random_.chance(90)) frames_arrived_.pop_front();
+    }
+    void look_at_word() {
+        if (word_ == seen_) return;
+        const BlockWriter::Taken taken = block_.writer.credit_word(word_);
+        if (taken == BlockWriter::Taken::kMalformed) wrong_ = "a good credit word is refused";
+        if (taken == BlockWriter::Taken::kYes) seen_ = word_;
     }
 
     // Once the reader has read all frames, and reported if a report is due, every payload finds
@@ -160,7 +181,9 @@ class Traffic {
         receive(UINT32_MAX);
         if (received_ != sent_ && wrong().empty()) wrong_ = "a frame does not arrive";
         if (block_.reader.due()) report();
-        if (!credits_.empty()) (void)block_.writer.credit(credits_.back());
+        while (!reports_.empty()) arrive();
+        while (!frames_arrived_.empty()) handle();
+        look_at_word();
         for (const uint32_t length : {most_, random_length()})
             if (!block_.writer.plan(length).fits) wrong_ = "no room though all has been read";
     }
@@ -173,7 +196,15 @@ class Traffic {
     SimulatedBlock block_;
     uint64_t sent_ = 0;
     uint64_t received_ = 0;
-    std::deque<uint16_t> credits_;
+    struct Report {
+        bool frame;
+        uint32_t freed;
+    };
+    unsigned frames_ = static_cast<unsigned>(random_.chance(50) ? 0 : random_.below(101));
+    std::deque<Report> reports_;  // on the wire
+    std::deque<uint32_t> frames_arrived_;
+    uint32_t word_ = 0;
+    uint32_t seen_ = 0;
     std::string wrong_;
 };
 
@@ -242,7 +273,7 @@ TEST(Block, ReaderAsksForAReportAtAQuarter) {
         block.consume(word);
     }
     EXPECT_TRUE(block.reader.due());
-    block.reader.reported();
+    block.reader.framed();
     EXPECT_FALSE(block.reader.due());
 }
 
@@ -257,7 +288,7 @@ TEST(Block, ReaderIsPressedAtAHalf) {
         block.consume(word);
     }
     EXPECT_TRUE(block.reader.pressing());
-    block.reader.reported();
+    block.reader.framed();
     EXPECT_FALSE(block.reader.pressing());
 }
 
@@ -303,9 +334,56 @@ TEST(Block, WriterRefusesCreditForWhatItHasNotWritten) {
     EXPECT_FALSE(writer.credit(4));
     EXPECT_TRUE(writer.credit(3));
     EXPECT_TRUE(writer.empty());
-    EXPECT_TRUE(writer.credit(2)) << "late";
     EXPECT_TRUE(writer.credit(3)) << "again";
+    EXPECT_FALSE(writer.credit(2)) << "frames are in order";
     EXPECT_TRUE(writer.empty());
+}
+
+using Taken = BlockWriter::Taken;
+
+TEST(Block, WriterRefusesACreditWordForWhatItHasNotWritten) {
+    BlockWriter writer;
+    writer.attach(4096);
+    EXPECT_EQ(writer.credit_word(8), Taken::kMalformed);
+    writer.commit(writer.plan(16));
+    EXPECT_EQ(writer.credit_word(32), Taken::kMalformed);
+    EXPECT_EQ(writer.credit_word(20), Taken::kMalformed) << "no whole unit";
+    EXPECT_EQ(writer.credit_word(24), Taken::kYes);
+    EXPECT_TRUE(writer.empty());
+    writer.commit(writer.plan(16));
+    EXPECT_TRUE(writer.credit(3)) << "sent before the word was written";
+    EXPECT_FALSE(writer.empty());
+    EXPECT_TRUE(writer.credit(6));
+    EXPECT_TRUE(writer.empty());
+    EXPECT_EQ(writer.credit_word(24), Taken::kYes) << "late, after a frame";
+    EXPECT_TRUE(writer.empty());
+}
+
+// The reader's frames arrive, but the writer does not handle them while it goes on by the word.
+TEST(Block, TheCreditWordDoesNotGetTooFarAheadOfTheFrames) {
+    SimulatedBlock block(32768);
+    uint32_t taken = 0;
+    Word word;
+    for (int i = 0;; ++i) {
+        ASSERT_LT(i, 1000);
+        ASSERT_TRUE(block.post(FrameKind::kActiveMessage, 0, payload_of(1, 8000), 0, 0));
+        block.place_all();
+        ASSERT_EQ(block.look(word), Look::kFrame);
+        block.consume(word);
+        (void)block.look(word);
+        const Taken result = block.writer.credit_word(block.reader.freed());
+        ASSERT_NE(result, Taken::kMalformed);
+        if (result == Taken::kLater) break;
+        taken = block.reader.freed();
+    }
+    EXPECT_LE(taken, kMostAhead);
+    EXPECT_GT(taken, kMostAhead - 32768);
+    EXPECT_TRUE(block.reader.frame_due()) << "long before";
+    const uint32_t freed = block.reader.freed();
+    ASSERT_TRUE(block.writer.credit(static_cast<uint16_t>(32000 / Word::kUnit)));
+    EXPECT_FALSE(block.writer.empty()) << "that was old";
+    EXPECT_EQ(block.writer.credit_word(freed), Taken::kYes) << "now it is near enough";
+    EXPECT_TRUE(block.writer.empty());
 }
 
 // Counts past 2^32 bytes, with empty payloads.
@@ -451,7 +529,7 @@ TEST(Block, ReaderMayPollWhileTheDeviceWrites) {
             reader.consume(word);
             ++received;
             if (!reader.due()) continue;
-            reader.reported();
+            reader.framed();
             __atomic_store_n(&credit, reader.freed_units(), __ATOMIC_RELEASE);
         }
         __atomic_store_n(&stop, true, __ATOMIC_RELAXED);

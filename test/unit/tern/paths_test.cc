@@ -16,12 +16,40 @@ TEST(Paths, KeepTheOrderThroughEverything) {
                                                                  : random.below(limits.block_most));
         limits.notify = random.chance(25);
         limits.pays = static_cast<unsigned>(random.below(101));
+        limits.words = random.chance(50);
         const auto steps = static_cast<unsigned>(random.between(10, 1000));
         PathsWorld world(random, limits);
         world.chaos(steps);
         world.settle();
         world.expect_room();
         if (world.wrong().empty()) world.expect_no_blocks();
+        return world.wrong();
+    });
+}
+
+// One side streams and looks at nothing but its credit word for long, while the other side sends
+// too: frames are handled when what they say is old.
+TEST(Paths, TheCreditWordMayBeFarAheadOfFrames) {
+    each_schedule(300, [](Random random) {
+        PathsWorld world(random, {.block_first = 4096,
+                                  .block_most = 4096u << random.below(6),
+                                  .longest = 2000,
+                                  .words = true});
+        world.promote(0);
+        world.promote(1);
+        world.settle();
+        uint64_t streamed = 0;
+        for (unsigned i = 0; i < 3000 && world.wrong().empty(); ++i) {
+            streamed += world.send(0, static_cast<uint32_t>(random.below(2000)), true);
+            world.deliver_to_busy(0);
+            if (random.chance(20)) (void)world.send(1, static_cast<uint32_t>(random.below(200)));
+            world.arrive_unhandled(1);
+            if (random.chance(1)) world.settle();
+        }
+        world.settle();
+        world.expect_room();
+        if (world.wrong().empty() && world.words_written() < streamed / 300)
+            return std::string("the credit word is hardly used");
         return world.wrong();
     });
 }

@@ -80,6 +80,7 @@ void PathsWorld::step() {
 // `packed`: the payload exists before the path is chosen, so a stall cannot refuse it.
 bool PathsWorld::send(int index, uint32_t length, bool packed) {
     Side& side = sides_[index];
+    take_credit(side);
     const SendPath::Choice choice = side.tx.choose(length);
     if (choice.route == SendPath::Route::kStall) {
         stall(side);
@@ -112,6 +113,26 @@ bool PathsWorld::send(int index, uint32_t length, bool packed) {
     side.rx.credit_sent();
     ++side.sent;
     return true;
+}
+
+void PathsWorld::take_credit(Side& side) {
+    if (side.credit_word == side.credit_seen) return;
+    const BlockWriter::Taken taken = side.tx.credit_word(side.credit_word);
+    if (taken == BlockWriter::Taken::kMalformed) broken("a good credit word is refused");
+    if (taken == BlockWriter::Taken::kYes) side.credit_seen = side.credit_word;
+}
+
+void PathsWorld::pay_credit(Side& side) {
+    if (!limits_.words || side.rx.credit_frame_due()) {
+        send_control(side, ControlId::kCredit, nullptr, 0);
+        return;
+    }
+    const uint32_t freed = side.rx.credit_word();
+    Post post{.bytes = Bytes(sizeof freed), .credit = true};
+    memcpy(post.bytes.data(), &freed, sizeof freed);
+    side.wire.push_back(std::move(post));
+    side.rx.credit_written();
+    ++words_written_;
 }
 
 void PathsWorld::stall(Side& side) {
@@ -159,7 +180,7 @@ void PathsWorld::pay(Side& side, unsigned most) {
         } else if (what == kRevokeDue) {
             send_control(side, ControlId::kRevoke, nullptr, 0);
         } else if (what == kCreditDue) {
-            send_control(side, ControlId::kCredit, nullptr, 0);
+            pay_credit(side);
         } else if (side.tx.release_due()) {
             const Release release = side.tx.release();
             send_control(side, ControlId::kRelease, &release, sizeof release);
@@ -217,7 +238,9 @@ void PathsWorld::carry(Side& side, uint64_t bytes) {
 }
 
 void PathsWorld::arrived(Side& side, Post& post) {
-    if (post.to == 0)
+    if (post.credit)
+        memcpy(&peer(side).credit_word, post.bytes.data(), sizeof(uint32_t));
+    else if (post.to == 0)
         peer(side).completions.push_back({false, std::move(post.bytes)});
     else if (post.notify)
         peer(side).completions.push_back({true, {}});
@@ -236,8 +259,7 @@ unsigned PathsWorld::poll_block(Side& side, unsigned most) {
         message(side, word, side.rx.payload(word));
         side.rx.consume(word);
         ++count;
-        if (side.rx.credit_pressing() && random_.chance(limits_.pays))
-            send_control(side, ControlId::kCredit, nullptr, 0);
+        if (side.rx.credit_pressing() && random_.chance(limits_.pays)) pay_credit(side);
     }
     if (side.rx.credit_due()) side.due |= kCreditDue;
     return count;
@@ -282,6 +304,7 @@ void PathsWorld::control(Side& side, Word word, const std::byte* payload) {
             memcpy(&side.held, payload, sizeof side.held);
             if (!side.tx.granted(side.held)) broken("a good grant is refused");
             side.stalled = false;
+            side.credit_word = side.credit_seen = 0;
             return;
         case ControlId::kRevoke:
             side.tx.revoked();
@@ -347,7 +370,8 @@ void PathsWorld::settle() {
 
 void PathsWorld::expect_room() {
     for (int index = 0; index < 2; ++index) {
-        const Side& side = sides_[index];
+        Side& side = sides_[index];
+        take_credit(side);
         if (side.tx.hot() != (peer(side).rx.block() != ReceivePath::Block::kNone))
             broken("the two ends disagree on whether there is a block");
         if (!side.tx.hot()) continue;

@@ -26,6 +26,7 @@ class PathsWorld {
         uint32_t longest = 1024;  // bytes of payload
         bool notify = false;      // writes cause completions, and blocks are not polled
         unsigned pays = 100;      // percent of the credit that presses, for which there is room
+        bool words = false;       // credit goes to credit words while it may
     };
 
     PathsWorld(Random random, const Limits& limits);
@@ -48,11 +49,14 @@ class PathsWorld {
     // All that `side` has posted arrives, and its peer takes it while it is too busy to send the
     // control frames that are due.
     void deliver_to_busy(int side);
+    // All that `side` has posted arrives; its peer takes none of the frames.
+    void arrive_unhandled(int side) { carry(sides_[side], UINT64_MAX); }
     uint32_t block_size(int side) const { return sides_[side].tx.block_size(); }
     bool hot(int side) const { return sides_[side].tx.hot(); }
     uint64_t sent_hot() const { return sent_hot_; }
     uint64_t sent_cold() const { return sent_cold_; }
     uint64_t blocks_granted() const { return blocks_granted_; }
+    uint64_t words_written() const { return words_written_; }
 
     // The first rule that was broken; empty if none.
     const std::string& wrong() const { return wrong_; }
@@ -66,6 +70,7 @@ class PathsWorld {
         bool notify = false;
         Bytes bytes;
         size_t done = 0;
+        bool credit = false;  // to the peer's credit word
     };
     struct Block {
         std::vector<uint64_t> memory;
@@ -81,6 +86,8 @@ class PathsWorld {
         BlockGrant held;  // the peer's block
         bool stalled = false;
         uint64_t sent = 0;
+        uint32_t credit_word = 0;  // which the peer's device writes
+        uint32_t credit_seen = 0;
 
         ReceivePath rx;
         std::unique_ptr<Block> block;  // for the peer
@@ -101,6 +108,8 @@ class PathsWorld {
     bool send_control(Side& side, ControlId id, const void* payload, uint32_t length);
     void stall(Side& side);
     void pay(Side& side, unsigned most);
+    void pay_credit(Side& side);
+    void take_credit(Side& side);
     void grant(Side& side);
     // The device carries this many of the bytes that `side` has posted.
     void carry(Side& side, uint64_t bytes);
@@ -117,6 +126,7 @@ class PathsWorld {
     uint64_t sent_hot_ = 0;
     uint64_t sent_cold_ = 0;
     uint64_t blocks_granted_ = 0;
+    uint64_t words_written_ = 0;
     std::string wrong_;
 };
 

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "engine/notify_words.h"
+#include "engine/writer_words.h"
 
 namespace tern {
 
-NotifyWords::Word NotifyWords::take() {
+WriterWords::Words WriterWords::take() {
     if (free_.empty()) {
         verbs::RegisteredMemory chunk(pd_, kChunk,
                                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
         if (!chunk) return {};
-        for (size_t at = chunk.size(); at != 0; at -= sizeof(uint64_t))
+        for (size_t at = chunk.size(); at != 0; at -= sizeof(Pair))
             free_.push_back(
-                {reinterpret_cast<uint32_t*>(chunk.data() + at - sizeof(uint64_t)), chunk.rkey()});
+                {reinterpret_cast<Pair*>(chunk.data() + at - sizeof(Pair)), chunk.rkey()});
         chunks_.push_back(std::move(chunk));
     }
-    const Word word = free_.back();
+    const Words words = free_.back();
     free_.pop_back();
-    __atomic_store_n(word.at, notify::kNever, __ATOMIC_RELAXED);
-    return word;
+    __atomic_store_n(&words.at->notify, notify::kNever, __ATOMIC_RELAXED);
+    __atomic_store_n(&words.at->credit, 0, __ATOMIC_RELAXED);
+    return words;
 }
 
-size_t NotifyWords::registered_bytes() const {
+size_t WriterWords::registered_bytes() const {
     size_t bytes = 0;
     for (const verbs::RegisteredMemory& chunk : chunks_) bytes += chunk.size();
     return bytes;

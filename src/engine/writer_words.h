@@ -8,9 +8,12 @@
 
 namespace tern {
 
-// A notify word decides whether writes into a peer's block carry immediate data, and which. The
-// side that writes frames has one word for each peer that has granted it a block. A peer that goes
-// to sleep writes the immediate data that it wants to the word, and 0 when it polls memory again.
+// Two words that the reader of a block writes into the memory of the block's writer. The writer has
+// a pair for each peer that has granted it a block.
+//
+// The notify word decides whether writes into the block carry immediate data, and which. A reader
+// that goes to sleep writes the immediate data that it wants to the word, and 0 when it polls
+// memory again.
 //
 //   writer: the device; nothing else while the peer knows the word
 //   reader: this side, at each frame, relaxed: no other data depends on the word
@@ -18,6 +21,14 @@ namespace tern {
 // The peer's write and this side's reads are not ordered: a frame may go without notification
 // although the word has changed. The peer must therefore look at its block until it has seen the
 // first notification.
+//
+// The credit word is the number of bytes that the peer has freed of the block, modulo 2^32.
+//
+//   writer: the device; this side writes 0 when it takes a grant: whatever the peer has written for
+//           the last block has arrived before the grant, and for the new block it has nothing yet
+//   reader: this side, before it decides where a frame goes, acquire: the writes that it posts then
+//           go to places that the peer has freed
+//
 namespace notify {
 
 // In immediate data of blocks the low half is 0; in that of transfers it is not.
@@ -42,21 +53,25 @@ constexpr uint16_t telling(uint32_t immediate) {
 
 }  // namespace notify
 
-// Registered memory for notify words, which peers may write to. Grows by pages; the first page is
+// Registered memory for such words, which peers may write to. Grows by pages; the first page is
 // registered when the first peer grants a block. Control path.
-class NotifyWords {
+class WriterWords {
   public:
-    struct Word {
-        uint32_t* at = nullptr;
+    struct Pair {
+        uint32_t notify = notify::kNever;
+        uint32_t credit = 0;
+    };
+    struct Words {
+        Pair* at = nullptr;
         uint32_t rkey = 0;
     };
 
-    explicit NotifyWords(ibv_pd* pd) : pd_(pd) {}
+    explicit WriterWords(ibv_pd* pd) : pd_(pd) {}
 
-    // Takes a word and sets it to kNever. `at` is null if no memory can be registered.
-    Word take();
-    // The peer must not write to the word any more.
-    void give(const Word& word) { free_.push_back(word); }
+    // Takes a pair and sets it to its initial values. `at` is null if no memory can be registered.
+    Words take();
+    // The peer must not write to the words any more.
+    void give(const Words& words) { free_.push_back(words); }
 
     size_t registered_bytes() const;
 
@@ -65,7 +80,7 @@ class NotifyWords {
 
     ibv_pd* pd_;
     std::vector<verbs::RegisteredMemory> chunks_;
-    std::vector<Word> free_;
+    std::vector<Words> free_;
 };
 
 }  // namespace tern

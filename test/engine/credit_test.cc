@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// Credit by writes to the writer's credit word.
+
+#include <poll.h>
+
+#include "rogue_world.h"
+
+namespace tern::test {
+namespace {
+
+// Of messages that wait for the smallest block, and do not go cold instead.
+constexpr uint32_t kLength = BlockWriter::max_payload(4096) / 8;
+
+bool readable(int fd, int limit) {
+    pollfd it{fd, POLLIN, 0};
+    return ::poll(&it, 1, limit) == 1;
+}
+
+class EngineCreditTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string why;
+        channel = sender.engine->attach(receiver.engine->address(), this, why);
+        ASSERT_TRUE(channel) << why;
+        fd = sender.engine->event_fd(why);
+        ASSERT_GE(fd, 0) << why;
+        for (int i = 0; i < 200; ++i)
+            ASSERT_TRUE(sender.send(*channel, 1, std::string(kLength, 'a'), receiver));
+        // Time to learn where the words are.
+        for (int i = 0; i < 1000; ++i) poll();
+        ASSERT_EQ(receiver.engine->hot_peers(), 1u);
+        receiver.messages.clear();
+    }
+    void TearDown() override { sender.engine->leave(channel, this); }
+    void poll() {
+        sender.poll();
+        receiver.poll();
+    }
+    Status send() {
+        uint32_t length = 0;
+        return sender.engine->am_bcopy(
+            *channel, 1,
+            [](void* to) {
+                memset(to, 'b', kLength);
+                return kLength;
+            },
+            length);
+    }
+    // Sends until the block is full; nobody polls. Returns how many were sent.
+    size_t fill() {
+        size_t count = 0;
+        while (count < 1000 && send() == Status::kOk) ++count;
+        EXPECT_TRUE(channel->stalled);
+        return count;
+    }
+    bool sleeps() {
+        return until([this] { sender.poll(); },
+                     [this] { return sender.engine->arm() == Status::kOk; });
+    }
+    // The receiver takes messages until the sender is woken. False: it never is.
+    bool wakes() {
+        return until([this] { receiver.poll(); }, [this] { return readable(fd, 0); });
+    }
+
+    // Blocks do not grow.
+    static EngineSettings settings() {
+        EngineSettings settings = quick_settings();
+        settings.block_first = settings.block_most = 4096;
+        return settings;
+    }
+
+    Node sender{settings()}, receiver{settings()};
+    Channel* channel = nullptr;
+    int fd = -1;
+};
+
+TEST_F(EngineCreditTest, AStreamIsPaidByWrites) {
+    const uint64_t cold = receiver.engine->counters().sent_cold;
+    for (int i = 0; i < 5000; ++i)
+        ASSERT_TRUE(sender.send(*channel, 1, std::string(kLength, 'a'), receiver));
+    ASSERT_TRUE(until([this] { poll(); }, [this] { return receiver.messages.size() == 5000; }));
+    const uint64_t words = receiver.engine->counters().credit_words;
+    const uint64_t frames = receiver.engine->counters().sent_cold - cold;
+    EXPECT_GE(words, 100u);
+    EXPECT_GE(frames, 5000 * kLength / kMostAhead) << "the word does not go too far ahead";
+    EXPECT_LT(frames, words / 2);
+}
+
+// The sender does not poll, so it sees the credit word only.
+TEST_F(EngineCreditTest, TheSenderNeedNotPoll) {
+    size_t sent = fill();
+    ASSERT_TRUE(
+        until([this] { receiver.poll(); }, [&] { return receiver.messages.size() == sent; }));
+    const size_t more = fill();
+    EXPECT_GE(more, 4u);
+    sent += more;
+    ASSERT_TRUE(
+        until([this] { receiver.poll(); }, [&] { return receiver.messages.size() == sent; }));
+}
+
+TEST_F(EngineCreditTest, AFrameWakesASenderThatSleepsBeforeItIsPaid) {
+    for (int round = 0; round < 20; ++round) {
+        (void)fill();
+        ASSERT_TRUE(sleeps()) << round;
+        ASSERT_TRUE(wakes()) << round;
+        ASSERT_TRUE(until([this] { sender.poll(); }, [this] { return send() == Status::kOk; }))
+            << round;
+    }
+}
+
+// The credit word is written after the sender has looked at it for the last time.
+TEST_F(EngineCreditTest, AFrameWakesASenderThatHasMissedAWrite) {
+    for (int round = 0; round < 20; ++round) {
+        const size_t before = receiver.messages.size();
+        const size_t count = fill();
+        const uint64_t words = receiver.engine->counters().credit_words;
+        // The receiver writes, and does not know of the call yet.
+        ASSERT_TRUE(until([this] { receiver.poll(); },
+                          [&] { return receiver.messages.size() >= before + count; }));
+        EXPECT_GT(receiver.engine->counters().credit_words, words);
+        ASSERT_TRUE(sleeps()) << round;
+        ASSERT_TRUE(wakes()) << round;
+        ASSERT_TRUE(until([this] { sender.poll(); }, [this] { return send() == Status::kOk; }))
+            << round;
+    }
+}
+
+// What it is told is not enough for a long message: it sleeps again, and is woken again.
+TEST_F(EngineCreditTest, ASenderMaySleepAgainAndAgain) {
+    (void)fill();
+    ASSERT_TRUE(sleeps());
+    for (int round = 0; round < 20; ++round) {
+        ASSERT_TRUE(wakes()) << round;
+        for (int i = 0; i < 100; ++i) poll();
+        (void)fill();
+        ASSERT_TRUE(sleeps()) << round;
+    }
+}
+
+class RogueCreditTest : public testing::Test, public RogueWorld<Node> {
+  protected:
+    // The victim writes into a block of the rogue's.
+    void SetUp() override {
+        ASSERT_NO_FATAL_FAILURE(meet());
+        std::string why;
+        channel = victim.engine->attach(rogue->address(), &victim, why);
+        ASSERT_TRUE(channel) << why;
+        const BlockGrant grant{.address = reinterpret_cast<uint64_t>(rogue->window().data()),
+                               .rkey = rogue->window().rkey(),
+                               .size = 4096,
+                               .most = 4096,
+                               .flags = 0};
+        rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant),
+                          std::string(reinterpret_cast<const char*>(&grant), sizeof(grant)));
+        ASSERT_TRUE(turn([this] { return rogue->words().has_value(); }));
+    }
+    Status send() {
+        uint32_t length = 0;
+        return victim.engine->am_bcopy(
+            *channel, 1,
+            [](void* to) {
+                memset(to, 'b', kLength);
+                return kLength;
+            },
+            length);
+    }
+    void write_credit(uint32_t freed) {
+        rogue->write_to(&freed, sizeof(freed),
+                        rogue->words()->address + offsetof(WriterWords::Pair, credit),
+                        rogue->words()->rkey, 0);
+    }
+
+    Channel* channel = nullptr;
+};
+
+TEST_F(RogueCreditTest, GoodCreditIsTaken) {
+    while (send() == Status::kOk) {
+    }
+    EXPECT_TRUE(channel->stalled);
+    constexpr uint32_t kFrame = padded(kLength) + Word::kUnit;
+    write_credit(4 * kFrame);
+    uint32_t more = 0;
+    while (send() == Status::kOk) ++more;
+    EXPECT_GE(more, 2u) << "one may go with the wrap";
+    EXPECT_LE(more, 4u);
+}
+
+TEST_F(RogueCreditTest, CreditForMoreThanWasWritten) {
+    while (send() == Status::kOk) {
+    }
+    write_credit(8192);
+    (void)send();
+    EXPECT_TRUE(dropped());
+    EXPECT_NE(victim.reason.find("credit"), std::string::npos) << victim.reason;
+}
+
+TEST_F(RogueCreditTest, CreditThatIsNoWholeUnit) {
+    while (send() == Status::kOk) {
+    }
+    write_credit(12);
+    (void)send();
+    EXPECT_TRUE(dropped());
+}
+
+// Nobody but the rogue is stopped.
+TEST_F(RogueCreditTest, CreditFromFarAheadIsNotTaken) {
+    while (send() == Status::kOk) {
+    }
+    write_credit(0x80000008);
+    EXPECT_EQ(send(), Status::kNoResource);
+    EXPECT_FALSE(channel->failed);
+}
+
+TEST_F(RogueCreditTest, CallsAreAnsweredOnce) {
+    for (int i = 0; i < 100; ++i)
+        rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kCallForCredit),
+                          "");
+    for (int i = 0; i < 1000; ++i) {
+        victim.poll();
+        rogue->poll();
+    }
+    EXPECT_FALSE(rogue->over());
+    EXPECT_LE(rogue->credit_frames(), 1u);
+}
+
+TEST_F(RogueCreditTest, ACallHasNoPayload) {
+    rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kCallForCredit), "now");
+    EXPECT_TRUE(dropped());
+}
+
+}  // namespace
+}  // namespace tern::test
