@@ -50,10 +50,11 @@ struct Order {
     uint64_t count = 0;
     uint64_t per_sample = 1;  // round trips, windows, or messages of a burst, for each sample
     Buffers buffers = Buffers::kOne;
-    bool sender = false;                // overlapped: the worker that computes sends
-    bool one_sided = false;             // needs no processor time of the answering worker
-    bool reaps = false;                 // kWrites, kExchanges, kStream: takes completions meanwhile
-    bool chained = false;               // kWrites, kExchanges, kStream: writes as in chain.h
+    bool sender = false;     // overlapped: the worker that computes sends
+    bool one_sided = false;  // needs no processor time of the answering worker
+    bool reaps = false;      // kWrites, kExchanges, kStream: takes completions meanwhile
+    bool copied = false;     // verbs, kStream: each message is copied before it is written
+    bool chained = false;    // kWrites, kExchanges, kStream: writes as in chain.h
     Request request = Request::kWrite;  // kOneSided, kSpacings, kCopySpacings; rwapi, MPI: all
     uint32_t window = 8;                // the same: outstanding requests
     uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A stream of RDMA writes that the receiver reads: the least that a transport over a ring needs.
+#include <cstring>
+#include <vector>
+
 #include "bench/measure/traffic.h"
 
 namespace bench {
@@ -43,8 +46,10 @@ void wait_for_room(Link& link, const Ring& ring, uint64_t number, uint64_t* take
 Samples send_all(Link& link, const Ring& ring, const Order& order) {
     uint64_t number = link.sequence;
     uint64_t taken = number;
+    const std::vector<char> message(order.copied ? order.size : 0);
     return burst_times(link, order, [&](uint64_t, bool last) {
         wait_for_room(link, ring, ++number, &taken);
+        memcpy(link.out() + ring.offset(number), message.data(), message.size());
         word_at(ring.word(link.out(), number)).store(number, std::memory_order_relaxed);
         link.post(IBV_WR_RDMA_WRITE, ring.offset(number), ring.stride(), last);
     });

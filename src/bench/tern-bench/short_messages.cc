@@ -13,6 +13,7 @@ constexpr double kUctToWrite = 1.25;
 constexpr double kUcpToVerbs = 0.85;
 constexpr double kRateToVerbs = 1.3;
 constexpr uint32_t kTargetSize = 8;
+constexpr uint32_t kInline = 128;  // bytes that most devices take within a work request
 
 constexpr const char* kUctTest = "UCT active messages, half round trip";
 constexpr const char* kUcpTest = "UCP tagged messages, half round trip";
@@ -100,8 +101,8 @@ class ShortSeries {
     }
 
     void add_stream(uint32_t size, const char* test, const char* unit, double target) {
-        const auto stream = [&](std::string name, const Arm& arm,
-                                bool one_sided = false) -> const Series::Item& {
+        const auto stream = [&](std::string name, const Arm& arm, bool one_sided = false,
+                                bool copied = false) -> const Series::Item& {
             // A burst of a few milliseconds.
             const uint64_t burst = size < 4096 ? 2000 : 500;
             return series_.add({.test = test,
@@ -112,7 +113,8 @@ class ShortSeries {
                                           .size = size,
                                           .count = burst * (options_.quick ? 3 : 10),
                                           .per_sample = burst,
-                                          .one_sided = one_sided},
+                                          .one_sided = one_sided,
+                                          .copied = copied},
                                 .unit = unit,
                                 .rate = true});
         };
@@ -122,6 +124,8 @@ class ShortSeries {
             const std::string name = std::string("RDMA write, ") + memory;
             series_.compare(tern, stream(name, arm, true));
             series_.compare(tern, stream(name + ", read", arm));
+            // A transport copies what is too long for the work request into registered memory.
+            if (size > kInline) series_.compare(tern, stream(name + ", copied", arm, false, true));
         };
         const Arm tern_arm = uct_arm(options_.transport);
         const Series::Item& tern = stream(tern_arm.name, tern_arm);
