@@ -226,9 +226,11 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             ++counters_.failures;
             counters_.pinned_bytes -= bytes;
             if (error == ENOMEM) refused_until_ = Clock::now() + settings_.refusal;
-            // Perhaps nothing is mapped here: a later mapping has to be watched anew.
+            // Perhaps nothing is mapped here: a later mapping has to be watched anew. The monitor
+            // hears no more of this memory, so no pin of it may be found.
             if (error != ENOMEM) {
                 monitor_->changed({range.start, range.end, true});
+                drop_overlapping(range);
                 recent_.lose(to_word(address), to_word(address) + length);
             }
         }

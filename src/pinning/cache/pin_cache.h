@@ -140,6 +140,7 @@ class PinCache {
     bool handle_changes();
     void change(const MemoryChange& change);
     void invalidate_locked(const Range& range);
+    void drop_overlapping(const Range& range);
     void drop(Pin* pin);
     void hold(Pin* pin);
     void quarantine(const Range& range);

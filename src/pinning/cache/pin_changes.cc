@@ -62,13 +62,17 @@ void PinCache::change(const MemoryChange& change) {
 }
 
 void PinCache::invalidate_locked(const Range& range) {
+    drop_overlapping(range);
+    recent_.forget(range.start, range.end);
+}
+
+void PinCache::drop_overlapping(const Range& range) {
     index_.overlapping(range.start, range.end, [this](Pin* pin) {
         ++counters_.invalidations;
         drop(pin);
     });
     for (Pin* pin = registering_.newest(); pin != nullptr; pin = PinList::next(pin))
         if (pin->overlaps(range.start, range.end)) pin->stale_ = true;
-    recent_.forget(range.start, range.end);
 }
 
 // Takes a pin out of the index. Without a reference, the pin is dead.

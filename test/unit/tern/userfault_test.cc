@@ -29,13 +29,14 @@ namespace {
 const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 constexpr unsigned kPut = kRemotePut;
 
-// Registers nothing, but can run another function instead.
+// Registers nothing, but can run another function instead, which may refuse by EFAULT.
 class Paper final : public Registrar {
   public:
     explicit Paper(std::function<void()> also) : also_(std::move(also)) {}
     ibv_mr* add(void*, size_t, int) override {
+        errno = 0;
         if (also_) also_();
-        return new ibv_mr{};
+        return errno != EFAULT ? new ibv_mr{} : nullptr;
     }
     void remove(ibv_mr* region) override {
         delete region;
@@ -269,6 +270,20 @@ TEST_F(HearingTest, MemoryThatTheKernelWatchesNeedsNoWord) {
     munmap(memory, 2 * kPage);
     EXPECT_FALSE(pinned(memory, kPage));
     munmap(shared, kPage);
+}
+
+// Nobody hears any more of memory whose registration has failed.
+TEST_F(HearingTest, AChangeIsNotMissedAfterARegistrationThatFailed) {
+    bool refuses = false;
+    open([&] { errno = refuses ? EFAULT : 0; }, true);
+    char* memory = map_shared(4);
+    pin(memory, 2 * kPage);
+    refuses = true;
+    EXPECT_EQ(cache->pin(memory, 4 * kPage, kPut), nullptr);
+    cache->unmapped(memory, memory + 4 * kPage);
+    EXPECT_FALSE(pinned(memory, 2 * kPage));
+    munmap(memory, 4 * kPage);
+    cache.reset();  // the registrar uses variables of this test
 }
 
 TEST_F(UserfaultTest, WhatCannotBeWatchedIsNotRemembered) {
