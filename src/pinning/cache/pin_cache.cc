@@ -183,6 +183,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             fresh->access_ = access | kLocalRead;
             // Before the registration: a change meanwhile is told, and makes the pin stale.
             watched = monitor_->watch(range.start, range.end);
+            monitor_->review(pinned_);
             registering_.add(fresh.get());
         }
         dead = take_dead();

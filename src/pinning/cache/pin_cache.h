@@ -106,7 +106,7 @@ class PinCache {
     // soon.
     void unmapped(const void* start, const void* end);
     // The same owner's word that a change of some memory begins, after unmapped(), and has ended.
-    // Without it, the cache takes a change to last for a second.
+    // Without it, the cache may take a change to last for a second.
     void change_begins() { monitor_->change_begins(); }
     void change_ends() { monitor_->change_ends(); }
     // Handles changes of memory, and deregisters invalid pins. Cheap if there are no changes.
@@ -139,6 +139,7 @@ class PinCache {
     bool handle_past();
     bool handle_changes();
     void change(const MemoryChange& change);
+    bool pinned(const Range& range) const;
     void invalidate_locked(const Range& range);
     void drop_overlapping(const Range& range);
     void drop(Pin* pin);
@@ -182,6 +183,9 @@ class PinCache {
     // Handles changes while the cache is not called.
     Reaper reaper_{[this] { clean_up(); }};
     std::unique_ptr<Monitor> monitor_;
+    const Monitor::Pinned pinned_{[this](uint64_t start, uint64_t end) {
+        return pinned({start, end});
+    }};
 };
 
 }  // namespace tern

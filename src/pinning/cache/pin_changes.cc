@@ -37,7 +37,7 @@ bool PinCache::up_to_date() {
         invalidate_locked({0, UINT64_MAX});
         forks_seen_.store(forks, std::memory_order_release);
     }
-    return handle_all([this] { return monitor_->settled(); });
+    return handle_all([this] { return monitor_->settle(pinned_); });
 }
 
 // The same for changes that ended before this call, by this thread or by others.
@@ -49,6 +49,7 @@ bool PinCache::handle_changes() {
     if (inbox_.empty()) return true;
     handling_.store(true, std::memory_order_relaxed);
     const bool all = inbox_.take_all([this](const MemoryChange& happened) { change(happened); });
+    monitor_->review(pinned_);
     handling_.store(false, std::memory_order_release);
     return all;
 }
@@ -59,6 +60,13 @@ void PinCache::change(const MemoryChange& change) {
     monitor_->changed(change);
     if (change.early) quarantine(range);
     invalidate_locked(range);
+}
+
+bool PinCache::pinned(const Range& range) const {
+    if (index_.overlaps(range.start, range.end)) return true;
+    for (const Pin* pin = registering_.newest(); pin != nullptr; pin = PinList::next(pin))
+        if (!pin->stale_ && pin->overlaps(range.start, range.end)) return true;
+    return false;
 }
 
 void PinCache::invalidate_locked(const Range& range) {

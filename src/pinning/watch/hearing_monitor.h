@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "pinning/watch/monitor.h"
+#include "pinning/watch/told_changes.h"
 #include "pinning/watch/watched_ranges.h"
 
 namespace tern {
@@ -22,7 +23,12 @@ namespace tern {
 // Settling a question with the other monitor takes a system call. It is only needed while another
 // thread is unmapping memory: a thread that has been given its addresses must not find old pins.
 // An owner that tells of all memory has told this before, so the other monitor is asked from then
-// on until the owner has told the end of the change; for a second, if the owner does not tell ends.
+// on until
+// - the cache has no pin of this memory. It has none if it never had, and when it has handled what
+//   the other monitor tells of the change. It looks before it makes a pin, which is not an old one:
+//   see above.
+// - or the owner has told the end of the change,
+// - or a second is over.
 // What libc does not know of, system calls that a program makes by itself, is seen once the reader
 // of the kernel's events has it, some microseconds later.
 class HearingMonitor final : public Monitor {
@@ -49,11 +55,22 @@ class HearingMonitor final : public Monitor {
         heard_.remove(change.start, change.end);
         set_bounds();
     }
-    bool settled() override { return must_ask() ? other_->settled() : other_->quiet(); }
+    bool settled() override {
+        const ToldChanges::Kept told = told_.kept();
+        if (told == ToldChanges::Kept::kUnexamined) return false;
+        return settled(told);
+    }
+    bool settle(const Pinned& pinned) override {
+        if (told_.kept() == ToldChanges::Kept::kUnexamined) told_.examine(now(), pinned);
+        return settled(told_.kept());
+    }
+    void review(const Pinned& pinned) override {
+        if (told_.kept() != ToldChanges::Kept::kNone) told_.examine(now(), pinned);
+    }
     bool quiet() override { return other_->quiet(); }
     bool hears(uint64_t start, uint64_t end) const override { return heard_.overlaps(start, end); }
     bool hear(uint64_t start, uint64_t end) override {
-        if (of_all_) ask_until_.store(now() + kChange, std::memory_order_release);
+        if (of_all_) told_.add(start, end, now());
         return start < last_.load(std::memory_order_relaxed) &&
                first_.load(std::memory_order_relaxed) < end;
     }
@@ -64,22 +81,25 @@ class HearingMonitor final : public Monitor {
         uint32_t count = under_way_.load(std::memory_order_relaxed);
         do {
             if (count == 0) return;
-            if (count == 1) ask_until_.store(0, std::memory_order_relaxed);
+            if (count == 1) told_.clear();
         } while (!under_way_.compare_exchange_weak(count, count - 1, std::memory_order_seq_cst));
     }
 
   private:
     static constexpr size_t kMostRanges = 8192;
-    // Longer than a thread can be kept from making the change that it has told.
-    static constexpr int64_t kChange = 1'000'000'000;  // nanoseconds
 
     static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-    bool must_ask() {
-        int64_t until = ask_until_.load(std::memory_order_acquire);
-        if (until != 0 && until < now())
-            ask_until_.compare_exchange_strong(until, 0, std::memory_order_relaxed);
-        return !of_all_ || until != 0 || under_way_.load(std::memory_order_seq_cst) != 0;
+    // What has been told is written by whoever changes memory, before the system call that orders
+    // it before everything that is done with the addresses afterwards.
+    bool settled(ToldChanges::Kept told) {
+        if (told != ToldChanges::Kept::kNone) {
+            told_.expire(now());
+            told = told_.kept();
+        }
+        const bool asks = !of_all_ || told != ToldChanges::Kept::kNone ||
+                          under_way_.load(std::memory_order_seq_cst) != 0;
+        return asks ? other_->settled() : other_->quiet();
     }
 
     void set_bounds() {
@@ -90,10 +110,8 @@ class HearingMonitor final : public Monitor {
 
     std::unique_ptr<Monitor> other_;
     const bool of_all_;
-    // 0: no change is under way. Written by whoever changes memory, before the system call that
-    // orders it before everything that is done with the addresses afterwards.
-    std::atomic<int64_t> ask_until_{now() + kChange};
-    // Changes that have begun and not ended. Order as above.
+    ToldChanges told_;
+    // Changes that have begun and not ended. Ordered as what has been told.
     std::atomic<uint32_t> under_way_{0};
     WatchedRanges heard_;
     // What heard_ spans. Written under the lock of the cache. Relaxed: what a reader misses is a

@@ -18,6 +18,9 @@ const char* monitor_name(MonitorKind kind);
 // any thread may call them, and except kind().
 class Monitor {
   public:
+    // Whether the cache has a pin of some of this memory that is found, or may be soon.
+    using Pinned = std::function<bool(uint64_t start, uint64_t end)>;
+
     virtual ~Monitor() = default;
     virtual MonitorKind kind() const = 0;
     // True: every change of this memory is told from now on. False: pins of it must not be
@@ -25,8 +28,14 @@ class Monitor {
     virtual bool watch(uint64_t start, uint64_t end) = 0;
     // The cache knows of this change now. Memory that is mapped there next has to be watched anew.
     virtual void changed(const MemoryChange& change) = 0;
-    // Whether every change that began before this call is in the inbox. For any thread.
+    // Whether every change that began before this call is in the inbox. For any thread. May be
+    // false until settle() has been called.
     virtual bool settled() = 0;
+    // The same, under the lock. `pinned`: see above.
+    virtual bool settle(const Pinned&) { return settled(); }
+    // Changes have been taken out of the inbox, and pins of their memory are not found any more. Or
+    // there will be a new pin, and what was told before does not matter to it.
+    virtual void review(const Pinned&) {}
     // The same for changes that ended before this call; cheaper.
     virtual bool quiet() { return settled(); }
     // Whether a change of this memory that the owner tells is news to the cache.

@@ -15,13 +15,28 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdarg>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "pinning/cache/held_pins.h"
 #include "pinning/cache/pin_cache.h"
+
+// How often the kernel has been asked whether changes are under way.
+static std::atomic<int> questions{0};
+
+extern "C" int ioctl(int fd, unsigned long request, ...) noexcept {
+    va_list list;
+    va_start(list, request);
+    void* const argument = va_arg(list, void*);
+    va_end(list);
+    if (request == UFFDIO_WRITEPROTECT) ++questions;
+    return static_cast<int>(syscall(SYS_ioctl, fd, request, argument));
+}
 
 namespace tern {
 namespace {
@@ -106,9 +121,9 @@ class UserfaultTest : public testing::Test {
     }
 
     // Another thread unmaps memory, and this one gets its addresses: how often they are still
-    // found. `tell` is called before the memory goes.
+    // found. `tell` is called before the memory goes. `held`: found without the lock, if any.
     template <typename Tell>
-    int found_in_other_hands(Tell&& tell) {
+    int found_in_other_hands(Tell&& tell, HeldPins* held = nullptr) {
         constexpr int kRounds = 3000;
         const size_t length = 4 * kPage;
         char* memory = map(4);
@@ -122,15 +137,25 @@ class UserfaultTest : public testing::Test {
                 munmap(memory, length);
             }
         });
+        const auto is_found = [&] {
+            if (held == nullptr) return pinned(memory, length);
+            const HeldPins::Use use = held->find(memory, length, kLocalWrite);
+            if (use) held->release(use);
+            return static_cast<bool>(use);
+        };
         int found = 0;
         for (int i = 1; i <= kRounds; ++i) {
-            pin_once(memory, length);
+            Pin* pin = cache->pin(memory, length, held == nullptr ? kPut : unsigned{kLocalWrite});
+            EXPECT_TRUE(pin);
+            if (pin != nullptr) cache->release(pin);
+            if (held != nullptr) (void)is_found();
             asked = i;
             while (given < i) std::this_thread::yield();
             while (mmap(memory, length, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != memory) {
             }
-            found += pinned(memory, length);
+            found += is_found();
+            if (held != nullptr) held->progress();
         }
         giver.join();
         munmap(memory, length);
@@ -272,6 +297,47 @@ TEST_F(HearingTest, MemoryThatTheKernelWatchesNeedsNoWord) {
     munmap(shared, kPage);
 }
 
+// What has been told may be under way, but only some of it matters.
+TEST_F(HearingTest, APinIsHeldWhateverElseIsTold) {
+    char* memory = map(2);
+    char* other = map(2);
+    pin(memory, 2 * kPage);
+    Pin* local = cache->pin(memory, 2 * kPage, kLocalWrite);
+    ASSERT_TRUE(local);
+    const uint64_t registrations = cache->counters().registrations;
+    for (int i = 0; i < 1000; ++i) {
+        cache->unmapped(other, other + 2 * kPage);
+        if (i == 500) cache->unmapped(memory, memory + 1);
+        EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+        while (!cache->is_current(*local)) EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+    }
+    EXPECT_EQ(cache->counters().registrations, registrations);
+    cache->release(local);
+    munmap(memory, 2 * kPage);
+    munmap(other, 2 * kPage);
+}
+
+// The memory is new: neither change of what was there before can matter any more.
+TEST_F(HearingTest, TheKernelIsNotAskedAboutEarlierMemory) {
+    for (const bool was_pinned : {false, true}) {
+        char* memory = map(2);
+        if (was_pinned) pin(memory, 2 * kPage);
+        cache->unmapped(memory, memory + 2 * kPage);
+        munmap(memory, 2 * kPage);
+        ASSERT_EQ(mmap(memory, 2 * kPage, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                  memory);
+        pin(memory, 2 * kPage);
+        const int before = questions;
+        EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+        EXPECT_EQ(questions, before) << was_pinned;
+        cache->unmapped(memory, memory + kPage);
+        EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+        EXPECT_GT(questions, before) << "a change may be under way";
+        munmap(memory, 2 * kPage);
+    }
+}
+
 // Nobody hears any more of memory whose registration has failed.
 TEST_F(HearingTest, AChangeIsNotMissedAfterARegistrationThatFailed) {
     bool refuses = false;
@@ -351,7 +417,31 @@ TEST_F(UserfaultTest, AddressesThatChangeHandsAreNotFound) {
 }
 
 TEST_F(HearingTest, AddressesThatChangeHandsAreNotFound) {
-    EXPECT_EQ(found_in_other_hands([&](char* from, char* to) { cache->unmapped(from, to); }), 0);
+    const auto tell = [&](char* from, char* to) { cache->unmapped(from, to); };
+    EXPECT_EQ(found_in_other_hands(tell), 0);
+    HeldPins held(*cache);
+    EXPECT_EQ(found_in_other_hands(tell, &held), 0);
+}
+
+// Whatever else is told, and examined, at the same time.
+TEST_F(HearingTest, AddressesThatChangeHandsAreNotFoundAmongManyChanges) {
+    std::atomic<bool> stop{false};
+    char* other = map(1);
+    pin(other, kPage);
+    std::thread teller([&] {
+        for (unsigned i = 0; !stop; ++i) {
+            char* const from = i % 3 == 0 ? other : other + i % 64 * kPage;
+            cache->unmapped(from, from + kPage);
+            if (i % 100 == 0) std::this_thread::yield();
+            if (i % 1000 == 0) (void)pinned(other, kPage);
+        }
+    });
+    HeldPins held(*cache);
+    EXPECT_EQ(found_in_other_hands([&](char* from, char* to) { cache->unmapped(from, to); }, &held),
+              0);
+    stop = true;
+    teller.join();
+    munmap(other, kPage);
 }
 
 // An allocator may give memory back at any time: in a free() within deregistration, for example.
