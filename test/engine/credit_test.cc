@@ -117,8 +117,9 @@ TEST_F(EngineCreditTest, AFrameWakesASenderThatHasMissedAWrite) {
         const uint64_t words = receiver.engine->counters().credit_words;
         // The receiver writes, and does not know of the call yet.
         ASSERT_TRUE(until([this] { receiver.poll(); },
+                          [&] { return receiver.engine->counters().credit_words > words; }));
+        ASSERT_TRUE(until([this] { receiver.poll(); },
                           [&] { return receiver.messages.size() >= before + count; }));
-        EXPECT_GT(receiver.engine->counters().credit_words, words);
         ASSERT_TRUE(sleeps()) << round;
         ASSERT_TRUE(wakes()) << round;
         ASSERT_TRUE(until([this] { sender.poll(); }, [this] { return send() == Status::kOk; }))
