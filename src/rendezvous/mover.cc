@@ -55,7 +55,8 @@ unsigned Mover::advance() {
     if (!receives_first_) count += receives_.advance();
     if (!flushes_.empty()) [[unlikely]]
         count += progress_flushes();
-    if (context_.turn.over()) ++count;  // something may be left to do
+    // Something may be left to do.
+    if (context_.turn.over() || context_.turn.has_provided()) ++count;
     context_.idle = count != 0 ? 0 : context_.idle + 1;
     if (context_.idle == kIdleCheck) {
         // A peer may be dead, and no outstanding work request would report it.

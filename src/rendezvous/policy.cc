@@ -22,7 +22,8 @@ std::string_view name_of(Scheme scheme) {
 Policy::Policy(const Costs& costs, const Settings& settings)
     : model_(costs),
       settings_(settings),
-      longest_piece_(Turn::longest_registration(model_.costs())),
+      longest_piece_(Turn::longest_piece(model_.costs())),
+      longest_pin_(Turn::longest_registration(model_.costs())),
       longest_copy_(Turn::longest_copy(model_.costs())) {
     if (!(settings_.margin > 0)) settings_.margin = 0;
 }
@@ -66,7 +67,7 @@ uint64_t Policy::piece(uint64_t length) const {
 
 // One pin, which one lookup finds, unless that would take too long.
 uint64_t Policy::piece_again(uint64_t length) const {
-    return settings_.overlap && length > longest_piece_ ? longest_piece_ : 0;
+    return settings_.overlap && length > longest_pin_ ? longest_piece_ : 0;
 }
 
 uint64_t Policy::next_piece(uint64_t piece) const {

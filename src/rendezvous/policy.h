@@ -91,7 +91,7 @@ class Policy {
     // The piece after one of `piece` bytes: as long as can be pinned while that is on the wire, up
     // to kLongPiece.
     uint64_t next_piece(uint64_t piece) const;
-    // Bytes that are pinned at once, at most: as one call of progress allows (Turn).
+    // Bytes of a piece, at most: as one call of progress allows (Turn).
     uint64_t longest_piece() const { return longest_piece_; }
     // Bytes that are copied at once, at most.
     uint64_t longest_copy() const { return longest_copy_; }
@@ -126,6 +126,7 @@ class Policy {
     CostModel model_;
     Settings settings_;
     uint64_t longest_piece_;
+    uint64_t longest_pin_;  // of a buffer that needs no pieces
     uint64_t longest_copy_;
 };
 

@@ -94,6 +94,8 @@ void Receives::wait(Incoming& transfer, Start why) {
 
 // Decides how the message is to come, and asks for it. `may_lend`: the transfer may get a ring now.
 Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
+    // To begin takes time as well, if many do.
+    if (!transfer.planned && context_.turn.over()) return Start::kLater;
     if (transfer.rkey != 0) return start_reading(transfer, may_lend);
     if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
     if (!transfer.planned) {
@@ -105,17 +107,14 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
     // cannot be pinned; if no ring is free, all of the buffer is pinned first.
     bool in_place = !transfer.plan.staged();
     const bool may_be_in_pieces = in_place && transfer.plan.piece != 0 && transfer.pinned == 0;
-    if (may_lend && (!in_place || may_be_in_pieces) && transfer.ring.slots == 0 &&
-        rings_.may_wait() && context_.turn.over())
-        return Start::kLater;
     const bool in_pieces = may_be_in_pieces && lend_ring(transfer, may_lend);
+    if (may_be_in_pieces && !in_pieces && may_lend && rings_.may_grow()) return Start::kLater;
     if (in_place && !in_pieces) {
         const Start pinned = pin_all(transfer);
         if (pinned == Start::kLater) return pinned;
         in_place = pinned == Start::kBegun;
     }
-    if (!in_place && !lend_ring(transfer, may_lend))
-        return rings_.hopeless() ? out_of_rings(transfer) : Start::kNoRing;
+    if (!in_place && !lend_ring(transfer, may_lend)) return without_ring(transfer, may_lend);
     if (in_place && !in_pieces && !context_.expose(transfer, true)) return give_up(transfer);
     ++(transfer.plan.staged() ? context_.counters.superpipeline : context_.counters.zero_copy);
     transfer.generation = ++generation_ & WireRing::kGeneration;
@@ -143,7 +142,7 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
 // message is staged after all.
 Receives::Start Receives::pin_all(Incoming& transfer) {
     while (transfer.pinned != transfer.length) {
-        if (context_.turn.over()) return Start::kLater;
+        if (!may_pin(transfer)) return Start::kLater;
         if (pin_piece(transfer, kRemotePut)) continue;
         for (Pin* pin : transfer.pins) context_.pins.release(pin);
         transfer.pins.clear();
@@ -153,6 +152,12 @@ Receives::Start Receives::pin_all(Incoming& transfer) {
         return Start::kNoRing;
     }
     return Start::kBegun;
+}
+
+// How a transfer goes on that needs a ring and has got none.
+Receives::Start Receives::without_ring(Incoming& transfer, bool may_lend) {
+    if (rings_.hopeless()) return out_of_rings(transfer);
+    return may_lend && rings_.may_grow() ? Start::kLater : Start::kNoRing;
 }
 
 // Whether the transfer has a ring, now or from before.

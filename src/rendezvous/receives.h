@@ -144,6 +144,7 @@ class Receives {
     unsigned begin_later();
     Start pin_all(Incoming& transfer);
     bool lend_ring(Incoming& transfer, bool may_lend);
+    Start without_ring(Incoming& transfer, bool may_lend);
     bool ask_sender(Incoming& transfer);
     unsigned do_without_rings();
     Start out_of_rings(Incoming& transfer);
@@ -157,6 +158,8 @@ class Receives {
     unsigned take_blocks(Incoming& transfer);
     unsigned pin_more(Incoming& transfer);
     Part pin_next(Incoming& transfer);
+    uint64_t next_piece(const Incoming& transfer) const;
+    bool may_pin(const Incoming& transfer);
     bool pin_piece(Incoming& transfer, unsigned access);
     Part direct_part(Incoming& transfer);
     bool acknowledge(Incoming& transfer);

@@ -31,7 +31,7 @@ Receives::Start Receives::start_reading(Incoming& transfer, bool may_lend) {
     }
     transfer.planned = true;
     if (transfer.plan.staged() && !lend_ring(transfer, may_lend))
-        return rings_.hopeless() ? out_of_rings(transfer) : Start::kNoRing;
+        return without_ring(transfer, may_lend);
     transfer.state = Incoming::State::kReading;
     running_.push_back(&transfer);
     ++context_.running;
@@ -90,7 +90,7 @@ unsigned Receives::post_reads(Incoming& transfer) {
 bool Receives::find_room(Incoming& transfer, Incoming::Read& read, ibv_sge& piece) {
     const uint64_t rest = transfer.length - transfer.asked;
     if (!transfer.plan.staged() && transfer.asked == transfer.pinned) {
-        if (context_.turn.over()) return false;
+        if (!may_pin(transfer)) return false;
         if (!pin_piece(transfer, kLocalWrite)) transfer.plan = {};
     }
     if (transfer.plan.staged() && !lend_ring(transfer, waiting_.empty())) {

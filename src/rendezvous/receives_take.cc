@@ -19,8 +19,10 @@ unsigned Receives::advance() {
         const bool late = context_.turn.over();
         count += step(transfer);
         // If the transfer is over, the next one has taken its place.
+        const size_t was = at;
         if (at < running_.size() && running_[at] == &transfer) ++at;
-        if (!late && context_.turn.over()) next_ = at;
+        // A registration that did not fit in comes first.
+        if (!late && context_.turn.over()) next_ = context_.turn.put_off() ? was : at;
     }
     return count;
 }
@@ -99,7 +101,7 @@ bool Receives::kept_waiting(const Incoming& transfer) const {
 // Pins the next direct part while the one before is on the wire, and tells the sender.
 unsigned Receives::pin_more(Incoming& transfer) {
     if (!transfer.part_due) {
-        if (transfer.told == transfer.pins.size() && context_.turn.over()) return 0;
+        if (transfer.told == transfer.pins.size() && !may_pin(transfer)) return 0;
         transfer.part = pin_next(transfer);
         transfer.core->add(transfer.part);
         transfer.part_due = true;
@@ -146,16 +148,25 @@ Part Receives::pin_next(Incoming& transfer) {
     return context_.expose(transfer, true) ? direct_part(transfer) : rest;
 }
 
-// Pins the next piece. False: it cannot be pinned.
-bool Receives::pin_piece(Incoming& transfer, unsigned access) {
-    Plan& plan = transfer.plan;
-    std::byte* const at = transfer.memory.data() + transfer.pinned;
+// The length of the next piece to be pinned.
+uint64_t Receives::next_piece(const Incoming& transfer) const {
     const uint64_t rest = transfer.length - transfer.pinned;
     // The sender accepts only kMostParts parts at a time.
     const uint64_t least = transfer.length / (Sender::kMostParts / 2) + 1;
-    const uint64_t piece =
-        std::min(std::max(context_.piece_of(plan.piece, plan.again, at, rest), least), rest);
-    Pin* pin = context_.pin(at, piece, access);
+    const uint64_t piece = context_.piece_of(transfer.plan.piece, transfer.plan.again,
+                                             transfer.memory.data() + transfer.pinned, rest);
+    return std::min(std::max(piece, least), rest);
+}
+
+bool Receives::may_pin(const Incoming& transfer) {
+    return context_.turn.may_register(next_piece(transfer));
+}
+
+// Pins the next piece. False: it cannot be pinned.
+bool Receives::pin_piece(Incoming& transfer, unsigned access) {
+    Plan& plan = transfer.plan;
+    const uint64_t piece = next_piece(transfer);
+    Pin* pin = context_.pin(transfer.memory.data() + transfer.pinned, piece, access);
     if (pin == nullptr) return false;
     transfer.pinned += piece;
     if (piece == transfer.length) {

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/ring_pool.h"
 
+#include <algorithm>
 #include <utility>
-
-#include "rendezvous/schedule.h"
 
 namespace tern {
 
 bool RingPool::lend(Ring& ring) {
-    return (!free_.empty() || grow()) && lend_idle(ring);
-}
-
-bool RingPool::lend_idle(Ring& ring) {
     if (free_.empty()) return false;
     const uint32_t number = free_.back();
     free_.pop_back();
@@ -24,20 +19,30 @@ bool RingPool::lend_idle(Ring& ring) {
     return true;
 }
 
-bool RingPool::grow() {
-    if (refused_ || rings_.size() >= most_) return false;
+void RingPool::provide() {
+    if (next_.data() == nullptr) next_ = verbs::RegisteredMemory(ring_size());
+    const size_t bytes = std::min(kStep, next_.size() - next_pages_);
+    // Without pages in advance, the registration provides them.
+    const bool can = next_.provide(next_pages_, bytes);
+    next_pages_ += bytes;
+    provided_ = !can || next_pages_ == next_.size();
+}
+
+void RingPool::grow() {
     for (;;) {
-        verbs::RegisteredMemory memory(pd_, size_t{slots_} * SubBlocks::kSlot,
-                                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-        if (memory) {
+        if (next_.data() == nullptr) next_ = verbs::RegisteredMemory(ring_size());
+        verbs::RegisteredMemory memory = std::exchange(next_, {});
+        next_pages_ = 0;
+        provided_ = false;
+        if (memory.register_with(pd_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)) {
             registered_ += memory.size();
             free_.push_back(static_cast<uint32_t>(rings_.size()));
             rings_.push_back(std::move(memory));
-            return true;
+            return;
         }
         refused_ = true;
         // All rings have the same size. A small one is enough to go on.
-        if (!rings_.empty() || slots_ == 1) return false;
+        if (!rings_.empty() || slots_ == 1) return;
         slots_ /= 2;
     }
 }

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "rendezvous/schedule.h"
 #include "verbs/memory.h"
 
 namespace tern {
 
 // Rings of registered memory, lent to transfers and early copies for as long as needed; no ring
-// belongs to a peer. A ring is registered when it is first needed.
+// belongs to a peer. A ring is made when it is first needed.
 class RingPool {
   public:
     struct Ring {
@@ -23,14 +24,18 @@ class RingPool {
     // `slots` of each ring; at most `most` rings.
     RingPool(ibv_pd* pd, uint32_t slots, uint32_t most) : pd_(pd), slots_(slots), most_(most) {}
 
-    // Lends a ring. False: none is free, and none can be registered now.
+    // Lends a ring. False: none is free. Data path.
     bool lend(Ring& ring);
-    // The same, but registers nothing. Data path.
-    bool lend_idle(Ring& ring);
-    // Whether lend() would register a ring although others will be given back.
-    bool may_wait() const {
-        return free_.empty() && !rings_.empty() && !refused_ && rings_.size() < most_;
-    }
+    // None is free, but another one can be made: provide() until provided(), then grow(). The
+    // kernel takes long to provide pages, so this is done in steps.
+    bool may_grow() const { return free_.empty() && !refused_ && rings_.size() < most_; }
+    // The pages of the next ring are there, as far as the kernel provides them in advance.
+    bool provided() const { return provided_; }
+    void provide();
+    // Registers the next ring. Afterwards lend() succeeds, or may_grow() does not hold any more.
+    void grow();
+    // Bytes of a ring.
+    size_t ring_size() const { return size_t{slots_} * SubBlocks::kSlot; }
     void give_back(const Ring& ring) { free_.push_back(ring.number); }
 
     // Not even a small ring could be registered: there will be none.
@@ -42,7 +47,7 @@ class RingPool {
     uint64_t registered_bytes() const { return registered_; }
 
   private:
-    bool grow();
+    static constexpr size_t kStep = 8 * 4096;  // bytes provided at a time
 
     ibv_pd* pd_;
     uint32_t slots_;
@@ -50,6 +55,9 @@ class RingPool {
     bool refused_ = false;
     uint64_t registered_ = 0;
     std::vector<verbs::RegisteredMemory> rings_;
+    verbs::RegisteredMemory next_;  // not registered yet
+    size_t next_pages_ = 0;         // bytes of it that have pages
+    bool provided_ = false;
     std::vector<uint32_t> free_;  // the ring used last is lent first: it is in the cache
 };
 

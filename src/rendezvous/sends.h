@@ -152,6 +152,8 @@ class Sends {
     void plan_source(Outgoing& transfer, const Sender::Chunk& chunk);
     static bool must_pin(const Outgoing& transfer, const Sender::Chunk& chunk);
     bool pin_source(Outgoing& transfer, Sender::Chunk& chunk);
+    uint64_t piece_at(const Outgoing& transfer, uint64_t offset) const;
+    bool may_pin(const Outgoing& transfer, uint64_t offset);
     void pin_behind(Outgoing& transfer, uint64_t offset);
     unsigned pin_ahead(Outgoing& transfer);
 

@@ -24,7 +24,8 @@ unsigned Sends::advance() {
         const size_t at = (first + i) % running_.size();
         const bool late = context_.turn.over();
         count += step(*running_[at]);
-        if (!late && context_.turn.over()) next_ = at + 1;
+        // A registration that did not fit in comes first.
+        if (!late && context_.turn.over()) next_ = context_.turn.put_off() ? at : at + 1;
     }
     return count;
 }
@@ -94,7 +95,7 @@ bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
 // Writes to the final place: from the user's memory if it is pinned, else from staging memory.
 bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     if (!transfer.source_planned) plan_source(transfer, chunk);
-    if (must_pin(transfer, chunk) && context_.turn.over()) return false;
+    if (must_pin(transfer, chunk) && !may_pin(transfer, chunk.offset)) return false;
     if (transfer.source.gather && pin_source(transfer, chunk)) {
         if (!context_.expose(transfer, false)) return false;
         std::byte* from = transfer.memory.data() + chunk.offset;
@@ -156,7 +157,8 @@ bool Sends::prepare_source(Outgoing& transfer, uint64_t upto) {
     if (upto == 0 || upto > transfer.length) return false;
     Sender::Chunk chunk{.bytes = upto};
     plan_source(transfer, chunk);
-    if (transfer.source.gather && !context_.turn.over()) (void)pin_source(transfer, chunk);
+    if (transfer.source.gather && (transfer.pin != nullptr || may_pin(transfer, 0)))
+        (void)pin_source(transfer, chunk);
     return true;
 }
 
@@ -186,13 +188,21 @@ bool Sends::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
     return true;
 }
 
+// The length of the piece to be pinned that begins at `offset`.
+uint64_t Sends::piece_at(const Outgoing& transfer, uint64_t offset) const {
+    return context_.piece_of(transfer.source.piece, transfer.source.again,
+                             transfer.memory.data() + offset, transfer.length - offset);
+}
+
+bool Sends::may_pin(const Outgoing& transfer, uint64_t offset) {
+    return context_.turn.may_register(piece_at(transfer, offset));
+}
+
 // Pins the piece that begins at `offset`, if possible.
 void Sends::pin_behind(Outgoing& transfer, uint64_t offset) {
     SourcePlan& source = transfer.source;
-    const uint64_t rest = transfer.length - offset;
-    std::byte* const at = transfer.memory.data() + offset;
-    const uint64_t piece = context_.piece_of(source.piece, source.again, at, rest);
-    transfer.ahead = context_.pin(at, piece, kLocalRead);
+    const uint64_t piece = piece_at(transfer, offset);
+    transfer.ahead = context_.pin(transfer.memory.data() + offset, piece, kLocalRead);
     if (transfer.ahead == nullptr) source.gather = false;
     transfer.ahead_end = offset + piece;
     if (!source.again) source.piece = context_.policy.next_piece(source.piece);
@@ -202,7 +212,7 @@ void Sends::pin_behind(Outgoing& transfer, uint64_t offset) {
 unsigned Sends::pin_ahead(Outgoing& transfer) {
     if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.gather ||
         transfer.source.piece == 0 || transfer.pin_end == transfer.length ||
-        transfer.core->sent() != transfer.pin_end || context_.turn.over())
+        transfer.core->sent() != transfer.pin_end || !may_pin(transfer, transfer.pin_end))
         return 0;
     pin_behind(transfer, transfer.pin_end);
     return 1;

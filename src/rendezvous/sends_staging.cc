@@ -16,17 +16,16 @@ bool Sends::stage(Outgoing& transfer) {
     if (waiting_.empty() && lend_staging(transfer)) return true;
     transfer.state = Outgoing::State::kWaiting;
     waiting_.push_back(&transfer);
-    context_.counters.window_waits += !staging_.may_wait();  // else for the next turn
+    context_.counters.window_waits += !staging_.may_grow();  // else for the next turn
     return false;
 }
 
 bool Sends::lend_staging(Outgoing& transfer) {
-    if (staging_.may_wait() && context_.turn.over()) return false;
     if (!context_.lend(staging_, transfer.staging)) {
         // No transfer waits for an early copy that may never be fetched.
-        if (early_copies_.empty()) return false;
+        if (staging_.may_grow() || early_copies_.empty()) return false;
         drop(early_copies_.oldest());
-        (void)staging_.lend_idle(transfer.staging);
+        (void)staging_.lend(transfer.staging);
     }
     transfer.core->set_staging(transfer.staging.slots);
     return true;
@@ -39,7 +38,7 @@ unsigned Sends::lend_to_waiting() {
         waiting_.pop_front();
         ++count;
     }
-    if (!waiting_.empty() && !staging_.may_wait()) reclaim_staging();
+    if (!waiting_.empty() && !staging_.may_grow()) reclaim_staging();
     // No staging memory can be registered, now or later.
     while (staging_.hopeless() && !waiting_.empty()) {
         Outgoing& transfer = *waiting_.front();
@@ -95,12 +94,12 @@ uint64_t Sends::make_early_copy(Channel& channel, const Announced& message) {
     const BufferState buffer{.pinned = returns, .can_pin = context_.fits(length)};
     if (!context_.policy.receive(length, buffer, buffer, context_.experience).staged()) return 0;
     RingPool::Ring staging;
-    if (early_copies_.full() || !staging_.lend_idle(staging)) {
+    if (early_copies_.full() || !staging_.lend(staging)) {
         const EarlyCopy* old = early_copies_.dead();
         if (old == nullptr) old = early_copies_.overtaken(context_.begun);
         if (old == nullptr) return 0;
         drop(*old);
-        if (!staging_.lend_idle(staging)) return 0;
+        if (!staging_.lend(staging)) return 0;
     }
     const EarlyChunk copy = EarlyChunk::of(
         length, context_.policy.limits(length, staging.slots, context_.settings.buffers));

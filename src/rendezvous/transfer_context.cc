@@ -25,7 +25,7 @@ void TransferContext::serve(Transfer& transfer, RegionUse* use, uint64_t address
     transfer.memory = Buffers({&piece, 1});
     transfer.length = length;
     transfer.use = use;
-    (void)pins.note(piece.at, piece.length);
+    (void)note(piece.at, piece.length);
     ++counters.served;
 }
 
@@ -86,12 +86,19 @@ bool TransferContext::cut(Transfer& transfer) {
     return true;
 }
 
+// Watching a buffer, from its second use on, takes a system call or two.
+uint32_t TransferContext::note(const std::byte* at, size_t length) {
+    const uint32_t uses = pins.note(at, length);
+    if (uses == 2) turn.watched();
+    return uses;
+}
+
 BufferState TransferContext::look_up(Transfer& transfer, unsigned access) {
     std::byte* const at = transfer.memory.data();
     const auto length = static_cast<size_t>(transfer.length);
     BufferState state;
     // serve() has counted.
-    state.uses = transfer.asked_here ? pins.note(at, length) : pins.uses(at, length);
+    state.uses = transfer.asked_here ? note(at, length) : pins.uses(at, length);
     // A buffer that is used for the first time is not pinned; a lookup would cost time in vain.
     if (state.uses > 1) transfer.pin = pins.find(at, length, access);
     state.pinned = transfer.pin != nullptr;
@@ -110,10 +117,20 @@ uint64_t TransferContext::piece_of(uint64_t piece, bool again, const std::byte* 
 }
 
 bool TransferContext::lend(RingPool& rings, RingPool::Ring& ring) {
-    const uint64_t before = rings.registered_bytes();
-    const bool lent = rings.lend(ring);
-    if (rings.registered_bytes() != before) turn.registered(rings.registered_bytes() - before);
-    return lent;
+    if (rings.may_grow()) [[unlikely]]
+        grow(rings);
+    return rings.lend(ring);
+}
+
+void TransferContext::grow(RingPool& rings) {
+    if (!rings.provided()) {
+        if (!turn.may_provide()) return;
+        rings.provide();
+        turn.provided();
+    } else if (turn.may_register(rings.ring_size())) {
+        turn.registered(rings.ring_size());
+        rings.grow();
+    }
 }
 
 Pin* TransferContext::pin(std::byte* at, uint64_t length, unsigned access) {

@@ -121,10 +121,11 @@ class TransferContext {
     bool fits(uint64_t length) const { return length <= longest_pin(); }
     // How much of the `rest` from `at` on to pin next, by the plan's `piece` and `again`.
     uint64_t piece_of(uint64_t piece, bool again, const std::byte* at, uint64_t rest) const;
-    // Lends a ring, which may have to be registered, as a part of this turn's work. False: there is
-    // none.
+    // Lends a ring. If none is free, works on another one, as a part of this turn's work. False:
+    // there is none now; if the pool may still grow, there will be one soon.
     bool lend(RingPool& rings, RingPool::Ring& ring);
-    // Pins memory, as a part of this turn's work. Null: it cannot be pinned.
+    // Pins memory, as a part of this turn's work. Null: it cannot be pinned. Turn::may_register()
+    // is for the caller to ask.
     Pin* pin(std::byte* at, uint64_t length, unsigned access);
 
     // False: the frame cannot be sent now.
@@ -149,6 +150,9 @@ class TransferContext {
     void forget_refusals(Channel& channel) { refusals_.erase(&channel); }
 
   private:
+    uint32_t note(const std::byte* at, size_t length);
+    void grow(RingPool& rings);
+
     static constexpr uint32_t kMostRefusals = 1 << 17;  // that wait, for one peer
 
     // For each channel, in order.

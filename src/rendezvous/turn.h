@@ -9,9 +9,9 @@
 
 namespace tern {
 
-// Bounds the work of one call of progress by the costs of the model, without a clock. No copy and
-// no registration begins when those of the turn have taken kTime; none takes more than kLongest.
-// The turn ends with the call of progress. Data path.
+// Bounds the work of one call of progress by the costs of the model, without a clock. Nothing begins
+// when the work of the turn has taken kTime, and no registration that would end after kLongest,
+// unless it is the first thing in the turn. The turn ends with the call of progress. Data path.
 class Turn {
   public:
     static constexpr double kTime = 100e-6;  // seconds
@@ -19,13 +19,21 @@ class Turn {
         175e-6;  // so that 2 MiB can be registered at once on graphene
 
     explicit Turn(const Costs& costs)
-        : copied_(1 / costs.copy.memory_bandwidth),
+        : copied_(kSlowCopies / costs.copy.memory_bandwidth),
           registration_(costs.registration.latency),
           registered_(1 / costs.registration.bandwidth) {}
 
     // Most bytes of one copy.
     static uint64_t longest_copy(const Costs& costs) {
         return bytes(kTime * costs.copy.memory_bandwidth, kLeastCopy, kMostCopy);
+    }
+    // Most bytes of one piece of a longer registration. A little less than what is registered at
+    // once, because registrations are late at times, and other things happen in the same call.
+    static uint64_t longest_piece(const Costs& costs) {
+        const double wanted =
+            (kPiece - costs.registration.latency) * costs.registration.bandwidth;
+        return std::min(bytes(wanted, kLeastRegistration, kMostRegistration) / kUnit * kUnit,
+                        longest_registration(costs));
     }
     // Most bytes of one registration: a power of two.
     static uint64_t longest_registration(const Costs& costs) {
@@ -35,19 +43,44 @@ class Turn {
     }
 
     bool over() const { return spent_ >= kTime; }
+    // Whether a registration may begin. If not, the turn is over.
+    bool may_register(uint64_t bytes) {
+        if (over()) return false;
+        if (spent_ == 0 || spent_ + registration(bytes) <= kLongest) return true;
+        spent_ = kTime;
+        put_off_ = true;
+        return false;
+    }
+    // The turn was over because a registration did not fit in.
+    bool put_off() const { return put_off_; }
+    // Whether the kernel may be asked for a few pages, for a ring: once in a turn, because nobody
+    // knows how long that takes.
+    bool may_provide() const { return !provided_ && !over(); }
+    bool has_provided() const { return provided_; }
     // The turn before this one was over before all transfers had had theirs. What has been left
     // comes first now: frames of peers only tell of work.
     bool behind() const { return behind_; }
     void copied(uint64_t bytes) { spent_ += static_cast<double>(bytes) * copied_; }
-    void registered(uint64_t bytes) {
-        spent_ += registration_ + static_cast<double>(bytes) * registered_;
+    void registered(uint64_t bytes) { spent_ += registration(bytes); }
+    void watched() { spent_ += kWatch; }
+    void provided() {
+        provided_ = true;
+        spent_ += kProvision;
     }
     void renew() {
         behind_ = over();
+        put_off_ = provided_ = false;
         spent_ = 0;
     }
 
   private:
+    // Copies were measured alone. The devices and the processors of other processes copy as well.
+    static constexpr double kSlowCopies = 2;
+    // Seconds to begin a transfer that has its buffer watched: two system calls, and the frame.
+    static constexpr double kWatch = 16e-6;
+    static constexpr double kProvision = kTime / 2;
+    static constexpr double kPiece = 150e-6;
+    static constexpr uint64_t kUnit = 256 << 10;
     static constexpr double kLeastCopy = 64 << 10;
     static constexpr double kMostCopy = 16 << 20;
     static constexpr double kLeastRegistration = 256 << 10;
@@ -57,11 +90,17 @@ class Turn {
         return static_cast<uint64_t>(wanted > least ? std::min(wanted, most) : least);
     }
 
+    double registration(uint64_t bytes) const {
+        return registration_ + static_cast<double>(bytes) * registered_;
+    }
+
     double copied_;
     double registration_;
     double registered_;
     double spent_ = 0;  // seconds
     bool behind_ = false;
+    bool put_off_ = false;
+    bool provided_ = false;
 };
 
 }  // namespace tern

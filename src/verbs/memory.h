@@ -17,9 +17,16 @@ class RegisteredMemory {
     // `size` is rounded up to whole pages. `access`: ibv_access_flags; never relaxed ordering. On
     // failure operator bool returns false, and errno says why.
     RegisteredMemory(ibv_pd* pd, size_t size, int access);
+    // Only maps memory, which has no pages yet. On failure data() is null.
+    explicit RegisteredMemory(size_t size);
     ~RegisteredMemory();
     RegisteredMemory(RegisteredMemory&& other) noexcept;
     RegisteredMemory& operator=(RegisteredMemory&& other) noexcept;
+
+    // Has the kernel provide `size` bytes of pages at `offset`. False: it cannot.
+    bool provide(size_t offset, size_t size);
+    // Registers what was only mapped.
+    bool register_with(ibv_pd* pd, int access);
 
     explicit operator bool() const { return region_ != nullptr; }
     std::byte* data() const { return data_; }

@@ -233,8 +233,11 @@ TEST_P(TransferRogueTest, RestIsRefused) {
     for (const Ack confirmation :
          {Ack{.receiver = 1, .count = 1, .flags = Ack::kEnd | Ack::kFailed},
           Ack{.receiver = 1, .count = 1000, .flags = Ack::kEnd}}) {
+        const uint64_t chunks = victim.mover->counters().chunks;
         rogue->send_control(TransferId::kFetch, good_fetch());
         expect_heard();
+        // Something can be acknowledged.
+        ASSERT_TRUE(turn([&] { return victim.mover->counters().chunks != chunks; }));
         EXPECT_TRUE(undeclare());
         ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
         ASSERT_EQ(rogue->controls[0].id, TransferId::kRefuse);

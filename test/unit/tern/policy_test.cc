@@ -265,7 +265,7 @@ TEST(Policy, PiecesGrowWhereRegistrationIsFasterThanTheWire) {
         pinned += piece;
     }
     EXPECT_GT(piece, kMB);
-    EXPECT_LT(pieces, 12u);
+    EXPECT_LT(pieces, 14u);
 
     Costs slow = *find_costs("graphene");
     slow.registration.bandwidth = 1e9;
@@ -278,14 +278,18 @@ TEST(Policy, APieceTakesLittleTime) {
     for (const char* name : {"graphene", "infini", "hdr200"}) {
         const Policy policy = policy_of(name, SchemeSetting::kZeroCopy);
         const uint64_t longest = policy.longest_piece();
-        EXPECT_LT(policy.model().registration(static_cast<double>(longest)), 175e-6) << name;
-        EXPECT_GE(longest, 2 * kMB) << name;
+        EXPECT_LT(policy.model().registration(static_cast<double>(longest)), 150e-6) << name;
+        EXPECT_GE(longest, kMB) << name;
         for (uint64_t length = kMB; length <= 4096 * kMB; length = length * 2 + 4711)
             for (const BufferState& own : {kFresh, kReturned}) {
                 const Plan plan = policy.receive(length, own, own);
-                EXPECT_LE(plan.piece != 0 ? plan.piece : length, longest) << name;
+                const auto pinned = static_cast<double>(plan.piece != 0 ? plan.piece : length);
+                EXPECT_LE(plan.piece, longest) << name;
+                EXPECT_LT(policy.model().registration(pinned), 175e-6) << name;
                 const SourcePlan source = policy.send(length, own);
-                EXPECT_LE(source.piece != 0 ? source.piece : length, longest) << name;
+                const auto sent = static_cast<double>(source.piece != 0 ? source.piece : length);
+                EXPECT_LE(source.piece, longest) << name;
+                EXPECT_LT(policy.model().registration(sent), 175e-6) << name;
                 EXPECT_LE(policy.next_piece(plan.piece), longest) << name;
             }
     }
@@ -300,8 +304,7 @@ TEST(Policy, PiecesOfABufferThatIsUsedAgainHaveOneLength) {
     const Plan plan = policy.receive(64 * kMB, kReturned, kFresh);
     EXPECT_TRUE(plan.again);
     EXPECT_EQ(plan.piece, policy.longest_piece());
-    EXPECT_EQ(plan.piece & (plan.piece - 1), 0u);
-    EXPECT_EQ(policy.receive(plan.piece, kReturned, kFresh).piece, 0u) << "one pin";
+    EXPECT_EQ(policy.receive(2 * kMB, kReturned, kFresh).piece, 0u) << "one pin";
     EXPECT_EQ(policy.send(64 * kMB, kReturned).piece, policy.longest_piece());
 }
 
