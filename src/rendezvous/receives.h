@@ -124,6 +124,7 @@ class Receives {
 
   private:
     static constexpr uint32_t kBlocksAtOnce = 16;         // in one turn of a transfer
+    static constexpr uint32_t kPartsAtOnce = 16;
     static constexpr uint64_t kLongestRead = 512 * 1024;  // bytes
     static constexpr uint32_t kPatience = 1 << 14;        // calls of progress without a free ring
     static constexpr uint32_t kIdleAck = 256;  // idle steps before an owed acknowledgement
@@ -160,7 +161,9 @@ class Receives {
     Part pin_next(Incoming& transfer);
     uint64_t next_piece(const Incoming& transfer) const;
     bool may_pin(const Incoming& transfer);
+    bool find_piece(Incoming& transfer);
     bool pin_piece(Incoming& transfer, unsigned access);
+    bool take_piece(Incoming& transfer, uint64_t piece, Pin* pin);
     Part direct_part(Incoming& transfer);
     bool acknowledge(Incoming& transfer);
     unsigned complete(Incoming& transfer);

@@ -98,18 +98,26 @@ bool Receives::kept_waiting(const Incoming& transfer) const {
            expected + model.registration(static_cast<double>(transfer.length)) + kWaitedLong;
 }
 
-// Pins the next direct part while the one before is on the wire, and tells the sender.
+// Pins the next direct part while the one before is on the wire, and tells the sender. Parts that
+// are pinned already are told without delay: the sender may be away when the wire has nothing to do.
 unsigned Receives::pin_more(Incoming& transfer) {
-    if (!transfer.part_due) {
-        if (transfer.told == transfer.pins.size() && !may_pin(transfer)) return 0;
-        transfer.part = pin_next(transfer);
-        transfer.core->add(transfer.part);
-        transfer.part_due = true;
+    unsigned count = 0;
+    bool found = true;
+    while (count < kPartsAtOnce && found &&
+           (transfer.part_due || transfer.core->told() != transfer.length)) {
+        if (!transfer.part_due) {
+            found = transfer.told != transfer.pins.size() || find_piece(transfer);
+            if (!found && (count != 0 || !may_pin(transfer))) break;
+            transfer.part = pin_next(transfer);
+            transfer.core->add(transfer.part);
+            transfer.part_due = true;
+        }
+        const MorePart frame{.receiver = transfer.number, .part = WirePart::of(transfer.part)};
+        if (!context_.send(*transfer.channel, TransferId::kPart, frame)) break;
+        transfer.part_due = false;
+        ++count;
     }
-    const MorePart frame{.receiver = transfer.number, .part = WirePart::of(transfer.part)};
-    if (!context_.send(*transfer.channel, TransferId::kPart, frame)) return 0;
-    transfer.part_due = false;
-    return 1;
+    return count;
 }
 
 // False: the frame cannot be sent now.
@@ -162,12 +170,25 @@ bool Receives::may_pin(const Incoming& transfer) {
     return context_.turn.may_register(next_piece(transfer));
 }
 
+// Takes the next piece if it is pinned. Of buffers only that are used again.
+bool Receives::find_piece(Incoming& transfer) {
+    if (!transfer.plan.again) return false;
+    const uint64_t piece = next_piece(transfer);
+    Pin* pin = context_.pins.find(transfer.memory.data() + transfer.pinned,
+                                  static_cast<size_t>(piece), kRemotePut);
+    return pin != nullptr && take_piece(transfer, piece, pin);
+}
+
 // Pins the next piece. False: it cannot be pinned.
 bool Receives::pin_piece(Incoming& transfer, unsigned access) {
-    Plan& plan = transfer.plan;
     const uint64_t piece = next_piece(transfer);
     Pin* pin = context_.pin(transfer.memory.data() + transfer.pinned, piece, access);
-    if (pin == nullptr) return false;
+    return pin != nullptr && take_piece(transfer, piece, pin);
+}
+
+// Returns true.
+bool Receives::take_piece(Incoming& transfer, uint64_t piece, Pin* pin) {
+    Plan& plan = transfer.plan;
     transfer.pinned += piece;
     if (piece == transfer.length) {
         transfer.pin = pin;

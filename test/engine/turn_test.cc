@@ -84,7 +84,7 @@ class TurnTest : public testing::Test {
         }
         return more;
     }
-    bool done() const { return asker_->completions.size() == gets_.size(); }
+    bool done() const { return asker_->completions.size() >= gets_.size(); }
     void expect_all() {
         EXPECT_EQ(from_, to_);
         for (const Status status : asker_->completions) EXPECT_EQ(status, Status::kOk);
@@ -161,6 +161,25 @@ TEST_F(RegistrationTest, OfWhatIsRead) {
     open();
     use_before(3);
     run_and_check();
+}
+
+// The owner writes all of a buffer whose pieces are pinned, though the asker is away meanwhile.
+TEST_F(RegistrationTest, PartsThatArePinnedAreToldAtOnce) {
+    prepare(SchemeSetting::kAuto, 1, 20 * kMB);
+    use_before(3);
+    run_and_check();
+    gets_.assign(1, {});
+    const uint64_t registered = asker_->registered;
+    const uint64_t before = owner_->mover->counters().gathered_bytes;
+    for (int i = 0; i < 4; ++i) {
+        begin();
+        asker_->poll();
+        owner_->poll();
+    }
+    EXPECT_TRUE(until([&] { owner_->poll(); },
+                      [&] { return owner_->mover->counters().gathered_bytes - before == length_; }));
+    EXPECT_EQ(asker_->registered, registered);
+    run([](MoverNode&) {}, [](MoverNode&) {});
 }
 
 // Rings and staging memory are registered when they are first needed.

@@ -13,7 +13,7 @@ bool TuplePolicy::worth(uint32_t peer, uint64_t tag, uint64_t length, bool expec
     Tag& entry = find_or_replace(peer, tag);
     entry.seen = now_;
     entry.shared |= entry.peer != peer;
-    if (entry.shared || !expected || length < limits_.least) return false;
+    if (entry.shared || !expected || !counts(length)) return false;
     const uint64_t needed = uint64_t{limits_.after} << entry.strikes;
     return ++entry.count >= needed;
 }

@@ -28,6 +28,9 @@ class TuplePolicy {
     struct Limits {
         uint32_t after = 8;     // messages until a tuple gets a queue
         uint64_t least = 4096;  // bytes; shorter messages do not count
+        // Nor do longer ones. A direct message is one work request, behind which the sender's
+        // frames may have to wait: those that ask for messages in the other direction, too.
+        uint64_t most = 4 << 20;
         uint32_t idle = 16;  // a tuple may lose its queue if its last direct message is this many
                              // messages ago for each queue there is
     };
@@ -35,6 +38,9 @@ class TuplePolicy {
 
     TuplePolicy(const Limits& limits, uint32_t queues);
 
+    bool counts(uint64_t length) const {
+        return length >= limits_.least && length <= limits_.most;
+    }
     // A message that belongs to no tuple. True if its key is worth a queue. Data path.
     bool worth(uint32_t peer, uint64_t tag, uint64_t length, bool expected);
     // A message of the tuple was direct, or was not. Data path.

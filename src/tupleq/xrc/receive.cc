@@ -23,10 +23,9 @@ void TupleTable::remove(ReceiveHandle of) {
 
 // Pins the memory of a receive that is about to be granted, until the entry has left the queue.
 bool TupleQ::prepare(const TupleReceive& receive) {
-    if (receive.room < settings_.policy.least) return false;
+    if (!policy_.counts(receive.room)) return false;
     Prepared prepared;
     if (receive.room != 0) {
-        if (receive.room > UINT32_MAX) return false;
         prepared.pin = pins_.pin(receive.buffer, receive.room, kLocalWrite);
         if (prepared.pin != nullptr && receive.region.generation != 0) {
             prepared.use = regions_.find(receive.region);
@@ -358,7 +357,7 @@ void TupleQ::judge(Channel& channel, uint64_t tag, const TupleMark* mark, uint64
     if (arrival.verdict == Arrival::Verdict::kHold)
         (void)policy_.worth(number_of(channel), key, 0, false);
     // Most messages are short, so this saves a look-up.
-    if (!matched || length < settings_.policy.least || !channel.up()) return;
+    if (!matched || !policy_.counts(length) || !channel.up()) return;
     // The receive was posted in time, and could have been granted.
     const bool could =
         arrival.receive != 0 && table_.is_keyed(TupleTable::receive(arrival.receive));

@@ -29,6 +29,8 @@ TEST_F(TuplePolicyTest, ManyLongMessagesThatAreExpectedMakeATuple) {
     EXPECT_EQ(heat(1, 10), 4);
     EXPECT_EQ(heat(1, 11, 4096), 4);
     EXPECT_EQ(heat(1, 12, 4095), 0);
+    EXPECT_EQ(heat(1, 14, 4 << 20), 4);
+    EXPECT_EQ(heat(1, 15, (4 << 20) + 1), 0) << "the wire would be busy for too long";
     EXPECT_EQ(heat(1, 13, kLong, false), 0);
 }
 
