@@ -35,7 +35,10 @@ struct MoverNode final : EngineOwner, MoverOwner {
 
     explicit MoverNode(SchemeSetting scheme = SchemeSetting::kAuto, PollMode poll = PollMode::kAuto,
                        uint32_t rings = MoverSettings().windows,
-                       const Costs& costs = *find_costs("graphene")) {
+                       const Costs& costs = *find_costs("graphene"),
+                       MonitorKind monitor = MonitorKind::kNone)
+        : pins{std::make_unique<CountingRegistrar>(device().pd.get(), registered),
+               {.monitor = monitor, .owner_hears = monitor == MonitorKind::kUcm}} {
         EngineSettings settings = quick_settings();
         settings.poll = poll;
         std::string why;
@@ -91,8 +94,7 @@ struct MoverNode final : EngineOwner, MoverOwner {
 
     Regions regions;
     uint64_t registered = 0;  // bytes, by `pins`
-    PinCache pins{std::make_unique<CountingRegistrar>(device().pd.get(), registered),
-                  {.monitor = MonitorKind::kNone}};
+    PinCache pins;
     std::vector<std::byte> memory{kSize};
     std::vector<std::byte> hidden{kSize};
     Region* open = nullptr;

@@ -24,9 +24,10 @@ class TurnTest : public testing::Test {
         bool begun = false;
     };
 
-    void prepare(SchemeSetting scheme, size_t count, size_t length, uint32_t rings = 16) {
-        asker_ = std::make_unique<MoverNode>(scheme, PollMode::kAuto, rings);
-        owner_ = std::make_unique<MoverNode>(scheme, PollMode::kAuto, rings);
+    void prepare(SchemeSetting scheme, size_t count, size_t length, uint32_t rings = 16,
+                 MonitorKind monitor = MonitorKind::kNone) {
+        asker_ = std::make_unique<MoverNode>(scheme, PollMode::kAuto, rings, costs_, monitor);
+        owner_ = std::make_unique<MoverNode>(scheme, PollMode::kAuto, rings, costs_, monitor);
         length_ = length;
         from_.assign(count * length, std::byte{0x5a});
         to_.assign(count * length, std::byte{});
@@ -165,7 +166,7 @@ TEST_F(RegistrationTest, OfWhatIsRead) {
 
 // The owner writes all of a buffer whose pieces are pinned, though the asker is away meanwhile.
 TEST_F(RegistrationTest, PartsThatArePinnedAreToldAtOnce) {
-    prepare(SchemeSetting::kAuto, 1, 20 * kMB);
+    prepare(SchemeSetting::kZeroCopy, 1, 20 * kMB, 16, MonitorKind::kUcm);
     use_before(3);
     run_and_check();
     gets_.assign(1, {});
