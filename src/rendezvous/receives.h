@@ -123,7 +123,7 @@ class Receives {
     uint64_t registered_bytes() const { return rings_.registered_bytes(); }
 
   private:
-    static constexpr uint32_t kBlocksAtOnce = 16;         // in one turn of a transfer
+    static constexpr uint32_t kBlocksAtOnce = 16;  // in one turn of a transfer
     static constexpr uint32_t kPartsAtOnce = 16;
     static constexpr uint64_t kLongestRead = 512 * 1024;  // bytes
     static constexpr uint32_t kPatience = 1 << 14;        // calls of progress without a free ring

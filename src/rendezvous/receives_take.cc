@@ -99,7 +99,8 @@ bool Receives::kept_waiting(const Incoming& transfer) const {
 }
 
 // Pins the next direct part while the one before is on the wire, and tells the sender. Parts that
-// are pinned already are told without delay: the sender may be away when the wire has nothing to do.
+// are pinned already are told without delay: the sender may be away when the wire has nothing to
+// do.
 unsigned Receives::pin_more(Incoming& transfer) {
     unsigned count = 0;
     bool found = true;

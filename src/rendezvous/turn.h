@@ -9,9 +9,10 @@
 
 namespace tern {
 
-// Bounds the work of one call of progress by the costs of the model, without a clock. Nothing begins
-// when the work of the turn has taken kTime, and no registration that would end after kLongest,
-// unless it is the first thing in the turn. The turn ends with the call of progress. Data path.
+// Bounds the work of one call of progress by the costs of the model, without a clock. Nothing
+// begins when the work of the turn has taken kTime, and no registration that would end after
+// kLongest, unless it is the first thing in the turn. The turn ends with the call of progress. Data
+// path.
 class Turn {
   public:
     static constexpr double kTime = 100e-6;  // seconds
@@ -30,8 +31,7 @@ class Turn {
     // Most bytes of one piece of a longer registration. A little less than what is registered at
     // once, because registrations are late at times, and other things happen in the same call.
     static uint64_t longest_piece(const Costs& costs) {
-        const double wanted =
-            (kPiece - costs.registration.latency) * costs.registration.bandwidth;
+        const double wanted = (kPiece - costs.registration.latency) * costs.registration.bandwidth;
         return std::min(bytes(wanted, kLeastRegistration, kMostRegistration) / kUnit * kUnit,
                         longest_registration(costs));
     }

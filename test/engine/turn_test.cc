@@ -177,8 +177,9 @@ TEST_F(RegistrationTest, PartsThatArePinnedAreToldAtOnce) {
         asker_->poll();
         owner_->poll();
     }
-    EXPECT_TRUE(until([&] { owner_->poll(); },
-                      [&] { return owner_->mover->counters().gathered_bytes - before == length_; }));
+    EXPECT_TRUE(
+        until([&] { owner_->poll(); },
+              [&] { return owner_->mover->counters().gathered_bytes - before == length_; }));
     EXPECT_EQ(asker_->registered, registered);
     run([](MoverNode&) {}, [](MoverNode&) {});
 }
@@ -188,9 +189,7 @@ TEST_F(TurnTest, RegistersFewRings) {
     prepare(SchemeSetting::kSuperpipeline, 16, kMB);
     uint64_t before = 0;
     run([&](MoverNode& node) { before = node.mover->registered_bytes(); },
-        [&](MoverNode& node) {
-            EXPECT_LE(node.mover->registered_bytes() - before, kRing);
-        });
+        [&](MoverNode& node) { EXPECT_LE(node.mover->registered_bytes() - before, kRing); });
     EXPECT_GE(asker_->mover->registered_bytes(), 8 * kRing);
     EXPECT_GE(owner_->mover->registered_bytes(), 2 * kRing);
     expect_all();

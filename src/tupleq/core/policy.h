@@ -38,9 +38,7 @@ class TuplePolicy {
 
     TuplePolicy(const Limits& limits, uint32_t queues);
 
-    bool counts(uint64_t length) const {
-        return length >= limits_.least && length <= limits_.most;
-    }
+    bool counts(uint64_t length) const { return length >= limits_.least && length <= limits_.most; }
     // A message that belongs to no tuple. True if its key is worth a queue. Data path.
     bool worth(uint32_t peer, uint64_t tag, uint64_t length, bool expected);
     // A message of the tuple was direct, or was not. Data path.
