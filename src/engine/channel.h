@@ -96,19 +96,20 @@ struct Channel final : Connection {
         kCallDue = 32,   // for credit
     };
 
-    // The second cache line of a send to a hot peer; the first is the connection's.
-    alignas(64) SendPath tx;
-    uint64_t block_address = 0;  // of the peer's block
+    // The second cache line of a send to a hot peer; the first is the connection's. What a send in
+    // the usual case does not need is behind it.
+    alignas(64) uint64_t block_address = 0;  // of the peer's block
     // The notify word in use (writer_words.h); never null.
     const uint32_t* notify = &notify::kNever;
     uint32_t block_rkey = 0;
-    bool stalled = false;         // a send found the block full, and none has entered it since
-    uint16_t stalls = 0;          // sends refused since then
-    uint32_t last_bcopy = 0;      // length, to guess that of the next one
-    WriterWords::Words words;     // which the peer may write to, if any
-    uint32_t credit_word = 0;     // the value of its credit word that has been taken
+    bool stalled = false;  // a send found the block full, and none has entered it since
+    SendPath tx;
+    uint16_t stalls = 0;          // sends refused since `stalled`
     bool listed_stalled = false;  // is in Engine::stalled_channels_
     bool called = false;          // for credit, since it stalled
+    uint32_t last_bcopy = 0;      // length, to guess that of the next one
+    uint32_t credit_word = 0;     // the value of its credit word that has been taken
+    WriterWords::Words words;     // which the peer may write to, if any
 
     // The cache line of the receiving side. Sends take the credit from it.
     alignas(64) ReceivePath rx;

@@ -393,10 +393,12 @@ class Engine final : private ConnectorOwner {
     Status no_buffer();
     Status stalled(Channel& channel);
     SendPath::Choice choose(Channel& channel, uint32_t length);
-    void call_for_credit();
+    bool take_credit(Channel& channel);
+    bool call_for_credit();
     Status post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
                       uint32_t length, ibv_sge* pieces, int count, unsigned flags, void* buffer,
                       void* cookie);
+    ibv_send_wr& prepare(ibv_wr_opcode opcode, ibv_sge* pieces, int count, unsigned flags);
     bool post(Channel& channel, ibv_send_wr& request, bool users);
     static unsigned signal_first(const Channel& channel);
     Status get(Channel& channel, const ibv_sge& to, uint64_t from, uint32_t rkey, void* cookie);
@@ -501,6 +503,7 @@ class Engine final : private ConnectorOwner {
 
     ShortWrite short_;
     Access access_;
+    ibv_send_wr request_{};  // of prepare(); zeroed once, because that takes 20 ns
     Counters counters_;
     verbs::Port port_;
     EngineSettings settings_;

@@ -182,8 +182,10 @@ bool Engine::send_due_control(Channel& channel) {
         channel.due &= static_cast<uint8_t>(~Channel::kCreditDue);
     }
     if ((channel.due & Channel::kCallDue) != 0) {
-        if (!send_control(channel, ControlId::kCallForCredit, nullptr, 0)) return false;
-        channel.called = true;
+        if (channel.stalled && channel.tx.hot()) {
+            if (!send_control(channel, ControlId::kCallForCredit, nullptr, 0)) return false;
+            channel.called = true;
+        }
         channel.due &= static_cast<uint8_t>(~Channel::kCallDue);
     }
     return true;
@@ -229,12 +231,7 @@ bool Engine::send_control(Channel& channel, ControlId id, const void* payload, u
     ibv_sge piece{.addr = address_of(frame),
                   .length = static_cast<uint32_t>(sizeof(word)) + length,
                   .lkey = 0};
-    ibv_send_wr request{};
-    request.sg_list = &piece;
-    request.num_sge = 1;
-    request.send_flags = IBV_SEND_INLINE;
-    request.opcode = IBV_WR_SEND;
-    if (!post(channel, request, of_user)) return true;
+    if (!post(channel, prepare(IBV_WR_SEND, &piece, 1, IBV_SEND_INLINE), of_user)) return true;
     channel.tx.sent_cold();
     channel.rx.credit_sent();
     ++counters_.sent_cold;

@@ -52,9 +52,9 @@ Status Engine::arm(const std::vector<Watched>& also) {
     sleeper_ = true;
     patience_ = 0;
     awake_ = 0;
-    call_for_credit();
     // If there is no room, the completions that make room end the sleep.
     send_due_control();
+    if (call_for_credit()) return Status::kInProgress;
     if (drain_events() || woken || late_.waits()) return Status::kInProgress;
     if (connector_->datagrams_waiting()) {
         idle_ = kSeldom;
@@ -77,17 +77,26 @@ Status Engine::arm(const std::vector<Watched>& also) {
     return Status::kOk;
 }
 
-// A write to a credit word wakes no sleeper, so the readers of full blocks are asked for frames.
-void Engine::call_for_credit() {
-    std::erase_if(stalled_channels_, [this](Channel* channel) {
-        if (channel->stalled && !channel->failed) {
-            if (!channel->called && channel->words.at != nullptr)
+// Asks the readers of full blocks for frames, because a write to a credit word wakes no sleeper.
+// True: what has found no room may find it now.
+bool Engine::call_for_credit() {
+    bool room = false;
+    std::erase_if(stalled_channels_, [&](Channel* channel) {
+        const bool stalls = channel->stalled && !channel->failed;
+        if (stalls && channel->tx.hot()) {
+            if (take_credit(*channel))
+                room = true;
+            else if (!channel->called && channel->words.at != nullptr)
                 schedule_control(*channel, Channel::kCallDue);
             return false;
         }
-        channel->listed_stalled = false;
+        // The block has been released, so sends go cold.
+        room = room || stalls;
+        channel->stalled = channel->listed_stalled = false;
         return true;
     });
+    send_due_control();
+    return room;
 }
 
 // Tells the writers of polled blocks to notify, and collects the words that must be watched
@@ -107,6 +116,11 @@ bool Engine::look_at_blocks() {
         const ReceivePath::Look look = channel.rx.look(word);
         update_polled(channel);
         if (look != ReceivePath::Look::kNothing) return false;
+        // It has stepped over a wrap.
+        if (channel.rx.credit_due()) {
+            schedule_control(channel, Channel::kCreditDue);
+            return false;
+        }
         // `word` may be a frame that waits for earlier cold frames.
         if (!channel.heeds && !channel.always) watched_.push_back({channel.rx.next(), word.raw()});
     }

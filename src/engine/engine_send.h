@@ -30,20 +30,36 @@ inline bool Engine::post(Channel& channel, ibv_send_wr& request, bool users) {
     return true;
 }
 
-// The path of a payload, with the credit that the peer has written. A frame that goes straight
-// needs none.
+// The work request of a frame, or of an RDMA write or read. Fields that are not set here or by the
+// caller are zero.
+[[gnu::always_inline]] inline ibv_send_wr& Engine::prepare(ibv_wr_opcode opcode, ibv_sge* pieces,
+                                                           int count, unsigned flags) {
+    request_.sg_list = pieces;
+    request_.num_sge = count;
+    request_.opcode = opcode;
+    request_.send_flags = flags;
+    return request_;
+}
+
+// Takes what the peer has written to the credit word. False: nothing new.
+inline bool Engine::take_credit(Channel& channel) {
+    const WriterWords::Pair* words = channel.words.at;
+    if (words == nullptr) return false;
+    const uint32_t freed = __atomic_load_n(&words->credit, __ATOMIC_ACQUIRE);
+    if (freed == channel.credit_word) return false;
+    const BlockWriter::Taken taken = channel.tx.credit_word(freed);
+    if (taken == BlockWriter::Taken::kMalformed) [[unlikely]]
+        malformed(channel, "its credit is for more than was written");
+    if (taken != BlockWriter::Taken::kYes) return false;
+    channel.credit_word = freed;
+    return true;
+}
+
+// The path of a payload, with all credit. A frame that goes straight needs no more than there is.
 inline SendPath::Choice Engine::choose(Channel& channel, uint32_t length) {
-    if (const WriterWords::Pair* words = channel.words.at) {
-        const uint32_t freed = __atomic_load_n(&words->credit, __ATOMIC_ACQUIRE);
-        if (freed != channel.credit_word) {
-            const BlockWriter::Taken taken = channel.tx.credit_word(freed);
-            if (taken == BlockWriter::Taken::kMalformed) [[unlikely]] {
-                malformed(channel, "its credit is for more than was written");
-                return {.route = SendPath::Route::kStall, .plan = {}};
-            }
-            if (taken == BlockWriter::Taken::kYes) channel.credit_word = freed;
-        }
-    }
+    (void)take_credit(channel);
+    if (channel.failed) [[unlikely]]
+        return {.route = SendPath::Route::kStall, .plan = {}};
     return channel.tx.choose(length);
 }
 
@@ -52,10 +68,6 @@ inline SendPath::Choice Engine::choose(Channel& channel, uint32_t length) {
 inline Status Engine::post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
                                  uint32_t length, ibv_sge* pieces, int count, unsigned flags,
                                  void* buffer, void* cookie) {
-    ibv_send_wr request{};
-    request.sg_list = pieces;
-    request.num_sge = count;
-    request.send_flags = flags;
     const uint16_t credit = channel.rx.credit();
     auto* head = reinterpret_cast<uint64_t*>(pieces[0].addr);
     if (choice.route == SendPath::Route::kBlock) {
@@ -63,20 +75,21 @@ inline Status Engine::post_frame(Channel& channel, const SendPath::Choice& choic
         *head = choice.plan.below().raw();
         *reinterpret_cast<uint64_t*>(last.addr + last.length - sizeof(uint64_t)) =
             channel.tx.block_word(FrameKind::kActiveMessage, id, length, credit).raw();
+        if (choice.plan.wrap && !post_wrap(channel, choice.plan.wrap_at)) return Status::kDevice;
         const uint32_t notify = __atomic_load_n(channel.notify, __ATOMIC_RELAXED);
-        request.opcode = notify != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+        ibv_send_wr& request = prepare(notify != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+                                       pieces, count, flags);
         request.imm_data = htonl(notify::immediate(notify));
         request.wr.rdma.remote_addr = channel.block_address + choice.plan.at;
         request.wr.rdma.rkey = channel.block_rkey;
-        if (choice.plan.wrap && !post_wrap(channel, choice.plan.wrap_at)) return Status::kDevice;
         if (!post(channel, request, true)) return Status::kDevice;
         channel.tx.sent_block(choice.plan);
         channel.stalled = false;
         ++counters_.sent_hot;
     } else {
         *head = channel.tx.cold_word(FrameKind::kActiveMessage, id, length, credit).raw();
-        request.opcode = IBV_WR_SEND;
-        if (!post(channel, request, true)) return Status::kDevice;
+        if (!post(channel, prepare(IBV_WR_SEND, pieces, count, flags), true))
+            return Status::kDevice;
         channel.tx.sent_cold();
         ++counters_.sent_cold;
     }
@@ -307,11 +320,8 @@ inline unsigned Engine::signal_first(const Channel& channel) {
 inline bool Engine::write_inline(Channel& channel, const void* data, uint32_t length, uint64_t to,
                                  uint32_t rkey, bool users) {
     ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
-    ibv_send_wr request{};
-    request.sg_list = &piece;
-    request.num_sge = length != 0 ? 1 : 0;
-    request.send_flags = IBV_SEND_INLINE | (users ? signal_first(channel) : 0);
-    request.opcode = IBV_WR_RDMA_WRITE;
+    ibv_send_wr& request = prepare(IBV_WR_RDMA_WRITE, &piece, length != 0 ? 1 : 0,
+                                   IBV_SEND_INLINE | (users ? signal_first(channel) : 0));
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;
     return post(channel, request, users);
@@ -326,12 +336,10 @@ inline Status Engine::write_word(Channel& channel, uint64_t word, uint64_t to, u
 inline Status Engine::write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
                             uint32_t immediate, void* cookie) {
     if (channel.sends.room() <= channel.transfer_reserve) return no_room(channel);
-    ibv_send_wr request{};
-    request.sg_list = pieces.data();
-    request.num_sge = static_cast<int>(pieces.size());
-    request.opcode = immediate != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    ibv_send_wr& request =
+        prepare(immediate != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, pieces.data(),
+                static_cast<int>(pieces.size()), cookie != nullptr ? IBV_SEND_SIGNALED : 0);
     request.imm_data = htonl(immediate);
-    request.send_flags = cookie != nullptr ? IBV_SEND_SIGNALED : 0;
     request.wr.rdma.remote_addr = to;
     request.wr.rdma.rkey = rkey;
     if (!post(channel, request, true)) return Status::kDevice;
@@ -416,11 +424,8 @@ inline Status Engine::read(Channel& channel, std::span<ibv_sge> pieces, uint64_t
 
 inline bool Engine::post_read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from,
                               uint32_t rkey, void* cookie) {
-    ibv_send_wr request{};
-    request.sg_list = pieces.data();
-    request.num_sge = static_cast<int>(pieces.size());
-    request.opcode = IBV_WR_RDMA_READ;
-    request.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr& request = prepare(IBV_WR_RDMA_READ, pieces.data(), static_cast<int>(pieces.size()),
+                                   IBV_SEND_SIGNALED);
     request.wr.rdma.remote_addr = from;
     request.wr.rdma.rkey = rkey;
     if (!post(channel, request, true)) return false;

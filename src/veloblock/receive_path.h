@@ -32,6 +32,7 @@ class BlockReader {
         freed_ = 0;
         reported_ = 0;
         framed_ = 0;
+        written_ = 0;
     }
 
     // The address of the next tail word.
@@ -73,13 +74,13 @@ class BlockReader {
     // The count for the credit word.
     uint32_t freed() const { return freed_; }
     // Whether the count must go by a frame, because the credit word would be too far ahead of the
-    // frames.
-    bool frame_due() const { return freed_ - framed_ >= kFrameDue; }
+    // frames, or has this value already.
+    bool frame_due() const { return freed_ - framed_ >= kFrameDue || freed_ == written_; }
     // Whether the credit word has been written since the last frame.
     bool ahead() const { return reported_ != framed_; }
     // The count has been sent: by a frame, or to the credit word.
     void framed() { reported_ = framed_ = freed_; }
-    void written() { reported_ = freed_; }
+    void written() { reported_ = written_ = freed_; }
 
     uint32_t size() const { return size_; }
 
@@ -102,6 +103,7 @@ class BlockReader {
     uint32_t freed_ = 0;     // bytes since attach, modulo 2^32
     uint32_t reported_ = 0;  // the part of freed_ that the writer has been told
     uint32_t framed_ = 0;    // the part of it that it has been told by frames
+    uint32_t written_ = 0;   // the value of the credit word
 };
 
 // The receiving half of one direction: restores the order in which hot and cold frames were sent.

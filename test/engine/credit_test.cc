@@ -19,13 +19,16 @@ bool readable(int fd, int limit) {
 
 class EngineCreditTest : public testing::Test {
   protected:
+    explicit EngineCreditTest(const EngineSettings& settings = small_blocks())
+        : sender(settings), receiver(settings) {}
+
     void SetUp() override {
         std::string why;
         channel = sender.engine->attach(receiver.engine->address(), this, why);
         ASSERT_TRUE(channel) << why;
         fd = sender.engine->event_fd(why);
         ASSERT_GE(fd, 0) << why;
-        for (int i = 0; i < 200; ++i)
+        for (size_t i = 0; i < kSetUp; ++i)
             ASSERT_TRUE(sender.send(*channel, 1, std::string(kLength, 'a'), receiver));
         // Time to learn where the words are.
         for (int i = 0; i < 1000; ++i) poll();
@@ -63,14 +66,16 @@ class EngineCreditTest : public testing::Test {
         return until([this] { receiver.poll(); }, [this] { return readable(fd, 0); });
     }
 
+    static constexpr size_t kSetUp = 200;  // messages before the test
+
     // Blocks do not grow.
-    static EngineSettings settings() {
+    static EngineSettings small_blocks() {
         EngineSettings settings = quick_settings();
         settings.block_first = settings.block_most = 4096;
         return settings;
     }
 
-    Node sender{settings()}, receiver{settings()};
+    Node sender, receiver;
     Channel* channel = nullptr;
     int fd = -1;
 };
@@ -137,6 +142,62 @@ TEST_F(EngineCreditTest, ASenderMaySleepAgainAndAgain) {
         (void)fill();
         ASSERT_TRUE(sleeps()) << round;
     }
+}
+
+// The sender gives its block up to get a larger one when it goes to sleep already, and gets none,
+// because the receiver has revoked the block meanwhile.
+class RevokedCreditTest : public EngineCreditTest {
+  protected:
+    RevokedCreditTest() : EngineCreditTest(settings()) {}
+
+    static EngineSettings settings() {
+        EngineSettings settings = quick_settings();
+        settings.block_first = 4096;
+        settings.block_most = 8192;
+        settings.promotion.window = kWindow;
+        settings.promotion.keep = kWindow + 1;  // so that each window's end revokes the block
+        return settings;
+    }
+    bool drain() {
+        return until([this] { poll(); }, [this] { return receiver.messages.size() == sent_; });
+    }
+    void count_fill() { sent_ += fill(); }
+    void send_until(size_t count) {
+        while (sent_ < count) {
+            ASSERT_TRUE(until([this] { poll(); }, [this] { return send() == Status::kOk; }));
+            ++sent_;
+            ASSERT_TRUE(drain());
+        }
+    }
+
+    static constexpr uint32_t kWindow = 1000;
+    size_t sent_ = 0;
+};
+
+TEST_F(RevokedCreditTest, ASenderThatMaySendColdDoesNotSleep) {
+    // From the next window's beginning on the receiver grants a block.
+    ASSERT_NO_FATAL_FAILURE(send_until(kWindow));
+    for (int i = 0; i < 7; ++i) {
+        ASSERT_NO_FATAL_FAILURE(count_fill());
+        ASSERT_TRUE(drain());
+    }
+    // The last frames in the block end the window.
+    ASSERT_NO_FATAL_FAILURE(send_until(2 * kWindow - 10 - kSetUp));
+    for (int i = 0; i < 1000; ++i) poll();
+    ASSERT_TRUE(channel->tx.hot());
+    while (sender.poll() != 0) {
+    }
+    ASSERT_NO_FATAL_FAILURE(count_fill());
+    ASSERT_TRUE(channel->tx.release_due()) << "at the eighth stall it wants a larger block";
+    // It gives the block up in arm().
+    Status armed = sender.engine->arm();
+    while (armed == Status::kInProgress) {
+        sender.poll();
+        if (send() == Status::kOk) return;
+        armed = sender.engine->arm();
+    }
+    ASSERT_EQ(armed, Status::kOk);
+    EXPECT_TRUE(wakes()) << "a send could go cold";
 }
 
 class RogueCreditTest : public testing::Test, public RogueWorld<Node> {
@@ -208,9 +269,11 @@ TEST_F(RogueCreditTest, CreditThatIsNoWholeUnit) {
 TEST_F(RogueCreditTest, CreditFromFarAheadIsNotTaken) {
     while (send() == Status::kOk) {
     }
-    write_credit(0x80000008);
-    EXPECT_EQ(send(), Status::kNoResource);
-    EXPECT_FALSE(channel->failed);
+    for (const uint32_t freed : {kMostAhead + 8, 0x80000008u}) {
+        write_credit(freed);
+        EXPECT_EQ(send(), Status::kNoResource);
+        EXPECT_FALSE(channel->failed);
+    }
 }
 
 TEST_F(RogueCreditTest, CallsAreAnsweredOnce) {
