@@ -56,7 +56,7 @@ unsigned Mover::advance() {
     if (!flushes_.empty()) [[unlikely]]
         count += progress_flushes();
     // Something may be left to do.
-    if (context_.turn.over() || context_.turn.has_provided()) ++count;
+    if (context_.turn.over() || context_.turn.behind() || context_.turn.has_provided()) ++count;
     context_.idle = count != 0 ? 0 : context_.idle + 1;
     if (context_.idle == kIdleCheck) {
         // A peer may be dead, and no outstanding work request would report it.

@@ -79,6 +79,11 @@ void Receives::receive(Incoming& transfer) {
         unconnected_.push_back(&transfer);
         return;
     }
+    // What was left comes first.
+    if (context_.turn.behind() || !later_.empty()) {
+        later_.push_back(&transfer);
+        return;
+    }
     // Rings are lent in the order of the requests, so that no transfer waits for ever. A transfer
     // that needs no ring does not wait.
     wait(transfer, start(transfer, waiting_.empty()));
@@ -142,6 +147,7 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
 // message is staged after all.
 Receives::Start Receives::pin_all(Incoming& transfer) {
     while (transfer.pinned != transfer.length) {
+        if (!context_.turn.over() && find_piece(transfer)) continue;
         if (!may_pin(transfer)) return Start::kLater;
         if (pin_piece(transfer, kRemotePut)) continue;
         for (Pin* pin : transfer.pins) context_.pins.release(pin);

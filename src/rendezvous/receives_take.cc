@@ -107,6 +107,7 @@ unsigned Receives::pin_more(Incoming& transfer) {
     while (count < kPartsAtOnce && found &&
            (transfer.part_due || transfer.core->told() != transfer.length)) {
         if (!transfer.part_due) {
+            if (context_.turn.over()) break;
             found = transfer.told != transfer.pins.size() || find_piece(transfer);
             if (!found && (count != 0 || !may_pin(transfer))) break;
             transfer.part = pin_next(transfer);
@@ -175,6 +176,7 @@ bool Receives::may_pin(const Incoming& transfer) {
 bool Receives::find_piece(Incoming& transfer) {
     if (!transfer.plan.again) return false;
     const uint64_t piece = next_piece(transfer);
+    context_.turn.looked();
     Pin* pin = context_.pins.find(transfer.memory.data() + transfer.pinned,
                                   static_cast<size_t>(piece), kRemotePut);
     return pin != nullptr && take_piece(transfer, piece, pin);

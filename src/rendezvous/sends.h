@@ -154,6 +154,7 @@ class Sends {
     bool pin_source(Outgoing& transfer, Sender::Chunk& chunk);
     uint64_t piece_at(const Outgoing& transfer, uint64_t offset) const;
     bool may_pin(const Outgoing& transfer, uint64_t offset);
+    bool find_behind(Outgoing& transfer, uint64_t offset);
     void pin_behind(Outgoing& transfer, uint64_t offset);
     unsigned pin_ahead(Outgoing& transfer);
 

@@ -95,7 +95,9 @@ bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
 // Writes to the final place: from the user's memory if it is pinned, else from staging memory.
 bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     if (!transfer.source_planned) plan_source(transfer, chunk);
-    if (must_pin(transfer, chunk) && !may_pin(transfer, chunk.offset)) return false;
+    if (must_pin(transfer, chunk) && !find_behind(transfer, chunk.offset) &&
+        !may_pin(transfer, chunk.offset))
+        return false;
     if (transfer.source.gather && pin_source(transfer, chunk)) {
         if (!context_.expose(transfer, false)) return false;
         std::byte* from = transfer.memory.data() + chunk.offset;
@@ -157,7 +159,8 @@ bool Sends::prepare_source(Outgoing& transfer, uint64_t upto) {
     if (upto == 0 || upto > transfer.length) return false;
     Sender::Chunk chunk{.bytes = upto};
     plan_source(transfer, chunk);
-    if (transfer.source.gather && (transfer.pin != nullptr || may_pin(transfer, 0)))
+    if (transfer.source.gather &&
+        (transfer.pin != nullptr || (!context_.turn.behind() && may_pin(transfer, 0))))
         (void)pin_source(transfer, chunk);
     return true;
 }
@@ -198,6 +201,18 @@ bool Sends::may_pin(const Outgoing& transfer, uint64_t offset) {
     return context_.turn.may_register(piece_at(transfer, offset));
 }
 
+// Takes the piece that begins at `offset` if it is pinned. Of buffers only that are used again.
+bool Sends::find_behind(Outgoing& transfer, uint64_t offset) {
+    if (!transfer.source.again || context_.turn.over()) return false;
+    const uint64_t piece = piece_at(transfer, offset);
+    context_.turn.looked();
+    transfer.ahead =
+        context_.pins.find(transfer.memory.data() + offset, static_cast<size_t>(piece), kLocalRead);
+    if (transfer.ahead == nullptr) return false;
+    transfer.ahead_end = offset + piece;
+    return true;
+}
+
 // Pins the piece that begins at `offset`, if possible.
 void Sends::pin_behind(Outgoing& transfer, uint64_t offset) {
     SourcePlan& source = transfer.source;
@@ -212,8 +227,10 @@ void Sends::pin_behind(Outgoing& transfer, uint64_t offset) {
 unsigned Sends::pin_ahead(Outgoing& transfer) {
     if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.gather ||
         transfer.source.piece == 0 || transfer.pin_end == transfer.length ||
-        transfer.core->sent() != transfer.pin_end || !may_pin(transfer, transfer.pin_end))
+        transfer.core->sent() != transfer.pin_end)
         return 0;
+    if (find_behind(transfer, transfer.pin_end)) return 1;
+    if (!may_pin(transfer, transfer.pin_end)) return 0;
     pin_behind(transfer, transfer.pin_end);
     return 1;
 }

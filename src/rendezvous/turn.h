@@ -21,6 +21,7 @@ class Turn {
 
     explicit Turn(const Costs& costs)
         : copied_(kSlowCopies / costs.copy.memory_bandwidth),
+          look_(costs.registration.look),
           registration_(costs.registration.latency),
           registered_(1 / costs.registration.bandwidth) {}
 
@@ -46,7 +47,8 @@ class Turn {
     // Whether a registration may begin. If not, the turn is over.
     bool may_register(uint64_t bytes) {
         if (over()) return false;
-        if (spent_ == 0 || spent_ + registration(bytes) <= kLongest) return true;
+        const bool first = spent_ == 0 || (owes_ && !begun_);
+        if (first || spent_ + registration(bytes) <= kLongest) return true;
         spent_ = kTime;
         put_off_ = true;
         return false;
@@ -54,22 +56,32 @@ class Turn {
     // The turn was over because a registration did not fit in.
     bool put_off() const { return put_off_; }
     // Whether the kernel may be asked for a few pages, for a ring: once in a turn, because nobody
-    // knows how long that takes.
-    bool may_provide() const { return !provided_ && !over(); }
+    // knows how long that takes. A registration that was put off comes first.
+    bool may_provide() const { return !provided_ && !over() && !owes_; }
     bool has_provided() const { return provided_; }
     // The turn before this one was over before all transfers had had theirs. What has been left
     // comes first now: frames of peers only tell of work.
     bool behind() const { return behind_; }
-    void copied(uint64_t bytes) { spent_ += static_cast<double>(bytes) * copied_; }
-    void registered(uint64_t bytes) { spent_ += registration(bytes); }
+    void copied(uint64_t bytes) {
+        spent_ += static_cast<double>(bytes) * copied_;
+        begun_ |= bytes != 0;
+    }
+    void registered(uint64_t bytes) {
+        spent_ += registration(bytes);
+        begun_ = true;
+        owes_ = false;
+    }
     void watched() { spent_ += kWatch; }
+    // Has looked whether memory is pinned.
+    void looked() { spent_ += look_; }
     void provided() {
         provided_ = true;
         spent_ += kProvision;
     }
     void renew() {
         behind_ = over();
-        put_off_ = provided_ = false;
+        owes_ = put_off_;
+        put_off_ = provided_ = begun_ = false;
         spent_ = 0;
     }
 
@@ -95,12 +107,15 @@ class Turn {
     }
 
     double copied_;
+    double look_;
     double registration_;
     double registered_;
     double spent_ = 0;  // seconds
     bool behind_ = false;
     bool put_off_ = false;
     bool provided_ = false;
+    bool owes_ = false;   // the turn before this one has put a registration off
+    bool begun_ = false;  // something has been copied or registered
 };
 
 }  // namespace tern

@@ -226,7 +226,8 @@ ucs_config_field_t config_table[] = {
         "TM_TUPLE_MIN", "auto",
         "Length, in bytes, of the shortest message that counts for TM_TUPLE_AFTER, and of the "
         "shortest receive that is\n"
-        "given to the device. auto: messages longer than SEG_SIZE, which would be announced first.",
+        "given to the device; those of more than 4 MiB never are. auto: messages longer than "
+        "SEG_SIZE, which would be\nannounced first.",
         tuple_least, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("COUNTERS", "",
                "File to which each interface appends a line of JSON with its counters when it is "

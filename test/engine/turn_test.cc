@@ -2,6 +2,7 @@
 
 // How much one call of progress registers and copies, with many long messages under way.
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -182,6 +183,104 @@ TEST_F(RegistrationTest, PartsThatArePinnedAreToldAtOnce) {
               [&] { return owner_->mover->counters().gathered_bytes - before == length_; }));
     EXPECT_EQ(asker_->registered, registered);
     run([](MoverNode&) {}, [](MoverNode&) {});
+}
+
+// A program that begins a transfer before each call of progress delays others, but stops none.
+TEST_F(TurnTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
+    const auto longest = static_cast<size_t>(Turn::longest_registration(costs_));
+    constexpr size_t kNewcomers = 100;
+    prepare(SchemeSetting::kAuto, 1, longest, 16, MonitorKind::kUcm);
+    use_before(3);
+    std::vector<std::byte> short_from(kNewcomers * 65536, std::byte{1});
+    std::vector<std::byte> short_to(short_from.size());
+    Region* region =
+        owner_->regions.declare(short_from.data(), short_from.size(), kLocalRead | kRemoteAll);
+    EXPECT_TRUE(until(
+        [&] {
+            asker_->poll();
+            owner_->poll();
+        },
+        [&] { return channel_->up(); }));
+    size_t calls = 0;
+    for (size_t i = 0; i < kNewcomers; ++i) {
+        // Their second use: this side has the buffer watched.
+        (void)asker_->pins.note(short_to.data() + i * 65536, 65536);
+        const Buffers::Piece piece{short_to.data() + i * 65536, 65536};
+        EXPECT_EQ(asker_->mover->get(*channel_, {&piece, 1},
+                                     reinterpret_cast<uint64_t>(short_from.data()) + i * 65536,
+                                     owner_->key(region), 0, {}, this),
+                  Status::kInProgress);
+        if (i == 0) begin();
+        asker_->poll();
+        owner_->poll();
+        calls += asker_->registered == 0;
+    }
+    EXPECT_GE(asker_->completions.size(), 10u);
+    // The first of the others has its ring made before.
+    EXPECT_LE(calls, 12u) << "calls of progress before the long buffer was registered";
+    EXPECT_TRUE(until(
+        [&] {
+            asker_->poll();
+            owner_->poll();
+        },
+        [&] { return asker_->completions.size() == kNewcomers + 1; }));
+    asker_.reset();
+    (void)owner_->regions.undeclare(region);
+}
+
+TEST_F(TurnTest, RingsAreLentInTheOrderOfTheRequests) {
+    prepare(SchemeSetting::kSuperpipeline, 40, 100'000, 1);
+    EXPECT_TRUE(until(
+        [&] {
+            asker_->poll();
+            owner_->poll();
+        },
+        [&] { return channel_->up(); }));
+    for (Get& get : gets_) get.begun = true;
+    size_t next = 0;
+    run(
+        [&](MoverNode& node) {
+            if (&node == asker_.get() && next != gets_.size()) gets_[next++].begun = false;
+        },
+        [&](MoverNode&) {
+            (void)placed();
+            for (size_t i = 1; i < gets_.size(); ++i)
+                if (gets_[i].in_place != 0) {
+                    EXPECT_EQ(gets_[i - 1].in_place, length_) << "before " << i;
+                }
+        });
+}
+
+// To look whether pieces are pinned takes time, too.
+TEST_F(TurnTest, LooksForPinsCount) {
+    Costs slow = costs_;
+    slow.registration.bandwidth /= 100;
+    slow.registration.look = 0.8e-6;
+    constexpr size_t kCount = 48;
+    constexpr size_t kLength = 5 * kMB;
+    asker_ = std::make_unique<MoverNode>(SchemeSetting::kZeroCopy, PollMode::kAuto, 64, slow,
+                                         MonitorKind::kUcm);
+    owner_ = std::make_unique<MoverNode>(SchemeSetting::kZeroCopy, PollMode::kAuto, 64, slow,
+                                         MonitorKind::kUcm);
+    length_ = kLength;
+    from_.assign(kCount * kLength, std::byte{0x5a});
+    to_.assign(kCount * kLength, std::byte{});
+    gets_.assign(kCount, {});
+    region_ = owner_->regions.declare(from_.data(), from_.size(), kLocalRead | kRemoteAll);
+    std::string why;
+    channel_ = asker_->engine->attach(owner_->engine->address(), this, why);
+    ASSERT_TRUE(channel_) << why;
+    use_before(3);
+    run([](MoverNode&) {}, [](MoverNode&) {});
+    asker_->completions.clear();
+    gets_.assign(kCount, {});
+    uint64_t before = 0;
+    uint64_t most = 0;
+    run([&](MoverNode& node) { before = node.pins.counters().hits; },
+        [&](MoverNode& node) {
+            if (&node == asker_.get()) most = std::max(most, node.pins.counters().hits - before);
+        });
+    EXPECT_LE(static_cast<double>(most) * slow.registration.look, Turn::kLongest) << most;
 }
 
 // Rings and staging memory are registered when they are first needed.

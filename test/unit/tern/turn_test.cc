@@ -57,6 +57,19 @@ TEST(TurnTest, WhatIsPutOffComesFirstInTheNextTurn) {
     EXPECT_TRUE(turn.may_register(Turn::longest_registration(graphene())));
 }
 
+// Even if frames of peers and new transfers have come before it.
+TEST(TurnTest, WhatIsPutOffComesBeforeRings) {
+    Turn turn(graphene());
+    turn.registered(8192);
+    (void)turn.may_register(Turn::longest_registration(graphene()));
+    turn.renew();
+    EXPECT_FALSE(turn.may_provide());
+    turn.watched();
+    EXPECT_TRUE(turn.may_register(Turn::longest_registration(graphene())));
+    turn.renew();
+    EXPECT_TRUE(turn.may_provide()) << "nobody has asked";
+}
+
 // Copies take up to twice as long as when they were measured, with nothing else to do.
 TEST(TurnTest, CopiesAreTakenToBeSlow) {
     Turn turn(graphene());
