@@ -6,12 +6,9 @@
 namespace bench {
 namespace {
 
-// Of messages that may be under way.
-constexpr uint32_t kPlaces = 2;
-constexpr uint32_t kPlacesOfBurst = 64;
-
-void send(Link& link, Flag& flag, uint32_t size, uint64_t number) {
-    link.post_chain(place_of(number, size, kPlaces, link.half()), size, flag.write(number));
+void send(Link& link, Flag& flag, const Order& order, uint64_t number) {
+    link.post_chain(place_of(number, order.size, order.places(), link.half()), order.size,
+                    flag.write(number));
 }
 
 // In exchanges the word may have the next number already.
@@ -42,7 +39,7 @@ Samples chain_trips(Peer& peer, Link& link, Flag& flag, const Order& order) {
     peer.meet();
     Samples samples = with_idle(link, order, [&](auto idle) {
         return round_trips(
-            peer, order, [&] { send(link, flag, order.size, ++sent); },
+            peer, order, [&] { send(link, flag, order, ++sent); },
             [&] { wait_for(flag, ++link.sequence, idle); });
     });
     link.reap_until(0);
@@ -53,7 +50,7 @@ Samples chain_exchanges(Peer& peer, Link& link, Flag& flag, const Order& order) 
     peer.meet();
     Samples samples = with_idle(link, order, [&](auto idle) {
         return exchanges(peer, order, [&] {
-            send(link, flag, order.size, ++link.sequence);
+            send(link, flag, order, ++link.sequence);
             wait_for(flag, link.sequence, idle);
         });
     });
@@ -64,7 +61,7 @@ Samples chain_exchanges(Peer& peer, Link& link, Flag& flag, const Order& order) 
 Samples chain_bursts(Link& link, Flag& flag, const Order& order) {
     return burst_times(link, order, [&](uint64_t i, bool last) {
         // Less than the number of any message that is waited for.
-        link.post_chain(place_of(i, order.size, kPlacesOfBurst, link.half()), order.size,
+        link.post_chain(place_of(i, order.size, order.places(), link.half()), order.size,
                         flag.write(0), last);
     });
 }

@@ -61,6 +61,9 @@ struct Order {
 
     // The number of round trips, which make up whole samples.
     uint64_t trips() const { return count / per_sample * per_sample; }
+    // How many places messages have (place_of()), for whatever is compared, so that all touch as
+    // much memory: one may be on its way while the one before is looked at, of a burst many are.
+    uint32_t places() const { return kind == Kind::kStream ? 64 : 2; }
 };
 
 // The size of the longest message that is measured, and of the memory for one direction's buffers.

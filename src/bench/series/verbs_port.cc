@@ -111,9 +111,8 @@ class VerbsPort : public Port {
     // Writes with few completions, as in perftest's bandwidth tests.
     Samples bursts(const Order& order) {
         if (order.chained) return chain_bursts(link_, *flag_, order);
-        constexpr uint32_t kPlaces = 64;
         return burst_times(link_, order, [&](uint64_t i, bool last) {
-            const uint64_t place = place_of(i, order.size, kPlaces, link_.half());
+            const uint64_t place = place_of(i, order.size, order.places(), link_.half());
             link_.post(IBV_WR_RDMA_WRITE, place, order.size, last);
         });
     }

@@ -69,7 +69,7 @@ class RwapiPort : public Port {
     Samples run(const Order& order) override {
         request_ = order.request;
         marks_ = order.kind != Order::Kind::kStream && request_ != Order::Request::kSend;
-        places_ = order.kind == Order::Kind::kStream ? 64 : 2;
+        places_ = order.places();
         const Samples samples = order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
                                 : order.kind == Order::Kind::kExchanges
                                     ? both_ways(peer_, *this, order)
@@ -182,9 +182,7 @@ class RwapiPort : public Port {
     rwapi_region mine_ = 0;
     rwapi_region theirs_ = 0;
     Order::Request request_ = Order::Request::kWrite;
-    // As many as the bare device's writes use, so that both touch as much memory: a message may be
-    // on its way while the one before is looked at, and in a burst many are.
-    uint32_t places_ = 2;
+    uint32_t places_ = 0;
     bool marks_ = false;
     uint64_t sent_ = 0;
     uint64_t came_ = 0;

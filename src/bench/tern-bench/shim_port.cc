@@ -42,7 +42,7 @@ class ShimPort : public Port {
     Samples run(const Order& order) override {
         signals_ = order.request == Order::Request::kSignal || shim_.send == nullptr;
         marks_ = order.kind != Order::Kind::kStream;
-        places_ = marks_ ? 2 : kUnderWay;
+        places_ = order.places();
         const Samples samples =
             order.kind == Order::Kind::kMessages    ? ping_pong(peer_, *this, order)
             : order.kind == Order::Kind::kExchanges ? both_ways(peer_, *this, order)
@@ -86,7 +86,6 @@ class ShimPort : public Port {
     }
 
   private:
-    static constexpr uint32_t kUnderWay = 64;  // of many messages
     static constexpr size_t kWordAt = 2 * kLongest;
     static constexpr size_t kSize = kWordAt + 4096;
 
@@ -96,7 +95,7 @@ class ShimPort : public Port {
     }
     // stream(), with many messages under way.
     Samples many(const Order& order) {
-        const size_t places = std::min<uint64_t>(kUnderWay, kLongest / order.size);
+        const size_t places = std::min<uint64_t>(order.places(), kLongest / order.size);
         meet_in_progress(peer_, *this);
         Samples samples;
         for (uint64_t burst = 0; burst < order.count / order.per_sample; ++burst) {
@@ -118,7 +117,7 @@ class ShimPort : public Port {
     Memory own_;
     char* const memory_;
     bool signals_ = false;
-    uint32_t places_ = 2;  // as in RwapiPort
+    uint32_t places_ = 0;
     bool marks_ = false;
     uint64_t sent_ = 0;
     uint64_t taken_ = 0;
