@@ -108,7 +108,7 @@ struct Channel final : Connection {
     bool listed_stalled = false;  // is in Engine::stalled_channels_
     bool called = false;          // for credit, since it stalled
     uint32_t last_bcopy = 0;      // length, to guess that of the next one
-    uint32_t credit_word = 0;     // the value of its credit word that has been taken
+    uint32_t credit_taken = 0;    // the last value of its credit word
     WriterWords::Words words;     // which the peer may write to, if any
 
     // The cache line of the receiving side. Sends take the credit from it.

@@ -477,7 +477,7 @@ class Engine final : private ConnectorOwner {
     void send_due_control();
     bool send_due_control(Channel& channel);
     bool pay_credit(Channel& channel);
-    bool called(Channel& channel);
+    void called(Channel& channel);
     bool grant_block(Channel& channel);
     void begin_polling(Channel& channel);
     void end_polling(Channel& channel);

@@ -28,7 +28,9 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
         case ControlId::kWriterWords:
             return words_address(channel, payload, word.length());
         case ControlId::kCallForCredit:
-            return word.length() == 0 && called(channel);
+            if (word.length() != 0) return false;
+            called(channel);
+            return true;
         default:
             return false;
     }
@@ -43,7 +45,7 @@ bool Engine::granted(Channel& channel, const std::byte* payload, uint32_t length
     channel.block_rkey = grant.rkey;
     channel.stalled = false;
     choose_notification(channel, grant);
-    channel.credit_word = 0;
+    channel.credit_taken = 0;
     if (channel.words.at != nullptr)
         __atomic_store_n(&channel.words.at->credit, 0, __ATOMIC_RELAXED);
     return true;
@@ -212,10 +214,9 @@ bool Engine::pay_credit(Channel& channel) {
 
 // The writer has found its block full and goes to sleep, from which only a frame wakes it. It may
 // have read its credit word just before this side wrote to it.
-bool Engine::called(Channel& channel) {
+void Engine::called(Channel& channel) {
     channel.calls = true;
     if (channel.rx.credit_ahead()) schedule_control(channel, Channel::kCreditDue);
-    return true;
 }
 
 // Control frames go cold, where they need no credit, and where a receiver that sleeps or polls only

@@ -46,12 +46,12 @@ inline bool Engine::take_credit(Channel& channel) {
     const WriterWords::Pair* words = channel.words.at;
     if (words == nullptr) return false;
     const uint32_t freed = __atomic_load_n(&words->credit, __ATOMIC_ACQUIRE);
-    if (freed == channel.credit_word) return false;
+    if (freed == channel.credit_taken) return false;
     const BlockWriter::Taken taken = channel.tx.credit_word(freed);
     if (taken == BlockWriter::Taken::kMalformed) [[unlikely]]
         malformed(channel, "its credit is for more than was written");
     if (taken != BlockWriter::Taken::kYes) return false;
-    channel.credit_word = freed;
+    channel.credit_taken = freed;
     return true;
 }
 

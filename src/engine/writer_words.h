@@ -8,27 +8,7 @@
 
 namespace tern {
 
-// Two words that the reader of a block writes into the memory of the block's writer. The writer has
-// a pair for each peer that has granted it a block.
-//
-// The notify word decides whether writes into the block carry immediate data, and which. A reader
-// that goes to sleep writes the immediate data that it wants to the word, and 0 when it polls
-// memory again.
-//
-//   writer: the device; nothing else while the peer knows the word
-//   reader: this side, at each frame, relaxed: no other data depends on the word
-//
-// The peer's write and this side's reads are not ordered: a frame may go without notification
-// although the word has changed. The peer must therefore look at its block until it has seen the
-// first notification.
-//
-// The credit word is the number of bytes that the peer has freed of the block, modulo 2^32.
-//
-//   writer: the device; this side writes 0 when it takes a grant: whatever the peer has written for
-//           the last block has arrived before the grant, and for the new block it has nothing yet
-//   reader: this side, before it decides where a frame goes, acquire: the writes that it posts then
-//           go to places that the peer has freed
-//
+// The values of notify words (WriterWords).
 namespace notify {
 
 // In immediate data of blocks the low half is 0; in that of transfers it is not.
@@ -53,8 +33,29 @@ constexpr uint16_t telling(uint32_t immediate) {
 
 }  // namespace notify
 
-// Registered memory for such words, which peers may write to. Grows by pages; the first page is
-// registered when the first peer grants a block. Control path.
+// Two words that the reader of a block writes into the memory of the block's writer. The writer has
+// a pair for each peer that has granted it a block.
+//
+// The notify word decides whether writes into the block carry immediate data, and which. A reader
+// that goes to sleep writes the immediate data that it wants to the word, and 0 when it polls
+// memory again.
+//
+//   writer: the device; nothing else while the peer knows the word
+//   reader: this side, at each frame, relaxed: no other data depends on the word
+//
+// The peer's write and this side's reads are not ordered: a frame may go without notification
+// although the word has changed. The peer must therefore look at its block until it has seen the
+// first notification.
+//
+// The credit word is the number of bytes that the peer has freed of the block, modulo 2^32.
+//
+//   writer: the device; this side writes 0 when it takes a grant: whatever the peer has written for
+//           the last block has arrived before the grant, and for the new block it has nothing yet
+//   reader: this side, before it decides where a frame goes, acquire: the writes that it posts then
+//           go to places that the peer has freed
+//
+// The words are in registered memory, which grows by pages; the first page is registered when the
+// first peer grants a block. Control path.
 class WriterWords {
   public:
     struct Pair {

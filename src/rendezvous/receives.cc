@@ -147,7 +147,7 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
 // message is staged after all.
 Receives::Start Receives::pin_all(Incoming& transfer) {
     while (transfer.pinned != transfer.length) {
-        if (!context_.turn.over() && find_piece(transfer)) continue;
+        if (find_piece(transfer)) continue;
         if (!may_pin(transfer)) return Start::kLater;
         if (pin_piece(transfer, kRemotePut)) continue;
         for (Pin* pin : transfer.pins) context_.pins.release(pin);

@@ -163,7 +163,7 @@ class Receives {
     bool may_pin(const Incoming& transfer);
     bool find_piece(Incoming& transfer);
     bool pin_piece(Incoming& transfer, unsigned access);
-    bool take_piece(Incoming& transfer, uint64_t piece, Pin* pin);
+    void take_piece(Incoming& transfer, uint64_t piece, Pin* pin);
     Part direct_part(Incoming& transfer);
     bool acknowledge(Incoming& transfer);
     unsigned complete(Incoming& transfer);

@@ -176,31 +176,29 @@ bool Receives::may_pin(const Incoming& transfer) {
 bool Receives::find_piece(Incoming& transfer) {
     if (!transfer.plan.again) return false;
     const uint64_t piece = next_piece(transfer);
-    context_.turn.looked();
-    Pin* pin = context_.pins.find(transfer.memory.data() + transfer.pinned,
-                                  static_cast<size_t>(piece), kRemotePut);
-    return pin != nullptr && take_piece(transfer, piece, pin);
+    Pin* pin = context_.find(transfer.memory.data() + transfer.pinned, piece, kRemotePut);
+    if (pin != nullptr) take_piece(transfer, piece, pin);
+    return pin != nullptr;
 }
 
 // Pins the next piece. False: it cannot be pinned.
 bool Receives::pin_piece(Incoming& transfer, unsigned access) {
     const uint64_t piece = next_piece(transfer);
     Pin* pin = context_.pin(transfer.memory.data() + transfer.pinned, piece, access);
-    return pin != nullptr && take_piece(transfer, piece, pin);
+    if (pin != nullptr) take_piece(transfer, piece, pin);
+    return pin != nullptr;
 }
 
-// Returns true.
-bool Receives::take_piece(Incoming& transfer, uint64_t piece, Pin* pin) {
+void Receives::take_piece(Incoming& transfer, uint64_t piece, Pin* pin) {
     Plan& plan = transfer.plan;
     transfer.pinned += piece;
     if (piece == transfer.length) {
         transfer.pin = pin;
-        return true;
+        return;
     }
     transfer.pins.push_back(pin);
     transfer.ends.push_back(transfer.pinned);
     if (!plan.again) plan.piece = context_.policy.next_piece(plan.piece);
-    return true;
 }
 
 // The next part of the message that is pinned.

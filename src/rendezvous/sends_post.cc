@@ -203,11 +203,9 @@ bool Sends::may_pin(const Outgoing& transfer, uint64_t offset) {
 
 // Takes the piece that begins at `offset` if it is pinned. Of buffers only that are used again.
 bool Sends::find_behind(Outgoing& transfer, uint64_t offset) {
-    if (!transfer.source.again || context_.turn.over()) return false;
+    if (!transfer.source.again) return false;
     const uint64_t piece = piece_at(transfer, offset);
-    context_.turn.looked();
-    transfer.ahead =
-        context_.pins.find(transfer.memory.data() + offset, static_cast<size_t>(piece), kLocalRead);
+    transfer.ahead = context_.find(transfer.memory.data() + offset, piece, kLocalRead);
     if (transfer.ahead == nullptr) return false;
     transfer.ahead_end = offset + piece;
     return true;

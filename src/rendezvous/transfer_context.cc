@@ -133,6 +133,12 @@ void TransferContext::grow(RingPool& rings) {
     }
 }
 
+Pin* TransferContext::find(std::byte* at, uint64_t length, unsigned access) {
+    if (turn.over()) return nullptr;
+    turn.looked();
+    return pins.find(at, static_cast<size_t>(length), access);
+}
+
 Pin* TransferContext::pin(std::byte* at, uint64_t length, unsigned access) {
     Pin* pin = pins.find(at, static_cast<size_t>(length), access);
     if (pin != nullptr) return pin;

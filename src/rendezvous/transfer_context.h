@@ -124,6 +124,9 @@ class TransferContext {
     // Lends a ring. If none is free, works on another one, as a part of this turn's work. False:
     // there is none now; if the pool may still grow, there will be one soon.
     bool lend(RingPool& rings, RingPool::Ring& ring);
+    // Looks whether memory is pinned, as a part of this turn's work. Null: it is not, or the turn
+    // is over.
+    Pin* find(std::byte* at, uint64_t length, unsigned access);
     // Pins memory, as a part of this turn's work. Null: it cannot be pinned. Turn::may_register()
     // is for the caller to ask.
     Pin* pin(std::byte* at, uint64_t length, unsigned access);
