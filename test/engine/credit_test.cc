@@ -2,8 +2,7 @@
 
 // Credit by writes to the writer's credit word.
 
-#include <poll.h>
-
+#include "one_way.h"
 #include "rogue_world.h"
 
 namespace tern::test {
@@ -12,44 +11,24 @@ namespace {
 // Of messages that wait for the smallest block, and do not go cold instead.
 constexpr uint32_t kLength = BlockWriter::max_payload(4096) / 8;
 
-bool readable(int fd, int limit) {
-    pollfd it{fd, POLLIN, 0};
-    return ::poll(&it, 1, limit) == 1;
+Status send_one(Node& node, Channel& channel) {
+    uint32_t length = 0;
+    return node.engine->am_bcopy(
+        channel, 1,
+        [](void* to) {
+            memset(to, 'b', kLength);
+            return kLength;
+        },
+        length);
 }
 
-class EngineCreditTest : public testing::Test {
+class EngineCreditTest : public OneWayTest {
   protected:
     explicit EngineCreditTest(const EngineSettings& settings = small_blocks())
-        : sender(settings), receiver(settings) {}
+        : OneWayTest(settings) {}
 
-    void SetUp() override {
-        std::string why;
-        channel = sender.engine->attach(receiver.engine->address(), this, why);
-        ASSERT_TRUE(channel) << why;
-        fd = sender.engine->event_fd(why);
-        ASSERT_GE(fd, 0) << why;
-        for (size_t i = 0; i < kSetUp; ++i)
-            ASSERT_TRUE(sender.send(*channel, 1, std::string(kLength, 'a'), receiver));
-        // Time to learn where the words are.
-        for (int i = 0; i < 1000; ++i) poll();
-        ASSERT_EQ(receiver.engine->hot_peers(), 1u);
-        receiver.messages.clear();
-    }
-    void TearDown() override { sender.engine->leave(channel, this); }
-    void poll() {
-        sender.poll();
-        receiver.poll();
-    }
-    Status send() {
-        uint32_t length = 0;
-        return sender.engine->am_bcopy(
-            *channel, 1,
-            [](void* to) {
-                memset(to, 'b', kLength);
-                return kLength;
-            },
-            length);
-    }
+    void SetUp() override { begin(sender, kSetUp, std::string(kLength, 'a')); }
+    Status send() { return send_one(sender, *channel); }
     // Sends until the block is full; nobody polls. Returns how many were sent.
     size_t fill() {
         size_t count = 0;
@@ -74,10 +53,6 @@ class EngineCreditTest : public testing::Test {
         settings.block_first = settings.block_most = 4096;
         return settings;
     }
-
-    Node sender, receiver;
-    Channel* channel = nullptr;
-    int fd = -1;
 };
 
 TEST_F(EngineCreditTest, AStreamIsPaidByWrites) {
@@ -217,16 +192,7 @@ class RogueCreditTest : public testing::Test, public RogueWorld<Node> {
                           std::string(reinterpret_cast<const char*>(&grant), sizeof(grant)));
         ASSERT_TRUE(turn([this] { return rogue->words().has_value(); }));
     }
-    Status send() {
-        uint32_t length = 0;
-        return victim.engine->am_bcopy(
-            *channel, 1,
-            [](void* to) {
-                memset(to, 'b', kLength);
-                return kLength;
-            },
-            length);
-    }
+    Status send() { return send_one(victim, *channel); }
     void write_credit(uint32_t freed) {
         rogue->write_to(&freed, sizeof(freed),
                         rogue->words()->address + offsetof(WriterWords::Pair, credit),

@@ -2,20 +2,13 @@
 
 // Sleeping receivers, and peers that misuse what they are told.
 
-#include <poll.h>
-
 #include <functional>
 
-#include "node.h"
+#include "one_way.h"
 #include "rogue.h"
 
 namespace tern::test {
 namespace {
-
-bool readable(int fd, int limit) {
-    pollfd it{fd, POLLIN, 0};
-    return ::poll(&it, 1, limit) == 1;
-}
 
 // Polls only this node.
 bool arms(Node& node) {
@@ -24,26 +17,9 @@ bool arms(Node& node) {
     return false;
 }
 
-class EngineSleepTest : public testing::Test {
+class EngineSleepTest : public OneWayTest {
   protected:
-    void SetUp() override {
-        std::string why;
-        channel = sender.engine->attach(receiver.engine->address(), this, why);
-        ASSERT_TRUE(channel) << why;
-        fd = receiver.engine->event_fd(why);
-        ASSERT_GE(fd, 0) << why;
-        for (int i = 0; i < 100; ++i) ASSERT_TRUE(sender.send(*channel, 1, "hello", receiver));
-        ASSERT_TRUE(until([this] { poll(); }, [this] { return receiver.messages.size() == 100; }));
-        ASSERT_EQ(receiver.engine->hot_peers(), 1u);
-        // Time for the receiver to learn where the notify word is.
-        for (int i = 0; i < 1000; ++i) poll();
-        receiver.messages.clear();
-    }
-    void TearDown() override { sender.engine->leave(channel, this); }
-    void poll() {
-        sender.poll();
-        receiver.poll();
-    }
+    void SetUp() override { begin(receiver, 100, "hello"); }
     void post() {
         uint64_t payload = 5;
         ASSERT_EQ(
@@ -52,10 +28,6 @@ class EngineSleepTest : public testing::Test {
             Status::kOk);
     }
     const Counters& counters() const { return receiver.engine->counters(); }
-
-    Node sender, receiver;
-    Channel* channel = nullptr;
-    int fd = -1;
 };
 
 // A receiver that sleeps between any two messages tells that once, and again when it stays awake.

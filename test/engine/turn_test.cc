@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,14 @@ class TurnTest : public testing::Test {
         EXPECT_EQ(from_, to_);
         for (const Status status : asker_->completions) EXPECT_EQ(status, Status::kOk);
     }
+    bool turn(const std::function<bool()>& done) {
+        return until(
+            [this] {
+                asker_->poll();
+                owner_->poll();
+            },
+            done);
+    }
     // Runs all to the end. `check(node)` is called before and after each poll of a node.
     template <class Before, class After>
     void run(Before&& before, After&& after) {
@@ -105,7 +114,7 @@ class TurnTest : public testing::Test {
         EXPECT_TRUE(until(step, [&] { return done() || HasFailure(); }));
     }
 
-    const Costs& costs_ = *find_costs("graphene");
+    Costs costs_ = *find_costs("graphene");
     const double copies_ = Turn::kTime * costs_.copy.memory_bandwidth;  // bytes of a turn
     size_t length_ = 0;
     std::vector<std::byte> from_;
@@ -195,12 +204,7 @@ TEST_F(TurnTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
     std::vector<std::byte> short_to(short_from.size());
     Region* region =
         owner_->regions.declare(short_from.data(), short_from.size(), kLocalRead | kRemoteAll);
-    EXPECT_TRUE(until(
-        [&] {
-            asker_->poll();
-            owner_->poll();
-        },
-        [&] { return channel_->up(); }));
+    EXPECT_TRUE(turn([&] { return channel_->up(); }));
     size_t calls = 0;
     for (size_t i = 0; i < kNewcomers; ++i) {
         // Their second use: this side has the buffer watched.
@@ -218,24 +222,14 @@ TEST_F(TurnTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
     EXPECT_GE(asker_->completions.size(), 10u);
     // The first of the others has its ring made before.
     EXPECT_LE(calls, 12u) << "calls of progress before the long buffer was registered";
-    EXPECT_TRUE(until(
-        [&] {
-            asker_->poll();
-            owner_->poll();
-        },
-        [&] { return asker_->completions.size() == kNewcomers + 1; }));
+    EXPECT_TRUE(turn([&] { return asker_->completions.size() == kNewcomers + 1; }));
     asker_.reset();
     (void)owner_->regions.undeclare(region);
 }
 
 TEST_F(TurnTest, RingsAreLentInTheOrderOfTheRequests) {
     prepare(SchemeSetting::kSuperpipeline, 40, 100'000, 1);
-    EXPECT_TRUE(until(
-        [&] {
-            asker_->poll();
-            owner_->poll();
-        },
-        [&] { return channel_->up(); }));
+    EXPECT_TRUE(turn([&] { return channel_->up(); }));
     for (Get& get : gets_) get.begun = true;
     size_t next = 0;
     run(
@@ -253,34 +247,20 @@ TEST_F(TurnTest, RingsAreLentInTheOrderOfTheRequests) {
 
 // To look whether pieces are pinned takes time, too.
 TEST_F(TurnTest, LooksForPinsCount) {
-    Costs slow = costs_;
-    slow.registration.bandwidth /= 100;
-    slow.registration.look = 0.8e-6;
-    constexpr size_t kCount = 48;
-    constexpr size_t kLength = 5 * kMB;
-    asker_ = std::make_unique<MoverNode>(SchemeSetting::kZeroCopy, PollMode::kAuto, 64, slow,
-                                         MonitorKind::kUcm);
-    owner_ = std::make_unique<MoverNode>(SchemeSetting::kZeroCopy, PollMode::kAuto, 64, slow,
-                                         MonitorKind::kUcm);
-    length_ = kLength;
-    from_.assign(kCount * kLength, std::byte{0x5a});
-    to_.assign(kCount * kLength, std::byte{});
-    gets_.assign(kCount, {});
-    region_ = owner_->regions.declare(from_.data(), from_.size(), kLocalRead | kRemoteAll);
-    std::string why;
-    channel_ = asker_->engine->attach(owner_->engine->address(), this, why);
-    ASSERT_TRUE(channel_) << why;
+    costs_.registration.bandwidth /= 100;
+    costs_.registration.look = 0.8e-6;
+    prepare(SchemeSetting::kZeroCopy, 48, 5 * kMB, 64, MonitorKind::kUcm);
     use_before(3);
     run([](MoverNode&) {}, [](MoverNode&) {});
     asker_->completions.clear();
-    gets_.assign(kCount, {});
+    gets_.assign(gets_.size(), {});
     uint64_t before = 0;
     uint64_t most = 0;
     run([&](MoverNode& node) { before = node.pins.counters().hits; },
         [&](MoverNode& node) {
             if (&node == asker_.get()) most = std::max(most, node.pins.counters().hits - before);
         });
-    EXPECT_LE(static_cast<double>(most) * slow.registration.look, Turn::kLongest) << most;
+    EXPECT_LE(static_cast<double>(most) * costs_.registration.look, Turn::kLongest) << most;
 }
 
 // Rings and staging memory are registered when they are first needed.

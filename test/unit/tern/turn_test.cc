@@ -18,6 +18,15 @@ double registration(uint64_t bytes) {
     return costs.latency + static_cast<double>(bytes) / costs.bandwidth;
 }
 
+// The longest registration does not fit in, behind a short one.
+Turn with_one_put_off() {
+    Turn turn(graphene());
+    turn.registered(8192);
+    EXPECT_FALSE(turn.over());
+    EXPECT_FALSE(turn.may_register(Turn::longest_registration(graphene())));
+    return turn;
+}
+
 TEST(TurnTest, TheLongestRegistrationMayBeginFirst) {
     Turn turn(graphene());
     EXPECT_TRUE(turn.may_register(Turn::longest_registration(graphene())));
@@ -31,10 +40,7 @@ TEST(TurnTest, AnyRegistrationMayBeginFirst) {
 }
 
 TEST(TurnTest, ALongRegistrationDoesNotFollowAShortOne) {
-    Turn turn(graphene());
-    turn.registered(8192);
-    EXPECT_FALSE(turn.over());
-    EXPECT_FALSE(turn.may_register(Turn::longest_registration(graphene())));
+    Turn turn = with_one_put_off();
     EXPECT_TRUE(turn.over());
     EXPECT_TRUE(turn.put_off());
     EXPECT_FALSE(turn.may_register(4096)) << "it would overtake the one that has been put off";
@@ -47,9 +53,7 @@ TEST(TurnTest, ShortRegistrationsFollowEachOther) {
 }
 
 TEST(TurnTest, WhatIsPutOffComesFirstInTheNextTurn) {
-    Turn turn(graphene());
-    turn.registered(8192);
-    (void)turn.may_register(Turn::longest_registration(graphene()));
+    Turn turn = with_one_put_off();
     turn.renew();
     EXPECT_TRUE(turn.behind());
     EXPECT_FALSE(turn.over());
@@ -59,9 +63,7 @@ TEST(TurnTest, WhatIsPutOffComesFirstInTheNextTurn) {
 
 // Even if frames of peers and new transfers have come before it.
 TEST(TurnTest, WhatIsPutOffComesBeforeRings) {
-    Turn turn(graphene());
-    turn.registered(8192);
-    (void)turn.may_register(Turn::longest_registration(graphene()));
+    Turn turn = with_one_put_off();
     turn.renew();
     EXPECT_FALSE(turn.may_provide());
     turn.watched();
