@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "settings.h"
+#include "softhca/settings.h"
 
 #include <cctype>
 
-#include "core/faults.h"
-#include "core/text.h"
+#include "softhca/core/faults.h"
+#include "softhca/core/text.h"
 
 namespace softhca {
 namespace {

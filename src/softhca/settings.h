@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/nic_model.h"
-#include "fabric/layout.h"
+#include "softhca/core/nic_model.h"
+#include "softhca/fabric/layout.h"
 
 namespace softhca {
 

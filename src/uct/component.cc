@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The UCT component `tern`, which registers itself when this library is loaded, by LD_PRELOAD or as
 // a plug-in.
+#include <algorithm>
+
+#include "base/trace.h"
 #include "uct/abi_check.h"
 #include "uct/compat.h"
 #include "uct/config.h"
@@ -54,8 +57,36 @@ bool is_registered() {
     return false;
 }
 
+ucs_log_level_t log_level(base::TraceLevel level) {
+    switch (level) {
+        case base::TraceLevel::kData:
+            return UCS_LOG_LEVEL_TRACE_DATA;
+        case base::TraceLevel::kTrace:
+            return UCS_LOG_LEVEL_TRACE;
+        default:
+            return UCS_LOG_LEVEL_DEBUG;
+    }
+}
+
+/// A UCX that was built without its trace levels, like Debian's, drops such lines: they go to the
+/// highest level that it has.
+void write_trace(base::TraceLevel level, const char* file, int line, const char* function,
+                 const char* text) {
+    ucs_log_dispatch(file, line, function,
+                     std::min<ucs_log_level_t>(log_level(level), UCS_MAX_LOG_LEVEL),
+                     &ucs_global_opts.log_component, "tern: %s", text);
+}
+
+void connect_trace() {
+    base::g_trace.sink = write_trace;
+    for (const auto level :
+         {base::TraceLevel::kDebug, base::TraceLevel::kTrace, base::TraceLevel::kData})
+        if (log_level(level) <= ucs_global_opts.log_component.log_level) base::g_trace.most = level;
+}
+
 __attribute__((constructor)) void load() {
     if (!ucx_fits() || is_registered()) return;
+    connect_trace();
     uct_component_register(&component);
     uct_tl_register(&component, &transport);
     load_ucp_plugin();

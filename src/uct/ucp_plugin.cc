@@ -38,7 +38,7 @@ unsigned fetch_ranges(uct_iface_h uct_iface, double copy_bandwidth, tern_fetch_r
     return static_cast<unsigned>(times.count);
 }
 
-constinit const tern_transport transport = {
+constinit const tern_transport ucp_interface = {
     .get_zcopy = ep_get_zcopy,
     .fetch_ranges = fetch_ranges,
     .offer_reply = tern_offer_reply,
@@ -49,7 +49,8 @@ constinit const tern_transport transport = {
 std::string plugin_path() {
     Dl_info self;
     char real[PATH_MAX];
-    if (::dladdr(&transport, &self) == 0 || ::realpath(self.dli_fname, real) == nullptr) return {};
+    if (::dladdr(&ucp_interface, &self) == 0 || ::realpath(self.dli_fname, real) == nullptr)
+        return {};
     const std::string path = real;
     return path.substr(0, path.rfind('/') + 1) + "libucp_tern.so.0";
 }
@@ -61,7 +62,7 @@ std::string install() {
     const auto function =
         reinterpret_cast<tern_ucp_install_func_t>(::dlsym(plugin, "tern_ucp_install"));
     if (function == nullptr) return ::dlerror();
-    const char* reason = function(&transport);
+    const char* reason = function(&ucp_interface);
     return reason != nullptr ? reason : "";
 }
 

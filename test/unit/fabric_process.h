@@ -15,8 +15,8 @@
 #include <string>
 #include <thread>
 
-#include "fabric/segment.h"
-#include "transport/adapter.h"
+#include "softhca/fabric/segment.h"
+#include "softhca/transport/adapter.h"
 
 namespace softhca::test {
 

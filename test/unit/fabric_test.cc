@@ -6,8 +6,8 @@
 
 #include <fstream>
 
-#include "fabric/member_file.h"
 #include "fabric_process.h"
+#include "softhca/fabric/member_file.h"
 
 namespace softhca {
 namespace {

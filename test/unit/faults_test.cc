@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "core/faults.h"
+#include "softhca/core/faults.h"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,10 @@
 #include <random>
 
 #include "fabric_process.h"
-#include "transport/cq.h"
-#include "transport/qp.h"
-#include "transport/region.h"
-#include "transport/srq.h"
+#include "softhca/transport/cq.h"
+#include "softhca/transport/qp.h"
+#include "softhca/transport/region.h"
+#include "softhca/transport/srq.h"
 
 namespace softhca {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "core/nic_model.h"
+#include "softhca/core/nic_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Mappings of shared memory that has been deregistered do not pile up.
-#include "fabric/peer_maps.h"
+#include "softhca/fabric/peer_maps.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "fabric/process_memory.h"
 #include "fabric_process.h"
+#include "softhca/fabric/process_memory.h"
 
 namespace softhca {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "core/qp_state.h"
+#include "softhca/core/qp_state.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <vector>
 
-#include "core/completion_ring.h"
-#include "core/receive_ring.h"
+#include "softhca/core/completion_ring.h"
+#include "softhca/core/receive_ring.h"
 
 namespace softhca {
 namespace {

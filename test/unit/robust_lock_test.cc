@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "core/robust_lock.h"
+#include "softhca/core/robust_lock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "settings.h"
+#include "softhca/settings.h"
 
 #include <gtest/gtest.h>
 

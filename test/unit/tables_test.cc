@@ -6,10 +6,10 @@
 #include <random>
 #include <set>
 
-#include "core/handles.h"
-#include "core/key_table.h"
-#include "core/retry.h"
-#include "fabric/pools.h"
+#include "softhca/core/handles.h"
+#include "softhca/core/key_table.h"
+#include "softhca/core/retry.h"
+#include "softhca/fabric/pools.h"
 
 namespace softhca {
 namespace {

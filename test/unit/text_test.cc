@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "core/text.h"
+#include "softhca/core/text.h"
 
 #include <gtest/gtest.h>
 

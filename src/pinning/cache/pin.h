@@ -10,6 +10,10 @@
 
 namespace tern {
 
+inline uint64_t to_word(const void* address) {
+    return reinterpret_cast<uintptr_t>(address);
+}
+
 // Whole pages that are registered with the device. PinCache hands pins out with a reference; the
 // keys are good until the reference is released, whatever becomes of the memory.
 class Pin {

@@ -30,10 +30,6 @@ int verbs_access(unsigned access, bool writable, bool on_demand) {
     return flags;
 }
 
-uint64_t to_word(const void* address) {
-    return reinterpret_cast<uintptr_t>(address);
-}
-
 // The limit of locked memory does not bind a process with CAP_IPC_LOCK.
 bool is_above_limit() {
     __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};

@@ -7,14 +7,6 @@
 
 namespace tern {
 
-namespace {
-
-uint64_t to_word(const void* address) {
-    return reinterpret_cast<uintptr_t>(address);
-}
-
-}  // namespace
-
 template <class Settled>
 bool PinCache::handle_all(Settled&& settled) {
     constexpr int kTries = 20;

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/types.h"
+#include "softhca/core/types.h"
 
 namespace softhca {
 

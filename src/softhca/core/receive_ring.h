@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/types.h"
+#include "softhca/core/types.h"
 
 namespace softhca {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/backing_file.h"
+#include "softhca/fabric/backing_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/host.h"
+#include "softhca/fabric/host.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "fabric/member_file.h"
+#include "softhca/fabric/member_file.h"
 
 namespace softhca {
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <string>
 
-#include "fabric/layout.h"
-#include "fabric/pools.h"
-#include "fabric/segment.h"
+#include "softhca/fabric/layout.h"
+#include "softhca/fabric/pools.h"
+#include "softhca/fabric/segment.h"
 
 namespace softhca {
 

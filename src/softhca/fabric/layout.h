@@ -11,14 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/completion_ring.h"
-#include "core/faults.h"
-#include "core/handles.h"
-#include "core/key_table.h"
-#include "core/nic_model.h"
-#include "core/qp_state.h"
-#include "core/receive_ring.h"
-#include "core/robust_lock.h"
+#include "softhca/core/completion_ring.h"
+#include "softhca/core/faults.h"
+#include "softhca/core/handles.h"
+#include "softhca/core/key_table.h"
+#include "softhca/core/nic_model.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/core/receive_ring.h"
+#include "softhca/core/robust_lock.h"
 
 namespace softhca {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/member_file.h"
+#include "softhca/fabric/member_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

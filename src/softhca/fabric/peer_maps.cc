@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/peer_maps.h"
+#include "softhca/fabric/peer_maps.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,8 +7,8 @@
 
 #include <string>
 
-#include "fabric/process_memory.h"
-#include "fabric/raw_memory.h"
+#include "softhca/fabric/process_memory.h"
+#include "softhca/fabric/raw_memory.h"
 
 namespace softhca {
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "fabric/host.h"
+#include "softhca/fabric/host.h"
 
 namespace softhca {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/process_memory.h"
+#include "softhca/fabric/process_memory.h"
 
 #include <unistd.h>
 

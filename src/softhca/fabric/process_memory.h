@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "fabric/host.h"
-#include "fabric/peer_maps.h"
+#include "softhca/fabric/host.h"
+#include "softhca/fabric/peer_maps.h"
 
 namespace softhca {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fabric/segment.h"
+#include "softhca/fabric/segment.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,8 +10,8 @@
 #include <cstring>
 #include <new>
 
-#include "fabric/member_file.h"
-#include "fabric/raw_memory.h"
+#include "softhca/fabric/member_file.h"
+#include "softhca/fabric/raw_memory.h"
 
 namespace softhca {
 

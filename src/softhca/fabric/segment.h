@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "fabric/layout.h"
+#include "softhca/fabric/layout.h"
 
 namespace softhca {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "inspect/fabric_view.h"
+#include "softhca/inspect/fabric_view.h"
 
 #include <dirent.h>
 #include <sys/mman.h>
@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fabric/member_file.h"
-#include "fabric/segment.h"
+#include "softhca/fabric/member_file.h"
+#include "softhca/fabric/segment.h"
 
 namespace softhca {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/layout.h"
+#include "softhca/fabric/layout.h"
 
 namespace softhca {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "inspect/inspect.h"
+#include "softhca/inspect/inspect.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 
-#include "core/nic_model.h"
-#include "fabric/segment.h"
-#include "inspect/fabric_view.h"
+#include "softhca/core/nic_model.h"
+#include "softhca/fabric/segment.h"
+#include "softhca/inspect/fabric_view.h"
 
 struct softhca_inspect_fabric {
     std::unique_ptr<softhca::FabricView> view;

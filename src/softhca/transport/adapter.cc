@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/adapter.h"
+#include "softhca/transport/adapter.h"
 
 namespace softhca {
 

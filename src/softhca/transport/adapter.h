@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "fabric/host.h"
-#include "fabric/process_memory.h"
-#include "transport/progress_engine.h"
+#include "softhca/fabric/host.h"
+#include "softhca/fabric/process_memory.h"
+#include "softhca/transport/progress_engine.h"
 
 namespace softhca {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/cq.h"
+#include "softhca/transport/cq.h"
 
 #include <algorithm>
 #include <cerrno>
 
-#include "transport/adapter.h"
-#include "transport/inbound.h"
-#include "transport/notice.h"
-#include "transport/qp.h"
-#include "transport/srq.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/inbound.h"
+#include "softhca/transport/notice.h"
+#include "softhca/transport/qp.h"
+#include "softhca/transport/srq.h"
 
 namespace softhca {
 

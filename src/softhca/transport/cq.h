@@ -5,7 +5,7 @@
 #include <functional>
 #include <mutex>
 
-#include "fabric/host.h"
+#include "softhca/fabric/host.h"
 
 namespace softhca {
 

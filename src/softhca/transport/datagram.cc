@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/qp_state.h"
-#include "transport/adapter.h"
-#include "transport/cq.h"
-#include "transport/execute.h"
-#include "transport/qp.h"
-#include "transport/responder.h"
-#include "transport/send.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/cq.h"
+#include "softhca/transport/execute.h"
+#include "softhca/transport/qp.h"
+#include "softhca/transport/responder.h"
+#include "softhca/transport/send.h"
 
 namespace softhca {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What all operations need: looking up the peer, listing local memory, and placing data as the
 // timing model and the faults want it.
-#include "transport/execute.h"
+#include "softhca/transport/execute.h"
 
 #include <algorithm>
 
-#include "core/qp_state.h"
-#include "transport/adapter.h"
-#include "transport/qp.h"
-#include "transport/responder.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/qp.h"
+#include "softhca/transport/responder.h"
 
 namespace softhca {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "fabric/process_memory.h"
-#include "transport/wqe.h"
+#include "softhca/fabric/process_memory.h"
+#include "softhca/transport/wqe.h"
 
 namespace softhca {
 

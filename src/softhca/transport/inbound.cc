@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/inbound.h"
+#include "softhca/transport/inbound.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "core/qp_state.h"
-#include "transport/adapter.h"
-#include "transport/execute.h"
-#include "transport/qp.h"
-#include "transport/responder.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/execute.h"
+#include "softhca/transport/qp.h"
+#include "softhca/transport/responder.h"
 
 namespace softhca {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/inbound_queue.h"
+#include "softhca/transport/inbound_queue.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "transport/adapter.h"
-#include "transport/execute.h"
-#include "transport/inbound.h"
-#include "transport/qp.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/execute.h"
+#include "softhca/transport/inbound.h"
+#include "softhca/transport/qp.h"
 
 namespace softhca {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "fabric/host.h"
+#include "softhca/fabric/host.h"
 
 namespace softhca {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/notice.h"
+#include "softhca/transport/notice.h"
 
-#include "transport/adapter.h"
+#include "softhca/transport/adapter.h"
 
 namespace softhca {
 

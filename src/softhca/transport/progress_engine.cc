@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/progress_engine.h"
+#include "softhca/transport/progress_engine.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -8,12 +8,12 @@
 
 #include <utility>
 
-#include "transport/adapter.h"
-#include "transport/cq.h"
-#include "transport/inbound.h"
-#include "transport/notice.h"
-#include "transport/qp.h"
-#include "transport/srq.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/cq.h"
+#include "softhca/transport/inbound.h"
+#include "softhca/transport/notice.h"
+#include "softhca/transport/qp.h"
+#include "softhca/transport/srq.h"
 
 namespace softhca {
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Creates, modifies and destroys queue pairs.
-#include "transport/qp.h"
+#include "softhca/transport/qp.h"
 
 #include <cerrno>
 #include <new>
 
-#include "core/qp_state.h"
-#include "transport/adapter.h"
-#include "transport/cq.h"
-#include "transport/inbound.h"
-#include "transport/responder.h"
-#include "transport/srq.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/cq.h"
+#include "softhca/transport/inbound.h"
+#include "softhca/transport/responder.h"
+#include "softhca/transport/srq.h"
 
 namespace softhca {
 

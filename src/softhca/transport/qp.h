@@ -4,10 +4,10 @@
 
 #include <mutex>
 
-#include "core/retry.h"
-#include "fabric/host.h"
-#include "transport/inbound_queue.h"
-#include "transport/wqe.h"
+#include "softhca/core/retry.h"
+#include "softhca/fabric/host.h"
+#include "softhca/transport/inbound_queue.h"
+#include "softhca/transport/wqe.h"
 
 namespace softhca {
 

@@ -2,9 +2,9 @@
 // RDMA write, RDMA read, and atomic operations.
 #include <cstring>
 
-#include "core/qp_state.h"
-#include "transport/adapter.h"
-#include "transport/send.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/send.h"
 
 namespace softhca {
 

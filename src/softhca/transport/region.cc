@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/region.h"
+#include "softhca/transport/region.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 
-#include "transport/adapter.h"
+#include "softhca/transport/adapter.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22

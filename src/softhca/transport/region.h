@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "fabric/backing_file.h"
-#include "fabric/host.h"
+#include "softhca/fabric/backing_file.h"
+#include "softhca/fabric/host.h"
 
 namespace softhca {
 

@@ -2,14 +2,14 @@
 // The requester: executes work requests in order, retries them, completes and flushes them.
 #include <algorithm>
 
-#include "core/qp_state.h"
-#include "transport/adapter.h"
-#include "transport/cq.h"
-#include "transport/execute.h"
-#include "transport/inbound.h"
-#include "transport/qp.h"
-#include "transport/responder.h"
-#include "transport/srq.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/cq.h"
+#include "softhca/transport/execute.h"
+#include "softhca/transport/inbound.h"
+#include "softhca/transport/qp.h"
+#include "softhca/transport/responder.h"
+#include "softhca/transport/srq.h"
 
 namespace softhca {
 

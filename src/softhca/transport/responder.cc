@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/responder.h"
+#include "softhca/transport/responder.h"
 
 #include <algorithm>
 
-#include "transport/adapter.h"
-#include "transport/cq.h"
-#include "transport/notice.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/cq.h"
+#include "softhca/transport/notice.h"
 
 namespace softhca {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "fabric/process_memory.h"
+#include "softhca/fabric/process_memory.h"
 
 namespace softhca {
 

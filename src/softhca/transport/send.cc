@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sends of the connected transports, and the delivery into a receive that RDMA write with immediate
 // uses, too.
-#include "transport/send.h"
+#include "softhca/transport/send.h"
 
-#include "core/qp_state.h"
-#include "transport/adapter.h"
-#include "transport/notice.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/notice.h"
 
 namespace softhca {
 

@@ -2,10 +2,10 @@
 // Delivery of a message that takes a receive: a send, or an RDMA write with immediate.
 #pragma once
 
-#include "transport/cq.h"
-#include "transport/execute.h"
-#include "transport/qp.h"
-#include "transport/responder.h"
+#include "softhca/transport/cq.h"
+#include "softhca/transport/execute.h"
+#include "softhca/transport/qp.h"
+#include "softhca/transport/responder.h"
 
 namespace softhca {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/srq.h"
+#include "softhca/transport/srq.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "transport/adapter.h"
-#include "transport/cq.h"
-#include "transport/notice.h"
-#include "transport/responder.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/cq.h"
+#include "softhca/transport/notice.h"
+#include "softhca/transport/responder.h"
 
 namespace softhca {
 

@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "fabric/host.h"
+#include "softhca/fabric/host.h"
 
 namespace softhca {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Local operations on memory windows: bind and invalidate.
-#include "transport/adapter.h"
-#include "transport/execute.h"
-#include "transport/qp.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/execute.h"
+#include "softhca/transport/qp.h"
 
 namespace softhca {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <new>
 
-#include "core/nic_model.h"
-#include "core/types.h"
+#include "softhca/core/nic_model.h"
+#include "softhca/core/types.h"
 
 namespace softhca {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "transport/xrc_domain.h"
+#include "softhca/transport/xrc_domain.h"
 
 #include <cerrno>
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "fabric/host.h"
+#include "softhca/fabric/host.h"
 
 namespace softhca {
 

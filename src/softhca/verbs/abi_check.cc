@@ -2,9 +2,9 @@
 // Checks that the values of core's enumerations are those of the verbs ABI.
 #include <cstddef>
 
-#include "core/qp_state.h"
-#include "core/types.h"
-#include "verbs/export.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/core/types.h"
+#include "softhca/verbs/export.h"
 
 namespace softhca {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "verbs/address.h"
+#include "softhca/verbs/address.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
 
 #include <cstring>
 
-#include "fabric/layout.h"
+#include "softhca/fabric/layout.h"
 
 namespace softhca {
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "fabric/layout.h"
-#include "transport/wqe.h"
-#include "verbs/export.h"
+#include "softhca/fabric/layout.h"
+#include "softhca/transport/wqe.h"
+#include "softhca/verbs/export.h"
 
 namespace softhca {
 

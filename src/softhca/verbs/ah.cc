@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "verbs/address.h"
-#include "verbs/process_adapter.h"
+#include "softhca/verbs/address.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Extended completion queues: polling entry by entry.
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "verbs/address.h"
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
+#include "softhca/verbs/address.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

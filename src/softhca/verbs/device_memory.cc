@@ -5,11 +5,11 @@
 
 #include <cstring>
 
-#include "fabric/raw_memory.h"
-#include "transport/region.h"
-#include "verbs/limits.h"
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
+#include "softhca/fabric/raw_memory.h"
+#include "softhca/transport/region.h"
+#include "softhca/verbs/limits.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

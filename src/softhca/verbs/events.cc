@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Asynchronous events.
-#include "verbs/process_adapter.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

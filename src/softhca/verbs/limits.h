@@ -2,8 +2,8 @@
 // Limits of the device, which it reports and enforces when objects are created.
 #pragma once
 
-#include "core/handles.h"
-#include "fabric/process_memory.h"
+#include "softhca/core/handles.h"
+#include "softhca/fabric/process_memory.h"
 
 namespace softhca::limits {
 

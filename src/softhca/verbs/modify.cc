@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Modifies queue pairs: checks the attributes, and applies them to the device.
-#include "core/qp_state.h"
-#include "transport/notice.h"
-#include "transport/responder.h"
-#include "verbs/address.h"
-#include "verbs/limits.h"
-#include "verbs/process_adapter.h"
-#include "verbs/wr_api.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/transport/notice.h"
+#include "softhca/transport/responder.h"
+#include "softhca/verbs/address.h"
+#include "softhca/verbs/limits.h"
+#include "softhca/verbs/process_adapter.h"
+#include "softhca/verbs/wr_api.h"
 
 namespace softhca {
 

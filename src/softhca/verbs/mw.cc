@@ -2,9 +2,9 @@
 // Memory windows.
 #include <atomic>
 
-#include "transport/region.h"
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
+#include "softhca/transport/region.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -7,19 +7,20 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <set>
 #include <vector>
 
-#include "fabric/backing_file.h"
-#include "transport/adapter.h"
-#include "transport/cq.h"
-#include "transport/qp.h"
-#include "transport/srq.h"
-#include "verbs/event_queue.h"
-#include "verbs/export.h"
+#include "softhca/fabric/backing_file.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/transport/cq.h"
+#include "softhca/transport/qp.h"
+#include "softhca/transport/srq.h"
+#include "softhca/verbs/event_queue.h"
+#include "softhca/verbs/export.h"
 
 namespace softhca {
 
@@ -182,6 +183,12 @@ Object* object_of(Ibv* ibv) {
 
 inline void set_error(int error) {
     errno = error;
+}
+
+/// What a function returns that makes no object.
+inline std::nullptr_t fail(int error) {
+    set_error(error);
+    return nullptr;
 }
 
 /// Creates a completion queue for ibv_create_cq() or ibv_create_cq_ex(). nullptr with errno set on

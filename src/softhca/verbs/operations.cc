@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "verbs/operations.h"
+#include "softhca/verbs/operations.h"
 
 namespace softhca {
 

@@ -2,7 +2,7 @@
 // The entry points that programs reach through a context's tables, not by name.
 #pragma once
 
-#include "verbs/export.h"
+#include "softhca/verbs/export.h"
 
 namespace softhca {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Thread domains, and parent domains: protection domains with a thread domain or with allocators
 // for memory of queues.
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

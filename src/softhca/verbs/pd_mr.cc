@@ -2,9 +2,9 @@
 // Protection domains and memory regions.
 #include <unistd.h>
 
-#include "transport/region.h"
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
+#include "softhca/transport/region.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 
@@ -54,11 +54,6 @@ int check_access(uint32_t access) {
 BackingFile backing_file_of(const RegionAttributes& attributes) {
     return copies_shared_memory() ? find_backing_file(attributes.address, attributes.length)
                                   : BackingFile{};
-}
-
-ibv_mr* fail(int error) {
-    set_error(error);
-    return nullptr;
 }
 
 ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova,

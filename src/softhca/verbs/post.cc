@@ -2,11 +2,11 @@
 // Posts lists of work requests.
 #include <algorithm>
 
-#include "core/qp_state.h"
-#include "verbs/limits.h"
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
-#include "verbs/wr_api.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/verbs/limits.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
+#include "softhca/verbs/wr_api.h"
 
 namespace softhca {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "verbs/process_adapter.h"
+#include "softhca/verbs/process_adapter.h"
 
 #include <pthread.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-#include "core/faults.h"
+#include "softhca/core/faults.h"
 
 namespace softhca {
 

@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "settings.h"
-#include "transport/adapter.h"
-#include "verbs/objects.h"
+#include "softhca/settings.h"
+#include "softhca/transport/adapter.h"
+#include "softhca/verbs/objects.h"
 
 namespace softhca {
 

@@ -2,21 +2,16 @@
 // Creates, opens, queries and destroys queue pairs.
 #include <cstring>
 
-#include "core/qp_state.h"
-#include "transport/xrc_domain.h"
-#include "verbs/limits.h"
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
-#include "verbs/wr_api.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/transport/xrc_domain.h"
+#include "softhca/verbs/limits.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
+#include "softhca/verbs/wr_api.h"
 
 namespace softhca {
 
 namespace {
-
-ibv_qp* fail(int error) {
-    set_error(error);
-    return nullptr;
-}
 
 bool supported(ibv_qp_type type) {
     return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstring>
 
-#include "verbs/address.h"
-#include "verbs/limits.h"
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
+#include "softhca/verbs/address.h"
+#include "softhca/verbs/limits.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

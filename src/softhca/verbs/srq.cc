@@ -2,9 +2,9 @@
 // Shared receive queues, basic and XRC.
 #include <cstring>
 
-#include "verbs/limits.h"
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
+#include "softhca/verbs/limits.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

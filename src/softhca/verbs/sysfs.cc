@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "verbs/export.h"
+#include "softhca/verbs/export.h"
 
 namespace softhca {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ibv_wr_*: work requests are built in entries of the send queue, and posted together.
-#include "verbs/wr_api.h"
+#include "softhca/verbs/wr_api.h"
 
 #include <algorithm>
 
-#include "core/qp_state.h"
-#include "verbs/limits.h"
-#include "verbs/process_adapter.h"
+#include "softhca/core/qp_state.h"
+#include "softhca/verbs/limits.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

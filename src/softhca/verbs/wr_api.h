@@ -2,7 +2,7 @@
 // ibv_wr_*, and what they share with other verbs of queue pairs.
 #pragma once
 
-#include "verbs/objects.h"
+#include "softhca/verbs/objects.h"
 
 namespace softhca {
 

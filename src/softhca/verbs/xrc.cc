@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "transport/xrc_domain.h"
-#include "verbs/operations.h"
-#include "verbs/process_adapter.h"
+#include "softhca/transport/xrc_domain.h"
+#include "softhca/verbs/operations.h"
+#include "softhca/verbs/process_adapter.h"
 
 namespace softhca {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "settings.h"
+#include "softhca/settings.h"
 #include "tools/common/command.h"
 
 namespace softhca {

@@ -2,12 +2,12 @@
 // `softhca status`, `inject` and `clean`: operations on a fabric from outside.
 #include <cstdio>
 
-#include "core/faults.h"
-#include "fabric/segment.h"
-#include "inspect/fabric_view.h"
+#include "softhca/core/faults.h"
+#include "softhca/fabric/segment.h"
+#include "softhca/inspect/fabric_view.h"
+#include "softhca/transport/notice.h"
 #include "tools/softhca_command/command.h"
 #include "tools/softhca_command/report.h"
-#include "transport/notice.h"
 
 namespace softhca {
 namespace {

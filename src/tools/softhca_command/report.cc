@@ -7,7 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "core/text.h"
+#include "softhca/core/text.h"
 
 namespace softhca {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "inspect/fabric_view.h"
+#include "softhca/inspect/fabric_view.h"
 
 namespace softhca {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "fabric/segment.h"
+#include "softhca/fabric/segment.h"
 #include "tools/common/library.h"
 #include "tools/softhca_command/command.h"
 #include "tools/softhca_command/report.h"

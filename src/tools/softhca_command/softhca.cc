@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/faults.h"
+#include "softhca/core/faults.h"
 #include "tern_config.h"
 #include "tools/softhca_command/command.h"
 
