@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Notified writes of 8 bytes by rwapi. The job's two processes are two contexts of this one.
+#include <rwapi.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "counted.h"
+
+INSTRUCTIONS_SAMPLE(notify)
+INSTRUCTIONS_SAMPLE(take)
+
+namespace instructions {
+namespace {
+
+constexpr unsigned kWarmUp = 300;
+constexpr unsigned kWrites = 16;  // of a sample
+
+void check(int result, const char* what) {
+    if (result < 0) fail(std::string(what) + ": " + rwapi_strerror(result));
+}
+
+// The start-up of a job of two threads.
+class StartUp {
+  public:
+    struct Rank {
+        StartUp* job;
+        uint32_t rank;
+    };
+
+    rwapi_bootstrap table(Rank& rank) {
+        return {&rank, rank.rank, 2,
+                [](void* context, const void* mine, size_t bytes, void* all) {
+                    const Rank& own = *static_cast<Rank*>(context);
+                    own.job->exchange(own.rank, mine, bytes, all);
+                    return 0;
+                },
+                [](void* context) {
+                    static_cast<Rank*>(context)->job->meet();
+                    return 0;
+                }};
+    }
+
+  private:
+    void exchange(uint32_t rank, const void* mine, size_t bytes, void* all) {
+        parts_[rank].resize(bytes);
+        std::memcpy(parts_[rank].data(), mine, bytes);
+        meet();
+        for (size_t i = 0; i < 2; ++i)
+            std::memcpy(static_cast<char*>(all) + i * bytes, parts_[i].data(), bytes);
+        meet();
+    }
+    void meet() {
+        std::unique_lock lock(mutex_);
+        const unsigned mine = ++calls_;
+        changed_.notify_all();
+        changed_.wait(lock, [&] { return calls_ >= mine + mine % 2; });
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    unsigned calls_ = 0;
+    std::array<std::vector<char>, 2> parts_;
+};
+
+// Calls operation(0) and operation(1) at the same time.
+void on_both(const std::function<void(unsigned)>& operation) {
+    std::thread other([&] { operation(1); });
+    operation(0);
+    other.join();
+}
+
+}  // namespace
+
+void notified() {
+    StartUp start_up;
+    std::array<StartUp::Rank, 2> ranks{{{&start_up, 0}, {&start_up, 1}}};
+    const std::array<rwapi_bootstrap, 2> tables{start_up.table(ranks[0]), start_up.table(ranks[1])};
+    std::array<rwapi_context*, 2> contexts{};
+    on_both([&](unsigned rank) {
+        rwapi_params params = {};
+        params.size = sizeof params;
+        params.bootstrap = &tables[rank];
+        check(rwapi_context_create(&params, &contexts[rank]), "rwapi_context_create");
+    });
+    const auto [origin, target] = contexts;
+
+    alignas(64) static std::array<uint64_t, 512> from, to;
+    rwapi_region local, own, remote;
+    check(rwapi_register(origin, from.data(), sizeof from, 0, &local), "rwapi_register");
+    check(rwapi_register(target, to.data(), sizeof to, RWAPI_ALL, &own), "rwapi_register");
+    std::array<std::byte, RWAPI_KEY_MAX> key;
+    size_t length = key.size();
+    check(rwapi_region_pack(target, own, key.data(), &length), "rwapi_region_pack");
+    check(rwapi_region_unpack(origin, key.data(), length, &remote), "rwapi_region_unpack");
+
+    uint64_t sent = 0, taken = 0;
+    const Step write = [&] {
+        check(rwapi_put_notify(origin, remote, 0, from.data(), sizeof from[0], 0, ++sent, nullptr),
+              "rwapi_put_notify");
+    };
+    const Step take = [&] {
+        check(rwapi_progress(target), "rwapi_progress");
+        const int count = rwapi_notify_reset(target, 0, nullptr);
+        check(count, "rwapi_notify_reset");
+        taken += static_cast<unsigned>(count);
+    };
+    const Step both = [&] {
+        check(rwapi_progress(origin), "rwapi_progress");
+        take();
+    };
+    const Step settle = [&] {
+        until([&] { return taken == sent; }, both, "a notification");
+        for (int i = 0; i < 100; ++i) both();
+    };
+    for (unsigned i = 0; i < kWarmUp; ++i) {
+        write();
+        until([&] { return taken == sent; }, both, "a notification");
+    }
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle();
+        sample_notify(kWrites, write);
+        sample_take(1, take);
+    }
+    settle();
+
+    check(rwapi_deregister(origin, remote), "rwapi_deregister");
+    check(rwapi_deregister(origin, local), "rwapi_deregister");
+    check(rwapi_deregister(target, own), "rwapi_deregister");
+    on_both([&](unsigned rank) {
+        check(rwapi_context_destroy(contexts[rank]), "rwapi_context_destroy");
+    });
+}
+
+}  // namespace instructions
