@@ -65,6 +65,11 @@ refusal_tests() {
         env UCX_TERN_SEG_SIZE=1 "${hca[@]}" "$tern_bench" latency --quick
     refuses 'a file that cannot be written' 1 'No such file' \
         "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/none/x"
+    mkdir "$tmp/kept"
+    echo old >"$tmp/kept/x"
+    refuses 'a measurement that fails' 1 'no transport nosuch' \
+        "${hca[@]}" "$tern_bench" latency --quick --transport nosuch --json "$tmp/kept/x"
+    check_match 'leaves the old file, and no other' '^old x$' sh -c 'echo "$(cat "$0/x") $(ls "$0")"' "$tmp/kept"
     refuses 'softhca-bench: wrong section' 2 '^softhca-bench: --section: x not in' "$softhca_bench" --section x
     refuses 'softhca-bench: wrong profile' 2 'choose from ideal' "$softhca_bench" --profile graphene,fast
     refuses 'softhca-bench: wrong model' 2 "unknown parameter 'x'" "$softhca_bench" --model x=2
@@ -148,6 +153,9 @@ latency_tests() {
     check 'latency' "${hca[@]}" "$tern_bench" latency --quick --json "$tmp/latency.json"
     cp "$tmp/output" "$tmp/latency"
     is_json 'latency: the json is json' "$tmp/latency.json"
+    check_match 'latency: which program it was' '"commit": "([0-9a-f]{12}(-changed)?|unknown)"' cat "$tmp/latency.json"
+    check_match 'latency: every round' '^ +"rounds": \[$' cat "$tmp/latency.json"
+    check_match 'latency: the sizes' '^ "sizes": \[ 8, 1024 \]' sh -c 'tr -s "\n " " " <"$0" | grep -o " .sizes[^]]*]"' "$tmp/latency.json"
     for layer in UCT:rc_verbs UCP:rc_v; do
         check_match "latency: ${layer%:*}, tern against rc_verbs, and its target" \
             "^  tern / ${layer#*:} .* x .* <= 0\\.[0-9]+: (met|missed)" cat "$tmp/latency"
@@ -421,6 +429,9 @@ memory_tests() {
     local bytes='registered memory of a process, 3 peers' pairs='queue pairs of a process, 3 peers' stage
     check 'memory' "${hca[@]}" "$tern_bench" memory --peers 3
     cp "$tmp/output" "$tmp/memory"
+    check 'memory: another result in the place of a file' "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/kept/x"
+    check_match 'memory: the new file, and no other' '^ "command": "memory",x$' \
+        sh -c 'echo "$(grep command "$0/x")$(ls "$0")"' "$tmp/kept"
     # One queue pair, for handshakes.
     compares 'memory: idle endpoints have no queue pair' '$1 == 1' \
         "$(value "$tmp/memory" "$pairs" 'tern: endpoints made, nothing sent')"

@@ -18,6 +18,16 @@ Cpus choose_cpus();
 // Keeps the calling thread on a CPU.
 void stay_on(int cpu);
 
+struct Machine {
+    std::string cpu;  // the model
+    int64_t cores;
+    std::string kernel;
+    bool is_virtual;
+
+    std::string text() const;
+};
+Machine this_machine();
+
 // Texts for the user: the CPUs of the processes, and the load average, since other load makes
 // figures doubtful.
 std::string placement_text(const Cpus& cpus);

@@ -23,6 +23,7 @@ struct Summary {
     double min;
     double p10;
     double p90;
+    double max;
     uint64_t count;
 };
 
@@ -33,7 +34,8 @@ inline Summary summarize(Samples samples) {
         const double place = share * static_cast<double>(samples.size() - 1);
         return samples[static_cast<size_t>(std::lround(place))];
     };
-    return {quantile(0.5), samples.front(), quantile(0.1), quantile(0.9), samples.size()};
+    return {quantile(0.5), samples.front(), quantile(0.1),
+            quantile(0.9), samples.back(),  samples.size()};
 }
 inline double median(Samples samples) {
     const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);

@@ -21,6 +21,7 @@ struct Figure {
     std::string name;  // "tern"; for a ratio "tern / rc_verbs"
     std::string unit;  // kRatioUnit for a ratio
     Summary value = {};
+    Samples rounds = {};  // of a sampled value: the median of each round, or the ratio
     double target = kNone;
     bool at_most = true;       // target is an upper limit, otherwise a lower one
     double reference = kNone;  // the value in a paper
@@ -66,9 +67,15 @@ std::string as_matrix(const std::vector<Figure>& figures);
 std::string as_groups(const std::vector<Figure>& figures);
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
-// One JSON object: the facts, and a list "figures". Missing and infinite numbers are left out.
+// One JSON object: the version of its form, this program's version and commit, the date, the
+// machine, the facts, the sizes, and a list "figures". Missing and infinite numbers are left out.
 std::string as_json(const Facts& facts, const std::vector<Figure>& figures);
+
+// Replaces a file by one with this text, in one step: whatever fails, the old file is whole and
+// nothing else is left in the folder. What is no regular file, as /dev/stdout, is written to.
 // Throws Failure.
 void write_file(const std::string& name, const std::string& text);
+// Throws Failure if write_file() would. Changes nothing.
+void check_writable(const std::string& name);
 
 }  // namespace bench

@@ -1,25 +1,47 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cmath>
-#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "bench/measure/clock.h"
+#include "bench/measure/machine.h"
 #include "bench/series/figure.h"
 
 namespace bench {
+
+// Of this program. The build makes commit.cc.
+extern const char kVersion[];
+extern const char kCommit[];
+
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Whole numbers are written without a fraction. JSON has neither NaN nor infinity.
-void add(Json* object, const char* key, double number) {
+// contrib/tables.py reads files of this form. It rises when a key changes its meaning or goes.
+constexpr int kSchema = 1;
+
+// Whole numbers are written without a fraction, others with as many digits as can mean something.
+Json value_of(double number) {
     constexpr double kExact = 0x1p53;
-    if (!std::isfinite(number)) return;
     if (number == std::floor(number) && std::abs(number) < kExact) {
-        (*object)[key] = static_cast<int64_t>(number);
-    } else {
-        (*object)[key] = number;
+        return static_cast<int64_t>(number);
     }
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g", number);
+    return std::strtod(text, nullptr);
+}
+
+// JSON has neither NaN nor infinity.
+void add(Json* object, const char* key, double number) {
+    if (std::isfinite(number)) (*object)[key] = value_of(number);
 }
 
 Json object_of(const Figure& figure) {
@@ -33,6 +55,7 @@ Json object_of(const Figure& figure) {
         add(&object, "p10", figure.value.p10);
         add(&object, "p90", figure.value.p90);
         add(&object, "min", figure.value.min);
+        add(&object, "max", figure.value.max);
         object["samples"] = figure.value.count;
     }
     if (figure.has_target()) {
@@ -45,26 +68,114 @@ Json object_of(const Figure& figure) {
     add(&object, "machine", figure.machine);
     add(&object, "late_share", figure.late_share);
     add(&object, "cpu_share", figure.cpu_share);
+    for (const double round : figure.rounds) object["rounds"].push_back(value_of(round));
     object["doubts"] = figure.doubts;
     return object;
 }
 
+std::string date_text() {
+    const time_t now = ::time(nullptr);
+    tm utc;
+    ::gmtime_r(&now, &utc);
+    char text[32];
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
+Json object_of(const Machine& machine) {
+    return {{"cpu", machine.cpu},
+            {"cores", machine.cores},
+            {"kernel", machine.kernel},
+            {"virtual", machine.is_virtual}};
+}
+
+// The sizes of messages, each once.
+Json sizes_of(const std::vector<Figure>& figures) {
+    std::set<double> sizes;
+    for (const Figure& figure : figures) {
+        if (figure.x > 0 && figure.x_text == size_text(static_cast<uint32_t>(figure.x)))
+            sizes.insert(figure.x);
+    }
+    return std::vector<uint32_t>(sizes.begin(), sizes.end());
+}
+
+// A new file beside another one, under a name of its own until it replaces the other.
+class NewFile {
+  public:
+    explicit NewFile(const std::filesystem::path& target)
+        : target_(target),
+          name_(target.string() + ".XXXXXX"),
+          fd_(::mkostemp(name_.data(), O_CLOEXEC)) {
+        if (fd_ < 0) throw call_failed(target.string());
+    }
+    ~NewFile() {
+        ::close(fd_);
+        if (!replaced_) ::unlink(name_.c_str());
+    }
+    NewFile(const NewFile&) = delete;
+    NewFile& operator=(const NewFile&) = delete;
+
+    void replace(const std::string& text) {
+        const mode_t mask = ::umask(0);
+        ::umask(mask);
+        const bool written =
+            ::fchmod(fd_, 0666 & ~mask) == 0 &&
+            ::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+            ::fsync(fd_) == 0;
+        replaced_ = written && ::rename(name_.c_str(), target_.c_str()) == 0;
+        if (!replaced_) throw call_failed(target_.string());
+    }
+
+  private:
+    const std::filesystem::path target_;
+    std::string name_;
+    const int fd_;
+    bool replaced_ = false;
+};
+
+// The file that a name stands for: a link is followed.
+std::filesystem::path target_of(const std::string& name) {
+    std::error_code ignored;
+    std::filesystem::path target = std::filesystem::weakly_canonical(name, ignored);
+    return target.empty() ? std::filesystem::path(name) : target;
+}
+
+bool is_replaceable(const std::filesystem::path& target) {
+    std::error_code ignored;
+    return !std::filesystem::exists(target, ignored) ||
+           std::filesystem::is_regular_file(target, ignored);
+}
+
 }  // namespace
 
+void check_writable(const std::string& name) {
+    const std::filesystem::path target = target_of(name);
+    if (is_replaceable(target)) {
+        const NewFile trial(target);
+    } else if (::access(name.c_str(), W_OK) != 0 || std::filesystem::is_directory(target)) {
+        throw call_failed(name);
+    }
+}
+
+void write_file(const std::string& name, const std::string& text) {
+    const std::filesystem::path target = target_of(name);
+    if (is_replaceable(target)) return NewFile(target).replace(text);
+    std::ofstream file(name);
+    if (!file.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
+        throw call_failed(name);
+}
+
 std::string as_json(const Facts& facts, const std::vector<Figure>& figures) {
-    Json result = Json::object();
+    Json result = {{"schema", kSchema},
+                   {"version", std::string(kVersion)},
+                   {"commit", std::string(kCommit)},
+                   {"date", date_text()},
+                   {"machine", object_of(this_machine())}};
     for (const auto& [key, text] : facts) result[key] = text;
+    result["sizes"] = sizes_of(figures);
     result["figures"] = Json::array();
     for (const Figure& figure : figures) result["figures"].push_back(object_of(figure));
     // Texts come from the environment, too: bytes that are not UTF-8 are replaced.
     return result.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-void write_file(const std::string& name, const std::string& text) {
-    FILE* const file = std::fopen(name.c_str(), "we");
-    if (file == nullptr) throw call_failed(name);
-    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-    if (std::fclose(file) != 0 || !written) throw call_failed(name);
 }
 
 }  // namespace bench

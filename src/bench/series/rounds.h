@@ -18,9 +18,11 @@ inline bool is_wide(const Samples& rounds, double limit) {
     return summary.p90 > limit * summary.p10;
 }
 
-// Adds the reasons to doubt a value, given the medians of its rounds, whether each process had a
-// CPU of its own, and which share of the time it was running; kNone if that does not matter.
+// Sets the rounds of a value, and the reasons to doubt it, given the medians of its rounds, whether
+// each process had a CPU of its own, and which share of the time it was running; kNone if that does
+// not matter.
 inline void doubt_value(Figure* figure, const Samples& medians, bool own_cpus, double cpu_share) {
+    figure->rounds = medians;
     std::vector<std::string>& doubts = figure->doubts;
     if (medians.size() < kFewRounds) doubts.emplace_back("few rounds");
     if (!own_cpus) doubts.emplace_back("one CPU for both processes");
@@ -35,6 +37,7 @@ inline Figure ratio_figure(Figure figure, const Samples& item, const Samples& ya
     for (size_t i = 0; i < item.size(); ++i) ratios.push_back(item[i] / yardstick[i]);
     figure.unit.assign(1, kRatioUnit);
     figure.value = summarize(ratios);
+    figure.rounds = ratios;
     if (ratios.size() < kFewRounds) figure.doubts.emplace_back("few rounds");
     if (is_wide(ratios, kWideRatio)) figure.doubts.emplace_back("rounds differ");
     if (figure.has_target() && figure.value.p10 < figure.target &&

@@ -228,7 +228,7 @@ Figure exact_figure(std::string test, double x, std::string x_text, std::string 
                     std::string unit, double value) {
     return {std::move(test),   x,
             std::move(x_text), std::move(name),
-            std::move(unit),   {value, value, value, value, 1}};
+            std::move(unit),   {value, value, value, value, value, 1}};
 }
 
 std::string number_text(double value) {

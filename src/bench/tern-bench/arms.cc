@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/tern-bench/arms.h"
 
-#include <sys/utsname.h>
 #include <ucp/api/ucp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 
 #include "bench/measure/link.h"
@@ -53,14 +50,6 @@ bool by_plugin_path() {
     return tools::finds_plug_ins(major, minor);
 }
 
-std::string cpu_model() {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);) {
-        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-    }
-    return "unknown CPU";
-}
-
 std::string environment_text() {
     std::string text;
     for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -97,12 +86,8 @@ Setup make_setup(const Options& options) {
 }
 
 Facts facts_of(const Options& options, const Setup& setup) {
-    utsname system;
-    ::uname(&system);
     return {{"command", options.command},
             {"device", setup.device},
-            {"machine", cpu_model() + ", " + std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) +
-                            " CPUs, " + system.sysname + " " + system.release},
             {"ucx", ucp_get_version_string()},
             {"placement", placement_text(setup.cpus)},
             {"load_average", load_text()},

@@ -39,13 +39,14 @@ int run_on_own_device(const Options& options, char** argv) {
 int run(const Options& options) {
     const Setup setup = make_setup(options);
     const Facts facts = facts_of(options, setup);
+    std::printf("%-12s %s\n", "machine", this_machine().text().c_str());
     for (const auto& [key, text] : facts) {
         if (key != "command" && !text.empty()) std::printf("%-12s %s\n", key.c_str(), text.c_str());
     }
     std::printf("\n");
     std::fflush(stdout);
     // A file that cannot be written is found out before an hour of measuring.
-    if (!options.json.empty()) write_file(options.json, "");
+    if (!options.json.empty()) check_writable(options.json);
     const auto command = std::ranges::find_if(
         kCommands, [&](const Command& one) { return options.command == one.name; });
     const Result result = command->run(options, setup);

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Measures all that the documents quote, into docs/results, and writes the tables of the documents from it. It takes
+# some ten minutes on two processors, which nothing else should use.
+#
+#   results.sh BUILD-FOLDER [RESULT...]     a result is the name of a file without .json; default: all of them
+set -eu
+if [ ! -x "${1:-}/src/tools/tern-bench" ]; then
+    sed -n '4,7s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+tools=$(cd "$1/src/tools" && pwd)
+shift
+wanted=" ${*:-all} "
+cd "$(dirname "$0")/.."
+mkdir -p docs/results
+
+# measure NAME command...: the command gets the name of the file as its last argument.
+measure() {
+    local name=$1 start=$SECONDS
+    shift
+    case $wanted in *" all "* | *" $name "*) ;; *) return 0 ;; esac
+    echo "$name: $*"
+    (PATH=$tools:$PATH && "$@" "docs/results/$name.json" >/dev/null)
+    echo "$name: $((SECONDS - start)) s"
+}
+
+measure latency tern-bench latency --rounds 9 --json
+measure rate tern-bench rate --rounds 9 --json
+measure bandwidth tern-bench bandwidth --profile graphene --sizes 16K:16M --step 4 --rounds 7 --json
+measure bandwidth-infini tern-bench bandwidth --profile infini --sizes 16K:16M --step 4 --rounds 7 --json
+measure bandwidth-hdr200 tern-bench bandwidth --profile hdr200 --sizes 16K:16M --step 4 --rounds 7 --json
+measure pinning tern-bench pinning --profile graphene --sizes 64K:16M --step 4 --rounds 7 --json
+measure overlap tern-bench overlap --profile graphene --rounds 7 --json
+measure onesided tern-bench onesided --sizes 8:4M --step 8 --rounds 7 --json
+measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 7 --json
+measure mpi tern-bench mpi --sizes 8:1M --step 8 --rounds 7 --json
+measure mpi-graphene tern-bench mpi --profile graphene --sizes 8:1M --step 8 --rounds 5 --json
+measure memory tern-bench memory --peers 1,4,16,32,64 --json
+measure fastpath paper-tables fastpath --json
+contrib/tables.py

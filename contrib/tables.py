@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes the tables of the documents from the results of the benchmarks.
+
+    tables.py [DOCUMENT...]           writes the tables anew
+    tables.py --check [DOCUMENT...]   changes nothing; fails if a table and its file differ
+    tables.py --list RESULT.json      what a file has: its tests, and their names and sizes
+
+Without documents: README.md and docs/*.md. A RESULT.json is what tern-bench and paper-tables write with --json, and
+softhca-bench prints with --json. Its name is relative to the folder of the document. What a document takes from results
+stands between two comments, each on a line of its own; blank lines beside them are kept.
+
+    <!-- table: results/latency.json test="UCT active messages, half round trip" names="tern; rc_verbs" -->
+    <!-- end -->
+
+The options of a table; a list is separated by "; ", and has "TEXT = LABEL" where the table shows another text:
+
+    test=LIST      the tests                                                        [all]
+    names=LIST     the names of figures, in the order of the columns                [all, in the order of the file]
+    x=LIST         the sizes, as in "8 B; 64 KiB"                                   [all]
+    unit=LIST      the units; that of a ratio is x                                  [all]
+    rows=LIST      what differs from row to row: x, name, test, file, unit          [x]
+    columns=...    what differs from column to column: one of them                  [name]
+    files=LIST     labels of the files, in the order of the names before            [the names]
+    show=...       median; spread: and from the 10th to the 90th percentile; range: and from the least to the most
+                                                                                    [ratios: spread, others: median]
+    digits=N       significant digits                                               [3]
+    doubts=no      leaves out the "?" behind a figure that the benchmark doubts     [yes]
+    corner=TEXT    the title of the first column                                    [the unit, if there is one only]
+
+Exactly one figure must be in each cell; a cell of a size that was not measured is empty ("-"). A table fails that finds
+nothing for one of the texts that it lists.
+
+    <!-- source: results/latency.json results/rate.json -->
+    <!-- end -->
+
+writes a sentence for each file: command, commit, date, machine, rounds. And a single figure within a text, with the
+options of a table that lead to one cell:
+
+    a ratio of <!-- value: results/latency.json test="..." names="tern / rc_verbs" x="8 B" -->0.67<!-- end -->
+"""
+import difflib
+import json
+import os
+import re
+import shlex
+import sys
+
+SCHEMA = 1
+OPTIONS = ("test", "names", "x", "unit", "rows", "columns", "files", "show", "digits", "doubts", "corner")
+BLOCK = re.compile(r"(?P<open><!-- (?P<kind>table|source): (?P<words>.*?) -->\n)(?P<body>.*?)(?P<close><!-- end -->)",
+                   re.DOTALL)
+VALUE = re.compile(r"(?P<open><!-- value: (?P<words>[^>]*?) -->)(?P<body>[^<]*)(?P<close><!-- end -->)")
+FENCE = re.compile(r"^(```.*?^```|(?:    .*\n)+)", re.DOTALL | re.MULTILINE)
+
+
+class Wrong(Exception):
+    """The text says what is wrong with a document or a result."""
+
+
+def listed(text):
+    """[(text, label)] of a list."""
+    parts = [part.strip() for part in text.split(";")]
+    return [tuple(side.strip() for side in part.split(" = ", 1)) if " = " in part else (part, part) for part in parts]
+
+
+def read_result(name):
+    try:
+        with open(name, encoding="utf-8") as file:
+            result = json.load(file)
+        schema = result["schema"]
+        _ = result["figures"][0]["test"]
+    except OSError as error:
+        raise Wrong(f"{name}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise Wrong(f"{name} is not the result of a benchmark") from error
+    if schema != SCHEMA:
+        raise Wrong(f"{name} has schema {schema}; this program reads {SCHEMA}")
+    return result
+
+
+def parse(words, folder):
+    """The files and the options of a marker."""
+    files, options = [], {}
+    for word in shlex.split(words):
+        key, found, value = word.partition("=")
+        if not found:
+            files.append(word)
+        elif key in OPTIONS and key not in options:
+            options[key] = value
+        else:
+            raise Wrong(f"wrong option, or twice: {key}")
+    if not files:
+        raise Wrong("no file is named")
+    return files, [read_result(os.path.join(folder, file)) for file in files], options
+
+
+def rounded(number, digits):
+    """In decimal notation, with that many significant digits."""
+    if number == 0:
+        return "0"
+    whole = len(str(int(abs(float(f"{number:.{digits - 1}e}")))))
+    if abs(number) >= 1:
+        return f"{number:.{max(0, digits - whole)}f}"
+    return f"{float(f'{number:.{digits - 1}e}'):.{digits - 1 - int(f'{number:e}'.split('e')[1])}f}"
+
+
+def cell(figure, options):
+    digits = int(options.get("digits", 3))
+    show = options.get("show", "spread" if figure["unit"] == "x" else "median")
+    ends = {"median": None, "spread": ("p10", "p90"), "range": ("min", "max")}
+    if show not in ends:
+        raise Wrong(f"show={show}: not median, spread or range")
+    if "median" not in figure:
+        return "-"
+    median = figure["median"]
+    exact = "samples" not in figure and median == int(median)
+    text = str(int(median)) if exact else rounded(median, digits)
+    if ends[show] and ends[show][0] in figure:
+        low, high = (rounded(figure[end], digits) for end in ends[show])
+        text += f" ({low} to {high})"
+    if figure.get("doubts") and options.get("doubts") != "no":
+        text += "?"
+    return text
+
+
+KEYS = {"x": "x_text", "name": "name", "test": "test", "unit": "unit", "file": "file"}
+LISTS = {"test": "test", "names": "name", "x": "x", "unit": "unit", "files": "file"}
+
+
+class Selection:
+    """The figures of a marker, and the texts of each dimension in their order."""
+
+    def __init__(self, files, results, options):
+        self.figures = [dict(figure, file=name) for name, result in zip(files, results) for figure in result["figures"]]
+        self.labels = {}
+        lists = {LISTS[key]: listed(options[key]) for key in LISTS if key in options}
+        if "file" in lists:
+            if len(lists["file"]) != len(files):
+                raise Wrong("files= has another number of labels than there are files")
+            lists["file"] = [(name, label) for name, (_, label) in zip(files, lists["file"])]
+        for dimension, texts in lists.items():
+            present = {figure[KEYS[dimension]] for figure in self.figures}
+            for text, _ in texts:
+                if text not in present:
+                    raise Wrong(f"there is no {dimension} '{text}'")
+            wanted = {text for text, _ in texts}
+            self.figures = [figure for figure in self.figures if figure[KEYS[dimension]] in wanted]
+        for dimension, key in KEYS.items():
+            order = sorted({(f["x"], f["x_text"]) for f in self.figures}) if dimension == "x" else \
+                [(0, figure[key]) for figure in self.figures]
+            self.labels[dimension] = dict(lists.get(dimension) or [(text, text) for _, text in order])
+        if not self.figures:
+            raise Wrong("no figure has all of these texts together")
+
+    def find(self, place):
+        """The one figure at the place {dimension: text}; None if there is none."""
+        found = [figure for figure in self.figures
+                 if all(figure[KEYS[dimension]] == text for dimension, text in place.items())]
+        if len(found) > 1:
+            raise Wrong("more than one figure for " + ", ".join(place.values()) + ": " +
+                        "; ".join(", ".join(f[key] for key in KEYS.values()) for f in found[:2]))
+        return found[0] if found else None
+
+
+def product(selection, dimensions):
+    """The places of the rows."""
+    places = [{}]
+    for dimension in dimensions:
+        if dimension not in KEYS:
+            raise Wrong(f"rows and columns are of {', '.join(KEYS)}, not of {dimension}")
+        places = [dict(place, **{dimension: text}) for place in places for text in selection.labels[dimension]]
+    return places
+
+
+def table(files, results, options):
+    selection = Selection(files, results, options)
+    rows = [text for text, _ in listed(options.get("rows", "x"))]
+    column = options.get("columns", "name")
+    units = [unit for unit in selection.labels["unit"]]
+    corner = options.get("corner", units[0] if len(units) == 1 and units[0] != "x" else "")
+    titles = [""] * (len(rows) - 1)
+    titles.insert(0, corner)
+    columns = product(selection, [column])
+    lines = [titles + [selection.labels[column][place[column]] for place in columns]]
+    for row in product(selection, rows):
+        found = [selection.find({**row, **place}) for place in columns]
+        if any(found):
+            lines.append([selection.labels[dimension][text] for dimension, text in row.items()] +
+                         [cell(figure, options) if figure else "-" for figure in found])
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def source(files, results):
+    text = ""
+    for name, result in zip(files, results):
+        machine = result["machine"]
+        what = [f"[{os.path.basename(name)}]({name}): `{result.get('command', 'softhca-bench')}`",
+                f"commit `{result['commit']}`", result["date"][:10],
+                f"{machine['cpu']}, {machine['cores']} cores" + (", virtual" if machine["virtual"] else "")]
+        if "ucx" in result:
+            what.append(f"UCX {result['ucx']}")
+        profile = re.search(r"SOFTHCA_PROFILE=(\S+)", result.get("environment", ""))
+        if profile:
+            what.append(f"profile `{profile.group(1)}`")
+        if "rounds" in result:
+            what.append(f"rounds: {result['rounds']}")
+        text += "- " + ", ".join(what) + "\n"
+    return text
+
+
+def rewritten(name):
+    """The text of a document, and what it should be."""
+    folder = os.path.dirname(name)
+    with open(name, encoding="utf-8") as file:
+        text = file.read()
+
+    def block(match):
+        if quoted(match.start()):
+            return match.group()
+        files, results, options = parse(match["words"], folder)
+        body = table(files, results, options) if match["kind"] == "table" else source(files, results)
+        before = re.match(r"\n*", match["body"]).group()
+        after = re.search(r"\n*$", match["body"]).group() if match["body"].strip() else "\n"
+        return match["open"] + before + body.rstrip("\n") + max(after, "\n", key=len) + match["close"]
+
+    def value(match):
+        if quoted(match.start()):
+            return match.group()
+        files, results, options = parse(match["words"], folder)
+        figures = Selection(files, results, options).figures
+        if len(figures) != 1:
+            raise Wrong(f"{len(figures)} figures, not one: {match['words']}")
+        return match["open"] + cell(figures[0], dict({"show": "median", "doubts": "no"}, **options)) + match["close"]
+
+    def quoted(at):
+        return any(code.start() <= at < code.end() for code in FENCE.finditer(text))
+
+    before = text
+    for pattern, write in ((BLOCK, block), (VALUE, value)):
+        def located(match, write=write):
+            try:
+                return write(match)
+            except Wrong as error:
+                raise Wrong(f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {error}") from error
+        text = pattern.sub(located, text)
+    return before, text
+
+
+def list_result(name):
+    result = read_result(name)
+    figures = result["figures"]
+    for test in dict.fromkeys(figure["test"] for figure in figures):
+        own = [figure for figure in figures if figure["test"] == test]
+        print(f'test="{test}"')
+        for unit in dict.fromkeys(figure["unit"] for figure in own):
+            names = dict.fromkeys(figure["name"] for figure in own if figure["unit"] == unit)
+            print(f'    unit={unit} names="' + "; ".join(names) + '"')
+        print('    x="' + "; ".join(dict.fromkeys(figure["x_text"] for figure in own)) + '"')
+
+
+def main():
+    words = sys.argv[1:]
+    if words[:1] == ["--list"] and len(words) == 2:
+        list_result(words[1])
+        return
+    check = "--check" in words
+    documents = [word for word in words if word != "--check"]
+    if any(word.startswith("-") for word in documents):
+        sys.exit(__doc__.strip())
+    top = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    if not documents:
+        documents = [os.path.join(top, "README.md")]
+        documents += sorted(os.path.join(top, "docs", name) for name in os.listdir(os.path.join(top, "docs"))
+                            if name.endswith(".md"))
+    differ = False
+    for name in documents:
+        before, after = rewritten(name)
+        if before == after:
+            continue
+        if check:
+            differ = True
+            sys.stdout.writelines(difflib.unified_diff(before.splitlines(True), after.splitlines(True), name,
+                                                       name + " by its results", n=0))
+        else:
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(after)
+            print(f"{name}: written")
+    if differ:
+        sys.exit("tables.py: run contrib/tables.py")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Wrong as error:
+        sys.exit(f"tables.py: {error}")
+    except OSError as error:
+        sys.exit(f"tables.py: {error.filename}: {error.strerror}")
