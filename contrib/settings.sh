@@ -11,9 +11,9 @@ unset "${!UCX_@}"
 cat <<'EOT'
 # Settings of the transport
 
-Variables of the environment. `contrib/settings.sh` makes this table of what `tern-run ucx_info -cf` prints; a test
-holds it to that. Each transport of UCX has `UCX_TERN_ALLOC`, `UCX_TERN_FAILURE` and `UCX_TERN_MAX_NUM_EPS` besides, and
-UCX's own settings apply as they do to others: `UCX_TLS` and `UCX_NET_DEVICES` choose transports and devices.
+These are environment variables. `contrib/settings.sh` makes the table from the output of `tern-run ucx_info -cf`; a
+test compares the two. Every transport of UCX also has settings like `UCX_TERN_ALLOC`, `UCX_TERN_FAILURE` and
+`UCX_TERN_MAX_NUM_EPS`. UCX's own settings apply too: `UCX_TLS` and `UCX_NET_DEVICES` choose transports and devices.
 
 | Variable | Default | Values | Meaning |
 |---|---|---|---|

@@ -70,7 +70,7 @@ class UndeclareTest : public TernTest,
             return put_zcopy(ep, {&other_iov, 1}, other.remote().address, other_key, &beside);
         }));
         for (unsigned i = 0; i < turns; ++i) progress(all);
-        // Memory that is only deregistered may be read to the end: a get's memory is invalidated.
+        // Memory that is only deregistered may be read to the end: that of a get is invalidated.
         Completion gone;
         if (get_)
             far.invalidate(gone);
