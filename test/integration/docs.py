@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the documents with the tree: docs.py links|files|names|tables|commits [SOURCE]. Prints what is wrong.
+"""Compares the documents with the tree: docs.py links|files|names|includes|tables|commits [SOURCE]. Prints what is wrong.
 
 links    every relative link and its anchor lead somewhere
 files    every source file that a document names exists
 names    every `Class::method` occurs in one file of src, and every `name` (file.cc) occurs in that file
+includes the table of architecture.md has the include relations of the folders of src, taken from the #include lines
 tables   no row of a table begins with an empty cell, and all have as many cells as the first
 commits  every commit that a document names is in the history
 """
@@ -92,6 +93,32 @@ def names():
                     problem(document, f"{file} has no {name}")
 
 
+def includes():
+    document = ROOT / "docs" / "architecture.md"
+    rows = re.findall(r"^\| `([\w/-]+)` \|[^|]*\| ([^|]*) \|$", document.read_text(), flags=re.M)
+    said = {folder: re.findall(r"`([\w/.-]+)`", cell) for folder, cell in rows if (ROOT / "src" / folder).is_dir()}
+
+    def folder_of(path):
+        return next((f for f in sorted(said, key=len, reverse=True) if path.startswith(f + "/") or path == f), None)
+
+    true = {folder: set() for folder in said}
+    for path in tree():
+        if not path.startswith("src/") or not path.endswith((".cc", ".h", ".c")):
+            continue
+        folder = folder_of(path[4:])
+        if folder is None:
+            problem(document, f"no row for {path}")
+            continue
+        for name in re.findall(r'^#include "([^"]+)"', (ROOT / path).read_text(), flags=re.M):
+            other = folder_of(name)
+            if other not in (None, folder, "base"):
+                true[folder].add(other)
+    for folder, others in true.items():
+        listed = {folder_of(other) for other in said[folder]}
+        for other in others ^ listed:
+            problem(document, f"{folder} {'includes' if other in others else 'does not include'} {other}")
+
+
 def tables():
     for document in DOCS:
         width = 0
@@ -124,6 +151,6 @@ def commits():
                 problem(document, f"no commit {commit}")
 
 
-{"links": links, "files": files, "names": names, "tables": tables, "commits": commits}[sys.argv[1]]()
+{"links": links, "files": files, "names": names, "includes": includes, "tables": tables, "commits": commits}[sys.argv[1]]()
 print("\n".join(sorted(problems)), end="\n" if problems else "")
 sys.exit(1 if problems else 0)
