@@ -26,6 +26,7 @@ case $(readelf -p .comment "$tern_library") in
     *) skip_all 'not built by GCC 12' ;;
 esac
 case $(ldd "$tern_library") in *libasan* | *libtsan*) skip_all 'built with sanitizers' ;; esac
+grep -q 'TERN_ENABLE_ASSERT=1' "$build/Makefile" && skip_all 'built with --enable-debug'
 grep -q '^CXXFLAGS = .*-O2' "$build/Makefile" || skip_all 'not built with -O2'
 
 samples=(send receive poll_1 polls poll_16 put get notify take)

@@ -62,7 +62,7 @@ class HandleTable {
 
     // The object; null with `error` set if the handle is not one of this table, or of an object
     // that has gone.
-    T* find(uint64_t word, int& error) {
+    [[gnu::always_inline]] T* find(uint64_t word, int& error) {
         const Handle handle = Handle::unpack(word);
         error = RWAPI_ERR_FOREIGN;
         if (handle.tag != tag_ || handle.kind != kind_) return nullptr;
