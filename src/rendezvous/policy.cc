@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/turn.h"
+#include "rendezvous/progress_budget.h"
 
 namespace tern {
 
@@ -22,13 +22,13 @@ std::string_view name_of(Scheme scheme) {
 Policy::Policy(const Costs& costs, const Settings& settings)
     : model_(costs),
       settings_(settings),
-      longest_piece_(Turn::longest_piece(model_.costs())),
-      longest_pin_(Turn::longest_registration(model_.costs())),
-      longest_copy_(Turn::longest_copy(model_.costs())) {
+      longest_piece_(ProgressBudget::longest_piece(model_.costs())),
+      longest_pin_(ProgressBudget::longest_registration(model_.costs())),
+      longest_copy_(ProgressBudget::longest_copy(model_.costs())) {
     if (!(settings_.margin > 0)) settings_.margin = 0;
 }
 
-bool Policy::comes_back(const BufferState& buffer) const {
+bool Policy::is_reused(const BufferState& buffer) const {
     return buffer.pinned ||
            (buffer.can_pin && buffer.keeps && buffer.uses >= settings_.worth_pinning);
 }
@@ -82,39 +82,39 @@ uint64_t Policy::next_piece(uint64_t piece) const {
 
 Plan Policy::in_place(uint64_t length, const BufferState& own) const {
     if (own.pinned) return {Scheme::kZeroCopy};
-    if (comes_back(own)) return {Scheme::kZeroCopy, piece_again(length), true};
+    if (is_reused(own)) return {Scheme::kZeroCopy, piece_again(length), true};
     return {Scheme::kZeroCopy, first_piece(length)};
 }
 
-Experience::Offer Policy::staged(uint64_t length) const {
+SchemeTimings::Offer Policy::staged(uint64_t length) const {
     const Staging shape = staging(length);
     const double copies = 2 * static_cast<double>(length) / model_.copy_bandwidth(length);
     const double chunks = CostModel::superpipeline_gaps(length, shape);
-    return {.way = Experience::Way::kStaged,
+    return {.way = SchemeTimings::Way::kStaged,
             .time = model_.superpipeline(length, shape),
             .work = copies + chunks * model_.costs().network.overhead};
 }
 
-Experience::Offer Policy::placed(uint64_t length, const BufferState& own,
-                                 const BufferState& sender) const {
+SchemeTimings::Offer Policy::placed(uint64_t length, const BufferState& own,
+                                    const BufferState& sender) const {
     const Costs& costs = model_.costs();
     const double bytes = static_cast<double>(length);
-    const bool again = comes_back(own);
+    const bool again = is_reused(own);
     // By the sender's fastest way, if the receiver's memory is pinned.
     double time = model_.raw(length);
     double copying = 0;
-    if (!again || !comes_back(sender)) {
+    if (!again || !is_reused(sender)) {
         const double pinned =
             model_.pinned_behind_wire(length, piece(length)) + model_.deregistration(bytes);
         const double copied = model_.copied_once(length, staging(length));
-        const bool copies = !comes_back(sender) && !(sender.can_pin && pinned < copied);
+        const bool copies = !is_reused(sender) && !(sender.can_pin && pinned < copied);
         if (copies) copying = bytes / model_.copy_bandwidth(length);
-        if (!comes_back(sender)) time = copies ? copied : pinned;
+        if (!is_reused(sender)) time = copies ? copied : pinned;
         if (!again)
-            return {Experience::Way::kPinning, std::max(pinned, time) + model_.placing(), 0};
+            return {SchemeTimings::Way::kPinning, std::max(pinned, time) + model_.placing(), 0};
     }
     const double registering = model_.registration(bytes) + model_.deregistration(bytes);
-    return {.way = Experience::Way::kPlaced,
+    return {.way = SchemeTimings::Way::kPlaced,
             .time = time + model_.placing(),
             .work = 2 * costs.registration.look + 2 * costs.network.overhead + copying +
                     (own.pinned ? 0 : registering / std::max(1u, own.uses))};
@@ -128,10 +128,10 @@ Plan Policy::decide(uint64_t length, const BufferState& own, const BufferState& 
     if (settings_.scheme == SchemeSetting::kSuperpipeline) return {};
     if (settings_.scheme == SchemeSetting::kZeroCopy) return in_place(length, own);
 
-    Experience::Offer through = staged(length);
-    Experience::Offer direct = placed(length, own, sender);
+    SchemeTimings::Offer through = staged(length);
+    SchemeTimings::Offer direct = placed(length, own, sender);
     const double expected[] = {through.time, direct.time};
-    if (!comes_back(own)) {
+    if (!is_reused(own)) {
         // Such a buffer will probably not be used again, so the message alone counts.
         through.work = 0;
         direct.time *= 1 + settings_.margin;
@@ -144,22 +144,22 @@ Plan Policy::decide(uint64_t length, const BufferState& own, const BufferState& 
 }
 
 Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender,
-                     Experience& experience, bool may_try) const {
+                     SchemeTimings& timings, bool may_try) const {
     return decide(length, own, sender, [&](const auto& through, const auto& direct) {
-        return experience.choose(length, through, direct, may_try);
+        return timings.choose(length, through, direct, may_try);
     });
 }
 
 Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender,
-                     const Experience& experience) const {
+                     const SchemeTimings& timings) const {
     return decide(length, own, sender, [&](const auto& through, const auto& direct) {
-        return experience.prefers(length, through, direct);
+        return timings.prefers(length, through, direct);
     });
 }
 
 // As in placed(): memory that has been used n times bears one n-th of its registration.
 bool Policy::reads_in_place(uint64_t length, uint64_t to_pin, const BufferState& own) const {
-    if (settings_.scheme == SchemeSetting::kSuperpipeline || !comes_back(own)) return false;
+    if (settings_.scheme == SchemeSetting::kSuperpipeline || !is_reused(own)) return false;
     const auto pages = static_cast<double>(to_pin);
     const double pinning =
         own.pinned
@@ -172,7 +172,7 @@ bool Policy::reads_in_place(uint64_t length, uint64_t to_pin, const BufferState&
 SourcePlan Policy::send(uint64_t length, const BufferState& own) const {
     if (own.pinned) return {.gather = true};
     if (length == 0 || !own.can_pin || settings_.scheme == SchemeSetting::kSuperpipeline) return {};
-    if (comes_back(own)) return {true, piece_again(length), true};
+    if (is_reused(own)) return {true, piece_again(length), true};
     const uint64_t piece = first_piece(length);
     if (settings_.scheme != SchemeSetting::kAuto) return {true, piece};
     const double copied = model_.copied_once(length, staging(length));

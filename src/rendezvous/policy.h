@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "rendezvous/cost_model.h"
-#include "rendezvous/experience.h"
 #include "rendezvous/schedule.h"
+#include "rendezvous/scheme_timings.h"
 
 namespace tern {
 
@@ -35,8 +35,8 @@ struct Plan {
     uint64_t piece = 0;  // zero-copy: bytes to pin first; 0: all at once, or pinned already
     // The buffer is used again: pieces end at multiples of `piece`, so that they are found again.
     bool again = false;
-    // For Experience::took(); 0: not to be told.
-    Experience::Way way = Experience::Way::kStaged;
+    // For SchemeTimings::took(); 0: not to be told.
+    SchemeTimings::Way way = SchemeTimings::Way::kStaged;
     double expected = 0;
 
     bool staged() const { return scheme == Scheme::kSuperpipeline; }
@@ -55,7 +55,7 @@ struct SourcePlan {
 //   - a buffer that is pinned, or is used often enough to be worth pinning, is used in place if
 //     that costs less than staging: time and work of both sides, and a share of the registration;
 //   - else the faster scheme is used: staging, unless zero-copy is faster by `margin`.
-// What a scheme takes is what the model says, corrected by experience. A decision takes less than a
+// What a scheme takes is what the model says, corrected by timings. A decision takes less than a
 // microsecond; no allocation, no clock.
 class Policy {
   public:
@@ -72,10 +72,10 @@ class Policy {
     // The receiver's decision for a message of `length` bytes. `may_try`: nothing else is under
     // way, so that experience can be gained.
     Plan receive(uint64_t length, const BufferState& own, const BufferState& sender,
-                 Experience& experience, bool may_try) const;
+                 SchemeTimings& timings, bool may_try) const;
     // What it would probably decide, by what is known here.
     Plan receive(uint64_t length, const BufferState& own, const BufferState& sender,
-                 const Experience& experience = {}) const;
+                 const SchemeTimings& timings = {}) const;
     // A message that cannot be staged now; its buffer need not be worth pinning.
     Plan without_ring(uint64_t length) const {
         return {Scheme::kZeroCopy, piece_again(length), true};
@@ -91,7 +91,7 @@ class Policy {
     // The piece after one of `piece` bytes: as long as can be pinned while that is on the wire, up
     // to kLongPiece.
     uint64_t next_piece(uint64_t piece) const;
-    // Bytes of a piece, at most: as one call of progress allows (Turn).
+    // Bytes of a piece, at most: as one call of progress allows (ProgressBudget).
     uint64_t longest_piece() const { return longest_piece_; }
     // Bytes that are copied at once, at most.
     uint64_t longest_copy() const { return longest_copy_; }
@@ -106,9 +106,9 @@ class Policy {
     // message; the work is that of the two processors, of which the message does not wait for all.
     // Memory that is worth a pin has to be registered once; a use bears the share that it has if
     // the buffer is used as many times again.
-    Experience::Offer staged(uint64_t length) const;
-    Experience::Offer placed(uint64_t length, const BufferState& own,
-                             const BufferState& sender) const;
+    SchemeTimings::Offer staged(uint64_t length) const;
+    SchemeTimings::Offer placed(uint64_t length, const BufferState& own,
+                                const BufferState& sender) const;
 
     const CostModel& model() const { return model_; }
     const Settings& settings() const { return settings_; }
@@ -121,7 +121,7 @@ class Policy {
     uint64_t piece(uint64_t length) const;
     uint64_t first_piece(uint64_t length) const;
     uint64_t piece_again(uint64_t length) const;
-    bool comes_back(const BufferState& buffer) const;
+    bool is_reused(const BufferState& buffer) const;
 
     CostModel model_;
     Settings settings_;

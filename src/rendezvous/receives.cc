@@ -13,7 +13,7 @@ namespace tern {
 
 Receives::Receives(TransferContext& context)
     : context_(context),
-      rings_(context.engine.pd(), context.settings.slots(), context.settings.rings()),
+      rings_(context.engine.pd(), context.settings.ring_slots(), context.settings.most_rings()),
       generation_(std::random_device()()) {}
 
 Receives::~Receives() {
@@ -80,7 +80,7 @@ void Receives::receive(Incoming& transfer) {
         return;
     }
     // What was left comes first.
-    if (context_.turn.behind() || !later_.empty()) {
+    if (context_.budget.behind() || !later_.empty()) {
         later_.push_back(&transfer);
         return;
     }
@@ -93,14 +93,14 @@ void Receives::receive(Incoming& transfer) {
 void Receives::wait(Incoming& transfer, Start why) {
     if (why == Start::kLater) later_.push_back(&transfer);
     if (why != Start::kNoRing) return;
-    ++context_.counters.window_waits;
+    ++context_.counters.ring_waits;
     waiting_.push_back(&transfer);
 }
 
 // Decides how the message is to come, and asks for it. `may_lend`: the transfer may get a ring now.
 Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
     // To begin takes time as well, if many do.
-    if (!transfer.planned && context_.turn.over()) return Start::kLater;
+    if (!transfer.planned && context_.budget.over()) return Start::kLater;
     if (transfer.rkey != 0) return start_reading(transfer, may_lend);
     if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
     if (!transfer.planned) {
@@ -125,7 +125,7 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
     transfer.generation = ++generation_ & WireRing::kGeneration;
     transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
                           !context_.engine.polls_memory(*transfer.channel),
-                          transfer.ring.slots / (context_.settings.buffers + 1));
+                          transfer.ring.slots / (context_.settings.chunks_per_ring + 1));
     if (in_pieces) {
         const uint64_t piece = context_.piece_of(transfer.plan.piece, transfer.plan.again,
                                                  transfer.memory.data(), transfer.length);
@@ -162,7 +162,7 @@ Receives::Start Receives::pin_all(Incoming& transfer) {
 
 // How a transfer goes on that needs a ring and has got none.
 Receives::Start Receives::without_ring(Incoming& transfer, bool may_lend) {
-    if (rings_.hopeless()) return out_of_rings(transfer);
+    if (rings_.cannot_register()) return out_of_rings(transfer);
     return may_lend && rings_.may_grow() ? Start::kLater : Start::kNoRing;
 }
 
@@ -200,7 +200,7 @@ Plan Receives::plan(Incoming& transfer) {
     const BufferState own = context_.look_up(transfer, kRemotePut);
     const Plan plan =
         context_.policy.receive(transfer.length, own, {.pinned = transfer.source.pinned},
-                                context_.experience, context_.running == 0);
+                                context_.timings, context_.running == 0);
     if (plan.staged() && own.pinned) context_.pins.release(std::exchange(transfer.pin, nullptr));
     if (transfer.pin != nullptr) transfer.pinned = transfer.length;
     return plan;
@@ -257,8 +257,7 @@ bool Receives::was_alone(const Incoming& transfer) const {
 void Receives::learn(const Incoming& transfer) {
     if (!was_alone(transfer) || !(transfer.plan.expected > 0)) return;
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - transfer.asked_at;
-    context_.experience.took(transfer.length, transfer.plan.way, transfer.plan.expected,
-                             time.count());
+    context_.timings.took(transfer.length, transfer.plan.way, transfer.plan.expected, time.count());
 }
 
 void Receives::over(Incoming& transfer, Status status) {
@@ -299,7 +298,7 @@ unsigned Receives::do_without_rings() {
 // Begins the transfers that wait for a turn, in their order.
 unsigned Receives::begin_later() {
     unsigned count = 0;
-    for (; !later_.empty() && !context_.turn.over(); ++count) {
+    for (; !later_.empty() && !context_.budget.over(); ++count) {
         Incoming& transfer = *later_.front();
         const Start now = start(transfer, waiting_.empty());
         if (now == Start::kLater) break;

@@ -20,8 +20,8 @@ using Unpack = void (*)(void* argument, const void* data, size_t length);
 
 // What a get knows of the side that has the bytes.
 struct Source {
-    bool pinned = false;  // as far as is known, the memory is
-    bool hears = false;   // takes Ack::kWaited
+    bool pinned = false;            // as far as is known, the memory is
+    bool takes_waited_ack = false;  // takes Ack::kWaited
 };
 
 // The receiving half of a transfer. States, events, next states:
@@ -87,7 +87,7 @@ class Receives {
     Receives& operator=(const Receives&) = delete;
 
     bool has_room() const { return table_.has_room(); }
-    // See Mover::get() and Mover::get_owned(). There must be room.
+    // See Rendezvous::get() and Rendezvous::get_owned(). There must be room.
     void get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key, uint32_t rkey,
              Source source, void* cookie, const Reply* reply);
     void get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
@@ -102,7 +102,7 @@ class Receives {
     unsigned begin_waiting();
     // Moves on the transfers that have begun.
     unsigned advance();
-    // As Mover::arm().
+    // As Rendezvous::arm().
     Status arm(std::vector<Watched>& words);
     bool pending(const Channel& channel, uint64_t until) const;
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
@@ -117,7 +117,7 @@ class Receives {
     void have_read(Incoming::Read& read, Status status);
     void ended(Channel& channel, Status status);
 
-    // See Mover::reads().
+    // See Rendezvous::reads().
     bool reads(std::span<const Buffers::Piece> to, bool late) const;
 
     uint64_t registered_bytes() const { return rings_.registered_bytes(); }

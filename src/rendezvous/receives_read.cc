@@ -55,9 +55,9 @@ unsigned Receives::take_reads(Incoming& transfer) {
             [&](const Incoming::Read& it) { return it.arrived && it.offset == transfer.taken; });
         if (read == std::end(transfer.reads)) return count;
         if (read->from != nullptr) {
-            if (context_.turn.over()) return count;
+            if (context_.budget.over()) return count;
             transfer.memory.write(read->from, static_cast<size_t>(read->bytes));
-            context_.turn.copied(read->bytes);
+            context_.budget.copied(read->bytes);
         } else {
             transfer.memory.skip(read->bytes);
         }
@@ -94,7 +94,8 @@ bool Receives::find_room(Incoming& transfer, Incoming::Read& read, ibv_sge& piec
         if (!pin_piece(transfer, kLocalWrite)) transfer.plan = {};
     }
     if (transfer.plan.staged() && !lend_ring(transfer, waiting_.empty())) {
-        if (rings_.hopeless() && transfer.asked == transfer.taken) (void)out_of_rings(transfer);
+        if (rings_.cannot_register() && transfer.asked == transfer.taken)
+            (void)out_of_rings(transfer);
         return false;
     }
     if (!transfer.plan.staged()) {
@@ -121,7 +122,7 @@ void Receives::have_read(Incoming::Read& read, Status status) {
     --transfer.channel->replies;
     if (status != Status::kOk) return;  // the channel ends, and the transfer with it
     read.arrived = true;
-    if (!context_.turn.behind()) (void)step_reading(transfer);
+    if (!context_.budget.behind()) (void)step_reading(transfer);
 }
 
 }  // namespace tern

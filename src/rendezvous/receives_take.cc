@@ -12,17 +12,17 @@ namespace tern {
 // A completion calls the user, who may begin further transfers: the list grows at its end.
 unsigned Receives::advance() {
     unsigned count = 0;
-    size_t at = context_.turn.behind() ? next_ : 0;
+    size_t at = context_.budget.behind() ? next_ : 0;
     for (size_t left = running_.size(); left != 0 && !running_.empty(); --left) {
         if (at >= running_.size()) at = 0;
         Incoming& transfer = *running_[at];
-        const bool late = context_.turn.over();
+        const bool late = context_.budget.over();
         count += step(transfer);
         // If the transfer is over, the next one has taken its place.
         const size_t was = at;
         if (at < running_.size() && running_[at] == &transfer) ++at;
         // A registration that did not fit in comes first.
-        if (!late && context_.turn.over()) next_ = context_.turn.put_off() ? was : at;
+        if (!late && context_.budget.over()) next_ = context_.budget.put_off() ? was : at;
     }
     return count;
 }
@@ -43,7 +43,7 @@ unsigned Receives::step(Incoming& transfer) {
     if (core.complete()) return count + complete(transfer);
     if (count != 0)
         transfer.idle = 0;
-    else if (!context_.turn.over())
+    else if (!context_.budget.over())
         look_in_vain(transfer);
     // With notifications this side may go to sleep, and then does not come here again.
     const bool idle = transfer.idle >= (core.notified() ? 1 : kIdleAck);
@@ -57,9 +57,9 @@ unsigned Receives::step(Incoming& transfer) {
 // Copies sub-blocks to where they belong. After the memory is undeclared they are dropped; they are
 // still counted, because the ring cannot be lent again before the sender's writes have ended.
 unsigned Receives::take_blocks(Incoming& transfer) {
-    if (context_.turn.over()) return 0;
+    if (context_.budget.over()) return 0;
     Receiver& core = *transfer.core;
-    const Touch memory(transfer);
+    const RegionAccess memory(transfer);
     if (!memory) transfer.failed = true;
     unsigned count = 0;
     uint64_t copied = 0;
@@ -73,13 +73,13 @@ unsigned Receives::take_blocks(Incoming& transfer) {
         }
         core.taken();
     }
-    context_.turn.copied(copied);
+    context_.budget.copied(copied);
     return count;
 }
 
 // Nothing has come. Measures how long this side waits, not how long it is away itself.
 void Receives::look_in_vain(Incoming& transfer) {
-    if (++transfer.idle % kIdleLook != 0 || !transfer.source.hears) return;
+    if (++transfer.idle % kIdleLook != 0 || !transfer.source.takes_waited_ack) return;
     const auto now = std::chrono::steady_clock::now();
     const auto since = now - transfer.looked_at;
     if (since < kLooks) transfer.waited += since;
@@ -107,7 +107,7 @@ unsigned Receives::pin_more(Incoming& transfer) {
     while (count < kPartsAtOnce && found &&
            (transfer.part_due || transfer.core->told() != transfer.length)) {
         if (!transfer.part_due) {
-            if (context_.turn.over()) break;
+            if (context_.budget.over()) break;
             found = transfer.told != transfer.pins.size() || find_piece(transfer);
             if (!found && (count != 0 || !may_pin(transfer))) break;
             transfer.part = pin_next(transfer);
@@ -169,7 +169,7 @@ uint64_t Receives::next_piece(const Incoming& transfer) const {
 }
 
 bool Receives::may_pin(const Incoming& transfer) {
-    return context_.turn.may_register(next_piece(transfer));
+    return context_.budget.may_register(next_piece(transfer));
 }
 
 // Takes the next piece if it is pinned. Of buffers only that are used again.

@@ -39,7 +39,7 @@ class RingPool {
     void give_back(const Ring& ring) { free_.push_back(ring.number); }
 
     // Not even a small ring could be registered: there will be none.
-    bool hopeless() const { return refused_ && rings_.empty(); }
+    bool cannot_register() const { return refused_ && rings_.empty(); }
     // A registration has failed: the rings are fewer or smaller than asked for.
     bool refused() const { return refused_; }
     uint32_t slots() const { return slots_; }

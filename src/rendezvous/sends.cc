@@ -12,7 +12,7 @@ namespace tern {
 
 Sends::Sends(TransferContext& context)
     : context_(context),
-      staging_(context.engine.pd(), context.settings.slots(), context.settings.rings()) {}
+      staging_(context.engine.pd(), context.settings.ring_slots(), context.settings.most_rings()) {}
 
 Sends::~Sends() {
     for (const auto& transfer : table_) context_.release_memory(*transfer);
@@ -108,7 +108,7 @@ bool Sends::start(Outgoing& transfer, const WireRing& ring, const WirePart& firs
     const uint32_t slots = std::min<uint32_t>(ring.slots, staging_.slots());
     transfer.core.emplace(
         transfer.length, ring.slots, staging_.slots(),
-        context_.policy.limits(transfer.length, slots, context_.settings.buffers));
+        context_.policy.limits(transfer.length, slots, context_.settings.chunks_per_ring));
     transfer.core->set_early_chunk(transfer.early);
     transfer.state = Outgoing::State::kWriting;
     running_.push_back(&transfer);

@@ -87,12 +87,12 @@ class Sends {
     Sends& operator=(const Sends&) = delete;
 
     bool has_room() const { return table_.has_room(); }
-    // See Mover::put() and Mover::put_owned(). There must be room.
+    // See Rendezvous::put() and Rendezvous::put_owned(). There must be room.
     void put(Channel& channel, const Buffers& from, uint64_t to, const WireKey& key, uint32_t rkey,
              void* cookie);
     void put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length, uint64_t to,
                    const WireKey& key);
-    // See Mover::make_early_copy() and Mover::drop_early_copy().
+    // See Rendezvous::make_early_copy() and Rendezvous::drop_early_copy().
     uint64_t make_early_copy(Channel& channel, const Announced& message);
     void drop_early_copy(uint64_t number);
 

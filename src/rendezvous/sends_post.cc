@@ -19,20 +19,20 @@ unsigned Sends::advance() {
     if (!waiting_.empty()) count += lend_to_waiting();
     count += make_offers();
     // A completion calls the user, who may begin further transfers: the list grows at its end.
-    const size_t first = context_.turn.behind() ? next_ : 0;
+    const size_t first = context_.budget.behind() ? next_ : 0;
     for (size_t i = 0; i < running_.size(); ++i) {
         const size_t at = (first + i) % running_.size();
-        const bool late = context_.turn.over();
+        const bool late = context_.budget.over();
         count += step(*running_[at]);
         // A registration that did not fit in comes first.
-        if (!late && context_.turn.over()) next_ = context_.turn.put_off() ? at : at + 1;
+        if (!late && context_.budget.over()) next_ = context_.budget.put_off() ? at : at + 1;
     }
     return count;
 }
 
 // A frame of the peer lets the transfer go on; at once, unless others are due.
 void Sends::step_now(Outgoing& transfer) {
-    if (!context_.turn.behind()) (void)step(transfer);
+    if (!context_.budget.behind()) (void)step(transfer);
 }
 
 // One turn of the transfer: posts a few writes, pins the next piece, and sends the finish.
@@ -73,9 +73,9 @@ bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
     // Staging memory still holds copies for direct writes that are under way.
     if (transfer.halves[0].under_way + transfer.halves[1].under_way != 0) return false;
     const bool copies = chunk.ready < chunk.blocks;
-    const Touch memory(transfer);
-    if (!memory || (copies && context_.turn.over())) return false;
-    if (copies) context_.turn.copied(chunk.bytes);
+    const RegionAccess memory(transfer);
+    if (!memory || (copies && context_.budget.over())) return false;
+    if (copies) context_.budget.copied(chunk.bytes);
     const StagingMemory staging(transfer.staging.data, transfer.staging.slots);
     const uint64_t to =
         chunk.index % transfer.to.slots * SubBlocks::kSlot + (SubBlocks::kSubBlock - chunk.first);
@@ -110,8 +110,8 @@ bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     const auto free =
         std::find_if(std::begin(transfer.halves), std::end(transfer.halves),
                      [](const Outgoing::Write& write) { return write.under_way == 0; });
-    const Touch memory(transfer);
-    if (free == std::end(transfer.halves) || !memory || context_.turn.over()) return false;
+    const RegionAccess memory(transfer);
+    if (free == std::end(transfer.halves) || !memory || context_.budget.over()) return false;
     // Chunks grow here too, so that the wire waits for the first copy only.
     if (transfer.copy_bytes == 0) transfer.copy_bytes = context_.settings.policy.staging.first;
     transfer.copy_bytes = std::min(
@@ -120,7 +120,7 @@ bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
     transfer.copy_bytes *= context_.settings.policy.staging.q;
     std::byte* to = transfer.staging.data + half * static_cast<uint64_t>(free - transfer.halves);
     transfer.memory.read(to, chunk.bytes);
-    context_.turn.copied(chunk.bytes);
+    context_.budget.copied(chunk.bytes);
     context_.counters.copied_bytes += chunk.bytes;
     return write_direct(transfer, chunk, to, transfer.staging.lkey, *free);
 }
@@ -143,7 +143,7 @@ void Sends::written(Outgoing::Write& write, Status status) {
     // The channel ends, and the transfer with it.
     if (status != Status::kOk) return;
     if (transfer.use != nullptr && transfer.gather.under_way == 0) {
-        const Touch memory(transfer);
+        const RegionAccess memory(transfer);
         if (memory) transfer.use->lend(nullptr, false);
     }
     if (&write == &transfer.reclaim) take_staging_back(transfer);
@@ -160,7 +160,7 @@ bool Sends::prepare_source(Outgoing& transfer, uint64_t upto) {
     Sender::Chunk chunk{.bytes = upto};
     plan_source(transfer, chunk);
     if (transfer.source.gather &&
-        (transfer.pin != nullptr || (!context_.turn.behind() && may_pin(transfer, 0))))
+        (transfer.pin != nullptr || (!context_.budget.behind() && may_pin(transfer, 0))))
         (void)pin_source(transfer, chunk);
     return true;
 }
@@ -198,7 +198,7 @@ uint64_t Sends::piece_at(const Outgoing& transfer, uint64_t offset) const {
 }
 
 bool Sends::may_pin(const Outgoing& transfer, uint64_t offset) {
-    return context_.turn.may_register(piece_at(transfer, offset));
+    return context_.budget.may_register(piece_at(transfer, offset));
 }
 
 // Takes the piece that begins at `offset` if it is pinned. Of buffers only that are used again.

@@ -16,7 +16,7 @@ bool Sends::stage(Outgoing& transfer) {
     if (waiting_.empty() && lend_staging(transfer)) return true;
     transfer.state = Outgoing::State::kWaiting;
     waiting_.push_back(&transfer);
-    context_.counters.window_waits += !staging_.may_grow();  // else for the next turn
+    context_.counters.ring_waits += !staging_.may_grow();  // else for the next turn
     return false;
 }
 
@@ -40,7 +40,7 @@ unsigned Sends::lend_to_waiting() {
     }
     if (!waiting_.empty() && !staging_.may_grow()) reclaim_staging();
     // No staging memory can be registered, now or later.
-    while (staging_.hopeless() && !waiting_.empty()) {
+    while (staging_.cannot_register() && !waiting_.empty()) {
         Outgoing& transfer = *waiting_.front();
         if (transfer.under_way() != 0) break;
         context_.warn_of_limit();
@@ -92,7 +92,7 @@ uint64_t Sends::make_early_copy(Channel& channel, const Announced& message) {
     // The receiver's buffer is unknown: it is probably used again if the sender's is.
     const bool returns = message.returns && !message.readable;
     const BufferState buffer{.pinned = returns, .can_pin = context_.fits(length)};
-    if (!context_.policy.receive(length, buffer, buffer, context_.experience).staged()) return 0;
+    if (!context_.policy.receive(length, buffer, buffer, context_.timings).staged()) return 0;
     RingPool::Ring staging;
     if (early_copies_.full() || !staging_.lend(staging)) {
         const EarlyCopy* old = early_copies_.dead();
@@ -102,7 +102,7 @@ uint64_t Sends::make_early_copy(Channel& channel, const Announced& message) {
         if (!staging_.lend(staging)) return 0;
     }
     const EarlyChunk copy = EarlyChunk::of(
-        length, context_.policy.limits(length, staging.slots, context_.settings.buffers));
+        length, context_.policy.limits(length, staging.slots, context_.settings.chunks_per_ring));
     auto* const at = reinterpret_cast<std::byte*>(message.address);
     const Buffers::Piece piece{.at = at, .length = static_cast<size_t>(length)};
     Buffers memory({&piece, 1});

@@ -31,16 +31,17 @@ struct Transfer {
     std::vector<Pin*> pins;  // of earlier pieces
 };
 
-// While a Touch exists and is true, the memory may be accessed. False: it has been undeclared.
-class Touch {
+// While a RegionAccess exists and is true, the memory may be accessed. False: it has been
+// undeclared.
+class RegionAccess {
   public:
-    explicit Touch(const Transfer& transfer)
+    explicit RegionAccess(const Transfer& transfer)
         : use_(transfer.use), may_(use_ == nullptr || use_->enter()) {}
-    ~Touch() {
+    ~RegionAccess() {
         if (use_ != nullptr && may_) use_->leave();
     }
-    Touch(const Touch&) = delete;
-    Touch& operator=(const Touch&) = delete;
+    RegionAccess(const RegionAccess&) = delete;
+    RegionAccess& operator=(const RegionAccess&) = delete;
 
     explicit operator bool() const { return may_; }
 

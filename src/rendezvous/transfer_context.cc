@@ -73,7 +73,7 @@ RegionUse* TransferContext::open(const WireKey& key, uint64_t address, uint64_t 
 
 bool TransferContext::expose(Transfer& transfer, bool writes) {
     if (transfer.use == nullptr) return true;
-    const Touch memory(transfer);
+    const RegionAccess memory(transfer);
     if (memory) transfer.use->lend(transfer.channel->qp.get(), writes);
     return static_cast<bool>(memory);
 }
@@ -89,7 +89,7 @@ bool TransferContext::cut(Transfer& transfer) {
 // Watching a buffer, from its second use on, takes a system call or two.
 uint32_t TransferContext::note(const std::byte* at, size_t length) {
     const uint32_t uses = pins.note(at, length);
-    if (uses == 2) turn.watched();
+    if (uses == 2) budget.watched();
     return uses;
 }
 
@@ -124,18 +124,18 @@ bool TransferContext::lend(RingPool& rings, RingPool::Ring& ring) {
 
 void TransferContext::grow(RingPool& rings) {
     if (!rings.provided()) {
-        if (!turn.may_provide()) return;
+        if (!budget.may_provide()) return;
         rings.provide();
-        turn.provided();
-    } else if (turn.may_register(rings.ring_size())) {
-        turn.registered(rings.ring_size());
+        budget.provided();
+    } else if (budget.may_register(rings.ring_size())) {
+        budget.registered(rings.ring_size());
         rings.grow();
     }
 }
 
 Pin* TransferContext::find(std::byte* at, uint64_t length, unsigned access) {
-    if (turn.over()) return nullptr;
-    turn.looked();
+    if (budget.over()) return nullptr;
+    budget.looked();
     return pins.find(at, static_cast<size_t>(length), access);
 }
 
@@ -143,7 +143,7 @@ Pin* TransferContext::pin(std::byte* at, uint64_t length, unsigned access) {
     Pin* pin = pins.find(at, static_cast<size_t>(length), access);
     if (pin != nullptr) return pin;
     pin = pins.pin(at, static_cast<size_t>(length), access);
-    turn.registered(length);
+    budget.registered(length);
     if (pin == nullptr) ++counters.fallbacks;
     return pin;
 }

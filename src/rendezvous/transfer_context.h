@@ -8,25 +8,25 @@
 
 #include "engine/engine.h"
 #include "rendezvous/policy.h"
+#include "rendezvous/progress_budget.h"
 #include "rendezvous/ring_pool.h"
 #include "rendezvous/transfer.h"
-#include "rendezvous/turn.h"
 
 namespace tern {
 
-struct MoverSettings {
-    uint32_t window = 256 * 1024;  // bytes of a ring
-    uint32_t windows = 16;         // most rings to receive into; as many again to send from
-    uint32_t buffers = 3;          // chunks that share a ring
+struct RendezvousSettings {
+    uint32_t ring_bytes = 256 * 1024;
+    uint32_t rings = 16;  // most rings to receive into; as many again to send from
+    uint32_t chunks_per_ring = 3;
     Policy::Settings policy;
 
-    uint32_t slots() const {
-        return std::clamp(window / SubBlocks::kSlot, 1u, WireRing::kMostSlots);
+    uint32_t ring_slots() const {
+        return std::clamp(ring_bytes / SubBlocks::kSlot, 1u, WireRing::kMostSlots);
     }
-    uint32_t rings() const { return std::max(1u, windows); }
+    uint32_t most_rings() const { return std::max(1u, rings); }
 };
 
-struct MoverCounters {
+struct RendezvousCounters {
     uint64_t gets = 0;  // asked for by this side's user
     uint64_t puts = 0;
     uint64_t served = 0;  // asked for by peers, gets and puts
@@ -39,15 +39,15 @@ struct MoverCounters {
     uint64_t copied_bytes = 0;  // sent from staging memory to their final place
     uint64_t gathered_bytes = 0;
     uint64_t chunks = 0;
-    uint64_t window_waits = 0;
+    uint64_t ring_waits = 0;
     uint64_t early_copies_made = 0;
     uint64_t early_copies_used = 0;  // a message was fetched from them
     uint64_t early_copies_dropped = 0;
     uint64_t fallbacks = 0;  // memory that could not be pinned when it should have been
 };
 
-// Callbacks of a mover.
-class MoverOwner {
+// Callbacks of a rendezvous.
+class RendezvousOwner {
   public:
     // An operation, or a flush, is over.
     virtual void completed(void* cookie, Status status) = 0;
@@ -60,7 +60,7 @@ class MoverOwner {
     virtual void warn(const std::string& text) = 0;
 
   protected:
-    ~MoverOwner() = default;
+    ~RendezvousOwner() = default;
 };
 
 // Shared by both halves of an interface's transfers: references, settings, counters, and the
@@ -68,8 +68,8 @@ class MoverOwner {
 class TransferContext {
   public:
     TransferContext(Engine& the_engine, Regions& the_regions, PinCache& the_pins,
-                    const Policy& the_policy, const MoverSettings& the_settings,
-                    MoverOwner& the_owner)
+                    const Policy& the_policy, const RendezvousSettings& the_settings,
+                    RendezvousOwner& the_owner)
         : engine(the_engine),
           regions(the_regions),
           pins(the_pins),
@@ -83,11 +83,11 @@ class TransferContext {
     Regions& regions;
     PinCache& pins;
     const Policy policy;
-    const MoverSettings settings;
-    MoverOwner& owner;
-    MoverCounters counters;
-    Turn turn{policy.model().costs()};
-    Experience experience;
+    const RendezvousSettings settings;
+    RendezvousOwner& owner;
+    RendezvousCounters counters;
+    ProgressBudget budget{policy.model().costs()};
+    SchemeTimings timings;
     uint64_t begun = 0;    // transfers begun so far
     uint32_t users = 0;    // operations of this side's users that are under way
     uint32_t running = 0;  // transfers whose bytes are being moved
@@ -127,8 +127,8 @@ class TransferContext {
     // Looks whether memory is pinned, as a part of this turn's work. Null: it is not, or the turn
     // is over.
     Pin* find(std::byte* at, uint64_t length, unsigned access);
-    // Pins memory, as a part of this turn's work. Null: it cannot be pinned. Turn::may_register()
-    // is for the caller to ask.
+    // Pins memory, as a part of this turn's work. Null: it cannot be pinned.
+    // ProgressBudget::may_register() is for the caller to ask.
     Pin* pin(std::byte* at, uint64_t length, unsigned access);
 
     // False: the frame cannot be sent now.

@@ -238,7 +238,7 @@ ucs_config_field_t config_table[] = {
 };
 
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 MoverSettings& mover, TupleQSettings& tupleq, verbs::PortSettings& port,
+                 RendezvousSettings& rendezvous, TupleQSettings& tupleq, verbs::PortSettings& port,
                  std::string& why) {
     if (!check({{"SEG_SIZE", static_cast<double>(config.segment_size), kLeastSegment, kMostSegment},
                 {"TX_QUEUE_LEN", double(config.send_queue), kLeastSends,
@@ -289,15 +289,15 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
         .retry_most = nanoseconds(std::max(config.connect_retry, retry_most)),
         .connect_limit = nanoseconds(config.connect_timeout),
         .disconnect_limit = std::min(nanoseconds(config.connect_timeout), nanoseconds(10))};
-    mover.window = static_cast<uint32_t>(config.window);
-    mover.windows = config.windows;
-    mover.buffers = config.window_chunks;
-    mover.policy.scheme = static_cast<SchemeSetting>(config.scheme);
-    mover.policy.worth_pinning = config.pin_after;
-    mover.policy.overlap = config.pin_overlap != 0;
-    mover.policy.staging.first = static_cast<double>(config.chunk_first);
-    mover.policy.staging.q = config.chunk_growth;
-    mover.policy.staging.most = static_cast<double>(config.window) / config.window_chunks;
+    rendezvous.ring_bytes = static_cast<uint32_t>(config.window);
+    rendezvous.rings = config.windows;
+    rendezvous.chunks_per_ring = config.window_chunks;
+    rendezvous.policy.scheme = static_cast<SchemeSetting>(config.scheme);
+    rendezvous.policy.worth_pinning = config.pin_after;
+    rendezvous.policy.overlap = config.pin_overlap != 0;
+    rendezvous.policy.staging.first = static_cast<double>(config.chunk_first);
+    rendezvous.policy.staging.q = config.chunk_growth;
+    rendezvous.policy.staging.most = static_cast<double>(config.window) / config.window_chunks;
     tupleq.tuples = config.tuples;
     tupleq.depth = std::bit_ceil(config.tuple_depth);
     tupleq.sends = std::min(config.send_queue, 1u << 12);

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/engine.h"
-#include "rendezvous/mover.h"
+#include "rendezvous/rendezvous.h"
 #include "tupleq/xrc/tupleq.h"
 #include "uct/ucx_headers.h"
 #include "verbs/port.h"
@@ -66,7 +66,7 @@ extern ucs_config_field_t config_table[];
 
 /// Splits a configuration by part. False: a setting is out of range; `why` names it.
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
-                 MoverSettings& mover, TupleQSettings& tupleq, verbs::PortSettings& port,
+                 RendezvousSettings& rendezvous, TupleQSettings& tupleq, verbs::PortSettings& port,
                  std::string& why);
 
 /// The costs of the cost model: as measured, unless a setting says otherwise. `bandwidth`: of the

@@ -11,14 +11,14 @@
 
 namespace tern {
 
-void write_counters(const Engine& engine, const Mover& mover, const Atomics& atomics,
+void write_counters(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
                     const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
                     const char* device, const char* path) {
     std::string name = path;
     if (const size_t at = name.find("%p"); at != std::string::npos)
         name.replace(at, 2, std::to_string(getpid()));
     const Counters& counters = engine.counters();
-    const MoverCounters& moved = mover.counters();
+    const RendezvousCounters& moved = rendezvous.counters();
     const TupleQCounters placed = tupleq != nullptr ? tupleq->counters() : TupleQCounters{};
     const TupleCounters tuples = tupleq != nullptr ? tupleq->matching() : TupleCounters{};
     const PinCounters pinned = pins.counters();
@@ -30,7 +30,7 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"queue_pairs_most", engine.connections_most()},
         {"hot_peers", engine.hot_peers()},
         {"hot_peers_most", counters.hot_peers_most},
-        {"registered_bytes", engine.registered_bytes() + mover.registered_bytes() +
+        {"registered_bytes", engine.registered_bytes() + rendezvous.registered_bytes() +
                                  atomics.registered_bytes() +
                                  (tupleq != nullptr ? tupleq->registered_bytes() : 0)},
         {"receive_queue_bytes", engine.receive_queue_bytes()},
@@ -69,12 +69,12 @@ void write_counters(const Engine& engine, const Mover& mover, const Atomics& ato
         {"rndv_copied_bytes", moved.copied_bytes},
         {"rndv_gathered_bytes", moved.gathered_bytes},
         {"rndv_chunks", moved.chunks},
-        {"rndv_window_waits", moved.window_waits},
+        {"rndv_ring_waits", moved.ring_waits},
         {"rndv_early_copies_made", moved.early_copies_made},
         {"rndv_early_copies_used", moved.early_copies_used},
         {"rndv_early_copies_dropped", moved.early_copies_dropped},
         {"rndv_fallbacks", moved.fallbacks},
-        {"rndv_window_bytes", mover.registered_bytes()},
+        {"rndv_ring_bytes", rendezvous.registered_bytes()},
         {"pin_registrations", pinned.registrations},
         {"pin_hits", pinned.hits},
         {"pin_evictions", pinned.evictions},

@@ -36,14 +36,14 @@ static void leave_channel(TernEp& ep) {
     TernIface& iface = tern::iface_of(&ep.super.super);
     tern::Channel* channel = ep.channel;
     if (channel == nullptr) return iface.engine->leave(channel, &ep);
-    const auto is_users = [](void* cookie) { return !tern::Mover::is_cookie(cookie); };
+    const auto is_users = [](void* cookie) { return !tern::Rendezvous::is_cookie(cookie); };
     const bool alone = channel->users.size() == 1;
-    if (alone && (Engine::any_cookie(*channel, is_users) || iface.mover->busy(*channel)))
+    if (alone && (Engine::any_cookie(*channel, is_users) || iface.rendezvous->busy(*channel)))
         iface.engine->leave_at_once(*channel, &ep);
     else
         iface.engine->leave(channel, &ep);
     if (iface.tupleq != nullptr) iface.tupleq->cancel_flushes(*channel, &ep);
-    iface.mover->cancel_flushes(*channel, &ep);
+    iface.rendezvous->cancel_flushes(*channel, &ep);
     iface.engine->cancel_flushes(*channel, &ep);
 }
 
@@ -101,7 +101,8 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
     // Sends on a failed endpoint return its error.
     if (ep.failed != UCS_OK) return UCS_ERR_BUSY;
     if (ucs_arbiter_group_is_empty(&ep.pending) &&
-        (ep.channel == nullptr || iface.engine->has_room(*ep.channel)) && iface.mover->has_room())
+        (ep.channel == nullptr || iface.engine->has_room(*ep.channel)) &&
+        iface.rendezvous->has_room())
         return UCS_ERR_BUSY;
     uct_pending_req_arb_group_push(&ep.pending, request);
     ep.fence_is_last = false;
@@ -167,7 +168,7 @@ ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     if (ep.channel == nullptr) return UCS_OK;
     const Waiter waiter{completion, &ep};
     const Status status = iface.tupleq != nullptr ? iface.tupleq->flush(*ep.channel, waiter)
-                                                  : iface.mover->flush(*ep.channel, waiter);
+                                                  : iface.rendezvous->flush(*ep.channel, waiter);
     if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)
         engine.cancel(*ep.channel, &ep);
     return to_ucs(status);

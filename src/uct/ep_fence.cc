@@ -36,7 +36,7 @@ namespace {
 
 // A send on this channel now could overtake an earlier one, and the device cannot prevent it.
 bool may_overtake(const TernIface& iface, const Channel& channel) {
-    if (iface.mover->may_be_overtaken(channel, iface.mover->begun())) return true;
+    if (iface.rendezvous->may_be_overtaken(channel, iface.rendezvous->begun())) return true;
     return iface.tupleq != nullptr &&
            (!iface.tupleq->arrived(channel, iface.tupleq->sent(channel)) ||
             (iface.tupleq->may_overtake(channel) && !channel.sends.idle()));
@@ -56,13 +56,13 @@ bool is_passed(TernEp& ep, Fence& fence) {
     if (!fence.at_head) {
         fence.at_head = true;
         fence.channel = channel.tag;
-        fence.transfers = iface.mover->begun();
+        fence.transfers = iface.rendezvous->begun();
         fence.sends = channel.sends.next();
         fence.direct = iface.tupleq != nullptr ? iface.tupleq->sent(channel) : 0;
     }
     // The connection is another one, or has failed: all operations of the old one are over.
     if (fence.channel != channel.tag || channel.failed) return true;
-    if (iface.mover->may_be_overtaken(channel, fence.transfers)) return false;
+    if (iface.rendezvous->may_be_overtaken(channel, fence.transfers)) return false;
     if (iface.tupleq == nullptr) return fence_queue(iface, channel);
     if (!iface.tupleq->arrived(channel, fence.direct)) return false;
     if (!iface.tupleq->may_overtake(channel)) return fence_queue(iface, channel);
@@ -105,8 +105,9 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) {
 
 ucs_status_t iface_fence(uct_iface_h uct_iface, unsigned) {
     TernIface& iface = iface_of(uct_iface);
-    if (iface.mover->idle() && iface.atomics->under_way() == 0 && iface.rma->under_way() == 0 &&
-        iface.tupleq == nullptr && ucs_arbiter_is_empty(&iface.arbiter))
+    if (iface.rendezvous->idle() && iface.atomics->under_way() == 0 &&
+        iface.rma->under_way() == 0 && iface.tupleq == nullptr &&
+        ucs_arbiter_is_empty(&iface.arbiter))
         return UCS_OK;
     ucs_status_t status = UCS_OK;
     TernEp* ep;

@@ -36,20 +36,21 @@ ucs_status_t copied(Engine& engine, Channel& channel, uint32_t id,
 // Puts a copy of bytes that exist only during the call. `fill` writes at most `most` bytes and
 // returns their number.
 template <class Fill>
-Status put_copied(Mover& mover, Channel& channel, size_t most, Fill&& fill, uint64_t to,
+Status put_copied(Rendezvous& rendezvous, Channel& channel, size_t most, Fill&& fill, uint64_t to,
                   const RemoteKey& key) {
-    if (!mover.can_begin(channel)) return Status::kNoResource;
+    if (!rendezvous.can_begin(channel)) return Status::kNoResource;
     std::unique_ptr<std::byte[]> data(new (std::nothrow) std::byte[most]);
     if (!data) return Status::kNoResource;
     const size_t length = fill(data.get());
     if (length == 0) return Status::kOk;
-    return mover.put_owned(channel, std::move(data), length, to, key.region);
+    return rendezvous.put_owned(channel, std::move(data), length, to, key.region);
 }
 
-[[gnu::noinline]] Status put_short_copied(Mover& mover, Channel& channel, const void* data,
-                                          unsigned length, uint64_t to, const RemoteKey& key) {
+[[gnu::noinline]] Status put_short_copied(Rendezvous& rendezvous, Channel& channel,
+                                          const void* data, unsigned length, uint64_t to,
+                                          const RemoteKey& key) {
     return put_copied(
-        mover, channel, length,
+        rendezvous, channel, length,
         [&](std::byte* at) {
             memcpy(at, data, length);
             return size_t{length};
@@ -215,7 +216,7 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
     const RemoteKey& key = remote_key(rkey);
     // An empty put needs no key, but is posted: if it fails, the peer's death is noticed.
     if (key.rkey == 0 && length != 0) [[unlikely]]
-        return to_ucs(put_short_copied(*iface_of(ep).mover, *channel, data, length, to, key));
+        return to_ucs(put_short_copied(*iface_of(ep).rendezvous, *channel, data, length, to, key));
     return to_ucs(engine.put_short(*channel, data, length, to, key.rkey));
 }
 
@@ -226,7 +227,7 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     TernIface& iface = iface_of(ep);
     return moved(ep, iov, count, [&](Channel& channel, const Rma::Memory& from) {
         if (const auto put = iface.rma->put(channel, from, {to, key.rkey}, completion)) return *put;
-        return iface.mover->put(channel, from.pieces, to, key.region, key.rkey, completion);
+        return iface.rendezvous->put(channel, from.pieces, to, key.region, key.rkey, completion);
     });
 }
 
@@ -240,12 +241,12 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                  (offer.completion == nullptr || offer.completion == completion) && key.replies &&
                  offer.length == total(iov, count);
     const ucs_status_t status = moved(ep, iov, count, [&](Channel& channel, const Rma::Memory& to) {
-        const uint32_t readable = rkey_to_read(*iface.mover, key, to.pieces);
+        const uint32_t readable = rkey_to_read(*iface.rendezvous, key, to.pieces);
         // The owner of memory that is read gets no frame.
         takes = takes && readable == 0;
         if (const auto get = iface.rma->get(channel, to, {from, readable}, completion)) return *get;
-        return iface.mover->get(channel, to.pieces, from, key.region, readable, key.source,
-                                completion, takes ? &offer.reply : nullptr);
+        return iface.rendezvous->get(channel, to.pieces, from, key.region, readable, key.source,
+                                     completion, takes ? &offer.reply : nullptr);
     });
     if (takes && status == UCS_INPROGRESS) {
         offer.ep = nullptr;
@@ -267,8 +268,8 @@ ucs_status_t ep_get_bcopy(uct_ep_h ep, uct_unpack_callback_t unpack, void* argum
     if (const auto get =
             iface.rma->get(*channel, length, {from, key.rkey}, unpack, argument, completion))
         return to_ucs(*get);
-    return to_ucs(iface.mover->get_owned(*channel, length, from, key.region, key.rkey, unpack,
-                                         argument, completion));
+    return to_ucs(iface.rendezvous->get_owned(*channel, length, from, key.region, key.rkey, unpack,
+                                              argument, completion));
 }
 
 ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint64_t to,
@@ -283,7 +284,7 @@ ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint
     if (key.rkey == 0) {
         const Engine& engine = *iface_of(ep).engine;
         const Status put = put_copied(
-            *iface_of(ep).mover, *channel, engine.settings().segment_size,
+            *iface_of(ep).rendezvous, *channel, engine.settings().segment_size,
             [&](std::byte* at) {
                 length = static_cast<uint32_t>(pack(at, argument));
                 return size_t{length};

@@ -18,7 +18,7 @@
 using tern::Engine;
 
 /// The members of an interface that have constructors.
-struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
+struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     explicit State(TernIface& owner) : iface(owner) {}
 
     void lost(const tern::PeerAddress& peer, tern::Status status, const std::string& why) override {
@@ -27,7 +27,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
                 peer.to_string().c_str(), why.c_str(), ucs_status_string(tern::to_ucs(status)));
     }
     tern::Status ended(tern::Channel& channel, tern::Status status) override {
-        if (mover) status = mover->ended(channel, status);
+        if (rendezvous) status = rendezvous->ended(channel, status);
         if (tags) status = tags->ended(channel, status);
         if (status != tern::Status::kOk) tern::lost_something(iface, status);
         return status;
@@ -66,7 +66,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
         (void)uct_iface_invoke_am(&iface.super, static_cast<uint8_t>(id), const_cast<void*>(data),
                                   length, 0);
     }
-    // Of both EngineOwner and MoverOwner.
+    // Of both EngineOwner and RendezvousOwner.
     void completed(void* cookie, tern::Status status) override {
         if (tern::Rma::is_cookie(cookie)) [[likely]]
             return tell_user(rma->done(cookie, status == tern::Status::kOk), status);
@@ -74,7 +74,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
         completed_otherwise(cookie, status);
     }
     [[gnu::noinline]] void completed_otherwise(void* cookie, tern::Status status) {
-        if (tern::Mover::is_cookie(cookie)) return mover->done(cookie, status);
+        if (tern::Rendezvous::is_cookie(cookie)) return rendezvous->done(cookie, status);
         if (tern::TupleQ::is_cookie(cookie)) return tags->tupleq->done(cookie, status);
         tell_user(atomics->done(cookie, status == tern::Status::kOk), status);
     }
@@ -98,10 +98,10 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     bool control(tern::Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
         if (id >= static_cast<uint32_t>(tern::ControlId::kFirstTag))
             return tags && tags->control(*engine, channel, id, data, length);
-        return mover->control(channel, id, data, length);
+        return rendezvous->control(channel, id, data, length);
     }
     bool notified(tern::Channel& channel, uint32_t immediate) {
-        return mover->notified(channel, immediate);
+        return rendezvous->notified(channel, immediate);
     }
 
     TernIface& iface;
@@ -111,7 +111,7 @@ struct TernIface::State final : tern::EngineOwner, tern::MoverOwner {
     std::unique_ptr<tern::Atomics> atomics;  // the device writes to it until the engine is gone
     std::unique_ptr<tern::Rma> rma;
     std::unique_ptr<Engine> engine;
-    std::unique_ptr<tern::Mover> mover;
+    std::unique_ptr<tern::Rendezvous> rendezvous;
     std::unique_ptr<tern::TagInterface> tags;
 };
 
@@ -128,8 +128,8 @@ bool has_work(TernIface& iface) {
 [[gnu::noinline]] unsigned progress(TernIface& iface) {
     unsigned count = 0;
     iface.rma->progress();
-    // The mover has something to do at each poll only while transfers are under way.
-    if (!iface.engine->poll(*iface.state, count)) count += iface.mover->progress();
+    // The rendezvous has something to do at each poll only while transfers are under way.
+    if (!iface.engine->poll(*iface.state, count)) count += iface.rendezvous->progress();
     if (iface.tags != nullptr) {
         if (iface.tupleq != nullptr) count += iface.tupleq->progress();
         iface.tags->sends.progress(*iface.engine);
@@ -153,7 +153,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
 ucs_status_t look_for_flush(TernIface& self) {
     // UCP's flush of a worker relies on this: it has to cover the pending queues of the endpoints.
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
-    if (!self.mover->idle() || (self.tags != nullptr && self.tags->receives.has_work()))
+    if (!self.rendezvous->idle() || (self.tags != nullptr && self.tags->receives.has_work()))
         return UCS_INPROGRESS;
     if (self.tupleq != nullptr && !self.tupleq->idle()) return UCS_INPROGRESS;
     return tern::to_ucs(self.engine->flush_all());
@@ -188,7 +188,7 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     // wakes the interface.
     if (self.tags != nullptr && self.tags->receives.any_canceled()) return UCS_ERR_BUSY;
     std::vector<tern::Watched> words;
-    tern::Status status = self.mover->arm(words);
+    tern::Status status = self.rendezvous->arm(words);
     if (status == tern::Status::kOk && self.tupleq != nullptr) status = self.tupleq->arm();
     if (status == tern::Status::kOk) status = self.engine->arm(words);
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
@@ -294,12 +294,12 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     state->counters = config.counters;
     std::string why;
     tern::EngineSettings settings;
-    tern::MoverSettings mover_settings;
+    tern::RendezvousSettings rendezvous_settings;
     tern::TupleQSettings direct_settings;
     tern::verbs::PortSettings port_settings;
     const size_t colon = state->device.rfind(':');
     const int number = colon == std::string::npos ? 1 : atoi(state->device.c_str() + colon + 1);
-    if (tern::read_config(config, device.attributes, settings, mover_settings, direct_settings,
+    if (tern::read_config(config, device.attributes, settings, rendezvous_settings, direct_settings,
                           port_settings, why)) {
         const auto port =
             tern::verbs::open_port(device, static_cast<uint8_t>(number), port_settings, why);
@@ -324,14 +324,15 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     tern::MemoryDomain& domain = tern::memory_domain(md);
     const tern::Policy policy(
         tern::read_costs(config, domain.costs, tern::payload_bandwidth(state->port)),
-        mover_settings.policy);
-    state->mover = std::make_unique<tern::Mover>(*state->engine, domain.regions, *domain.pins,
-                                                 policy, mover_settings, *state);
-    self->mover = state->mover.get();
+        rendezvous_settings.policy);
+    state->rendezvous = std::make_unique<tern::Rendezvous>(
+        *state->engine, domain.regions, *domain.pins, policy, rendezvous_settings, *state);
+    self->rendezvous = state->rendezvous.get();
     self->proto = config.proto != 0;
     state->atomics = std::make_unique<tern::Atomics>(device.pd.get());
     self->atomics = state->atomics.get();
-    state->rma = std::make_unique<tern::Rma>(*state->engine, *domain.pins, state->mover->policy());
+    state->rma =
+        std::make_unique<tern::Rma>(*state->engine, *domain.pins, state->rendezvous->policy());
     self->rma = state->rma.get();
     self->flushing = false;
     self->lost = UCS_OK;
@@ -340,15 +341,15 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->requests_of_ucp = false;
     if (config.tag_matching != UCS_NO && tern::wants_tags(*params))
         state->tags =
-            std::make_unique<tern::TagInterface>(*state->engine, *state->mover, *state,
+            std::make_unique<tern::TagInterface>(*state->engine, *state->rendezvous, *state,
                                                  config.tag_receives, tern::tag_callbacks(*params));
     self->tags = state->tags.get();
     self->tupleq = nullptr;
     if (self->tags != nullptr && direct_settings.tuples != 0) {
         tern::TagInterface& tags = *self->tags;
-        tags.tupleq =
-            tern::TupleQ::create(device, state->port, *state->engine, *state->mover, domain.regions,
-                                 *domain.pins, tags.receives.table(), direct_settings, tags, why);
+        tags.tupleq = tern::TupleQ::create(device, state->port, *state->engine, *state->rendezvous,
+                                           domain.regions, *domain.pins, tags.receives.table(),
+                                           direct_settings, tags, why);
         self->tupleq = tags.tupleq.get();
         tags.receives.use(self->tupleq);
         if (!tags.tupleq)
@@ -367,10 +368,11 @@ static UCS_CLASS_CLEANUP_FUNC(TernIface) {
     tern::stop_background(*self);
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     if (!self->state->counters.empty())
-        tern::write_counters(
-            *self->engine, *self->mover, *self->atomics, *tern::memory_domain(self->super.md).pins,
-            self->tags != nullptr ? self->tags->counters : tern::TagCounters{}, self->tupleq,
-            self->state->device.c_str(), self->state->counters.c_str());
+        tern::write_counters(*self->engine, *self->rendezvous, *self->atomics,
+                             *tern::memory_domain(self->super.md).pins,
+                             self->tags != nullptr ? self->tags->counters : tern::TagCounters{},
+                             self->tupleq, self->state->device.c_str(),
+                             self->state->counters.c_str());
     ucs_arbiter_cleanup(&self->arbiter);
     delete self->state;
 }

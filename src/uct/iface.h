@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// UCT's interface and endpoint, built on the engine, the mover and TupleQ.
+// UCT's interface and endpoint, built on the engine, the rendezvous and TupleQ.
 #pragma once
 
 #include "engine/atomics.h"
 #include "engine/engine.h"
-#include "rendezvous/mover.h"
+#include "rendezvous/rendezvous.h"
 #include "uct/rma.h"
 #include "uct/status.h"
 #include "uct/ucx_headers.h"
@@ -32,7 +32,7 @@ struct TernIface {
 
     uct_base_iface_t super;
     tern::Engine* engine;
-    tern::Mover* mover;
+    tern::Rendezvous* rendezvous;
     tern::Atomics* atomics;
     tern::Rma* rma;
     tern::TagInterface* tags;           // null: not offered
@@ -186,7 +186,7 @@ void report_ucp_plugin();
 
 // counters.cc
 /// Appends the counters as a line of JSON to the file that `path` names.
-void write_counters(const Engine& engine, const Mover& mover, const Atomics& atomics,
+void write_counters(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
                     const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
                     const char* device, const char* path);
 

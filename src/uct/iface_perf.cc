@@ -23,7 +23,7 @@ struct OperationCosts {
 constexpr double kBuffer = 20e-9;     // take a buffer of the send pool, and give it back
 constexpr double kReport = 30e-9;     // tell the user of the end
 constexpr double kFrame = 400e-9;     // per frame of a stream: UCP's, the peer's credit, the queues
-constexpr double kBeginPut = 200e-9;  // by the mover
+constexpr double kBeginPut = 200e-9;  // by the rendezvous
 constexpr double kBeginGet = 350e-9;
 
 // Memory of UCP's messages is only declared, so am_zcopy copies it. This is the slowest of UCX's
@@ -100,7 +100,7 @@ ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes)
     if (costs.frames)
         compat::each_bandwidth(*attributes, [&](double bandwidth) {
             return with_gaps(bandwidth, tern.engine->settings().segment_size,
-                             tern.mover->model().costs().network.gap);
+                             tern.rendezvous->model().costs().network.gap);
         });
     if (costs.copies) compat::each_bandwidth(*attributes, with_copy);
     return UCS_OK;

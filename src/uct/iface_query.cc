@@ -65,7 +65,7 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
 
     attributes->device_addr_len = engine.address().port.packed_size();
     attributes->iface_addr_len = InterfaceAddress::kPacked;
-    const NetworkCosts& network = iface.mover->model().costs().network;
+    const NetworkCosts& network = iface.rendezvous->model().costs().network;
     attributes->bandwidth.dedicated = 0;
     attributes->bandwidth.shared = network.bandwidth;
     attributes->latency = ucs_linear_func_make(network.latency, kLatencyPerEndpoint);

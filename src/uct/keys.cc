@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <new>
 
-#include "rendezvous/turn.h"
+#include "rendezvous/progress_budget.h"
 #include "uct/md.h"
 
 namespace tern {
@@ -54,7 +54,7 @@ Pin* pin_to_lend(const MemoryDomain& domain, void* address, size_t length) {
 uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* address, size_t length) {
     const Region& region = *handle.region;
     const uint64_t most =
-        std::min(domain.pins->longest(), Turn::longest_registration(domain.costs));
+        std::min(domain.pins->longest(), ProgressBudget::longest_registration(domain.costs));
     if (length > most) return 0;
     if (region.length() <= most) {
         address = reinterpret_cast<void*>(region.address());
@@ -109,7 +109,7 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     const ibv_mr* open = registration(&handle);
     Packing packed{.key = {.region = {region.key().index, region.key().generation},
                            .rkey = open != nullptr ? open->rkey : 0,
-                           .flags = PackedKey::kReplies | PackedKey::kHears},
+                           .flags = PackedKey::kReplies | PackedKey::kTakesWaitedAck},
                    .domain = &domain,
                    .message = {},
                    .published = handle.published.load(std::memory_order_relaxed)};

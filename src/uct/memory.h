@@ -9,7 +9,7 @@
 
 #include "pinning/cache/pin.h"
 #include "pinning/regions/regions.h"
-#include "rendezvous/mover.h"
+#include "rendezvous/rendezvous.h"
 #include "uct/compat.h"
 #include "verbs/handles.h"
 
@@ -79,7 +79,7 @@ struct PackedKey {
     /// The rkey is of a pin: good for reading, and until the message is over. Earlier versions take
     /// it for one of open memory, but of a message that is announced they only read.
     static constexpr uint32_t kReadOnly = 4;
-    static constexpr uint32_t kHears = 8;  ///< the owner takes Ack::kWaited
+    static constexpr uint32_t kTakesWaitedAck = 8;  ///< the owner takes Ack::kWaited
     static constexpr uint32_t kLate = 16;  ///< with kReadOnly: whoever asks the owner has to wait
 
     bool has(uint32_t flag) const { return (flags & flag) != 0; }
@@ -111,7 +111,8 @@ struct RemoteKey {
         : region(packed.region),
           rkey(packed.has(PackedKey::kReadOnly) ? 0 : packed.rkey),
           read_rkey(packed.rkey),
-          source{.pinned = packed.has(PackedKey::kPinned), .hears = packed.has(PackedKey::kHears)},
+          source{.pinned = packed.has(PackedKey::kPinned),
+                 .takes_waited_ack = packed.has(PackedKey::kTakesWaitedAck)},
           late(packed.has(PackedKey::kLate)),
           replies(packed.has(PackedKey::kReplies)) {}
 
@@ -135,10 +136,10 @@ inline const RemoteKey& remote_key(uct_rkey_t rkey) {
 }
 
 /// The rkey to read a peer's memory with; 0: the peer is to send it.
-inline uint32_t rkey_to_read(const Mover& mover, const RemoteKey& key,
+inline uint32_t rkey_to_read(const Rendezvous& rendezvous, const RemoteKey& key,
                              std::span<const Buffers::Piece> to) {
     if (key.rkey != 0 || key.read_rkey == 0) return key.rkey;
-    return mover.reads(to, key.late) ? key.read_rkey : 0;
+    return rendezvous.reads(to, key.late) ? key.read_rkey : 0;
 }
 
 }  // namespace tern

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-#include "rendezvous/turn.h"
+#include "rendezvous/progress_budget.h"
 #include "uct/rma_post.h"
 
 namespace tern {
@@ -25,7 +25,8 @@ Rma::Rma(Engine& engine, PinCache& pins, const Policy& policy)
       pins_(pins),
       policy_(policy),
       segment_(engine.settings().segment_size),
-      longest_pin_(std::min(pins.longest(), Turn::longest_registration(policy.model().costs()))) {
+      longest_pin_(
+          std::min(pins.longest(), ProgressBudget::longest_registration(policy.model().costs()))) {
     // As if nothing had to be paid for the pin.
     constexpr size_t kLeast = 64;
     const BufferState pinned{.pinned = true};

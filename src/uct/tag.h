@@ -9,9 +9,11 @@ namespace tern {
 
 /// The tag matching of an interface that offers it.
 struct TagInterface final : TupleQOwner {
-    TagInterface(Engine& engine, Mover& mover, MoverOwner& mover_owner, uint32_t most,
-                 const TagCallbacks& callbacks)
-        : owner(mover_owner), sends(mover), receives(engine, mover, most, callbacks, counters) {}
+    TagInterface(Engine& engine, Rendezvous& rendezvous, RendezvousOwner& rendezvous_owner,
+                 uint32_t most, const TagCallbacks& callbacks)
+        : owner(rendezvous_owner),
+          sends(rendezvous),
+          receives(engine, rendezvous, most, callbacks, counters) {}
 
     /// Handles a control frame. False: the frame is malformed.
     bool control(Engine& engine, Channel& channel, uint32_t id, const std::byte* data,
@@ -28,7 +30,7 @@ struct TagInterface final : TupleQOwner {
     void retry(uint32_t peer) override { receives.retry(peer); }
     void warn(const std::string& text) override { owner.warn(text); }
 
-    MoverOwner& owner;
+    RendezvousOwner& owner;
     TagCounters counters;
     TagSends sends;
     TagReceives receives;

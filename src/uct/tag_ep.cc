@@ -282,7 +282,8 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
     Channel& channel = *ep_of(ep).channel;
     if (packed.domain != nullptr) note_use(packed);
     iface.tags->sends.begun(send, channel, ep_of(ep), completion);
-    if (packed.copyable()) send.head = iface.mover->make_early_copy(channel, packed.message);
+    if (packed.copyable())
+        send.early_copy = iface.rendezvous->make_early_copy(channel, packed.message);
     ++iface.tags->counters.rndv_sent;
     return &send;
 }

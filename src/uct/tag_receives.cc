@@ -17,10 +17,10 @@ TagReceive*& receive_of(uct_tag_context_t* context) {
 
 }  // namespace
 
-TagReceives::TagReceives(Engine& engine, Mover& mover, uint32_t most, const TagCallbacks& callbacks,
-                         TagCounters& counters)
+TagReceives::TagReceives(Engine& engine, Rendezvous& rendezvous, uint32_t most,
+                         const TagCallbacks& callbacks, TagCounters& counters)
     : engine_(engine),
-      mover_(mover),
+      rendezvous_(rendezvous),
       callbacks_(callbacks),
       counters_(counters),
       posted_(most),
@@ -128,9 +128,9 @@ bool TagReceives::begin(TagReceive& receive) {
     receive.completion.func = moved;
     receive.completion.count = 1;
     receive.completion.status = UCS_OK;
-    return mover_.get(*receive.channel, {&piece, 1}, receive.request.address, key.region,
-                      rkey_to_read(mover_, key, {&piece, 1}), key.source,
-                      &receive.completion) == Status::kInProgress;
+    return rendezvous_.get(*receive.channel, {&piece, 1}, receive.request.address, key.region,
+                           rkey_to_read(rendezvous_, key, {&piece, 1}), key.source,
+                           &receive.completion) == Status::kInProgress;
 }
 
 void TagReceives::moved(uct_completion_t* completion) {

@@ -43,8 +43,8 @@ struct TagCallbacks {
 class TagReceives {
   public:
     /// `most`: receives at a time, posted or being filled.
-    TagReceives(Engine& engine, Mover& mover, uint32_t most, const TagCallbacks& callbacks,
-                TagCounters& counters);
+    TagReceives(Engine& engine, Rendezvous& rendezvous, uint32_t most,
+                const TagCallbacks& callbacks, TagCounters& counters);
 
     /// From now on the device may place messages. All receives in table() are TagReceives.
     void use(TupleQ* tupleq) { tupleq_ = tupleq; }
@@ -119,7 +119,7 @@ class TagReceives {
     }
 
     Engine& engine_;
-    Mover& mover_;
+    Rendezvous& rendezvous_;
     TupleQ* tupleq_ = nullptr;  // null: no direct messages
     TagCallbacks callbacks_;
     TagCounters& counters_;

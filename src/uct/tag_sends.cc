@@ -17,7 +17,7 @@ TagSend& TagSends::take() {
 
 void TagSends::give(TagSend& send) {
     under_way_ -= send.under_way;
-    if (send.head != 0) mover_.drop_early_copy(send.head);
+    if (send.early_copy != 0) rendezvous_.drop_early_copy(send.early_copy);
     send = {.number = send.number + (uint64_t{1} << 32)};
     free_.push_back(&send);
 }

@@ -18,7 +18,7 @@ struct TagSend {
     Channel* channel = nullptr;
     const TernEp* ep = nullptr;
     uct_completion_t* completion = nullptr;
-    uint64_t head = 0;  // the mover's number of the early copy; 0: none
+    uint64_t early_copy = 0;  // the rendezvous's number of the early copy; 0: none
     // Set if the message is direct:
     TagSends* owner = nullptr;
     uct_completion_t placed{};
@@ -28,7 +28,7 @@ struct TagSend {
 /// ever.
 class TagSends {
   public:
-    explicit TagSends(Mover& mover) : mover_(mover) {}
+    explicit TagSends(Rendezvous& rendezvous) : rendezvous_(rendezvous) {}
 
     TagSend& take();
     /// The send is over.
@@ -80,7 +80,7 @@ class TagSends {
     void over(TagSend& send, ucs_status_t status);
     static void placed(uct_completion_t* completion);
 
-    Mover& mover_;
+    Rendezvous& rendezvous_;
     std::vector<std::unique_ptr<TagSend>> sends_;
     std::vector<TagSend*> free_;
     uint32_t under_way_ = 0;

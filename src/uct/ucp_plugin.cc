@@ -24,8 +24,9 @@ unsigned fetch_ranges(uct_iface_h uct_iface, double copy_bandwidth, tern_fetch_r
                       unsigned most) {
     const TernIface& iface = iface_of(uct_iface);
     if (!iface.proto) return 0;
-    const Mover& mover = *iface.mover;
-    const FetchTimes times = fetch_times(mover.policy(), mover.longest_pin(), copy_bandwidth);
+    const Rendezvous& rendezvous = *iface.rendezvous;
+    const FetchTimes times =
+        fetch_times(rendezvous.policy(), rendezvous.longest_pin(), copy_bandwidth);
     if (times.count > most) return 0;
     std::transform(times.ranges.begin(), times.ranges.begin() + times.count, ranges,
                    [](const FetchRange& range) {

@@ -36,7 +36,7 @@ bool sent_by_ucp(TernIface& iface) {
 void copy_early(TernIface& iface, Channel& channel) {
     const Packing& packed = packed_keys.last;
     if (packed.domain == &memory_domain(iface.super.md) && packed.copyable() && sent_by_ucp(iface))
-        (void)iface.mover->make_early_copy(channel, packed.message);
+        (void)iface.rendezvous->make_early_copy(channel, packed.message);
 }
 
 }  // namespace

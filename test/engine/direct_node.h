@@ -24,7 +24,7 @@ inline TupleQSettings few_tuples() {
 }
 
 // An interface with direct messages, and minimal matching of ordinary messages.
-struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
+struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     struct Receive : TupleReceive {
         std::vector<char> memory;
         bool done = false;
@@ -50,21 +50,22 @@ struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
         settings.retry.timeout = 10;
         engine = Engine::create(device(), port(), settings, *this, why);
         EXPECT_TRUE(engine) << why;
-        mover = std::make_unique<Mover>(*engine, regions, pins, Policy(*find_costs("graphene"), {}),
-                                        MoverSettings{}, *this);
-        tupleq = TupleQ::create(device(), port(), *engine, *mover, regions, pins, posted,
+        rendezvous = std::make_unique<Rendezvous>(*engine, regions, pins,
+                                                  Policy(*find_costs("graphene"), {}),
+                                                  RendezvousSettings{}, *this);
+        tupleq = TupleQ::create(device(), port(), *engine, *rendezvous, regions, pins, posted,
                                 direct_settings, *this, why);
         EXPECT_TRUE(tupleq) << why;
     }
     ~DirectNode() {
         tupleq.reset();
-        mover.reset();
+        rendezvous.reset();
         engine.reset();
     }
 
     void lost(const PeerAddress&, Status, const std::string& text) override { reason = text; }
     Status ended(Channel& channel, Status status) override {
-        status = mover->ended(channel, status);
+        status = rendezvous->ended(channel, status);
         ++ends;
         return tupleq->ended(channel, status);
     }
@@ -73,7 +74,7 @@ struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
     void warn(const std::string& text) override { warnings.push_back(text); }
     void message(uint32_t, const void*, uint32_t) { ADD_FAILURE() << "an active message"; }
     void completed(void* cookie, Status status) override {
-        if (Mover::is_cookie(cookie)) return mover->done(cookie, status);
+        if (Rendezvous::is_cookie(cookie)) return rendezvous->done(cookie, status);
         if (TupleQ::is_cookie(cookie)) return tupleq->done(cookie, status);
         completions.push_back(status);
     }
@@ -81,7 +82,7 @@ struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
     void replied(uint32_t, const std::byte*, uint32_t) override { ADD_FAILURE() << "a reply"; }
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
         return id < static_cast<uint32_t>(TupleControlId::kBind)
-                   ? mover->control(channel, id, data, length)
+                   ? rendezvous->control(channel, id, data, length)
                    : tupleq->control(channel, id, data, length);
     }
     bool notified(Channel&, uint32_t) { return false; }
@@ -198,7 +199,7 @@ struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
     void poll() {
         unsigned count = 0;
         (void)engine->poll(*this, count);
-        (void)mover->progress();
+        (void)rendezvous->progress();
         (void)tupleq->progress();
     }
 
@@ -209,7 +210,7 @@ struct DirectNode final : EngineOwner, MoverOwner, TupleQOwner {
     std::deque<Message> unexpected;
     std::map<uint32_t, std::deque<Message>> held;
     std::unique_ptr<Engine> engine;
-    std::unique_ptr<Mover> mover;
+    std::unique_ptr<Rendezvous> rendezvous;
     std::unique_ptr<TupleQ> tupleq;
     std::vector<Status> completions;
     std::vector<Status> closures;

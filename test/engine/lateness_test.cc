@@ -6,7 +6,7 @@
 #include <ctime>
 #include <thread>
 
-#include "mover_node.h"
+#include "rendezvous_node.h"
 
 namespace tern::test {
 namespace {
@@ -37,11 +37,11 @@ class LateSenderTest : public testing::TestWithParam<SchemeSetting> {
         channel = near.engine->attach(far.engine->address(), this, why);
         EXPECT_TRUE(channel) << why;
     }
-    void begin(bool hears) {
+    void begin(bool takes) {
         const Buffers::Piece piece{near.memory.data(), near.memory.size()};
         near.completions.clear();
-        ASSERT_EQ(near.mover->get(*channel, {&piece, 1}, far.address(), far.key(far.open), 0,
-                                  {.hears = hears}, this),
+        ASSERT_EQ(near.rendezvous->get(*channel, {&piece, 1}, far.address(), far.key(far.open), 0,
+                                       {.takes_waited_ack = takes}, this),
                   Status::kInProgress);
     }
     void end() {
@@ -49,8 +49,8 @@ class LateSenderTest : public testing::TestWithParam<SchemeSetting> {
         EXPECT_EQ(near.completions.front(), Status::kOk);
     }
     // Gets all of the far node's memory, which only begins to help after `absence`.
-    void get(bool hears, milliseconds absence) {
-        begin(hears);
+    void get(bool takes, milliseconds absence) {
+        begin(takes);
         const auto back = processor_time() + absence;
         while (processor_time() < back) near.poll();
         end();
@@ -63,8 +63,9 @@ class LateSenderTest : public testing::TestWithParam<SchemeSetting> {
         ASSERT_TRUE(until([&] { poll(); }, [&] { return channel->up(); }));
     }
 
-    MoverNode near{GetParam(), PollMode::kAuto, MoverSettings().windows, slow_registration()};
-    MoverNode far{GetParam()};
+    RendezvousNode near{GetParam(), PollMode::kAuto, RendezvousSettings().rings,
+                        slow_registration()};
+    RendezvousNode far{GetParam()};
     Channel* channel = nullptr;
 };
 
@@ -80,7 +81,7 @@ TEST_P(LateSenderTest, IsTold) {
         get(true, kAbsence);
         EXPECT_EQ(far.late, i);
     }
-    EXPECT_EQ(far.mover->counters().waits, 5u);
+    EXPECT_EQ(far.rendezvous->counters().waits, 5u);
     EXPECT_EQ(near.late + near.in_time, 0u);
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "mover_node.h"
+#include "rendezvous_node.h"
 
 namespace tern::test {
 namespace {
@@ -37,8 +37,8 @@ class ReplyTest : public testing::TestWithParam<SchemeSetting> {
         Status status = Status::kNoResource;
         ASSERT_TRUE(until(
             [&] {
-                status =
-                    near.mover->get(*channel, {&piece, 1}, far->address(), key, 0, {}, this, reply);
+                status = near.rendezvous->get(*channel, {&piece, 1}, far->address(), key, 0, {},
+                                              this, reply);
                 poll();
             },
             [&] { return status == Status::kInProgress; }));
@@ -58,8 +58,8 @@ class ReplyTest : public testing::TestWithParam<SchemeSetting> {
                            [](std::byte byte) { return byte == kSent; });
     }
 
-    MoverNode near{GetParam()};
-    std::unique_ptr<MoverNode> far = std::make_unique<MoverNode>(GetParam());
+    RendezvousNode near{GetParam()};
+    std::unique_ptr<RendezvousNode> far = std::make_unique<RendezvousNode>(GetParam());
     Channel* channel = nullptr;
 };
 
@@ -67,7 +67,7 @@ class ReplyTest : public testing::TestWithParam<SchemeSetting> {
 TEST_P(ReplyTest, ComesOnceAfterTheBytes) {
     uint64_t sent = 0;
     for (const std::string& text : {std::string(17, 'a'), std::string(32, 'b'), std::string()})
-        for (const size_t length : {size_t{1}, size_t{4096}, size_t{100000}, MoverNode::kSize})
+        for (const size_t length : {size_t{1}, size_t{4096}, size_t{100000}, RendezvousNode::kSize})
             for (int again = 0; again < 3; ++again) {
                 const Reply reply = make_reply(static_cast<uint8_t>(again * 15), text);
                 far->on_reply = [&] { EXPECT_TRUE(has_come(length)); };
@@ -75,14 +75,14 @@ TEST_P(ReplyTest, ComesOnceAfterTheBytes) {
                 EXPECT_EQ(end(), Status::kOk);
                 ASSERT_EQ(far->replies.size(), 1u) << length;
                 EXPECT_EQ(far->replies[0], std::pair(uint32_t{reply.id}, text));
-                EXPECT_EQ(near.mover->counters().replies, ++sent);
+                EXPECT_EQ(near.rendezvous->counters().replies, ++sent);
                 far->replies.clear();
                 begin(length, far->key(far->open), nullptr);
                 EXPECT_EQ(end(), Status::kOk);
                 EXPECT_TRUE(far->replies.empty()) << "none was asked for";
             }
     EXPECT_TRUE(near.replies.empty());
-    EXPECT_EQ(far->mover->counters().replies, 0u);
+    EXPECT_EQ(far->rendezvous->counters().replies, 0u);
 }
 
 TEST_P(ReplyTest, ManyAtATimeReachThePeerEachOnce) {
@@ -93,8 +93,8 @@ TEST_P(ReplyTest, ManyAtATimeReachThePeerEachOnce) {
         Status status = Status::kNoResource;
         ASSERT_TRUE(until(
             [&] {
-                status = near.mover->get(*channel, {&piece, 1}, far->address(), far->key(far->open),
-                                         0, {}, this, &reply);
+                status = near.rendezvous->get(*channel, {&piece, 1}, far->address(),
+                                              far->key(far->open), 0, {}, this, &reply);
                 if (status == Status::kNoResource) poll();
             },
             [&] { return status == Status::kInProgress; }));
@@ -117,14 +117,14 @@ TEST_P(ReplyTest, StaysIfTheGetIsRefused) {
     begin(1000, far->key(far->secret), &reply);
     EXPECT_EQ(end(), Status::kRemoteAccess);
     EXPECT_TRUE(far->replies.empty());
-    EXPECT_EQ(near.mover->counters().replies, 0u);
+    EXPECT_EQ(near.rendezvous->counters().replies, 0u);
 }
 
 TEST_P(ReplyTest, StaysIfTheMemoryIsUndeclared) {
     const Reply reply = make_reply(9, "text");
     unsigned failed = 0;
     for (int turns = 0; turns < 60; ++turns) {
-        begin(MoverNode::kSize, far->key(far->open), &reply);
+        begin(RendezvousNode::kSize, far->key(far->open), &reply);
         for (int i = 0; i < turns; ++i) poll();
         (void)far->regions.undeclare(far->open);
         far->open = far->regions.declare(far->memory.data(), far->memory.size(),
@@ -138,7 +138,7 @@ TEST_P(ReplyTest, StaysIfTheMemoryIsUndeclared) {
         const bool lost = near.closures != 0;
         ASSERT_LE(far->replies.size(), good ? 1u : 0u) << turns;
         ASSERT_TRUE(lost || !good || far->replies.size() == 1) << turns;
-        ASSERT_TRUE(!good || has_come(MoverNode::kSize));
+        ASSERT_TRUE(!good || has_come(RendezvousNode::kSize));
         far->replies.clear();
         if (!lost) continue;
         std::string why;
@@ -151,13 +151,13 @@ TEST_P(ReplyTest, StaysIfTheMemoryIsUndeclared) {
 
 TEST_P(ReplyTest, StaysIfThePeerEnds) {
     const Reply reply = make_reply(9, "text");
-    begin(MoverNode::kSize, far->key(far->open), &reply);
+    begin(RendezvousNode::kSize, far->key(far->open), &reply);
     ASSERT_TRUE(until([this] { poll(); }, [this] { return channel->up(); }));
     size_t replies = 0;
     far->on_reply = [&] { ++replies; };
     far.reset();
     const Status status = end();
-    EXPECT_EQ(replies, near.mover->counters().replies);
+    EXPECT_EQ(replies, near.rendezvous->counters().replies);
     EXPECT_EQ(replies, status == Status::kOk ? 1u : 0u);
 }
 

@@ -19,7 +19,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
         return *(choices.begin() + random() % choices.size());
     };
     const auto any_length = [&] {
-        return any({0, 1, 4096, 4097, 100000, MoverNode::kSize, UINT64_MAX, random()});
+        return any({0, 1, 4096, 4097, 100000, RendezvousNode::kSize, UINT64_MAX, random()});
     };
     const auto any_part = [&] {
         return WirePart{

@@ -5,13 +5,14 @@
 #include <memory>
 #include <string>
 
-#include "mover_node.h"
+#include "rendezvous_node.h"
 #include "rogue_world.h"
 
 namespace tern::test {
 
 // A victim with memory to put to and get from, and a rogue.
-class TransferRogueTest : public testing::TestWithParam<PollMode>, protected RogueWorld<MoverNode> {
+class TransferRogueTest : public testing::TestWithParam<PollMode>,
+                          protected RogueWorld<RendezvousNode> {
   protected:
     TransferRogueTest() : RogueWorld(SchemeSetting::kSuperpipeline, GetParam()) { meet(); }
 
@@ -32,7 +33,7 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
             std::ranges::all_of(victim.hidden, [](std::byte byte) { return byte == std::byte{}; }));
     }
     void expect_alive() {
-        MoverNode honest;
+        RendezvousNode honest;
         std::string why;
         Channel* to = honest.engine->attach(victim.engine->address(), this, why);
         ASSERT_TRUE(to) << why;
@@ -47,10 +48,10 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
             honest.completions.clear();
             status = Status::kNoResource;
             const auto attempt = [&] {
-                status = get ? honest.mover->get(*to, {&piece, 1}, victim.address(),
-                                                 victim.key(victim.open), 0, {}, this)
-                             : honest.mover->put(*to, {&piece, 1}, victim.address(),
-                                                 victim.key(victim.open), 0, this);
+                status = get ? honest.rendezvous->get(*to, {&piece, 1}, victim.address(),
+                                                      victim.key(victim.open), 0, {}, this)
+                             : honest.rendezvous->put(*to, {&piece, 1}, victim.address(),
+                                                      victim.key(victim.open), 0, this);
                 both();
             };
             ASSERT_TRUE(until(attempt, [&] { return status == Status::kInProgress; }));
@@ -69,8 +70,8 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>, protected Rog
         const Buffers::Piece piece{victim.memory.data(), victim.memory.size()};
         Status status = Status::kNoResource;
         const auto attempt = [&] {
-            status = get ? victim.mover->get(*channel, {&piece, 1}, 4096, {1, 2}, 0, {}, this)
-                         : victim.mover->put(*channel, {&piece, 1}, 4096, {1, 2}, 0, this);
+            status = get ? victim.rendezvous->get(*channel, {&piece, 1}, 4096, {1, 2}, 0, {}, this)
+                         : victim.rendezvous->put(*channel, {&piece, 1}, 4096, {1, 2}, 0, this);
             victim.poll();
             rogue->poll();
         };

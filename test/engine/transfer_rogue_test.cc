@@ -233,11 +233,11 @@ TEST_P(TransferRogueTest, RestIsRefused) {
     for (const Ack confirmation :
          {Ack{.receiver = 1, .count = 1, .flags = Ack::kEnd | Ack::kFailed},
           Ack{.receiver = 1, .count = 1000, .flags = Ack::kEnd}}) {
-        const uint64_t chunks = victim.mover->counters().chunks;
+        const uint64_t chunks = victim.rendezvous->counters().chunks;
         rogue->send_control(TransferId::kFetch, good_fetch());
         expect_heard();
         // Something can be acknowledged.
-        ASSERT_TRUE(turn([&] { return victim.mover->counters().chunks != chunks; }));
+        ASSERT_TRUE(turn([&] { return victim.rendezvous->counters().chunks != chunks; }));
         EXPECT_TRUE(undeclare());
         ASSERT_TRUE(turn([this] { return !rogue->controls.empty(); }));
         ASSERT_EQ(rogue->controls[0].id, TransferId::kRefuse);
@@ -331,7 +331,7 @@ TEST_P(TransferRogueTest, AcceptsNonsense) {
     let_ask(false);
     ASSERT_EQ(rogue->controls[0].id, TransferId::kDeliver);
     const Deliver deliver = rogue->controls[0].as<Deliver>();
-    EXPECT_EQ(deliver.length, MoverNode::kSize);
+    EXPECT_EQ(deliver.length, RendezvousNode::kSize);
     rogue->send_control(TransferId::kAccept, Accept{.sender = deliver.sender,
                                                     .receiver = 5,
                                                     .ring = window(),

@@ -171,7 +171,8 @@ void* TagPair::announce(uct_tag_t tag, const Declared& from, std::size_t length,
     return operation;
 }
 
-Rendezvous::Rendezvous(TagPair& pair, std::size_t length, std::size_t room, uint64_t contents)
+RendezvousMessage::RendezvousMessage(TagPair& pair, std::size_t length, std::size_t room,
+                                     uint64_t contents)
     : seed(contents), from(pair.a.entity.host(), length), receive(pair.b, room) {
     fill(from.part(0, length), seed);
     EXPECT_STATUS(UCS_OK, receive.post(1));

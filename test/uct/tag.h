@@ -139,9 +139,10 @@ struct TagPair {
 };
 
 // A rendezvous message, and a posted receive with `room` bytes.
-struct Rendezvous {
-    Rendezvous(TagPair& pair, std::size_t length, std::size_t room, uint64_t seed = 1);
-    Rendezvous(TagPair& pair, std::size_t length) : Rendezvous(pair, length, length) {}
+struct RendezvousMessage {
+    RendezvousMessage(TagPair& pair, std::size_t length, std::size_t room, uint64_t seed = 1);
+    RendezvousMessage(TagPair& pair, std::size_t length)
+        : RendezvousMessage(pair, length, length) {}
 
     // Whether both sides have been told of the end.
     bool over() const { return receive.done() && completion.calls != 0; }

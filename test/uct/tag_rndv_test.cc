@@ -39,7 +39,7 @@ TEST_F(TagTest, RendezvousFillsThePostedReceive) {
 
 TEST_F(TagTest, RendezvousTooLongForTheReceive) {
     TagPair pair;
-    const Rendezvous message(pair, 100'000, 99'999);
+    const RendezvousMessage message(pair, 100'000, 99'999);
     ASSERT_TRUE(pair.until([&] { return message.over(); }));
     EXPECT_STATUS(UCS_ERR_MESSAGE_TRUNCATED, message.receive.status);
     EXPECT_EQ(message.receive.length, 100'000u);
@@ -152,7 +152,7 @@ TEST_F(TagTest, ManyAtATime) {
 // The receive belongs to its message: not even a forced cancel may end it.
 TEST_F(TagTest, AMatchedReceiveIsNotCanceled) {
     TagPair pair;
-    Rendezvous message(pair, 1 << 20);
+    RendezvousMessage message(pair, 1 << 20);
     Receive& receive = message.receive;
     ASSERT_TRUE(pair.until([&] { return receive.consumed; }));
     if (!receive.done()) {
@@ -167,7 +167,7 @@ TEST_F(TagTest, AMatchedReceiveIsNotCanceled) {
 // The receiver fetches memory whose declaration has ended.
 TEST_F(TagTest, ACanceledSendIsRefused) {
     TagPair pair;
-    Rendezvous message(pair, 100'000);
+    RendezvousMessage message(pair, 100'000);
     EXPECT_STATUS(UCS_OK, uct_ep_tag_rndv_cancel(pair.ep.get(), message.operation));
     message.from.undeclare();
     ASSERT_TRUE(pair.until([&] { return message.receive.done(); }));
@@ -238,7 +238,7 @@ TEST_F(TagTest, AReceiverGoesInTheMiddle) {
         TagPair pair;
         ASSERT_TRUE(accepted(pair.all, [&] { return tag_short(pair.ep, 2, {}); }));
         ASSERT_TRUE(flush_wait(pair.all, pair.ep));
-        const Rendezvous message(pair, 1 << 20);
+        const RendezvousMessage message(pair, 1 << 20);
         for (int i = 0; i < steps; ++i) progress(pair.all);
         pair.b.entity.close();
         ASSERT_TRUE(eventually({&pair.a.entity}, [&] { return message.completion.calls != 0; }));
@@ -253,7 +253,7 @@ TEST_F(TagTest, ASenderGoesInTheMiddle) {
         TagPair pair;
         ASSERT_TRUE(accepted(pair.all, [&] { return tag_short(pair.ep, 2, {}); }));
         ASSERT_TRUE(flush_wait(pair.all, pair.ep));
-        const Rendezvous message(pair, 1 << 20);
+        const RendezvousMessage message(pair, 1 << 20);
         for (int i = 0; i < steps; ++i) progress(pair.all);
         pair.ep.reset();
         pair.a.entity.close();

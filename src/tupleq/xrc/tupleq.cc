@@ -13,12 +13,12 @@
 
 namespace tern {
 
-TupleQ::TupleQ(const verbs::Port& port, Engine& engine, Mover& mover, Regions& regions,
+TupleQ::TupleQ(const verbs::Port& port, Engine& engine, Rendezvous& rendezvous, Regions& regions,
                PinCache& pins, PostedReceives& posted, const TupleQSettings& settings,
                TupleQOwner& owner)
     : port_(port),
       engine_(engine),
-      mover_(mover),
+      rendezvous_(rendezvous),
       regions_(regions),
       pins_(pins),
       settings_(settings),
@@ -36,7 +36,7 @@ TupleQ::TupleQ(const verbs::Port& port, Engine& engine, Mover& mover, Regions& r
       places_(size_t{settings.tuples} * settings.depth) {}
 
 std::unique_ptr<TupleQ> TupleQ::create(const verbs::Device& device, const verbs::Port& port,
-                                       Engine& engine, Mover& mover, Regions& regions,
+                                       Engine& engine, Rendezvous& rendezvous, Regions& regions,
                                        PinCache& pins, PostedReceives& posted,
                                        const TupleQSettings& settings, TupleQOwner& owner,
                                        std::string& why) {
@@ -46,7 +46,7 @@ std::unique_ptr<TupleQ> TupleQ::create(const verbs::Device& device, const verbs:
         return nullptr;
     }
     std::unique_ptr<TupleQ> tupleq(
-        new TupleQ(port, engine, mover, regions, pins, posted, fit, owner));
+        new TupleQ(port, engine, rendezvous, regions, pins, posted, fit, owner));
     if (!tupleq->open(device, why)) return nullptr;
     if (fit.tuples != settings.tuples || fit.depth != settings.depth)
         owner.warn("the device holds less than UCX_TERN_TM_TUPLES and UCX_TERN_TM_DEPTH ask for: " +
@@ -158,7 +158,7 @@ Status TupleQ::arm() {
 Status TupleQ::flush(Channel& channel, const Waiter& waiter) {
     Peer* peer = find_peer(number_of(channel));
     if (peer == nullptr || (peer->completed == peer->posted && !peer->lost))
-        return mover_.flush(channel, waiter);
+        return rendezvous_.flush(channel, waiter);
     if (waiter.cookie != nullptr) flushes_.add(channel, peer->posted, waiter);
     return Status::kInProgress;
 }
@@ -178,7 +178,7 @@ unsigned TupleQ::progress_flushes() {
         [this](Channel& channel, uint64_t until, const Waiter& waiter) {
             const Peer* peer = find_peer(number_of(channel));
             const bool done = peer == nullptr || (peer->completed >= until && !peer->lost);
-            return done ? mover_.flush(channel, waiter) : Status::kNoResource;  // see ended()
+            return done ? rendezvous_.flush(channel, waiter) : Status::kNoResource;  // see ended()
         },
         owner_);
 }

@@ -11,7 +11,7 @@
 #include "pinning/cache/pin_cache.h"
 #include "pinning/regions/regions.h"
 #include "rendezvous/flushes.h"
-#include "rendezvous/mover.h"
+#include "rendezvous/rendezvous.h"
 #include "tupleq/core/policy.h"
 #include "tupleq/core/posted.h"
 #include "tupleq/core/senders.h"
@@ -94,7 +94,7 @@ class TupleQ {
     // Null if the device cannot do this; `why` gives the reason. `posted` must contain only
     // TupleReceive.
     static std::unique_ptr<TupleQ> create(const verbs::Device& device, const verbs::Port& port,
-                                          Engine& engine, Mover& mover, Regions& regions,
+                                          Engine& engine, Rendezvous& rendezvous, Regions& regions,
                                           PinCache& pins, PostedReceives& posted,
                                           const TupleQSettings& settings, TupleQOwner& owner,
                                           std::string& why);
@@ -247,8 +247,9 @@ class TupleQ {
         ibv_sge piece{};
     };
 
-    TupleQ(const verbs::Port& port, Engine& engine, Mover& mover, Regions& regions, PinCache& pins,
-           PostedReceives& posted, const TupleQSettings& settings, TupleQOwner& owner);
+    TupleQ(const verbs::Port& port, Engine& engine, Rendezvous& rendezvous, Regions& regions,
+           PinCache& pins, PostedReceives& posted, const TupleQSettings& settings,
+           TupleQOwner& owner);
     bool open(const verbs::Device& device, std::string& why);
 
     Peer& peer_of(Channel& channel);
@@ -333,7 +334,7 @@ class TupleQ {
 
     verbs::Port port_;
     Engine& engine_;
-    Mover& mover_;
+    Rendezvous& rendezvous_;
     Regions& regions_;
     PinCache& pins_;
     TupleQSettings settings_;

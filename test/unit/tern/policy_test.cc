@@ -138,14 +138,15 @@ TEST(Policy, ReuseIsASetting) {
 }
 
 TEST(Policy, WhatCannotBePinnedIsCopied) {
-    BufferState hopeless = {.can_pin = false, .uses = 100};
+    BufferState cannot_register = {.can_pin = false, .uses = 100};
     for (const SchemeSetting setting :
          {SchemeSetting::kAuto, SchemeSetting::kSuperpipeline, SchemeSetting::kZeroCopy}) {
         for (const char* name : {"graphene", "hdr200"}) {
             const Policy policy = policy_of(name, setting);
             each_size([&](uint64_t length) {
-                expect_plan(policy.receive(length, hopeless, kPinned), Scheme::kSuperpipeline);
-                EXPECT_FALSE(policy.send(length, hopeless).gather);
+                expect_plan(policy.receive(length, cannot_register, kPinned),
+                            Scheme::kSuperpipeline);
+                EXPECT_FALSE(policy.send(length, cannot_register).gather);
             });
         }
     }

@@ -16,12 +16,12 @@ namespace tern {
 // The rendezvous of an interface: moves messages that are too long for a frame, over the engine.
 // The side that has the bytes writes them; only open memory is read by the receiver's device. Large
 // transfers take turns. One thread at a time.
-class Mover {
+class Rendezvous {
   public:
-    Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
-          const MoverSettings& settings, MoverOwner& owner);
-    Mover(const Mover&) = delete;
-    Mover& operator=(const Mover&) = delete;
+    Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
+               const RendezvousSettings& settings, RendezvousOwner& owner);
+    Rendezvous(const Rendezvous&) = delete;
+    Rendezvous& operator=(const Rendezvous&) = delete;
 
     // Reads the peer's declared memory at `from`. `to`: at most Buffers::kMost pieces, not all
     // empty. `rkey`: of memory that is read without the peer's help, or 0. kInProgress:
@@ -38,8 +38,8 @@ class Mover {
     bool reads(std::span<const Buffers::Piece> to, bool late) const {
         return receives_.reads(to, late);
     }
-    // The same into memory that the mover allocates. If the transfer succeeds, `unpack` gets the
-    // bytes before the cookie, if any, is completed. kDevice: out of memory.
+    // The same into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
+    // the bytes before the cookie, if any, is completed. kDevice: out of memory.
     Status get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
                      uint32_t rkey, Unpack unpack, void* argument, void* cookie);
     // Writes to the peer's declared memory at `to`. When `cookie` is completed, the bytes are in
@@ -89,7 +89,7 @@ class Mover {
     unsigned progress() {
         context_.pins.progress();
         const unsigned count = quiet() ? 0 : advance();
-        context_.turn.renew();
+        context_.budget.renew();
         return count;
     }
 
@@ -106,7 +106,7 @@ class Mover {
     Status ended(Channel& channel, Status status);
 
     const CostModel& model() const { return context_.policy.model(); }
-    const MoverCounters& counters() const { return context_.counters; }
+    const RendezvousCounters& counters() const { return context_.counters; }
     const Policy& policy() const { return context_.policy; }
     // Bytes of the longest buffer that is pinned.
     uint64_t longest_pin() const { return context_.longest_pin(); }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "node.h"
-#include "rendezvous/mover.h"
+#include "rendezvous/rendezvous.h"
 
 namespace tern::test {
 
@@ -29,14 +29,15 @@ class CountingRegistrar final : public Registrar {
     uint64_t& bytes_;
 };
 
-// An engine with a mover. Peers have keys of `memory`, but not of `hidden`.
-struct MoverNode final : EngineOwner, MoverOwner {
+// An engine with a rendezvous. Peers have keys of `memory`, but not of `hidden`.
+struct RendezvousNode final : EngineOwner, RendezvousOwner {
     static constexpr size_t kSize = 256 * 1024;
 
-    explicit MoverNode(SchemeSetting scheme = SchemeSetting::kAuto, PollMode poll = PollMode::kAuto,
-                       uint32_t rings = MoverSettings().windows,
-                       const Costs& costs = *find_costs("graphene"),
-                       MonitorKind monitor = MonitorKind::kNone)
+    explicit RendezvousNode(SchemeSetting scheme = SchemeSetting::kAuto,
+                            PollMode poll = PollMode::kAuto,
+                            uint32_t rings = RendezvousSettings().rings,
+                            const Costs& costs = *find_costs("graphene"),
+                            MonitorKind monitor = MonitorKind::kNone)
         : pins{std::make_unique<CountingRegistrar>(device().pd.get(), registered),
                {.monitor = monitor, .owner_hears = monitor == MonitorKind::kUcm}} {
         EngineSettings settings = quick_settings();
@@ -44,30 +45,32 @@ struct MoverNode final : EngineOwner, MoverOwner {
         std::string why;
         engine = Engine::create(device(), port(), settings, *this, why);
         EXPECT_TRUE(engine) << why;
-        MoverSettings moving;
+        RendezvousSettings moving;
         moving.policy.scheme = scheme;
-        moving.windows = rings;
-        mover = std::make_unique<Mover>(*engine, regions, pins, Policy(costs, moving.policy),
-                                        moving, *this);
+        moving.rings = rings;
+        rendezvous = std::make_unique<Rendezvous>(*engine, regions, pins,
+                                                  Policy(costs, moving.policy), moving, *this);
         open = regions.declare(memory.data(), memory.size(), kLocalRead | kLocalWrite | kRemoteAll);
         secret = regions.declare(hidden.data(), hidden.size(), kLocalRead | kLocalWrite);
     }
-    ~MoverNode() {
-        mover.reset();
+    ~RendezvousNode() {
+        rendezvous.reset();
         engine.reset();
         (void)regions.undeclare(open);
         (void)regions.undeclare(secret);
     }
 
     void lost(const PeerAddress&, Status, const std::string& why) override { reason = why; }
-    Status ended(Channel& channel, Status status) override { return mover->ended(channel, status); }
+    Status ended(Channel& channel, Status status) override {
+        return rendezvous->ended(channel, status);
+    }
     void closed(void*, Status) override { ++closures; }
     void silent(void*) override {}
     void warn(const std::string&) override {}
     void message(uint32_t, const void*, uint32_t) { ++messages; }
     bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }
     void completed(void* cookie, Status status) override {
-        if (Mover::is_cookie(cookie)) return mover->done(cookie, status);
+        if (Rendezvous::is_cookie(cookie)) return rendezvous->done(cookie, status);
         completions.push_back(status);
     }
     void fetched(bool waited) override { ++(waited ? late : in_time); }
@@ -76,16 +79,16 @@ struct MoverNode final : EngineOwner, MoverOwner {
         if (on_reply) on_reply();
     }
     bool control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
-        return mover->control(channel, id, data, length);
+        return rendezvous->control(channel, id, data, length);
     }
     bool notified(Channel& channel, uint32_t immediate) {
-        return mover->notified(channel, immediate);
+        return rendezvous->notified(channel, immediate);
     }
 
     void poll() {
         unsigned count = 0;
         (void)engine->poll(*this, count);
-        (void)mover->progress();
+        (void)rendezvous->progress();
     }
     WireKey key(const Region* region) const {
         return {region->key().index, region->key().generation};
@@ -100,7 +103,7 @@ struct MoverNode final : EngineOwner, MoverOwner {
     Region* open = nullptr;
     Region* secret = nullptr;
     std::unique_ptr<Engine> engine;
-    std::unique_ptr<Mover> mover;
+    std::unique_ptr<Rendezvous> rendezvous;
     std::vector<Status> completions;
     size_t closures = 0;
     size_t late = 0, in_time = 0;  // messages that were fetched from here

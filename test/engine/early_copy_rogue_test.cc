@@ -7,7 +7,7 @@
 namespace tern::test {
 namespace {
 
-class HeadRogueTest : public TransferRogueTest {
+class EarlyCopyRogueTest : public TransferRogueTest {
   protected:
     static constexpr std::byte kCopied{0x11};  // the memory when the message is announced
     static constexpr std::byte kNow{0x77};     // and afterwards
@@ -26,10 +26,10 @@ class HeadRogueTest : public TransferRogueTest {
     }
     void announce() {
         std::ranges::fill(victim.memory, kCopied);
-        number = victim.mover->make_early_copy(*channel, {.region = victim.open,
-                                                          .packing = victim.open->pack(),
-                                                          .address = victim.address(),
-                                                          .length = good_fetch().length});
+        number = victim.rendezvous->make_early_copy(*channel, {.region = victim.open,
+                                                               .packing = victim.open->pack(),
+                                                               .address = victim.address(),
+                                                               .length = good_fetch().length});
         EXPECT_NE(number, 0u);
         std::ranges::fill(victim.memory, kNow);
     }
@@ -51,7 +51,7 @@ class HeadRogueTest : public TransferRogueTest {
         return slot[SubBlocks::in_slot(frame.part.upto, 0)];
     }
     void expect_counted(uint64_t staged, uint64_t used, uint64_t dropped) {
-        const MoverCounters& counters = victim.mover->counters();
+        const RendezvousCounters& counters = victim.rendezvous->counters();
         EXPECT_EQ(counters.early_copies_made, staged);
         EXPECT_EQ(counters.early_copies_used, used);
         EXPECT_EQ(counters.early_copies_dropped, dropped);
@@ -61,7 +61,7 @@ class HeadRogueTest : public TransferRogueTest {
     uint32_t fetches = 0;
 };
 
-TEST_P(HeadRogueTest, OnlyTheMessageItselfIsServedByIt) {
+TEST_P(EarlyCopyRogueTest, OnlyTheMessageItselfIsServedByIt) {
     Fetch elsewhere = fetch(100000);
     elsewhere.address += 8;
     EXPECT_EQ(byte_of(fetch(99999)), kNow);
@@ -76,15 +76,15 @@ TEST_P(HeadRogueTest, OnlyTheMessageItselfIsServedByIt) {
     EXPECT_EQ(byte_of(fetch(100000)), kCopied);
     EXPECT_EQ(byte_of(fetch(100000)), kNow) << "once";
     expect_counted(1, 1, 0);
-    victim.mover->drop_early_copy(number);
+    victim.rendezvous->drop_early_copy(number);
     expect_counted(1, 1, 0);
     expect_heard();
 }
 
 // Another peer does not get the early copy.
-TEST_P(HeadRogueTest, ItIsForOnePeer) {
+TEST_P(EarlyCopyRogueTest, ItIsForOnePeer) {
     std::vector<std::byte> got(100000);
-    MoverNode honest;
+    RendezvousNode honest;
     std::string why;
     Channel* to = honest.engine->attach(victim.engine->address(), this, why);
     ASSERT_TRUE(to) << why;
@@ -94,8 +94,8 @@ TEST_P(HeadRogueTest, ItIsForOnePeer) {
         victim.poll();
         honest.poll();
         if (status == Status::kNoResource)
-            status = honest.mover->get(*to, {&piece, 1}, victim.address(), victim.key(victim.open),
-                                       0, {}, this);
+            status = honest.rendezvous->get(*to, {&piece, 1}, victim.address(),
+                                            victim.key(victim.open), 0, {}, this);
     };
     ASSERT_TRUE(until(both, [&] { return honest.completions.size() == 1; }));
     EXPECT_TRUE(std::ranges::all_of(got, [](std::byte byte) { return byte == kNow; }));
@@ -104,7 +104,7 @@ TEST_P(HeadRogueTest, ItIsForOnePeer) {
     (void)until(both, [&] { return honest.engine->connections() == 0; });
 }
 
-TEST_P(HeadRogueTest, ItGoesIfTheReceiverWantsItInPlace) {
+TEST_P(EarlyCopyRogueTest, ItGoesIfTheReceiverWantsItInPlace) {
     Fetch frame = fetch(100000);
     frame.part = WirePart::announce(frame.length);
     rogue->send_control(TransferId::kFetch, frame);
@@ -123,16 +123,16 @@ TEST_P(HeadRogueTest, ItGoesIfTheReceiverWantsItInPlace) {
     expect_alive();
 }
 
-TEST_P(HeadRogueTest, ItGoesWithTheConnection) {
+TEST_P(EarlyCopyRogueTest, ItGoesWithTheConnection) {
     rogue->send_frame(FrameKind::kControl, 7, "");
     expect_dropped();
     expect_counted(1, 0, 1);
-    victim.mover->drop_early_copy(number);
+    victim.rendezvous->drop_early_copy(number);
     expect_counted(1, 0, 1);
     expect_alive();
 }
 
-TEST_P(HeadRogueTest, WhatIsAskedForWithItMakesNoSense) {
+TEST_P(EarlyCopyRogueTest, WhatIsAskedForWithItMakesNoSense) {
     std::vector<Fetch> bad(4, fetch(100000));
     bad[0].part.upto = 0;
     bad[1].part.upto = 100001;
@@ -141,7 +141,7 @@ TEST_P(HeadRogueTest, WhatIsAskedForWithItMakesNoSense) {
     for (const Fetch& frame : bad) {
         rogue->send_control(TransferId::kFetch, frame);
         expect_dropped();
-        const MoverCounters& counters = victim.mover->counters();
+        const RendezvousCounters& counters = victim.rendezvous->counters();
         EXPECT_EQ(counters.early_copies_used + counters.early_copies_dropped,
                   counters.early_copies_made);
         meet();
@@ -150,8 +150,8 @@ TEST_P(HeadRogueTest, WhatIsAskedForWithItMakesNoSense) {
     expect_alive();
 }
 
-INSTANTIATE_TEST_SUITE_P(Polls, HeadRogueTest, testing::Values(PollMode::kMemory, PollMode::kCq),
-                         [](const auto& test) {
+INSTANTIATE_TEST_SUITE_P(Polls, EarlyCopyRogueTest,
+                         testing::Values(PollMode::kMemory, PollMode::kCq), [](const auto& test) {
                              return test.param == PollMode::kCq ? "cq" : "memory";
                          });
 

@@ -12,15 +12,15 @@ namespace tern {
 // a model whose inputs are wrong: the rate of a port that the slot of the adapter does not reach,
 // measurements on a busy machine, or a network that is itself a processor that copies. Pure: times
 // are arguments, in seconds. No allocation; the size does not depend on the number of peers.
-class Experience {
+class SchemeTimings {
   public:
     enum class Way : uint8_t {
         kStaged,   // through rings
         kPlaced,   // written to memory that is pinned, or will be used again
         kPinning,  // written to memory that is pinned for this message
     };
-    // What a way costs by the model. Experience corrects the time, not the work: that is for others
-    // than the message to notice.
+    // What a way costs by the model. SchemeTimings corrects the time, not the work: that is for
+    // others than the message to notice.
     struct Offer {
         Way way = Way::kStaged;
         double time = 0;  // until the message is in place

@@ -29,7 +29,7 @@ Settings staged(Settings more = {}) {
 }
 
 // Two interfaces that exchange announced messages. The tests check the sender's counters.
-class HeadPair : public TagPair {
+class EarlyCopyPair : public TagPair {
   public:
     using TagPair::TagPair;
 
@@ -75,7 +75,7 @@ class HeadPair : public TagPair {
     }
 };
 
-class TagHeadTest : public TagTest {
+class TagEarlyCopyTest : public TagTest {
   protected:
     void TearDown() override {
         if (!IsSkipped()) end_faults();
@@ -83,8 +83,8 @@ class TagHeadTest : public TagTest {
     const UnpublishedKeys unpublished_;
 };
 
-TEST_F(TagHeadTest, IsCopiedOnceAndUsed) {
-    HeadPair pair(by("superpipeline"));
+TEST_F(TagEarlyCopyTest, IsCopiedOnceAndUsed) {
+    EarlyCopyPair pair(by("superpipeline"));
     Declared from(pair.a.entity.host(), 1 << 20);
     pair.warm_up();
     std::vector<std::size_t> lengths{from.size(), from.size() - 77};
@@ -98,8 +98,8 @@ TEST_F(TagHeadTest, IsCopiedOnceAndUsed) {
 }
 
 // The receiver chooses zero-copy, which the sender does not expect.
-TEST_F(TagHeadTest, IsDroppedIfTheReceiverTakesAnotherWay) {
-    HeadPair pair(staged(), by("zcopy"));
+TEST_F(TagEarlyCopyTest, IsDroppedIfTheReceiverTakesAnotherWay) {
+    EarlyCopyPair pair(staged(), by("zcopy"));
     Declared from(pair.a.entity.host(), (1 << 20) + 100);
     for (uint64_t seed = 1; seed < 10; ++seed) pair.exchange(1, from, from.size(), seed);
     const Counters counters = pair.sent();
@@ -107,16 +107,16 @@ TEST_F(TagHeadTest, IsDroppedIfTheReceiverTakesAnotherWay) {
     EXPECT_EQ(counters["rndv_early_copies_used"], 0u) << counters.json();
 }
 
-TEST_F(TagHeadTest, NobodyCopiesForZeroCopy) {
-    HeadPair pair(by("zcopy"));
+TEST_F(TagEarlyCopyTest, NobodyCopiesForZeroCopy) {
+    EarlyCopyPair pair(by("zcopy"));
     Declared from(pair.a.entity.host(), 1 << 20);
     for (uint64_t seed = 1; seed < 5; ++seed) pair.exchange(1, from, from.size(), seed);
     EXPECT_EQ(pair.sent()["rndv_early_copies_made"], 0u);
 }
 
-TEST_F(TagHeadTest, NobodyCopiesForADirectMessage) {
+TEST_F(TagEarlyCopyTest, NobodyCopiesForADirectMessage) {
     NEEDS_SOFTWARE_HCA();
-    HeadPair pair(Settings{{"RNDV_SCHEME", "superpipeline"}});
+    EarlyCopyPair pair(Settings{{"RNDV_SCHEME", "superpipeline"}});
     Declared from(pair.a.entity.host(), kLength);
     for (uint64_t seed = 1; seed <= 100; ++seed) pair.exchange(1, from, kLength, seed);
     const Counters counters = pair.sent();
@@ -126,8 +126,8 @@ TEST_F(TagHeadTest, NobodyCopiesForADirectMessage) {
 }
 
 // UCP fetches unexpected messages with get_zcopy.
-TEST_F(TagHeadTest, IsUsedByWhoeverFetchesTheMessage) {
-    HeadPair pair(staged());
+TEST_F(TagEarlyCopyTest, IsUsedByWhoeverFetchesTheMessage) {
+    EarlyCopyPair pair(staged());
     pair.warm_up();
     Declared from(pair.a.entity.host(), kLength), to(pair.b.entity.host(), kLength);
     fill(from.part(0, kLength), 7);
@@ -154,12 +154,12 @@ TEST_F(TagHeadTest, IsUsedByWhoeverFetchesTheMessage) {
 
 // More requests than early copies and staging memory, matched in the order of sending or in the
 // opposite order.
-TEST_F(TagHeadTest, ManyRequestsWaitAtATime) {
+TEST_F(TagEarlyCopyTest, ManyRequestsWaitAtATime) {
     constexpr std::size_t kCount = 40;
     for (const char* windows : {"1", "2", "16"})
         for (const bool in_order : {true, false}) {
             SCOPED_TRACE(std::string(windows) + (in_order ? ", in order" : ", the other way"));
-            HeadPair pair(staged({{"RNDV_WINDOWS", windows}}));
+            EarlyCopyPair pair(staged({{"RNDV_WINDOWS", windows}}));
             pair.warm_up(16);
             std::deque<Declared> from;
             std::deque<Receive> receives;
@@ -185,10 +185,10 @@ TEST_F(TagHeadTest, ManyRequestsWaitAtATime) {
 }
 
 // Early copies that stay unused give way: to transfers at once, to newer messages after a while.
-TEST_F(TagHeadTest, WhatNobodyTakesGivesWay) {
+TEST_F(TagEarlyCopyTest, WhatNobodyTakesGivesWay) {
     for (const char* windows : {"1", "16"}) {
         SCOPED_TRACE(windows);
-        HeadPair pair(staged({{"RNDV_WINDOWS", windows}}));
+        EarlyCopyPair pair(staged({{"RNDV_WINDOWS", windows}}));
         pair.warm_up(16);
         Declared from(pair.a.entity.host(), kLength), waiting(pair.a.entity.host(), 16 * kLength);
         std::deque<Completion> completions(16);
@@ -201,14 +201,14 @@ TEST_F(TagHeadTest, WhatNobodyTakesGivesWay) {
         const Counters counters = pair.sent();
         EXPECT_GT(counters["rndv_early_copies_dropped"], 0u) << counters.json();
         EXPECT_GT(counters["rndv_early_copies_used"], 50u) << counters.json();
-        EXPECT_EQ(counters["rndv_window_waits"], 0u) << counters.json();
+        EXPECT_EQ(counters["rndv_ring_waits"], 0u) << counters.json();
     }
 }
 
 // Below: other messages in the same memory.
 
-TEST_F(TagHeadTest, GoesWithACanceledMessage) {
-    HeadPair pair(staged());
+TEST_F(TagEarlyCopyTest, GoesWithACanceledMessage) {
+    EarlyCopyPair pair(staged());
     pair.warm_up();
     Declared from(pair.a.entity.host(), kLength);
     fill(from.part(0, kLength), 1);
@@ -222,8 +222,8 @@ TEST_F(TagHeadTest, GoesWithACanceledMessage) {
     EXPECT_EQ(counters["rndv_early_copies_used"], 1u) << counters.json();
 }
 
-TEST_F(TagHeadTest, GoesWithItsEndpoint) {
-    HeadPair pair(staged());
+TEST_F(TagEarlyCopyTest, GoesWithItsEndpoint) {
+    EarlyCopyPair pair(staged());
     pair.warm_up();
     Declared from(pair.a.entity.host(), kLength);
     fill(from.part(0, kLength), 1);
@@ -238,8 +238,8 @@ TEST_F(TagHeadTest, GoesWithItsEndpoint) {
     EXPECT_EQ(counters["rndv_early_copies_used"], 1u) << counters.json();
 }
 
-TEST_F(TagHeadTest, GoesWithItsPeer) {
-    HeadPair pair(staged());
+TEST_F(TagEarlyCopyTest, GoesWithItsPeer) {
+    EarlyCopyPair pair(staged());
     pair.warm_up();
     Declared from(pair.a.entity.host(), kLength);
     fill(from.part(0, kLength), 1);
@@ -254,10 +254,10 @@ TEST_F(TagHeadTest, GoesWithItsPeer) {
 }
 
 // The receiver fetches memory whose declaration has ended. Then memory is declared anew.
-TEST_F(TagHeadTest, IsWorthNothingWithoutItsMemory) {
-    HeadPair pair(staged());
+TEST_F(TagEarlyCopyTest, IsWorthNothingWithoutItsMemory) {
+    EarlyCopyPair pair(staged());
     pair.warm_up();
-    Rendezvous message(pair, kLength);
+    RendezvousMessage message(pair, kLength);
     message.from.undeclare();
     ASSERT_TRUE(pair.until([&] { return message.over(); }));
     EXPECT_TRUE(UCS_STATUS_IS_ERR(message.receive.status));
@@ -271,9 +271,9 @@ TEST_F(TagHeadTest, IsWorthNothingWithoutItsMemory) {
 }
 
 // There is only one staging memory, and no other can be registered.
-TEST_F(TagHeadTest, RegistrationFails) {
+TEST_F(TagEarlyCopyTest, RegistrationFails) {
     NEEDS_SOFTWARE_HCA();
-    HeadPair pair(staged());
+    EarlyCopyPair pair(staged());
     pair.warm_up();
     Declared from(pair.a.entity.host(), kLength), other(pair.a.entity.host(), kLength);
     fill(other.part(0, kLength), 4);

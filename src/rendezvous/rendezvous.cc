@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/mover.h"
+#include "rendezvous/rendezvous.h"
 #include "connection/little_endian.h"
 
 #include <cstring>
@@ -8,20 +8,20 @@
 
 namespace tern {
 
-Mover::Mover(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
-             const MoverSettings& settings, MoverOwner& owner)
+Rendezvous::Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
+                       const RendezvousSettings& settings, RendezvousOwner& owner)
     : context_(engine, regions, pins, policy, settings, owner) {}
 
-Status Mover::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
-                  const WireKey& key, uint32_t rkey, Source source, void* cookie,
-                  const Reply* reply) {
+Status Rendezvous::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
+                       const WireKey& key, uint32_t rkey, Source source, void* cookie,
+                       const Reply* reply) {
     if (!can_begin(channel)) return Status::kNoResource;
     receives_.get(channel, Buffers(to), from, key, rkey, source, cookie, reply);
     return Status::kInProgress;
 }
 
-Status Mover::get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
-                        uint32_t rkey, Unpack unpack, void* argument, void* cookie) {
+Status Rendezvous::get_owned(Channel& channel, size_t length, uint64_t from, const WireKey& key,
+                             uint32_t rkey, Unpack unpack, void* argument, void* cookie) {
     if (!can_begin(channel)) return Status::kNoResource;
     std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[length]);
     if (!memory) return Status::kDevice;
@@ -30,33 +30,34 @@ Status Mover::get_owned(Channel& channel, size_t length, uint64_t from, const Wi
     return Status::kInProgress;
 }
 
-Status Mover::put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
-                  const WireKey& key, uint32_t rkey, void* cookie) {
+Status Rendezvous::put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
+                       const WireKey& key, uint32_t rkey, void* cookie) {
     if (!can_begin(channel)) return Status::kNoResource;
     sends_.put(channel, Buffers(from), to, key, rkey, cookie);
     return Status::kInProgress;
 }
 
-Status Mover::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
-                        uint64_t to, const WireKey& key) {
+Status Rendezvous::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
+                             uint64_t to, const WireKey& key) {
     if (!can_begin(channel)) return Status::kNoResource;
     sends_.put_owned(channel, std::move(data), length, to, key);
     return Status::kOk;
 }
 
-unsigned Mover::advance() {
+unsigned Rendezvous::advance() {
     unsigned count = 0;
     if (context_.any_refusals()) [[unlikely]]
         count += context_.send_refusals();
     count += receives_.begin_waiting();
-    receives_first_ ^= context_.turn.behind();
+    receives_first_ ^= context_.budget.behind();
     if (receives_first_) count += receives_.advance();
     count += sends_.advance();
     if (!receives_first_) count += receives_.advance();
     if (!flushes_.empty()) [[unlikely]]
         count += progress_flushes();
     // Something may be left to do.
-    if (context_.turn.over() || context_.turn.behind() || context_.turn.has_provided()) ++count;
+    if (context_.budget.over() || context_.budget.behind() || context_.budget.has_provided())
+        ++count;
     context_.idle = count != 0 ? 0 : context_.idle + 1;
     if (context_.idle == kIdleCheck) {
         // A peer may be dead, and no outstanding work request would report it.
@@ -69,24 +70,24 @@ unsigned Mover::advance() {
 
 // `idle` is not 0 if every transfer has had a turn and none has moved. Apart from words in memory,
 // transfers then wait only for completions and frames, which are events.
-Status Mover::arm(std::vector<Watched>& words) {
+Status Rendezvous::arm(std::vector<Watched>& words) {
     if (quiet()) return Status::kOk;
     return context_.idle == 0 ? Status::kInProgress : receives_.arm(words);
 }
 
-bool Mover::may_be_overtaken(const Channel& channel, uint64_t until) const {
+bool Rendezvous::may_be_overtaken(const Channel& channel, uint64_t until) const {
     if (context_.users == 0 || channel.transfers == 0) return false;
     return receives_.may_be_overtaken(channel, until) || sends_.may_be_overtaken(channel, until);
 }
 
 // A flush on a failed channel ends with the channel, in ended(), and reports what was lost.
-Status Mover::flush(Channel& channel, const Waiter& waiter) {
+Status Rendezvous::flush(Channel& channel, const Waiter& waiter) {
     if (!channel.failed && !busy(channel)) return context_.engine.flush(channel, waiter);
     if (waiter.cookie != nullptr) flushes_.add(channel, context_.begun, waiter);
     return Status::kInProgress;
 }
 
-unsigned Mover::progress_flushes() {
+unsigned Rendezvous::progress_flushes() {
     return flushes_.progress(
         [this](Channel& channel, uint64_t until, const Waiter& waiter) {
             return channel.failed || pending(channel, until)
@@ -96,14 +97,14 @@ unsigned Mover::progress_flushes() {
         context_.owner);
 }
 
-void Mover::done(void* cookie, Status status) {
+void Rendezvous::done(void* cookie, Status status) {
     if (kind_of(cookie) == CookieKind::kRead)
         receives_.have_read(owner_of<Incoming::Read>(cookie), status);
     else
         sends_.written(owner_of<Outgoing::Write>(cookie), status);
 }
 
-bool Mover::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
+bool Rendezvous::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
     switch (static_cast<TransferId>(id)) {
         case TransferId::kFetch:
             return sends_.fetch(channel, data, length);
@@ -123,11 +124,11 @@ bool Mover::control(Channel& channel, uint32_t id, const std::byte* data, uint32
     return false;
 }
 
-bool Mover::notified(Channel& channel, uint32_t immediate) {
+bool Rendezvous::notified(Channel& channel, uint32_t immediate) {
     return receives_.notified(channel, immediate);
 }
 
-bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
+bool Rendezvous::refused(Channel& channel, const std::byte* data, uint32_t length) {
     Refuse frame;
     if (!unpack(frame, data, length)) return false;
     switch (frame.what) {
@@ -141,7 +142,7 @@ bool Mover::refused(Channel& channel, const std::byte* data, uint32_t length) {
     }
 }
 
-Status Mover::ended(Channel& channel, Status status) {
+Status Rendezvous::ended(Channel& channel, Status status) {
     const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
     const uint32_t users = context_.users;
     context_.forget_refusals(channel);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mover_node.h"
+#include "rendezvous_node.h"
 #include "verbs/handles.h"
 
 namespace tern::test {
@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t kMB = 1 << 20;
 // With the rest of the last page.
-const size_t kRing = (size_t{MoverSettings().slots()} * SubBlocks::kSlot + 4095) / 4096 * 4096;
+const size_t kRing =
+    (size_t{RendezvousSettings().ring_slots()} * SubBlocks::kSlot + 4095) / 4096 * 4096;
 
 // Gets by one node of the memory of another.
 class TurnTest : public testing::Test {
@@ -28,8 +29,8 @@ class TurnTest : public testing::Test {
 
     void prepare(SchemeSetting scheme, size_t count, size_t length, uint32_t rings = 16,
                  MonitorKind monitor = MonitorKind::kNone) {
-        asker_ = std::make_unique<MoverNode>(scheme, PollMode::kAuto, rings, costs_, monitor);
-        owner_ = std::make_unique<MoverNode>(scheme, PollMode::kAuto, rings, costs_, monitor);
+        asker_ = std::make_unique<RendezvousNode>(scheme, PollMode::kAuto, rings, costs_, monitor);
+        owner_ = std::make_unique<RendezvousNode>(scheme, PollMode::kAuto, rings, costs_, monitor);
         length_ = length;
         from_.assign(count * length, std::byte{0x5a});
         to_.assign(count * length, std::byte{});
@@ -65,8 +66,8 @@ class TurnTest : public testing::Test {
             const Buffers::Piece piece{to_.data() + i * length_, length_};
             const uint64_t address = reinterpret_cast<uint64_t>(from_.data()) + i * length_;
             const Status status =
-                asker_->mover->get(*channel_, {&piece, 1}, address, owner_->key(region_),
-                                   memory_ ? memory_->rkey : 0, {}, this);
+                asker_->rendezvous->get(*channel_, {&piece, 1}, address, owner_->key(region_),
+                                        memory_ ? memory_->rkey : 0, {}, this);
             if (status != Status::kInProgress) break;
             gets_[i].begun = true;
         }
@@ -104,7 +105,7 @@ class TurnTest : public testing::Test {
     template <class Before, class After>
     void run(Before&& before, After&& after) {
         const auto step = [&] {
-            for (MoverNode* node : {asker_.get(), owner_.get()}) {
+            for (RendezvousNode* node : {asker_.get(), owner_.get()}) {
                 before(*node);
                 if (node == asker_.get()) begin();
                 node->poll();
@@ -115,13 +116,13 @@ class TurnTest : public testing::Test {
     }
 
     Costs costs_ = *find_costs("graphene");
-    const double copies_ = Turn::kTime * costs_.copy.memory_bandwidth;  // bytes of a turn
+    const double copies_ = ProgressBudget::kTime * costs_.copy.memory_bandwidth;  // bytes of a turn
     size_t length_ = 0;
     std::vector<std::byte> from_;
     std::vector<std::byte> to_;
     std::vector<Get> gets_;
-    std::unique_ptr<MoverNode> asker_;
-    std::unique_ptr<MoverNode> owner_;
+    std::unique_ptr<RendezvousNode> asker_;
+    std::unique_ptr<RendezvousNode> owner_;
     Region* region_ = nullptr;
     verbs::MemoryRegion memory_;
     Channel* channel_ = nullptr;
@@ -131,11 +132,11 @@ class TurnTest : public testing::Test {
 class RegistrationTest : public TurnTest {
   protected:
     void run_and_check() {
-        const double most =
-            (Turn::kLongest - costs_.registration.latency) * costs_.registration.bandwidth;
+        const double most = (ProgressBudget::kLongest - costs_.registration.latency) *
+                            costs_.registration.bandwidth;
         uint64_t before = 0;
-        run([&](MoverNode& node) { before = node.registered; },
-            [&](MoverNode& node) {
+        run([&](RendezvousNode& node) { before = node.registered; },
+            [&](RendezvousNode& node) {
                 EXPECT_LE(static_cast<double>(node.registered - before), most);
             });
         const uint64_t all = asker_->registered + (memory_ ? 0 : owner_->registered);
@@ -181,7 +182,7 @@ TEST_F(RegistrationTest, PartsThatArePinnedAreToldAtOnce) {
     run_and_check();
     gets_.assign(1, {});
     const uint64_t registered = asker_->registered;
-    const uint64_t before = owner_->mover->counters().gathered_bytes;
+    const uint64_t before = owner_->rendezvous->counters().gathered_bytes;
     for (int i = 0; i < 4; ++i) {
         begin();
         asker_->poll();
@@ -189,14 +190,14 @@ TEST_F(RegistrationTest, PartsThatArePinnedAreToldAtOnce) {
     }
     EXPECT_TRUE(
         until([&] { owner_->poll(); },
-              [&] { return owner_->mover->counters().gathered_bytes - before == length_; }));
+              [&] { return owner_->rendezvous->counters().gathered_bytes - before == length_; }));
     EXPECT_EQ(asker_->registered, registered);
-    run([](MoverNode&) {}, [](MoverNode&) {});
+    run([](RendezvousNode&) {}, [](RendezvousNode&) {});
 }
 
 // A program that begins a transfer before each call of progress delays others, but stops none.
 TEST_F(TurnTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
-    const auto longest = static_cast<size_t>(Turn::longest_registration(costs_));
+    const auto longest = static_cast<size_t>(ProgressBudget::longest_registration(costs_));
     constexpr size_t kNewcomers = 100;
     prepare(SchemeSetting::kAuto, 1, longest, 16, MonitorKind::kUcm);
     use_before(3);
@@ -210,9 +211,9 @@ TEST_F(TurnTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
         // Their second use: this side has the buffer watched.
         (void)asker_->pins.note(short_to.data() + i * 65536, 65536);
         const Buffers::Piece piece{short_to.data() + i * 65536, 65536};
-        EXPECT_EQ(asker_->mover->get(*channel_, {&piece, 1},
-                                     reinterpret_cast<uint64_t>(short_from.data()) + i * 65536,
-                                     owner_->key(region), 0, {}, this),
+        EXPECT_EQ(asker_->rendezvous->get(*channel_, {&piece, 1},
+                                          reinterpret_cast<uint64_t>(short_from.data()) + i * 65536,
+                                          owner_->key(region), 0, {}, this),
                   Status::kInProgress);
         if (i == 0) begin();
         asker_->poll();
@@ -233,10 +234,10 @@ TEST_F(TurnTest, RingsAreLentInTheOrderOfTheRequests) {
     for (Get& get : gets_) get.begun = true;
     size_t next = 0;
     run(
-        [&](MoverNode& node) {
+        [&](RendezvousNode& node) {
             if (&node == asker_.get() && next != gets_.size()) gets_[next++].begun = false;
         },
-        [&](MoverNode&) {
+        [&](RendezvousNode&) {
             (void)placed();
             for (size_t i = 1; i < gets_.size(); ++i)
                 if (gets_[i].in_place != 0) {
@@ -251,26 +252,29 @@ TEST_F(TurnTest, LooksForPinsCount) {
     costs_.registration.look = 0.8e-6;
     prepare(SchemeSetting::kZeroCopy, 48, 5 * kMB, 64, MonitorKind::kUcm);
     use_before(3);
-    run([](MoverNode&) {}, [](MoverNode&) {});
+    run([](RendezvousNode&) {}, [](RendezvousNode&) {});
     asker_->completions.clear();
     gets_.assign(gets_.size(), {});
     uint64_t before = 0;
     uint64_t most = 0;
-    run([&](MoverNode& node) { before = node.pins.counters().hits; },
-        [&](MoverNode& node) {
+    run([&](RendezvousNode& node) { before = node.pins.counters().hits; },
+        [&](RendezvousNode& node) {
             if (&node == asker_.get()) most = std::max(most, node.pins.counters().hits - before);
         });
-    EXPECT_LE(static_cast<double>(most) * costs_.registration.look, Turn::kLongest) << most;
+    EXPECT_LE(static_cast<double>(most) * costs_.registration.look, ProgressBudget::kLongest)
+        << most;
 }
 
 // Rings and staging memory are registered when they are first needed.
 TEST_F(TurnTest, RegistersFewRings) {
     prepare(SchemeSetting::kSuperpipeline, 16, kMB);
     uint64_t before = 0;
-    run([&](MoverNode& node) { before = node.mover->registered_bytes(); },
-        [&](MoverNode& node) { EXPECT_LE(node.mover->registered_bytes() - before, kRing); });
-    EXPECT_GE(asker_->mover->registered_bytes(), 8 * kRing);
-    EXPECT_GE(owner_->mover->registered_bytes(), 2 * kRing);
+    run([&](RendezvousNode& node) { before = node.rendezvous->registered_bytes(); },
+        [&](RendezvousNode& node) {
+            EXPECT_LE(node.rendezvous->registered_bytes() - before, kRing);
+        });
+    EXPECT_GE(asker_->rendezvous->registered_bytes(), 8 * kRing);
+    EXPECT_GE(owner_->rendezvous->registered_bytes(), 2 * kRing);
     expect_all();
 }
 
@@ -290,8 +294,8 @@ class CopyTest : public TurnTest {
     void expect_turns_of_the_receiver(double longest) {
         let_arrive();
         (void)placed();
-        run([](MoverNode&) {},
-            [&](MoverNode& node) {
+        run([](RendezvousNode&) {},
+            [&](RendezvousNode& node) {
                 if (&node != asker_.get()) return;
                 EXPECT_LE(static_cast<double>(placed()), copies_ + longest);
             });
@@ -313,9 +317,9 @@ TEST_F(CopyTest, OfReads) {
 TEST_F(CopyTest, IntoStagingMemory) {
     prepare(SchemeSetting::kSuperpipeline, 16, kMB);
     uint64_t before = 0;
-    run([&](MoverNode& node) { before = node.mover->counters().staged_bytes; },
-        [&](MoverNode& node) {
-            const uint64_t copied = node.mover->counters().staged_bytes - before;
+    run([&](RendezvousNode& node) { before = node.rendezvous->counters().staged_bytes; },
+        [&](RendezvousNode& node) {
+            const uint64_t copied = node.rendezvous->counters().staged_bytes - before;
             EXPECT_LE(static_cast<double>(copied), copies_ + 128 * 1024);
         });
     expect_all();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The choice of a scheme by what the schemes have achieved, on simulated machines.
-#include "rendezvous/experience.h"
+#include "rendezvous/scheme_timings.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 namespace tern {
 namespace {
 
-using Way = Experience::Way;
-using Offer = Experience::Offer;
+using Way = SchemeTimings::Way;
+using Offer = SchemeTimings::Offer;
 
 constexpr uint64_t kKB = 1024;
 
@@ -52,15 +52,15 @@ struct Score {
 
 // `count` messages; `offers(random, length)` returns the model's view of both ways.
 template <class Offers>
-Score run(Experience& experience, Machine& machine, unsigned count, Offers&& offers) {
+Score run(SchemeTimings& timings, Machine& machine, unsigned count, Offers&& offers) {
     Score score;
     bool before = false;
     for (unsigned i = 0; i < count; ++i) {
         uint64_t length = 0;
         const std::array<Offer, 2> both = offers(machine.random(), length);
-        const bool second = experience.choose(length, both[0], both[1], true);
+        const bool second = timings.choose(length, both[0], both[1], true);
         const Offer& chosen = both[second];
-        experience.took(length, chosen.way, chosen.time, machine.measure(chosen));
+        timings.took(length, chosen.way, chosen.time, machine.measure(chosen));
         const double here = machine.truth(chosen) + chosen.work;
         const double other = machine.truth(both[!second]) + both[!second].work;
         score.time += here;
@@ -86,7 +86,7 @@ double share(const Score& score) {
 }
 
 // The model may be wrong by three times about either way, or about both.
-TEST(Experience, FindsTheFasterWay) {
+TEST(SchemeTimings, FindsTheFasterWay) {
     constexpr unsigned kLearning = 1500;
     const uint64_t seed = number_from_environment("TERN_SEED", std::random_device{}());
     SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
@@ -101,10 +101,10 @@ TEST(Experience, FindsTheFasterWay) {
                         std::array<double, 3> factors{wrong_staged, 1, 1};
                         factors[static_cast<size_t>(way)] = wrong_other;
                         Machine machine(factors, noise, seed);
-                        Experience experience;
+                        SchemeTimings timings;
                         const auto offers = at(100 * kKB, 20e-6, 20e-6 * ratio, way);
-                        (void)run(experience, machine, kLearning, offers);
-                        const Score score = run(experience, machine, 4000, offers);
+                        (void)run(timings, machine, kLearning, offers);
+                        const Score score = run(timings, machine, 4000, offers);
                         EXPECT_GE(share(score), 0.95)
                             << "model " << ratio << " truth " << true_ratio << " noise " << noise;
                     }
@@ -112,7 +112,7 @@ TEST(Experience, FindsTheFasterWay) {
 
 // The model of real costs, with messages of all lengths, on a machine whose copies are three times
 // as slow as measured, or whose network is.
-TEST(Experience, CorrectsThePolicy) {
+TEST(SchemeTimings, CorrectsThePolicy) {
     const uint64_t seed = number_from_environment("TERN_SEED", std::random_device{}());
     SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
     for (const char* name : {"graphene", "infini", "hdr200"})
@@ -127,75 +127,75 @@ TEST(Experience, CorrectsThePolicy) {
                     return {policy.staged(length), policy.placed(length, buffer, buffer)};
                 };
                 Machine machine(factors, 0.2, seed);
-                Experience experience;
-                (void)run(experience, machine, 20'000, offers);
-                const Score score = run(experience, machine, 20'000, offers);
+                SchemeTimings timings;
+                (void)run(timings, machine, 20'000, offers);
+                const Score score = run(timings, machine, 20'000, offers);
                 EXPECT_LT(score.time / score.best, 1.05)
                     << name << " " << factors[0] << " " << factors[1] << " " << again;
             }
 }
 
 // Two ways that are equally fast: the one that is used is kept.
-TEST(Experience, NoiseChangesNothing) {
+TEST(SchemeTimings, NoiseChangesNothing) {
     const uint64_t seed = number_from_environment("TERN_SEED", std::random_device{}());
     SCOPED_TRACE("TERN_SEED=" + std::to_string(seed));
     for (const double ratio : {0.98, 1.02}) {
         Machine machine({1, 1, 1}, 0.3, seed);
-        Experience experience;
+        SchemeTimings timings;
         const unsigned count = 20'000;
         const Score score =
-            run(experience, machine, count, at(100 * kKB, 20e-6, 20e-6 * ratio, Way::kPlaced));
+            run(timings, machine, count, at(100 * kKB, 20e-6, 20e-6 * ratio, Way::kPlaced));
         // Each try is two changes.
-        EXPECT_LE(score.changes, 2 * (count / Experience::kRarely) + 10);
+        EXPECT_LE(score.changes, 2 * (count / SchemeTimings::kRarely) + 10);
     }
 }
 
 // However bad the other way is.
-TEST(Experience, TriesCostLittle) {
+TEST(SchemeTimings, TriesCostLittle) {
     for (const double worse : {1.2, 2.0, 4.0, 4.9, 20.0}) {
         Machine machine({1, 1, 1}, 0, 1);
-        Experience experience;
+        SchemeTimings timings;
         const Score score =
-            run(experience, machine, 20'000, at(100 * kKB, 20e-6, 20e-6 * worse, Way::kPinning));
+            run(timings, machine, 20'000, at(100 * kKB, 20e-6, 20e-6 * worse, Way::kPinning));
         EXPECT_LT(score.time / score.best, 1.02) << worse;
         EXPECT_EQ(score.faster == score.messages, worse > 5) << worse << " is tried";
     }
 }
 
-TEST(Experience, TriesOnlyWhenNothingElseIsUnderWay) {
-    Experience experience;
+TEST(SchemeTimings, TriesOnlyWhenNothingElseIsUnderWay) {
+    SchemeTimings timings;
     for (int i = 0; i < 1000; ++i)
-        EXPECT_FALSE(experience.choose(kKB, {Way::kStaged, 1e-6}, {Way::kPlaced, 2e-6}, false));
+        EXPECT_FALSE(timings.choose(kKB, {Way::kStaged, 1e-6}, {Way::kPlaced, 2e-6}, false));
 }
 
 // A peer that computes does not change what is known of the schemes.
-TEST(Experience, LatePeersCountForNothing) {
-    Experience experience;
-    for (int i = 0; i < 100; ++i) experience.took(64 * kKB, Way::kStaged, 10e-6, 1e-3);
-    EXPECT_EQ(experience.factor(64 * kKB, Way::kStaged), 1);
+TEST(SchemeTimings, LatePeersCountForNothing) {
+    SchemeTimings timings;
+    for (int i = 0; i < 100; ++i) timings.took(64 * kKB, Way::kStaged, 10e-6, 1e-3);
+    EXPECT_EQ(timings.factor(64 * kKB, Way::kStaged), 1);
 }
 
-TEST(Experience, AFewSlowMessagesAreNotBelieved) {
-    Experience experience;
-    for (int i = 0; i < 5; ++i) experience.took(64 * kKB, Way::kStaged, 10e-6, 30e-6);
-    EXPECT_EQ(experience.factor(64 * kKB, Way::kStaged), 1);
-    for (int i = 0; i < 50; ++i) experience.took(64 * kKB, Way::kStaged, 10e-6, 30e-6);
-    EXPECT_NEAR(experience.factor(64 * kKB, Way::kStaged), 3, 0.1);
-    EXPECT_EQ(experience.factor(64 * kKB, Way::kPlaced), 1) << "another way";
-    EXPECT_EQ(experience.factor(256 * kKB, Way::kStaged), 1) << "another length";
+TEST(SchemeTimings, AFewSlowMessagesAreNotBelieved) {
+    SchemeTimings timings;
+    for (int i = 0; i < 5; ++i) timings.took(64 * kKB, Way::kStaged, 10e-6, 30e-6);
+    EXPECT_EQ(timings.factor(64 * kKB, Way::kStaged), 1);
+    for (int i = 0; i < 50; ++i) timings.took(64 * kKB, Way::kStaged, 10e-6, 30e-6);
+    EXPECT_NEAR(timings.factor(64 * kKB, Way::kStaged), 3, 0.1);
+    EXPECT_EQ(timings.factor(64 * kKB, Way::kPlaced), 1) << "another way";
+    EXPECT_EQ(timings.factor(256 * kKB, Way::kStaged), 1) << "another length";
 }
 
-TEST(Experience, TimesThatMakeNoSense) {
-    Experience experience;
+TEST(SchemeTimings, TimesThatMakeNoSense) {
+    SchemeTimings timings;
     const double odd[] = {0, -1, std::nan(""), 1e-300, 1e300, INFINITY};
     for (const double expected : odd)
-        for (const double time : odd) experience.took(kKB, Way::kStaged, expected, time);
-    EXPECT_GT(experience.factor(kKB, Way::kStaged), 0);
-    EXPECT_TRUE(std::isfinite(experience.factor(kKB, Way::kStaged)));
+        for (const double time : odd) timings.took(kKB, Way::kStaged, expected, time);
+    EXPECT_GT(timings.factor(kKB, Way::kStaged), 0);
+    EXPECT_TRUE(std::isfinite(timings.factor(kKB, Way::kStaged)));
     for (const double one : odd)
         for (const double other : odd)
-            (void)experience.choose(UINT64_MAX, {Way::kStaged, one, other},
-                                    {Way::kPlaced, other, one}, true);
+            (void)timings.choose(UINT64_MAX, {Way::kStaged, one, other}, {Way::kPlaced, other, one},
+                                 true);
 }
 
 }  // namespace

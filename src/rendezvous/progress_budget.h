@@ -13,13 +13,13 @@ namespace tern {
 // begins when the work of the turn has taken kTime, and no registration that would end after
 // kLongest, unless it is the first thing in the turn. The turn ends with the call of progress. Data
 // path.
-class Turn {
+class ProgressBudget {
   public:
     static constexpr double kTime = 100e-6;  // seconds
     static constexpr double kLongest =
         175e-6;  // so that 2 MiB can be registered at once on graphene
 
-    explicit Turn(const Costs& costs)
+    explicit ProgressBudget(const Costs& costs)
         : copied_(kSlowCopies / costs.copy.memory_bandwidth),
           look_(costs.registration.look),
           registration_(costs.registration.latency),

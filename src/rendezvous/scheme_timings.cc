@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/experience.h"
+#include "rendezvous/scheme_timings.h"
 
 #include <algorithm>
 
@@ -7,12 +7,12 @@ namespace tern {
 
 // Noise makes messages slower, never faster: one fast message is believed, slow ones only if there
 // are many.
-double Experience::of(const Cell& cell, Way way) {
+double SchemeTimings::of(const Cell& cell, Way way) {
     const Speed& speed = cell.speeds[static_cast<size_t>(way)];
     return speed.samples < kTrusted ? std::min(speed.factor, 1.0) : speed.factor;
 }
 
-bool Experience::better(const Cell& cell, const Offer& staged, const Offer& other) {
+bool SchemeTimings::better(const Cell& cell, const Offer& staged, const Offer& other) {
     const double first = cost(cell, staged);
     const double second = cost(cell, other);
     switch (cell.choices[static_cast<size_t>(other.way)].last) {
@@ -25,7 +25,7 @@ bool Experience::better(const Cell& cell, const Offer& staged, const Offer& othe
     }
 }
 
-bool Experience::choose(uint64_t length, const Offer& staged, const Offer& other, bool may_try) {
+bool SchemeTimings::choose(uint64_t length, const Offer& staged, const Offer& other, bool may_try) {
     Cell& cell = cells_[index(length)];
     Choice& choice = cell.choices[static_cast<size_t>(other.way)];
     const bool wins = better(cell, staged, other);
@@ -40,7 +40,7 @@ bool Experience::choose(uint64_t length, const Offer& staged, const Offer& other
     return !wins;
 }
 
-void Experience::took(uint64_t length, Way way, double expected, double time) {
+void SchemeTimings::took(uint64_t length, Way way, double expected, double time) {
     Speed& speed = cells_[index(length)].speeds[static_cast<size_t>(way)];
     const double seen = time / expected;
     if (!(seen > 0 && seen <= kLate * std::max(speed.factor, 1.0))) return;
