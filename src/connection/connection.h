@@ -47,7 +47,7 @@ struct alignas(64) Connection {
     verbs::QueuePair qp;
     uint64_t tag = 0;  // index and generation, placed as in work request ids
     SendQueue sends;   // takes no data while the connection is not up
-    // As SendQueue::keep(), for the writes of transfers, which continue while the connection
+    // As SendQueue::reserve(), for the writes of transfers, which continue while the connection
     // drains.
     uint32_t transfer_reserve = SendQueue::kAllPlaces;
     uint32_t index;  // in the connector's table; part of every work request's id

@@ -194,7 +194,7 @@ void Connector::act(Connection& connection, const Handshake::Actions& actions) {
         finish_if_idle(connection);
     }
     if (actions.drain) {
-        connection.sends.keep(SendQueue::kAllPlaces);
+        connection.sends.reserve(SendQueue::kAllPlaces);
         owner_.draining(connection);
         finish_if_idle(connection);
     }
@@ -272,7 +272,7 @@ void Connector::finish_if_idle(Connection& connection) {
         act(connection, connection.handshake.drained());
     } else if (connection.closing && connection.up() && connection.transfers == 0) {
         connection.closing = false;
-        connection.sends.keep(SendQueue::kAllPlaces);
+        connection.sends.reserve(SendQueue::kAllPlaces);
         act(connection, connection.handshake.disconnect(owner_.now()));
     }
 }
@@ -291,7 +291,7 @@ void Connector::fail(Connection& connection, Status status, const std::string& w
 // marks the end, because unsignaled work requests that succeed have no completion.
 void Connector::close(Connection& connection, Status status, const std::string& why) {
     connection.failed = true;
-    connection.sends.keep(SendQueue::kAllPlaces);
+    connection.sends.reserve(SendQueue::kAllPlaces);
     connection.transfer_reserve = SendQueue::kAllPlaces;
     connection.status = status;
     connection.why = why;
@@ -333,7 +333,7 @@ unsigned Connector::destroy_closed() {
         // completion queue, with its buffers.
         if (!std::exchange(connection->seen_over, true) || !connection->sends.idle() ||
             connection->holds != 0) {
-            if (!connection->sends.idle() && !connection->sends.covered())
+            if (!connection->sends.idle() && !connection->sends.last_is_signaled())
                 owner_.post_marker(*connection);
             over_.push_back(connection);
             continue;
@@ -355,7 +355,7 @@ bool Connector::may_destroy_closed() const {
     return std::any_of(over_.begin(), over_.end(), [](const Connection* connection) {
         const bool idle = connection->sends.idle();
         return !connection->seen_over ||
-               (idle ? connection->holds == 0 : !connection->sends.covered());
+               (idle ? connection->holds == 0 : !connection->sends.last_is_signaled());
     });
 }
 
@@ -385,16 +385,16 @@ void Connector::probe(const PeerAddress& peer, void* cookie) {
     wake_at(now);
 }
 
-bool Connector::take_silent(void*& cookie) {
-    if (silent_.empty()) return false;
-    cookie = silent_.back();
-    silent_.pop_back();
+bool Connector::take_unanswered_probe(void*& cookie) {
+    if (unanswered_.empty()) return false;
+    cookie = unanswered_.back();
+    unanswered_.pop_back();
     return true;
 }
 
 void Connector::forget_probe(void* cookie) {
     std::erase_if(probes_, [&](const Probe& probe) { return probe.cookie == cookie; });
-    std::erase(silent_, cookie);
+    std::erase(unanswered_, cookie);
 }
 
 void Connector::look_at_deadlines() {
@@ -412,7 +412,7 @@ void Connector::tick_probes(uint64_t now) {
     for (Probe& probe : probes_) {
         if (now > probe.next) probe.limit += now - probe.next;  // as in Handshake::tick()
         if (now >= probe.limit) {
-            silent_.push_back(probe.cookie);
+            unanswered_.push_back(probe.cookie);
             continue;
         }
         if (now >= probe.next) {

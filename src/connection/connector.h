@@ -67,10 +67,10 @@ class Connector {
     // which begins when the first is over. Null on failure; `why` has the reason.
     Connection* connect(const PeerAddress& peer, std::string& why);
     // Asks whether an interface is alive, without connecting. Only silence is reported, by
-    // take_silent(). No effect while a probe with this cookie runs.
+    // take_unanswered_probe(). No effect while a probe with this cookie runs.
     void probe(const PeerAddress& peer, void* cookie);
     // Takes the cookie of an unanswered probe. False: there is none.
-    bool take_silent(void*& cookie);
+    bool take_unanswered_probe(void*& cookie);
     void forget_probe(void* cookie);
 
     // Handles one received packet, and deadlines. Returns how many packets were handled. The caller
@@ -202,7 +202,7 @@ class Connector {
     std::vector<Slot> by_qp_num_;  // power of two in size, linear probing, never full
     std::vector<Connection*> over_;
     std::vector<Probe> probes_;
-    std::vector<void*> silent_;
+    std::vector<void*> unanswered_;
 };
 
 }  // namespace tern

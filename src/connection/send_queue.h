@@ -40,13 +40,13 @@ class SendQueue {
     }
     // Keeps places for control frames: data is refused while no more are free. kAllPlaces, as at
     // first: all data is refused.
-    void keep(uint32_t places) {
-        kept_ = places;
+    void reserve(uint32_t places) {
+        reserved_ = places;
         set_stop();
     }
-    uint32_t kept() const { return kept_; }
+    uint32_t reserved() const { return reserved_; }
     // Whether data may be posted.
-    bool takes_data() const { return room() > kept_; }
+    bool takes_data() const { return room() > reserved_; }
     // Whether `count` data may be posted unsignaled. By one compare, for most sends.
     bool takes_unsignaled(int32_t count = 1) const {
         return static_cast<int32_t>(stop_ - posted_) >= count;
@@ -66,9 +66,9 @@ class SendQueue {
     // Whether the next work request must be signaled so that room comes back in time.
     bool signal_due() const { return posted_ - signaled_ >= depth_ / 4; }
     // Whether a completion reports, or has reported, everything posted.
-    bool covered() const { return signaled_ == posted_; }
+    bool last_is_signaled() const { return signaled_ == posted_; }
     // Whether such a completion is still to come.
-    bool reports() const { return !idle() && covered(); }
+    bool reports() const { return !idle() && last_is_signaled(); }
 
     // The next work request has been posted. `users`: its loss is an error for a user.
     void posted(bool signaled, bool users) {
@@ -162,7 +162,7 @@ class SendQueue {
     void set_stop() {
         const uint32_t unsignaled = posted_ - signaled_;
         const uint32_t to_signal = depth_ / 4 - std::min(unsignaled, depth_ / 4);
-        const uint32_t to_full = room() - std::min(kept_, room());
+        const uint32_t to_full = room() - std::min(reserved_, room());
         stop_ = posted_ + std::min(to_signal, to_full);
     }
 
@@ -172,7 +172,7 @@ class SendQueue {
     uint32_t completed_ = 0;
     uint32_t signaled_ = 0;  // one after the last signaled number
     uint32_t depth_ = 0;
-    uint32_t kept_ = kAllPlaces;
+    uint32_t reserved_ = kAllPlaces;
     uint32_t mask_ = 0;
     uint32_t failed_from_ = 0;
     bool failing_ = false;

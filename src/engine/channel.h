@@ -89,11 +89,11 @@ struct Channel final : Connection {
     // Control frames to be sent as soon as the send queue has room.
     enum Due : uint8_t {
         kCreditDue = 1,
-        kGrantDue = 2,
+        kOfferDue = 2,
         kRevokeDue = 4,
         kReleaseDue = 8,
         kWordsDue = 16,  // the address of `words`
-        kCallDue = 32,   // for credit
+        kCreditRequestDue = 32,   // for credit
     };
 
     // The second cache line of a send to a hot peer; the first is the connection's. What a send in
@@ -119,7 +119,7 @@ struct Channel final : Connection {
     uint32_t hot_index = 0;  // its place in Engine::polled_
     bool polled = false;     // is in Engine::polled_
     Promotion::Peer activity;
-    uint32_t wish = 0;  // bytes of the next block to grant; 0: the first size
+    uint32_t requested_block_bytes = 0;  // bytes of the next block to offer; 0: the first size
 
     // For a block that this side polls: how it tells the writer to notify, and of credit.
     uint64_t peer_words = 0;  // address of the peer's words; 0: not known

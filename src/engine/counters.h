@@ -18,7 +18,7 @@ struct Counters {
     uint64_t gets = 0;
     uint64_t in_place = 0;  // puts and gets of these, of memory that is pinned: not copied
     uint64_t atomics = 0;
-    uint64_t promotions = 0;     // blocks granted
+    uint64_t promotions = 0;     // blocks offered
     uint64_t demotions = 0;      // blocks released, also to get a larger one
     uint64_t credit_stalls = 0;  // sends that found the block full; of a series only the first
     uint64_t credit_words = 0;   // writes of credit to peers' credit words

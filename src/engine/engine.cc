@@ -64,7 +64,7 @@ bool Engine::open(const verbs::Device& device, std::string& why) {
         if (errno == ENOMEM) why += "; raise the limit of locked memory (ulimit -l)";
         return false;
     };
-    if (device.events) news_ = std::make_unique<verbs::AsyncEvents::Inbox>(*device.events);
+    if (device.events) device_events_ = std::make_unique<verbs::AsyncEvents::Inbox>(*device.events);
     max_cqe_ = static_cast<uint32_t>(device.attributes.max_cqe);
     events_.reset(ibv_create_comp_channel(port_.context));
     if (!events_) return refuse("cannot create a completion channel");
@@ -151,7 +151,7 @@ void Engine::leave(Channel* channel, void* user) {
     if (channel == nullptr) return;
     std::erase(channel->users, user);
     if (!channel->users.empty() || channel->failed) return;
-    if (!channel->sends.covered()) (void)nop(*channel, false);
+    if (!channel->sends.last_is_signaled()) (void)nop(*channel, false);
     connector_->disconnect(*channel);
 }
 
@@ -189,7 +189,7 @@ Status Engine::no_buffer() {
     }
     connector_->for_each([this](Connection& connection) {
         auto& channel = static_cast<Channel&>(connection);
-        if (channel.up() && !channel.sends.covered()) (void)nop(channel, false);
+        if (channel.up() && !channel.sends.last_is_signaled()) (void)nop(channel, false);
     });
     return Status::kNoResource;
 }
@@ -243,7 +243,7 @@ bool Engine::nop(Channel& channel, bool users) {
 // A work request of a channel that ends has completed. A control frame may have been posted after
 // the last signaled one.
 void Engine::sent_last(Channel& channel) {
-    if (!channel.sends.idle() && !channel.sends.covered()) (void)nop(channel, false);
+    if (!channel.sends.idle() && !channel.sends.last_is_signaled()) (void)nop(channel, false);
     connector_->finish_if_idle(channel);
 }
 
@@ -271,7 +271,7 @@ Status Engine::flush(Channel& channel, const Waiter& waiter) {
     // The losses of a failed channel are known once its send queue is idle.
     if (channel.failed && channel.sends.idle()) return channel.outcome();
     if (!channel.failed && channel.sends.users_idle()) return Status::kOk;
-    if (!channel.sends.covered() && !channel.failed && !nop(channel, false))
+    if (!channel.sends.last_is_signaled() && !channel.failed && !nop(channel, false))
         return Status::kNoResource;
     if (waiter.cookie != nullptr) channel.sends.wait(waiter);
     patience_ = 0;  // the completion will not be found in a block
@@ -279,7 +279,7 @@ Status Engine::flush(Channel& channel, const Waiter& waiter) {
 }
 
 void Engine::last_transfer_over(Channel& channel) {
-    if (channel.carries() && !channel.up() && !channel.sends.covered()) (void)nop(channel, false);
+    if (channel.carries() && !channel.up() && !channel.sends.last_is_signaled()) (void)nop(channel, false);
     connector_->finish_if_idle(channel);
 }
 
@@ -345,7 +345,7 @@ bool Engine::wanted(const Connection& connection) const {
 
 void Engine::established(Connection& connection) {
     auto& channel = static_cast<Channel&>(connection);
-    channel.sends.keep(kReserve);
+    channel.sends.reserve(kReserve);
     channel.transfer_reserve = kReserve;
     channel.polls_memory =
         settings_.poll == PollMode::kMemory ||
@@ -355,7 +355,7 @@ void Engine::established(Connection& connection) {
 
 void Engine::draining(Connection& connection) {
     auto& channel = static_cast<Channel&>(connection);
-    if (!channel.sends.covered()) (void)nop(channel, false);
+    if (!channel.sends.last_is_signaled()) (void)nop(channel, false);
 }
 
 void Engine::post_marker(Connection& connection) {

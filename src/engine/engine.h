@@ -51,7 +51,7 @@ class EngineOwner {
     // connects again.
     virtual void closed(void* user, Status status) = 0;
     // The peer that check_peer() has probed for the endpoint `user` does not answer.
-    virtual void silent(void* user) = 0;
+    virtual void on_probe_timeout(void* user) = 0;
     // A flush or another operation has ended outside poll(), usually because its connection has.
     virtual void completed(void* cookie, Status status) = 0;
     // The device has failed, and with it the interface: an error for the log. All connections are
@@ -246,7 +246,7 @@ class Engine final : private ConnectorOwner {
     // Flushes all channels, without a waiter. kInProgress also until closed() has been called for
     // each channel that has failed with a loss.
     Status flush_all();
-    // Tests whether the endpoint's peer lives. If not, silent() is called, or the channel fails.
+    // Tests whether the endpoint's peer lives. If not, on_probe_timeout() is called, or the channel fails.
     // `channel` may be null.
     Status check_peer(Channel* channel, const PeerAddress& peer, void* user);
     // Tests whether the peer lives. kInProgress: the waiter is told the result, as of an operation.
@@ -259,7 +259,7 @@ class Engine final : private ConnectorOwner {
     template <class Sink>
     bool poll(Sink& sink, unsigned& count);
     // Most polls find nothing. True: this was one of them. False: call poll().
-    bool poll_in_vain() {
+    bool blocks_are_empty() {
         after_gap_ = gap_.is_long();
         uint64_t any = 0;
         const uint64_t* const* const end = tails_.data() + tails_.size();
@@ -469,7 +469,7 @@ class Engine final : private ConnectorOwner {
     bool granted(Channel& channel, const std::byte* payload, uint32_t length);
     bool released(Channel& channel, const std::byte* payload, uint32_t length);
     bool words_address(Channel& channel, const std::byte* payload, uint32_t length);
-    void choose_notification(Channel& channel, const BlockGrant& grant);
+    void choose_notification(Channel& channel, const BlockOffer& grant);
     bool tell_words(Channel& channel);
     void judge(Channel& channel);
     void sweep();
@@ -489,8 +489,8 @@ class Engine final : private ConnectorOwner {
     bool nop(Channel& channel, bool users);
 
     // Ends that do not wait for the peer, and the device's asynchronous events: engine_end.cc
-    bool hear_news();
-    void hear(const verbs::DeviceNews& news);
+    bool take_device_events();
+    void on_device_event(const verbs::DeviceEvent& event);
     void flush_sends(Channel& channel);
     void last_transfer_over(Channel& channel);
 
@@ -514,7 +514,7 @@ class Engine final : private ConnectorOwner {
     uint32_t max_cqe_ = 0;
     bool told_pool_ = false;   // the owner, that the send pool cannot grow
     bool told_block_ = false;  // the owner, that a block cannot be registered
-    std::unique_ptr<verbs::AsyncEvents::Inbox> news_;
+    std::unique_ptr<verbs::AsyncEvents::Inbox> device_events_;
     verbs::CompletionChannel events_;
     verbs::CompletionQueue cq_;
     std::unique_ptr<ReceiveQueue> receives_;

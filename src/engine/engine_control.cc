@@ -17,7 +17,7 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
         case ControlId::kCredit:
             channel.called = false;
             return word.length() == 0;
-        case ControlId::kGrant:
+        case ControlId::kOffer:
             return granted(channel, payload, word.length());
         case ControlId::kRevoke:
             channel.tx.revoked();
@@ -27,7 +27,7 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
             return released(channel, payload, word.length());
         case ControlId::kWriterWords:
             return words_address(channel, payload, word.length());
-        case ControlId::kCallForCredit:
+        case ControlId::kCreditRequest:
             if (word.length() != 0) return false;
             called(channel);
             return true;
@@ -38,9 +38,9 @@ bool Engine::control(Channel& channel, Word word, const std::byte* payload) {
 }
 
 bool Engine::granted(Channel& channel, const std::byte* payload, uint32_t length) {
-    BlockGrant grant;
+    BlockOffer grant;
     if (!unpack(grant, payload, length)) return false;
-    if (!channel.tx.granted(grant)) return false;
+    if (!channel.tx.take_offer(grant)) return false;
     channel.block_address = grant.address;
     channel.block_rkey = grant.rkey;
     channel.stalled = false;
@@ -52,8 +52,8 @@ bool Engine::granted(Channel& channel, const std::byte* payload, uint32_t length
 }
 
 // Chooses the notify word for frames in the new block.
-void Engine::choose_notification(Channel& channel, const BlockGrant& grant) {
-    if ((grant.flags & BlockGrant::kNotify) != 0) {
+void Engine::choose_notification(Channel& channel, const BlockOffer& grant) {
+    if ((grant.flags & BlockOffer::kNotify) != 0) {
         channel.notify = &notify::kAlways;
         return;
     }
@@ -93,11 +93,11 @@ bool Engine::released(Channel& channel, const std::byte* payload, uint32_t lengt
     ++counters_.demotions;
     drop_block(channel);
     channel.due &= static_cast<uint8_t>(~Channel::kRevokeDue);  // it was for this block
-    channel.wish = std::min(release.wish & ~(Word::kUnit - 1), settings_.block_most);
+    channel.requested_block_bytes = std::min(release.requested_bytes & ~(Word::kUnit - 1), settings_.block_most);
     // A peer that wishes for a larger block gets it at once, unless its block was revoked.
     // Otherwise it must qualify for promotion again.
-    if (channel.wish != 0 && !revoked)
-        schedule_control(channel, Channel::kGrantDue);
+    if (channel.requested_block_bytes != 0 && !revoked)
+        schedule_control(channel, Channel::kOfferDue);
     else
         promotion_.demoted(channel.activity);
     return true;
@@ -108,25 +108,25 @@ bool Engine::released(Channel& channel, const std::byte* payload, uint32_t lengt
 void Engine::judge(Channel& channel) {
     if (!channel.polls_memory) return;
     Promotion::Peer* victim = nullptr;
-    switch (promotion_.judge(channel.activity, victim)) {
-        case Promotion::Verdict::kStay:
+    switch (promotion_.decide(channel.activity, victim)) {
+        case Promotion::Decision::kStay:
             break;
-        case Promotion::Verdict::kPromote:
+        case Promotion::Decision::kPromote:
             promotion_.promoted(channel.activity);
-            schedule_control(channel, Channel::kGrantDue);
+            schedule_control(channel, Channel::kOfferDue);
             break;
-        case Promotion::Verdict::kReplace:
+        case Promotion::Decision::kReplace:
             revoke(*static_cast<Channel*>(victim->owner));
             break;
     }
 }
 
 void Engine::sweep() {
-    promotion_.sweep([this](Promotion::Peer& peer) { revoke(*static_cast<Channel*>(peer.owner)); });
+    promotion_.end_window([this](Promotion::Peer& peer) { revoke(*static_cast<Channel*>(peer.owner)); });
 }
 
 void Engine::revoke(Channel& channel) {
-    if (channel.rx.block() != ReceivePath::Block::kGranted) return;
+    if (channel.rx.block() != ReceivePath::Block::kOffered) return;
     channel.rx.revoke();
     schedule_control(channel, Channel::kRevokeDue);
 }
@@ -170,10 +170,10 @@ bool Engine::send_due_control(Channel& channel) {
         }
         channel.due &= static_cast<uint8_t>(~Channel::kReleaseDue);
     }
-    if ((channel.due & Channel::kGrantDue) != 0) {
+    if ((channel.due & Channel::kOfferDue) != 0) {
         if (channel.sends.room() == 0) return false;
         if (!grant_block(channel)) promotion_.demoted(channel.activity);
-        channel.due &= static_cast<uint8_t>(~Channel::kGrantDue);
+        channel.due &= static_cast<uint8_t>(~Channel::kOfferDue);
     }
     if ((channel.due & Channel::kRevokeDue) != 0) {
         if (!send_control(channel, ControlId::kRevoke, nullptr, 0)) return false;
@@ -183,12 +183,12 @@ bool Engine::send_due_control(Channel& channel) {
         if (!pay_credit(channel)) return false;
         channel.due &= static_cast<uint8_t>(~Channel::kCreditDue);
     }
-    if ((channel.due & Channel::kCallDue) != 0) {
+    if ((channel.due & Channel::kCreditRequestDue) != 0) {
         if (channel.stalled && channel.tx.hot()) {
-            if (!send_control(channel, ControlId::kCallForCredit, nullptr, 0)) return false;
+            if (!send_control(channel, ControlId::kCreditRequest, nullptr, 0)) return false;
             channel.called = true;
         }
-        channel.due &= static_cast<uint8_t>(~Channel::kCallDue);
+        channel.due &= static_cast<uint8_t>(~Channel::kCreditRequestDue);
     }
     return true;
 }
@@ -245,7 +245,7 @@ bool Engine::grant_block(Channel& channel) {
     const uint32_t shift = channel.index % kColours * kCacheLine;
     const auto pages = [](uint32_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); };
     const uint32_t most = std::min(settings_.block_most, pages(settings_.block_most) - shift);
-    const uint32_t wanted = std::max(channel.wish, settings_.block_first);
+    const uint32_t wanted = std::max(channel.requested_block_bytes, settings_.block_first);
     const uint32_t size = std::min(wanted < kPage ? wanted : pages(wanted) - shift, most);
     // No relaxed ordering: the device must place the tail last.
     channel.block = verbs::RegisteredMemory(pd_, size + shift,
@@ -260,14 +260,14 @@ bool Engine::grant_block(Channel& channel) {
         return false;
     }
     std::byte* const base = channel.block.data() + (channel.block.size() - shift - size);
-    channel.rx.grant(base, size);
+    channel.rx.offer(base, size);
     channel.calls = false;
-    const BlockGrant grant{.address = address_of(base),
+    const BlockOffer grant{.address = address_of(base),
                            .rkey = channel.block.rkey(),
                            .size = size,
                            .most = most,
                            .flags = 0};
-    (void)send_control(channel, ControlId::kGrant, &grant, sizeof(grant));
+    (void)send_control(channel, ControlId::kOffer, &grant, sizeof(grant));
     begin_polling(channel);
     // The peer was told to notify of an earlier block, and must be told to stop.
     if (channel.telling != 0 && !sleeper_ && !tell(channel, 0)) sleeper_ = true;

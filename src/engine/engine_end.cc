@@ -32,7 +32,7 @@ void Engine::flush_sends(Channel& channel) {
         const int count = ibv_poll_cq(cq_.get(), 1, &completion);
         if (count < 0) return break_down("its completion queue cannot be polled");
         if (count == 0) {
-            if (!channel.sends.covered()) post_marker(channel);
+            if (!channel.sends.last_is_signaled()) post_marker(channel);
         } else if (!work_request_id::is_receive(completion.wr_id) &&
                    connector_->find_send(completion.wr_id) == &channel) {
             sent(completion, completions);
@@ -60,46 +60,46 @@ void Engine::break_down(const std::string& why) {
     owner_.broken(why);
 }
 
-bool Engine::hear_news() {
+bool Engine::take_device_events() {
     bool any = false;
-    while (news_) {
-        const auto news = news_->take();
-        if (!news) break;
-        hear(*news);
+    while (device_events_) {
+        const auto event = device_events_->take();
+        if (!event) break;
+        on_device_event(*event);
         any = true;
     }
     return any;
 }
 
-void Engine::hear(const verbs::DeviceNews& news) {
-    const std::string what = ibv_event_type_str(news.type);
-    switch (news.type) {
+void Engine::on_device_event(const verbs::DeviceEvent& event) {
+    const std::string what = ibv_event_type_str(event.type);
+    switch (event.type) {
         case IBV_EVENT_DEVICE_FATAL:
             return break_down("the device reports: " + what);
         case IBV_EVENT_CQ_ERR:
-            if (news.queue == cq_.get() || connector_->datagrams().is(news.queue))
+            if (event.queue == cq_.get() || connector_->datagrams().is(event.queue))
                 break_down("the device reports of its completion queue: " + what);
             return;
         case IBV_EVENT_SRQ_ERR:
-            if (news.queue == receives_->srq())
+            if (event.queue == receives_->srq())
                 break_down("the device reports of its shared receive queue: " + what);
             return;
         case IBV_EVENT_QP_FATAL:
         case IBV_EVENT_QP_REQ_ERR:
         case IBV_EVENT_QP_ACCESS_ERR: {
-            if (news.qp_num == connector_->datagrams().qp_num())
+            if (event.qp_num == connector_->datagrams().qp_num())
                 return break_down("the device reports of its datagram queue pair: " + what);
-            Channel* channel = receiver(news.qp_num);
+            Channel* channel = receiver(event.qp_num);
             if (channel == nullptr) return;
             // QP_FATAL is an error of this device. The other two report a bad request of the peer,
             // which gets an error too and drops the connection.
-            const bool own = news.type == IBV_EVENT_QP_FATAL;
+            const bool own = event.type == IBV_EVENT_QP_FATAL;
             return connector_->fail(*channel, own ? Status::kDevice : Status::kConnectionReset,
                                     "the device reports of the queue pair: " + what);
         }
         case IBV_EVENT_PORT_ERR:
         case IBV_EVENT_PORT_ACTIVE:
-            if (news.port == port_.number) owner_.note("the device reports of the port: " + what);
+            if (event.port == port_.number) owner_.note("the device reports of the port: " + what);
             return;
         default:
             return;

@@ -28,8 +28,8 @@ int Engine::event_fd(std::string& why) {
                          connector_->datagrams().aside_fd(), watch_.wake_fd()})
         good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
     // The device's asynchronous events, read by this interface or by another one that shares it.
-    if (news_)
-        for (const int fd : {news_->device_fd(), news_->fd()})
+    if (device_events_)
+        for (const int fd : {device_events_->device_fd(), device_events_->fd()})
             good = good && (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
     if (watched_fd_ >= 0) good = good && epoll_ctl(epoll, EPOLL_CTL_ADD, watched_fd_, &event) == 0;
     if (!good) {
@@ -47,7 +47,7 @@ int Engine::event_fd(std::string& why) {
 // notify. It may have read its notify word just before: the block is watched until the writer's
 // notifications show that it has seen the new value.
 Status Engine::arm(const std::vector<Watched>& also) {
-    if (hear_news()) return Status::kInProgress;
+    if (take_device_events()) return Status::kInProgress;
     const bool woken = watch_.withdraw();
     sleeper_ = true;
     patience_ = 0;
@@ -87,7 +87,7 @@ bool Engine::call_for_credit() {
             if (take_credit(*channel))
                 room = true;
             else if (!channel->called && channel->words.at != nullptr)
-                schedule_control(*channel, Channel::kCallDue);
+                schedule_control(*channel, Channel::kCreditRequestDue);
             return false;
         }
         // The block has been released, so sends go cold.

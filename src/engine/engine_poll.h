@@ -77,7 +77,7 @@ template <class Sink>
 unsigned Engine::poll_seldom(Sink& sink) {
     unsigned count = 0;
     unsigned packets = 0;
-    if (++rare_ % kRarely == 0) packets += hear_news();
+    if (++rare_ % kRarely == 0) packets += take_device_events();
     idle_ = kSeldom;
     do {
         if (!take_arrived(sink, count)) return count + packets;
@@ -88,7 +88,7 @@ unsigned Engine::poll_seldom(Sink& sink) {
     if (connector_->datagrams().failed()) [[unlikely]]
         break_down("its completion queue for datagrams cannot be polled");
     count += packets + connector_->destroy_closed();
-    for (void* user = nullptr; connector_->take_silent(user); ++count) owner_.silent(user);
+    for (void* user = nullptr; connector_->take_unanswered_probe(user); ++count) owner_.on_probe_timeout(user);
     return count;
 }
 

@@ -34,7 +34,7 @@ constexpr uint16_t telling(uint32_t immediate) {
 }  // namespace notify
 
 // Two words that the reader of a block writes into the memory of the block's writer. The writer has
-// a pair for each peer that has granted it a block.
+// a pair for each peer that has offered it a block.
 //
 // The notify word decides whether writes into the block carry immediate data, and which. A reader
 // that goes to sleep writes the immediate data that it wants to the word, and 0 when it polls
@@ -49,13 +49,13 @@ constexpr uint16_t telling(uint32_t immediate) {
 //
 // The credit word is the number of bytes that the peer has freed of the block, modulo 2^32.
 //
-//   writer: the device; this side writes 0 when it takes a grant: whatever the peer has written for
-//           the last block has arrived before the grant, and for the new block it has nothing yet
+//   writer: the device; this side writes 0 when it takes an offer: whatever the peer has written for
+//           the last block has arrived before the offer, and for the new block it has nothing yet
 //   reader: this side, before it decides where a frame goes, acquire: the writes that it posts then
 //           go to places that the peer has freed
 //
 // The words are in registered memory, which grows by pages; the first page is registered when the
-// first peer grants a block. Control path.
+// first peer offers a block. Control path.
 class WriterWords {
   public:
     struct Pair {

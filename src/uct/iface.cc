@@ -35,7 +35,7 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     void closed(void* user, tern::Status status) override {
         tern::ep_closed(*static_cast<TernEp*>(user), tern::to_ucs(status));
     }
-    void silent(void* user) override {
+    void on_probe_timeout(void* user) override {
         auto& ep = *static_cast<TernEp*>(user);
         ucs_log(failure_level(), "tern: %s: %s does not answer a probe", device.c_str(),
                 ep.peer.to_string().c_str());
@@ -145,7 +145,7 @@ bool has_work(TernIface& iface) {
 // user was told, and every request that was sent.
 unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
-    if (!has_work(iface) && iface.engine->poll_in_vain()) [[likely]]
+    if (!has_work(iface) && iface.engine->blocks_are_empty()) [[likely]]
         return 0;
     return progress(iface);
 }

@@ -25,7 +25,7 @@ constexpr uint32_t tag_message(uint32_t id) {
 //   bits 16..20  active message id
 //   bits 21..23  kind
 //   bits 24..39  credit: how much the sender of this frame has freed of the block that it reads, in
-//                units of kUnit bytes, counted since that block was granted, modulo 2^16
+//                units of kUnit bytes, counted since that block was offered, modulo 2^16
 //   bits 40..55  sequence: the number of frames sent by the other path before this one, modulo 2^16
 //   bits 56..62  0
 //   bit  63      1
@@ -75,27 +75,27 @@ inline constexpr uint32_t kMostAhead = 0x7000 * Word::kUnit;
 static_assert(kFrameDue < kMostAhead && kMostAhead + kMaxBlock < (1u << 16) * Word::kUnit);
 
 // Ids of control frames. The ids below kFirstTransfer manage the block that the receiver of a
-// direction ("reader") grants to its sender ("writer").
+// direction ("reader") offers to its sender ("writer").
 enum class ControlId : uint32_t {
     kCredit = 0,         // either way: no payload, only the credit in the word
-    kGrant = 1,          // reader to writer: a BlockGrant
+    kOffer = 1,          // reader to writer: a BlockOffer
     kRevoke = 2,         // reader to writer: release the block
     kRelease = 3,        // writer to reader: a Release; the writer no longer uses the block
-    kWriterWords = 4,    // writer to reader: a WordsAddress; only after a grant
-    kCallForCredit = 5,  // writer to reader, no payload: it will sleep until a frame brings credit
+    kWriterWords = 4,    // writer to reader: a WordsAddress; only after an offer
+    kCreditRequest = 5,  // writer to reader, no payload: it will sleep until a frame brings credit
     kFirstTransfer = 8,  // the first id of the rendezvous
     kFirstTag = 16,      // the first id of tagged messages
 };
 
 // Payloads of control frames. All integers on the wire are little endian.
-struct BlockGrant {
+struct BlockOffer {
     // The writer must write with immediate data, since the reader does not poll its memory.
     static constexpr uint32_t kNotify = 1;
 
     uint64_t address = 0;  // of the block's low end
     uint32_t rkey = 0;
     uint32_t size = 0;  // bytes, a multiple of 8
-    uint32_t most = 0;  // bytes; the largest block that the reader grants
+    uint32_t most = 0;  // bytes; the largest block that the reader offers
     uint32_t flags = 0;
 
     bool valid() const {
@@ -105,7 +105,7 @@ struct BlockGrant {
 };
 
 struct Release {
-    uint32_t wish = 0;  // bytes of the next block, 0 for none
+    uint32_t requested_bytes = 0;  // of the next block; 0: none
     uint32_t reserved = 0;
 };
 
@@ -119,7 +119,7 @@ struct WordsAddress {
     bool valid() const { return address != 0 && address % sizeof(uint64_t) == 0 && reserved == 0; }
 };
 
-static_assert(sizeof(BlockGrant) == 24 && sizeof(Release) == 8 && sizeof(WordsAddress) == 16);
+static_assert(sizeof(BlockOffer) == 24 && sizeof(Release) == 8 && sizeof(WordsAddress) == 16);
 
 inline constexpr uint32_t kMaxControl = 80;  // bytes of payload in the longest control frame
 

@@ -29,15 +29,15 @@ class Promotion {
         uint32_t window = 0;    // the window that `messages` belongs to
         uint32_t messages = 0;  // received in that window
         uint32_t before = 0;    // received in the window before that
-        bool hot = false;       // holds a block or has been granted one
+        bool hot = false;       // has a block, or has been offered one
         void* owner = nullptr;  // the channel
     };
 
-    enum class Verdict : uint8_t { kStay, kPromote, kReplace };
+    enum class Decision : uint8_t { kStay, kPromote, kReplace };
 
     explicit Promotion(const Limits& limits) : limits_(limits) {}
 
-    // Counts a message from `peer`. True: the window ends with this message; call sweep().
+    // Counts a message from `peer`. True: the window ends with this message; call end_window().
     bool count(Peer& peer) {
         if (peer.window != window_) [[unlikely]] {
             peer.before = messages_before(peer);
@@ -49,8 +49,8 @@ class Promotion {
     }
 
     // Decides about a cold peer after count(). kReplace: the caller revokes the block of `victim`;
-    // a later judge() promotes the peer when demoted() has been called for `victim`.
-    Verdict judge(const Peer& peer, Peer*& victim);
+    // a later decide() promotes the peer when demoted() has been called for `victim`.
+    Decision decide(const Peer& peer, Peer*& victim);
 
     void promoted(Peer& peer) {
         peer.hot = true;
@@ -61,7 +61,7 @@ class Promotion {
 
     // Ends the window; calls demote(peer) for each hot peer that is to be demoted.
     template <class Demote>
-    void sweep(Demote&& demote) {
+    void end_window(Demote&& demote) {
         for (Peer* peer : hot_)
             if (messages_of(*peer) < limits_.keep) demote(*peer);
         ++window_;

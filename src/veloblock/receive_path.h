@@ -113,7 +113,7 @@ class ReceivePath {
     using Look = BlockReader::Look;
 
     // kRevoked: this side has asked for the block; the sender has not released it yet.
-    enum class Block : uint8_t { kNone, kGranted, kRevoked };
+    enum class Block : uint8_t { kNone, kOffered, kRevoked };
 
     // The next frame of the block. kNothing also while earlier cold frames are missing.
     Look look(Word& word) {
@@ -138,9 +138,9 @@ class ReceivePath {
     // A cold frame has been delivered.
     void received_cold() { ++cold_; }
 
-    void grant(std::byte* base, uint32_t size) {
+    void offer(std::byte* base, uint32_t size) {
         reader_.attach(base, size);
-        block_ = Block::kGranted;
+        block_ = Block::kOffered;
     }
     void revoke() { block_ = Block::kRevoked; }
     // The sender's release frame, taken in order. False: there is no block to release.

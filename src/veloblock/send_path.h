@@ -13,11 +13,11 @@ namespace tern {
 // order. A frame may take either path at any time:
 //
 //   cold   a send into the shared receive queue
-//   hot    a write into the block that the receiver has granted
+//   hot    a write into the block that the receiver has offered
 //
 // Every word carries the number of frames sent by the other path before it, from which the receiver
-// restores the order. A release frame ends a grant. It goes cold, so its word orders it behind all
-// frames of the block.
+// restores the order. A release frame gives up the block. It goes cold, so its word orders it
+// behind all frames of the block.
 class SendPath {
   public:
     enum class Route : uint8_t { kCold, kBlock, kStall };
@@ -63,17 +63,17 @@ class SendPath {
     }
     void sent_cold() { ++cold_; }
 
-    // A grant frame, taken in order. False: the peer breaks the protocol.
-    bool granted(const BlockGrant& grant) {
-        if (hot_ || !grant.valid()) return false;
+    // An offer, taken in order. False: the peer breaks the protocol.
+    bool take_offer(const BlockOffer& offer) {
+        if (hot_ || !offer.valid()) return false;
         hot_ = true;
         release_due_ = false;
-        most_ = std::min(grant.most, kMaxBlock);
-        largest_ = BlockWriter::max_payload(grant.size);
+        most_ = std::min(offer.most, kMaxBlock);
+        largest_ = BlockWriter::max_payload(offer.size);
         stalls_ = 0;
         misfits_ = 0;
-        wish_ = 0;
-        writer_.attach(grant.size);
+        requested_bytes_ = 0;
+        writer_.attach(offer.size);
         return true;
     }
     // A revoke frame that crosses a release has no effect.
@@ -94,9 +94,9 @@ class SendPath {
         return outgrown(++misfits_ >= kMisfitsToGrow, size_for(length));
     }
 
-    // Whether a release frame must be sent, with the size wished for the next block.
+    // Whether a release frame must be sent, with the size requested for the next block.
     bool release_due() const { return release_due_; }
-    Release release() const { return {.wish = wish_}; }
+    Release release() const { return {.requested_bytes = requested_bytes_}; }
     // The release frame has been posted.
     void released() {
         hot_ = false;
@@ -114,8 +114,8 @@ class SendPath {
 
     bool outgrown(bool enough, uint32_t size) {
         if (!enough || !hot_ || release_due_ || writer_.size() >= most_) return false;
-        wish_ = std::min(size, most_);
-        if (wish_ <= writer_.size()) return false;
+        requested_bytes_ = std::min(size, most_);
+        if (requested_bytes_ <= writer_.size()) return false;
         release_due_ = true;
         return true;
     }
@@ -132,7 +132,7 @@ class SendPath {
     uint32_t largest_ = 0;    // the longest payload that the block takes
     BlockWriter writer_;
     uint32_t most_ = 0;
-    uint32_t wish_ = 0;
+    uint32_t requested_bytes_ = 0;
     uint16_t stalls_ = 0;
     uint16_t misfits_ = 0;
 };

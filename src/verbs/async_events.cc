@@ -9,15 +9,15 @@ namespace tern::verbs {
 
 namespace {
 
-DeviceNews news_of(const ibv_async_event& event) {
-    DeviceNews news{.type = event.event_type};
+DeviceEvent describe(const ibv_async_event& event) {
+    DeviceEvent described{.type = event.event_type};
     switch (event.event_type) {
         case IBV_EVENT_CQ_ERR:
-            news.queue = event.element.cq;
+            described.queue = event.element.cq;
             break;
         case IBV_EVENT_SRQ_ERR:
         case IBV_EVENT_SRQ_LIMIT_REACHED:
-            news.queue = event.element.srq;
+            described.queue = event.element.srq;
             break;
         case IBV_EVENT_QP_FATAL:
         case IBV_EVENT_QP_REQ_ERR:
@@ -28,16 +28,16 @@ DeviceNews news_of(const ibv_async_event& event) {
         case IBV_EVENT_PATH_MIG_ERR:
         case IBV_EVENT_QP_LAST_WQE_REACHED:
             // It exists until the event is acknowledged.
-            news.qp_num = event.element.qp->qp_num;
+            described.qp_num = event.element.qp->qp_num;
             break;
         case IBV_EVENT_WQ_FATAL:
         case IBV_EVENT_DEVICE_FATAL:
             break;
         default:
-            news.port = event.element.port_num;
+            described.port = event.element.port_num;
             break;
     }
-    return news;
+    return described;
 }
 
 }  // namespace
@@ -50,11 +50,11 @@ AsyncEvents::AsyncEvents(ibv_context* context) : context_(context) {
 void AsyncEvents::read() {
     ibv_async_event event{};
     while (readable_ && ibv_get_async_event(context_, &event) == 0) {
-        const DeviceNews news = news_of(event);
+        const DeviceEvent described = describe(event);
         // Acknowledged at once, since destroying the event's object waits for it.
         ibv_ack_async_event(&event);
         for (Inbox* inbox : inboxes_) {
-            inbox->news_.push_back(news);
+            inbox->pending_.push_back(described);
             const uint64_t one = 1;
             if (inbox->fd_ >= 0) (void)!write(inbox->fd_, &one, sizeof(one));
         }
@@ -75,15 +75,15 @@ AsyncEvents::Inbox::~Inbox() {
     if (fd_ >= 0) close(fd_);
 }
 
-std::optional<DeviceNews> AsyncEvents::Inbox::take() {
+std::optional<DeviceEvent> AsyncEvents::Inbox::take() {
     const std::lock_guard lock(events_.mutex_);
     events_.read();
-    if (news_.empty()) return {};
-    const DeviceNews news = news_.front();
-    news_.pop_front();
+    if (pending_.empty()) return {};
+    const DeviceEvent described = pending_.front();
+    pending_.pop_front();
     uint64_t count = 0;
-    if (news_.empty() && fd_ >= 0) (void)!::read(fd_, &count, sizeof(count));
-    return news;
+    if (pending_.empty() && fd_ >= 0) (void)!::read(fd_, &count, sizeof(count));
+    return described;
 }
 
 }  // namespace tern::verbs

@@ -12,7 +12,7 @@
 namespace tern::verbs {
 
 // An asynchronous event of a device, its ports, queues or queue pairs.
-struct DeviceNews {
+struct DeviceEvent {
     ibv_event_type type = IBV_EVENT_DEVICE_FATAL;
     const void* queue = nullptr;  // completion or shared receive queue, only for comparison
     uint32_t qp_num = 0;          // of a queue pair
@@ -42,13 +42,13 @@ class AsyncEvents {
         // Readable while the inbox has events, read by any interface. -1: there is no descriptor.
         int fd() const { return fd_; }
         // Takes the oldest event, if any. Makes a system call.
-        std::optional<DeviceNews> take();
+        std::optional<DeviceEvent> take();
 
       private:
         friend AsyncEvents;
         AsyncEvents& events_;
         int fd_;
-        std::deque<DeviceNews> news_;  // under the mutex of `events_`
+        std::deque<DeviceEvent> pending_;  // under the mutex of `events_`
     };
 
   private:

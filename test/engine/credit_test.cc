@@ -183,12 +183,12 @@ class RogueCreditTest : public testing::Test, public RogueWorld<Node> {
         std::string why;
         channel = victim.engine->attach(rogue->address(), &victim, why);
         ASSERT_TRUE(channel) << why;
-        const BlockGrant grant{.address = reinterpret_cast<uint64_t>(rogue->window().data()),
+        const BlockOffer grant{.address = reinterpret_cast<uint64_t>(rogue->window().data()),
                                .rkey = rogue->window().rkey(),
                                .size = 4096,
                                .most = 4096,
                                .flags = 0};
-        rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant),
+        rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kOffer),
                           std::string(reinterpret_cast<const char*>(&grant), sizeof(grant)));
         ASSERT_TRUE(turn([this] { return rogue->words().has_value(); }));
     }
@@ -244,7 +244,7 @@ TEST_F(RogueCreditTest, CreditFromFarAheadIsNotTaken) {
 
 TEST_F(RogueCreditTest, CallsAreAnsweredOnce) {
     for (int i = 0; i < 100; ++i)
-        rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kCallForCredit),
+        rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kCreditRequest),
                           "");
     for (int i = 0; i < 1000; ++i) {
         victim.poll();
@@ -255,7 +255,7 @@ TEST_F(RogueCreditTest, CallsAreAnsweredOnce) {
 }
 
 TEST_F(RogueCreditTest, ACallHasNoPayload) {
-    rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kCallForCredit), "now");
+    rogue->send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kCreditRequest), "now");
     EXPECT_TRUE(dropped());
 }
 

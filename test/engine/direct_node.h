@@ -70,7 +70,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         return tupleq->ended(channel, status);
     }
     void closed(void*, Status status) override { closures.push_back(status); }
-    void silent(void*) override {}
+    void on_probe_timeout(void*) override {}
     void warn(const std::string& text) override { warnings.push_back(text); }
     void message(uint32_t, const void*, uint32_t) { ADD_FAILURE() << "an active message"; }
     void completed(void* cookie, Status status) override {

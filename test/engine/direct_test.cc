@@ -324,8 +324,8 @@ TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
     ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
     ASSERT_TRUE(settled([&] { return third->tupleq->find(*other, 9) != nullptr; }));
     quiesce();
-    const uint32_t kept = in->sends.kept();
-    in->sends.keep(SendQueue::kAllPlaces);
+    const uint32_t kept = in->sends.reserved();
+    in->sends.reserve(SendQueue::kAllPlaces);
     auto& first = receiver->post(kTag);
     auto& second = receiver->post(kTag);
     auto& others = receiver->post(9);
@@ -337,7 +337,7 @@ TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
     ASSERT_TRUE(third->send(*other, 9, "of another peer"));
     ASSERT_TRUE(settled([&] { return others.done; }));
     EXPECT_TRUE(others.direct);
-    in->sends.keep(kept);
+    in->sends.reserve(kept);
     ASSERT_TRUE(granted());
     send("one");
     ASSERT_TRUE(granted());
@@ -353,15 +353,15 @@ TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
 TEST_F(DirectMessages, PeerWithoutRoomGoes) {
     for (const bool by_force : {false, true}) {
         bind();
-        const uint32_t kept = in->sends.kept();
-        in->sends.keep(SendQueue::kAllPlaces);
+        const uint32_t kept = in->sends.reserved();
+        in->sends.reserve(SendQueue::kAllPlaces);
         auto& first = receiver->post(kTag);
         auto& second = receiver->post(kTag);
         send("the ordinary way");
         ASSERT_TRUE(settled([&] { return first.done; }));
         EXPECT_FALSE(first.direct);
         if (!by_force) {
-            in->sends.keep(kept);
+            in->sends.reserve(kept);
             ASSERT_TRUE(granted());
             send("direct");
             ASSERT_TRUE(settled([&] { return second.done; }));

@@ -39,7 +39,7 @@ struct Node final : EngineOwner {
     }
     Status ended(Channel&, Status status) override { return status; }
     void closed(void* user, Status status) override { closures.push_back({user, status}); }
-    void silent(void*) override {}
+    void on_probe_timeout(void*) override {}
     void broken(const std::string& why) override { breakdowns.push_back(why); }
     void note(const std::string& text) override { notes.push_back(text); }
     void warn(const std::string& text) override { warnings.push_back(text); }

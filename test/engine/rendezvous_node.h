@@ -65,7 +65,7 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
         return rendezvous->ended(channel, status);
     }
     void closed(void*, Status) override { ++closures; }
-    void silent(void*) override {}
+    void on_probe_timeout(void*) override {}
     void warn(const std::string&) override {}
     void message(uint32_t, const void*, uint32_t) { ++messages; }
     bool tagged(Channel&, uint32_t, const std::byte*, uint32_t) { return false; }

@@ -55,7 +55,7 @@ void Rogue::poll() {
         Word word;
         memcpy(&word, receives_->buffer(index), sizeof(word));
         if (word.kind() == FrameKind::kControl &&
-            word.id() == static_cast<uint32_t>(ControlId::kGrant)) {
+            word.id() == static_cast<uint32_t>(ControlId::kOffer)) {
             grant_.emplace();
             memcpy(&*grant_, receives_->buffer(index) + sizeof(word), sizeof(*grant_));
         }

@@ -61,7 +61,7 @@ class Rogue final : private ConnectorOwner {
     const verbs::RegisteredMemory& window() const { return window_; }
 
     void poll();
-    const std::optional<BlockGrant>& grant() const { return grant_; }
+    const std::optional<BlockOffer>& grant() const { return grant_; }
     // Of the peer that the rogue has granted a block.
     const std::optional<WordsAddress>& words() const { return words_; }
     // Frames received that are sent for their credit only.
@@ -93,7 +93,7 @@ class Rogue final : private ConnectorOwner {
     verbs::RegisteredMemory window_;
     std::unique_ptr<Connector> connector_;
     Connection* connection_ = nullptr;
-    std::optional<BlockGrant> grant_;
+    std::optional<BlockOffer> grant_;
     std::optional<WordsAddress> words_;
     unsigned credit_frames_ = 0;
     uint16_t cold_ = 0;

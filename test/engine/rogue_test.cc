@@ -91,7 +91,7 @@ TEST_F(RogueTest, BlocksOfPeersEndInDifferentLines) {
                 step();
             },
             [&] { return peer.grant().has_value(); }));
-        const BlockGrant& grant = *peer.grant();
+        const BlockOffer& grant = *peer.grant();
         EXPECT_TRUE(grant.valid());
         EXPECT_GT(grant.size, 3500u);
         ++lines[(grant.address + grant.size - 1) % 4096 / 64];
@@ -164,20 +164,20 @@ TEST_F(RogueTest, RevokeOfNothingIsLate) {
     EXPECT_TRUE(turn([this] { return victim.messages.size() == 1; }));
 }
 
-std::string packed(const BlockGrant& grant) {
+std::string packed(const BlockOffer& grant) {
     return {reinterpret_cast<const char*>(&grant), sizeof(grant)};
 }
 
 TEST_F(RogueTest, GrantsThatMakeNoSense) {
-    const BlockGrant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
-    BlockGrant bad[6] = {good, good, good, good, good, good};
+    const BlockOffer good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
+    BlockOffer bad[6] = {good, good, good, good, good, good};
     bad[0].address = 0;
     bad[1].address = 4097;
     bad[2].size = 0;
     bad[3].size = 4092 + 1;
     bad[4].size = UINT32_MAX & ~7u;
     bad[5].flags = 2;
-    for (const BlockGrant& grant : bad) {
+    for (const BlockOffer& grant : bad) {
         Rogue other;
         ASSERT_TRUE(other.begin(victim.engine->address()));
         const auto step = [&] {
@@ -185,22 +185,22 @@ TEST_F(RogueTest, GrantsThatMakeNoSense) {
             other.poll();
         };
         ASSERT_TRUE(until(step, [&] { return other.up(); }));
-        other.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant),
+        other.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kOffer),
                          packed(grant));
         EXPECT_TRUE(until(step, [&] { return other.over(); }));
     }
 }
 
 TEST_F(RogueTest, SecondGrant) {
-    const BlockGrant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
-    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant), packed(good));
-    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant), packed(good));
+    const BlockOffer good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
+    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kOffer), packed(good));
+    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kOffer), packed(good));
     expect_dropped();
 }
 
 TEST_F(RogueTest, MoreCreditThanWasUsed) {
-    const BlockGrant good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
-    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kGrant), packed(good));
+    const BlockOffer good{.address = 4096, .rkey = 1, .size = 4096, .most = 4096, .flags = 0};
+    rogue.send_frame(FrameKind::kControl, static_cast<uint32_t>(ControlId::kOffer), packed(good));
     rogue.send_frame(FrameKind::kActiveMessage, 1, "", 0, 5);
     expect_dropped();
 }

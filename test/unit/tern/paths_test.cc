@@ -105,14 +105,14 @@ TEST_F(PathsOneWay, AFullBlockGrows) {
         ASSERT_TRUE(world_.hot(0));
     }
     EXPECT_EQ(world_.block_size(0), kMost);
-    const uint64_t blocks = world_.blocks_granted();
+    const uint64_t blocks = world_.blocks_offered();
     EXPECT_EQ(blocks, 4u) << "doubled thrice";
     for (int round = 0; round < 100; ++round) {
         while (world_.send(0, 8)) {
         }
         world_.settle();
     }
-    EXPECT_EQ(world_.blocks_granted(), blocks) << "it has all it may have";
+    EXPECT_EQ(world_.blocks_offered(), blocks) << "it has all it may have";
 }
 
 // The reader always has another frame to take, and never gets to the control frames that are due.
@@ -145,14 +145,14 @@ TEST_F(PathsOneWay, NoBlockGrowsForWhatWouldNeverFit) {
         world_.settle();
     }
     EXPECT_EQ(world_.sent_hot(), 0u);
-    EXPECT_EQ(world_.blocks_granted(), 1u);
+    EXPECT_EQ(world_.blocks_offered(), 1u);
 }
 
 // The send path of a sender whose block is full.
 SendPath full_path(uint32_t size) {
     SendPath path;
     EXPECT_TRUE(
-        path.granted({.address = 8, .rkey = 1, .size = size, .most = 4 * size, .flags = 0}));
+        path.take_offer({.address = 8, .rkey = 1, .size = size, .most = 4 * size, .flags = 0}));
     for (;;) {
         const SendPath::Choice choice = path.choose(0);
         if (choice.route != SendPath::Route::kBlock) break;
@@ -170,7 +170,7 @@ TEST(SendPath, WaitsForTheBlockUnlessItIsTooNarrowAWindow) {
 
 TEST(SendPath, SendsColdWhatTheBlockCannotAlwaysTake) {
     SendPath path;
-    ASSERT_TRUE(path.granted({.address = 8, .rkey = 1, .size = 4096, .most = 4096, .flags = 0}));
+    ASSERT_TRUE(path.take_offer({.address = 8, .rkey = 1, .size = 4096, .most = 4096, .flags = 0}));
     const uint32_t longest = BlockWriter::max_payload(4096);
     EXPECT_EQ(path.choose(longest).route, SendPath::Route::kBlock);
     EXPECT_EQ(path.choose(longest + 1).route, SendPath::Route::kCold);
@@ -183,14 +183,14 @@ TEST(SendPath, EveryBlockHasToProveTooSmallAnew) {
         for (int i = 0; i < 3; ++i) EXPECT_FALSE(path.detoured(2000));
         path.revoked();
         EXPECT_TRUE(path.release_due());
-        EXPECT_EQ(path.release().wish, 0u);
+        EXPECT_EQ(path.release().requested_bytes, 0u);
         path.released();
         ASSERT_TRUE(
-            path.granted({.address = 8, .rkey = 1, .size = 4096, .most = 16384, .flags = 0}));
+            path.take_offer({.address = 8, .rkey = 1, .size = 4096, .most = 16384, .flags = 0}));
     }
     for (int i = 0; i < 7; ++i) EXPECT_FALSE(path.stalled());
     EXPECT_TRUE(path.stalled());
-    EXPECT_EQ(path.release().wish, 8192u);
+    EXPECT_EQ(path.release().requested_bytes, 8192u);
     EXPECT_FALSE(path.stalled()) << "it is under way";
 }
 
@@ -198,36 +198,36 @@ TEST(SendPath, ABlockThatIsAskedBackDoesNotGrow) {
     SendPath path = full_path(4096);
     path.revoked();
     for (int i = 0; i < 20; ++i) EXPECT_FALSE(path.stalled());
-    EXPECT_EQ(path.release().wish, 0u);
+    EXPECT_EQ(path.release().requested_bytes, 0u);
 }
 
 TEST(SendPath, RefusesAGrantThatMakesNoSense) {
-    const BlockGrant good{.address = 4096, .rkey = 1, .size = 4096, .most = 8192, .flags = 0};
+    const BlockOffer good{.address = 4096, .rkey = 1, .size = 4096, .most = 8192, .flags = 0};
     const auto takes = [&](auto change) {
-        BlockGrant grant = good;
+        BlockOffer grant = good;
         change(grant);
         SendPath path;
-        return path.granted(grant);
+        return path.take_offer(grant);
     };
-    EXPECT_TRUE(takes([](BlockGrant&) {}));
-    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.address = 0; }));
-    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.address = 4100; }));
-    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = 504; }));
-    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = 4092; }));
-    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = kMaxBlock + 8; }));
-    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.size = 0xfffffff8; }));
-    EXPECT_FALSE(takes([](BlockGrant& grant) { grant.flags = 2; }));
+    EXPECT_TRUE(takes([](BlockOffer&) {}));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.address = 0; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.address = 4100; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 504; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 4092; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = kMaxBlock + 8; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.size = 0xfffffff8; }));
+    EXPECT_FALSE(takes([](BlockOffer& grant) { grant.flags = 2; }));
     SendPath twice;
-    EXPECT_TRUE(twice.granted(good));
-    EXPECT_FALSE(twice.granted(good)) << "it has one";
+    EXPECT_TRUE(twice.take_offer(good));
+    EXPECT_FALSE(twice.take_offer(good)) << "it has one";
     twice.released();
-    EXPECT_TRUE(twice.granted(good));
+    EXPECT_TRUE(twice.take_offer(good));
 }
 
 TEST(SendPath, RefusesCreditForWhatItHasNotSent) {
     SendPath path;
     EXPECT_TRUE(path.credited(7)) << "without a block it says nothing";
-    ASSERT_TRUE(path.granted({.address = 8, .rkey = 1, .size = 512, .most = 512, .flags = 0}));
+    ASSERT_TRUE(path.take_offer({.address = 8, .rkey = 1, .size = 512, .most = 512, .flags = 0}));
     EXPECT_FALSE(path.credited(7));
 }
 
@@ -235,7 +235,7 @@ TEST(ReceivePath, RefusesAReleaseOfNothing) {
     ReceivePath path;
     EXPECT_FALSE(path.released());
     std::vector<uint64_t> memory(64);
-    path.grant(reinterpret_cast<std::byte*>(memory.data()), 512);
+    path.offer(reinterpret_cast<std::byte*>(memory.data()), 512);
     EXPECT_TRUE(path.released());
     EXPECT_FALSE(path.released());
 }
@@ -243,7 +243,7 @@ TEST(ReceivePath, RefusesAReleaseOfNothing) {
 TEST(ReceivePath, RefusesABlockFrameFromThePast) {
     ReceivePath path;
     std::vector<uint64_t> memory(64);
-    path.grant(reinterpret_cast<std::byte*>(memory.data()), 512);
+    path.offer(reinterpret_cast<std::byte*>(memory.data()), 512);
     path.received_cold();
     path.received_cold();
     Word word;

@@ -101,7 +101,7 @@ bool PathsWorld::send(int index, uint32_t length, bool packed) {
         payload.insert(payload.begin(), below.begin(), below.end());
         append(payload, side.tx.block_word(FrameKind::kActiveMessage, id, length, credit));
         post_write(side, choice.plan.at, std::move(payload),
-                   (side.held.flags & BlockGrant::kNotify) != 0);
+                   (side.held.flags & BlockOffer::kNotify) != 0);
         side.tx.sent_block(choice.plan);
         side.stalled = false;
         ++sent_hot_;
@@ -163,7 +163,7 @@ void PathsWorld::promote(int index) {
 
 void PathsWorld::revoke(int index) {
     Side& side = sides_[index];
-    if (side.rx.block() != ReceivePath::Block::kGranted) return;
+    if (side.rx.block() != ReceivePath::Block::kOffered) return;
     side.rx.revoke();
     side.due |= kRevokeDue;
 }
@@ -201,18 +201,18 @@ bool PathsWorld::send_control(Side& side, ControlId id, const void* payload, uin
 }
 
 void PathsWorld::grant(Side& side) {
-    const uint32_t size = std::max(side.wish, limits_.block_first);
+    const uint32_t size = std::max(side.requested_bytes, limits_.block_first);
     if (side.block) return broken("a second block");
     side.block = std::make_unique<Block>();
     side.block->memory.resize(size / 8);
-    side.rx.grant(reinterpret_cast<std::byte*>(side.block->memory.data()), size);
-    const BlockGrant grant{.address = side.block->address(),
+    side.rx.offer(reinterpret_cast<std::byte*>(side.block->memory.data()), size);
+    const BlockOffer grant{.address = side.block->address(),
                            .rkey = 1,
                            .size = size,
                            .most = limits_.block_most,
-                           .flags = limits_.notify ? BlockGrant::kNotify : 0};
-    send_control(side, ControlId::kGrant, &grant, sizeof grant);
-    ++blocks_granted_;
+                           .flags = limits_.notify ? BlockOffer::kNotify : 0};
+    send_control(side, ControlId::kOffer, &grant, sizeof grant);
+    ++blocks_offered_;
 }
 
 void PathsWorld::carry(Side& side, uint64_t bytes) {
@@ -300,9 +300,9 @@ void PathsWorld::control(Side& side, Word word, const std::byte* payload) {
     switch (static_cast<ControlId>(word.id())) {
         case ControlId::kCredit:
             return;
-        case ControlId::kGrant:
+        case ControlId::kOffer:
             memcpy(&side.held, payload, sizeof side.held);
-            if (!side.tx.granted(side.held)) broken("a good grant is refused");
+            if (!side.tx.take_offer(side.held)) broken("a good offer is refused");
             side.stalled = false;
             side.credit_word = side.credit_seen = 0;
             return;
@@ -315,12 +315,14 @@ void PathsWorld::control(Side& side, Word word, const std::byte* payload) {
             memcpy(&release, payload, sizeof release);
             const bool revoked = side.rx.block() == ReceivePath::Block::kRevoked;
             if (!side.rx.released()) return broken("a good release is refused");
-            if (release.wish > limits_.block_most) broken("a wish beyond what was offered");
-            if (release.wish != 0 && release.wish <= side.block->memory.size() * 8)
-                broken("a wish for no more than it had");
+            if (release.requested_bytes > limits_.block_most)
+                broken("a request beyond what was offered");
+            if (release.requested_bytes != 0 &&
+                release.requested_bytes <= side.block->memory.size() * 8)
+                broken("a request for no more than it had");
             side.block.reset();
-            side.wish = release.wish & ~(Word::kUnit - 1);
-            if (side.wish != 0 && !revoked)
+            side.requested_bytes = release.requested_bytes & ~(Word::kUnit - 1);
+            if (side.requested_bytes != 0 && !revoked)
                 side.due |= kGrantDue;
             else
                 side.active = false;

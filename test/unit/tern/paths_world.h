@@ -55,7 +55,7 @@ class PathsWorld {
     bool hot(int side) const { return sides_[side].tx.hot(); }
     uint64_t sent_hot() const { return sent_hot_; }
     uint64_t sent_cold() const { return sent_cold_; }
-    uint64_t blocks_granted() const { return blocks_granted_; }
+    uint64_t blocks_offered() const { return blocks_offered_; }
     uint64_t words_written() const { return words_written_; }
 
     // The first rule that was broken; empty if none.
@@ -83,7 +83,7 @@ class PathsWorld {
     };
     struct Side {
         SendPath tx;
-        BlockGrant held;  // the peer's block
+        BlockOffer held;  // the peer's block
         bool stalled = false;
         uint64_t sent = 0;
         uint32_t credit_word = 0;  // which the peer's device writes
@@ -92,7 +92,7 @@ class PathsWorld {
         ReceivePath rx;
         std::unique_ptr<Block> block;  // for the peer
         bool active = false;           // has a block or is about to get one
-        uint32_t wish = 0;
+        uint32_t requested_bytes = 0;
         uint64_t received = 0;
 
         unsigned due = 0;
@@ -125,7 +125,7 @@ class PathsWorld {
     Side sides_[2];
     uint64_t sent_hot_ = 0;
     uint64_t sent_cold_ = 0;
-    uint64_t blocks_granted_ = 0;
+    uint64_t blocks_offered_ = 0;
     uint64_t words_written_ = 0;
     std::string wrong_;
 };
