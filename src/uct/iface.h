@@ -90,7 +90,7 @@ Channel* find_channel(TernEp& ep, ucs_status_t& status);
 /// `pending` has become empty, or is no longer empty.
 void pending_changed(TernEp& ep);
 /// Retries pending requests. Returns how many were sent.
-unsigned dispatch_pending(TernIface& iface);
+[[gnu::noinline]] unsigned dispatch_pending(TernIface& iface);
 /// The endpoint's connection is over. UCS_OK: nothing was lost, and the next send connects again.
 void ep_closed(TernEp& ep, ucs_status_t status);
 

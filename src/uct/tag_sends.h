@@ -74,7 +74,7 @@ class TagSends {
   private:
     static constexpr uint32_t kLooks = 1 << 14;  // calls of progress() until peers are checked
 
-    void request_reports(Engine& engine) const;
+    [[gnu::noinline]] void request_reports(Engine& engine) const;
     template <class Which>
     bool end_all(Which&& which, ucs_status_t status);
     void over(TagSend& send, ucs_status_t status);
