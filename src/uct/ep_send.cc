@@ -60,8 +60,8 @@ Status put_copied(Rendezvous& rendezvous, Channel& channel, size_t most, Fill&& 
 
 // Calls `move(channel, memory)` for the user's memory, which has at most Buffers::kMost pieces.
 template <class Move>
-[[gnu::always_inline]] inline ucs_status_t moved(uct_ep_h ep, const uct_iov_t* iov, size_t count,
-                                                 Move&& move) {
+[[gnu::always_inline]] inline ucs_status_t with_pieces(uct_ep_h ep, const uct_iov_t* iov,
+                                                       size_t count, Move&& move) {
     ucs_status_t status = UCS_OK;
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
@@ -225,7 +225,7 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "put_zcopy");
     const RemoteKey& key = remote_key(rkey);
     TernIface& iface = iface_of(ep);
-    return moved(ep, iov, count, [&](Channel& channel, const Rma::Memory& from) {
+    return with_pieces(ep, iov, count, [&](Channel& channel, const Rma::Memory& from) {
         if (const auto put = iface.rma->put(channel, from, {to, key.rkey}, completion)) return *put;
         return iface.rendezvous->put(channel, from.pieces, to, key.region, key.rkey, completion);
     });
@@ -240,14 +240,16 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
     bool takes = offer.ep == ep &&
                  (offer.completion == nullptr || offer.completion == completion) && key.replies &&
                  offer.length == total(iov, count);
-    const ucs_status_t status = moved(ep, iov, count, [&](Channel& channel, const Rma::Memory& to) {
-        const uint32_t readable = rkey_to_read(*iface.rendezvous, key, to.pieces);
-        // The owner of memory that is read gets no frame.
-        takes = takes && readable == 0;
-        if (const auto get = iface.rma->get(channel, to, {from, readable}, completion)) return *get;
-        return iface.rendezvous->get(channel, to.pieces, from, key.region, readable, key.source,
-                                     completion, takes ? &offer.reply : nullptr);
-    });
+    const ucs_status_t status =
+        with_pieces(ep, iov, count, [&](Channel& channel, const Rma::Memory& to) {
+            const uint32_t readable = rkey_to_read(*iface.rendezvous, key, to.pieces);
+            // The owner of memory that is read gets no frame.
+            takes = takes && readable == 0;
+            if (const auto get = iface.rma->get(channel, to, {from, readable}, completion))
+                return *get;
+            return iface.rendezvous->get(channel, to.pieces, from, key.region, readable, key.source,
+                                         completion, takes ? &offer.reply : nullptr);
+        });
     if (takes && status == UCS_INPROGRESS) {
         offer.ep = nullptr;
         offer.taken = true;

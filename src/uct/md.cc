@@ -196,13 +196,13 @@ ucs_sys_device_t system_device(const verbs::Device& device) {
 void open_pins(MemoryDomain& domain, PinSettings settings) {
     const MonitorKind wanted = settings.monitor;
     ibv_pd* pd = domain.device.pd.get();
-    settings.owner_hears = wanted == MonitorKind::kAuto || wanted == MonitorKind::kUcm;
-    settings.owner_hears_all = MemoryEvents::of_all();
+    settings.has_hooks = wanted == MonitorKind::kAuto || wanted == MonitorKind::kUcm;
+    settings.hooks_see_all = MemoryEvents::of_all();
     domain.pins = std::make_unique<PinCache>(pd, settings);
-    if (settings.owner_hears && domain.pins->monitor() != MonitorKind::kOdp) {
+    if (settings.has_hooks && domain.pins->monitor() != MonitorKind::kOdp) {
         domain.events = std::make_unique<MemoryEvents>(*domain.pins);
         if (!*domain.events) {
-            settings.owner_hears = false;
+            settings.has_hooks = false;
             domain.events.reset();
             domain.pins = std::make_unique<PinCache>(pd, settings);
         }

@@ -26,7 +26,7 @@ struct TagInterface final : TupleQOwner {
     void received(TupleReceive& receive, uint64_t tag, uint32_t length, Status status) override {
         receives.received(receive, tag, length, status);
     }
-    void cancelled(TupleReceive& receive) override { receives.canceled(receive); }
+    void canceled(TupleReceive& receive) override { receives.canceled(receive); }
     void retry(uint32_t peer) override { receives.retry(peer); }
     void warn(const std::string& text) override { owner.warn(text); }
 

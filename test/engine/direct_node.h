@@ -29,7 +29,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         std::vector<char> memory;
         bool done = false;
         bool direct = false;
-        bool cancelled = false;
+        bool canceled = false;
         uint64_t message_tag = 0;  // of a direct message
         Status status = Status::kOk;
         std::string text;
@@ -134,8 +134,8 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
         receive.status = status;
         fill(receive, {receive.memory.data(), length});
     }
-    void cancelled(TupleReceive& receive) override {
-        static_cast<Receive&>(receive).cancelled = true;
+    void canceled(TupleReceive& receive) override {
+        static_cast<Receive&>(receive).canceled = true;
     }
     void retry(uint32_t peer) override {
         auto& messages = held[peer];

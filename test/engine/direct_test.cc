@@ -100,12 +100,12 @@ TEST_F(DirectMessages, WildcardTakesWhatIsItsOwn) {
     EXPECT_EQ(exact.text, "for the other");
 }
 
-TEST_F(DirectMessages, CancelledReceiveGetsNothing) {
+TEST_F(DirectMessages, CanceledReceiveGetsNothing) {
     bind();
     auto& first = receiver->post(kTag);
     auto& second = receiver->post(kTag);
     EXPECT_EQ(receiver->tupleq->cancel(first), TupleQ::Cancel::kLater);
-    ASSERT_TRUE(settled([&] { return first.cancelled; }));
+    ASSERT_TRUE(settled([&] { return first.canceled; }));
     quiesce();
     send("for the second");
     ASSERT_TRUE(settled([&] { return second.done; }));
@@ -125,8 +125,8 @@ TEST_F(DirectMessages, CancelWaitsForNobody) {
     // Meanwhile the sender is asked for another tuple; it answers requests in order.
     ASSERT_TRUE(receiver->tupleq->bind(*in, kTag + 1));
     EXPECT_EQ(receiver->tupleq->cancel(first), TupleQ::Cancel::kLater);
-    ASSERT_TRUE(until([&] { receiver->poll(); }, [&] { return first.cancelled; }));
-    EXPECT_FALSE(second.cancelled);
+    ASSERT_TRUE(until([&] { receiver->poll(); }, [&] { return first.canceled; }));
+    EXPECT_FALSE(second.canceled);
     // The sender does not know of the cancel, but its next message is for the second receive.
     ASSERT_TRUE(sender->send(*out, kTag, "for the second"));
     ASSERT_TRUE(settled([&] { return second.done; }));
@@ -150,9 +150,9 @@ TEST_F(DirectMessages, CancelNow) {
     ASSERT_TRUE(granted());
     ASSERT_EQ(receiver->tupleq->cancel(second), TupleQ::Cancel::kLater);
     EXPECT_TRUE(receiver->tupleq->cancel_now(second));
-    EXPECT_TRUE(second.cancelled);
+    EXPECT_TRUE(second.canceled);
     EXPECT_FALSE(second.posted);
-    EXPECT_FALSE(first.cancelled);
+    EXPECT_FALSE(first.canceled);
     EXPECT_TRUE(first.posted);
     ASSERT_TRUE(sender->send(*out, kTag, "for the first"));
     ASSERT_TRUE(settled([&] { return first.done; }));
@@ -166,7 +166,7 @@ TEST_F(DirectMessages, CancelNow) {
     ASSERT_EQ(sent().sent, tupleq + 1);
     EXPECT_NE(receiver->tupleq->cancel(used), TupleQ::Cancel::kDone);
     EXPECT_FALSE(receiver->tupleq->cancel_now(used));
-    EXPECT_FALSE(used.cancelled);
+    EXPECT_FALSE(used.canceled);
     ASSERT_TRUE(settled([&] { return used.done; }));
     EXPECT_EQ(used.text, "on its way");
     EXPECT_EQ(receiver->ends + sender->ends, 0u);
@@ -181,7 +181,7 @@ TEST_F(DirectMessages, AnnouncedAndNeverSent) {
     sender->tupleq->find(*out, kTag)->sender.announce();
     ASSERT_EQ(receiver->tupleq->cancel(receive), TupleQ::Cancel::kLater);
     ASSERT_TRUE(until([&] { receiver->poll(); }, [&] { return receiver->ends == 1; }));
-    EXPECT_TRUE(receive.cancelled);
+    EXPECT_TRUE(receive.canceled);
     EXPECT_FALSE(receive.done);
     EXPECT_EQ(receiver->tupleq->queues_in_use(), 0u);
 }
@@ -202,16 +202,16 @@ TEST_F(DirectMessages, SenderMayStop) {
     EXPECT_EQ(sent().sent, 0u);
 }
 
-TEST_F(DirectMessages, MessageThatIsOnItsWayIsNotCancelled) {
+TEST_F(DirectMessages, MessageThatIsOnItsWayIsNotCanceled) {
     bind();
     auto& receive = receiver->post(kTag);
     ASSERT_TRUE(granted());
     send("placed");
     const auto result = receiver->tupleq->cancel(receive);
     EXPECT_NE(result, TupleQ::Cancel::kDone);
-    ASSERT_TRUE(settled([&] { return receive.done || receive.cancelled; }));
+    ASSERT_TRUE(settled([&] { return receive.done || receive.canceled; }));
     EXPECT_TRUE(receive.done);
-    EXPECT_FALSE(receive.cancelled);
+    EXPECT_FALSE(receive.canceled);
 }
 
 TEST_F(DirectMessages, UnboundTupleIsOrdinaryAndItsQueueIsUsedAgain) {

@@ -159,7 +159,7 @@ class Traffic {
         if (!receive.it.posted || receive.to_cancel) return;
         receive.to_cancel = true;
         const TupleQ::Cancel result = receiver_->tupleq->cancel(receive.it);
-        if (result == TupleQ::Cancel::kDone) receive.it.cancelled = true;
+        if (result == TupleQ::Cancel::kDone) receive.it.canceled = true;
         totals_.cancels += result == TupleQ::Cancel::kLater;
     }
     // Ends the first sender's connection, from either side.
@@ -192,7 +192,7 @@ class Traffic {
         ASSERT_TRUE(until(turn, all_there)) << "of " << due << " messages; " << receiver_->reason;
         ASSERT_TRUE(until(turn, [&] {
             return std::ranges::all_of(receives_, [](const Receive& receive) {
-                return !receive.to_cancel || receive.it.cancelled || receive.it.done;
+                return !receive.to_cancel || receive.it.canceled || receive.it.done;
             });
         }));
         ASSERT_TRUE(until(turn, [&] { return receiver_->ends >= ends_; }));
@@ -207,7 +207,7 @@ class Traffic {
             ++had[std::stoul(receive.it.text)];
             EXPECT_EQ(receive.it.text, message.text);
             EXPECT_TRUE(receive.matches(message));
-            EXPECT_FALSE(receive.it.cancelled);
+            EXPECT_FALSE(receive.it.canceled);
             if (receive.it.direct) {
                 EXPECT_EQ(receive.it.message_tag, message.tag);
             }
@@ -224,7 +224,7 @@ class Traffic {
         const Message& message = message_of(receives_[later]);
         for (size_t i = 0; i < later; ++i) {
             const Receive& receive = receives_[i];
-            if (!receive.matches(message) || receive.it.cancelled) continue;
+            if (!receive.matches(message) || receive.it.canceled) continue;
             ASSERT_TRUE(receive.it.done) << message.text << "has not taken the first receive";
             if (!receive.has_message() || &message_of(receive).sender != &message.sender) continue;
             ASSERT_LT(std::stoul(receive.it.text), std::stoul(message.text)) << "overtaken";

@@ -33,7 +33,7 @@ TEST_P(PinningStorm, NeverMovesStaleBytes) {
     const bool storm_tells = wanted == MonitorKind::kUcm;
     PinCache cache(std::make_unique<StampedRegistrar>(device->registrar(), stamps),
                    {.monitor = wanted,
-                    .owner_hears = both || storm_tells,
+                    .has_hooks = both || storm_tells,
                     .most_bytes = GetParam().most_bytes,
                     .refusal = std::chrono::milliseconds(1),
                     .quarantine = std::chrono::milliseconds(storm_tells ? 1 : 20)});

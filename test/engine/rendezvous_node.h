@@ -39,7 +39,7 @@ struct RendezvousNode final : EngineOwner, RendezvousOwner {
                             const Costs& costs = *find_costs("graphene"),
                             MonitorKind monitor = MonitorKind::kNone)
         : pins{std::make_unique<CountingRegistrar>(device().pd.get(), registered),
-               {.monitor = monitor, .owner_hears = monitor == MonitorKind::kUcm}} {
+               {.monitor = monitor, .has_hooks = monitor == MonitorKind::kUcm}} {
         EngineSettings settings = quick_settings();
         settings.poll = poll;
         std::string why;

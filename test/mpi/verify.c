@@ -28,7 +28,7 @@ static const struct {
     {"floods of unexpected messages", floods, 0},
     {"many outstanding", outstanding, 0},
     {"probe and matched probe", probes, 0},
-    {"cancelled requests", cancelled, 0},
+    {"canceled requests", canceled, 0},
     {"truncated messages", truncated, 0},
     {"matching at random", matching, 0},
     {"matching, many tags", matching_many, 0},

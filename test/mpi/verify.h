@@ -43,7 +43,7 @@ void order(void);
 void floods(void);
 void outstanding(void);
 void probes(void);
-void cancelled(void);
+void canceled(void);
 void truncated(void);
 void strided(void);
 void datatypes(void);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sections of verify: requests that are cancelled, and messages longer than their receives. */
+/* Sections of verify: requests that are canceled, and messages longer than their receives. */
 #include "verify.h"
 
 #include <stdlib.h>
 
-static int is_cancelled(MPI_Request* request, MPI_Status* status) {
+static int is_canceled(MPI_Request* request, MPI_Status* status) {
     int flag;
     MPI_Wait(request, status);
     MPI_Test_cancelled(status, &flag);
     return flag;
 }
 
-/* Of receives with one tag every other one is cancelled; messages go to those that are left. */
+/* Of receives with one tag every other one is canceled; messages go to those that are left. */
 static void cancel_receives(int peer, int k, int source) {
     enum { POSTED = 6, TAG = 40 };
     const size_t n = sizes[k];
@@ -25,7 +25,7 @@ static void cancel_receives(int peer, int k, int source) {
     }
     for (int i = 0; i < POSTED; i += 2) {
         MPI_Cancel(&requests[i]);
-        expect_value("receive is cancelled", is_cancelled(&requests[i], &status), 1);
+        expect_value("receive is canceled", is_canceled(&requests[i], &status), 1);
     }
     MPI_Sendrecv(NULL, 0, MPI_BYTE, peer, 9999, NULL, 0, MPI_BYTE, peer, 9999, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
@@ -34,9 +34,9 @@ static void cancel_receives(int peer, int k, int source) {
         MPI_Send(out, (int)n, MPI_BYTE, peer, TAG, MPI_COMM_WORLD);
     }
     for (int i = 1; i < POSTED; i += 2) {
-        expect_value("receive is not cancelled", is_cancelled(&requests[i], &status), 0);
-        expect_count("receive beside cancelled ones: count", &status, n);
-        expect("receive beside cancelled ones", in[i], n, seed_of(peer, rank, k) + (unsigned)i);
+        expect_value("receive is not canceled", is_canceled(&requests[i], &status), 0);
+        expect_count("receive beside canceled ones: count", &status, n);
+        expect("receive beside canceled ones", in[i], n, seed_of(peer, rank, k) + (unsigned)i);
     }
     for (int i = 0; i < POSTED; i++) {
         free(in[i]);
@@ -44,7 +44,7 @@ static void cancel_receives(int peer, int k, int source) {
     free(out);
 }
 
-/* A receive cancelled while its message is on the way gets all of it, or nothing and leaves it to
+/* A receive canceled while its message is on the way gets all of it, or nothing and leaves it to
  * the next. */
 static void cancel_race(int peer, int k) {
     const size_t n = sizes[k];
@@ -56,18 +56,18 @@ static void cancel_race(int peer, int k) {
     MPI_Irecv(in, (int)n, MPI_BYTE, peer, 41, MPI_COMM_WORLD, &receive);
     MPI_Isend(out, (int)n, MPI_BYTE, peer, 41, MPI_COMM_WORLD, &send);
     MPI_Cancel(&receive);
-    if (is_cancelled(&receive, &status)) {
+    if (is_canceled(&receive, &status)) {
         MPI_Recv(in, (int)n, MPI_BYTE, peer, 41, MPI_COMM_WORLD, &status);
     }
-    expect_count("receive cancelled in flight: count", &status, n);
-    expect("receive cancelled in flight", in, n, seed_of(peer, rank, k));
+    expect_count("receive canceled in flight: count", &status, n);
+    expect("receive canceled in flight", in, n, seed_of(peer, rank, k));
     MPI_Wait(&send, MPI_STATUS_IGNORE);
     free(in);
     free(out);
 }
 
-/* A send may be cancelled or not: the status tells, and the message comes or does not come
- * accordingly. The sender says which; a send that cannot be cancelled may wait for its receive. */
+/* A send may be canceled or not: the status tells, and the message comes or does not come
+ * accordingly. The sender says which; a send that cannot be canceled may wait for its receive. */
 static void cancel_send(int peer, int k) {
     const size_t n = sizes[k];
     unsigned char* p = make_buffer(n);
@@ -79,7 +79,7 @@ static void cancel_send(int peer, int k) {
         MPI_Recv(&flag, 1, MPI_INT, peer, 43, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (!flag) {
             MPI_Recv(p, (int)n, MPI_BYTE, peer, 42, MPI_COMM_WORLD, &status);
-            expect("send that was not cancelled", p, n, seed_of(peer, rank, k));
+            expect("send that was not canceled", p, n, seed_of(peer, rank, k));
         }
     } else {
         fill(p, n, seed_of(rank, peer, k));
@@ -93,13 +93,13 @@ static void cancel_send(int peer, int k) {
         }
         MPI_Send(&flag, 1, MPI_INT, peer, 43, MPI_COMM_WORLD);
         if (!done) {
-            expect_value("late send is not cancelled", is_cancelled(&request, &status), 0);
+            expect_value("late send is not canceled", is_canceled(&request, &status), 0);
         }
     }
     free(p);
 }
 
-void cancelled(void) {
+void canceled(void) {
     const int peer = rank ^ 1;
 
     for (int k = 0; k < size_count - 1; k++) {

@@ -3,7 +3,7 @@
  * Sections of verify: which receive gets which message. All ranks send to all others at random: in
  * several communicators, with few tags and with many, small and large, some synchronous. Receives
  * are posted at random too, half of them wildcards, so that one may take what another was meant
- * for: what then has no receive is probed, and receives that are left in the end are cancelled.
+ * for: what then has no receive is probed, and receives that are left in the end are canceled.
  */
 #include "verify.h"
 

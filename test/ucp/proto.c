@@ -4,7 +4,7 @@
  *
  * Two processes. Messages of all kinds and of many lengths go in both directions: tagged,
  * synchronous and active ones, with pieces of memory and packing functions at either end, received
- * early and late, cut off, dropped and cancelled. All bytes must be right, nothing else may be
+ * early and late, cut off, dropped and canceled. All bytes must be right, nothing else may be
  * written to, and every request must end. The second process gets the variables given, and begins
  * anew with them. PROTO_ERRORS=y: the endpoints have error handling. PROTO_SHORT=y: no message is
  * longer than 1 MiB.
@@ -371,9 +371,9 @@ static void dropped(int sends, kind_t kind) {
     for (unsigned i = 0; i < used; ++i) release(i);
 }
 
-/* A receive is cancelled before the message comes, or about when it does. */
-static void cancelled(int sends, unsigned round) {
-    const char* what = "a cancelled receive";
+/* A receive is canceled before the message comes, or about when it does. */
+static void canceled(int sends, unsigned round) {
+    const char* what = "a canceled receive";
     const size_t length = 1 << 18;
     buffer_t buffer;
     make(&buffer, CONTIG, length);
@@ -426,7 +426,7 @@ static void one_way(int sends) {
         if (kind >= AM) dropped(sends, kind);
         meet();
     }
-    for (unsigned round = 0; round < 40; ++round) cancelled(sends, round);
+    for (unsigned round = 0; round < 40; ++round) canceled(sends, round);
     meet();
 }
 

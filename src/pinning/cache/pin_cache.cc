@@ -56,10 +56,9 @@ PinCache::PinCache(std::unique_ptr<Registrar> registrar, const PinSettings& sett
       settings_(settings),
       most_bytes_(settings.most_bytes != 0 ? settings.most_bytes : default_pinned_bytes()),
       survives_fork_(registrar_->survives_fork()),
-      monitor_(
-          make_monitor(settings.monitor,
-                       {registrar_->on_demand(), settings.owner_hears, settings.owner_hears_all},
-                       inbox_, [this] { reaper_.wake(); })) {}
+      monitor_(make_monitor(settings.monitor,
+                            {registrar_->on_demand(), settings.has_hooks, settings.hooks_see_all},
+                            inbox_, [this] { reaper_.wake(); })) {}
 
 PinCache::~PinCache() {
     if (guard_.inherited()) {

@@ -24,10 +24,10 @@ namespace tern {
 
 struct PinSettings {
     MonitorKind monitor = MonitorKind::kAuto;
-    // The owner calls unmapped() if monitor() is kUcm, or if `monitor` is kAuto.
-    bool owner_hears = false;
-    // It does so before every change of any memory that is made by a function of libc.
-    bool owner_hears_all = false;
+    // The owner has hooks: it calls unmapped() if monitor() is kUcm, or if `monitor` is kAuto.
+    bool has_hooks = false;
+    // The hooks see every change of any memory that is made by a function of libc.
+    bool hooks_see_all = false;
     uint64_t most_bytes = 0;  // pinned at a time, at most; 0: default_pinned_bytes()
     // How long pin() does not register after the device had no memory for a registration.
     std::chrono::milliseconds refusal{1000};

@@ -48,7 +48,7 @@ bool PinCache::handle_changes() {
 
 void PinCache::change(const MemoryChange& change) {
     const Range range{change.start, change.end};
-    if (change.heard && !monitor_->hears(range.start, range.end)) return;
+    if (change.hooked && !monitor_->needs_hook(range.start, range.end)) return;
     monitor_->changed(change);
     if (change.early) quarantine(range);
     invalidate_locked(range);
@@ -121,12 +121,12 @@ void PinCache::invalidate(const void* start, const void* end) {
 }
 
 void PinCache::unmapped(const void* start, const void* end) {
-    if (guard_.inherited() || !monitor_->hear(to_word(start), to_word(end))) return;
+    if (guard_.inherited() || !monitor_->on_announced(to_word(start), to_word(end))) return;
     inbox_.put({.start = to_word(start),
                 .end = to_word(end),
                 .unmapped = true,
                 .early = true,
-                .heard = true});
+                .hooked = true});
     reaper_.wake();
 }
 

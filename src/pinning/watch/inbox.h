@@ -12,8 +12,8 @@ struct MemoryChange {
     uint64_t start = 0;
     uint64_t end = 0;
     bool unmapped = false;  // the mapping itself goes, not only its pages
-    bool early = false;     // told before it happens
-    bool heard = false;     // told by the owner of the cache
+    bool early = false;     // reported before it happens
+    bool hooked = false;    // reported by a hook of the owner
     uint64_t moved_to = 0;  // where the mapping is now; 0: nowhere
 };
 
@@ -37,7 +37,7 @@ class Inbox {
         slot.full.store(ticket + 1, std::memory_order_release);
     }
 
-    // Whoever sees that changes were taken out also sees what take_all() did before.
+    // A thread that sees that changes were taken out also sees what take_all() did before.
     bool empty() const {
         return taken_.load(std::memory_order_acquire) == next_.load(std::memory_order_seq_cst) &&
                !overflow_.load(std::memory_order_seq_cst);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pinning/watch/monitor.h"
 
-#include "pinning/watch/hearing_monitor.h"
+#include "pinning/watch/hooked_monitor.h"
 #include "pinning/watch/userfault_monitor.h"
 
 namespace tern {
@@ -23,17 +23,17 @@ const char* monitor_name(MonitorKind kind) {
 }
 
 std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& means, Inbox& inbox,
-                                      std::function<void()> told) {
+                                      std::function<void()> notify) {
     const auto may_be = [wanted](MonitorKind kind) {
         return wanted == kind || wanted == MonitorKind::kAuto;
     };
     if (may_be(MonitorKind::kOdp) && means.on_demand) return std::make_unique<OdpMonitor>();
     if (may_be(MonitorKind::kUserfaultfd))
-        if (auto monitor = UserfaultMonitor::create(inbox, std::move(told))) {
-            if (wanted != MonitorKind::kAuto || !means.owner_hears) return monitor;
-            return std::make_unique<HearingMonitor>(std::move(monitor), means.of_all);
+        if (auto monitor = UserfaultMonitor::create(inbox, std::move(notify))) {
+            if (wanted != MonitorKind::kAuto || !means.has_hooks) return monitor;
+            return std::make_unique<HookedMonitor>(std::move(monitor), means.hooks_see_all);
         }
-    if (may_be(MonitorKind::kUcm) && means.owner_hears) return std::make_unique<ExternalMonitor>();
+    if (may_be(MonitorKind::kUcm) && means.has_hooks) return std::make_unique<ExternalMonitor>();
     return std::make_unique<NoMonitor>();
 }
 

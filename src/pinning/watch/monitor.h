@@ -13,38 +13,38 @@ enum class MonitorKind : uint8_t { kAuto, kOdp, kUserfaultfd, kUcm, kNone };
 
 const char* monitor_name(MonitorKind kind);
 
-// Tells that memory has lost its pages. Any thread may put changes into the inbox that the monitor
-// was made with. The functions here are called under the lock of the cache, unless they say that
-// any thread may call them, and except kind().
+// Reports memory that has lost its pages: puts changes into the inbox that it was made with, from
+// any thread. The functions here are called under the lock of the cache, except kind() and those
+// that say "for any thread".
 class Monitor {
   public:
-    // Whether the cache has a pin of some of this memory that is found, or may be soon.
+    // Whether the cache has a pin of some of this memory that find() returns, or may return soon.
     using Pinned = std::function<bool(uint64_t start, uint64_t end)>;
 
     virtual ~Monitor() = default;
     virtual MonitorKind kind() const = 0;
-    // True: every change of this memory is told from now on. False: pins of it must not be
-    // remembered beyond the transfer.
+    // True: every change of this memory is reported from now on. False: its pins must not be kept
+    // after use.
     virtual bool watch(uint64_t start, uint64_t end) = 0;
-    // The cache knows of this change now. Memory that is mapped there next has to be watched anew.
+    // The cache has handled this change. Memory that is mapped there later has to be watched anew.
     virtual void changed(const MemoryChange& change) = 0;
     // Whether every change that began before this call is in the inbox. For any thread. May be
     // false until settle() has been called.
     virtual bool settled() = 0;
-    // The same, under the lock. `pinned`: see above.
+    // As settled(), under the lock. `pinned`: see above.
     virtual bool settle(const Pinned&) { return settled(); }
-    // Changes have been taken out of the inbox, and pins of their memory are not found any more. Or
-    // there will be a new pin, and what was told before does not matter to it.
+    // The cache has taken changes out of the inbox, and find() no longer returns pins of their
+    // memory; or it is about to make a pin, to which earlier changes do not matter.
     virtual void review(const Pinned&) {}
-    // The same for changes that ended before this call; cheaper.
+    // As settled(), for changes that ended before this call; cheaper.
     virtual bool quiet() { return settled(); }
-    // Whether a change of this memory that the owner tells is news to the cache.
-    virtual bool hears(uint64_t, uint64_t) const { return true; }
-    // The owner tells that this memory is about to change. False: that is no news to the cache. For
+    // Whether only hooks report changes of this memory, so that the cache must act on their report.
+    virtual bool needs_hook(uint64_t, uint64_t) const { return true; }
+    // A hook reports that this memory is about to change. Returns whether the change must be put
+    // into the inbox. For any thread, whatever locks it holds.
+    virtual bool on_announced(uint64_t, uint64_t) { return true; }
+    // A hook reports that a change of some memory begins, after on_announced(), or has ended. For
     // any thread, whatever locks it holds.
-    virtual bool hear(uint64_t, uint64_t) { return true; }
-    // The owner tells that a change of some memory, which may have been told by hear(), begins, and
-    // that one has ended. For any thread, whatever locks it holds.
     virtual void change_begins() {}
     virtual void change_ends() {}
 };
@@ -67,7 +67,7 @@ class OdpMonitor final : public Monitor {
     bool settled() override { return true; }
 };
 
-// The owner of the cache learns of changes before they happen, and passes them on by
+// The owner of the cache has hooks that are called before changes, and reports them by
 // PinCache::unmapped().
 class ExternalMonitor final : public Monitor {
   public:
@@ -77,16 +77,18 @@ class ExternalMonitor final : public Monitor {
     bool settled() override { return true; }
 };
 
+// What a monitor can be made of.
 struct MonitorMeans {
-    bool on_demand = false;    // the device has on-demand paging for the operations needed
-    bool owner_hears = false;  // the owner of the cache can call PinCache::unmapped()
-    bool of_all = false;       // and does so for all memory, whichever function of libc changes it
+    bool on_demand = false;  // the device has on-demand paging for the operations needed
+    bool has_hooks = false;  // the owner of the cache can call PinCache::unmapped()
+    bool hooks_see_all =
+        false;  // and does so for all memory, whichever function of libc changes it
 };
 
 // Makes the wanted monitor, or the best one for kAuto; a NoMonitor if that is not available. With
-// kAuto, the owner tells what the kernel does not.
-// `told`: see UserfaultSource::Subscriber.
+// kAuto, hooks report the changes that the kernel does not. `notify`: see
+// UserfaultSource::Subscriber.
 std::unique_ptr<Monitor> make_monitor(MonitorKind wanted, const MonitorMeans& means, Inbox& inbox,
-                                      std::function<void()> told);
+                                      std::function<void()> notify);
 
 }  // namespace tern

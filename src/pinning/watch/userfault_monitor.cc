@@ -8,11 +8,11 @@
 namespace tern {
 
 std::unique_ptr<UserfaultMonitor> UserfaultMonitor::create(Inbox& inbox,
-                                                           std::function<void()> told) {
+                                                           std::function<void()> notify) {
     auto source = UserfaultSource::get();
     if (!source) return nullptr;
     std::unique_ptr<UserfaultMonitor> monitor(
-        new UserfaultMonitor(std::move(source), inbox, std::move(told)));
+        new UserfaultMonitor(std::move(source), inbox, std::move(notify)));
     if (!monitor->source_->subscribe(&monitor->subscriber_)) return nullptr;
     return monitor;
 }

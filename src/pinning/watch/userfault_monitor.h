@@ -10,26 +10,27 @@
 
 namespace tern {
 
-// The kernel tells of changes. Memory is registered with a userfaultfd in write-protect mode and
+// The kernel reports changes. Memory is registered with a userfaultfd in write-protect mode and
 // never protected: no access faults, but munmap(), mremap() and madvise() of the memory send an
 // event, and do not return before the event has been read.
 //
-// A find() after the change must not find pins that were made before the change:
-// - The reader is marked as reading before it reads an event, until the event is in the inbox. A
-//   thread that has returned from munmap() and calls find() sees the mark, or the event in the
+// A find() after the change must not return pins that were made before the change:
+// - The reader sets a flag before it reads an event, and clears it when the event is in the inbox.
+//   A thread that has returned from munmap() and calls find() sees the flag, or the event in the
 //   inbox.
 // - Another thread may be given the same addresses before munmap() returns to the first. The kernel
-//   counts the change as under way from before the pages go until the event has been read, and
-//   refuses to change protections, with EAGAIN. So settled() asks for such a change, of no memory.
+//   counts the change as under way from before the pages go until the event has been read. During
+//   this time it refuses to change protections, with EAGAIN. So settled() asks for such a change,
+//   of no memory.
 // - madvise(MADV_DONTNEED) sends its event before the pages go. That is an early change: see
-//   PinCache::quarantine().
+//   Quarantine.
 //
-// No event tells of fork() (requesting one takes a privilege): the kernel ends the watch in the
-// child, where this object does nothing.
+// The kernel sends no event about fork() (requesting one takes a privilege). It ends the watch in
+// the child, where this object does nothing.
 class UserfaultMonitor final : public Monitor {
   public:
-    // Null: there can be no monitor. `told`: see UserfaultSource::Subscriber.
-    static std::unique_ptr<UserfaultMonitor> create(Inbox& inbox, std::function<void()> told);
+    // Null: there can be no monitor. `notify`: see UserfaultSource::Subscriber.
+    static std::unique_ptr<UserfaultMonitor> create(Inbox& inbox, std::function<void()> notify);
     ~UserfaultMonitor() override { source_->unsubscribe(&subscriber_); }
 
     MonitorKind kind() const override { return MonitorKind::kUserfaultfd; }
@@ -43,8 +44,8 @@ class UserfaultMonitor final : public Monitor {
     static constexpr size_t kMostRanges = 8192;
 
     UserfaultMonitor(std::shared_ptr<UserfaultSource> source, Inbox& inbox,
-                     std::function<void()> told)
-        : source_(std::move(source)), subscriber_{inbox, std::move(told)} {}
+                     std::function<void()> notify)
+        : source_(std::move(source)), subscriber_{inbox, std::move(notify)} {}
 
     void give_up_one();
 

@@ -26,9 +26,9 @@ namespace {
 constexpr uint64_t kEvents =
     UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP;
 
-// Whether a change is under way: the kernel then refuses a change of protections with EAGAIN,
-// before it looks at the arguments, and else one of no memory with EINVAL. (A null argument would
-// cost a page fault, a microsecond.)
+// Whether a change is under way. If so, the kernel refuses a change of protections with EAGAIN,
+// before it looks at the arguments; if not, it refuses one of no memory with EINVAL. (A null
+// argument would cost a page fault, a microsecond.)
 bool under_way(int fd) {
     static constexpr uffdio_writeprotect kNoMemory{};
     return ioctl(fd, UFFDIO_WRITEPROTECT, &kNoMemory) != 0 && errno == EAGAIN;
@@ -105,7 +105,7 @@ void UserfaultSource::unsubscribe(Subscriber* subscriber) {
     while (reading_ || ending_ != 0) std::this_thread::yield();
 }
 
-void UserfaultSource::tell(const MemoryChange& change) {
+void UserfaultSource::report(const MemoryChange& change) {
     for (auto& slot : subscribers_)
         if (Subscriber* subscriber = slot) subscriber->inbox.put(change);
 }
@@ -151,11 +151,11 @@ bool UserfaultSource::begin(uint64_t first, uint64_t last) {
     return true;
 }
 
-// No change is settled from before the events end until all subscribers are told.
+// No change is settled from before the events end until all subscribers have the report.
 void UserfaultSource::end(uint64_t first, uint64_t last) {
     ++ending_;
     unregister_range(first, last);
-    tell({first, last, true});
+    report({first, last, true});
     --ending_;
     const std::lock_guard lock(mutex_);
     registered_.remove(first, last);
@@ -192,7 +192,7 @@ void UserfaultSource::run() {
 // Reads the events that have come. False: there were none.
 bool UserfaultSource::read_events() {
     uffd_msg events[16];
-    bool told = false;
+    bool any = false;
     reading_ = true;
     for (;;) {
         const ssize_t size = read(fd_, events, sizeof(events));
@@ -202,28 +202,28 @@ bool UserfaultSource::read_events() {
             const auto& what = events[i].arg;
             switch (events[i].event) {
                 case UFFD_EVENT_UNMAP:
-                    tell({what.remove.start, what.remove.end, true});
+                    report({what.remove.start, what.remove.end, true});
                     break;
                 case UFFD_EVENT_REMOVE:
-                    tell({what.remove.start, what.remove.end, false, true});
+                    report({what.remove.start, what.remove.end, false, true});
                     break;
                 case UFFD_EVENT_REMAP:
-                    tell({.start = what.remap.from,
-                          .end = what.remap.from + what.remap.len,
-                          .unmapped = true,
-                          .moved_to = what.remap.to});
+                    report({.start = what.remap.from,
+                            .end = what.remap.from + what.remap.len,
+                            .unmapped = true,
+                            .moved_to = what.remap.to});
                     break;
                 default:
                     break;
             }
         }
-        told = true;
+        any = true;
     }
-    if (told)
+    if (any)
         for (auto& slot : subscribers_)
-            if (Subscriber* subscriber = slot) subscriber->told();
+            if (Subscriber* subscriber = slot) subscriber->notify();
     reading_ = false;
-    return told;
+    return any;
 }
 
 }  // namespace tern

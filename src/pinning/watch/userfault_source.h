@@ -16,7 +16,7 @@
 namespace tern {
 
 // The one userfaultfd of the process, because memory belongs to one at a time, and the thread that
-// reads its events. All subscribers are told of all events.
+// reads its events. Each subscriber gets all events.
 //
 // The reader does not wait, above all for no lock, and calls neither malloc() nor free(). So a
 // thread that holds the lock of a cache, or of this object, may call both, and thereby unmap
@@ -25,8 +25,8 @@ class UserfaultSource {
   public:
     struct Subscriber {
         Inbox& inbox;
-        // Changes are in the inbox. Called by the reader: may not allocate, lock or wait.
-        std::function<void()> told;
+        // Called by the reader when changes are in the inbox: may not allocate, lock or wait.
+        std::function<void()> notify;
     };
 
     // Null: the kernel, its settings or a filter of system calls do not allow a userfaultfd.
@@ -41,7 +41,7 @@ class UserfaultSource {
 
     // Has the kernel send events of this memory; it may do so already. False: impossible.
     bool begin(uint64_t start, uint64_t end);
-    // Ends the events of this memory. Subscribers are told that it was unmapped.
+    // Ends the events of this memory. Reports to the subscribers that it was unmapped.
     void end(uint64_t start, uint64_t end);
     // Updates the ranges whose events the destructor ends.
     void changed(const MemoryChange& change);
@@ -62,7 +62,7 @@ class UserfaultSource {
     bool unregister_range(uint64_t start, uint64_t end) const;
     void run();
     bool read_events();
-    void tell(const MemoryChange& change);
+    void report(const MemoryChange& change);
 
     ForkGuard guard_;
     std::mutex mutex_;

@@ -4,7 +4,7 @@
 //
 //   a receive is posted              put it into Posted; posted(tag) if its mask is the key mask
 //   Posted wants another key mask    change_key()
-//   a receive is to be cancelled     cancel()
+//   a receive is to be canceled     cancel()
 //   a tagged message has come        ordinary(): matches it, or asks to hold it, in order, with
 //                                    all further messages of this peer until kRetry
 //   kRetry for a peer                retry() for its held messages, the oldest first, until one
@@ -86,7 +86,7 @@ class TupleMatcher {
     };
     enum class Cancel : uint8_t {
         kDone,   // the receive is no longer posted
-        kLater,  // kCancelled follows, or a message for the receive comes
+        kLater,  // kCanceled follows, or a message for the receive comes
         kNever,  // the receive's message is on its way
     };
     struct Counters {
@@ -128,7 +128,7 @@ class TupleMatcher {
     bool closed(uint32_t peer, const TupleClosed& answer);
     // `sent`: the number that the kRevoke with this `count` has read.
     void revoked(uint16_t number, uint32_t count, uint16_t sent);
-    // True if a receive is to be cancelled whose grant the sender may have used. Then its message
+    // True if a receive is to be canceled whose grant the sender may have used. Then its message
     // comes, or an ordinary one in its place. But the sender may have withdrawn its announcement
     // and send nothing; only ask_again() finds that out.
     bool undecided(uint16_t number) const;

@@ -33,7 +33,7 @@ void TupleMatcher<Posted>::refill(Tuple& tuple, bool late) {
     }
 }
 
-// Call after a wildcard has been matched or cancelled.
+// Call after a wildcard has been matched or canceled.
 template <PostedTable Posted>
 void TupleMatcher<Posted>::refill_blocked() {
     if (!any_blocked_) return;
@@ -247,7 +247,7 @@ void TupleMatcher<Posted>::revoked(uint16_t number, uint32_t count, uint16_t sen
         const TupleReceiver::Entry entry = queue.entry(i);
         if (!entry.cancel) continue;
         posted_->remove(entry.receive);
-        act(TupleAction::Kind::kCancelled, tuple).receive = entry.receive;
+        act(TupleAction::Kind::kCanceled, tuple).receive = entry.receive;
     }
     counters_.void_grants += ended.end - ended.first_void;
     if (tuple.holds_others && queue.granted() == 0) release_held(tuple);
@@ -273,7 +273,7 @@ bool TupleMatcher<Posted>::epoch_ended(Tuple& tuple, uint16_t sequence, bool ord
         const TupleReceiver::Entry entry = queue.entry(i);
         if (i < ended->first_void || entry.cancel) posted_->remove(entry.receive);
         if (i >= ended->first_void && entry.cancel)
-            act(TupleAction::Kind::kCancelled, tuple).receive = entry.receive;
+            act(TupleAction::Kind::kCanceled, tuple).receive = entry.receive;
     }
     counters_.epochs += ended->end != ended->first_void;
     counters_.void_grants += ended->end - ended->first_void;
@@ -331,7 +331,7 @@ void TupleMatcher<Posted>::peer_died(uint32_t peer) {
             const bool lost = i < queue.claimed();
             if (!lost && !entry.cancel) continue;
             if (!lost) posted_->remove(entry.receive);
-            act(lost ? TupleAction::Kind::kFailed : TupleAction::Kind::kCancelled, tuple).receive =
+            act(lost ? TupleAction::Kind::kFailed : TupleAction::Kind::kCanceled, tuple).receive =
                 entry.receive;
         }
         index_.erase(number(tuple));

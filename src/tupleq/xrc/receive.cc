@@ -148,8 +148,8 @@ bool TupleQ::perform(TupleAction& action) {
             return put_and_grant(action);
         case TupleAction::Kind::kDrain:
             return post_drain(action);
-        case TupleAction::Kind::kCancelled:
-            owner_.cancelled(TupleTable::receive(action.receive));
+        case TupleAction::Kind::kCanceled:
+            owner_.canceled(TupleTable::receive(action.receive));
             return true;
         case TupleAction::Kind::kFailed:
             owner_.received(TupleTable::receive(action.receive), matcher_.tag(action.tuple), 0,

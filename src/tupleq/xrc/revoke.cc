@@ -86,7 +86,7 @@ void TupleQ::ask_again() {
         queues_->stopper(each.number).stop();
         fail_tuple(each.number, Status::kTimedOut,
                    "a direct message has been announced and does not come, and its receive is to "
-                   "be cancelled");
+                   "be canceled");
         return true;
     });
     act();

@@ -68,13 +68,13 @@ class TupleQOwner {
     // A send or a flush is complete.
     virtual void completed(void* cookie, Status status) = 0;
     // The receive is no longer posted: its message has come or is certain to come, or the receive
-    // is cancelled. The owner may only take note.
+    // is canceled. The owner may only take note.
     virtual void taken(TupleReceive& receive) = 0;
     // The message of this tag is in the receive's memory or, unless the status is kOk, lost. The
     // receive is no longer posted.
     virtual void received(TupleReceive& receive, uint64_t tag, uint32_t length, Status status) = 0;
-    // The receive is cancelled; cancel() had returned kLater.
-    virtual void cancelled(TupleReceive& receive) = 0;
+    // The receive is canceled; cancel() had returned kLater.
+    virtual void canceled(TupleReceive& receive) = 0;
     // Held messages of this peer can be offered again. The peer's channel may be gone.
     virtual void retry(uint32_t peer) = 0;
     // Writes a warning to the log.
@@ -137,7 +137,7 @@ class TupleQ {
     using Cancel = TupleMatcher<TupleTable>::Cancel;
     Cancel cancel(TupleReceive& receive);
     // Decides a cancel that is kLater at once: waits for the sender's device, for a bounded time.
-    // True: the receive is cancelled, and the owner has been told. False: its message is or may be
+    // True: the receive is canceled, and the owner has been told. False: its message is or may be
     // on its way.
     bool cancel_now(TupleReceive& receive);
     // From now on sends no direct message and refuses each Bind, because the user sends some
@@ -369,7 +369,7 @@ class TupleQ {
         uint16_t number;
         uint64_t since;  // ns
     };
-    std::vector<Undecided> undecided_;  // queues with a receive to be cancelled that may be used
+    std::vector<Undecided> undecided_;  // queues with a receive to be canceled that may be used
     bool sends_ = true;
     std::unique_ptr<XrcQueues> queues_;
     std::vector<Peer*> waiting_;      // peers with actions in `later`

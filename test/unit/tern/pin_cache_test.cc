@@ -95,7 +95,7 @@ class FakeRegistrar final : public Registrar {
 // With a monitor whose events come from the test.
 PinSettings remembering(uint64_t most = 1u << 30) {
     return {.monitor = MonitorKind::kUcm,
-            .owner_hears = true,
+            .has_hooks = true,
             .most_bytes = most,
             .refusal = std::chrono::milliseconds(50),
             .quarantine = std::chrono::milliseconds(0),

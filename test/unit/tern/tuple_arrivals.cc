@@ -274,8 +274,8 @@ void TupleWorld::act_one(const TupleAction& action) {
             if (is(Sabotage::kVoidsNotDrained))
                 while (queue.drains != 0) drain(static_cast<uint8_t>(action.tuple));
             break;
-        case Kind::kCancelled:
-            cancelled(action.receive);
+        case Kind::kCanceled:
+            canceled(action.receive);
             break;
         case Kind::kFailed: {
             uint32_t i = 0;

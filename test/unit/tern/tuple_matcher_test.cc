@@ -124,7 +124,7 @@ TEST_F(TupleMatcherTest, GrantsLessWhenGrantsAreNotUsedAndThenNone) {
 }
 
 // A cancel is done at once, and an unbind waits only for the sender's answer.
-TEST_F(TupleMatcherTest, WhatIsNotGrantedIsCancelledAtOnce) {
+TEST_F(TupleMatcherTest, WhatIsNotGrantedIsCanceledAtOnce) {
     bind();
     for (uint16_t sequence = 1; sequence < 3; ++sequence) {
         post();
@@ -208,7 +208,7 @@ TEST_F(TupleMatcherTest, ACancelWaitsForWhatTheSenderHasAnnounced) {
     receivers_.revoked(0, all[0].count, 1);
     all = actions();
     ASSERT_EQ(all.size(), 1u);
-    EXPECT_EQ(all[0].kind, Kind::kCancelled);
+    EXPECT_EQ(all[0].kind, Kind::kCanceled);
     EXPECT_EQ(all[0].receive, TuplePosted::handle(&second));
     EXPECT_TRUE(receivers_.undecided(0));
     post();
@@ -249,7 +249,7 @@ TEST_F(TupleMatcherTest, AnAnnouncementMayBeWithdrawn) {
     receivers_.revoked(0, all[0].count, 0);
     all = actions();
     ASSERT_EQ(all.size(), 2u);
-    EXPECT_EQ(all[0].kind, Kind::kCancelled);
+    EXPECT_EQ(all[0].kind, Kind::kCanceled);
     EXPECT_EQ(all[1].kind, Kind::kDrain);
     EXPECT_EQ(ordinary(1, {0, 1}), Verdict::kMatched);
 }

@@ -94,27 +94,27 @@ void TupleWorld::matched(const Message& message, ReceiveHandle receive) {
     if (receive == 0) unexpected_.push(message);
 }
 
-// The core has cancelled the receives that it removed for no message. No message may match them,
+// The core has canceled the receives that it removed for no message. No message may match them,
 // even if other messages are matched before the user is told.
 void TupleWorld::note_removed() {
     for (const uint8_t id : posted_.removed)
         for (uint32_t i = 0; i < waiting_.size(); ++i) {
             if (waiting_[i].id != id) continue;
-            if (!waiting_[i].cancel) fail("a receive is cancelled unasked");
-            cancelled_.push(id);
+            if (!waiting_[i].cancel) fail("a receive is canceled unasked");
+            canceled_.push(id);
             waiting_.erase(i);
             break;
         }
     posted_.removed.clear();
 }
 
-void TupleWorld::cancelled(ReceiveHandle id) {
-    for (uint32_t i = 0; i < cancelled_.size(); ++i)
-        if (cancelled_[i] == id) {
-            cancelled_.erase(i);
+void TupleWorld::canceled(ReceiveHandle id) {
+    for (uint32_t i = 0; i < canceled_.size(); ++i)
+        if (canceled_[i] == id) {
+            canceled_.erase(i);
             return;
         }
-    if (!is(Sabotage::kCancelAtOnce)) fail("a receive is cancelled that does not wait");
+    if (!is(Sabotage::kCancelAtOnce)) fail("a receive is canceled that does not wait");
 }
 
 void TupleWorld::expect_end() {
@@ -123,7 +123,7 @@ void TupleWorld::expect_end() {
         if (!peer.held.empty()) fail("a message is held for ever");
     for (const Receive& receive : waiting_)
         if (receive.cancel) fail("a cancel has no end");
-    if (!cancelled_.empty()) fail("a cancel is not told of");
+    if (!canceled_.empty()) fail("a cancel is not told of");
     if (!lost_.empty()) fail("a receive whose message is lost does not fail");
     for (uint8_t q = 0; q < queues_.size(); ++q) {
         const TupleReceiver& queue = receivers_.queue(q);
@@ -176,8 +176,8 @@ std::array<uint64_t, 2> TupleWorld::digest() const {
     add_receives(waiting_);
     add(unexpected_.size());
     for (const Message& message : unexpected_) add_message(message);
-    add(cancelled_.size());
-    for (uint8_t id : cancelled_) add(id);
+    add(canceled_.size());
+    for (uint8_t id : canceled_) add(id);
     add_receives(posted_.prepared);
     add(lost_.size());
     for (uint8_t id : lost_) add(id);

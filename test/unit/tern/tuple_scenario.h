@@ -26,7 +26,7 @@ enum class Sabotage : uint8_t {
     kReadEarly,         // the announced number is read before the grants are overwritten
     kNotAnnounced,      // the sender does not announce direct messages
     kNotLookedAgain,    // the sender does not look at a grant again after announcing
-    kCancelAtOnce,      // a granted receive is cancelled without taking its grant back
+    kCancelAtOnce,      // a granted receive is canceled without taking its grant back
     kAnswerOvertakes,   // answers of the sender are not in order with its messages
     kUnbindOvertakes,   // Close may arrive before grants that were written earlier
     kConflictIgnored,   // a message is matched although its receive is granted to another peer

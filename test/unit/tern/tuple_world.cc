@@ -36,7 +36,7 @@ TupleWorld::TupleWorld(const TupleWorld& other)
       queues_(other.queues_),
       waiting_(other.waiting_),
       unexpected_(other.unexpected_),
-      cancelled_(other.cancelled_),
+      canceled_(other.canceled_),
       lost_(other.lost_),
       posts_(other.posts_),
       wildcards_(other.wildcards_),
@@ -277,13 +277,13 @@ void TupleWorld::cancel(uint8_t id) {
         switch (receivers_.cancel(id, receive.tag, posted_.is_keyed(receive))) {
             case Core::Cancel::kDone:
                 note_removed();
-                cancelled(id);
+                canceled(id);
                 return;
             case Core::Cancel::kLater:
                 if (!is(Sabotage::kCancelAtOnce)) return;
                 posted_.remove(id);
                 note_removed();
-                cancelled(id);
+                canceled(id);
                 return;
             case Core::Cancel::kNever:
                 fail_books("a receive that waits is said to be taken");

@@ -189,7 +189,7 @@ class TupleWorld {
     void unmatch(const Receive& receive);
     void match_direct(uint8_t peer, uint8_t sent);
     void matched(const Message& message, ReceiveHandle receive);
-    void cancelled(ReceiveHandle receive);
+    void canceled(ReceiveHandle receive);
     void note_removed();
 
     TupleScenario const* scenario_;
@@ -200,7 +200,7 @@ class TupleWorld {
     std::vector<Queue> queues_;
     Few<Receive, kMost> waiting_;     // receives without a match, as in the reference
     Few<Message, kMost> unexpected_;  // messages without a receive
-    Few<uint8_t, kMost> cancelled_;   // receives whose cancel the user has not been told of
+    Few<uint8_t, kMost> canceled_;    // receives whose cancel the user has not been told of
     Few<uint8_t, kMost> lost_;        // receives whose direct messages were lost with the peer
     uint8_t posts_ = 0;
     uint8_t wildcards_ = 0;

@@ -8,21 +8,29 @@
 
 namespace tern {
 
-// Changes of memory that have been told before they happen, and may be under way. Each is kept
-// until it is found to be of no importance, or for a second: no word tells when it has happened.
+// Changes of memory that hooks have announced, and that may be under way. Nothing reports when such
+// a change has happened. So each is kept until no pin depends on it, or for a second.
 //
 // add() may be called from anywhere, even from within another call here: it takes no lock, does not
 // wait and allocates nothing. Times are in nanoseconds, of any clock that does not run backwards.
-class ToldChanges {
+//
+// Each place is a small state machine:
+//
+//   kFree        add() takes it                                        kTaken
+//   kTaken       add() has written it                                  kUnexamined
+//   kUnexamined  examine(): a pin depends on it                        kExamined
+//   kUnexamined, kExamined   no pin does, its time is over, clear()    kFree
+class AnnouncedChanges {
   public:
     static constexpr size_t kPlaces = 32;
-    // Longer than a thread can be kept from making the change that it has told.
+    // ns. Longer than a thread can be kept from making the change that it has announced.
     static constexpr int64_t kChange = 1'000'000'000;
 
     enum class Kept : uint8_t { kNone, kExamined, kUnexamined };
 
-    // Whoever does something after the change that add() told sees it here, unless it is not kept
-    // any more. Whoever sees that it is not also sees what examine()'s caller had done before.
+    // A thread that acts after an announced change sees the change here, unless it is not kept any
+    // more. A thread that sees that it is not kept also sees what the caller of examine() had done
+    // before.
     Kept kept() const {
         const uint64_t counts = counts_.load(std::memory_order_acquire);
         if (counts >= kOneUnexamined) return Kept::kUnexamined;
@@ -30,7 +38,7 @@ class ToldChanges {
                                                                                : Kept::kExamined;
     }
 
-    // For any thread. Of changes that find no place only the time is kept, of the latest.
+    // For any thread. If there is no place, only the time of the latest such change is kept.
     void add(uint64_t start, uint64_t end, int64_t now) {
         for (const bool used : {false, true})
             for (Place& place : places_)
@@ -41,8 +49,8 @@ class ToldChanges {
         }
     }
 
-    // Forgets the changes of ranges that do not matter: `matters(start, end)`. One thread at a
-    // time; add() may be called meanwhile, even by `matters`, and so may expire() and clear().
+    // Forgets the changes of ranges on which nothing depends: not `matters(start, end)`. One thread
+    // at a time; add() may be called meanwhile, even by `matters`, and so may expire() and clear().
     template <class Matters>
     void examine(int64_t now, Matters&& matters) {
         for (Place& place : places_) {
@@ -82,8 +90,8 @@ class ToldChanges {
     }
 
   private:
-    // What a place is, in the low bits of its state. The other bits are a number that is never used
-    // again for this place: whoever has read about one change cannot forget the next by mistake.
+    // The state of a place is in the low bits. The other bits are a number that is never used again
+    // for this place: a thread that has read one change cannot forget the next one by mistake.
     enum Kind : uint64_t { kFree, kTaken, kUnexamined, kExamined };
     static constexpr uint64_t kKinds = 4;
     static constexpr uint64_t kOne = 1;
@@ -103,7 +111,7 @@ class ToldChanges {
         return kind(state) == kUnexamined ? kOne + kOneUnexamined : kOne;
     }
 
-    // `used`: takes a place whose change's time is over.
+    // `used`: also takes a place whose change has been kept for long enough.
     bool add_at(Place& place, bool used, uint64_t start, uint64_t end, int64_t now) {
         uint64_t state = place.state.load(std::memory_order_acquire);
         if (used && is_kept(state) && place.until.load(std::memory_order_relaxed) < now &&
@@ -122,7 +130,7 @@ class ToldChanges {
         return true;
     }
 
-    // False: it has been forgotten, or examined, by another thread.
+    // False: another thread has forgotten or examined it.
     bool forget(Place& place, uint64_t state) {
         const uint64_t count = counted(state);
         if (!place.state.compare_exchange_strong(state, with(state, kFree),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When the monitor that the owner of the cache helps asks the other monitor.
-#include "pinning/watch/hearing_monitor.h"
+// When the monitor that hooks help asks the other monitor.
+#include "pinning/watch/hooked_monitor.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace tern {
 namespace {
 
-// Asking it takes a system call, as it were.
+// Stands for the kernel, which takes a system call to ask.
 class Kernel final : public Monitor {
   public:
     explicit Kernel(int& asked) : asked_(asked) {}
@@ -25,7 +25,7 @@ class Kernel final : public Monitor {
     int& asked_;
 };
 
-class AskingTest : public testing::TestWithParam<bool> {
+class HookedMonitorTest : public testing::TestWithParam<bool> {
   protected:
     // Whether the kernel is asked now, by the cache, which has pins everywhere or nowhere.
     bool asks(bool pinned = true) {
@@ -43,15 +43,15 @@ class AskingTest : public testing::TestWithParam<bool> {
 
     int asked_ = 0;
     const bool always_ = !GetParam();
-    HearingMonitor monitor_{std::make_unique<Kernel>(asked_), GetParam()};
+    HookedMonitor monitor_{std::make_unique<Kernel>(asked_), GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(TheOwnerTells, AskingTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(TheHooksReport, HookedMonitorTest, testing::Bool(),
                          [](const auto& of_all) { return of_all.param ? "OfAll" : "OfSome"; });
 
-TEST_P(AskingTest, OnlyWhileChangesMayBeUnderWay) {
-    EXPECT_EQ(user_asks(), always_) << "no change has been told";
-    EXPECT_FALSE(monitor_.hear(1, 2)) << "nothing is watched for the owner to tell";
+TEST_P(HookedMonitorTest, OnlyWhileChangesMayBeUnderWay) {
+    EXPECT_EQ(user_asks(), always_) << "no change has been announced";
+    EXPECT_FALSE(monitor_.on_announced(1, 2)) << "nothing is watched that needs a hook";
     EXPECT_TRUE(asks());
     EXPECT_TRUE(user_asks());
     wait();
@@ -59,16 +59,16 @@ TEST_P(AskingTest, OnlyWhileChangesMayBeUnderWay) {
     EXPECT_EQ(asks(), always_);
 }
 
-TEST_P(AskingTest, NotAboutMemoryThatIsNotPinned) {
+TEST_P(HookedMonitorTest, NotAboutMemoryThatIsNotPinned) {
     for (int i = 0; i < 100; ++i) {
-        (void)monitor_.hear(1, 2);
+        (void)monitor_.on_announced(1, 2);
         EXPECT_EQ(asks(false), always_);
         EXPECT_EQ(user_asks(), always_);
     }
 }
 
-TEST_P(AskingTest, NotWhenTheKernelHasToldTheChange) {
-    (void)monitor_.hear(1, 2);
+TEST_P(HookedMonitorTest, NotWhenTheKernelHasReportedTheChange) {
+    (void)monitor_.on_announced(1, 2);
     EXPECT_TRUE(asks());
     monitor_.review([](uint64_t, uint64_t) { return true; });
     EXPECT_TRUE(user_asks()) << "that was another change";
@@ -80,9 +80,9 @@ TEST_P(AskingTest, NotWhenTheKernelHasToldTheChange) {
     EXPECT_EQ(user_asks(), always_);
 }
 
-// Who uses a pin cannot see whether the change matters: the cache must look first.
-TEST_P(AskingTest, NotBeforeTheCacheHasLooked) {
-    (void)monitor_.hear(1, 2);
+// A thread that uses a pin cannot see whether the change matters: the cache must examine it first.
+TEST_P(HookedMonitorTest, NotBeforeTheCacheHasExaminedTheChange) {
+    (void)monitor_.on_announced(1, 2);
     const int before = asked_;
     EXPECT_EQ(monitor_.settled(), always_);
     EXPECT_EQ(asked_ != before, always_);
@@ -90,27 +90,27 @@ TEST_P(AskingTest, NotBeforeTheCacheHasLooked) {
     EXPECT_TRUE(user_asks());
 }
 
-TEST_P(AskingTest, NotAfterTheLastChangeHasEnded) {
+TEST_P(HookedMonitorTest, NotAfterTheLastChangeHasEnded) {
     monitor_.change_ends();
-    EXPECT_EQ(asks(), always_) << "that change began before the owner told of any";
+    EXPECT_EQ(asks(), always_) << "that change began before the hooks were installed";
     monitor_.change_begins();
     monitor_.change_ends();
     EXPECT_EQ(asks(), always_);
-    (void)monitor_.hear(1, 2);
-    EXPECT_TRUE(asks()) << "a change has been told";
+    (void)monitor_.on_announced(1, 2);
+    EXPECT_TRUE(asks()) << "a change has been announced";
     monitor_.change_begins();
-    (void)monitor_.hear(3, 4);
+    (void)monitor_.on_announced(3, 4);
     monitor_.change_begins();
     EXPECT_TRUE(asks());
-    EXPECT_TRUE(asks(false)) << "of changes that have begun the cache cannot say which they are";
+    EXPECT_TRUE(asks(false)) << "the cache does not know the memory of changes that have begun";
     monitor_.change_ends();
     EXPECT_TRUE(asks()) << "one of two has ended";
     monitor_.change_ends();
     EXPECT_EQ(asks(), always_);
-    (void)monitor_.hear(1, 2);
+    (void)monitor_.on_announced(1, 2);
     monitor_.change_begins();
     monitor_.change_ends();
-    EXPECT_EQ(user_asks(), always_) << "nor does the cache need to look";
+    EXPECT_EQ(user_asks(), always_) << "nor does the cache need to examine it";
 }
 
 }  // namespace

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The hooks of the cache's owner and the kernel's events together. Real memory, no device.
+#include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <thread>
+
+#include "unit/tern/watched_cache.h"
+
+// How often the kernel has been asked whether changes are under way.
+static std::atomic<int> questions{0};
+
+extern "C" int ioctl(int fd, unsigned long request, ...) noexcept {
+    va_list list;
+    va_start(list, request);
+    void* const argument = va_arg(list, void*);
+    va_end(list);
+    if (request == UFFDIO_WRITEPROTECT) ++questions;
+    return static_cast<int>(syscall(SYS_ioctl, fd, request, argument));
+}
+
+namespace tern {
+namespace {
+
+// As PIN_MONITOR=auto has it, with memory events of UCX.
+class HookedCacheTest : public UserfaultTest {
+  protected:
+    void SetUp() override {
+        alarm(50);
+        open({}, true);
+        if (cache->monitor() != MonitorKind::kUserfaultfd)
+            GTEST_SKIP() << "userfaultfd is not allowed here";
+    }
+    char* map_shared(size_t pages) { return map(pages, MAP_SHARED | MAP_ANONYMOUS); }
+};
+
+TEST_F(HookedCacheTest, SharedMemoryIsRememberedUntilItsChangeIsReported) {
+    char* memory = map_shared(4);
+    pin(memory, 4 * kPage);
+    EXPECT_TRUE(stays_pinned(memory, 4 * kPage));
+    cache->unmapped(memory + kPage, memory + 2 * kPage);
+    EXPECT_FALSE(pinned(memory, 4 * kPage));
+    EXPECT_EQ(cache->counters().invalidations, 1u);
+    pin(memory, 4 * kPage);
+    munmap(memory, 4 * kPage);
+}
+
+TEST_F(HookedCacheTest, MemoryThatTheKernelWatchesNeedsNoHook) {
+    char* shared = map_shared(1);
+    char* memory = map(2);
+    pin(shared, kPage);
+    pin(memory, 2 * kPage);
+    cache->unmapped(memory, memory + 2 * kPage);
+    EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+    EXPECT_TRUE(stays_pinned(shared, kPage));
+    EXPECT_EQ(cache->counters().invalidations, 0u);
+    munmap(memory, 2 * kPage);
+    EXPECT_FALSE(pinned(memory, kPage));
+    munmap(shared, kPage);
+}
+
+// Announced changes may be under way, but only some of them matter.
+TEST_F(HookedCacheTest, APinIsHeldWhateverElseIsAnnounced) {
+    char* memory = map(2);
+    char* other = map(2);
+    pin(memory, 2 * kPage);
+    Pin* local = cache->pin(memory, 2 * kPage, kLocalWrite);
+    ASSERT_TRUE(local);
+    const uint64_t registrations = cache->counters().registrations;
+    for (int i = 0; i < 1000; ++i) {
+        cache->unmapped(other, other + 2 * kPage);
+        if (i == 500) cache->unmapped(memory, memory + 1);
+        EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+        while (!cache->is_current(*local)) EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+    }
+    EXPECT_EQ(cache->counters().registrations, registrations);
+    cache->release(local);
+    munmap(memory, 2 * kPage);
+    munmap(other, 2 * kPage);
+}
+
+// The memory is new: neither change of what was there before can matter any more.
+TEST_F(HookedCacheTest, TheKernelIsNotAskedAboutEarlierMemory) {
+    for (const bool was_pinned : {false, true}) {
+        char* memory = map(2);
+        if (was_pinned) pin(memory, 2 * kPage);
+        cache->unmapped(memory, memory + 2 * kPage);
+        munmap(memory, 2 * kPage);
+        ASSERT_EQ(mmap(memory, 2 * kPage, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                  memory);
+        pin(memory, 2 * kPage);
+        const int before = questions;
+        EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+        EXPECT_EQ(questions, before) << was_pinned;
+        cache->unmapped(memory, memory + kPage);
+        EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+        EXPECT_GT(questions, before) << "a change may be under way";
+        munmap(memory, 2 * kPage);
+    }
+}
+
+// Memory is not watched any more when its registration has failed.
+TEST_F(HookedCacheTest, AChangeIsNotMissedAfterARegistrationThatFailed) {
+    bool refuses = false;
+    open([&] { errno = refuses ? EFAULT : 0; }, true);
+    char* memory = map_shared(4);
+    pin(memory, 2 * kPage);
+    refuses = true;
+    EXPECT_EQ(cache->pin(memory, 4 * kPage, kPut), nullptr);
+    cache->unmapped(memory, memory + 4 * kPage);
+    EXPECT_FALSE(pinned(memory, 2 * kPage));
+    munmap(memory, 4 * kPage);
+    cache.reset();  // the registrar uses variables of this test
+}
+
+TEST_F(HookedCacheTest, AddressesThatChangeHandsAreNotFound) {
+    const auto tell = [&](char* from, char* to) { cache->unmapped(from, to); };
+    EXPECT_EQ(found_in_other_hands(tell), 0);
+    HeldPins held(*cache);
+    EXPECT_EQ(found_in_other_hands(tell, &held), 0);
+}
+
+// While other changes are announced and examined.
+TEST_F(HookedCacheTest, AddressesThatChangeHandsAreNotFoundAmongManyChanges) {
+    std::atomic<bool> stop{false};
+    char* other = map(1);
+    pin(other, kPage);
+    std::thread announcer([&] {
+        for (unsigned i = 0; !stop; ++i) {
+            char* const from = i % 3 == 0 ? other : other + i % 64 * kPage;
+            cache->unmapped(from, from + kPage);
+            if (i % 100 == 0) std::this_thread::yield();
+            if (i % 1000 == 0) (void)pinned(other, kPage);
+        }
+    });
+    HeldPins held(*cache);
+    EXPECT_EQ(found_in_other_hands([&](char* from, char* to) { cache->unmapped(from, to); }, &held),
+              0);
+    stop = true;
+    announcer.join();
+    munmap(other, kPage);
+}
+
+}  // namespace
+}  // namespace tern
