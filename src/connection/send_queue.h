@@ -110,7 +110,11 @@ class SendQueue {
     bool done(uint32_t number) const { return static_cast<int32_t>(completed_ - number) >= 0; }
 
     // take_waiter() returns the waiter's cookie when all posted so far is complete.
-    void wait(const Waiter& waiter) { waiters_.push_back({posted_, waiter}); }
+    void wait(const Waiter& waiter) {
+        if (end_waiter_ == waiters_.size()) [[unlikely]]
+            grow_waiters();
+        waiters_[end_waiter_++] = {posted_, waiter};
+    }
     bool take_waiter(void*& cookie) {
         if (!has_waiters()) return false;
         const Until& first = waiters_[first_waiter_];
@@ -122,12 +126,13 @@ class SendQueue {
     // Removes one waiter of `user`. False: there is none.
     bool drop_waiter(const void* user, void*& cookie) {
         forget_taken();
-        const auto found = std::find_if(waiters_.begin(), waiters_.end(), [&](const Until& each) {
-            return each.waiter.user == user;
-        });
-        if (found == waiters_.end()) return false;
+        const auto end = waiters_.begin() + end_waiter_;
+        const auto found = std::find_if(
+            waiters_.begin(), end, [&](const Until& each) { return each.waiter.user == user; });
+        if (found == end) return false;
         cookie = found->waiter.cookie;
-        waiters_.erase(found);
+        std::copy(found + 1, end, found);
+        --end_waiter_;
         return true;
     }
     // Whether a record has a cookie for which is(cookie) is true.
@@ -138,7 +143,7 @@ class SendQueue {
                 return true;
         return false;
     }
-    bool has_waiters() const { return first_waiter_ != waiters_.size(); }
+    bool has_waiters() const { return first_waiter_ != end_waiter_; }
 
   private:
     struct Until {
@@ -146,15 +151,18 @@ class SendQueue {
         Waiter waiter;
     };
 
-    static constexpr size_t kMostTaken = 64;
+    static constexpr uint32_t kMostTaken = 64;
 
     void forget_taken() {
-        if (!has_waiters())
-            waiters_.clear();
-        else
-            waiters_.erase(waiters_.begin(),
-                           waiters_.begin() + static_cast<std::ptrdiff_t>(first_waiter_));
+        if (has_waiters()) [[unlikely]]
+            std::copy(waiters_.begin() + first_waiter_, waiters_.begin() + end_waiter_,
+                      waiters_.begin());
+        end_waiter_ -= first_waiter_;
         first_waiter_ = 0;
+    }
+    // Out of line, so that wait() is short.
+    [[gnu::noinline, gnu::cold]] void grow_waiters() {
+        waiters_.resize(std::max<size_t>(8, 2 * waiters_.size()));
     }
 
     // An unsignaled work request changes neither how far it is to the next signaled one nor which
@@ -179,8 +187,10 @@ class SendQueue {
     uint32_t first_record_ = 0;
     uint32_t last_record_ = 0;
     std::unique_ptr<Record[]> records_;
-    std::vector<Until> waiters_;  // in order
-    size_t first_waiter_ = 0;     // those before it are taken
+    // In order. Those before the first are taken; those from the end on are unused.
+    std::vector<Until> waiters_;
+    uint32_t first_waiter_ = 0;
+    uint32_t end_waiter_ = 0;
 };
 
 }  // namespace tern
