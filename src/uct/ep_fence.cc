@@ -36,7 +36,9 @@ namespace {
 
 // A send on this channel now could overtake an earlier one, and the device cannot prevent it.
 bool may_overtake(const TernIface& iface, const Channel& channel) {
-    if (iface.rendezvous->may_be_overtaken(channel, iface.rendezvous->begun())) return true;
+    const Rendezvous& rendezvous = *iface.rendezvous;
+    // Most often there is no transfer, and idle() is inline.
+    if (!rendezvous.idle() && rendezvous.may_be_overtaken(channel, rendezvous.begun())) return true;
     return iface.tupleq != nullptr &&
            (!iface.tupleq->arrived(channel, iface.tupleq->sent(channel)) ||
             (iface.tupleq->may_overtake(channel) && !channel.sends.idle()));
