@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the documents with the tree: docs.py links|files|names|includes|tables|commits [SOURCE]. Prints what is wrong.
+"""Compares the documents with the tree: docs.py links|files|names|includes|counters|tables|commits [SOURCE]. Prints what is wrong.
 
 links    every relative link and its anchor lead somewhere
 files    every source file that a document names exists
 names    every `Class::method` occurs in one file of src, and every `name` (file.cc) occurs in that file
 includes the table of architecture.md has the include relations of the folders of src, taken from the #include lines
+counters the tables with the column "Counter" have the counters of the transport, and no others
 tables   no row of a table begins with an empty cell, and all have as many cells as the first
 commits  every commit that a document names is in the history
 """
@@ -119,6 +120,21 @@ def includes():
             problem(document, f"{folder} {'includes' if other in others else 'does not include'} {other}")
 
 
+def counters():
+    source = ROOT / "src" / "uct" / "counters.cc"
+    true = set(re.findall(r'\{"(\w+)",', source.read_text()))
+    said = set()
+    for document in DOCS:
+        for table in re.findall(r"^\| Counter .*\n((?:\|.*\n)+)", document.read_text(), flags=re.M):
+            for row in table.split("\n")[1:-1]:
+                named = set(re.findall(r"`(\w+)`", row.split("|")[1]))
+                for name in named - true:
+                    problem(document, f"no counter {name}")
+                said |= named
+    for name in true - said:
+        problem(source, f"no document has the counter {name}")
+
+
 def tables():
     for document in DOCS:
         width = 0
@@ -151,6 +167,7 @@ def commits():
                 problem(document, f"no commit {commit}")
 
 
-{"links": links, "files": files, "names": names, "includes": includes, "tables": tables, "commits": commits}[sys.argv[1]]()
+checks = [links, files, names, includes, counters, tables, commits]
+{check.__name__: check for check in checks}[sys.argv[1]]()
 print("\n".join(sorted(problems)), end="\n" if problems else "")
 sys.exit(1 if problems else 0)

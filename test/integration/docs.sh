@@ -14,6 +14,7 @@ docs 'links and their anchors lead somewhere' links
 docs 'source files exist' files
 docs 'functions exist, in the file that is named with them' names
 docs 'include relations are those of the sources' includes
+docs 'counters are described, and exist' counters
 docs 'tables have full rows' tables
 if git -C "$srcdir" rev-parse >/dev/null 2>&1; then
     docs 'commits are in the history' commits
