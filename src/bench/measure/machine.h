@@ -33,7 +33,8 @@ Machine this_machine();
 std::string placement_text(const Cpus& cpus);
 std::string load_text();
 
-// Memory whose pages are all allocated. Shared memory is a memfd, which other processes can map.
+// Memory whose pages are all present, also in the host of a virtual machine. Shared memory is a
+// memfd, which other processes can map.
 class Memory {
   public:
     enum class Kind { kPrivate, kShared };
@@ -51,6 +52,7 @@ class Memory {
 
   private:
     void map(int flags);
+    void touch(bool writes);
 
     char* data_ = nullptr;
     size_t size_;

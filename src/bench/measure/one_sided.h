@@ -28,7 +28,8 @@ Samples window_times(End& end, const Order& order) {
         }
         end.flush();
     };
-    window();  // the first use of memory may register it
+    // The first use of memory may register it.
+    for (uint32_t i = 0; i < std::max(order.warm_up, 1U); ++i) window();
     Samples samples = timed(order.count / order.per_sample, [&] {
         for (uint64_t i = 0; i < order.per_sample; ++i) window();
     });

@@ -20,6 +20,7 @@ struct Order {
         kSends,      // round trips of sends and receives
         kMessages,   // round trips of messages
         kExchanges,  // of messages in both directions at once
+        kAllToAll,   // MPI: collective exchanges, also with oneself
         kGoes,       // UCP: round trips of words, apart from the messages
         kStream,     // bursts; verbs: of writes that are read, unless it is one-sided
         kOneSided,   // windows of writes or reads, each with a flush at its end
@@ -58,6 +59,7 @@ struct Order {
     Request request = Request::kWrite;  // kOneSided, kSpacings, kCopySpacings; rwapi, MPI: all
     uint32_t window = 8;                // the same: outstanding requests
     uint32_t bytes = 0;                 // kPieces: bytes of the message to wait for
+    uint32_t warm_up = 0;               // MPI: round trips or windows before those that are counted
 
     // The number of round trips, which make up whole samples.
     uint64_t trips() const { return count / per_sample * per_sample; }

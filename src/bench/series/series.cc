@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/series/series.h"
 
-#include <algorithm>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+
+#include "bench/measure/clock.h"
 #include "bench/series/rounds.h"
 #include "softhca/inspect/inspect.h"
 
@@ -107,13 +111,46 @@ void Series::choose() {
     }
 }
 
+// What share of the measurement is done, on stderr: on a terminal in one line, elsewhere a line
+// every few seconds.
+class Series::Progress {
+  public:
+    explicit Progress(size_t all) : all_(all) {}
+    ~Progress() {
+        if (terminal_ && next_ != 0) std::fprintf(stderr, "\r%*s\r", kWidth, "");
+    }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+    void step() {
+        ++done_;
+        const uint64_t now = now_ns();
+        if (now < next_) return;
+        const bool first = std::exchange(next_, now + (terminal_ ? kOftenNs : kSeldomNs)) == 0;
+        if (first && !terminal_) return;
+        std::fprintf(stderr, terminal_ ? "\rmeasuring: %3zu %%" : "measuring: %zu %%\n",
+                     100 * done_ / all_);
+    }
+
+  private:
+    static constexpr int kWidth = 20;
+    static constexpr uint64_t kOftenNs = 200'000'000;
+    static constexpr uint64_t kSeldomNs = 10'000'000'000;
+
+    const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+    const size_t all_;
+    size_t done_ = 0;
+    uint64_t next_ = 0;
+};
+
 std::vector<Figure> Series::run() {
     choose();
+    Progress progress(items_.size() * static_cast<size_t>(rounds_));
     for (int start_number = 0, round = 0; start_number < starts_; ++start_number) {
         Pairs pairs = start();
         Lateness lateness(setup_.device, setup_.fabric);
         for (const int end = rounds_ * (start_number + 1) / starts_; round < end; ++round) {
-            run_round(round, pairs, lateness);
+            run_round(round, pairs, lateness, progress);
         }
         for (const auto& pair : pairs) pair->finish();
     }
@@ -134,6 +171,7 @@ Series::Pairs Series::start() {
     Pairs pairs;
     for (const Arm& arm : arms_) {
         pairs.push_back(std::make_unique<Pair>(arm, setup_));
+        if (!pairs.back()->library().empty()) libraries_.insert(pairs.back()->library());
         // Connections are set up, and become fast, with use.
         Order warm_up;
         warm_up.kind = arm.warm_up;
@@ -143,7 +181,7 @@ Series::Pairs Series::start() {
     return pairs;
 }
 
-void Series::run_round(int round, Pairs& pairs, Lateness& lateness) {
+void Series::run_round(int round, Pairs& pairs, Lateness& lateness, Progress& progress) {
     for (auto first = items_.begin(); first != items_.end();) {
         const auto last = std::find_if(first, items_.end(),
                                        [&](const Item& item) { return !same_group(item, *first); });
@@ -151,6 +189,7 @@ void Series::run_round(int round, Pairs& pairs, Lateness& lateness) {
         for (std::ptrdiff_t i = 0; i < count; ++i) {
             Item& item = *(first + (round % 2 == 0 ? i : count - 1 - i));
             measure(item, *pairs[item.arm], lateness);
+            progress.step();
         }
         first = last;
     }

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,8 @@ class Series {
 
     // Throws Failure.
     std::vector<Figure> run();
+    // Of the arms, after run(): Port::library().
+    const std::set<std::string>& libraries() const { return libraries_; }
 
   private:
     struct Comparison {
@@ -68,11 +71,12 @@ class Series {
         std::string name;  // empty: made from the names of the items
     };
     class Lateness;
+    class Progress;
     using Pairs = std::vector<std::unique_ptr<Pair>>;
 
     void choose();
     Pairs start();
-    void run_round(int round, Pairs& pairs, Lateness& lateness);
+    void run_round(int round, Pairs& pairs, Lateness& lateness, Progress& progress);
     void measure(Item& item, Pair& pair, Lateness& lateness);
     Figure figure_of(const Item& item) const;
     static Figure figure_of(const Comparison& comparison);
@@ -84,6 +88,7 @@ class Series {
     std::vector<Arm> arms_;
     std::deque<Item> items_;
     std::vector<Comparison> comparisons_;
+    std::set<std::string> libraries_;
 };
 
 }  // namespace bench

@@ -21,7 +21,7 @@ constexpr uint64_t kLookNs = 100'000'000;
 // A worker's answer to an order; the samples follow. A worker's first reply says that it is ready.
 struct Reply {
     bool ok = false;
-    char text[256] = {};  // the error
+    char text[256] = {};  // the error; in the first reply, the port's library
     uint64_t samples = 0;
     double cpu_share = 1;  // CPU time of the worker's thread, as a share of the order's time
 };
@@ -41,6 +41,7 @@ void work(OpenPort open_port, Channel& control) {
     if (job.cpu >= 0) stay_on(job.cpu);
     Reply reply;
     reply.ok = true;
+    set_text(reply.text, port->library());
     control.put(reply);
     // The loop also ends when the process that gives the orders has ended.
     for (Order order; control.receive(&order, sizeof order, 0);) {
@@ -115,9 +116,11 @@ Pair::Pair(const Arm& arm, const Setup& setup) : name_(arm.name) {
         answering_.put(job_of(arm, setup, false));
         answering_.put_descriptor(other.fd());
     }
-    double ignored;
-    read_reply(measuring_, &ignored);
-    read_reply(answering_, &ignored);
+    for (Channel* control : {&measuring_, &answering_}) {
+        const auto reply = control->take<Reply>();
+        if (!reply.ok) throw Failure(name_ + ": " + reply.text);
+        library_ = reply.text;
+    }
 }
 
 void Pair::start(const Arm& arm, const Setup& setup) {

@@ -65,6 +65,8 @@ class Pair {
 
     // Throws Failure.
     Outcome run(const Order& order);
+    // Port::library() of the worker that measures.
+    const std::string& library() const { return library_; }
     // Ends both workers. Throws Failure if one fails. The destructor kills them.
     void finish();
 
@@ -74,6 +76,7 @@ class Pair {
     Samples read_reply(Channel& control, double* cpu_share);
 
     const std::string name_;
+    std::string library_;
     std::vector<Process> processes_;  // the workers, or their launcher
     Channel measuring_;
     Channel answering_;
@@ -89,6 +92,8 @@ class Port {
     // messages, one sample for each burst; in us. The result is empty in the worker that answers,
     // and in both if messages of the size are impossible.
     virtual Samples run(const Order& order) = 0;
+    // The library that is measured, and its version, if a reader needs the name. Short.
+    virtual std::string library() const { return {}; }
 };
 
 // The first message to a worker. Plain data.

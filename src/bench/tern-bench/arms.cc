@@ -99,6 +99,11 @@ bool shared_memory_differs(const Setup& setup) {
     return setup.device.starts_with("softhca") && variable("SOFTHCA_SHARED") != "off";
 }
 
+std::string device_profile() {
+    const std::string name = variable("SOFTHCA_PROFILE");
+    return name.empty() ? "ideal" : name;
+}
+
 Arm raw_arm(const char* memory) {
     return {memory, "raw", memory};
 }

@@ -7,7 +7,7 @@
 #include "bench/series/figure.h"
 #include "bench/series/worker.h"
 #include "bench/tern-bench/command.h"
-#include "bench/tern-bench/shim_library.h"
+#include "bench/tern-bench/toolchain.h"
 
 namespace bench {
 
@@ -27,6 +27,9 @@ constexpr const char* kSharedMemoryNote =
     "measured with\n"
     "SOFTHCA_SHARED=off, which makes all memory private memory to the device: compare like with "
     "like.\n";
+
+// Of the software HCA.
+std::string device_profile();
 
 Arm raw_arm(const char* memory);
 // Long messages over verbs: "write", "register" or "copy", and the kind of memory.

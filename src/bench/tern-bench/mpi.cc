@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MPI programs over Tern and over stock UCX: messages, all-to-alls, puts and gets of two ranks.
-#include <deque>
-#include <map>
-#include <tuple>
+// MPI over Tern and over stock UCX: messages, all-to-alls, puts and gets of two ranks.
+#include <algorithm>
 
-#include "bench/series/rounds.h"
+#include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
-#include "bench/tern-bench/mpi_output.h"
-#include "bench/tern-bench/mpi_program.h"
 
 namespace bench {
 namespace {
@@ -23,46 +19,80 @@ constexpr const char* kNotes =
     "received into. `?`: see\n"
     "behind the line; `<`, `>`: misses the target.\n";
 
+constexpr uint32_t kShort = 8 << 10;  // up to here, reading the clock each time would show
+constexpr uint32_t kBytes = 8 << 20;  // of an order
+constexpr uint32_t kAtOnce = 16;
+constexpr uint32_t kBytesAtOnce = 4 << 20;
+
+using Kind = Order::Kind;
+using Request = Order::Request;
+
 struct Test {
-    const char* key;  // in mpi_program.c
     const char* title;
-    bool bandwidth = false;
+    Kind kind;
+    Buffers buffers = Buffers::kReused;
+    bool at_once = false;  // the result is a bandwidth
+    Request request = Request::kSend;
+
+    uint32_t parts(uint32_t size) const {
+        return at_once ? std::clamp(kBytesAtOnce / size, 4U, kAtOnce) : 1;
+    }
+    Order order(uint32_t size, bool quick) const {
+        const uint32_t operations =
+            std::clamp(kBytes / size / parts(size), 10U, size <= kShort ? 50U : 100U);
+        const uint32_t samples = quick ? std::max(operations / 10, 3U) : operations;
+        const uint32_t batch = size <= kShort ? 10 : 1;
+        Order order;
+        order.kind = kind;
+        order.size = size;
+        order.warm_up = buffers == Buffers::kFresh ? 3 : 20;
+        order.buffers = buffers;
+        order.request = request;
+        order.window = parts(size);
+        // A burst of messages is one sample.
+        order.per_sample = kind == Kind::kStream ? parts(size) : batch;
+        order.count = samples * order.per_sample;
+        return order;
+    }
 };
+
 constexpr Test kTests[] = {
-    {"ping-pong", "ping-pong, reused buffers"},
-    {"ping-pong-fresh", "ping-pong, fresh buffers"},
-    {"stream", "messages at once", true},
-    {"all-to-all", "all-to-all, reused buffers"},
-    {"all-to-all-fresh", "all-to-all, fresh buffers"},
-    {"put", "put, reused buffers"},
-    {"put-fresh", "put, fresh buffers"},
-    {"put-stream", "puts at once", true},
-    {"get", "get, reused buffers"},
-    {"get-fresh", "get, fresh buffers"},
-    {"get-stream", "gets at once", true},
+    {"ping-pong, reused buffers", Kind::kMessages},
+    {"ping-pong, fresh buffers", Kind::kMessages, Buffers::kFresh},
+    {"messages at once", Kind::kStream, Buffers::kReused, true},
+    {"all-to-all, reused buffers", Kind::kAllToAll},
+    {"all-to-all, fresh buffers", Kind::kAllToAll, Buffers::kFresh},
+    {"put, reused buffers", Kind::kOneSided, Buffers::kReused, false, Request::kWrite},
+    {"put, fresh buffers", Kind::kOneSided, Buffers::kFresh, false, Request::kWrite},
+    {"puts at once", Kind::kOneSided, Buffers::kReused, true, Request::kWrite},
+    {"get, reused buffers", Kind::kOneSided, Buffers::kReused, false, Request::kRead},
+    {"get, fresh buffers", Kind::kOneSided, Buffers::kFresh, false, Request::kRead},
+    {"gets at once", Kind::kOneSided, Buffers::kReused, true, Request::kRead},
+};
+
+// The comparisons of --brief: what differs most from rc_v, the latency and what is sent from
+// buffers that were not used before. `library` is the number of the MPI, if there are two.
+struct Brief {
+    size_t library;
+    const char* test;
+    uint32_t size;
+};
+constexpr Brief kBrief[] = {
+    {0, "ping-pong, reused buffers", 8},
+    {1, "ping-pong, reused buffers", 8},
+    {0, "ping-pong, fresh buffers", 1 << 20},
+    {1, "all-to-all, fresh buffers", 256 << 10},
 };
 
 class MpiSeries {
   public:
     MpiSeries(const Options& options, const Setup& setup)
         : options_(options),
-          setup_(setup),
-          sizes_(long_sizes(options)),
-          differs_(shared_memory_differs(setup)) {
-        const std::string tls = options.transport == "rc_verbs" ? "rc_v" : options.transport;
-        const Arm tern = ucp_arm(tls, tls + ",self");
-        const Arm verbs = ucp_arm("rc_v", "rc_v,self");
-        // Like with like first: the memory of rc_v is private.
-        if (differs_) arms_ = {in_private_memory(tern), verbs, tern};
-        if (!differs_) arms_ = {tern, verbs};
-        for (const Toolchain& mpi : find_mpis()) {
-            if (mpi.installed()) {
-                programs_.emplace_back(mpi);
-            } else {
-                notes_ += left_out_text(mpi);
-            }
-        }
-        if (programs_.empty()) {
+          differs_(shared_memory_differs(setup)),
+          like_(differs_ && (!options.brief || device_profile() == "ideal")),
+          libraries_(compile_mpi_shims(&left_out_)),
+          series_(setup, options.quick ? 1 : options.rounds, options.quick ? 1 : 2) {
+        if (libraries_.empty()) {
             throw Failure(
                 "there is no MPI: neither mpicc.openmpi and mpirun.openmpi, nor mpicc.mpich and "
                 "mpirun.mpich, nor mpicc and mpirun are in PATH. Debian: apt install "
@@ -71,99 +101,113 @@ class MpiSeries {
     }
 
     Result run() {
-        const int rounds = options_.quick ? 1 : options_.rounds;
-        for (int round = 0; round < rounds; ++round) {
-            for (const MpiProgram& program : programs_) {
-                for (size_t i = 0; i < arms_.size(); ++i)
-                    measure(program, arms_[round % 2 == 0 ? i : arms_.size() - 1 - i]);
+        for (const Test& test : kTests) {
+            for (const uint32_t size : long_sizes(options_)) {
+                for (const ShimLibrary& library : libraries_) add(test, size, library);
             }
         }
         Result result;
-        for (const Test& test : kTests) {
-            for (const uint32_t size : sizes_) add_figures(test, size, &result.figures);
-        }
+        result.figures = series_.run();
         result.table = as_groups(result.figures);
-        result.notes = kNotes + std::string(differs_ ? kSharedMemoryNote : "") + notes_;
+        result.notes = kNotes + std::string(differs_ ? kSharedMemoryNote : "") + left_out_;
+        for (const std::string& library : series_.libraries()) result.notes += library + ".\n";
+        return result;
+    }
+
+    Result run_brief() {
+        for (const Brief& one : kBrief) {
+            const Test& test = *std::ranges::find_if(
+                kTests, [&](const Test& each) { return each.title == std::string_view(one.test); });
+            add(test, one.size, libraries_[std::min(one.library, libraries_.size() - 1)]);
+        }
+        Result result;
+        result.figures = series_.run();
+        std::vector<Cells> lines = {{"", tls() + " / rc_v", "range", tls(), "rc_v", ""}};
+        for (const Figure& ratio : result.figures) {
+            if (!ratio.is_ratio()) continue;
+            lines.push_back(brief_line(ratio, result.figures));
+        }
+        result.table = in_columns(lines, "lrlrrl");
+        result.notes =
+            std::string(
+                "Half of a round trip, and all of an all-to-all, of two ranks, in turns: "
+                "below 1, ") +
+            tls() + " takes less time.\n" +
+            (like_ ? "All memory is private to the software HCA, as that of rc_v is "
+                     "(SOFTHCA_SHARED=off): like with like.\n"
+                   : "") +
+            left_out_;
         return result;
     }
 
   private:
-    static constexpr size_t kVerbs = 1;  // of arms_
-    struct Rounds {
-        Samples medians = {};
-        Samples cpu = {};
-    };
-    // MPI, arm, key of the test, size
-    using Key = std::tuple<std::string, std::string, std::string, uint32_t>;
+    std::string tls() const {
+        return options_.transport == "rc_verbs" ? "rc_v" : options_.transport;
+    }
 
-    void measure(const MpiProgram& program, const Arm& arm) {
-        const Cpus& cpus = setup_.cpus;
-        Words arguments = {std::to_string(cpus ? cpus->first : -1),
-                           std::to_string(cpus ? cpus->second : -1), options_.quick ? "10" : "1"};
-        for (const uint32_t size : sizes_) arguments.push_back(std::to_string(size));
-        try {
-            const MpiOutput output =
-                parse_mpi_output(program.run(arguments, environment_of(arm, setup_)));
-            for (const Test& test : kTests) {
-                for (const uint32_t size : sizes_) {
-                    const MpiResult& one = output.find(test.key, size);
-                    Rounds& rounds = rounds_[{program.name(), arm.name, test.key, size}];
-                    rounds.medians.push_back(one.value);
-                    rounds.cpu.push_back(one.cpu_share);
-                }
-            }
-            if (notes_.find(output.library) == std::string::npos) notes_ += output.library + ".\n";
-        } catch (const Failure& failure) {
-            throw Failure(program.name() + " over " + arm.name + ": " + failure.what());
+    void add(const Test& test, uint32_t size, const ShimLibrary& library) {
+        const std::string before = library.toolchain.name + ": ";
+        const auto item = [&](const std::string& name, const Arm& arm) -> const Series::Item& {
+            return series_.add({.test = test.title,
+                                .size = size,
+                                .name = before + name,
+                                .arm = series_.add_arm(arm),
+                                .order = test.order(size, options_.quick),
+                                .unit = test.at_once ? "GB/s" : "us",
+                                .rate = test.at_once});
+        };
+        const Arm tern = shim_arm(library, tls(), "private");
+        // Like with like first: the memory of rc_v is private.
+        std::vector<const Series::Item*> mine;
+        if (like_) mine.push_back(&item(tls() + ", private", in_private_memory(tern)));
+        const Series::Item& verbs = item("rc_v", shim_arm(library, "rc_v", "private"));
+        if (!like_ || !options_.brief) mine.push_back(&item(tls(), tern));
+        for (const Series::Item* one : mine) {
+            series_.compare(*one, verbs, test.at_once ? kBandwidth : kLatency, !test.at_once,
+                            one->name + " / rc_v");
         }
     }
 
-    void add_figures(const Test& test, uint32_t size, std::vector<Figure>* figures) const {
-        Figure outline;
-        outline.test = test.title;
-        outline.x = size;
-        outline.x_text = size_text(size);
-        outline.unit = test.bandwidth ? "GB/s" : "us";
-        for (const MpiProgram& program : programs_) {
-            const auto rounds = [&](const Arm& arm) -> const Rounds& {
-                return rounds_.at({program.name(), arm.name, test.key, size});
-            };
-            const std::string before = program.name() + ": ";
-            for (const Arm& arm : arms_) {
-                Figure& figure = figures->emplace_back(outline);
-                figure.name = before + arm.name;
-                figure.value = summarize(rounds(arm).medians);
-                figure.cpu_share = median(rounds(arm).cpu);
-                doubt_value(&figure, rounds(arm).medians, setup_.cpus.has_value(),
-                            figure.cpu_share);
-            }
-            const Arm& verbs = arms_[kVerbs];
-            for (const Arm& arm : arms_) {
-                if (arm == verbs) continue;
-                Figure figure = outline;
-                figure.name = before + arm.name + " / " + verbs.name;
-                figure.target = test.bandwidth ? kBandwidth : kLatency;
-                figure.at_most = !test.bandwidth;
-                figures->push_back(
-                    ratio_figure(std::move(figure), rounds(arm).medians, rounds(verbs).medians));
-            }
-        }
+    // A line for the ratio, and for the two values of which it is the ratio.
+    static Cells brief_line(const Figure& ratio, const std::vector<Figure>& figures) {
+        const std::string mpi = ratio.name.substr(0, ratio.name.find(": ") + 2);
+        const auto value = [&](const std::string& name) {
+            const auto found = std::ranges::find_if(figures, [&](const Figure& one) {
+                return one.test == ratio.test && one.x == ratio.x && one.name == name;
+            });
+            return number_text(found->value.median) + " " + found->unit;
+        };
+        char range[64];
+        std::snprintf(range, sizeof range, "%.2f to %.2f", ratio.value.min, ratio.value.max);
+        char median[32];
+        std::snprintf(median, sizeof median, "%.2f", ratio.value.median);
+        std::string doubts;
+        for (const std::string& doubt : ratio.doubts)
+            doubts.append(doubts.empty() ? "? " : ", ").append(doubt);
+        return {"  " + mpi + ratio.test.substr(0, ratio.test.find(',')) + " of " + ratio.x_text +
+                    ratio.test.substr(ratio.test.find(',')),
+                median,
+                range,
+                value(ratio.name.substr(0, ratio.name.find(" / "))),
+                value(mpi + "rc_v"),
+                doubts};
     }
 
     const Options& options_;
-    const Setup& setup_;
-    const std::vector<uint32_t> sizes_;
     const bool differs_;
-    std::vector<Arm> arms_;
-    std::deque<MpiProgram> programs_;
-    std::map<Key, Rounds> rounds_;
-    std::string notes_;
+    // Whether Tern is measured in private memory too: of --brief only there, unless the model of a
+    // profile decides about times.
+    const bool like_;
+    std::string left_out_;
+    const std::deque<ShimLibrary> libraries_;
+    Series series_;
 };
 
 }  // namespace
 
 Result run_mpi(const Options& options, const Setup& setup) {
-    return MpiSeries(options, setup).run();
+    MpiSeries series(options, setup);
+    return options.brief ? series.run_brief() : series.run();
 }
 
 }  // namespace bench

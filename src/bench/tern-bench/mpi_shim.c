@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages and puts of MPI. A put and its signal are two puts, each with a flush. */
 #include <mpi.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "bench/tern-bench/shim.h"
 
@@ -32,6 +34,16 @@ static void progress(void) {
     int there;
 
     MPI_Iprobe(other, TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+}
+
+static void name(char* text, size_t size) {
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+
+    MPI_Get_library_version(library, &length);
+    library[strcspn(library, ",\n")] = '\0';
+    for (char* at = library; (at = strchr(at, '\t')) != NULL;) *at = ' ';
+    snprintf(text, size, "%s", library);
 }
 
 static void send(const char* from, size_t size) {
@@ -73,11 +85,27 @@ static void receive_many(char* into, size_t size, size_t places, size_t count) {
     MPI_Waitall((int)(count < IN_FLIGHT ? count : IN_FLIGHT), requests, statuses);
 }
 
-static void put_signal(size_t to, const char* from, size_t size, size_t word, uint64_t number) {
+static void all_to_all(const char* from, char* into, size_t size) {
+    MPI_Alltoall(from, (int)size, MPI_BYTE, into, (int)size, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void put(size_t to, const char* from, size_t size) {
     MPI_Put(from, (int)size, MPI_BYTE, other, (MPI_Aint)to, (int)size, MPI_BYTE, window);
+}
+
+static void get(size_t at, char* into, size_t size) {
+    MPI_Get(into, (int)size, MPI_BYTE, other, (MPI_Aint)at, (int)size, MPI_BYTE, window);
+}
+
+static void flush(void) {
     MPI_Win_flush(other, window);
+}
+
+static void put_signal(size_t to, const char* from, size_t size, size_t word, uint64_t number) {
+    put(to, from, size);
+    flush();
     MPI_Put(&number, 1, MPI_UINT64_T, other, (MPI_Aint)word, 1, MPI_UINT64_T, window);
-    MPI_Win_flush(other, window);
+    flush();
 }
 
 static void wait_signal(size_t word, uint64_t number) {
@@ -92,6 +120,19 @@ static void wait_signal(size_t word, uint64_t number) {
 }
 
 const struct tern_bench_calls tern_bench_shim = {
-    open_mpi, close_mpi, progress,     send,       receive,
-    exchange, send_many, receive_many, put_signal, wait_signal,
+    .open = open_mpi,
+    .close = close_mpi,
+    .progress = progress,
+    .name = name,
+    .send = send,
+    .receive = receive,
+    .exchange = exchange,
+    .send_many = send_many,
+    .receive_many = receive_many,
+    .all_to_all = all_to_all,
+    .put = put,
+    .get = get,
+    .flush = flush,
+    .put_signal = put_signal,
+    .wait_signal = wait_signal,
 };

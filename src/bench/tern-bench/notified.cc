@@ -4,8 +4,6 @@
 // once, and bursts. Times are t / n, n messages in the time t, counted in both directions. And what
 // a put with a signal costs, compared with puts, flushes and fences of MPI and OpenSHMEM.
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
 #include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
@@ -51,12 +49,6 @@ std::vector<uint32_t> sizes_of(const Options& options) {
     const auto rest = std::ranges::unique(sizes);
     sizes.erase(rest.begin(), rest.end());
     return sizes;
-}
-
-// Of the software HCA.
-std::string_view profile() {
-    const char* const name = std::getenv("SOFTHCA_PROFILE");
-    return name != nullptr ? name : "ideal";
 }
 
 class NotifiedSeries {
@@ -167,8 +159,9 @@ class NotifiedSeries {
     // Of the ratio to RDMA writes.
     double target_of(const Line& line) const {
         if (line.size == kTargetSize) return line.burst() ? kRate : kLatency;
-        return line.burst() && profile() == "muse" && line.size >= kThroughputSize ? kThroughput
-                                                                                   : kNone;
+        return line.burst() && device_profile() == "muse" && line.size >= kThroughputSize
+                   ? kThroughput
+                   : kNone;
     }
 
     Order order_of(const Line& line) const {
@@ -192,7 +185,7 @@ class NotifiedSeries {
         order.one_sided = line.burst();
         order.chained = chained;
         // Modeled writes are placed by those who poll completion queues.
-        order.reaps = profile() != "ideal";
+        order.reaps = device_profile() != "ideal";
         return order;
     }
 

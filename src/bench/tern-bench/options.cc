@@ -7,6 +7,8 @@
 namespace bench {
 namespace {
 
+constexpr int kBriefRounds = 21;
+
 std::string commands_text() {
     std::string text = "Commands:\n";
     for (const Command& command : kCommands) {
@@ -29,10 +31,12 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
     app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
     app.add_option("--device", options->device,
                    "HCA and port as UCX names them: mlx5_0:1 [the first HCA]");
-    app.add_option("--rounds", options->rounds,
-                   "how often everything is measured in turn [15; onesided, rwapi, mpi: 7]")
+    app.add_option(
+           "--rounds", options->rounds,
+           "how often everything is measured in turn [15; onesided, rwapi, mpi: 7; --brief: 21]")
         ->check(CLI::Range(1, 10000));
     app.add_flag("--quick", options->quick, "few and short rounds: whether it works, not how fast");
+    app.add_flag("--brief", options->brief, "mpi: only four comparisons, in 40 seconds");
     app.add_option("--profile", options->profile,
                    "model of the software HCA that is used if there is no HCA: ideal, graphene, "
                    "infini, hdr200, muse")
@@ -76,12 +80,15 @@ std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
         if (options->quick && app.count("--peers") == 0) options->peers = {1, 4};
         const auto command = std::ranges::find_if(
             kCommands, [&](const Command& one) { return options->command == one.name; });
-        if (app.count("--rounds") == 0) options->rounds = command->rounds;
+        if (app.count("--rounds") == 0)
+            options->rounds = options->brief ? kBriefRounds : command->rounds;
         if (app.count("--step") == 0) options->step = command->step;
         if (app.count("--sizes") == 0) {
             options->low = command->low;
             options->high = command->high;
         }
+        if (options->brief && options->command != "mpi")
+            throw CLI::ValidationError("--brief", "only mpi has a brief form");
         if (options->low < command->least) {
             throw CLI::ValidationError("--sizes", "messages of " + options->command +
                                                       " have at least " +

@@ -19,6 +19,7 @@ struct Options {
     int rounds = 0;
     int gid_index = 0;
     bool quick = false;
+    bool brief = false;   // mpi: the most telling comparisons only
     std::string profile;  // of the benchmark's own software HCA; empty: the environment decides
     double step = 0;      // factor from one size to the next
     uint32_t low = 0;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages of MPI, and puts with signals of MPI and OpenSHMEM, by a library that was compiled when
-// the benchmark began (shim.h).
+// Messages, all-to-alls, puts and gets of MPI, and puts with signals of MPI and OpenSHMEM, by a
+// library that was compiled when the benchmark began (shim.h).
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <optional>
 
 #include "bench/measure/machine.h"
+#include "bench/measure/one_sided.h"
 #include "bench/tern-bench/arms.h"
 #include "bench/tern-bench/exchange.h"
 #include "bench/tern-bench/shim.h"
@@ -23,7 +26,25 @@ const tern_bench_calls& load(const char* path) {
     return *static_cast<const tern_bench_calls*>(shim);
 }
 
-// One half of the memory for what goes, the other for what comes; behind them the signal's word.
+// The buffers of one order, mapped for it alone: one for each operation, or one for all of them. An
+// unused page separates two of them, because registration caches merge neighbours.
+class OwnBuffers {
+  public:
+    OwnBuffers(uint64_t buffers, uint64_t size)
+        : stride_(buffers == 1 ? 0 : (size + kPage - 1) / kPage * kPage + kPage),
+          memory_(Memory::Kind::kPrivate, std::max(size, buffers * stride_)) {}
+
+    char* at(uint64_t number) { return memory_.data() + number * stride_; }
+
+  private:
+    static constexpr uint64_t kPage = 4096;
+
+    const uint64_t stride_;
+    Memory memory_;
+};
+
+// The memory that the other process may put into: one half of it for what goes, the other for what
+// comes; behind them the signal's word. Messages have their places there, or buffers of their own.
 class ShimPort : public Port {
   public:
     ShimPort(Peer& peer, Memory::Kind kind, const char* path)
@@ -44,28 +65,31 @@ class ShimPort : public Port {
         marks_ = order.kind != Order::Kind::kStream;
         places_ = order.places();
         const Samples samples =
-            order.kind == Order::Kind::kMessages    ? ping_pong(peer_, *this, order)
-            : order.kind == Order::Kind::kExchanges ? both_ways(peer_, *this, order)
-            : signals_                              ? stream(peer_, *this, order)
-                                                    : many(order);
+            order.buffers == Buffers::kOne ? carry_out(order) : carry_out_in_own_buffers(order);
         if (wrong_ != 0) throw Failure("messages came out of order or were damaged");
         return samples;
+    }
+    std::string library() const override {
+        char text[128];
+        shim_.name(text, sizeof text);
+        return text;
     }
 
     void progress() { shim_.progress(); }
 
     void send(uint32_t size) {
-        const size_t place = place_of(sent_, size, places_, kLongest);
-        if (marks_) mark(memory_ + place, size, sent_);
+        char* const from = outgoing();
+        if (marks_) mark(from, size, sent_);
         ++sent_;
         if (signals_) {
-            shim_.put_signal(kLongest + place, memory_ + place, size, kWordAt, sent_);
+            const auto place = static_cast<size_t>(from - memory_);
+            shim_.put_signal(kLongest + place, from, size, kWordAt, sent_);
         } else {
-            shim_.send(memory_ + place, size);
+            shim_.send(from, size);
         }
     }
     void receive(uint32_t size) {
-        char* const into = memory_ + kLongest + place_of(taken_, size, places_, kLongest);
+        char* const into = incoming();
         if (signals_) {
             shim_.wait_signal(kWordAt, taken_ + 1);
         } else {
@@ -78,37 +102,159 @@ class ShimPort : public Port {
             send(size);
             return receive(size);
         }
-        char* const from = memory_ + place_of(sent_, size, places_, kLongest);
-        char* const into = memory_ + kLongest + place_of(taken_, size, places_, kLongest);
-        mark(from, size, sent_++);
-        shim_.exchange(from, into, size);
+        char* const from = outgoing();
+        char* const into = incoming();
+        for (uint32_t part = 0; part < parts_; ++part) mark(from + part * size, size, sent_);
+        ++sent_;
+        if (all_to_all_) {
+            shim_.all_to_all(from, into, size);
+        } else {
+            shim_.exchange(from, into, size);
+        }
         take(into, size);
+    }
+
+    // For window_times().
+    static size_t half() { return kLongest; }
+    void begin(uint64_t offset, uint32_t size, bool) {
+        if (reads_) {
+            shim_.get(offset, in_->at(windows_) + offset, size);
+        } else {
+            shim_.put(kLongest + offset, out_->at(windows_) + offset, size);
+        }
+    }
+    void flush() {
+        shim_.flush();
+        ++windows_;
     }
 
   private:
     static constexpr size_t kWordAt = 2 * kLongest;
     static constexpr size_t kSize = kWordAt + 4096;
 
+    char* outgoing() {
+        if (out_) return out_->at(sent_ - first_);
+        return memory_ + place_of(sent_, size_, places_, kLongest);
+    }
+    char* incoming() {
+        if (in_) return in_->at(taken_ - first_);
+        return memory_ + kLongest + place_of(taken_, size_, places_, kLongest);
+    }
     void take(const char* message, uint32_t size) {
-        if (marks_ && !is_marked(message, size, taken_)) ++wrong_;
+        for (uint32_t part = 0; marks_ && part < parts_; ++part)
+            wrong_ += !is_marked(message + part * size, size, taken_);
         ++taken_;
+    }
+
+    Samples carry_out(const Order& order) {
+        size_ = order.size;
+        switch (order.kind) {
+            case Order::Kind::kMessages:
+                return ping_pong(peer_, *this, order);
+            case Order::Kind::kStream:
+                return signals_ ? stream(peer_, *this, order) : many(order);
+            default:
+                return both_ways(peer_, *this, order);
+        }
     }
     // stream(), with many messages under way.
     Samples many(const Order& order) {
-        const size_t places = std::min<uint64_t>(order.places(), kLongest / order.size);
+        const size_t places =
+            out_ ? parts_ : std::min<uint64_t>(order.places(), kLongest / order.size);
         meet_in_progress(peer_, *this);
         Samples samples;
         for (uint64_t burst = 0; burst < order.count / order.per_sample; ++burst) {
             if (peer_.measures()) {
+                char* const from = out_ ? outgoing() : memory_;
+                for (uint32_t part = 0; out_ && part < parts_; ++part)
+                    mark(from + part * order.size, order.size, sent_);
+                ++sent_;
                 const uint64_t begin = now_ns();
-                shim_.send_many(memory_, order.size, places, order.per_sample);
+                shim_.send_many(from, order.size, places, order.per_sample);
                 shim_.receive(memory_ + kLongest, kWord);
                 samples.push_back(us_since(begin) / static_cast<double>(order.per_sample));
             } else {
-                shim_.receive_many(memory_ + kLongest, order.size, places, order.per_sample);
+                char* const into = in_ ? incoming() : memory_ + kLongest;
+                shim_.receive_many(into, order.size, places, order.per_sample);
                 shim_.send(memory_, kWord);
+                if (in_) take(into, order.size);
             }
         }
+        return samples;
+    }
+
+    // Messages of whole words in buffers of their own. Every byte is checked.
+    Samples carry_out_in_own_buffers(const Order& order) {
+        const bool windows = order.kind == Order::Kind::kOneSided;
+        all_to_all_ = order.kind == Order::Kind::kAllToAll;
+        reads_ = order.request == Order::Request::kRead;
+        parts_ =
+            windows ? static_cast<uint32_t>(std::min<uint64_t>(order.window, kLongest / order.size))
+            : order.kind == Order::Kind::kStream ? static_cast<uint32_t>(order.per_sample)
+                                                 : (all_to_all_ ? 2 : 1);
+        marks_ = true;
+        first_ = sent_ = taken_ = std::max(sent_, taken_);
+        windows_ = 0;
+        const uint64_t buffers = order.buffers == Buffers::kFresh ? order.warm_up + order.count : 1;
+        out_.emplace(buffers, parts_ * order.size);
+        in_.emplace(buffers, parts_ * order.size);
+        for (uint64_t i = 0; i < buffers; ++i) paint_parts(out_->at(i), order.size);
+        Order first = order;
+        first.count = order.warm_up;
+        first.per_sample = 1;
+        Samples samples;
+        if (windows) {
+            samples = one_sided(order);
+        } else {
+            if (order.kind != Order::Kind::kStream) carry_out(first);
+            samples = carry_out(order);
+            const bool receives = order.kind != Order::Kind::kStream || !peer_.measures();
+            const uint64_t used = std::min(buffers, taken_ - first_);
+            for (uint64_t i = 0; receives && i < used; ++i) check(in_->at(i), order, i);
+        }
+        out_.reset();
+        in_.reset();
+        parts_ = 1;
+        if (all_to_all_) {
+            // both_ways() has half of the time.
+            for (double& sample : samples) sample *= 2;
+        }
+        all_to_all_ = false;
+        return samples;
+    }
+    void paint_parts(char* messages, uint32_t size) const {
+        for (uint32_t part = 0; part < parts_; ++part) paint(messages + part * size, size);
+    }
+    void check(const char* messages, const Order& order, uint64_t number) const {
+        for (uint32_t part = 0; part < parts_; ++part) {
+            const char* const message = messages + part * order.size;
+            const uint32_t at =
+                find_damage(message, order.size, order.kind != Order::Kind::kOneSided);
+            if (at == order.size) continue;
+            unsigned long long found;
+            std::memcpy(&found, message + at, sizeof found);
+            char text[96];
+            std::snprintf(text, sizeof text, "message %llu is wrong: byte %u begins %#llx",
+                          static_cast<unsigned long long>(number), at, found);
+            throw Failure(text);
+        }
+    }
+    // Only the worker that measures moves bytes; the other one is the target.
+    Samples one_sided(const Order& order) {
+        const uint32_t size = order.size;
+        char* const target = memory_ + (reads_ ? 0 : kLongest);
+        if (!peer_.measures()) {
+            std::memset(target, 0, size_t{parts_} * size);
+            if (reads_) paint_parts(target, size);
+        }
+        meet_in_progress(peer_, *this);
+        Samples samples;
+        if (peer_.measures()) samples = window_times(*this, order);
+        meet_in_progress(peer_, *this);
+        if (peer_.measures() != reads_) return samples;
+        // What was put, or was got into all buffers that were used.
+        const uint64_t used = reads_ && order.buffers == Buffers::kFresh ? windows_ : 1;
+        for (uint64_t i = 0; i < used; ++i) check(reads_ ? in_->at(i) : target, order, i);
         return samples;
     }
 
@@ -116,11 +262,19 @@ class ShimPort : public Port {
     const tern_bench_calls& shim_;
     Memory own_;
     char* const memory_;
+    std::optional<OwnBuffers> out_;
+    std::optional<OwnBuffers> in_;
     bool signals_ = false;
-    uint32_t places_ = 0;
+    bool all_to_all_ = false;
+    bool reads_ = false;
     bool marks_ = false;
+    uint32_t size_ = 0;
+    uint32_t places_ = 0;
+    uint32_t parts_ = 1;  // messages of a buffer
+    uint64_t first_ = 0;  // the number of the order's first message
     uint64_t sent_ = 0;
     uint64_t taken_ = 0;
+    uint64_t windows_ = 0;  // of the order, done
     uint64_t wrong_ = 0;
 };
 

@@ -41,7 +41,9 @@ int run(const Options& options) {
     const Facts facts = facts_of(options, setup);
     std::printf("%-12s %s\n", "machine", this_machine().text().c_str());
     for (const auto& [key, text] : facts) {
-        if (key != "command" && !text.empty()) std::printf("%-12s %s\n", key.c_str(), text.c_str());
+        if (key == "command" || text.empty()) continue;
+        if (options.brief && key != "device" && key != "ucx") continue;
+        std::printf("%-12s %s\n", key.c_str(), text.c_str());
     }
     std::printf("\n");
     std::fflush(stdout);

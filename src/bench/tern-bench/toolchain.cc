@@ -16,8 +16,14 @@
 namespace bench {
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kCompileNs = 60 * kSecond;
+constexpr char kMpiSource[] =
+#include "bench/tern-bench/mpi_shim.inc"
+    ;
+constexpr char kOpenShmemSource[] =
+#include "bench/tern-bench/shmem_shim.inc"
+    ;
+
+constexpr uint64_t kCompileNs = 60'000'000'000;
 constexpr size_t kShownLines = 15;  // of the output of what failed
 
 // The path of a command; empty: not in PATH.
@@ -99,8 +105,30 @@ Toolchain find(const char* name, const std::string& compiler, const std::string&
     return {name, find_command(compiler), find_command(launcher)};
 }
 
-}  // namespace
+// Runs a compiler with this source as its input. Throws Failure with the end of its output if it
+// fails or takes too long.
+void compile(const Words& command, const std::string& source) {
+    const Scratch in(source);
+    const Scratch out;
+    if (::lseek(in.fd(), 0, SEEK_SET) != 0) throw call_failed("lseek");
+    Process process(command, {{"LD_PRELOAD", ""}}, {}, SIGTERM, {in.fd(), out.fd()});
+    const std::optional<int> status = process.wait_for(kCompileNs);
+    if (status == 0) return;
+    throw Failure(command.front() + (status ? " failed" : " took too long") + ":\n" +
+                  last_lines(out.text()));
+}
 
+void add_shim(std::deque<ShimLibrary>* libraries, std::string* notes, const Toolchain& toolchain,
+              bool has_messages, const char* source) {
+    if (toolchain.installed()) {
+        libraries->push_back({toolchain, has_messages, Compiled(toolchain, source)});
+    } else {
+        *notes += toolchain.name + " is left out: its compiler and its launcher are not in PATH.\n";
+    }
+}
+
+// Open MPI and MPICH by the names that Debian gives their commands; `mpicc` and `mpirun` if there
+// is neither. Those that are not installed are included.
 std::vector<Toolchain> find_mpis() {
     std::vector<Toolchain> mpis = {find("Open MPI", "mpicc.openmpi", "mpirun.openmpi"),
                                    find("MPICH", "mpicc.mpich", "mpirun.mpich")};
@@ -109,12 +137,18 @@ std::vector<Toolchain> find_mpis() {
     return any.installed() ? std::vector{any} : mpis;
 }
 
-Toolchain find_openshmem() {
-    return find("OpenSHMEM", "oshcc", "oshrun");
+}  // namespace
+
+std::deque<ShimLibrary> compile_mpi_shims(std::string* notes) {
+    std::deque<ShimLibrary> libraries;
+    for (const Toolchain& mpi : find_mpis()) add_shim(&libraries, notes, mpi, true, kMpiSource);
+    return libraries;
 }
 
-std::string left_out_text(const Toolchain& toolchain) {
-    return toolchain.name + " is left out: its compiler and its launcher are not in PATH.\n";
+std::deque<ShimLibrary> compile_shims(std::string* notes) {
+    std::deque<ShimLibrary> libraries = compile_mpi_shims(notes);
+    add_shim(&libraries, notes, find("OpenSHMEM", "oshcc", "oshrun"), false, kOpenShmemSource);
+    return libraries;
 }
 
 Environment over_ucx() {
@@ -130,13 +164,12 @@ Environment over_ucx() {
     return environment;
 }
 
-Compiled::Compiled(const Toolchain& toolchain, const char* source, const Words& flags) {
+Compiled::Compiled(const Toolchain& toolchain, const char* source) {
     const TemporaryFolder folder;
     const std::string path = folder.path() + "/program";
-    Words command = {toolchain.compiler, "-std=gnu11", "-O2", "-o", path};
-    command.insert(command.end(), flags.begin(), flags.end());
-    command.insert(command.end(), {"-x", "c", "-"});
-    output_of(toolchain.compiler, command, {{"LD_PRELOAD", ""}}, source, kCompileNs);
+    compile(
+        {toolchain.compiler, "-std=gnu11", "-O2", "-o", path, "-shared", "-fPIC", "-x", "c", "-"},
+        source);
     file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file_ < 0) throw call_failed(path);
 }
@@ -147,17 +180,6 @@ Compiled::~Compiled() {
 
 std::string Compiled::path() const {
     return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_);
-}
-
-std::string output_of(const std::string& what, const Words& command, const Environment& environment,
-                      const std::string& input, uint64_t limit_ns) {
-    const Scratch in(input);
-    const Scratch out;
-    if (::lseek(in.fd(), 0, SEEK_SET) != 0) throw call_failed("lseek");
-    Process process(command, environment, {}, SIGTERM, {in.fd(), out.fd()});
-    const std::optional<int> status = process.wait_for(limit_ns);
-    if (status == 0) return out.text();
-    throw Failure(what + (status ? " failed" : " took too long") + ":\n" + last_lines(out.text()));
 }
 
 }  // namespace bench

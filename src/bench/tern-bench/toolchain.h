@@ -3,6 +3,7 @@
 // runs.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,13 +22,6 @@ struct Toolchain {
     Words launch() const { return {launcher, "-np", "2"}; }
 };
 
-// Open MPI and MPICH by the names that Debian gives their commands; `mpicc` and `mpirun` if there
-// is neither. Those that are not installed are included.
-std::vector<Toolchain> find_mpis();
-Toolchain find_openshmem();
-// A line for the user about one that is not installed.
-std::string left_out_text(const Toolchain& toolchain);
-
 // The changes to the environment with which all of them have no other way between their processes
 // than UCX.
 Environment over_ucx();
@@ -36,7 +30,7 @@ Environment over_ucx();
 class Compiled {
   public:
     // Throws Failure with the compiler's errors.
-    Compiled(const Toolchain& toolchain, const char* source, const Words& flags = {});
+    Compiled(const Toolchain& toolchain, const char* source);
     ~Compiled();
     Compiled(Compiled&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
     Compiled& operator=(Compiled&&) = delete;
@@ -48,9 +42,15 @@ class Compiled {
     int file_ = -1;
 };
 
-// Runs a command, with changes to this process's environment and with this input. Returns its
-// output. Throws Failure with the end of it if the command fails or takes too long.
-std::string output_of(const std::string& what, const Words& command, const Environment& environment,
-                      const std::string& input, uint64_t limit_ns);
+// A library (shim.h) of one of them.
+struct ShimLibrary {
+    Toolchain toolchain;
+    bool has_messages;
+    Compiled compiled;
+};
+// Compiles one with each that is installed. Adds a line to *notes for each that is not. Throws
+// Failure with the errors of a compiler.
+std::deque<ShimLibrary> compile_mpi_shims(std::string* notes);
+std::deque<ShimLibrary> compile_shims(std::string* notes);  // of OpenSHMEM too
 
 }  // namespace bench

@@ -10,7 +10,6 @@
 #include "bench/measure/order.h"
 #include "bench/measure/statistics.h"
 #include "bench/series/rounds.h"
-#include "bench/tern-bench/mpi_output.h"
 #include "bench/tern-bench/options.h"
 
 namespace bench {
@@ -74,6 +73,23 @@ TEST(BenchMarks, EveryByteOfAShortMessageCounts) {
             EXPECT_FALSE(is_marked(message.data() + 1, size, 0x1122334455667788)) << size;
             message[1 + wrong] ^= 1;
         }
+    }
+}
+
+TEST(BenchMarks, EveryWordOfAPaintedMessageIsChecked) {
+    for (const uint32_t size : {8u, 16u, 24u, 4096u}) {
+        std::vector<char> message(size);
+        paint(message.data(), size);
+        EXPECT_EQ(find_damage(message.data(), size, false), size);
+        for (uint32_t at = 0; at < size; at += kWord) {
+            message[at + 3] ^= 1;
+            EXPECT_EQ(find_damage(message.data(), size, false), at);
+            const bool is_end = at == 0 || at + kWord == size;
+            EXPECT_EQ(find_damage(message.data(), size, true), is_end ? size : at);
+            message[at + 3] ^= 1;
+        }
+        mark(message.data(), size, 7);
+        EXPECT_EQ(find_damage(message.data(), size, true), size);
     }
 }
 
@@ -200,29 +216,6 @@ TEST(BenchRounds, AValueNeedsACpuOfItsOwn) {
     EXPECT_EQ(doubts(true, kNone), Doubts{});
     EXPECT_EQ(doubts(true, 0.5), Doubts{"had a CPU for 50%"});
     EXPECT_EQ(doubts(false, 1), Doubts{"one CPU for both processes"});
-}
-
-// MPI libraries print lines of their own.
-TEST(BenchMpiOutput, HasTheResultsAmongOtherLines) {
-    const MpiOutput output = parse_mpi_output(
-        "[host:1] a warning\nlibrary MPICH Version:\t4.0.2\n\n"
-        "result ping-pong 65536 12.5 0.998\nresults of other programs\n"
-        "result put-stream 8 0.0125 1\n");
-    EXPECT_EQ(output.library, "MPICH Version: 4.0.2");
-    ASSERT_EQ(output.results.size(), 2u);
-    EXPECT_EQ(output.find("ping-pong", 65536), (MpiResult{"ping-pong", 65536, 12.5, 0.998}));
-    EXPECT_EQ(output.find("put-stream", 8), (MpiResult{"put-stream", 8, 0.0125, 1}));
-    EXPECT_THROW(output.find("put-stream", 16), Failure);
-    EXPECT_THROW(output.find("put", 8), Failure);
-}
-
-TEST(BenchMpiOutput, BrokenResultsAreRefused) {
-    for (const char* line :
-         {"result", "result put", "result put 8", "result put 8 1.5", "result put x 1.5 1",
-          "result put 8 nan 1", "result put 8 0 1", "result put 8 -1 1", "result put 8 1.5 1 2",
-          "result put 8 1.5 1result get 8 1 1"}) {
-        EXPECT_THROW(parse_mpi_output(line), Failure) << line;
-    }
 }
 
 }  // namespace
