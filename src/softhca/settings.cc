@@ -102,7 +102,8 @@ const std::array<Setting, kSettingCount> kSettings = {{
     {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse",
      "the NIC whose timing is modeled", set_profile},
     {"SOFTHCA_MODEL", "",
-     "comma list of latency, gap, interval, completion, reg-latency = time (us; suffix ns, us, ms, s), "
+     "comma list of latency, gap, interval, completion, reg-latency = time (us; suffix ns, us, ms, "
+     "s), "
      "bandwidth, reg-bandwidth = GB/s",
      "single parameters that differ from the profile", set_model},
     {"SOFTHCA_FAULTS", "", "comma list of faults", "faults in force from the start of the fabric",

@@ -26,37 +26,37 @@ struct Settings {
     LinkLayer link_layer = LinkLayer::infiniband;
     Executor executor = Executor::inline_;
     std::string profile = "ideal";
-    NicParameters nic = {};  ///< the profile, with the changes of SOFTHCA_MODEL
-    std::string faults;      ///< in the syntax of apply_faults(), checked; empty: none
-    bool shared = true;      ///< copy directly where memory is shared already
+    NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL
+    std::string faults;      // in the syntax of apply_faults(), checked; empty: none
+    bool shared = true;      // copy directly where memory is shared already
 };
 
-/// One variable. The command's option is the name without its prefix, in lower case, with '-' for
-/// '_'.
+// One variable. The command's option is the name without its prefix, in lower case, with '-' for
+// '_'.
 struct Setting {
     const char* name;
     const char* fallback;
     const char* choices;
     const char* help;
-    /// Sets the value. If the value is wrong, returns a text that names the choices.
+    // Sets the value. If the value is wrong, returns a text that names the choices.
     std::optional<std::string> (*set)(Settings& settings, std::string_view value);
 };
 
-/// In the order in which they are set: SOFTHCA_MODEL changes the profile.
+// In the order in which they are set: SOFTHCA_MODEL changes the profile.
 constexpr size_t kSettingCount = 9;
 extern const std::array<Setting, kSettingCount> kSettings;
 
-/// The option without its dashes: "link-layer" for SOFTHCA_LINK_LAYER.
+// The option without its dashes: "link-layer" for SOFTHCA_LINK_LAYER.
 std::string option_name(const Setting& setting);
-/// The table of the settings in Markdown.
+// The table of the settings in Markdown.
 std::string settings_table();
 
-/// Sets `settings` from variables; an unset or empty variable means its default. On error, returns
-/// a text that names the variable, its value and the choices.
+// Sets `settings` from variables; an unset or empty variable means its default. On error, returns
+// a text that names the variable, its value and the choices.
 std::optional<std::string> parse_settings(
     Settings& settings, const std::function<const char*(const char*)>& get_variable);
 
-/// The configuration that a process with these settings gives to a new fabric.
+// The configuration that a process with these settings gives to a new fabric.
 FabricConfig fabric_config(const Settings& settings);
 
 }  // namespace softhca

@@ -37,7 +37,7 @@
 #include "uct/stub.h"
 #include "uct/ucx_headers.h"
 
-/// Sets a member that only some versions' tables have.
+// Sets a member that only some versions' tables have.
 #define TERN_SET_IF_PRESENT(table, member, value)                           \
     [](auto& present) {                                                     \
         if constexpr (requires { present.member; }) present.member = value; \
@@ -45,8 +45,8 @@
 
 namespace tern::compat {
 
-/// A table of functions, padded. A stable branch of UCX may add members without a new version
-/// number; functions that UCX then calls in the padding return UCS_ERR_UNSUPPORTED.
+// A table of functions, padded. A stable branch of UCX may add members without a new version
+// number; functions that UCX then calls in the padding return UCS_ERR_UNSUPPORTED.
 template <typename Table>
 struct Padded {
     static constexpr size_t kUnknown = 16;
@@ -61,32 +61,32 @@ constexpr Padded<Table> padded(const Table& table) {
     return all;
 }
 
-/// The id of UCP's messages that set up endpoints: UCP_AM_ID_WIREUP, UCP's first id in all
-/// releases.
+// The id of UCP's messages that set up endpoints: UCP_AM_ID_WIREUP, UCP's first id in all
+// releases.
 inline constexpr uint32_t kUcpWireup = 1;
-/// The id of UCP's requests to send, of all kinds of rendezvous: UCP_AM_ID_RNDV_RTS, the same in
-/// all releases from 1.13 on. (Requests to receive, which also have keys, have the id 11.)
+// The id of UCP's requests to send, of all kinds of rendezvous: UCP_AM_ID_RNDV_RTS, the same in
+// all releases from 1.13 on. (Requests to receive, which also have keys, have the id 11.)
 inline constexpr uint32_t kUcpRequestToSend = 9;
 
 // --- Component and memory domain
 
-/// The argument that has `back` arguments after it: newer versions insert arguments in the middle.
+// The argument that has `back` arguments after it: newer versions insert arguments in the middle.
 template <size_t back, typename... Arguments>
 constexpr auto from_end(Arguments... arguments) {
     return std::get<sizeof...(Arguments) - 1 - back>(std::tuple(arguments...));
 }
 
-/// Whether the right to atomic operations distinguishes memory that a program maps: it does up to
-/// 1.14. In these versions, short requests to send are packed outside of messages too.
+// Whether the right to atomic operations distinguishes memory that a program maps: it does up to
+// 1.14. In these versions, short requests to send are packed outside of messages too.
 #if TERN_UCX_SINCE(15)
 inline constexpr bool kAtomicRightMarksProgramMemory = false;
 #else
 inline constexpr bool kAtomicRightMarksProgramMemory = true;
 #endif
 
-/// The memory that a key is packed for, from the further arguments of mkey_pack: null and 0 if it
-/// is not known. Before there were such arguments, UCP registered just the memory of a message;
-/// but 1.15 has a registration cache already.
+// The memory that a key is packed for, from the further arguments of mkey_pack: null and 0 if it
+// is not known. Before there were such arguments, UCP registered just the memory of a message;
+// but 1.15 has a registration cache already.
 template <typename Region, typename... More>
 std::pair<const void*, size_t> memory_of_key([[maybe_unused]] const Region& region,
                                              [[maybe_unused]] More... more) {
@@ -98,10 +98,10 @@ std::pair<const void*, size_t> memory_of_key([[maybe_unused]] const Region& regi
         return {nullptr, 0};
 }
 
-/// Whether UCP packs a key for a short message, which it packs before it is sent. From 1.16 on: UCP
-/// packs such a message on the stack, in the caller's frames, and says which memory the key is for;
-/// programs' keys are packed into memory that UCP has allocated. UCT's older function, for other
-/// programs, names no memory.
+// Whether UCP packs a key for a short message, which it packs before it is sent. From 1.16 on: UCP
+// packs such a message on the stack, in the caller's frames, and says which memory the key is for;
+// programs' keys are packed into memory that UCP has allocated. UCT's older function, for other
+// programs, names no memory.
 template <typename Buffer, typename... More>
 bool packs_short_message([[maybe_unused]] Buffer* key, [[maybe_unused]] const void* frame,
                          [[maybe_unused]] More... more) {
@@ -123,7 +123,7 @@ constexpr uct_md_ops_t with_new_members(uct_md_ops_t ops) {
     return ops;
 }
 
-/// Initialises memory domain attributes, except the field mask; the caller has not done so.
+// Initialises memory domain attributes, except the field mask; the caller has not done so.
 template <typename Attributes>
 void clear(Attributes* attributes) {
     if constexpr (requires { uct_md_base_md_query(attributes); }) {
@@ -138,7 +138,7 @@ void clear(Attributes* attributes) {
     memset(&attributes->local_cpus, 0xff, sizeof(attributes->local_cpus));
 }
 
-/// The part of the attributes with flags and memory types: a member of its own before 1.14.
+// The part of the attributes with flags and memory types: a member of its own before 1.14.
 template <typename Attributes>
 auto& capabilities(Attributes* attributes) {
     if constexpr (requires { attributes->cap; })
@@ -147,7 +147,7 @@ auto& capabilities(Attributes* attributes) {
         return *attributes;
 }
 
-/// Registrations can be invalidated: from 1.15 on there is a flag for each kind of access.
+// Registrations can be invalidated: from 1.15 on there is a flag for each kind of access.
 #if TERN_UCX_SINCE(15)
 constexpr uint64_t kInvalidation =
     uint64_t{UCT_MD_FLAG_INVALIDATE} | UCT_MD_FLAG_INVALIDATE_RMA | UCT_MD_FLAG_INVALIDATE_AMO;
@@ -155,7 +155,7 @@ constexpr uint64_t kInvalidation =
 constexpr uint64_t kInvalidation = UCT_MD_FLAG_INVALIDATE;
 #endif
 
-/// Flags of a registration: a plain argument before 1.14.
+// Flags of a registration: a plain argument before 1.14.
 inline unsigned registration_flags(unsigned flags) {
     return flags;
 }
@@ -175,7 +175,7 @@ inline bool is_auto(double bandwidth) {
 #endif
 }
 
-/// Gives a device on a bus the name that UCX shows; with a priority from 1.14 on.
+// Gives a device on a bus the name that UCX shows; with a priority from 1.14 on.
 template <typename Device>
 void name_system_device(Device device, const char* name) {
     constexpr unsigned kPriority = 10;  // that of UCX's own transports
@@ -187,16 +187,16 @@ void name_system_device(Device device, const char* name) {
 
 // --- Interface and endpoint
 
-/// The status of an endpoint whose peer has gone. Up to 1.17, failed endpoints of UCP report a
-/// time-out whatever the reason was, and expect this status from the transport.
+// The status of an endpoint whose peer has gone. Up to 1.17, failed endpoints of UCP report a
+// time-out whatever the reason was, and expect this status from the transport.
 #if TERN_UCX_SINCE(18)
 inline constexpr ucs_status_t kPeerGone = UCS_ERR_CONNECTION_RESET;
 #else
 inline constexpr ucs_status_t kPeerGone = UCS_ERR_ENDPOINT_TIMEOUT;
 #endif
 
-/// Applies `change` to the bandwidths that are asked for. `path_bandwidth` is newer than 1.18; its
-/// flag follows that of `bandwidth`.
+// Applies `change` to the bandwidths that are asked for. `path_bandwidth` is newer than 1.18; its
+// flag follows that of `bandwidth`.
 template <typename Attributes, typename Change>
 void each_bandwidth(Attributes& attributes, Change&& change) {
     constexpr uint64_t kBandwidth = UCT_PERF_ATTR_FIELD_BANDWIDTH;
@@ -207,7 +207,7 @@ void each_bandwidth(Attributes& attributes, Change&& change) {
             attributes.path_bandwidth.shared = change(attributes.path_bandwidth.shared);
 }
 
-/// Implements iface_is_reachable_v2 with the function `is_reachable` of uct_iface_ops_t.
+// Implements iface_is_reachable_v2 with the function `is_reachable` of uct_iface_ops_t.
 template <auto is_reachable, typename Parameters>
 int is_reachable_v2(uct_iface_h iface, const Parameters* parameters) {
     if ((parameters->field_mask & UCT_IFACE_IS_REACHABLE_FIELD_DEVICE_ADDR) == 0) return 0;
@@ -243,8 +243,8 @@ ucs_status_t query_v2(Interface iface, Attributes* attributes) {
     return UCS_ERR_UNSUPPORTED;
 }
 
-/// UCX's internal functions of an interface. `is_reachable` and `is_connected` take a device
-/// address and an interface address.
+// UCX's internal functions of an interface. `is_reachable` and `is_connected` take a device
+// address and an interface address.
 template <auto is_reachable, auto is_connected>
 constexpr Padded<uct_iface_internal_ops_t> internal_ops() {
     uct_iface_internal_ops_t ops = {};

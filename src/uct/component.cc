@@ -48,7 +48,7 @@ uct_tl_t transport = {
                .size = sizeof(TernConfig)},
 };
 
-/// A user may preload this library and also have UCX load a copy of it.
+// A user may preload this library and also have UCX load a copy of it.
 bool is_registered() {
     const uct_component_t* other;
     ucs_list_for_each(other, &uct_components_list, list) {
@@ -68,8 +68,8 @@ ucs_log_level_t log_level(base::TraceLevel level) {
     }
 }
 
-/// A UCX that was built without its trace levels, like Debian's, drops such lines: they go to the
-/// highest level that it has.
+// A UCX that was built without its trace levels, like Debian's, drops such lines: they go to the
+// highest level that it has.
 void write_trace(base::TraceLevel level, const char* file, int line, const char* function,
                  const char* text) {
     ucs_log_dispatch(file, line, function,

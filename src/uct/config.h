@@ -12,7 +12,7 @@
 
 namespace tern {
 
-/// UCX fills it in from the environment; `config_table` has a row for each field.
+// UCX fills it in from the environment; `config_table` has a row for each field.
 struct TernConfig {
     uct_iface_config_t super;
     size_t segment_size;
@@ -64,13 +64,13 @@ struct TernConfig {
 
 extern ucs_config_field_t config_table[];
 
-/// Splits a configuration by part. False: a setting is out of range; `why` names it.
+// Splits a configuration by part. False: a setting is out of range; `why` names it.
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
                  RendezvousSettings& rendezvous, TupleQSettings& tupleq, verbs::PortSettings& port,
                  std::string& why);
 
-/// The costs of the cost model: as measured, unless a setting says otherwise. `bandwidth`: of the
-/// port, in bytes per second.
+// The costs of the cost model: as measured, unless a setting says otherwise. `bandwidth`: of the
+// port, in bytes per second.
 Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth);
 
 }  // namespace tern

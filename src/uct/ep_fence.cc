@@ -21,7 +21,7 @@
 
 namespace tern {
 
-/// A fence in the queue of pending requests.
+// A fence in the queue of pending requests.
 struct Fence {
     ucs_arbiter_elem_t element;
     Fence* next;

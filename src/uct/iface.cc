@@ -17,7 +17,7 @@
 
 using tern::Engine;
 
-/// The members of an interface that have constructors.
+// The members of an interface that have constructors.
 struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     explicit State(TernIface& owner) : iface(owner) {}
 

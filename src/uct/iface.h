@@ -17,7 +17,7 @@ struct TagCounters;
 struct TagInterface;
 }  // namespace tern
 
-/// An active message that is offered to a peer; see ucp_interface.h.
+// An active message that is offered to a peer; see ucp_interface.h.
 struct ReplyOffer {
     uct_ep_h ep = nullptr;                         // null: no offer
     bool taken = false;                            // a get has taken the last offer
@@ -26,7 +26,7 @@ struct ReplyOffer {
     tern::Reply reply;
 };
 
-/// uct_iface_t. UCX runs no constructors: members that need one are in State.
+// uct_iface_t. UCX runs no constructors: members that need one are in State.
 struct TernIface {
     struct State;
 
@@ -50,10 +50,10 @@ struct TernIface {
     State* state;
 };
 
-/// uct_ep_t.
+// uct_ep_t.
 struct TernEp {
     uct_base_ep_t super;
-    /// The channel if a send may post at once; null: not attached, failed, or requests are pending.
+    // The channel if a send may post at once; null: not attached, failed, or requests are pending.
     tern::Channel* ready;
     tern::Channel* channel;
     tern::PeerAddress peer;
@@ -84,14 +84,14 @@ inline TernEp& ep_of(uct_ep_h ep) {
     return *reinterpret_cast<TernEp*>(ep);
 }
 
-/// For an endpoint whose `ready` is null: its channel if it can send after all. Null: `status` says
-/// why not.
+// For an endpoint whose `ready` is null: its channel if it can send after all. Null: `status` says
+// why not.
 Channel* find_channel(TernEp& ep, ucs_status_t& status);
-/// `pending` has become empty, or is no longer empty.
+// `pending` has become empty, or is no longer empty.
 void pending_changed(TernEp& ep);
-/// Retries pending requests. Returns how many were sent.
+// Retries pending requests. Returns how many were sent.
 [[gnu::noinline]] unsigned dispatch_pending(TernIface& iface);
-/// The endpoint's connection is over. UCS_OK: nothing was lost, and the next send connects again.
+// The endpoint's connection is over. UCS_OK: nothing was lost, and the next send connects again.
 void ep_closed(TernEp& ep, ucs_status_t status);
 
 // ep.cc: control path of endpoints.
@@ -105,15 +105,15 @@ int ep_is_connected(uct_ep_h ep, const uct_device_addr_t* device, const uct_ifac
 // ep_fence.cc
 ucs_status_t ep_fence(uct_ep_h ep, unsigned flags);
 ucs_status_t iface_fence(uct_iface_h iface, unsigned flags);
-/// Whether a fence on the endpoint would end at once, without the device's help.
+// Whether a fence on the endpoint would end at once, without the device's help.
 bool nothing_to_fence(TernEp& ep, const Channel& channel);
-/// Whether `element`, the first of an endpoint's pending queue, is a fence, and whether the fence
-/// waits. kPassed: the caller removes the element; the fence is deleted.
+// Whether `element`, the first of an endpoint's pending queue, is a fence, and whether the fence
+// waits. kPassed: the caller removes the element; the fence is deleted.
 enum class FenceState : uint8_t { kNone, kWaits, kPassed };
 FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element);
-/// Whether `element`, anywhere in the pending queue, is a fence.
+// Whether `element`, anywhere in the pending queue, is a fence.
 bool is_fence(const TernEp& ep, const ucs_arbiter_elem_t* element);
-/// Deletes all fences; the endpoint must have no pending requests left.
+// Deletes all fences; the endpoint must have no pending requests left.
 void drop_fences(TernEp& ep);
 
 // ep_atomic.cc: data path of endpoints.
@@ -151,41 +151,41 @@ ucs_status_t iface_get_address(uct_iface_h iface, uct_iface_addr_t* address);
 int iface_is_reachable(uct_iface_h iface, const uct_device_addr_t* device,
                        const uct_iface_addr_t* address);
 const verbs::Port& port_of(const TernIface& iface);
-/// The rate of the port without the headers of packets, in bytes per second.
+// The rate of the port without the headers of packets, in bytes per second.
 double payload_bandwidth(const verbs::Port& port);
-/// Whether the alignment asked for active messages is valid; logs why not. The alignment has no
-/// effect: it is for messages that receivers may keep, and Tern delivers none.
+// Whether the alignment asked for active messages is valid; logs why not. The alignment has no
+// effect: it is for messages that receivers may keep, and Tern delivers none.
 bool valid_alignment(const uct_iface_params_t& params);
 
 // iface_perf.cc: costs of each operation.
-/// Processor time to send or receive a short message, in seconds.
+// Processor time to send or receive a short message, in seconds.
 constexpr double kOverhead = 50e-9;
 ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes);
 
-/// Records a loss for the next flush of the interface; a canceled operation is none. A user with an
-/// error handler is told there, and expects later flushes of the interface to succeed.
+// Records a loss for the next flush of the interface; a canceled operation is none. A user with an
+// error handler is told there, and expects later flushes of the interface to succeed.
 inline void lost_something(TernIface& iface, Status status) {
     if (status != Status::kCanceled && iface.super.err_handler == nullptr)
         iface.lost = to_ucs(status);
 }
 
 // background.cc
-/// Makes UCX's asynchronous thread answer peers while the program computes, and look at memory
-/// while the program sleeps. Without such a thread, peers wait for their answers, and the program
-/// is woken to look.
+// Makes UCX's asynchronous thread answer peers while the program computes, and look at memory
+// while the program sleeps. Without such a thread, peers wait for their answers, and the program
+// is woken to look.
 void start_background(TernIface& iface);
 void stop_background(TernIface& iface);
 
 // ucp_plugin.cc
-/// Loads the plug-in for UCP from the folder of this library, and has it substitute Tern's
-/// protocols. To be called when this library is loaded.
+// Loads the plug-in for UCP from the folder of this library, and has it substitute Tern's
+// protocols. To be called when this library is loaded.
 void load_ucp_plugin();
-/// Logs once, at level info, why UCP keeps its own protocols, if it does. To be called when UCX is
-/// used: children of a preloaded program mostly have no use for it.
+// Logs once, at level info, why UCP keeps its own protocols, if it does. To be called when UCX is
+// used: children of a preloaded program mostly have no use for it.
 void report_ucp_plugin();
 
 // counters.cc
-/// Appends the counters as a line of JSON to the file that `path` names.
+// Appends the counters as a line of JSON to the file that `path` names.
 void write_counters(const Engine& engine, const Rendezvous& rendezvous, const Atomics& atomics,
                     const PinCache& pins, const TagCounters& tags, const TupleQ* tupleq,
                     const char* device, const char* path);

@@ -24,16 +24,16 @@ struct MemoryDomain {
     Regions regions;
     std::unique_ptr<PinCache> pins;
     std::unique_ptr<MemoryEvents> events;  // null: not needed, or not available
-    /// Costs of copies and registration; each interface adds those of its network.
+    // Costs of copies and registration; each interface adds those of its network.
     Costs costs;
     ForkGuard fork;
-    std::mutex opening;   ///< held while open memory is registered, or pins are lent
-    bool publishes;       ///< keys of messages carry the rkeys of pins
-    Lateness lateness;    ///< with messages
-    uint64_t lent_bytes;  ///< of pins that memory handles hold; under `opening`
+    std::mutex opening;   // held while open memory is registered, or pins are lent
+    bool publishes;       // keys of messages carry the rkeys of pins
+    Lateness lateness;    // with messages
+    uint64_t lent_bytes;  // of pins that memory handles hold; under `opening`
 };
 
-/// UCX fills it in from the environment.
+// UCX fills it in from the environment.
 struct MemoryConfig {
     uct_md_config_t super;
     int monitor;
@@ -47,15 +47,15 @@ inline MemoryDomain& memory_domain(uct_md_h md) {
     return *reinterpret_cast<MemoryDomain*>(md);
 }
 
-/// Opens declared memory to peers that have its key, if the device can register it. Any thread.
+// Opens declared memory to peers that have its key, if the device can register it. Any thread.
 void open_memory(MemoryDomain& domain, MemoryHandle& handle);
-/// Packs the key to declared memory, for peers. Any thread. `address`, `length`: of the message, if
-/// known; unless they are a part of the memory, the message cannot be copied early.
+// Packs the key to declared memory, for peers. Any thread. `address`, `length`: of the message, if
+// known; unless they are a part of the memory, the message cannot be copied early.
 Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address, size_t length);
-/// To be called when the request to send that carries the key has been sent. Counts a use of the
-/// buffer if the receiver need not ask for the message.
+// To be called when the request to send that carries the key has been sent. Counts a use of the
+// buffer if the receiver need not ask for the message.
 void note_use(const Packing& packed);
-/// Releases the pins whose rkeys were packed. They may stay pinned until their room is needed.
+// Releases the pins whose rkeys were packed. They may stay pinned until their room is needed.
 void take_back(MemoryDomain& domain, MemoryHandle& handle);
 
 // For the component.
@@ -75,7 +75,7 @@ ucs_status_t rkey_unpack(uct_component_t*, const void* buffer, More... more) {
     return UCS_OK;
 }
 ucs_status_t rkey_release(uct_component_t* component, uct_rkey_t rkey, void* handle);
-/// Orders keys. Keys that compare equal are of the same memory.
+// Orders keys. Keys that compare equal are of the same memory.
 template <typename Parameters>
 ucs_status_t rkey_compare(uct_component_t*, uct_rkey_t a, uct_rkey_t b,
                           const Parameters* parameters, int* result) {

@@ -17,19 +17,19 @@ namespace tern {
 
 struct MemoryDomain;
 
-/// uct_mem_h: declared memory.
+// uct_mem_h: declared memory.
 struct MemoryHandle {
     Region* region = nullptr;
-    /// The registration of open memory. It is made when the program first packs a key of the
-    /// memory, because peers may then use the memory at any time, and is kept. Null: no such key
-    /// was packed, or the device refused. Written by the thread that packs, under
-    /// MemoryDomain::opening; other threads may use the handle in a send at the same time.
+    // The registration of open memory. It is made when the program first packs a key of the
+    // memory, because peers may then use the memory at any time, and is kept. Null: no such key
+    // was packed, or the device refused. Written by the thread that packs, under
+    // MemoryDomain::opening; other threads may use the handle in a send at the same time.
     std::atomic<ibv_mr*> open = nullptr;
-    /// The program has packed a key of the memory, so that peers may access it at any time, open or
-    /// not. It stays so.
+    // The program has packed a key of the memory, so that peers may access it at any time, open or
+    // not. It stays so.
     std::atomic<bool> published = false;
-    /// The pins whose rkeys were packed for messages, each with a reference: peers may read by them
-    /// until the declaration ends. Under MemoryDomain::opening.
+    // The pins whose rkeys were packed for messages, each with a reference: peers may read by them
+    // until the declaration ends. Under MemoryDomain::opening.
     std::vector<Pin*> lent;
 
     MemoryHandle() = default;
@@ -37,7 +37,7 @@ struct MemoryHandle {
     MemoryHandle& operator=(const MemoryHandle&) = delete;
     ~MemoryHandle() { close(); }
 
-    /// Whether no key was packed. For the thread that ends the declaration.
+    // Whether no key was packed. For the thread that ends the declaration.
     bool is_as_new() const {
         return !published.load(std::memory_order_relaxed) && lent.empty() &&
                open.load(std::memory_order_relaxed) == nullptr;
@@ -45,17 +45,17 @@ struct MemoryHandle {
     void close() { verbs::MemoryRegion(open.exchange(nullptr)).reset(); }
 };
 
-/// The registration of open memory, or null. `memh` may be null: empty pieces need no handle.
+// The registration of open memory, or null. `memh` may be null: empty pieces need no handle.
 inline const ibv_mr* registration(uct_mem_h memh) {
     const auto* handle = static_cast<const MemoryHandle*>(memh);
     return handle != nullptr ? handle->open.load(std::memory_order_acquire) : nullptr;
 }
 
-/// What this thread packs. A key packed in a message is UCX's own and belongs to one rendezvous,
-/// whose transfer pins what it needs. So does a key of a short message, see
-/// compat::packs_short_message(). All other keys are the program's. From UCX 1.15 on, the flags of
-/// the declaration do not distinguish them: UCX's registration cache gives programs memory that was
-/// declared for a rendezvous.
+// What this thread packs. A key packed in a message is UCX's own and belongs to one rendezvous,
+// whose transfer pins what it needs. So does a key of a short message, see
+// compat::packs_short_message(). All other keys are the program's. From UCX 1.15 on, the flags of
+// the declaration do not distinguish them: UCX's registration cache gives programs memory that was
+// declared for a rendezvous.
 enum class Packer : uint8_t { kUnknown, kRequestToSend, kOtherMessage };
 extern constinit thread_local Packer packer __attribute__((tls_model("initial-exec")));
 
@@ -69,42 +69,42 @@ class PackingMessage {
     PackingMessage& operator=(const PackingMessage&) = delete;
 };
 
-/// A key on the wire.
+// A key on the wire.
 struct PackedKey {
     WireKey region;
-    uint32_t rkey;  ///< of open memory, or as kReadOnly says; 0: none
+    uint32_t rkey;  // of open memory, or as kReadOnly says; 0: none
     uint32_t flags;
-    static constexpr uint32_t kPinned = 1;   ///< when packed: memory is pinned, or soon will be
-    static constexpr uint32_t kReplies = 2;  ///< the owner understands an Ack with a Reply
-    /// The rkey is of a pin: good for reading, and until the message is over. Earlier versions take
-    /// it for one of open memory, but of a message that is announced they only read.
+    static constexpr uint32_t kPinned = 1;   // when packed: memory is pinned, or soon will be
+    static constexpr uint32_t kReplies = 2;  // the owner understands an Ack with a Reply
+    // The rkey is of a pin: good for reading, and until the message is over. Earlier versions take
+    // it for one of open memory, but of a message that is announced they only read.
     static constexpr uint32_t kReadOnly = 4;
-    static constexpr uint32_t kTakesWaitedAck = 8;  ///< the owner takes Ack::kWaited
-    static constexpr uint32_t kLate = 16;  ///< with kReadOnly: whoever asks the owner has to wait
+    static constexpr uint32_t kTakesWaitedAck = 8;  // the owner takes Ack::kWaited
+    static constexpr uint32_t kLate = 16;  // with kReadOnly: whoever asks the owner has to wait
 
     bool has(uint32_t flag) const { return (flags & flag) != 0; }
 };
 
-/// A packing of a key.
+// A packing of a key.
 struct Packing {
     PackedKey key{};
     const MemoryDomain* domain = nullptr;
-    Announced message;            ///< the memory, if the key was packed for a request to send
-    std::span<std::byte> buffer;  ///< the whole of it, for note_use()
+    Announced message;            // the memory, if the key was packed for a request to send
+    std::span<std::byte> buffer;  // the whole of it, for note_use()
     bool published = false;
-    /// Whether the message may be copied early: only its receiver has a key, and the message's
-    /// memory is known.
+    // Whether the message may be copied early: only its receiver has a key, and the message's
+    // memory is known.
     bool copyable() const { return !published && message.length != 0; }
 };
 
-/// The keys that a thread has packed with mkey_pack.
+// The keys that a thread has packed with mkey_pack.
 struct PackedKeys {
-    unsigned count = 0;  ///< since it was set to 0
+    unsigned count = 0;  // since it was set to 0
     Packing last;
 };
 extern constinit thread_local PackedKeys packed_keys;
 
-/// uct_rkey_t: a key to a peer's memory.
+// uct_rkey_t: a key to a peer's memory.
 struct RemoteKey {
     constexpr RemoteKey() = default;
     explicit RemoteKey(const PackedKey& packed)
@@ -117,8 +117,8 @@ struct RemoteKey {
           replies(packed.has(PackedKey::kReplies)) {}
 
     WireKey region;
-    uint32_t rkey = 0;       ///< of open memory
-    uint32_t read_rkey = 0;  ///< of open memory, or of a message's
+    uint32_t rkey = 0;       // of open memory
+    uint32_t read_rkey = 0;  // of open memory, or of a message's
     Source source;
     bool late = false;
     bool replies = false;
@@ -126,7 +126,7 @@ struct RemoteKey {
     auto identity() const { return std::tuple(region.index, region.generation, rkey); }
 };
 
-/// Stands for null and invalid keys; refers to no memory.
+// Stands for null and invalid keys; refers to no memory.
 inline constexpr RemoteKey kNoMemory{};
 
 inline const RemoteKey& remote_key(uct_rkey_t rkey) {
@@ -135,7 +135,7 @@ inline const RemoteKey& remote_key(uct_rkey_t rkey) {
     return *reinterpret_cast<const RemoteKey*>(rkey);
 }
 
-/// The rkey to read a peer's memory with; 0: the peer is to send it.
+// The rkey to read a peer's memory with; 0: the peer is to send it.
 inline uint32_t rkey_to_read(const Rendezvous& rendezvous, const RemoteKey& key,
                              std::span<const Buffers::Piece> to) {
     if (key.rkey != 0 || key.read_rkey == 0) return key.rkey;

@@ -6,7 +6,7 @@
 
 namespace tern {
 
-/// Makes UCX report unmapped memory to the cache, during this object's life. Needs UCX_MEM_EVENTS.
+// Makes UCX report unmapped memory to the cache, during this object's life. Needs UCX_MEM_EVENTS.
 class MemoryEvents {
   public:
     explicit MemoryEvents(PinCache& cache);
@@ -14,11 +14,11 @@ class MemoryEvents {
     MemoryEvents(const MemoryEvents&) = delete;
     MemoryEvents& operator=(const MemoryEvents&) = delete;
 
-    /// Whether UCX tells of every change that a function of libc makes, as it does if it changes
-    /// these functions themselves, and not only the calls of them from other libraries.
+    // Whether UCX tells of every change that a function of libc makes, as it does if it changes
+    // these functions themselves, and not only the calls of them from other libraries.
     static bool of_all();
 
-    /// Whether UCX has accepted the handler.
+    // Whether UCX has accepted the handler.
     explicit operator bool() const { return installed_; }
 
   private:

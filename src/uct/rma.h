@@ -26,33 +26,33 @@ class Rma {
     Rma(const Rma&) = delete;
     Rma& operator=(const Rma&) = delete;
 
-    /// What the user's memory is, and how long in all; at most Buffers::kMost pieces.
+    // What the user's memory is, and how long in all; at most Buffers::kMost pieces.
     struct Memory {
         std::span<const Buffers::Piece> pieces;
         size_t length;
-        const Region* region;  ///< of the first piece; null: not known
+        const Region* region;  // of the first piece; null: not known
     };
-    /// The peer's.
+    // The peer's.
     struct Remote {
         uint64_t address;
-        uint32_t rkey;  ///< of open memory; to read, also of a message's; 0: none
+        uint32_t rkey;  // of open memory; to read, also of a message's; 0: none
     };
 
-    /// These return nothing if the operation has to be a transfer. kInProgress: `cookie`, if any,
-    /// is completed later. kOk: the put is over for its user. kNoResource: try again.
+    // These return nothing if the operation has to be a transfer. kInProgress: `cookie`, if any,
+    // is completed later. kOk: the put is over for its user. kNoResource: try again.
     std::optional<Status> put(Channel& channel, const Memory& from, const Remote& to, void* cookie);
     std::optional<Status> get(Channel& channel, const Memory& to, const Remote& from, void* cookie);
-    /// `unpack` is given the bytes before `cookie` is completed.
+    // `unpack` is given the bytes before `cookie` is completed.
     std::optional<Status> get(Channel& channel, size_t length, const Remote& from, Unpack unpack,
                               void* argument, void* cookie);
 
     static bool is_cookie(const void* cookie) { return kind_of(cookie) == CookieKind::kRma; }
-    /// rma_post.h. Ends an operation: gives the bytes of a get to the user if `good`. Returns the
-    /// user's cookie.
+    // rma_post.h. Ends an operation: gives the bytes of a get to the user if `good`. Returns the
+    // user's cookie.
     void* done(void* cookie, bool good);
 
     uint32_t under_way() const { return under_way_; }
-    /// To be called at each call of progress if has_work(): gives pins back.
+    // To be called at each call of progress if has_work(): gives pins back.
     bool has_work() const { return pins_.idle(); }
     void progress() { pins_.progress(); }
 

@@ -8,7 +8,7 @@
 
 namespace tern {
 
-/// Takes any parameters and returns `status`.
+// Takes any parameters and returns `status`.
 template <ucs_status_t status, typename... Arguments>
 ucs_status_t stub(Arguments...) {
     return status;
@@ -17,7 +17,7 @@ ucs_status_t stub(Arguments...) {
 template <typename... Arguments>
 void void_stub(Arguments...) {}
 
-/// Takes any parameters and answers no.
+// Takes any parameters and answers no.
 template <typename... Arguments>
 int no(Arguments...) {
     return 0;

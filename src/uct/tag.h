@@ -7,7 +7,7 @@
 
 namespace tern {
 
-/// The tag matching of an interface that offers it.
+// The tag matching of an interface that offers it.
 struct TagInterface final : TupleQOwner {
     TagInterface(Engine& engine, Rendezvous& rendezvous, RendezvousOwner& rendezvous_owner,
                  uint32_t most, const TagCallbacks& callbacks)
@@ -15,10 +15,10 @@ struct TagInterface final : TupleQOwner {
           sends(rendezvous),
           receives(engine, rendezvous, most, callbacks, counters) {}
 
-    /// Handles a control frame. False: the frame is malformed.
+    // Handles a control frame. False: the frame is malformed.
     bool control(Engine& engine, Channel& channel, uint32_t id, const std::byte* data,
                  uint32_t length);
-    /// The channel is over. Returns the status for its endpoints.
+    // The channel is over. Returns the status for its endpoints.
     Status ended(Channel& channel, Status status);
 
     void completed(void* cookie, Status status) override { owner.completed(cookie, status); }
@@ -37,14 +37,14 @@ struct TagInterface final : TupleQOwner {
     std::unique_ptr<TupleQ> tupleq;  // null: no direct messages
 };
 
-/// Whether the user wants tag matching: it asks for that feature, or names no features.
+// Whether the user wants tag matching: it asks for that feature, or names no features.
 bool wants_tags(const uct_iface_params_t& params);
-/// The callbacks in `params`, or callbacks that drop messages.
+// The callbacks in `params`, or callbacks that drop messages.
 TagCallbacks tag_callbacks(const uct_iface_params_t& params);
-/// Whether this query shows that the user sends some messages of a tag as active messages. Direct
-/// messages would not keep their order with those.
+// Whether this query shows that the user sends some messages of a tag as active messages. Direct
+// messages would not keep their order with those.
 bool sends_tags_two_ways(const uct_perf_attr_t& asked);
-/// Adds the capabilities of tag matching to `attributes`.
+// Adds the capabilities of tag matching to `attributes`.
 void query_tags(const TernIface& iface, uct_iface_attr_t& attributes);
 
 ucs_status_t ep_tag_eager_short(uct_ep_h ep, uct_tag_t tag, const void* data, size_t length);

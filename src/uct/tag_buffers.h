@@ -9,23 +9,23 @@
 
 namespace tern {
 
-/// The part of a receive that TagBuffers uses. A receive without memory is not added.
+// The part of a receive that TagBuffers uses. A receive without memory is not added.
 struct TagBuffer {
     const std::byte* at = nullptr;
-    uint64_t wanted = 0;  ///< tag
+    uint64_t wanted = 0;  // tag
     TagBuffer* next_of_bucket = nullptr;
 };
 
-/// Finds receives with the same address and tag: at most one exists. No allocation after
-/// construction.
+// Finds receives with the same address and tag: at most one exists. No allocation after
+// construction.
 class TagBuffers {
   public:
-    /// `most`: receives at a time.
+    // `most`: receives at a time.
     explicit TagBuffers(uint32_t most)
         : shift_(64 - std::countr_zero(size_for(most))),
           buckets_(std::make_unique<TagBuffer*[]>(size_for(most))) {}
 
-    /// False: a receive with the same address and tag exists.
+    // False: a receive with the same address and tag exists.
     bool add(TagBuffer& buffer) {
         if (buffer.at == nullptr) return true;
         TagBuffer*& bucket = bucket_of(buffer);
@@ -35,7 +35,7 @@ class TagBuffers {
         bucket = &buffer;
         return true;
     }
-    /// `buffer` must have been added.
+    // `buffer` must have been added.
     void remove(TagBuffer& buffer) {
         if (buffer.at == nullptr) return;
         TagBuffer** link = &bucket_of(buffer);

@@ -15,7 +15,7 @@ namespace tern {
 
 class TagReceives;
 
-/// A receive, from post() until the user is told of its end.
+// A receive, from post() until the user is told of its end.
 struct TagReceive : TupleReceive, TagBuffer {
     TagReceive* next_free = nullptr;
     TagReceives* owner = nullptr;
@@ -29,7 +29,7 @@ struct TagReceive : TupleReceive, TagBuffer {
     uct_completion_t completion{};
 };
 
-/// The user's callbacks for messages that find no receive.
+// The user's callbacks for messages that find no receive.
 struct TagCallbacks {
     uct_tag_unexp_eager_cb_t eager;
     void* eager_argument;
@@ -38,55 +38,55 @@ struct TagCallbacks {
     size_t headroom;  // bytes in front of a message that the user may keep
 };
 
-/// Posted receives and the messages for them. Unexpected messages are passed to the user at once,
-/// and not kept.
+// Posted receives and the messages for them. Unexpected messages are passed to the user at once,
+// and not kept.
 class TagReceives {
   public:
-    /// `most`: receives at a time, posted or being filled.
+    // `most`: receives at a time, posted or being filled.
     TagReceives(Engine& engine, Rendezvous& rendezvous, uint32_t most,
                 const TagCallbacks& callbacks, TagCounters& counters);
 
-    /// From now on the device may place messages. All receives in table() are TagReceives.
+    // From now on the device may place messages. All receives in table() are TagReceives.
     void use(TupleQ* tupleq) { tupleq_ = tupleq; }
     PostedReceives& table() { return posted_; }
 
-    /// UCS_ERR_ALREADY_EXISTS: a receive with this tag and this memory exists, and the user has not
-    /// been told of its end. UCS_ERR_EXCEEDS_LIMIT: there are `most` receives.
+    // UCS_ERR_ALREADY_EXISTS: a receive with this tag and this memory exists, and the user has not
+    // been told of its end. UCS_ERR_EXCEEDS_LIMIT: there are `most` receives.
     ucs_status_t post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
                       uct_tag_context_t* context);
-    /// Without `force`, progress() tells the user of the end, unless the message comes first. With
-    /// `force`, the receive is over on return; UCS_ERR_BUSY: its message is on the way.
+    // Without `force`, progress() tells the user of the end, unless the message comes first. With
+    // `force`, the receive is over on return; UCS_ERR_BUSY: its message is on the way.
     ucs_status_t cancel(uct_tag_context_t* context, bool force);
     uint32_t most() const { return receives_.count(); }
 
-    /// Handles a frame of kind kTag. False: the frame is malformed.
+    // Handles a frame of kind kTag. False: the frame is malformed.
     bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
-    /// Tells of canceled receives; retries transfers and answers that had no room. Returns how many
-    /// entries it has handled.
+    // Tells of canceled receives; retries transfers and answers that had no room. Returns how many
+    // entries it has handled.
     unsigned progress();
-    /// Whether progress() has anything to do.
+    // Whether progress() has anything to do.
     bool has_work() const { return work_ != 0; }
-    /// Whether the next progress() will tell the user something, with or without room.
+    // Whether the next progress() will tell the user something, with or without room.
     bool any_canceled() const { return !canceled_.empty(); }
 
-    /// From the direct path. taken(): a receive has its message, or will have it. received(): the
-    /// message is in memory, or lost. canceled(): the receive is canceled. retry(): messages held
-    /// from this peer can be matched again.
+    // From the direct path. taken(): a receive has its message, or will have it. received(): the
+    // message is in memory, or lost. canceled(): the receive is canceled. retry(): messages held
+    // from this peer can be matched again.
     static void taken(TupleReceive& receive);
     void received(TupleReceive& receive, uint64_t tag, uint32_t length, Status status);
     void canceled(TupleReceive& receive);
     void retry(uint32_t peer);
-    /// The channel is over. Returns whether any receive ended early.
+    // The channel is over. Returns whether any receive ended early.
     bool ended(Channel& channel, Status status);
 
   private:
-    /// What became of a message; to be sent to its sender.
+    // What became of a message; to be sent to its sender.
     struct Outcome {
         Channel* channel;
         TagFinish frame;
     };
 
-    /// A message that waits until earlier messages of its peer are matched.
+    // A message that waits until earlier messages of its peer are matched.
     struct Held {
         uint32_t peer;
         Channel* channel;  // null: the connection is over

@@ -24,16 +24,16 @@ struct TagSend {
     uct_completion_t placed{};
 };
 
-/// The number of sends is not limited: with a limit, peers could wait for each other's messages for
-/// ever.
+// The number of sends is not limited: with a limit, peers could wait for each other's messages for
+// ever.
 class TagSends {
   public:
     explicit TagSends(Rendezvous& rendezvous) : rendezvous_(rendezvous) {}
 
     TagSend& take();
-    /// The send is over.
+    // The send is over.
     void give(TagSend& send);
-    /// The request to send has been accepted.
+    // The request to send has been accepted.
     void begun(TagSend& send, Channel& channel, const TernEp& ep, uct_completion_t* completion) {
         ++under_way_;
         send.channel = &channel;
@@ -42,7 +42,7 @@ class TagSends {
         send.under_way = true;
     }
 
-    /// The completion to call when the device has placed the message, which ends the send.
+    // The completion to call when the device has placed the message, which ends the send.
     uct_completion_t* direct(TagSend& send, uct_completion_t* completion) {
         send.owner = this;
         send.completion = completion;
@@ -50,10 +50,10 @@ class TagSends {
         return &send.placed;
     }
 
-    /// Whether progress() has anything to do.
+    // Whether progress() has anything to do.
     bool has_work() const { return under_way_ != 0; }
-    /// Makes the engine notice the death of a peer that has not taken a message: nothing else may
-    /// be under way to the peer.
+    // Makes the engine notice the death of a peer that has not taken a message: nothing else may
+    // be under way to the peer.
     void progress(Engine& engine) {
         if (under_way_ == 0) {
             looks_ = 0;
@@ -63,12 +63,12 @@ class TagSends {
         }
     }
 
-    /// Handles a control frame of kind kFinish. False: it is malformed. Frames for canceled sends
-    /// are ignored.
+    // Handles a control frame of kind kFinish. False: it is malformed. Frames for canceled sends
+    // are ignored.
     bool finished(const Channel& channel, const std::byte* data, uint32_t length);
-    /// The channel is over. Returns whether any send ended early.
+    // The channel is over. Returns whether any send ended early.
     bool ended(const Channel& channel, Status status);
-    /// The endpoint is destroyed: its sends end.
+    // The endpoint is destroyed: its sends end.
     void left(const TernEp& ep);
 
   private:

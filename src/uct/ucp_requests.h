@@ -9,13 +9,13 @@
 
 namespace tern {
 
-/// To be called before a message with the id compat::kUcpRequestToSend is packed.
+// To be called before a message with the id compat::kUcpRequestToSend is packed.
 void request_begins();
-/// To be called when the message has been sent. Copies the beginning of the message that it
-/// announces, if it is a request to send of UCP with the one key that has been packed since it
-/// began.
+// To be called when the message has been sent. Copies the beginning of the message that it
+// announces, if it is a request to send of UCP with the one key that has been packed since it
+// began.
 void request_sent(TernIface& iface, Channel& channel);
-/// The same for a message that UCP packed before the call: it must contain the key.
+// The same for a message that UCP packed before the call: it must contain the key.
 void request_sent(TernIface& iface, Channel& channel, std::span<const std::byte> message);
 
 }  // namespace tern

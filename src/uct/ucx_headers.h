@@ -42,7 +42,7 @@ extern "C" {
 #include <uct/base/uct_iov.inl>
 }
 
-/// Whether this is built for UCX 1.minor or later. For names that older versions lack.
+// Whether this is built for UCX 1.minor or later. For names that older versions lack.
 #define TERN_UCX_SINCE(minor) (UCP_API_MAJOR > 1 || UCP_API_MINOR >= (minor))
 
 // In newer versions, tables of settings refer to this symbol. Older versions lack it, and an

@@ -20,7 +20,7 @@
 
 namespace softhca::test {
 
-/// A fabric name that no other test uses.
+// A fabric name that no other test uses.
 inline std::string unique_fabric() {
     static int count = 0;
     return "unit-" + std::to_string(getpid()) + "-" + std::to_string(count++);
@@ -53,7 +53,7 @@ inline Adapter* start_adapter(const std::string& name) {
                               : Adapter::start(std::move(segment), false, sink, &error).release();
 }
 
-/// A value in memory shared with the children.
+// A value in memory shared with the children.
 template <typename T>
 T* shared_value() {
     void* memory =
@@ -73,7 +73,7 @@ bool wait_for(Condition&& condition, std::chrono::milliseconds limit = std::chro
     return true;
 }
 
-/// A child process that runs `body` and exits with its result.
+// A child process that runs `body` and exits with its result.
 class Child {
   public:
     explicit Child(const std::function<int()>& body) : pid_(fork()) {
@@ -96,7 +96,7 @@ class Child {
         waitpid(pid_, nullptr, __WALL);
         pid_ = -1;
     }
-    /// The exit status; -1 if the child did not exit normally before the deadline.
+    // The exit status; -1 if the child did not exit normally before the deadline.
     int join() {
         int status = 0;
         const bool ended = wait_for([&] { return waitpid(pid_, &status, WNOHANG) == pid_; });

@@ -93,7 +93,7 @@ int victim(const std::string& fabric, Shared& shared, WrOpcode opcode) {
     return 0;
 }
 
-/// The process that outlives the sender. run() returns 0, or the number of the check that failed.
+// The process that outlives the sender. run() returns 0, or the number of the check that failed.
 class Survivor {
   public:
     Survivor(const std::string& fabric, Shared& shared)
@@ -155,7 +155,7 @@ class Survivor {
         });
     }
 
-    /// Sends to itself through the same queues until no posted receive is left.
+    // Sends to itself through the same queues until no posted receive is left.
     int use_the_rest() {
         Qp* from = make_qp(adapter_, cq_, srq_);
         Qp* to = make_qp(adapter_, cq_, srq_);
@@ -200,7 +200,7 @@ class Survivor {
     std::map<uint64_t, int> completed_;
 };
 
-/// Lets a stopped child execute `count` instructions; false if the send was over before.
+// Lets a stopped child execute `count` instructions; false if the send was over before.
 bool step(pid_t pid, uint64_t count, const Shared& shared) {
     for (uint64_t i = 0; i < count; ++i) {
         int status;
@@ -212,8 +212,8 @@ bool step(pid_t pid, uint64_t count, const Shared& shared) {
     return true;
 }
 
-/// Kills a sender after `instructions`, and returns the survivor's exit status. *over: the send had
-/// ended before the kill.
+// Kills a sender after `instructions`, and returns the survivor's exit status. *over: the send had
+// ended before the kill.
 int kill_after(uint64_t instructions, WrOpcode opcode, bool* over) {
     const std::string fabric = unique_fabric();
     auto* shared = shared_value<Shared>();
@@ -235,8 +235,8 @@ int kill_after(uint64_t instructions, WrOpcode opcode, bool* over) {
 
 class KillAnywhereTest : public testing::TestWithParam<WrOpcode> {};
 
-/// An upper limit of the instructions of a send: the smallest power of two (from 512) after which
-/// the send is over.
+// An upper limit of the instructions of a send: the smallest power of two (from 512) after which
+// the send is over.
 uint64_t send_length(WrOpcode opcode) {
     for (uint64_t length = 512;; length *= 2) {
         bool over = false;

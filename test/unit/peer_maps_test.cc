@@ -32,7 +32,7 @@ size_t mappings() {
     return count;
 }
 
-/// A process that registers memory and reaches it as a peer would.
+// A process that registers memory and reaches it as a peer would.
 struct Node {
     explicit Node(const std::string& fabric) : adapter(*test::start_adapter(fabric)) {}
 
@@ -41,7 +41,7 @@ struct Node {
     PeerMaps maps{host};
 };
 
-/// A registration of shared memory, as far as peers see it.
+// A registration of shared memory, as far as peers see it.
 class Region {
   public:
     Region(Node& node, uint32_t index)
@@ -55,7 +55,7 @@ class Region {
     Region(const Region&) = delete;
     Region& operator=(const Region&) = delete;
 
-    /// Registers other memory by the same key.
+    // Registers other memory by the same key.
     void enroll() {
         if (fd_ >= 0) {
             close(fd_);
@@ -74,7 +74,7 @@ class Region {
         entry_.share_id = value_;
         entry_.key = key_;
     }
-    /// Where the memory is mapped. It must hold what was written to the file.
+    // Where the memory is mapped. It must hold what was written to the file.
     const uint64_t* reach() {
         const iovec remote{reinterpret_cast<void*>(kAddress), kSize};
         IovList mapped;
@@ -93,8 +93,8 @@ class Region {
     uint64_t value_ = 0;
 };
 
-/// Each test runs in a process of its own, as the thread of an adapter lives as long as its
-/// process.
+// Each test runs in a process of its own, as the thread of an adapter lives as long as its
+// process.
 class PeerMapsTest : public testing::Test {
   protected:
     void run(const std::function<void(Node&)>& body) {

@@ -10,19 +10,19 @@
 
 namespace softhca {
 
-/// The queue whose entry becomes free when the owner polls the completion.
+// The queue whose entry becomes free when the owner polls the completion.
 enum class Releases : uint8_t { nothing, send_queue, receive_queue, shared_receive_queue };
 
-/// A completion as the process that completes the work knows it.
+// A completion as the process that completes the work knows it.
 struct Completion {
     uint64_t wr_id = 0;
-    uint64_t visible_at = 0;  ///< ns; the completion is not polled before this time; 0: at once
+    uint64_t visible_at = 0;  // ns; the completion is not polled before this time; 0: at once
     uint32_t byte_len = 0;
-    uint32_t imm = 0;  ///< immediate data (network order) or the invalidated rkey
+    uint32_t imm = 0;  // immediate data (network order) or the invalidated rkey
     uint32_t qp_num = 0;
     uint32_t src_qp = 0;
-    uint32_t owner = 0;  ///< number of the queue pair or shared receive queue that `releases` names
-    uint32_t slot = 0;   ///< of a receive: its slot in the receive ring
+    uint32_t owner = 0;  // number of the queue pair or shared receive queue that `releases` names
+    uint32_t slot = 0;   // of a receive: its slot in the receive ring
     uint16_t slid = 0;
     WcStatus status = WcStatus::success;
     WcOpcode opcode = WcOpcode::send;
@@ -31,23 +31,23 @@ struct Completion {
     bool solicited = false;
 };
 
-/// One cache line.
+// One cache line.
 struct alignas(64) Cqe {
     Completion wc;
-    uint64_t position = 0;  ///< of a send completion: the send-queue entry it completes
-    /// index + 1 once the entry is whole: the commit point. If the producer has died, the next one
-    /// finishes a committed entry.
+    uint64_t position = 0;  // of a send completion: the send-queue entry it completes
+    // index + 1 once the entry is whole: the commit point. If the producer has died, the next one
+    // finishes a committed entry.
     std::atomic<uint64_t> ready{0};
 };
 static_assert(sizeof(Cqe) == 64);
 
-/// Indices only grow; a slot is index & mask. Producers hold the queue's lock; the owner polls
-/// without the lock.
+// Indices only grow; a slot is index & mask. Producers hold the queue's lock; the owner polls
+// without the lock.
 class CompletionRing {
   public:
     CompletionRing(Cqe* slots, uint64_t mask) : slots_(slots), mask_(mask) {}
 
-    /// Writes the entry at index `tail` and commits it. The caller then publishes tail + 1.
+    // Writes the entry at index `tail` and commits it. The caller then publishes tail + 1.
     void write(uint64_t tail, const Completion& wc, uint64_t position) {
         Cqe& cqe = slots_[tail & mask_];
         cqe.wc = wc;
@@ -55,16 +55,16 @@ class CompletionRing {
         cqe.ready.store(tail + 1, std::memory_order_release);
     }
 
-    /// Whether the entry at `tail` is written, though its producer died before it published tail +
-    /// 1.
+    // Whether the entry at `tail` is written, though its producer died before it published tail +
+    // 1.
     bool committed(uint64_t tail) const {
         return slots_[tail & mask_].ready.load(std::memory_order_acquire) == tail + 1;
     }
 
     Cqe& at(uint64_t index) { return slots_[index & mask_]; }
 
-    /// The index in [head, tail) of the entry to poll at time `now`: the one that became visible
-    /// first. `tail` if no entry is visible.
+    // The index in [head, tail) of the entry to poll at time `now`: the one that became visible
+    // first. `tail` if no entry is visible.
     uint64_t next_visible(uint64_t head, uint64_t tail, uint64_t now) {
         uint64_t best = tail;
         for (uint64_t i = head; i != tail; ++i) {
@@ -76,8 +76,8 @@ class CompletionRing {
         return best;
     }
 
-    /// Closes the gap at `index` after its entry was polled: older entries move up by one, and the
-    /// caller moves the head. Only the owner calls this; producers do not touch [head, tail).
+    // Closes the gap at `index` after its entry was polled: older entries move up by one, and the
+    // caller moves the head. Only the owner calls this; producers do not touch [head, tail).
     void close_gap(uint64_t head, uint64_t index) {
         for (uint64_t i = index; i != head; --i) {
             at(i).wc = at(i - 1).wc;

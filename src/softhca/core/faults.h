@@ -16,38 +16,38 @@ struct Faults {
     static constexpr unsigned kMaxDevices = 16;
     static constexpr unsigned kMaxPorts = 2;
 
-    std::atomic<uint64_t> reg_fail;  ///< the N-th registration from now fails; 0: none
-    std::atomic<uint64_t> rnr;       ///< the next N messages find no receive
-    /// added to the time at which a completion becomes visible
+    std::atomic<uint64_t> reg_fail;  // the N-th registration from now fails; 0: none
+    std::atomic<uint64_t> rnr;       // the next N messages find no receive
+    // added to the time at which a completion becomes visible
     std::atomic<uint64_t> delay_completions_ns;
-    std::atomic<uint64_t> segment_bytes;     ///< bytes of a piece in which data is placed; 0: off
-    std::atomic<uint64_t> segment_pause_ns;  ///< pause between two pieces
-    /// number of the queue pair whose transfers vanish; kAnyQp: the next one used
+    std::atomic<uint64_t> segment_bytes;     // bytes of a piece in which data is placed; 0: off
+    std::atomic<uint64_t> segment_pause_ns;  // pause between two pieces
+    // number of the queue pair whose transfers vanish; kAnyQp: the next one used
     std::atomic<uint32_t> drop_qp;
-    std::atomic<uint32_t> ports_down;    ///< bit device * kMaxPorts + port - 1
-    std::atomic<uint32_t> out_of_order;  ///< the pieces of a message are placed in another order
-    std::atomic<uint32_t> stale_cq;      ///< completions of a destroyed SRQ fail the poll
-    std::atomic<uint32_t> device_fatal;  ///< devices have failed; polls fail
+    std::atomic<uint32_t> ports_down;    // bit device * kMaxPorts + port - 1
+    std::atomic<uint32_t> out_of_order;  // the pieces of a message are placed in another order
+    std::atomic<uint32_t> stale_cq;      // completions of a destroyed SRQ fail the poll
+    std::atomic<uint32_t> device_fatal;  // devices have failed; polls fail
 };
 
-/// Applies a comma list of faults; faults that the list does not name stay as they are. On a syntax
-/// error, returns a text that names the choices, and changes nothing.
+// Applies a comma list of faults; faults that the list does not name stay as they are. On a syntax
+// error, returns a text that names the choices, and changes nothing.
 std::optional<std::string> apply_faults(std::string_view list, Faults& faults);
 
-/// The faults in force, in the syntax of apply_faults(); "none" if there is none.
+// The faults in force, in the syntax of apply_faults(); "none" if there is none.
 std::string describe(const Faults& faults);
 
-/// Lines of "syntax<tab>meaning" for help texts.
+// Lines of "syntax<tab>meaning" for help texts.
 std::string faults_help();
 
-/// Counts a registration. Returns true if this registration must fail.
+// Counts a registration. Returns true if this registration must fail.
 bool take_registration_failure(Faults& faults);
-/// Whether a message must find no receive; each true uses up one of the count.
+// Whether a message must find no receive; each true uses up one of the count.
 bool take_rnr(Faults& faults);
-/// Whether transfers of this queue pair vanish. If the fault is for the next queue pair used, this
-/// one becomes it.
+// Whether transfers of this queue pair vanish. If the fault is for the next queue pair used, this
+// one becomes it.
 bool qp_dropped(Faults& faults, uint32_t qpn);
-/// `device` counts from 0, `port` from 1.
+// `device` counts from 0, `port` from 1.
 bool port_down(const Faults& faults, unsigned device, unsigned port);
 
 }  // namespace softhca

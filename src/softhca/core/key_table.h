@@ -11,35 +11,35 @@ namespace softhca {
 
 enum class KeyKind : uint8_t { region, window_type1, window_type2, null_region };
 
-/// A null region reads as zeros and discards writes, at every address. At its host address are
-/// kNullBytes of zeros (the longest message), and then kNullBytes for writes.
+// A null region reads as zeros and discards writes, at every address. At its host address are
+// kNullBytes of zeros (the longest message), and then kNullBytes for writes.
 constexpr uint64_t kNullBytes = uint64_t{1} << 30;
 
-/// One memory region or window. The owner writes the fields before it publishes `key`. The owner
-/// changes the fields only after it has withdrawn `key` and all accesses have ended.
+// One memory region or window. The owner writes the fields before it publishes `key`. The owner
+// changes the fields only after it has withdrawn `key` and all accesses have ended.
 struct KeyEntry {
-    /// the valid key; 0: none. The owner stores with release, users load with acquire.
+    // the valid key; 0: none. The owner stores with release, users load with acquire.
     std::atomic<uint32_t> key{0};
-    uint32_t pd = 0;  ///< protection domain in the owner's process
+    uint32_t pd = 0;  // protection domain in the owner's process
     uint32_t access = 0;
     KeyKind kind = KeyKind::region;
-    uint32_t region_key = 0;  ///< of a bound window: the region it is bound to
-    uint32_t bound_qp = 0;    ///< of a type 2 window: the only queue pair that may use it
-    uint64_t start = 0;       ///< the address (iova) that users of the key name
+    uint32_t region_key = 0;  // of a bound window: the region it is bound to
+    uint32_t bound_qp = 0;    // of a type 2 window: the only queue pair that may use it
+    uint64_t start = 0;       // the address (iova) that users of the key name
     uint64_t length = 0;
-    uint64_t host = 0;  ///< virtual address of `start` in the owner's process
-    /// of a registration of shared memory, never used again; 0: private memory
+    uint64_t host = 0;  // virtual address of `start` in the owner's process
+    // of a registration of shared memory, never used again; 0: private memory
     uint64_t share_id = 0;
-    uint64_t file_offset = 0;  ///< of `host` in the backing file
-    uint64_t file_inode = 0;   ///< of the backing file
-    int32_t file_fd = -1;      ///< the owner's descriptor of the backing file
+    uint64_t file_offset = 0;  // of `host` in the backing file
+    uint64_t file_inode = 0;   // of the backing file
+    int32_t file_fd = -1;      // the owner's descriptor of the backing file
 };
 
 enum class KeyCheck : uint8_t { ok, no_such_key, wrong_pd, out_of_bounds, no_permission };
 
-/// Whether `key` allows the access rights `need` on [addr, addr + length) to protection domain `pd`
-/// and queue pair `qp`. On ok, *host is the address in the owner's process. A zero-length access
-/// needs no key; the caller does not check it.
+// Whether `key` allows the access rights `need` on [addr, addr + length) to protection domain `pd`
+// and queue pair `qp`. On ok, *host is the address in the owner's process. A zero-length access
+// needs no key; the caller does not check it.
 inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
                           uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
     // Pairs with the owner, which withdraws the key and then waits for accesses to end.
@@ -59,8 +59,8 @@ inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint
     return KeyCheck::ok;
 }
 
-/// Like check_key() for local memory of a work request: a region or a null region, not a window. On
-/// ok, *host is valid for `length` bytes; of a null region, for kNullBytes.
+// Like check_key() for local memory of a work request: a region or a null region, not a window. On
+// ok, *host is valid for `length` bytes; of a null region, for kNullBytes.
 inline KeyCheck check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
                                 uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
     if (entry.kind != KeyKind::region && entry.kind != KeyKind::null_region) {
@@ -73,7 +73,7 @@ inline KeyCheck check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd
     return check;
 }
 
-/// The specification forbids remote write and remote atomic rights without local write.
+// The specification forbids remote write and remote atomic rights without local write.
 inline bool access_flags_valid(uint32_t access) {
     using namespace access_flag;
     constexpr uint32_t known = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind |

@@ -6,12 +6,12 @@
 
 namespace softhca {
 
-/// Values of enumerations and constants are those of the verbs ABI, so that conversion is a cast.
+// Values of enumerations and constants are those of the verbs ABI, so that conversion is a cast.
 enum class QpState : uint8_t { reset = 0, init = 1, rtr = 2, rts = 3, sqd = 4, sqe = 5, err = 6 };
 
 enum class QpType : uint8_t { rc = 2, uc = 3, ud = 4, xrc_send = 9, xrc_recv = 10 };
 
-/// Bits of the attribute mask of ibv_modify_qp().
+// Bits of the attribute mask of ibv_modify_qp().
 namespace qp_attr {
 constexpr uint32_t kState = 1u << 0;
 constexpr uint32_t kCurState = 1u << 1;
@@ -37,36 +37,36 @@ constexpr uint32_t kDestQpn = 1u << 20;
 constexpr uint32_t kRateLimit = 1u << 25;
 }  // namespace qp_attr
 
-/// The attribute mask of one transition, without kState.
+// The attribute mask of one transition, without kState.
 struct QpTransition {
     bool allowed;
     uint32_t required;
     uint32_t optional;
 };
 
-/// The rule for one transition of one transport; `allowed` is false if there is no such transition.
+// The rule for one transition of one transport; `allowed` is false if there is no such transition.
 QpTransition qp_transition(QpType type, QpState from, QpState to);
 
-/// Whether ibv_modify_qp() with this mask may take a queue pair from `from` to `to`: the transition
-/// exists, all required attributes are given, and no others but optional ones. For a mask without
-/// kState, pass `to` == `from`.
+// Whether ibv_modify_qp() with this mask may take a queue pair from `from` to `to`: the transition
+// exists, all required attributes are given, and no others but optional ones. For a mask without
+// kState, pass `to` == `from`.
 bool qp_transition_allowed(QpType type, QpState from, QpState to, uint32_t mask);
 
-/// Whether work requests may be posted to the send queue (in sqd they wait; in sqe and err they are
-/// flushed).
+// Whether work requests may be posted to the send queue (in sqd they wait; in sqe and err they are
+// flushed).
 bool can_post_send(QpState state);
-/// Whether work requests may be posted to the receive queue (in err they are flushed).
+// Whether work requests may be posted to the receive queue (in err they are flushed).
 bool can_post_recv(QpState state);
-/// Whether arriving requests are answered.
+// Whether arriving requests are answered.
 bool responds(QpState state);
-/// Whether new work requests of the send queue are started.
+// Whether new work requests of the send queue are started.
 bool sends(QpState state);
 
-/// Waiting time of an RNR NAK timer code (its 5 low bits) in ns.
+// Waiting time of an RNR NAK timer code (its 5 low bits) in ns.
 uint64_t rnr_timer_ns(uint8_t code);
-/// Local ACK timeout of a code (its 5 low bits) in ns; 0 means that there is none.
+// Local ACK timeout of a code (its 5 low bits) in ns; 0 means that there is none.
 uint64_t ack_timeout_ns(uint8_t code);
-/// Bytes of a path MTU code 1..5; 0 for any other code.
+// Bytes of a path MTU code 1..5; 0 for any other code.
 uint32_t mtu_bytes(uint8_t code);
 
 }  // namespace softhca

@@ -12,12 +12,12 @@
 
 namespace softhca {
 
-/// One posted receive; `num_sge` elements follow in memory.
+// One posted receive; `num_sge` elements follow in memory.
 struct RecvWqe {
     uint64_t wr_id;
     uint32_t num_sge;
-    uint32_t slot;                 ///< this slot's number
-    std::atomic<uint32_t> in_use;  ///< set by the owner's post, cleared by release_slot()
+    uint32_t slot;                 // this slot's number
+    std::atomic<uint32_t> in_use;  // set by the owner's post, cleared by release_slot()
     uint32_t reserved;
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
@@ -30,25 +30,25 @@ struct RecvWqe {
     }
 };
 
-/// The shared part of the ring. Indices only grow. `base` is where the caller has mapped the
-/// owner's arena.
+// The shared part of the ring. Indices only grow. `base` is where the caller has mapped the
+// owner's arena.
 struct RecvRing {
-    uint64_t slots = 0;     ///< offset of the slots in the owner's arena
-    uint32_t mask = 0;      ///< slots - 1
-    uint32_t capacity = 0;  ///< the most receives that the owner may have posted
+    uint64_t slots = 0;     // offset of the slots in the owner's arena
+    uint32_t mask = 0;      // slots - 1
+    uint32_t capacity = 0;  // the most receives that the owner may have posted
     uint32_t max_sge = 0;
 
-    alignas(64) std::atomic<uint64_t> tail{0};  ///< posted; the owner stores, release
-    std::atomic<uint64_t> released{0};          ///< completed and polled, or dropped
-    uint32_t next_slot = 0;  ///< only for the owner: where the search for a free slot begins
+    alignas(64) std::atomic<uint64_t> tail{0};  // posted; the owner stores, release
+    std::atomic<uint64_t> released{0};          // completed and polled, or dropped
+    uint32_t next_slot = 0;  // only for the owner: where the search for a free slot begins
 
-    alignas(64) std::atomic<uint64_t> head{0};  ///< taken; the consumer stores
+    alignas(64) std::atomic<uint64_t> head{0};  // taken; the consumer stores
 
-    /// Bytes of a slot, in whole cache lines: one process writes a slot, another one reads it.
+    // Bytes of a slot, in whole cache lines: one process writes a slot, another one reads it.
     static uint64_t stride(uint32_t max_sge) {
         return (sizeof(RecvWqe) + uint64_t{max_sge} * sizeof(Sge) + 63) & ~uint64_t{63};
     }
-    /// Memory for `entries` slots and the ring itself.
+    // Memory for `entries` slots and the ring itself.
     static uint64_t bytes(uint32_t entries, uint32_t max_sge) {
         return entries * (stride(max_sge) + sizeof(uint32_t));
     }
@@ -65,14 +65,14 @@ struct RecvRing {
     RecvWqe& slot(char* base, uint32_t number) const {
         return *reinterpret_cast<RecvWqe*>(base + slots + (number & mask) * stride(max_sge));
     }
-    /// The slot number at a ring index.
+    // The slot number at a ring index.
     uint32_t& order(char* base, uint64_t index) const {
         auto* numbers = reinterpret_cast<uint32_t*>(base + slots + (mask + 1ull) * stride(max_sge));
         return numbers[index & mask];
     }
     RecvWqe& at(char* base, uint64_t index) const { return slot(base, order(base, index)); }
 
-    /// Empties the ring and sets it up over fresh memory.
+    // Empties the ring and sets it up over fresh memory.
     void init(char* base, uint64_t offset, uint32_t entries, uint32_t limit, uint32_t sges) {
         slots = offset;
         mask = entries - 1;
@@ -86,7 +86,7 @@ struct RecvRing {
         }
     }
 
-    /// Appends a receive; the owner serializes posts and has checked full().
+    // Appends a receive; the owner serializes posts and has checked full().
     void post(char* base, uint64_t wr_id, const Sge* sges, uint32_t count) {
         while (slot(base, next_slot).in_use.load(std::memory_order_acquire) != 0) {
             ++next_slot;
@@ -107,7 +107,7 @@ struct RecvRing {
         released.fetch_add(1, std::memory_order_release);
     }
 
-    /// Drops all receives, posted and taken.
+    // Drops all receives, posted and taken.
     void drop_all(char* base) {
         const uint64_t end = tail.load(std::memory_order_relaxed);
         for (uint32_t i = 0; i <= mask; ++i) {

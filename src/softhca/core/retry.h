@@ -8,7 +8,7 @@ namespace softhca {
 
 constexpr uint8_t kRnrRetryForever = 7;
 
-/// Counts the retries of the message at the head of a send queue. Times are in ns.
+// Counts the retries of the message at the head of a send queue. Times are in ns.
 class RetryState {
   public:
     enum class Verdict : uint8_t { wait, exhausted };
@@ -20,15 +20,15 @@ class RetryState {
         progress();
     }
 
-    /// The message got through; both counters start again.
+    // The message got through; both counters start again.
     void progress() {
         retries_ = 0;
         rnr_retries_ = 0;
         waiting_for_ack_ = false;
     }
 
-    /// The responder had no receive and asks the requester to wait `timer` ns. On `wait`, *until is
-    /// the time of the next try.
+    // The responder had no receive and asks the requester to wait `timer` ns. On `wait`, *until is
+    // the time of the next try.
     Verdict on_rnr(uint64_t now, uint64_t timer, uint64_t* until) {
         waiting_for_ack_ = false;
         if (rnr_retry_ != kRnrRetryForever && rnr_retries_++ >= rnr_retry_) {
@@ -38,9 +38,9 @@ class RetryState {
         return Verdict::wait;
     }
 
-    /// No response came. The first call starts the ACK timer; each later call is one
-    /// retransmission. With timeout 0, the requester waits for ever and tries again every
-    /// kForeverPeriod ns.
+    // No response came. The first call starts the ACK timer; each later call is one
+    // retransmission. With timeout 0, the requester waits for ever and tries again every
+    // kForeverPeriod ns.
     Verdict on_no_response(uint64_t now, uint64_t* until) {
         if (ack_timeout_ == 0) {
             *until = now + kForeverPeriod;

@@ -15,8 +15,8 @@ inline void cpu_relax() {
 #endif
 }
 
-/// What RobustLock needs from the fabric. tag(): names this process, never 0. owner_dead(tag):
-/// whether that process has died. yield(): gives up the core.
+// What RobustLock needs from the fabric. tag(): names this process, never 0. owner_dead(tag):
+// whether that process has died. yield(): gives up the core.
 template <typename T>
 concept LockOwner = requires(T t, uint32_t tag) {
     { t.tag() } -> std::same_as<uint32_t>;
@@ -26,8 +26,8 @@ concept LockOwner = requires(T t, uint32_t tag) {
 
 class RobustLock {
   public:
-    /// Takes the lock. If the lock was taken over from a dead owner, runs `repair` with the lock
-    /// held.
+    // Takes the lock. If the lock was taken over from a dead owner, runs `repair` with the lock
+    // held.
     template <typename Owner, typename Repair>
     void lock(Owner&& self, Repair&& repair) {
         uint32_t seen = 0;
@@ -56,7 +56,7 @@ class RobustLock {
         }
     }
 
-    /// Takes the lock if it is free.
+    // Takes the lock if it is free.
     template <typename Owner>
     bool try_lock(Owner&& self) {
         uint32_t free = 0;
@@ -65,7 +65,7 @@ class RobustLock {
 
     void unlock() { word_.store(0, std::memory_order_release); }
 
-    /// The owner's tag, 0 when free.
+    // The owner's tag, 0 when free.
     uint32_t owner() const { return word_.load(std::memory_order_relaxed); }
 
   private:

@@ -10,24 +10,24 @@
 
 namespace softhca {
 
-/// A number, decimal, or hexadecimal after 0x.
+// A number, decimal, or hexadecimal after 0x.
 std::optional<uint64_t> parse_number(std::string_view text);
-/// A number of bytes; the suffixes K, M and G count in powers of 1024.
+// A number of bytes; the suffixes K, M and G count in powers of 1024.
 std::optional<uint64_t> parse_bytes(std::string_view text);
-/// A decimal fraction, not negative, at most 1e12.
+// A decimal fraction, not negative, at most 1e12.
 std::optional<double> parse_decimal(std::string_view text);
-/// A time in ns, rounded, at most 1000 s: a decimal fraction with suffix ns, us, ms or s; without
-/// suffix in us.
+// A time in ns, rounded, at most 1000 s: a decimal fraction with suffix ns, us, ms or s; without
+// suffix in us.
 std::optional<uint64_t> parse_time_ns(std::string_view text);
 
-/// The shortest text that parse_time_ns() reads back as `ns`.
+// The shortest text that parse_time_ns() reads back as `ns`.
 std::string time_text(uint64_t ns);
-/// The shortest text that parse_decimal() reads back as `value`.
+// The shortest text that parse_decimal() reads back as `value`.
 std::string decimal_text(double value);
 
-/// Calls `visit` for each entry of a comma list. Without '=' in an entry, `value` is empty and
-/// has_value false. Skips empty entries, and blanks around entries. Stops at the first error text
-/// of `visit` and returns it.
+// Calls `visit` for each entry of a comma list. Without '=' in an entry, `value` is empty and
+// has_value false. Skips empty entries, and blanks around entries. Stops at the first error text
+// of `visit` and returns it.
 struct ListEntry {
     std::string_view key;
     std::string_view value;

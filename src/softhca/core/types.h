@@ -54,7 +54,7 @@ constexpr uint32_t kMwBind = 1 << 4;
 constexpr uint32_t kZeroBased = 1 << 5;
 constexpr uint32_t kOnDemand = 1 << 6;
 constexpr uint32_t kHugetlb = 1 << 7;
-constexpr uint32_t kOptional = 0x3ffu << 20;  ///< devices may ignore these bits; this one does
+constexpr uint32_t kOptional = 0x3ffu << 20;  // devices may ignore these bits; this one does
 }  // namespace access_flag
 
 namespace send_flag {
@@ -70,13 +70,13 @@ constexpr uint8_t kWithImm = 1 << 1;
 constexpr uint8_t kWithInv = 1 << 3;
 }  // namespace wc_flag
 
-/// A scatter-gather element, laid out as struct ibv_sge.
+// A scatter-gather element, laid out as struct ibv_sge.
 struct Sge {
     uint64_t addr;
     uint32_t length;
     uint32_t lkey;
 };
 
-constexpr uint32_t kGrhBytes = 40;  ///< of the GRH at the start of UD receive buffers
+constexpr uint32_t kGrhBytes = 40;  // of the GRH at the start of UD receive buffers
 
 }  // namespace softhca

@@ -44,7 +44,7 @@ constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
 constexpr uint64_t kVmaWritable = 2;
 constexpr uint64_t kVmaShared = 8;
 
-/// nullopt: the kernel does not know the request.
+// nullopt: the kernel does not know the request.
 std::optional<bool> query_mapping(int maps, uint64_t address, Mapping* mapping) {
     ProcmapQuery query{};
     query.size = sizeof query;
@@ -103,7 +103,7 @@ bool find_mapping(uint64_t address, Mapping* mapping) {
     return found;
 }
 
-/// Whether the descriptor is open on the file of the mapping, and that file is in memory.
+// Whether the descriptor is open on the file of the mapping, and that file is in memory.
 bool is_backing(int fd, const Mapping& mapping) {
     constexpr long kTmpfsMagic = 0x01021994;
     constexpr long kHugetlbfsMagic = 0x958458f6;
@@ -123,7 +123,7 @@ int open_if_backing(const char* path, const Mapping& mapping) {
     return fd;
 }
 
-/// A memfd has no path, but the program may still have its descriptor.
+// A memfd has no path, but the program may still have its descriptor.
 int open_own_descriptor(const Mapping& mapping) {
     DIR* directory = ::opendir("/proc/self/fd");
     if (directory == nullptr) {
@@ -151,10 +151,10 @@ int open_backing(const Mapping& mapping) {
     return fd >= 0 ? fd : open_own_descriptor(mapping);
 }
 
-/// The open descriptors of backing files, one for each file.
+// The open descriptors of backing files, one for each file.
 class OpenFiles {
   public:
-    /// The descriptor of the mapping's file; -1 if the file cannot be opened.
+    // The descriptor of the mapping's file; -1 if the file cannot be opened.
     int acquire(const Mapping& mapping) {
         const std::lock_guard lock(mutex_);
         File& file = files_[{mapping.device, mapping.inode}];
@@ -188,7 +188,7 @@ class OpenFiles {
     std::map<std::pair<dev_t, uint64_t>, File> files_;
 };
 
-/// Never destroyed: threads may deregister while the process exits.
+// Never destroyed: threads may deregister while the process exits.
 OpenFiles& open_files() {
     static auto* files = new OpenFiles;
     return *files;

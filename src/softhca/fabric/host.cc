@@ -39,9 +39,9 @@ bool init_liveness_mutex(pthread_mutex_t* mutex) {
     return status == 0;
 }
 
-/// Whether no thread holds a robust mutex: its owner died, which the kernel marks in the futex
-/// word, or it was never locked. Loads the word, because trying the lock would take the cache line
-/// from other readers.
+// Whether no thread holds a robust mutex: its owner died, which the kernel marks in the futex
+// word, or it was never locked. Loads the word, because trying the lock would take the cache line
+// from other readers.
 bool is_unheld(const pthread_mutex_t& mutex) {
     const auto word =
         static_cast<uint32_t>(__atomic_load_n(&mutex.__data.__lock, __ATOMIC_ACQUIRE));
@@ -147,8 +147,8 @@ bool Host::start_thread(void (*body)(void*), void* argument, std::string* error)
     return true;
 }
 
-/// Under the lock of the member file, so that a slot in state joining has lost its owner. A slot
-/// whose process has left the fabric but still runs is not freed.
+// Under the lock of the member file, so that a slot in state joining has lost its owner. A slot
+// whose process has left the fabric but still runs is not freed.
 void Host::free_dead_slots() {
     for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
         const SlotState state = process(slot).state.load(std::memory_order_acquire);

@@ -16,7 +16,7 @@
 
 namespace softhca {
 
-/// Time in ns of CLOCK_MONOTONIC, which all processes share.
+// Time in ns of CLOCK_MONOTONIC, which all processes share.
 inline uint64_t now_ns() {
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -25,8 +25,8 @@ inline uint64_t now_ns() {
 
 class Host {
   public:
-    /// Takes a slot of the fabric and starts a thread that locks the slot's liveness mutex and then
-    /// runs `body(argument)`. nullptr, with *error, if the fabric is full or a resource is missing.
+    // Takes a slot of the fabric and starts a thread that locks the slot's liveness mutex and then
+    // runs `body(argument)`. nullptr, with *error, if the fabric is full or a resource is missing.
     static std::unique_ptr<Host> join(std::unique_ptr<Segment> segment, bool thread_executor,
                                       void (*body)(void*), void* argument, std::string* error);
 
@@ -39,38 +39,38 @@ class Host {
     FabricHeader& header() { return segment_->header(); }
     Segment& segment() { return *segment_; }
     bool models_time() const { return models_time_; }
-    /// This process's arena: the base of its offsets.
+    // This process's arena: the base of its offsets.
     char* arena() { return reinterpret_cast<char*>(tables_); }
     char* arena(uint32_t slot) { return reinterpret_cast<char*>(segment_->arena(slot)); }
     ArenaTables& tables() { return *tables_; }
 
-    /// Objects by number; nullptr if there is no such object (any more). To use another process's
-    /// object, the caller holds an AccessGuard on the owner.
+    // Objects by number; nullptr if there is no such object (any more). To use another process's
+    // object, the caller holds an AccessGuard on the owner.
     QpShared* qp(uint32_t number) { return find(&ArenaTables::qps, number); }
     SrqShared* srq(uint32_t number) { return find(&ArenaTables::srqs, number); }
     CqShared* cq(uint32_t number) { return find(&ArenaTables::cqs, number); }
-    /// The entry that a key names; check_key() tells whether the key is valid. nullptr if the arena
-    /// cannot be mapped.
+    // The entry that a key names; check_key() tells whether the key is valid. nullptr if the arena
+    // cannot be mapped.
     KeyEntry* key(uint32_t key) {
         ArenaTables* tables = segment_->arena(KeyNumber::process(key));
         return tables == nullptr ? nullptr : &tables->keys[KeyNumber::index(key)];
     }
 
-    /// Whether the process in a slot lives. Notices a death at once, because the kernel marks the
-    /// liveness mutex.
+    // Whether the process in a slot lives. Notices a death at once, because the kernel marks the
+    // liveness mutex.
     bool alive(uint32_t slot);
     pid_t pid(uint32_t slot) { return process(slot).pid.load(std::memory_order_relaxed); }
 
-    /// Waits until accesses that began before the call have ended: those of any process to this
-    /// process, and those of this process's threads. The caller holds no AccessGuard.
+    // Waits until accesses that began before the call have ended: those of any process to this
+    // process, and those of this process's threads. The caller holds no AccessGuard.
     void wait_for_accesses();
 
-    /// Leaves the fabric; to peers this process has died. Threads that still run may use the
-    /// mapping.
+    // Leaves the fabric; to peers this process has died. Threads that still run may use the
+    // mapping.
     void leave();
 
-    /// What RobustLock needs (LockOwner): the name of this process in locks of the segment, whether
-    /// another process has died, and a way to wait.
+    // What RobustLock needs (LockOwner): the name of this process in locks of the segment, whether
+    // another process has died, and a way to wait.
     uint32_t tag() const { return tag_; }
     bool owner_dead(uint32_t tag);
     void yield() { sched_yield(); }
@@ -80,8 +80,8 @@ class Host {
     IndexPool cq_indices{kMaxObjects};
     IndexPool key_indices{kMaxKeys};
     ArenaHeap heap{kArenaHeapOffset, kArenaBytes};
-    /// Under the fabric's control lock: this process's count of handles to each XRC domain and XRC
-    /// receiver.
+    // Under the fabric's control lock: this process's count of handles to each XRC domain and XRC
+    // receiver.
     std::map<uint32_t, uint32_t> domain_references;
     std::map<uint32_t, uint32_t> receiver_references;
 
@@ -111,11 +111,11 @@ class Host {
     bool models_time_ = false;
 };
 
-/// Wakes the progress engine of a process.
+// Wakes the progress engine of a process.
 void ring_doorbell(ProcessSlot& process);
 
-/// A read-side critical section: while the guard lives, the target process frees nothing that an
-/// access may touch.
+// A read-side critical section: while the guard lives, the target process frees nothing that an
+// access may touch.
 class AccessGuard {
   public:
     AccessGuard(Host& host, uint32_t target) {

@@ -33,7 +33,7 @@ constexpr uint32_t kMaxInbound = 64;
 
 enum class LinkLayer : uint32_t { infiniband = 1, ethernet = 2 };
 
-/// Parameters of a fabric, set by its first process.
+// Parameters of a fabric, set by its first process.
 struct FabricConfig {
     uint32_t devices;
     uint32_t ports;
@@ -44,76 +44,76 @@ struct FabricConfig {
 };
 
 struct Notice {  // bits of `notices`: what happened to an object, for its owner
-    static constexpr uint32_t kCqEvent = 1 << 0;   ///< CQ: deliver a completion event
-    static constexpr uint32_t kCqError = 1 << 1;   ///< CQ: overflowed
-    static constexpr uint32_t kSrqLimit = 1 << 2;  ///< SRQ: limit reached
-    static constexpr uint32_t kQpError = 1 << 3;   ///< QP: failed by a peer; flush it
+    static constexpr uint32_t kCqEvent = 1 << 0;   // CQ: deliver a completion event
+    static constexpr uint32_t kCqError = 1 << 1;   // CQ: overflowed
+    static constexpr uint32_t kSrqLimit = 1 << 2;  // SRQ: limit reached
+    static constexpr uint32_t kQpError = 1 << 3;   // QP: failed by a peer; flush it
     static constexpr uint32_t kQpAccessError = 1 << 4;
     static constexpr uint32_t kQpRequestError = 1 << 5;
     static constexpr uint32_t kQpFatal = 1 << 6;
     static constexpr uint32_t kQpCommEst = 1 << 7;
 };
 
-/// Fields are grouped by their writer, so that a line that one side writes often is not read often
-/// by the other.
+// Fields are grouped by their writer, so that a line that one side writes often is not read often
+// by the other.
 struct alignas(64) CqShared {
     static constexpr uint32_t kArmedNext = 1;
     static constexpr uint32_t kArmedSolicited = 2;
     static constexpr uint64_t kEventNow = 1;
 
-    std::atomic<uint32_t> number{0};  ///< stored by the owner with release; 0: free
-    RobustLock lock;                  ///< for producers, arming and resizing
-    std::atomic<uint32_t> armed{0};   ///< under `lock`: 0, kArmedNext or kArmedSolicited
+    std::atomic<uint32_t> number{0};  // stored by the owner with release; 0: free
+    RobustLock lock;                  // for producers, arming and resizing
+    std::atomic<uint32_t> armed{0};   // under `lock`: 0, kArmedNext or kArmedSolicited
     std::atomic<uint32_t> notices{0};
-    uint64_t ring = 0;  ///< offset in the owner's arena
+    uint64_t ring = 0;  // offset in the owner's arena
     uint64_t mask = 0;
     uint64_t capacity = 0;
-    uint64_t notified_tail = 0;   ///< under `lock`: tail at the last event
-    uint64_t solicited_tail = 0;  ///< under `lock`: tail behind the newest solicited entry
-    uint64_t head_seen = 0;       ///< under `lock`: `head` as a producer last read it
+    uint64_t notified_tail = 0;   // under `lock`: tail at the last event
+    uint64_t solicited_tail = 0;  // under `lock`: tail behind the newest solicited entry
+    uint64_t head_seen = 0;       // under `lock`: `head` as a producer last read it
 
-    alignas(64) std::atomic<uint64_t> tail{0};  ///< stored by producers, under `lock`, with release
-    std::atomic<uint32_t> failed{0};    ///< set once, by a producer that found the queue full
-    std::atomic<uint64_t> event_at{0};  ///< ns: time of the pending event; 0: none
+    alignas(64) std::atomic<uint64_t> tail{0};  // stored by producers, under `lock`, with release
+    std::atomic<uint32_t> failed{0};            // set once, by a producer that found the queue full
+    std::atomic<uint64_t> event_at{0};          // ns: time of the pending event; 0: none
 
-    alignas(64) std::atomic<uint64_t> head{0};  ///< stored by the polling owner with release
+    alignas(64) std::atomic<uint64_t> head{0};  // stored by the polling owner with release
 };
 
 struct alignas(64) SrqShared {
     std::atomic<uint32_t> number{0};
-    RobustLock lock;  ///< for processes that take receives
+    RobustLock lock;  // for processes that take receives
     uint32_t pd = 0;
     uint32_t device = 0;
-    uint32_t xrc_domain = 0;  ///< 0: a basic SRQ
-    uint32_t cq = 0;          ///< of an XRC SRQ: the completion queue of its receives
-    /// under `lock`: the queue pair that takes the head, whose claim to repair
+    uint32_t xrc_domain = 0;  // 0: a basic SRQ
+    uint32_t cq = 0;          // of an XRC SRQ: the completion queue of its receives
+    // under `lock`: the queue pair that takes the head, whose claim to repair
     uint32_t claimer = 0;
     std::atomic<uint32_t> limit{0};
     std::atomic<uint32_t> notices{0};
     RecvRing ring;
 };
 
-/// The receive that a queue pair is filling. A sender writes the claim before it moves the ring's
-/// head, so that a receive taken by a sender that died is not lost: the queue pair fills it next,
-/// or flushes it.
+// The receive that a queue pair is filling. A sender writes the claim before it moves the ring's
+// head, so that a receive taken by a sender that died is not lost: the queue pair fills it next,
+// or flushes it.
 struct Claim {
     std::atomic<uint32_t> valid{0};
-    uint32_t srq = 0;  ///< the SRQ of the receive; 0: the queue pair's own receive queue
+    uint32_t srq = 0;  // the SRQ of the receive; 0: the queue pair's own receive queue
     uint32_t slot = 0;
     uint64_t index = 0;
 };
 
-/// The shared part of a queue pair. The first lines hold its address and rights, which change
-/// rarely; then comes the responder, which changes with every message that takes a receive.
+// The shared part of a queue pair. The first lines hold its address and rights, which change
+// rarely; then comes the responder, which changes with every message that takes a receive.
 struct alignas(64) QpShared {
     std::atomic<uint32_t> number{0};
     std::atomic<QpState> state{QpState::reset};
     QpType type = QpType::rc;
     uint8_t min_rnr_timer = 0;
     uint8_t max_dest_rd_atomic = 0;
-    uint32_t link = 0;  ///< device * kMaxPorts + port - 1
+    uint32_t link = 0;  // device * kMaxPorts + port - 1
     uint32_t pd = 0;
-    uint32_t access = 0;  ///< access flags: the remote operations that the queue pair permits
+    uint32_t access = 0;  // access flags: the remote operations that the queue pair permits
     uint32_t qkey = 0;
     uint32_t peer_number = 0;
     uint32_t peer_link = 0;
@@ -124,58 +124,58 @@ struct alignas(64) QpShared {
     std::atomic<uint32_t> established{0};
     std::atomic<uint32_t> notices{0};
 
-    alignas(64) RobustLock lock;  ///< for the responder: claim, receive ring, state
+    alignas(64) RobustLock lock;  // for the responder: claim, receive ring, state
     Claim claim;
-    uint64_t last_visible = 0;  ///< under `lock`: the latest `visible_at` of a receive's completion
+    uint64_t last_visible = 0;  // under `lock`: the latest `visible_at` of a receive's completion
 
     RecvRing ring;
-    /// Of an XRC receiver: the processes that have it open, one bit each. It lives as long as its
-    /// creator and one of these.
+    // Of an XRC receiver: the processes that have it open, one bit each. It lives as long as its
+    // creator and one of these.
     std::atomic<uint64_t> openers[kMaxProcesses / 64] = {};
 };
 
 struct alignas(64) Guard {
-    /// target process + 1 in the low 16 bits, a count in the high ones; low bits 0: free. Set by
-    /// CAS, cleared with release.
+    // target process + 1 in the low 16 bits, a count in the high ones; low bits 0: free. Set by
+    // CAS, cleared with release.
     std::atomic<uint32_t> word{0};
 };
 
 struct Counters {
-    std::atomic<uint64_t> messages{0};  ///< messages sent
+    std::atomic<uint64_t> messages{0};  // messages sent
     std::atomic<uint64_t> bytes{0};
     std::atomic<uint64_t> completions{0};
     std::atomic<uint64_t> events{0};
     std::atomic<uint64_t> rnr_naks{0};
     std::atomic<uint64_t> retransmissions{0};
     std::atomic<uint64_t> errors{0};
-    std::atomic<uint64_t> dropped{0};  ///< UD and UC messages that found no receiver
+    std::atomic<uint64_t> dropped{0};  // UD and UC messages that found no receiver
     std::atomic<uint64_t> registered_bytes{0};
 };
 
-/// An RDMA write that waits for its time under the timing model. The sender stores it in the
-/// receiver's slot, so that both can place packets that have arrived.
+// An RDMA write that waits for its time under the timing model. The sender stores it in the
+// receiver's slot, so that both can place packets that have arrived.
 struct alignas(64) InboundWrite {
     static constexpr uint64_t kNotDue = ~uint64_t{0};
     static constexpr uint32_t kNone = ~uint32_t{0};
     static constexpr uint32_t kSges = 32;
-    static constexpr uint32_t kMaxQueued = 16;            ///< of one queue pair
-    static constexpr uint32_t kStagedBytes = 8192 + 512;  ///< a long eager message with headers
+    static constexpr uint32_t kMaxQueued = 16;            // of one queue pair
+    static constexpr uint32_t kStagedBytes = 8192 + 512;  // a long eager message with headers
 
     RobustLock lock;
-    std::atomic<uint32_t> sender{0};    ///< QP number; 0: free. Stored under `lock`, with release
-    std::atomic<uint64_t> due{0};       ///< ns: when the next packet arrives; read without `lock`
-    std::atomic<uint64_t> position{0};  ///< in the sender's queue; stored before `sender`
-    std::atomic<uint32_t> placed{0};    ///< 1: all bytes are; stored with release
+    std::atomic<uint32_t> sender{0};    // QP number; 0: free. Stored under `lock`, with release
+    std::atomic<uint64_t> due{0};       // ns: when the next packet arrives; read without `lock`
+    std::atomic<uint64_t> position{0};  // in the sender's queue; stored before `sender`
+    std::atomic<uint32_t> placed{0};    // 1: all bytes are; stored with release
     // The rest under `lock`.
-    uint32_t previous = kNone;       ///< the entry of the write before this one in the queue
-    uint64_t previous_position = 0;  ///< of that write
-    uint32_t responder = 0;          ///< QP number
-    bool staged = false;             ///< the bytes are in ProcessSlot::staged
-    /// 1: staged, and a later send may have been delivered: the bytes arrive even if the sender
-    /// dies or fails. Stored before that send's completion is published.
+    uint32_t previous = kNone;       // the entry of the write before this one in the queue
+    uint64_t previous_position = 0;  // of that write
+    uint32_t responder = 0;          // QP number
+    bool staged = false;             // the bytes are in ProcessSlot::staged
+    // 1: staged, and a later send may have been delivered: the bytes arrive even if the sender
+    // dies or fails. Stored before that send's completion is published.
     std::atomic<uint32_t> committed{0};
-    bool abandoned = false;  ///< committed, and the sender has forgotten it: the receiver frees it
-    uint32_t num_sge = 0;    ///< if not staged
+    bool abandoned = false;  // committed, and the sender has forgotten it: the receiver frees it
+    uint32_t num_sge = 0;    // if not staged
     uint32_t rkey = 0;
     uint64_t progress = 0;
     uint64_t length = 0;
@@ -194,15 +194,15 @@ enum class SlotState : uint32_t { free = 0, joining = 1, alive = 2, dead = 3 };
 
 struct alignas(4096) ProcessSlot {
     std::atomic<SlotState> state{SlotState::free};
-    std::atomic<uint32_t> incarnation{0};  ///< counts the processes that have used the slot
+    std::atomic<uint32_t> incarnation{0};  // counts the processes that have used the slot
     std::atomic<int32_t> pid{0};
-    pthread_mutex_t liveness_mutex;  ///< robust; held by a thread of the owner while it lives
+    pthread_mutex_t liveness_mutex;  // robust; held by a thread of the owner while it lives
     char name[32];
     uint32_t thread_executor = 0;
-    RobustLock atomics;  ///< serializes remote atomic operations on this process's memory
+    RobustLock atomics;  // serializes remote atomic operations on this process's memory
     Guard guards[kMaxGuards];
 
-    alignas(64) std::atomic<uint32_t> doorbell{0};  ///< futex: counts calls of ring_doorbell()
+    alignas(64) std::atomic<uint32_t> doorbell{0};  // futex: counts calls of ring_doorbell()
     std::atomic<uint32_t> sleeping{0};
     std::atomic<uint64_t> dirty_cqs[kMaxObjects / 64];
     std::atomic<uint64_t> dirty_qps[kMaxObjects / 64];
@@ -210,19 +210,19 @@ struct alignas(4096) ProcessSlot {
 
     alignas(64) Counters counters;
     Lateness lateness;
-    std::atomic<uint64_t> inbound_used{0};  ///< one bit for each entry of `inbound`
+    std::atomic<uint64_t> inbound_used{0};  // one bit for each entry of `inbound`
     InboundWrite inbound[kMaxInbound];
-    LinkPair links[kMaxLinks];  ///< the model gives each process ports of its own
-    /// The bytes of staged inbound writes. Last, and not cleared when the slot is freed: most of it
-    /// is never touched.
+    LinkPair links[kMaxLinks];  // the model gives each process ports of its own
+    // The bytes of staged inbound writes. Last, and not cleared when the slot is freed: most of it
+    // is never touched.
     alignas(64) char staged[kMaxInbound][InboundWrite::kStagedBytes];
 };
 
-/// An XRC domain, named by a file or anonymous. `users` has one bit for each process.
+// An XRC domain, named by a file or anonymous. `users` has one bit for each process.
 struct XrcDomain {
-    std::atomic<uint32_t> id{0};  ///< 0: free
+    std::atomic<uint32_t> id{0};  // 0: free
     uint32_t device = 0;
-    uint32_t named = 0;  ///< 1: a file names it
+    uint32_t named = 0;  // 1: a file names it
     uint64_t file_device = 0;
     uint64_t file_inode = 0;
     std::atomic<uint64_t> users[kMaxProcesses / 64];
@@ -234,13 +234,13 @@ struct alignas(4096) FabricHeader {
     uint32_t slot_bytes = 0;
     FabricConfig config;
     Faults faults;
-    RobustLock control;  ///< for XRC domains and receivers
+    RobustLock control;  // for XRC domains and receivers
     std::atomic<uint32_t> next_domain{1};
     XrcDomain domains[kMaxDomains];
     ProcessSlot slots[kMaxProcesses];
 };
 
-/// A process's arena: tables at fixed offsets, then memory for rings.
+// A process's arena: tables at fixed offsets, then memory for rings.
 struct ArenaTables {
     KeyEntry keys[kMaxKeys];
     QpShared qps[kMaxObjects];

@@ -119,8 +119,8 @@ bool MemberFile::store(const std::vector<Member>& members, std::string* error) {
 
 namespace {
 
-/// Whether errno means that a process or its descriptor no longer exists. A process that is exiting
-/// refuses access.
+// Whether errno means that a process or its descriptor no longer exists. A process that is exiting
+// refuses access.
 bool is_gone_error() {
     return errno == ENOENT || errno == ESRCH || errno == EACCES;
 }

@@ -24,12 +24,12 @@ class MemberFile {
     MemberFile(const MemberFile&) = delete;
     MemberFile& operator=(const MemberFile&) = delete;
 
-    /// Opens and locks the file; creates it if `create`. False, with *error, if that fails or the
-    /// file is not private to the user.
+    // Opens and locks the file; creates it if `create`. False, with *error, if that fails or the
+    // file is not private to the user.
     bool lock(bool create, std::string* error);
-    /// Reads the members of a locked file. False, with *error, on failure.
+    // Reads the members of a locked file. False, with *error, on failure.
     bool members(std::vector<Member>* list, std::string* error) const;
-    /// Writes the list of a locked file; removes the file if the list is empty.
+    // Writes the list of a locked file; removes the file if the list is empty.
     bool store(const std::vector<Member>& members, std::string* error);
 
   private:
@@ -39,9 +39,9 @@ class MemberFile {
 
 enum class MemberState { present, gone, unknown };
 
-/// Opens a member's memory through /proc into *fd, which the caller closes; -1 if not present.
-/// `gone`: the process has died, or the descriptor is something else. `unknown`: descriptors or
-/// memory are short.
+// Opens a member's memory through /proc into *fd, which the caller closes; -1 if not present.
+// `gone`: the process has died, or the descriptor is something else. `unknown`: descriptors or
+// memory are short.
 MemberState open_member(const MemberFile::Member& member, int* fd);
 
 }  // namespace softhca

@@ -70,8 +70,8 @@ void PeerMaps::replace(std::atomic<Mapping*>& entry, Mapping* fresh) {
     entry.store(fresh, std::memory_order_release);
 }
 
-/// The owner may change the entry at the same time: a mapping that is dropped in vain is made
-/// again, and one that is kept in vain is dropped the next time.
+// The owner may change the entry at the same time: a mapping that is dropped in vain is made
+// again, and one that is kept in vain is dropped the next time.
 bool PeerMaps::is_dead(const Mapping& mapping) {
     return mapping.key->key.load(std::memory_order_relaxed) == 0 ||
            __atomic_load_n(&mapping.key->share_id, __ATOMIC_RELAXED) != mapping.share_id ||

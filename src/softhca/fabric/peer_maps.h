@@ -15,10 +15,10 @@ namespace softhca {
 
 class IovList;
 
-/// A cache of mappings. An entry is named by the registration's share_id, which is never used
-/// again, and is used only while the caller holds an AccessGuard and has checked the key: so nobody
-/// writes to memory that was deregistered. A mapping keeps the memory in existence, so those of
-/// deregistered memory are dropped each time that kSlack bytes have been mapped.
+// A cache of mappings. An entry is named by the registration's share_id, which is never used
+// again, and is used only while the caller holds an AccessGuard and has checked the key: so nobody
+// writes to memory that was deregistered. A mapping keeps the memory in existence, so those of
+// deregistered memory are dropped each time that kSlack bytes have been mapped.
 class PeerMaps {
   public:
     explicit PeerMaps(Host& host) : host_(host) {}
@@ -26,23 +26,23 @@ class PeerMaps {
     PeerMaps(const PeerMaps&) = delete;
     PeerMaps& operator=(const PeerMaps&) = delete;
 
-    /// Converts addresses in a registration of process `slot` to addresses in this process. False
-    /// if the memory cannot be mapped.
+    // Converts addresses in a registration of process `slot` to addresses in this process. False
+    // if the memory cannot be mapped.
     bool translate(uint32_t slot, const KeyEntry& key, const iovec* remote, uint32_t count,
                    IovList* mapped);
-    /// Unmaps mappings that were replaced or dropped. The calling thread holds no AccessGuard.
+    // Unmaps mappings that were replaced or dropped. The calling thread holds no AccessGuard.
     void collect();
 
     static constexpr uint64_t kSlack = 64 << 20;
 
   private:
     struct Mapping {
-        const KeyEntry* key;  ///< in the owner's arena, which stays mapped
+        const KeyEntry* key;  // in the owner's arena, which stays mapped
         uint64_t share_id;
-        uint64_t host;  ///< address of `local` in the owner's process
-        char* local;    ///< nullptr: the mapping failed and is not tried again
+        uint64_t host;  // address of `local` in the owner's process
+        char* local;    // nullptr: the mapping failed and is not tried again
         void* base;
-        uint64_t base_length;  ///< 0: the mapping failed
+        uint64_t base_length;  // 0: the mapping failed
     };
     const Mapping* find(uint32_t slot, const KeyEntry& key);
     Mapping* map(uint32_t slot, const KeyEntry& key);
@@ -53,9 +53,9 @@ class PeerMaps {
 
     static constexpr uint32_t kEntries = 1024;
     Host& host_;
-    std::mutex mutex_;  ///< guards all below; readers of entries_ do without
+    std::mutex mutex_;  // guards all below; readers of entries_ do without
     std::atomic<Mapping*> entries_[kEntries] = {};
-    uint64_t mapped_bytes_ = 0;  ///< since drop_dead()
+    uint64_t mapped_bytes_ = 0;  // since drop_dead()
     std::vector<Mapping*> replaced_;
 };
 

@@ -11,8 +11,8 @@
 
 namespace softhca {
 
-/// Allocates indices 1 .. limit - 1. The index released longest ago is used next, so that old
-/// numbers stay invalid for long.
+// Allocates indices 1 .. limit - 1. The index released longest ago is used next, so that old
+// numbers stay invalid for long.
 class IndexPool {
   public:
     explicit IndexPool(uint32_t limit) : limit_(limit) {}
@@ -42,12 +42,12 @@ class IndexPool {
     std::deque<uint32_t> free_;
 };
 
-/// Allocates memory for rings: first fit, in cache lines. Offsets are relative to the arena.
+// Allocates memory for rings: first fit, in cache lines. Offsets are relative to the arena.
 class ArenaHeap {
   public:
     ArenaHeap(uint64_t begin, uint64_t end) { free_.emplace(begin, end - begin); }
 
-    /// The offset; 0 if there is no room.
+    // The offset; 0 if there is no room.
     uint64_t allocate(uint64_t bytes) {
         const uint64_t size = (bytes + 63) & ~uint64_t{63};
         const std::lock_guard lock(mutex_);

@@ -12,13 +12,13 @@ namespace softhca {
 
 namespace {
 
-constexpr uint64_t kTailBytes = 8;  ///< the part that programs poll: stored last, in one store
+constexpr uint64_t kTailBytes = 8;  // the part that programs poll: stored last, in one store
 
 using Block __attribute__((vector_size(16), aligned(1), may_alias)) = uint64_t;
-constexpr uint64_t kBlocks = 4;  ///< copied in one step: a cache line
+constexpr uint64_t kBlocks = 4;  // copied in one step: a cache line
 
-/// Copies in ascending order, the last word in one store. memcpy() promises no order, and may copy
-/// the end first.
+// Copies in ascending order, the last word in one store. memcpy() promises no order, and may copy
+// the end first.
 void ordered_copy(char* to, const char* from, uint64_t length) {
     while (length > sizeof(Block) * kBlocks) {
         for (uint64_t i = 0; i < kBlocks; ++i) {
@@ -69,7 +69,7 @@ void copy_list(const IovList& to, const IovList& from) {
     }
 }
 
-/// Whether this process can read every page of the list, and also write it if `write`.
+// Whether this process can read every page of the list, and also write it if `write`.
 bool accessible(const IovList& list, bool write) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     for (uint32_t i = 0; i < list.count(); ++i) {

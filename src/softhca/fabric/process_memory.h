@@ -14,10 +14,10 @@ namespace softhca {
 
 constexpr uint32_t kMaxSge = 32;
 
-/// A fault is an address that cannot be accessed; `gone`: the other process has died.
+// A fault is an address that cannot be accessed; `gone`: the other process has died.
 enum class CopyResult : uint8_t { ok, local_fault, remote_fault, gone };
 
-/// A scatter-gather list with room for all elements of a work request.
+// A scatter-gather list with room for all elements of a work request.
 class IovList {
   public:
     IovList() = default;
@@ -39,9 +39,9 @@ class IovList {
     uint32_t count() const { return count_; }
     const iovec* data() const { return entries_; }
     uint64_t length() const;
-    /// The part [offset, offset + length) of the list.
+    // The part [offset, offset + length) of the list.
     IovList slice(uint64_t offset, uint64_t length) const;
-    /// Puts the last `tail` bytes into an entry of their own, so that they are copied last.
+    // Puts the last `tail` bytes into an entry of their own, so that they are copied last.
     void split_tail(uint64_t tail);
 
   private:
@@ -53,19 +53,19 @@ class ProcessMemory {
   public:
     explicit ProcessMemory(Host& host) : host_(host), maps_(host) {}
 
-    /// Writes `local` to `remote` memory of process `slot`, in ascending order of address, the last
-    /// 8 bytes last. `key`: the registration that holds all of `remote`; may be nullptr.
+    // Writes `local` to `remote` memory of process `slot`, in ascending order of address, the last
+    // 8 bytes last. `key`: the registration that holds all of `remote`; may be nullptr.
     CopyResult write(uint32_t slot, const KeyEntry* key, const IovList& local,
                      const IovList& remote);
-    /// Reads `remote` memory of process `slot` into `local`, in the same order.
+    // Reads `remote` memory of process `slot` into `local`, in the same order.
     CopyResult read(uint32_t slot, const KeyEntry* key, const IovList& remote,
                     const IovList& local);
 
     PeerMaps& maps() { return maps_; }
 
   private:
-    /// Whether the remote memory is mapped here. If so, adds its addresses in this process to
-    /// *mapped.
+    // Whether the remote memory is mapped here. If so, adds its addresses in this process to
+    // *mapped.
     bool map_peer(uint32_t slot, const KeyEntry* key, const IovList& remote, IovList* mapped);
     CopyResult diagnose(uint32_t slot, int error, const IovList& local, bool local_is_source);
     Host& host_;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-/// Creates a memory file of the segment's size that nobody can resize. -1, with *error, on failure.
+// Creates a memory file of the segment's size that nobody can resize. -1, with *error, on failure.
 int create_memory(std::string* error) {
     const int fd = ::memfd_create("softhca-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ::fchmod(fd, 0600) != 0 ||
@@ -39,7 +39,7 @@ uint64_t inode_of(int fd) {
     return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 
-/// Removes members that are gone. *fd becomes a descriptor of a remaining member's memory, or -1.
+// Removes members that are gone. *fd becomes a descriptor of a remaining member's memory, or -1.
 void remove_gone_members(std::vector<MemberFile::Member>* members, int* fd) {
     *fd = -1;
     std::erase_if(*members, [fd](const MemberFile::Member& member) {

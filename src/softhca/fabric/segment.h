@@ -12,19 +12,19 @@
 
 namespace softhca {
 
-/// A mapping of the fabric's memory; the destructor unmaps it. Arenas are mapped when first used.
+// A mapping of the fabric's memory; the destructor unmaps it. Arenas are mapped when first used.
 class Segment {
   public:
     enum class Mode { join_or_create, join_only };
 
-    /// Joins the fabric `name` of this uid. If nobody is in it and the mode allows, creates it with
-    /// `config`. nullptr, with *error, on failure.
+    // Joins the fabric `name` of this uid. If nobody is in it and the mode allows, creates it with
+    // `config`. nullptr, with *error, on failure.
     static std::unique_ptr<Segment> open(const std::string& name, Mode mode,
                                          const FabricConfig& config, std::string* error);
-    /// The path of a fabric's member file.
+    // The path of a fabric's member file.
     static std::string member_file_path(const std::string& name);
-    /// Removes the member file of a fabric without members. False, with *error, if it has members
-    /// or the file cannot be used.
+    // Removes the member file of a fabric without members. False, with *error, if it has members
+    // or the file cannot be used.
     static bool remove_if_unused(const std::string& name, std::string* error);
 
     ~Segment();
@@ -32,18 +32,18 @@ class Segment {
     Segment& operator=(const Segment&) = delete;
 
     FabricHeader& header() { return *header_; }
-    /// Whether this process created the fabric.
+    // Whether this process created the fabric.
     bool created() const { return created_; }
     const std::string& name() const { return name_; }
 
-    /// The arena of a process slot; nullptr if it cannot be mapped.
+    // The arena of a process slot; nullptr if it cannot be mapped.
     ArenaTables* arena(uint32_t slot) {
         ArenaTables* tables = arenas_[slot].load(std::memory_order_acquire);
         return __builtin_expect(tables != nullptr, 1) ? tables : map_arena(slot);
     }
-    /// Frees the pages of an arena. Nobody may use the arena.
+    // Frees the pages of an arena. Nobody may use the arena.
     void punch_arena(uint32_t slot);
-    /// Removes this process from the member file. The last member removes the file.
+    // Removes this process from the member file. The last member removes the file.
     void leave();
 
   private:

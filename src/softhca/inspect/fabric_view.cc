@@ -16,7 +16,7 @@
 namespace softhca {
 namespace {
 
-/// Calls visit(entry) for each entry of a table in the fabric's memory that is not in a hole of it.
+// Calls visit(entry) for each entry of a table in the fabric's memory that is not in a hole of it.
 template <typename Entry, typename Visit>
 void for_each_entry(int fd, uint64_t begin, size_t entries, const Visit& visit) {
     constexpr size_t kBatch = 64;

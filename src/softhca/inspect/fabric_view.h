@@ -13,7 +13,7 @@
 
 namespace softhca {
 
-/// Objects that a process has.
+// Objects that a process has.
 struct ObjectCounts {
     uint32_t queue_pairs = 0;
     uint32_t shared_receive_queues = 0;
@@ -24,8 +24,8 @@ struct ObjectCounts {
 
 class FabricView {
   public:
-    /// The fabric `name` of this user. Null, with *error, if nobody is in it or it is of another
-    /// version.
+    // The fabric `name` of this user. Null, with *error, if nobody is in it or it is of another
+    // version.
     static std::unique_ptr<FabricView> open(const std::string& name, std::string* error);
 
     ~FabricView();
@@ -33,13 +33,13 @@ class FabricView {
     FabricView& operator=(const FabricView&) = delete;
 
     FabricHeader& header() { return *header_; }
-    /// Whether the process that a slot speaks of is there. Looks only, unlike a member of the
-    /// fabric.
+    // Whether the process that a slot speaks of is there. Looks only, unlike a member of the
+    // fabric.
     bool alive(const ProcessSlot& process) const;
-    /// Reads without mapping, because to touch what was never used would allocate it.
+    // Reads without mapping, because to touch what was never used would allocate it.
     ObjectCounts count_objects(uint32_t slot) const;
 
-    /// The fabrics of this user of which there is a file, alive or not.
+    // The fabrics of this user of which there is a file, alive or not.
     static std::vector<std::string> names();
 
   private:

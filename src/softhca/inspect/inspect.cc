@@ -19,7 +19,7 @@ void copy_text(const std::string& from, char* text, size_t size) {
     if (size != 0) std::snprintf(text, size, "%s", from.c_str());
 }
 
-/// No exception leaves a function of this interface: what is thrown becomes an error text.
+// No exception leaves a function of this interface: what is thrown becomes an error text.
 template <typename Body>
 int guarded(char* error, size_t size, Body&& body) noexcept {
     try {

@@ -26,7 +26,7 @@ enum class QpEvent : uint8_t {
     last_receive
 };
 
-/// Receives events from the adapter, in any thread; must not call the adapter.
+// Receives events from the adapter, in any thread; must not call the adapter.
 class EventSink {
   public:
     virtual ~EventSink() = default;
@@ -38,7 +38,7 @@ class EventSink {
     virtual void devices_failed() = 0;
 };
 
-/// This process's handles of its own objects of one kind, by index. The table owns none of them.
+// This process's handles of its own objects of one kind, by index. The table owns none of them.
 template <typename T>
 class ObjectTable {
   public:
@@ -47,7 +47,7 @@ class ObjectTable {
     }
     void drop(uint32_t index) { objects_[index].store(nullptr, std::memory_order_release); }
     T* at(uint32_t index) const { return objects_[index].load(std::memory_order_acquire); }
-    /// The object of that number; nullptr if another process owns it or it is destroyed.
+    // The object of that number; nullptr if another process owns it or it is destroyed.
     T* get(uint32_t number) const {
         T* object = at(ObjectNumber::index(number));
         return object != nullptr && object->number() == number ? object : nullptr;
@@ -59,7 +59,7 @@ class ObjectTable {
 
 class Adapter {
   public:
-    /// Joins the fabric of the segment. nullptr, with *error, on failure.
+    // Joins the fabric of the segment. nullptr, with *error, on failure.
     static std::unique_ptr<Adapter> start(std::unique_ptr<Segment> segment, bool thread_executor,
                                           EventSink& sink, std::string* error);
 
@@ -68,21 +68,21 @@ class Adapter {
     ProgressEngine& engine() { return engine_; }
     EventSink& sink() { return sink_; }
     bool thread_executor() const { return thread_executor_; }
-    /// Whether this is the child of a fork(): the objects are the parent's, and must not be used.
+    // Whether this is the child of a fork(): the objects are the parent's, and must not be used.
     bool inherited() const { return inherited_; }
     void set_inherited() { inherited_ = true; }
-    /// Whether completions become visible later than they are written, by the timing model or a
-    /// fault. If so, they carry the time in `visible_at`.
+    // Whether completions become visible later than they are written, by the timing model or a
+    // fault. If so, they carry the time in `visible_at`.
     bool delays_completions() {
         return host_->models_time() ||
                host_->header().faults.delay_completions_ns.load(std::memory_order_relaxed) != 0;
     }
-    /// The next number for the object at `index`.
+    // The next number for the object at `index`.
     uint32_t next_number(uint32_t index) {
         return ObjectNumber::make(host_->slot(), index, next_generation());
     }
     uint32_t next_generation() { return generation_.fetch_add(1, std::memory_order_relaxed); }
-    /// Names a registration of shared memory; the name is never used again.
+    // Names a registration of shared memory; the name is never used again.
     uint64_t next_share_id() {
         return uint64_t{host_->tag()} << 32 | share_ids_.fetch_add(1, std::memory_order_relaxed);
     }
@@ -106,7 +106,7 @@ class Adapter {
     std::atomic<uint32_t> share_ids_{1};
 };
 
-/// The `visible_at` of a completion that is visible at once.
+// The `visible_at` of a completion that is visible at once.
 inline uint64_t visible_now(Adapter& adapter) {
     return adapter.delays_completions() ? now_ns() : 0;
 }

@@ -19,7 +19,7 @@ Cqe* slots_of(Host& host, CqShared& cq) {
     return reinterpret_cast<Cqe*>(base + cq.ring);
 }
 
-/// Publishes the entry at the tail. The completion of a receive ends the claim on that receive.
+// Publishes the entry at the tail. The completion of a receive ends the claim on that receive.
 void publish(Host& host, CqShared& cq, uint64_t tail, const Cqe& cqe) {
     if (cqe.wc.releases == Releases::receive_queue ||
         cqe.wc.releases == Releases::shared_receive_queue) {
@@ -34,7 +34,7 @@ void publish(Host& host, CqShared& cq, uint64_t tail, const Cqe& cqe) {
     cq.tail.store(tail + 1, std::memory_order_release);
 }
 
-/// Under the lock: whether the owner must get an event now.
+// Under the lock: whether the owner must get an event now.
 bool event_due(const CqShared& cq) {
     const uint32_t armed = cq.armed.load(std::memory_order_relaxed);
     if (armed == 0) {
@@ -45,15 +45,15 @@ bool event_due(const CqShared& cq) {
     return newest > std::max(cq.notified_tail, cq.head.load(std::memory_order_relaxed));
 }
 
-/// Under the lock: disarms the queue, and sets the time of its event to `visible_at`.
+// Under the lock: disarms the queue, and sets the time of its event to `visible_at`.
 void schedule_event(CqShared& cq, uint64_t visible_at) {
     cq.armed.store(0, std::memory_order_relaxed);
     cq.notified_tail = cq.tail.load(std::memory_order_relaxed);
     cq.event_at.store(std::max(visible_at, CqShared::kEventNow), std::memory_order_relaxed);
 }
 
-/// Under the lock, after a write: whether to notify the owner of an event. If an event is pending
-/// and the new completion is visible earlier, the event comes earlier.
+// Under the lock, after a write: whether to notify the owner of an event. If an event is pending
+// and the new completion is visible earlier, the event comes earlier.
 bool update_event(CqShared& cq, uint64_t visible_at) {
     if (event_due(cq)) {
         schedule_event(cq, visible_at);
@@ -67,8 +67,8 @@ bool update_event(CqShared& cq, uint64_t visible_at) {
     return false;
 }
 
-/// A producer died inside write_completion(). Publishes the entry that it had committed, and
-/// notifies the owner of a pending event.
+// A producer died inside write_completion(). Publishes the entry that it had committed, and
+// notifies the owner of a pending event.
 void repair(Host& host, CqShared& cq) {
     const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
     CompletionRing ring(slots_of(host, cq), cq.mask);
@@ -194,8 +194,8 @@ uint64_t Cq::next_visible(uint64_t head, uint64_t tail) {
     return index;
 }
 
-/// Frees the queue entry of a completion, when a real driver frees it, too. False if the entry was
-/// of a shared receive queue that is destroyed.
+// Frees the queue entry of a completion, when a real driver frees it, too. False if the entry was
+// of a shared receive queue that is destroyed.
 bool Cq::release_entry(const Cqe& cqe) {
     switch (cqe.wc.releases) {
         case Releases::send_queue:
@@ -220,8 +220,8 @@ bool Cq::release_entry(const Cqe& cqe) {
     return true;
 }
 
-/// Whether a stale completion fails the poll, as in drivers that look up a completion's queue and
-/// leave its completions behind when they destroy it.
+// Whether a stale completion fails the poll, as in drivers that look up a completion's queue and
+// leave its completions behind when they destroy it.
 bool Cq::stale_fails() const {
     return adapter_.host().header().faults.stale_cq.load(std::memory_order_relaxed) != 0;
 }
@@ -241,8 +241,8 @@ void Cq::arm(bool solicited_only) {
     shared_->lock.unlock();
 }
 
-/// Under the lock, when armed: the earliest `visible_at` of the completions that need an event,
-/// because they came after the last event or are not visible yet. kNothing if there is none.
+// Under the lock, when armed: the earliest `visible_at` of the completions that need an event,
+// because they came after the last event or are not visible yet. kNothing if there is none.
 uint64_t Cq::first_event_time() {
     if (!adapter_.delays_completions()) {
         return event_due(*shared_) ? 0 : kNothing;

@@ -11,26 +11,26 @@ namespace softhca {
 
 class Adapter;
 
-/// Writes a completion, and its event if the queue is armed. False if the queue has failed or
-/// overflows, of which the owner is notified. The caller holds an AccessGuard on another process's
-/// queue. `position`: of a send, its index in the send queue.
+// Writes a completion, and its event if the queue is armed. False if the queue has failed or
+// overflows, of which the owner is notified. The caller holds an AccessGuard on another process's
+// queue. `position`: of a send, its index in the send queue.
 bool write_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint64_t position = 0);
 
-/// Finishes what a producer that died had committed.
+// Finishes what a producer that died had committed.
 void repair_completions(Host& host, CqShared& cq);
 
-/// The owner's handle of a completion queue. Destroyed only when no queue pair uses it.
+// The owner's handle of a completion queue. Destroyed only when no queue pair uses it.
 class Cq {
   public:
-    /// A queue of at least `entries` entries; nullptr if there is no number or memory left.
+    // A queue of at least `entries` entries; nullptr if there is no number or memory left.
     static Cq* create(Adapter& adapter, uint32_t entries);
     ~Cq();
     Cq(const Cq&) = delete;
     Cq& operator=(const Cq&) = delete;
 
-    /// Calls `out(const Completion&)` for up to `count` completions and returns their number. -1 if
-    /// the queue has failed or a completion is stale: then it and those before it in this call are
-    /// lost.
+    // Calls `out(const Completion&)` for up to `count` completions and returns their number. -1 if
+    // the queue has failed or a completion is stale: then it and those before it in this call are
+    // lost.
     template <typename Out>
     int poll(int count, Out&& out) {
         int taken = 0;
@@ -41,29 +41,29 @@ class Cq {
         }
         return taken != 0 ? taken : poll_empty();
     }
-    /// Like poll() for a caller that holds `poll_mutex`, but returns 0 if there is no completion.
+    // Like poll() for a caller that holds `poll_mutex`, but returns 0 if there is no completion.
     template <typename Out>
     int poll_locked(int count, Out&& out);
-    /// For a poll without completions: runs the progress engine. 0, or -1 if the queue has failed.
-    /// The caller must not hold `poll_mutex`, because the engine takes locks that others hold when
-    /// they take `poll_mutex`.
+    // For a poll without completions: runs the progress engine. 0, or -1 if the queue has failed.
+    // The caller must not hold `poll_mutex`, because the engine takes locks that others hold when
+    // they take `poll_mutex`.
     int poll_empty();
 
-    /// Requests one event for the next completion (`solicited_only`: for the next one that is
-    /// solicited or failed). If such a completion has come since the last event, the event comes at
-    /// once.
+    // Requests one event for the next completion (`solicited_only`: for the next one that is
+    // solicited or failed). If such a completion has come since the last event, the event comes at
+    // once.
     void arm(bool solicited_only);
-    /// 0, EINVAL if `entries` is too few for the completions in the queue, or ENOMEM.
+    // 0, EINVAL if `entries` is too few for the completions in the queue, or ENOMEM.
     int resize(uint32_t entries);
-    /// Removes the completions of a queue pair that is reset or destroyed.
+    // Removes the completions of a queue pair that is reset or destroyed.
     void purge(uint32_t qp_number);
     uint32_t capacity() const { return static_cast<uint32_t>(shared_->capacity); }
     uint32_t number() const { return number_; }
     CqShared& shared() { return *shared_; }
 
     std::mutex poll_mutex;
-    std::atomic<uint32_t> users{0};  ///< queue pairs and SRQs that use it
-    void* cookie = nullptr;          ///< the CqObject of the verbs layer
+    std::atomic<uint32_t> users{0};  // queue pairs and SRQs that use it
+    void* cookie = nullptr;          // the CqObject of the verbs layer
 
   private:
     Cq(Adapter& adapter, CqShared* shared, uint32_t number)

@@ -48,7 +48,7 @@ bool accepts_datagram(Qp& qp, const Wqe& wqe, const QpShared* target) {
            responds(target->state.load(std::memory_order_acquire));
 }
 
-/// Writes the datagram into the receive's memory.
+// Writes the datagram into the receive's memory.
 CopyResult write_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const IovList& local,
                           const IovList& remote) {
     Grh grh;

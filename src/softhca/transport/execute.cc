@@ -14,9 +14,9 @@ namespace softhca {
 
 namespace {
 
-/// for out-of-order placement if there is no fault `segment`
+// for out-of-order placement if there is no fault `segment`
 constexpr uint64_t kDefaultSegmentBytes = 64;
-/// copied under one AccessGuard: limits how long a deregistration waits
+// copied under one AccessGuard: limits how long a deregistration waits
 constexpr uint64_t kMaxCopyBytes = 4 << 20;
 
 bool ports_up(Host& host, uint32_t mine, uint32_t peer) {

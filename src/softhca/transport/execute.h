@@ -16,10 +16,10 @@ class Qp;
 
 struct Outcome {
     enum class Kind : uint8_t {
-        complete,  ///< the work request is complete, with `status`
-        again,  ///< call again at `time` (ns): a packet's arrival or the end of a pause; 0: at once
-        rnr,    ///< the responder has no receive; `time` is its RNR timer in ns
-        no_response,  ///< the peer does not respond
+        complete,  // the work request is complete, with `status`
+        again,  // call again at `time` (ns): a packet's arrival or the end of a pause; 0: at once
+        rnr,    // the responder has no receive; `time` is its RNR timer in ns
+        no_response,  // the peer does not respond
     };
     Kind kind;
     WcStatus status = WcStatus::success;
@@ -33,62 +33,62 @@ struct Outcome {
     static Outcome no_response() { return {Kind::no_response, WcStatus::success, 0}; }
 };
 
-/// Executes the work request as far as possible at `now` (ns). The caller holds the queue pair's
-/// execute_mutex_.
+// Executes the work request as far as possible at `now` (ns). The caller holds the queue pair's
+// execute_mutex_.
 Outcome execute(Qp& qp, Wqe& wqe, uint64_t now);
 
 // The operations, called by execute().
-Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now);      ///< send on a connected transport
-Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now);  ///< send on UD
-Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now);     ///< with and without immediate
+Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now);      // send on a connected transport
+Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now);  // send on UD
+Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now);     // with and without immediate
 Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now);
 Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now);
 Outcome execute_bind(Qp& qp, Wqe& wqe);
 Outcome execute_invalidate(Qp& qp, Wqe& wqe);
 
-/// The responder of a connection. While a Target exists, neither that process nor this one frees
-/// what an operation may touch.
+// The responder of a connection. While a Target exists, neither that process nor this one frees
+// what an operation may touch.
 class Target {
   public:
     explicit Target(Qp& sender);
-    /// Looks up the responder. False if it does not respond.
+    // Looks up the responder. False if it does not respond.
     bool find(Qp& sender, const Wqe& wqe);
 
     QpShared* qp = nullptr;
     uint32_t qp_number;
-    SrqShared* srq = nullptr;  ///< for receives; nullptr: the queue pair has its own
-    uint32_t slot;             ///< the process whose memory the operation accesses
+    SrqShared* srq = nullptr;  // for receives; nullptr: the queue pair has its own
+    uint32_t slot;             // the process whose memory the operation accesses
     uint32_t pd = 0;
     uint32_t cq = 0;
-    bool bad_srq = false;  ///< XRC: there is no such SRQ, or its domain is another one
+    bool bad_srq = false;  // XRC: there is no such SRQ, or its domain is another one
 
   private:
     AccessGuard guard_;
     std::optional<AccessGuard> srq_guard_;
 };
 
-/// Lists the local memory of a work request, checked for the access rights `need`. False if a key
-/// does not permit the access. The caller holds an AccessGuard (on any process).
+// Lists the local memory of a work request, checked for the access rights `need`. False if a key
+// does not permit the access. The caller holds an AccessGuard (on any process).
 bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list);
 
-/// Whether both ends permit an RDMA write that has not begun. Sets *local to the sender's memory
-/// and *target to the key of the receiver's. The caller holds an AccessGuard on the receiver.
+// Whether both ends permit an RDMA write that has not begun. Sets *local to the sender's memory
+// and *target to the key of the receiver's. The caller holds an AccessGuard on the receiver.
 bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** target);
 
-/// How the timing model delays a message's data.
+// How the timing model delays a message's data.
 enum class Placement : bool {
-    at_once,    ///< sends: placed when executed; only completions are delayed
-    by_packet,  ///< RDMA: a packet is placed when it has arrived
+    at_once,    // sends: placed when executed; only completions are delayed
+    by_packet,  // RDMA: a packet is placed when it has arrived
 };
 
-/// Places the rest of the message, as far as the timing model and the faults permit at `now` (ns);
-/// `complete` when all is placed. If a copy fails, *failed tells how, and the outcome has no
-/// meaning.
+// Places the rest of the message, as far as the timing model and the faults permit at `now` (ns);
+// `complete` when all is placed. If a copy fails, *failed tells how, and the outcome has no
+// meaning.
 Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key,
                       const IovList& local, const IovList& remote, Placement placement,
                       uint64_t now, CopyResult* failed);
 
-/// The `visible_at` of the receiver's completion in ns; 0 if completions are not delayed.
+// The `visible_at` of the receiver's completion in ns; 0 if completions are not delayed.
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now);
 
 }  // namespace softhca

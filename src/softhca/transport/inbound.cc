@@ -39,7 +39,7 @@ namespace {
 
 constexpr uint64_t kLookAgainNs = 1'000'000;
 
-/// Calls visit(index) for each entry in use.
+// Calls visit(index) for each entry in use.
 template <typename Visit>
 void for_each_used(const ProcessSlot& process, Visit&& visit) {
     for (uint64_t used = process.inbound_used.load(std::memory_order_acquire); used != 0;
@@ -48,8 +48,8 @@ void for_each_used(const ProcessSlot& process, Visit&& visit) {
     }
 }
 
-/// Whether the write before this one in the sender's queue is placed or has ended. An entry that
-/// holds another write now shows that it has ended: the sender then freed it with release.
+// Whether the write before this one in the sender's queue is placed or has ended. An entry that
+// holds another write now shows that it has ended: the sender then freed it with release.
 bool is_next(const ProcessSlot& process, const InboundWrite& write, uint32_t sender) {
     if (write.previous == InboundWrite::kNone) {
         return true;
@@ -64,28 +64,28 @@ bool is_committed(const InboundWrite& write) {
     return write.committed.load(std::memory_order_acquire) != 0;
 }
 
-/// Whether the queue pair takes the write. A send that has overtaken a committed write is in the
-/// completion queue, also if the queue pair has failed since.
+// Whether the queue pair takes the write. A send that has overtaken a committed write is in the
+// completion queue, also if the queue pair has failed since.
 bool takes(const QpShared& responder, const InboundWrite& write) {
     const QpState state = responder.state.load(std::memory_order_acquire);
     return responds(state) || (state == QpState::err && is_committed(write));
 }
 
-/// Source and target of a write, checked as the sender would.
+// Source and target of a write, checked as the sender would.
 struct CopyPlan {
     struct Piece {
         const KeyEntry* key;
         uint64_t address;
         uint64_t length;
     };
-    Piece pieces[InboundWrite::kSges];  ///< none: the bytes are staged
+    Piece pieces[InboundWrite::kSges];  // none: the bytes are staged
     uint32_t count = 0;
     const KeyEntry* target = nullptr;
     QpShared* responder = nullptr;
     uint64_t to = 0;
 };
 
-/// Adds the sender's memory to a plan. False if a key does not permit the access.
+// Adds the sender's memory to a plan. False if a key does not permit the access.
 bool plan_sources(Host& host, const InboundWrite& write, const QpShared& sender, uint32_t number,
                   CopyPlan* plan) {
     for (uint32_t i = 0; i < write.num_sge; ++i) {
@@ -106,7 +106,7 @@ bool plan_sources(Host& host, const InboundWrite& write, const QpShared& sender,
     return true;
 }
 
-/// Whether the sender can still send. A committed write has arrived before that may change.
+// Whether the sender can still send. A committed write has arrived before that may change.
 bool sender_permits(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
     if (is_committed(write)) {
         return true;
@@ -132,7 +132,7 @@ bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan*
                      write.length, access_flag::kRemoteWrite, &plan->to) == KeyCheck::ok;
 }
 
-/// Copies a range of the message.
+// Copies a range of the message.
 CopyResult copy_range(Adapter& adapter, const InboundWrite& write, const CopyPlan& plan,
                       uint32_t process, uint64_t begin, uint64_t length) {
     ProcessMemory& memory = adapter.process_memory();
@@ -164,8 +164,8 @@ CopyResult copy_range(Adapter& adapter, const InboundWrite& write, const CopyPla
     return CopyResult::ok;
 }
 
-/// Places packets that have arrived, under the lock of `write`. Returns when the next one arrives;
-/// kNotDue if there is none, or a copy failed: then the sender repeats it and reports the error.
+// Places packets that have arrived, under the lock of `write`. Returns when the next one arrives;
+// kNotDue if there is none, or a copy failed: then the sender repeats it and reports the error.
 uint64_t place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& plan, uint32_t sender,
                        uint64_t now) {
     Host& host = adapter.host();
@@ -190,7 +190,7 @@ uint64_t place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& pl
     return InboundWrite::kNotDue;
 }
 
-/// Places what has arrived of the write, and frees its lock. Whether all of it is placed now.
+// Places what has arrived of the write, and frees its lock. Whether all of it is placed now.
 bool place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
     Host& host = adapter.host();
     const uint32_t sender = write.sender.load(std::memory_order_relaxed);
@@ -248,7 +248,7 @@ void place_inbound_writes(Adapter& adapter, uint64_t now) {
 
 namespace {
 
-/// Places a write after those before it. `depth`: how many more of these to look at.
+// Places a write after those before it. `depth`: how many more of these to look at.
 void settle_write(Adapter& adapter, uint32_t index, uint64_t now, uint32_t depth) {
     Host& host = adapter.host();
     InboundWrite& write = host.self().inbound[index];

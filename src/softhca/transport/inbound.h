@@ -13,21 +13,21 @@ struct Faults;
 struct InboundWrite;
 struct ProcessSlot;
 
-/// Whether no fault acts on data: with a fault, the receiver gets no more writes, and places only
-/// committed ones.
+// Whether no fault acts on data: with a fault, the receiver gets no more writes, and places only
+// committed ones.
 bool receiver_may_place(const Faults& faults);
-/// Locks the entry if it is free or its owner has died.
+// Locks the entry if it is free or its owner has died.
 bool try_lock(Host& host, InboundWrite& write);
-/// Frees the entry and its lock, which the caller holds.
+// Frees the entry and its lock, which the caller holds.
 void unlock_and_free(ProcessSlot& process, InboundWrite& write);
 
-/// Places packets of writes to this process's memory that have arrived by `now` (ns), except for
-/// those that somebody else is placing.
+// Places packets of writes to this process's memory that have arrived by `now` (ns), except for
+// those that somebody else is placing.
 void place_inbound_writes(Adapter& adapter, uint64_t now);
-/// Places the writes that a send has overtaken and that have arrived by `now`. Waits for those that
-/// somebody else is placing: when it returns, their bytes are in memory.
+// Places the writes that a send has overtaken and that have arrived by `now`. Waits for those that
+// somebody else is placing: when it returns, their bytes are in memory.
 void settle_inbound_writes(Adapter& adapter, uint64_t now);
-/// When a queue pair of this process is reset: forgets the writes to it that its peer has left.
+// When a queue pair of this process is reset: forgets the writes to it that its peer has left.
 void drop_abandoned_writes(Host& host, uint32_t qp_number);
 
 }  // namespace softhca

@@ -12,7 +12,7 @@
 namespace softhca {
 namespace {
 
-/// Allocates an entry and locks it; kNone if all are in use.
+// Allocates an entry and locks it; kNone if all are in use.
 uint32_t allocate_inbound(Host& host, ProcessSlot& process) {
     uint64_t used = process.inbound_used.load(std::memory_order_relaxed);
     while (~used != 0) {
@@ -34,7 +34,7 @@ bool fits_inbound(const Qp& qp, const Wqe& wqe) {
             (!wqe.is_inline && wqe.num_sge <= InboundWrite::kSges));
 }
 
-/// Describes a write in an entry whose lock the caller holds.
+// Describes a write in an entry whose lock the caller holds.
 void fill_inbound(InboundWrite& write, const Wqe& wqe) {
     write.placed.store(0, std::memory_order_relaxed);
     write.committed.store(0, std::memory_order_relaxed);
@@ -52,8 +52,8 @@ void fill_inbound(InboundWrite& write, const Wqe& wqe) {
     }
 }
 
-/// Copies the bytes of a write. False if they cannot be read, which the kernel can tell and a plain
-/// copy, as into shared memory, cannot.
+// Copies the bytes of a write. False if they cannot be read, which the kernel can tell and a plain
+// copy, as into shared memory, cannot.
 bool stage(ProcessMemory& memory, uint32_t slot, const Wqe& wqe, bool plain, const IovList& local,
            char* bytes) {
     if (!plain && !wqe.is_inline) {
@@ -174,7 +174,7 @@ bool InboundQueue::commit(Qp& qp) {
     return true;
 }
 
-/// `ended`: whether the write has.
+// `ended`: whether the write has.
 void InboundQueue::free_entry(Host& host, uint32_t qp_number, uint32_t index, bool ended) {
     const AccessGuard guard(host, process_);
     ProcessSlot& process = host.process(process_);

@@ -19,11 +19,11 @@ namespace softhca {
 
 namespace {
 
-/// With the timing model, the engine wakes this long before a task is due, and then spins.
+// With the timing model, the engine wakes this long before a task is due, and then spins.
 constexpr uint64_t kWakeEarlyNs = 20'000;
 
-/// Sleep of the engine while other threads poll and run its tasks: the most that a task is late
-/// when they stop polling.
+// Sleep of the engine while other threads poll and run its tasks: the most that a task is late
+// when they stop polling.
 constexpr uint64_t kPolledSleepNs = 1'000'000;
 
 template <typename Handle>
@@ -102,7 +102,7 @@ void ProgressEngine::schedule(const Task& task) {
     }
 }
 
-/// Runs tasks that are due at `now`, in order of time. The caller holds run_mutex_.
+// Runs tasks that are due at `now`, in order of time. The caller holds run_mutex_.
 void ProgressEngine::run_due(uint64_t now) {
     for (;;) {
         Task task;

@@ -17,19 +17,19 @@ class ProgressEngine {
   public:
     explicit ProgressEngine(Adapter& adapter) : adapter_(adapter) {}
 
-    /// The thread's body: waits for start(), then never returns; returns after cancel().
+    // The thread's body: waits for start(), then never returns; returns after cancel().
     void run();
     void start() { set_phase(1); }
     void cancel() { set_phase(2); }
 
-    /// Runs the send queue of a queue pair at `due` (ns; 0: as soon as possible).
+    // Runs the send queue of a queue pair at `due` (ns; 0: as soon as possible).
     void schedule_qp(uint32_t number, uint64_t due) { schedule({due, Kind::queue_pair, number}); }
-    /// Runs tasks that are due, unless another thread does. Threads that poll call this; without
-    /// tasks it is cheap.
+    // Runs tasks that are due, unless another thread does. Threads that poll call this; without
+    // tasks it is cheap.
     void progress();
-    /// Delivers the event of a completion queue: now, or when it becomes visible.
+    // Delivers the event of a completion queue: now, or when it becomes visible.
     void deliver_cq_event(uint32_t number);
-    /// Held while queue pairs run; taken to destroy a queue pair.
+    // Held while queue pairs run; taken to destroy a queue pair.
     std::mutex& run_mutex() { return run_mutex_; }
 
   private:
@@ -64,7 +64,7 @@ class ProgressEngine {
     std::priority_queue<Task, std::vector<Task>, std::greater<>> tasks_;
     std::atomic<uint64_t> next_due_{kNever};
     std::atomic<uint64_t> sleeping_until_{0};
-    std::atomic<uint32_t> progress_calls_{0};  ///< calls of progress() that can run tasks; roughly
+    std::atomic<uint32_t> progress_calls_{0};  // calls of progress() that can run tasks; roughly
     uint32_t progress_calls_seen_ = 0;
     uint32_t ports_seen_ = 0;
     uint32_t fatal_seen_ = 0;

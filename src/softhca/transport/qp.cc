@@ -98,7 +98,7 @@ Qp::~Qp() {
 
 namespace {
 
-/// Sets a field if the mask of a modification names it.
+// Sets a field if the mask of a modification names it.
 class Setter {
   public:
     explicit Setter(uint32_t mask) : mask_(mask) {}
@@ -185,8 +185,8 @@ void Qp::report_drained() {
     }
 }
 
-/// Under the queue pair's lock: releases a claimed receive of a shared queue, which completes
-/// nowhere.
+// Under the queue pair's lock: releases a claimed receive of a shared queue, which completes
+// nowhere.
 void Qp::release_claim() {
     Host& host = adapter_.host();
     if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) == 0 ||
@@ -203,7 +203,7 @@ void Qp::release_claim() {
     }
 }
 
-/// Makes the queue pair like a new one: no work requests, and no completions in its queues.
+// Makes the queue pair like a new one: no work requests, and no completions in its queues.
 void Qp::clear_queues() {
     Host& host = adapter_.host();
     const std::scoped_lock lock(post_mutex, execute_mutex_);

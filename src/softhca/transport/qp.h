@@ -31,10 +31,10 @@ class Qp {
         uint32_t max_recv_sge = 0;
         uint32_t max_inline = 0;
         bool signal_all = false;
-        QueueAllocator allocator;  ///< for the memory of the send queue
+        QueueAllocator allocator;  // for the memory of the send queue
     };
 
-    /// A modification. A field is valid if `mask` (qp_attr bits) names it.
+    // A modification. A field is valid if `mask` (qp_attr bits) names it.
     struct Change {
         uint32_t mask = 0;
         QpState state = QpState::reset;
@@ -53,36 +53,36 @@ class Qp {
         bool drained_event = false;
     };
 
-    /// A queue pair in state reset; nullptr if there is no number or memory left.
+    // A queue pair in state reset; nullptr if there is no number or memory left.
     static Qp* create(Adapter& adapter, const Attributes& attributes);
     ~Qp();
     Qp(const Qp&) = delete;
     Qp& operator=(const Qp&) = delete;
 
-    /// Applies a modification that is legal.
+    // Applies a modification that is legal.
     void modify(const Change& change);
 
-    /// The send queue's free entry at distance `ahead` from the next one, cleared; nullptr if the
-    /// queue is full. Under post_mutex.
+    // The send queue's free entry at distance `ahead` from the next one, cleared; nullptr if the
+    // queue is full. Under post_mutex.
     Wqe* reserve_send(uint64_t ahead = 0);
-    /// The time (ns) at which the timing model begins a post, for commit_send(); 0 without model.
+    // The time (ns) at which the timing model begins a post, for commit_send(); 0 without model.
     uint64_t post_time() const;
-    /// Posts the reserved entry. With the timing model, books its time on the links. Under
-    /// post_mutex.
+    // Posts the reserved entry. With the timing model, books its time on the links. Under
+    // post_mutex.
     void commit_send(Wqe& wqe, uint64_t post_time);
-    /// Starts posted work requests: executes them now, or schedules them in the progress engine.
+    // Starts posted work requests: executes them now, or schedules them in the progress engine.
     void start_sends();
     std::mutex post_mutex;
 
-    /// 0, ENOMEM if the queue is full, EINVAL for too many elements.
+    // 0, ENOMEM if the queue is full, EINVAL for too many elements.
     int post_receive(uint64_t wr_id, const Sge* sges, uint32_t count);
 
-    /// Runs the send queue; called by the progress engine.
+    // Runs the send queue; called by the progress engine.
     void run_scheduled(uint64_t now);
-    /// Completes outstanding work requests with the flush status: all in state err, those of the
-    /// send queue in state sqe.
+    // Completes outstanding work requests with the flush status: all in state err, those of the
+    // send queue in state sqe.
     void flush();
-    /// Frees send queue entries below `position`; called when their completion was polled.
+    // Frees send queue entries below `position`; called when their completion was polled.
     void release_send(uint64_t position) { released_.store(position, std::memory_order_release); }
 
     QpState state() const { return shared_->state.load(std::memory_order_acquire); }
@@ -93,8 +93,8 @@ class Qp {
     uint32_t send_capacity() const { return ring_.capacity(); }
     uint8_t max_rd_atomic() const { return max_rd_atomic_; }
     uint32_t mtu() const { return mtu_; }
-    InboundQueue& inbound() { return inbound_; }          ///< under execute_mutex_
-    uint64_t head_position() const { return executed_; }  ///< of the head; under execute_mutex_
+    InboundQueue& inbound() { return inbound_; }          // under execute_mutex_
+    uint64_t head_position() const { return executed_; }  // of the head; under execute_mutex_
 
     void* cookie = nullptr;
 
@@ -102,7 +102,7 @@ class Qp {
     Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number);
     void set_requester_fields(const Change& change);
     void after_transition(QpState state);
-    static constexpr uint32_t kMaxStepsPerRun = 16;  ///< then the engine turns to other queue pairs
+    static constexpr uint32_t kMaxStepsPerRun = 16;  // then the engine turns to other queue pairs
     static constexpr uint32_t kNoLimit = ~uint32_t{0};
     bool run_send_queue(uint64_t now, uint32_t steps);
     bool execute_head(Wqe& wqe, uint64_t now);
@@ -126,17 +126,17 @@ class Qp {
     SendRing ring_;
     RetryState retry_;
     // Indices of the send queue only grow: released_ <= executed_ <= posted_.
-    std::atomic<uint64_t> posted_{0};    ///< stored under post_mutex, with release
-    std::atomic<uint64_t> released_{0};  ///< stored by the thread that polls
-    uint64_t last_posted_at_ = 0;        ///< ns; under post_mutex
-    std::mutex execute_mutex_;  ///< for the rest; taken after post_mutex and before shared locks
+    std::atomic<uint64_t> posted_{0};    // stored under post_mutex, with release
+    std::atomic<uint64_t> released_{0};  // stored by the thread that polls
+    uint64_t last_posted_at_ = 0;        // ns; under post_mutex
+    std::mutex execute_mutex_;  // for the rest; taken after post_mutex and before shared locks
     uint64_t executed_ = 0;
-    uint64_t ahead_ = 0;  ///< the next one to start ahead of the head
+    uint64_t ahead_ = 0;  // the next one to start ahead of the head
     uint64_t wait_until_ = 0;
-    uint64_t last_visible_ = 0;  ///< the latest `visible_at` of a send's completion
-    InboundQueue inbound_;       ///< writes from the head on that the receiver may place
-    bool head_started_ = false;  ///< whether the work request at the head has been executed once
-    std::atomic<bool> scheduled_{false};  ///< scheduled to run at once
+    uint64_t last_visible_ = 0;  // the latest `visible_at` of a send's completion
+    InboundQueue inbound_;       // writes from the head on that the receiver may place
+    bool head_started_ = false;  // whether the work request at the head has been executed once
+    std::atomic<bool> scheduled_{false};  // scheduled to run at once
     bool drained_event_ = false;
     bool last_receive_event_ = false;
     uint8_t retry_count_ = 0;
@@ -147,7 +147,7 @@ class Qp {
     std::mutex receive_mutex_;
 };
 
-/// Sets the responder's fields of a modification. Under the queue pair's lock.
+// Sets the responder's fields of a modification. Under the queue pair's lock.
 void set_responder_fields(QpShared& shared, const Qp::Change& change);
 
 }  // namespace softhca

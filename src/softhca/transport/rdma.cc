@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kAtomicBytes = 8;
 
-/// Looks up and checks the remote memory. Returns success, or the status of the responder's NAK.
+// Looks up and checks the remote memory. Returns success, or the status of the responder's NAK.
 WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
                                const KeyEntry** key, IovList* list) {
     if (target.bad_srq || (target.qp->access & need) != need) {
@@ -39,7 +39,7 @@ Outcome lock_and_refuse(Qp& qp, Target& target, WcStatus status) {
     return refuse_request(qp, target, status);
 }
 
-/// What the requester learns if a copy failed.
+// What the requester learns if a copy failed.
 Outcome copy_failed(Qp& qp, Target& target, CopyResult failed, bool locked) {
     switch (failed) {
         case CopyResult::local_fault:
@@ -52,7 +52,7 @@ Outcome copy_failed(Qp& qp, Target& target, CopyResult failed, bool locked) {
     }
 }
 
-/// Holds the responder's lock while it places data, because the operation takes a receive.
+// Holds the responder's lock while it places data, because the operation takes a receive.
 Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& local, uint64_t now) {
     const ResponderLock lock(qp.adapter().host(), *target.qp);
     const KeyEntry* key = nullptr;
@@ -77,8 +77,8 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
                                                   : placed;
 }
 
-/// RDMA write and RDMA read. Except for a write with immediate, only memory of the responder
-/// changes.
+// RDMA write and RDMA read. Except for a write with immediate, only memory of the responder
+// changes.
 Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right, uint64_t now) {
     Target target(qp);
     IovList local;
@@ -150,8 +150,8 @@ Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
 
 namespace {
 
-/// Reads, computes and writes under a lock of the memory's process: atomic among the operations of
-/// this device, as IBV_ATOMIC_HCA promises.
+// Reads, computes and writes under a lock of the memory's process: atomic among the operations of
+// this device, as IBV_ATOMIC_HCA promises.
 CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyEntry* key,
                         const IovList& remote, uint64_t* before) {
     Adapter& adapter = qp.adapter();

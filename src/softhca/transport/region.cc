@@ -25,7 +25,7 @@ int advise(uint64_t begin, uint64_t length, int advice) {
     return status == 0 ? 0 : errno;
 }
 
-/// Whether the kernel (5.14 or newer) has MADV_POPULATE_READ and MADV_POPULATE_WRITE.
+// Whether the kernel (5.14 or newer) has MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 bool can_populate() {
     static const bool can = [] {
         int on_stack = 0;
@@ -36,8 +36,8 @@ bool can_populate() {
     return can;
 }
 
-/// Faults the pages in, as pinning would. EFAULT if they do not exist or cannot be written as
-/// asked.
+// Faults the pages in, as pinning would. EFAULT if they do not exist or cannot be written as
+// asked.
 int populate(const RegionAttributes& attributes) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t begin = attributes.address & ~(page - 1);
@@ -50,7 +50,7 @@ int populate(const RegionAttributes& attributes) {
                                                                                          : EFAULT;
 }
 
-/// A null region's length is not memory.
+// A null region's length is not memory.
 uint64_t registered_bytes(const KeyEntry& entry) {
     return entry.kind == KeyKind::null_region ? 0 : entry.length;
 }

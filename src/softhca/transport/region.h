@@ -17,28 +17,28 @@ struct RegionAttributes {
     uint64_t iova = 0;
     uint32_t pd = 0;
     uint32_t access = 0;
-    KeyKind kind = KeyKind::region;  ///< of a null region, `address` is that of its zeros
+    KeyKind kind = KeyKind::region;  // of a null region, `address` is that of its zeros
 };
 
-/// Allocates an entry of the key table; 0 if all are in use.
+// Allocates an entry of the key table; 0 if all are in use.
 uint32_t allocate_key(Adapter& adapter);
 void release_key(Adapter& adapter, uint32_t index);
-/// A new key for an entry, of the next generation (8 bits).
+// A new key for an entry, of the next generation (8 bits).
 uint32_t next_key(Adapter& adapter, uint32_t index);
 
-/// 0, or why the memory cannot be registered: EFAULT if it does not exist or is not writable as
-/// asked, ENOMEM by a fault.
+// 0, or why the memory cannot be registered: EFAULT if it does not exist or is not writable as
+// asked, ENOMEM by a fault.
 int check_registration(Adapter& adapter, const RegionAttributes& attributes);
-/// Waits until a registration of `bytes` that began at `begun` (ns) has taken its modeled time.
-/// Occupies the processor, as pinning in the kernel does.
+// Waits until a registration of `bytes` that began at `begun` (ns) has taken its modeled time.
+// Occupies the processor, as pinning in the kernel does.
 void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes);
-/// Fills the entry of `key`, makes the key valid and returns it. `file`: how other processes can
-/// map the memory.
+// Fills the entry of `key`, makes the key valid and returns it. `file`: how other processes can
+// map the memory.
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
                         const BackingFile& file);
-/// Makes the key invalid, and waits for accesses to end.
+// Makes the key invalid, and waits for accesses to end.
 void withdraw_region(Adapter& adapter, uint32_t index);
-/// Makes a withdrawn key, whose entry is unchanged, valid again.
+// Makes a withdrawn key, whose entry is unchanged, valid again.
 void restore_region(Adapter& adapter, uint32_t key);
 
 }  // namespace softhca

@@ -90,8 +90,8 @@ void Qp::run_scheduled(uint64_t now) {
     }
 }
 
-/// Runs the send queue until it is empty or must wait, at most for `steps` steps. False if it can
-/// go on.
+// Runs the send queue until it is empty or must wait, at most for `steps` steps. False if it can
+// go on.
 bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const QpState current = state();
@@ -118,9 +118,9 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
     return true;
 }
 
-/// Goes on behind a write that waits for its time and that the receiver may place: hands over the
-/// writes behind it, and delivers the sends, whose data nobody sees before its time. A sender that
-/// computes would start them too late, where a NIC sends one request behind the other.
+// Goes on behind a write that waits for its time and that the receiver may place: hands over the
+// writes behind it, and delivers the sends, whose data nobody sees before its time. A sender that
+// computes would start them too late, where a NIC sends one request behind the other.
 void Qp::run_ahead(uint64_t now) {
     if (inbound_.empty() || state() != QpState::rts) {
         return;
@@ -157,7 +157,7 @@ bool Qp::deliver_ahead(Wqe& wqe, uint64_t now) {
     return wqe.delivered && outcome.status == WcStatus::success;
 }
 
-/// Executes the work request at the head once. False if the request must wait.
+// Executes the work request at the head once. False if the request must wait.
 bool Qp::execute_head(Wqe& wqe, uint64_t now) {
     const Outcome outcome =
         wqe.delivered ? Outcome::complete(wqe.delivery_status) : execute(*this, wqe, now);
@@ -251,7 +251,7 @@ void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
     }
 }
 
-/// After a failed work request, a UD or UC queue pair stops its send queue; others stop altogether.
+// After a failed work request, a UD or UC queue pair stops its send queue; others stop altogether.
 void Qp::enter_error_state(WcStatus status) {
     if (status == WcStatus::flushed) {
         return;

@@ -34,7 +34,7 @@ void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
 
 namespace {
 
-/// The previous holder of the lock died. If it had not moved the head, its claim is void.
+// The previous holder of the lock died. If it had not moved the head, its claim is void.
 void repair_srq(Host& host, SrqShared& srq) {
     QpShared* qp = host.qp(srq.claimer);
     if (qp != nullptr && qp->claim.valid.load(std::memory_order_acquire) != 0 &&
@@ -44,10 +44,10 @@ void repair_srq(Host& host, SrqShared& srq) {
     }
 }
 
-/// The previous holder of the lock died. First repairs the queues it was changing, which shows
-/// whether it took the receive, and whether it committed a completion, which ends the claim. A
-/// valid claim on the queue pair's own ring is whole: the head moves. Notifies the owner of an
-/// error state again, in case the dead holder did not.
+// The previous holder of the lock died. First repairs the queues it was changing, which shows
+// whether it took the receive, and whether it committed a completion, which ends the claim. A
+// valid claim on the queue pair's own ring is whole: the head moves. Notifies the owner of an
+// error state again, in case the dead holder did not.
 void repair_qp(Host& host, QpShared& qp) {
     const AccessGuard guard(host, claim_owner(qp));
     if (SrqShared* srq = qp.claim.srq != 0 ? host.srq(qp.claim.srq) : nullptr) {
@@ -74,7 +74,7 @@ void set_claim(QpShared& qp, uint32_t srq, uint64_t index, uint32_t slot) {
     qp.claim.valid.store(1, std::memory_order_release);
 }
 
-/// Under the SRQ's lock: whether a limit event is due. Disarms the limit if so.
+// Under the SRQ's lock: whether a limit event is due. Disarms the limit if so.
 bool limit_reached(SrqShared& srq) {
     const uint32_t limit = srq.limit.load(std::memory_order_relaxed);
     if (limit == 0 || srq.ring.posted() >= limit) {

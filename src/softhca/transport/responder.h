@@ -11,42 +11,42 @@ namespace softhca {
 
 class Adapter;
 
-/// Takes the lock of a queue pair or SRQ; repairs what a dead holder left.
+// Takes the lock of a queue pair or SRQ; repairs what a dead holder left.
 void lock_qp(Host& host, QpShared& qp);
 void lock_srq(Host& host, SrqShared& srq);
 
-/// The receive for the next message to `qp`: the claimed one, or the next one of `srq` (nullptr: of
-/// the queue pair's own queue), which it claims. nullptr if none is posted. Under the queue pair's
-/// lock.
+// The receive for the next message to `qp`: the claimed one, or the next one of `srq` (nullptr: of
+// the queue pair's own queue), which it claims. nullptr if none is posted. Under the queue pair's
+// lock.
 RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq);
-/// Claims the next receive of the queue pair's own queue. False if none is posted.
+// Claims the next receive of the queue pair's own queue. False if none is posted.
 bool claim_own_receive(Host& host, QpShared& qp);
-/// The claimed receive; nullptr if there is none.
+// The claimed receive; nullptr if there is none.
 RecvWqe* claimed_receive(Host& host, QpShared& qp);
 
-/// The completion queue of the claimed receive; nullptr if it is destroyed.
+// The completion queue of the claimed receive; nullptr if it is destroyed.
 CqShared* cq_of_claim(Host& host, const QpShared& qp);
 
-/// The process that posted the claimed receive.
+// The process that posted the claimed receive.
 uint32_t claim_owner(const QpShared& qp);
-/// Completes the claimed receive, if any, with the flush status. Under the queue pair's lock.
+// Completes the claimed receive, if any, with the flush status. Under the queue pair's lock.
 void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 
-/// Lists the memory of a receive, checked against the keys of process `slot` and protection domain
-/// `pd`. False if the device may not write an element.
+// Lists the memory of a receive, checked against the keys of process `slot` and protection domain
+// `pd`. False if the device may not write an element.
 bool build_scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
                         IovList* list);
 
-/// A completion of the claimed receive, visible at `visible_at`, but not before the queue pair's
-/// earlier completions. Writing the completion ends the claim. Under the queue pair's lock.
+// A completion of the claimed receive, visible at `visible_at`, but not before the queue pair's
+// earlier completions. Writing the completion ends the claim. Under the queue pair's lock.
 Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& receive,
                               uint64_t visible_at);
 
-/// Puts the queue pair into the error state, and notifies its owner of `why` (Notice bits). Under
-/// its lock.
+// Puts the queue pair into the error state, and notifies its owner of `why` (Notice bits). Under
+// its lock.
 void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why);
 
-/// Reports the first message on a connection to the owner of `qp`.
+// Reports the first message on a connection to the owner of `qp`.
 void report_established(Adapter& adapter, QpShared& qp, uint32_t qp_number);
 
 }  // namespace softhca

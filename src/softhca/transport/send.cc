@@ -15,14 +15,14 @@ bool reliable(const Qp& qp) {
     return qp.attributes().type == QpType::rc || qp.attributes().type == QpType::xrc_send;
 }
 
-/// Whether the timing model still has the message on its way.
+// Whether the timing model still has the message on its way.
 bool under_way(Qp& qp, const Wqe& wqe) {
     return qp.adapter().host().models_time() && now_ns() < wqe.booking.arrival_end;
 }
 
-/// Completes the receive with an error `status`, and puts the responder into the error state. A
-/// reliable requester learns `nak`. It may have executed the message ahead of writes before it,
-/// which must not find a failed responder: the message fails when it has arrived.
+// Completes the receive with an error `status`, and puts the responder into the error state. A
+// reliable requester learns `nak`. It may have executed the message ahead of writes before it,
+// which must not find a failed responder: the message fails when it has arrived.
 Outcome fail_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
                      WcStatus status, WcStatus nak) {
     if (reliable(qp) && under_way(qp, wqe)) {
@@ -39,7 +39,7 @@ Outcome fail_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& rece
     return Outcome::complete(reliable(qp) ? nak : WcStatus::success);
 }
 
-/// Invalidates a type 2 window of the target, for send with invalidate.
+// Invalidates a type 2 window of the target, for send with invalidate.
 bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
     KeyEntry* entry = KeyNumber::process(key) == target.slot ? host.key(key) : nullptr;
     if (entry == nullptr || entry->kind != KeyKind::window_type2 || entry->pd != target.pd ||
@@ -50,7 +50,7 @@ bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
     return entry->key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel);
 }
 
-/// Fills the receive. For an error at the responder, the responder has failed already.
+// Fills the receive. For an error at the responder, the responder has failed already.
 Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, const IovList& local,
                      uint64_t now) {
     Host& host = qp.adapter().host();

@@ -20,24 +20,24 @@ class ResponderLock {
     QpShared& qp_;
 };
 
-/// Claims the receive for the message. nullptr if there is none; then *outcome is what the
-/// requester learns: `again` before the message's arrival, then `rnr` for reliable transports, a
-/// dropped message for others. Under the responder's lock.
+// Claims the receive for the message. nullptr if there is none; then *outcome is what the
+// requester learns: `again` before the message's arrival, then `rnr` for reliable transports, a
+// dropped message for others. Under the responder's lock.
 const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome);
 
-/// Completes the claimed receive of the message. Under the responder's lock.
+// Completes the claimed receive of the message. Under the responder's lock.
 Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
                          uint64_t now);
 
-/// Refuses the request: a NAK with `status` and the error state for reliable transports, a dropped
-/// message for others. Under the responder's lock.
+// Refuses the request: a NAK with `status` and the error state for reliable transports, a dropped
+// message for others. Under the responder's lock.
 Outcome refuse_request(Qp& qp, Target& target, WcStatus status);
 
-/// Counts a message that an unreliable transport drops; its sender sees success.
+// Counts a message that an unreliable transport drops; its sender sees success.
 Outcome drop_message(Qp& qp);
 
-/// For a peer that does not respond: no response for reliable transports, a dropped message for
-/// others.
+// For a peer that does not respond: no response for reliable transports, a dropped message for
+// others.
 Outcome peer_unreachable(Qp& qp);
 
 }  // namespace softhca

@@ -38,7 +38,7 @@ int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, ui
 
 namespace {
 
-/// Slots keep their numbers, which messages in progress and unpolled completions name.
+// Slots keep their numbers, which messages in progress and unpolled completions name.
 void copy_ring(char* base, const RecvRing& from, RecvRing& to) {
     for (uint32_t i = 0; i <= from.mask; ++i) {
         std::memcpy(static_cast<void*>(&to.slot(base, i)), &from.slot(base, i),

@@ -19,23 +19,23 @@ class Srq {
         uint32_t max_wr = 0;
         uint32_t max_sge = 0;
         uint32_t limit = 0;
-        uint32_t xrc_domain = 0;  ///< 0: a basic SRQ
-        Cq* cq = nullptr;         ///< of an XRC SRQ: the completion queue of its receives
+        uint32_t xrc_domain = 0;  // 0: a basic SRQ
+        Cq* cq = nullptr;         // of an XRC SRQ: the completion queue of its receives
     };
-    /// An empty queue; nullptr if there is no number or memory left.
+    // An empty queue; nullptr if there is no number or memory left.
     static Srq* create(Adapter& adapter, const Attributes& attributes);
     ~Srq();
     Srq(const Srq&) = delete;
     Srq& operator=(const Srq&) = delete;
 
-    /// 0, ENOMEM if the queue is full, EINVAL for too many elements.
+    // 0, ENOMEM if the queue is full, EINVAL for too many elements.
     int post(uint64_t wr_id, const Sge* sges, uint32_t count);
-    /// Releases the slot of a polled receive.
+    // Releases the slot of a polled receive.
     void release(uint32_t slot);
-    /// Requests one limit event when fewer than `limit` receives are left; 0: none. EINVAL above
-    /// the capacity.
+    // Requests one limit event when fewer than `limit` receives are left; 0: none. EINVAL above
+    // the capacity.
     int set_limit(uint32_t limit);
-    /// 0, EINVAL if `max_wr` is too few for the posted receives, or ENOMEM.
+    // 0, EINVAL if `max_wr` is too few for the posted receives, or ENOMEM.
     int resize(uint32_t max_wr);
     uint32_t limit() const { return shared_->limit.load(std::memory_order_relaxed); }
     uint32_t number() const { return number_; }
@@ -52,12 +52,12 @@ class Srq {
     SrqShared* shared_;
     uint32_t number_;
     Cq* cq_;
-    std::mutex post_mutex_;  ///< for posting to, releasing and moving slots
+    std::mutex post_mutex_;  // for posting to, releasing and moving slots
 };
 
-/// Allocates the slots of a ring in this process's arena. False if there is no room.
+// Allocates the slots of a ring in this process's arena. False if there is no room.
 bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge);
-/// Appends a receive; the caller serializes posts. 0, ENOMEM or EINVAL.
+// Appends a receive; the caller serializes posts. 0, ENOMEM or EINVAL.
 int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count);
 
 }  // namespace softhca

@@ -8,7 +8,7 @@ namespace softhca {
 
 namespace {
 
-/// Withdraws a window's key, and waits for accesses to end.
+// Withdraws a window's key, and waits for accesses to end.
 void withdraw(Host& host, KeyEntry& window) {
     window.key.store(0, std::memory_order_seq_cst);
     host.wait_for_accesses();

@@ -13,17 +13,17 @@
 
 namespace softhca {
 
-/// The destination of a datagram; set when the address handle is created.
+// The destination of a datagram; set when the address handle is created.
 struct Destination {
     uint32_t link = kNoLink;
     uint16_t slid = 0;
-    bool global = false;  ///< has a GRH
+    bool global = false;  // has a GRH
     uint8_t source_gid[16] = {};
     uint8_t target_gid[16] = {};
     uint8_t traffic_class = 0;
     uint8_t hop_limit = 0;
     uint32_t flow_label = 0;
-    static constexpr uint32_t kNoLink = 0xffffffff;  ///< no port: datagrams vanish
+    static constexpr uint32_t kNoLink = 0xffffffff;  // no port: datagrams vanish
 };
 
 struct WindowBind {
@@ -31,20 +31,20 @@ struct WindowBind {
     uint32_t access;
     uint64_t address;
     uint64_t length;
-    uint32_t window_key;  ///< the window's key before
-    uint32_t new_key;     ///< the window's key after
+    uint32_t window_key;  // the window's key before
+    uint32_t new_key;     // the window's key after
 };
 
 struct Wqe {
     uint64_t wr_id;
     WrOpcode opcode;
-    uint8_t flags;  ///< send_flag bits
+    uint8_t flags;  // send_flag bits
     uint8_t num_sge;
-    bool is_inline;   ///< the data is in the entry
-    uint32_t length;  ///< of the message in bytes
-    uint32_t imm;     ///< immediate data or the rkey to invalidate
+    bool is_inline;   // the data is in the entry
+    uint32_t length;  // of the message in bytes
+    uint32_t imm;     // immediate data or the rkey to invalidate
     uint32_t rkey;
-    uint32_t srq;  ///< XRC: the SRQ that the message addresses
+    uint32_t srq;  // XRC: the SRQ that the message addresses
     uint64_t remote_address;
     uint64_t compare_add;
     uint64_t swap;
@@ -53,25 +53,25 @@ struct Wqe {
     Destination destination;
     WindowBind bind;
 
-    bool attempted;            ///< to start it before it came to the head, in vain
-    bool committed;            ///< a write that later sends have overtaken: no fault reorders it
-    bool delivered;            ///< a send that was executed before it came to the head
-    WcStatus delivery_status;  ///< its result
-    uint64_t progress;         ///< bytes placed so far
-    bool backwards;            ///< by a fault, placed from the end; set before the first byte
-    uint64_t posted_at;        ///< ns; 0 without timing model
-    Booking booking;           ///< all zero without timing model
+    bool attempted;            // to start it before it came to the head, in vain
+    bool committed;            // a write that later sends have overtaken: no fault reorders it
+    bool delivered;            // a send that was executed before it came to the head
+    WcStatus delivery_status;  // its result
+    uint64_t progress;         // bytes placed so far
+    bool backwards;            // by a fault, placed from the end; set before the first byte
+    uint64_t posted_at;        // ns; 0 without timing model
+    Booking booking;           // all zero without timing model
 
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
     const Sge* sges() const { return reinterpret_cast<const Sge*>(this + 1); }
     char* inline_data() { return reinterpret_cast<char*>(this + 1); }
     const char* inline_data() const { return reinterpret_cast<const char*>(this + 1); }
 
-    /// Whether the message sends local memory (reads and atomics receive into it).
+    // Whether the message sends local memory (reads and atomics receive into it).
     bool gathers() const {
         return sends() || opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_imm;
     }
-    /// Whether no peer is involved.
+    // Whether no peer is involved.
     bool is_local() const {
         return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
     }
@@ -85,18 +85,18 @@ struct Wqe {
     }
 };
 
-/// A program's allocator for memory of queues; without functions, the heap.
+// A program's allocator for memory of queues; without functions, the heap.
 struct QueueAllocator {
-    /// False if there is no memory. If *memory is nullptr, the caller takes memory from the heap.
+    // False if there is no memory. If *memory is nullptr, the caller takes memory from the heap.
     bool (*allocate)(void* user, size_t bytes, size_t alignment, void** memory) = nullptr;
     void (*release)(void* user, void* memory) = nullptr;
     void* user = nullptr;
 };
 
-/// Entries of one size; indices only grow.
+// Entries of one size; indices only grow.
 class SendRing {
   public:
-    /// Throws std::bad_alloc.
+    // Throws std::bad_alloc.
     SendRing(uint32_t entries, uint32_t max_sge, uint32_t max_inline,
              const QueueAllocator& allocator) {
         const uint32_t payload = std::max<uint32_t>(max_sge * sizeof(Sge), max_inline);
@@ -124,7 +124,7 @@ class SendRing {
   private:
     static constexpr size_t kAlignment = 64;
     struct Free {
-        QueueAllocator allocator;  ///< without functions: memory from the heap
+        QueueAllocator allocator;  // without functions: memory from the heap
 
         void operator()(char* bytes) const {
             if (allocator.release != nullptr) {

@@ -9,7 +9,7 @@ namespace {
 
 using ProcessSet = std::atomic<uint64_t>[kMaxProcesses / 64];
 
-/// Whether a living process is in the set.
+// Whether a living process is in the set.
 bool in_use(Host& host, const ProcessSet& processes) {
     for (uint32_t word = 0; word < kMaxProcesses / 64; ++word) {
         uint64_t bits = processes[word].load(std::memory_order_relaxed);
@@ -43,7 +43,7 @@ void remove_self(const Host& host, ProcessSet& processes) {
     processes[host.slot() / 64].fetch_and(~own_bit(host), std::memory_order_relaxed);
 }
 
-/// Removes one handle. True if it was this process's last.
+// Removes one handle. True if it was this process's last.
 bool drop_reference(std::map<uint32_t, uint32_t>& references, uint32_t id) {
     const auto it = references.find(id);
     if (it == references.end() || --it->second != 0) {
@@ -53,8 +53,8 @@ bool drop_reference(std::map<uint32_t, uint32_t>& references, uint32_t id) {
     return true;
 }
 
-/// Under the control lock: finds the domain of a file, and a free entry. Clears domains without a
-/// living process.
+// Under the control lock: finds the domain of a file, and a free entry. Clears domains without a
+// living process.
 void find_domain(Host& host, uint32_t device, const DomainFile& file, XrcDomain** found,
                  XrcDomain** unused) {
     *found = nullptr;

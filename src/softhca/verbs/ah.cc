@@ -108,7 +108,7 @@ SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* attrib
     return 0;
 }
 
-/// There is no multicast: max_mcast_grp is 0.
+// There is no multicast: max_mcast_grp is 0.
 SOFTHCA_EXPORT int ibv_attach_mcast(ibv_qp*, const union ibv_gid*, uint16_t) {
     return EOPNOTSUPP;
 }

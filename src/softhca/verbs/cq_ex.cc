@@ -11,8 +11,8 @@ CqObject* object_of_cq(ibv_cq_ex* cq) {
     return object_of<CqObject>(cq);
 }
 
-/// Takes the next completion as the queue's current one. ENOENT if there is none, EIO if it is
-/// stale. The caller holds the poll mutex.
+// Takes the next completion as the queue's current one. ENOENT if there is none, EIO if it is
+// stale. The caller holds the poll mutex.
 int take_next(CqObject& object) {
     const int taken =
         object.cq->poll_locked(1, [&object](const Completion& wc) { object.current = wc; });
@@ -83,7 +83,7 @@ uint8_t read_dlid_path_bits(ibv_cq_ex*) {
     return 0;
 }
 
-/// Time stamp in ns: of the timing model if completions are delayed, else of the poll.
+// Time stamp in ns: of the timing model if completions are delayed, else of the poll.
 uint64_t read_completion_ts(ibv_cq_ex* cq) {
     const uint64_t visible_at = current(cq).visible_at;
     return visible_at != 0 ? visible_at : now_ns();

@@ -29,7 +29,7 @@ Device* make_device(uint32_t index) {
     return device;
 }
 
-/// Devices are created once and never destroyed, so that pointers to them stay valid.
+// Devices are created once and never destroyed, so that pointers to them stay valid.
 Device* device_at(uint32_t index) {
     static Device* const* devices = [] {
         static Device* made[kMaxDevices];
@@ -139,7 +139,7 @@ SOFTHCA_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) {
 
 SOFTHCA_EXPORT void ibv_unimport_mr(ibv_mr*) {}
 
-/// fork() is always safe: no memory is pinned, and the child's copies of objects have no effect.
+// fork() is always safe: no memory is pinned, and the child's copies of objects have no effect.
 SOFTHCA_EXPORT int ibv_fork_init(void) {
     return 0;
 }

@@ -48,7 +48,7 @@ int copy_from(void* to, ibv_dm* ibv, uint64_t offset, size_t length) {
     return 0;
 }
 
-/// Allocates `bytes` of the process's device memory. False if there is too little left.
+// Allocates `bytes` of the process's device memory. False if there is too little left.
 bool allocate_device_memory(Device& device, size_t bytes) {
     size_t used = device.device_memory.load(std::memory_order_relaxed);
     do {
@@ -66,7 +66,7 @@ void release_device_memory(Device& device, size_t bytes) {
 
 }  // namespace
 
-/// Works in a child after fork(), too: device memory is memory of the process.
+// Works in a child after fork(), too: device memory is memory of the process.
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
     if (attributes->comp_mask != 0 || attributes->length == 0 ||
         attributes->length > limits::kDeviceMemory ||
@@ -113,7 +113,7 @@ int free_dm(ibv_dm* ibv) {
 
 namespace {
 
-/// Registers memory that is not the program's. nullptr with errno set on failure.
+// Registers memory that is not the program's. nullptr with errno set on failure.
 MrObject* register_internal(ibv_pd* ibv, const RegionAttributes& attributes) {
     Adapter& adapter = adapter_of(ibv->context);
     auto mr = std::make_unique<MrObject>();
@@ -136,7 +136,7 @@ MrObject* register_internal(ibv_pd* ibv, const RegionAttributes& attributes) {
 
 }  // namespace
 
-/// A region may be empty, as on real cards.
+// A region may be empty, as on real cards.
 ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
                   unsigned int access) try {
     DmObject* dm = object_of_dm(ibv_dm);
@@ -165,7 +165,7 @@ ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
 
 namespace {
 
-/// Maps a small file again and again, so that a large range needs little memory.
+// Maps a small file again and again, so that a large range needs little memory.
 bool map_repeatedly(char* begin, uint64_t length) {
     constexpr uint64_t kFold = 2 << 20;
     const int fd = memfd_create("softhca-null", MFD_CLOEXEC);
@@ -181,8 +181,8 @@ bool map_repeatedly(char* begin, uint64_t length) {
     return mapped;
 }
 
-/// Memory of the process's null regions: zeros to read, then as much to write. Mapped once; needs
-/// address space, and little memory. 0 on failure.
+// Memory of the process's null regions: zeros to read, then as much to write. Mapped once; needs
+// address space, and little memory. 0 on failure.
 uint64_t null_memory() {
     static const uint64_t memory = [] {
         auto* begin = static_cast<char*>(raw_mmap(

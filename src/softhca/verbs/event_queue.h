@@ -14,8 +14,8 @@
 
 namespace softhca {
 
-/// A queue of events. Its descriptor is readable while events wait; programs may set it
-/// non-blocking.
+// A queue of events. Its descriptor is readable while events wait; programs may set it
+// non-blocking.
 template <typename Event>
 class EventQueue {
   public:
@@ -39,9 +39,9 @@ class EventQueue {
         [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
     }
 
-    /// Takes an event; waits for one unless the descriptor is non-blocking. False with errno set if
-    /// there is none. Calls `taken(event)` under the queue's lock, so that a thread that then
-    /// removes an object's events knows of this one.
+    // Takes an event; waits for one unless the descriptor is non-blocking. False with errno set if
+    // there is none. Calls `taken(event)` under the queue's lock, so that a thread that then
+    // removes an object's events knows of this one.
     template <typename Taken>
     bool take(Event* event, Taken&& taken) {
         for (;;) {
@@ -60,7 +60,7 @@ class EventQueue {
         }
     }
 
-    /// Removes events for which `matches(event)` is true, and, where possible, their announcements.
+    // Removes events for which `matches(event)` is true, and, where possible, their announcements.
     template <typename Matches>
     void remove_if(Matches&& matches) {
         const std::lock_guard lock(mutex_);

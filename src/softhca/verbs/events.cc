@@ -6,7 +6,7 @@ namespace softhca {
 
 namespace {
 
-/// Where acknowledgments of an event are counted; nullptr for events of ports and devices.
+// Where acknowledgments of an event are counted; nullptr for events of ports and devices.
 struct Account {
     Unacknowledged* unacknowledged = nullptr;
     uint32_t* acknowledged = nullptr;

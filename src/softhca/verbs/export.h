@@ -9,5 +9,5 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/// A function that replaces libibverbs' own.
+// A function that replaces libibverbs' own.
 #define SOFTHCA_EXPORT extern "C" __attribute__((visibility("default")))

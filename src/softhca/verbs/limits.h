@@ -15,8 +15,8 @@ constexpr uint32_t kObjects = kMaxObjects - 1;
 constexpr uint32_t kKeys = kMaxKeys - 1;
 constexpr uint32_t kRdAtomic = 16;
 constexpr uint32_t kMessage = 1u << 30;
-constexpr uint32_t kDeviceMemory = 256 << 10;  ///< bytes of each device, for each process
-constexpr uint32_t kDeviceMemoryUnit = 4;      ///< divides offsets and lengths
+constexpr uint32_t kDeviceMemory = 256 << 10;  // bytes of each device, for each process
+constexpr uint32_t kDeviceMemoryUnit = 4;      // divides offsets and lengths
 constexpr uint32_t kDomains = 1023;
 constexpr uint32_t kAddressHandles = 1u << 20;
 

@@ -26,8 +26,8 @@ bool valid_address(const FabricConfig& config, const ibv_ah_attr& address, uint3
     return address.port_num == 0 || address.port_num == port;
 }
 
-/// An XRC queue pair has one half. Attributes of the other half are accepted and ignored, so that
-/// programs can treat both ends like RC.
+// An XRC queue pair has one half. Attributes of the other half are accepted and ignored, so that
+// programs can treat both ends like RC.
 uint32_t own_half(ibv_qp_type type, uint32_t mask) {
     switch (type) {
         case IBV_QPT_XRC_SEND:
@@ -39,7 +39,7 @@ uint32_t own_half(ibv_qp_type type, uint32_t mask) {
     }
 }
 
-/// Checks the values that `mask` names.
+// Checks the values that `mask` names.
 bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, uint32_t port) {
     const FabricConfig& config = config_of(context);
     const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
@@ -66,7 +66,7 @@ void set_if_named(uint32_t mask, uint32_t bit, T& record, const T& given) {
     }
 }
 
-/// Stores the attributes for ibv_query_qp().
+// Stores the attributes for ibv_query_qp().
 void store_attributes(ibv_qp_attr& record, const ibv_qp_attr& given, uint32_t mask) {
     set_if_named(mask, qp_attr::kAccessFlags, record.qp_access_flags, given.qp_access_flags);
     set_if_named(mask, qp_attr::kPkeyIndex, record.pkey_index, given.pkey_index);
@@ -119,7 +119,7 @@ Qp::Change device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t
     return change;
 }
 
-/// Checks a modification against the queue pair's state. 0, with *change set, or EINVAL.
+// Checks a modification against the queue pair's state. 0, with *change set, or EINVAL.
 int check_change(QpObject& object, const QpShared& shared, const ibv_qp_attr& attr, uint32_t mask,
                  Qp::Change* change) {
     const ibv_qp& ibv = object.ibv.qp_base;
@@ -151,7 +151,7 @@ void store_modification(QpObject& object, const ibv_qp_attr& attr, uint32_t mask
     }
 }
 
-/// Modifies an opened XRC queue pair of another process, which has only a responder.
+// Modifies an opened XRC queue pair of another process, which has only a responder.
 int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     Host& host = adapter_of(object.ibv.qp_base.context).host();
     const AccessGuard guard(host, ObjectNumber::process(object.ibv.qp_base.qp_num));

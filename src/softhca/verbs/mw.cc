@@ -59,7 +59,7 @@ int dealloc_mw(ibv_mw* ibv) {
     return 0;
 }
 
-/// Binds type 1 windows; type 2 windows are bound by posted work requests.
+// Binds type 1 windows; type 2 windows are bound by posted work requests.
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
     if (mw->type != IBV_MW_TYPE_1 ||
         (bind->bind_info.length != 0 && bind->bind_info.mr == nullptr)) {

@@ -28,19 +28,19 @@ struct Context;
 struct CqObject;
 struct XrcdObject;
 
-/// Providers' libraries read private members behind ibv_device; they find zeros.
+// Providers' libraries read private members behind ibv_device; they find zeros.
 struct Device {
     ibv_device ibv{};
     char private_members[512]{};
     uint32_t index = 0;
-    std::atomic<size_t> device_memory{0};  ///< bytes allocated
+    std::atomic<size_t> device_memory{0};  // bytes allocated
 };
 
 struct Context {
     Adapter* adapter = nullptr;
     Device* device = nullptr;
     EventQueue<ibv_async_event> async_events;
-    verbs_context verbs{};  ///< its end is the ibv_context that programs see
+    verbs_context verbs{};  // its end is the ibv_context that programs see
 
     static Context* of(ibv_context* context) {
         return reinterpret_cast<Context*>(reinterpret_cast<char*>(context) -
@@ -50,8 +50,8 @@ struct Context {
     ibv_context* ibv() { return &verbs.context; }
 };
 
-/// Counts an object's events that were read and not acknowledged; the object's destruction waits
-/// for them.
+// Counts an object's events that were read and not acknowledged; the object's destruction waits
+// for them.
 struct Unacknowledged {
     std::mutex mutex;
     std::condition_variable changed;
@@ -61,7 +61,7 @@ struct Unacknowledged {
         const std::lock_guard lock(mutex);
         ++count;
     }
-    /// `total`: the object's public member that counts acknowledged events.
+    // `total`: the object's public member that counts acknowledged events.
     void acknowledge(uint32_t events, uint32_t& total) {
         const std::lock_guard lock(mutex);
         count -= std::min(count, events);
@@ -81,7 +81,7 @@ struct TdObject {
     std::atomic<uint32_t> users{0};
 };
 
-/// The program's allocators for memory of queues, of a parent domain.
+// The program's allocators for memory of queues, of a parent domain.
 struct ProgramAllocators {
     decltype(ibv_parent_domain_init_attr::alloc) allocate = nullptr;
     decltype(ibv_parent_domain_init_attr::free) release = nullptr;
@@ -92,17 +92,17 @@ struct PdObject {
     ibv_pd ibv{};
     uint32_t id = 0;
     std::atomic<uint32_t> users{0};
-    PdObject* parent = nullptr;  ///< of a parent domain; nullptr for others
-    TdObject* thread = nullptr;  ///< of a parent domain with a thread domain
+    PdObject* parent = nullptr;  // of a parent domain; nullptr for others
+    TdObject* thread = nullptr;  // of a parent domain with a thread domain
     ProgramAllocators allocators;
     std::mutex mutex;
-    std::set<WindowObject*> windows;  ///< under `mutex`
+    std::set<WindowObject*> windows;  // under `mutex`
 
-    /// The protection domain itself, or that of a parent domain.
+    // The protection domain itself, or that of a parent domain.
     PdObject& base() { return parent == nullptr ? *this : *parent; }
 };
 
-/// Device memory; programs copy it, and register regions of it.
+// Device memory; programs copy it, and register regions of it.
 struct DmObject {
     ibv_dm ibv{};
     char* bytes = nullptr;
@@ -115,8 +115,8 @@ struct MrObject {
     uint32_t index = 0;
     uint32_t access = 0;
     BackingFile backing_file;
-    DmObject* device_memory = nullptr;  ///< if the region is of device memory
-    bool is_program_memory = true;      ///< the memory is the program's; else ibv_rereg_mr() fails
+    DmObject* device_memory = nullptr;  // if the region is of device memory
+    bool is_program_memory = true;      // the memory is the program's; else ibv_rereg_mr() fails
 };
 
 struct WindowObject {
@@ -133,7 +133,7 @@ struct ChannelObject {
 struct CqObject {
     ibv_cq_ex ibv{};
     Cq* cq = nullptr;
-    PdObject* parent_domain = nullptr;  ///< with which the queue was created
+    PdObject* parent_domain = nullptr;  // with which the queue was created
     Unacknowledged completion_events;
     Unacknowledged async_events;
     // The current completion between start_poll and end_poll.
@@ -143,7 +143,7 @@ struct CqObject {
 struct SrqObject {
     ibv_srq ibv{};
     Srq* srq = nullptr;
-    XrcdObject* xrcd = nullptr;  ///< of an XRC SRQ
+    XrcdObject* xrcd = nullptr;  // of an XRC SRQ
     Unacknowledged async_events;
 };
 
@@ -160,7 +160,7 @@ struct AhObject {
 
 struct QpObject {
     ibv_qp_ex ibv{};
-    Qp* qp = nullptr;  ///< nullptr: opened, another process's or object's
+    Qp* qp = nullptr;  // nullptr: opened, another process's or object's
     ibv_qp_attr attr{};
     ibv_qp_init_attr init{};
     XrcdObject* xrcd = nullptr;
@@ -185,19 +185,19 @@ inline void set_error(int error) {
     errno = error;
 }
 
-/// What a function returns that makes no object.
+// What a function returns that makes no object.
 inline std::nullptr_t fail(int error) {
     set_error(error);
     return nullptr;
 }
 
-/// Creates a completion queue for ibv_create_cq() or ibv_create_cq_ex(). nullptr with errno set on
-/// failure.
+// Creates a completion queue for ibv_create_cq() or ibv_create_cq_ex(). nullptr with errno set on
+// failure.
 CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
                   ibv_comp_channel* channel, uint32_t vector);
 
-/// The allocator of the send queues of a domain's queue pairs: the program's, if the domain is a
-/// parent domain with allocators. The domain must outlive these queue pairs.
+// The allocator of the send queues of a domain's queue pairs: the program's, if the domain is a
+// parent domain with allocators. The domain must outlive these queue pairs.
 QueueAllocator queue_allocator(PdObject& pd);
 
 }  // namespace softhca

@@ -97,7 +97,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     return &mr->ibv;
 }
 
-/// A region with bound windows cannot be deregistered.
+// A region with bound windows cannot be deregistered.
 bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
     const std::lock_guard lock(pd.base().mutex);
     for (const WindowObject* window : pd.base().windows) {
@@ -109,8 +109,8 @@ bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
     return false;
 }
 
-/// Makes the region's key invalid. False, and the key stays valid, if a window is bound to the
-/// region.
+// Makes the region's key invalid. False, and the key stays valid, if a window is bound to the
+// region.
 bool withdraw_unless_bound(PdObject& pd, Adapter& adapter, MrObject& mr) {
     withdraw_region(adapter, mr.index);
     if (!windows_bound(pd, adapter, mr.ibv.lkey)) {

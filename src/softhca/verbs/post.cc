@@ -29,7 +29,7 @@ bool transport_has(QpType type, WrOpcode opcode) {
 
 namespace {
 
-/// Copies the data of an inline request, or its list of elements. 0 or an error.
+// Copies the data of an inline request, or its list of elements. 0 or an error.
 int set_data(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     const Qp::Attributes& attributes = qp.attributes();
     if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > attributes.max_send_sge) {
@@ -81,8 +81,8 @@ int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
     }
 }
 
-/// Fills the device's entry from the program's. 0, or EINVAL for an immediate error of the
-/// specification.
+// Fills the device's entry from the program's. 0, or EINVAL for an immediate error of the
+// specification.
 int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     if (static_cast<uint32_t>(wr.opcode) > static_cast<uint32_t>(WrOpcode::send_invalidate)) {
         return EINVAL;

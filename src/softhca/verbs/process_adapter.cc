@@ -64,7 +64,7 @@ struct ProcessAdapter {
     VerbsSink sink;
 };
 
-/// Never destroyed: other threads may use it while the process exits.
+// Never destroyed: other threads may use it while the process exits.
 ProcessAdapter& process_adapter() {
     static ProcessAdapter* instance = new ProcessAdapter;
     return *instance;
@@ -101,8 +101,8 @@ void after_fork_in_parent() {
     process_adapter().mutex.unlock();
 }
 
-/// The child has the parent's objects, but not its threads: it must not use what the objects refer
-/// to. If the child uses verbs, it joins the fabric as a new process.
+// The child has the parent's objects, but not its threads: it must not use what the objects refer
+// to. If the child uses verbs, it joins the fabric as a new process.
 void after_fork_in_child() {
     ProcessAdapter& state = process_adapter();
     if (state.adapter != nullptr) {

@@ -11,12 +11,12 @@
 
 namespace softhca {
 
-/// The process's adapter; joins the fabric on first use. nullptr if that fails, with the reason
-/// printed once.
+// The process's adapter; joins the fabric on first use. nullptr if that fails, with the reason
+// printed once.
 Adapter* adapter();
 
-/// Whether an object's adapter was inherited over fork(): then verbs on the object have no effect,
-/// and the parent continues.
+// Whether an object's adapter was inherited over fork(): then verbs on the object have no effect,
+// and the parent continues.
 inline bool inherited(ibv_context* context) {
     return adapter_of(context).inherited();
 }
@@ -25,14 +25,14 @@ inline const FabricConfig& config_of(ibv_context* context) {
     return adapter_of(context).host().header().config;
 }
 
-/// Contexts that receive asynchronous events of ports and devices.
+// Contexts that receive asynchronous events of ports and devices.
 void add_context(Context* context);
 void remove_context(Context* context);
 
-/// Puts an asynchronous event into the context's queue.
+// Puts an asynchronous event into the context's queue.
 void put_async_event(ibv_context* context, const ibv_async_event& event);
 
-/// Whether the device copies directly to memory that is shared already.
+// Whether the device copies directly to memory that is shared already.
 bool copies_shared_memory();
 
 }  // namespace softhca

@@ -24,8 +24,8 @@ bool within_limits(const ibv_qp_cap& cap) {
            cap.max_inline_data <= limits::kInline;
 }
 
-/// Checks the attributes that each type requires. 0, EINVAL, or EOPNOTSUPP for types that the
-/// device does not have.
+// Checks the attributes that each type requires. 0, EINVAL, or EOPNOTSUPP for types that the
+// device does not have.
 int check_required_attributes(const ibv_qp_init_attr_ex& init) {
     if (!supported(init.qp_type)) {
         return EOPNOTSUPP;
@@ -78,7 +78,7 @@ Qp::Attributes device_attributes(ibv_context* context, const ibv_qp_init_attr_ex
     return attributes;
 }
 
-/// Sets the capabilities that the queue pair has.
+// Sets the capabilities that the queue pair has.
 ibv_qp_cap actual_caps(Qp& qp) {
     const Qp::Attributes& attributes = qp.attributes();
     ibv_qp_cap cap{};
@@ -235,7 +235,7 @@ SOFTHCA_EXPORT int ibv_query_qp_data_in_order(ibv_qp* ibv, ibv_wr_opcode opcode,
 
 namespace {
 
-/// Gives up this handle of an XRC receiver. Whether another handle exists.
+// Gives up this handle of an XRC receiver. Whether another handle exists.
 bool other_handles_remain(QpObject& object) {
     Host& host = adapter_of(object.ibv.qp_base.context).host();
     const uint32_t number = object.ibv.qp_base.qp_num;
@@ -244,7 +244,7 @@ bool other_handles_remain(QpObject& object) {
     return shared != nullptr && !close_xrc_receiver(host, *shared, number);
 }
 
-/// Releases the queue pair of an object. An XRC receiver that others have open remains.
+// Releases the queue pair of an object. An XRC receiver that others have open remains.
 void release(QpObject& object) {
     ibv_qp& ibv = object.ibv.qp_base;
     if (ibv.qp_type != IBV_QPT_XRC_RECV || !other_handles_remain(object)) {
@@ -334,7 +334,7 @@ QpShared* shared_part(QpObject& object) {
     return host.alive(ObjectNumber::process(number)) ? host.qp(number) : nullptr;
 }
 
-/// Enhanced connection establishment negotiates vendor options; the device has none.
+// Enhanced connection establishment negotiates vendor options; the device has none.
 SOFTHCA_EXPORT int ibv_set_ece(ibv_qp*, ibv_ece* ece) {
     return ece->comp_mask == 0 && ece->options == 0 ? 0 : EOPNOTSUPP;
 }

@@ -27,7 +27,7 @@ int gid_count(ibv_context* context) {
     return gids_of(config_of(context).link_layer);
 }
 
-/// The lowest InfiniBand rate that reaches the modeled bandwidth, as active_speed for four lanes.
+// The lowest InfiniBand rate that reaches the modeled bandwidth, as active_speed for four lanes.
 uint32_t active_speed(const NicParameters& nic) {
     struct Rate {
         double bytes_per_ns;
@@ -47,7 +47,7 @@ uint32_t active_speed(const NicParameters& nic) {
     return 256;
 }
 
-/// XDR does not fit into 8 bits: without active_speed_ex, the fastest rate that fits.
+// XDR does not fit into 8 bits: without active_speed_ex, the fastest rate that fits.
 template <typename Attributes>
 void set_speed(Attributes* attributes, uint32_t speed) {
     attributes->active_speed = static_cast<uint8_t>(std::min<uint32_t>(speed, 128));

@@ -33,7 +33,7 @@ QpObject& object_of_qp(ibv_qp_ex* qp) {
     return *object_of<QpObject>(qp);
 }
 
-/// The request being built; nullptr after an error: calls are ignored until wr_complete.
+// The request being built; nullptr after an error: calls are ignored until wr_complete.
 Wqe* last(QpObject& object) {
     return object.build_error != 0 || object.building.empty() ? nullptr : object.building.back();
 }

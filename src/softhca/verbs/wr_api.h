@@ -6,18 +6,18 @@
 
 namespace softhca {
 
-/// Whether queue pairs of the type support all these operations (IBV_QP_EX_WITH_* bits).
+// Whether queue pairs of the type support all these operations (IBV_QP_EX_WITH_* bits).
 bool send_ops_supported(ibv_qp_type type, uint64_t operations);
 void add_send_ops(QpObject& object, uint64_t operations);
 
-/// The shared part of the queue pair, also of one that another process owns; nullptr if it is
-/// destroyed.
+// The shared part of the queue pair, also of one that another process owns; nullptr if it is
+// destroyed.
 QpShared* shared_part(QpObject& object);
 
-/// Fills the work request's bind. 0 or EINVAL.
+// Fills the work request's bind. 0 or EINVAL.
 int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info);
 
-/// Whether the transport has the operation.
+// Whether the transport has the operation.
 bool transport_has(QpType type, WrOpcode opcode);
 
 }  // namespace softhca
