@@ -78,9 +78,7 @@ TEST_F(CqExTest, IteratesInOrderToTheEnd) {
     settle();
     ASSERT_EQ(start(), 0);
     for (int i = 0; i < 5; ++i) {
-        if (i > 0) {
-            ASSERT_EQ(ibv_next_poll(ex_), 0);
-        }
+        if (i > 0) ASSERT_EQ(ibv_next_poll(ex_), 0);
         EXPECT_EQ(ex_->wr_id, 10u + i);
         EXPECT_EQ(ex_->status, IBV_WC_SUCCESS);
         EXPECT_EQ(ibv_wc_read_opcode(ex_), IBV_WC_RDMA_WRITE);
@@ -135,13 +133,11 @@ class CqExTimestampTest : public CqExTest {
   protected:
     void SetUp() override {
         ibv_device_attr_ex attr{};
-        if (ibv_query_device_ex(hca_.get(), nullptr, &attr) || !attr.completion_timestamp_mask) {
+        if (ibv_query_device_ex(hca_.get(), nullptr, &attr) || !attr.completion_timestamp_mask)
             GTEST_SKIP() << "no completion timestamps";
-        }
         mask_ = attr.completion_timestamp_mask;
-        if (!create(uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)) {
+        if (!create(uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP))
             GTEST_SKIP() << "no completion queue with timestamps";
-        }
         connect_to_it();
     }
     uint64_t mask_ = 0;
@@ -155,9 +151,7 @@ TEST_F(CqExTimestampTest, TimestampsDoNotGoBack) {
         const uint64_t now = ibv_wc_read_completion_ts(ex_);
         EXPECT_NE(now, 0u);
         EXPECT_EQ(now & ~mask_, 0u);
-        if (i > 0) {
-            EXPECT_LT((now - last) & mask_, mask_ / 2);
-        }
+        if (i > 0) EXPECT_LT((now - last) & mask_, mask_ / 2);
         last = now;
         ibv_end_poll(ex_);
     }

@@ -25,11 +25,9 @@ class CqTest : public VerbsTest {
 
     // Posts `count` empty writes, each signalled, with ids from `first`.
     void complete(uint64_t first, int count) {
-        for (int i = 0; i < count; ++i) {
-            if (int rc = SendWr(IBV_WR_RDMA_WRITE, first + i).post(a_)) {
+        for (int i = 0; i < count; ++i)
+            if (int rc = SendWr(IBV_WR_RDMA_WRITE, first + i).post(a_))
                 fail("post_send: " + std::to_string(rc));
-            }
-        }
     }
 
     // Waits until all work requests posted before have completed, by a later message; does not poll
@@ -214,9 +212,8 @@ TEST_F(CqResizeTest, TooSmallForWhatIsInItIsRefused) {
     const int before = cq_->cqe;
     EXPECT_NE(ibv_resize_cq(cq_.get(), 2), 0);
     EXPECT_NE(ibv_resize_cq(cq_.get(), 0), 0);
-    if (hca_.attr().max_cqe < INT_MAX) {
+    if (hca_.attr().max_cqe < INT_MAX)
         EXPECT_NE(ibv_resize_cq(cq_.get(), hca_.attr().max_cqe + 1), 0);
-    }
     EXPECT_EQ(cq_->cqe, before);
     EXPECT_TRUE(next_are(cq_, range(0, 150)));
 }

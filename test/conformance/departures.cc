@@ -106,9 +106,8 @@ std::string name_of(const testing::TestInfo& test) {
 class Known : public testing::EmptyTestEventListener {
   protected:
     const Departure* find(const testing::TestInfo& test) const {
-        for (const Departure& one : known_) {
+        for (const Departure& one : known_)
             if (fnmatch(one.tests, name_of(test).c_str(), 0) == 0) return &one;
-        }
         return nullptr;
     }
 
@@ -131,9 +130,8 @@ class Check : public Known {
     }
 
     int finish() {
-        for (const Departure& one : known_) {
+        for (const Departure& one : known_)
             if (!seen_.count(&one)) verdict(false, std::string(one.tests) + " is no test");
-        }
         std::printf("1..%d%s\n", count_,
                     count_ ? "" : " # SKIP no departures of this device are known");
         return bad_ != 0;

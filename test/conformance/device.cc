@@ -80,11 +80,9 @@ Context open_device() {
     ibv_device** list = ibv_get_device_list(nullptr);
     if (!list) return nullptr;
     ibv_context* context = nullptr;
-    for (ibv_device** device = list; *device && !context; ++device) {
-        if (!wanted || std::strcmp(wanted, ibv_get_device_name(*device)) == 0) {
+    for (ibv_device** device = list; *device && !context; ++device)
+        if (!wanted || std::strcmp(wanted, ibv_get_device_name(*device)) == 0)
             context = ibv_open_device(*device);
-        }
-    }
     ibv_free_device_list(list);
     return Context(context);
 }
@@ -114,10 +112,8 @@ int Hca::unset_gid_index() const {
     const ibv_gid none{};
     for (int i = 0; i < std::min(port_attr_.gid_tbl_len, 256); ++i) {
         ibv_gid gid{};
-        if (ibv_query_gid(get(), port_, i, &gid) == 0 &&
-            std::memcmp(&gid, &none, sizeof gid) == 0) {
+        if (ibv_query_gid(get(), port_, i, &gid) == 0 && std::memcmp(&gid, &none, sizeof gid) == 0)
             return i;
-        }
     }
     return -1;
 }
@@ -186,9 +182,8 @@ void Region::fill(unsigned seed, std::size_t offset, std::size_t length) const {
 }
 
 bool Region::holds(unsigned seed, std::size_t offset, std::size_t length) const {
-    for (std::size_t i = 0; i < length; ++i) {
+    for (std::size_t i = 0; i < length; ++i)
         if (data()[offset + i] != pattern(seed, i)) return false;
-    }
     return true;
 }
 

@@ -51,24 +51,21 @@ void stream_until_death(Link& link, const Side& side, Traffic traffic) {
             << ibv_wc_status_str(wc.status);
         break;
     }
-    for (; done < posted; ++done) {
+    for (; done < posted; ++done)
         EXPECT_TRUE(next_are(side.end.send_cq, {done}, IBV_WC_WR_FLUSH_ERR));
-    }
     EXPECT_EQ(state_of(side.end.qp), IBV_QPS_ERR);
 }
 
 // Receives messages without end. One-sided traffic needs only that the process lives.
 void serve(const Side& side) {
-    for (uint64_t i = 0; i < 32; ++i) {
+    for (uint64_t i = 0; i < 32; ++i)
         ASSERT_EQ(RecvWr(i).sge(side.mem.sge(0, 1 << 16)).post(side.end.qp), 0);
-    }
     for (;;) {
         ibv_wc wc;
-        if (ibv_poll_cq(side.end.recv_cq.get(), 1, &wc) == 1) {
+        if (ibv_poll_cq(side.end.recv_cq.get(), 1, &wc) == 1)
             ASSERT_EQ(RecvWr(wc.wr_id).sge(side.mem.sge(0, 1 << 16)).post(side.end.qp), 0);
-        } else {
+        else
             sched_yield();
-        }
     }
 }
 
@@ -91,9 +88,8 @@ TEST_P(DeathTest, KilledPeerIsNoticedAndOtherConnectionsGoOn) {
     const int victim = team.spawn([](Link& link) { serve(Side(link, {}, 1 << 16)); });
     const int bystander = team.spawn([](Link& link) {
         Side side(link, {}, 1 << 16);
-        for (uint64_t i = 0; i < 10; ++i) {
+        for (uint64_t i = 0; i < 10; ++i)
             ASSERT_EQ(RecvWr(i).sge(side.mem.sge()).post(side.end.qp), 0);
-        }
         for (uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(next_are(side.end.recv_cq, {i}));
         link.send();
         link.receive();

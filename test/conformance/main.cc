@@ -19,9 +19,8 @@ int main(int argc, char** argv) {
                      wanted ? wanted : "");
         return 2;
     }
-    if (argc > 1 && std::strcmp(argv[1], "--departures") == 0) {
+    if (argc > 1 && std::strcmp(argv[1], "--departures") == 0)
         return conformance::check_known_departures();
-    }
     if (needs_device) conformance::skip_known_departures();
     return RUN_ALL_TESTS();
 }

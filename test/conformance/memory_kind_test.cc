@@ -66,9 +66,8 @@ void fill(uint8_t* start, std::size_t size, unsigned seed) {
 }
 
 bool holds(const uint8_t* start, std::size_t size, unsigned seed) {
-    for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t i = 0; i < size; ++i)
         if (start[i] != static_cast<uint8_t>(i * 7 + seed + i / 509)) return false;
-    }
     return true;
 }
 

@@ -87,15 +87,13 @@ Link::~Link() {
 }
 
 void Link::send_bytes(const void* bytes, std::size_t size) {
-    if (::send(fd_, bytes, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size)) {
+    if (::send(fd_, bytes, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size))
         fail_errno("link: send");
-    }
 }
 
 void Link::receive_bytes(void* bytes, std::size_t size) {
-    if (!readable(fd_, deadline())) {
+    if (!readable(fd_, deadline()))
         fail("link: no message within " + std::to_string(deadline().count()) + " ms");
-    }
     const ssize_t got = recv(fd_, bytes, size, 0);
     if (got == 0) fail("link: the other end is gone");
     if (got != static_cast<ssize_t>(size)) {
@@ -176,18 +174,16 @@ void Team::finish() {
             continue;
         }
         process.pid = -1;
-        if (WIFSIGNALED(status)) {
+        if (WIFSIGNALED(status))
             ADD_FAILURE() << "process " << i << " died of " << strsignal(WTERMSIG(status));
-        } else if (WEXITSTATUS(status) != 0) {
+        else if (WEXITSTATUS(status) != 0)
             ADD_FAILURE() << "process " << i << " failed";
-        }
     }
 }
 
 Team::~Team() {
-    for (std::size_t i = 0; i < processes_.size(); ++i) {
+    for (std::size_t i = 0; i < processes_.size(); ++i)
         if (processes_[i].pid >= 0) kill(static_cast<int>(i));
-    }
 }
 
 }  // namespace conformance

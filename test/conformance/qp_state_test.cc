@@ -69,9 +69,8 @@ class QpStateTest : public VerbsTest, public testing::WithParamInterface<ibv_qp_
             apply_all(end->qp.get(), {step_to(*end, at, next)});
             at = next;
         }
-        if (state == IBV_QPS_ERR) {
+        if (state == IBV_QPS_ERR)
             apply_all(end->qp.get(), {step_to(*end, at, IBV_QPS_INIT), to_state(IBV_QPS_ERR)});
-        }
         if (!reaches(end->qp, state)) fail(std::string("cannot reach ") + name(state));
         return end;
     }
@@ -131,9 +130,8 @@ constexpr int kEveryAttribute = IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP
 int optional(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to) {
     const bool ud = type == IBV_QPT_UD;
     const int rnr = type == IBV_QPT_RC ? IBV_QP_MIN_RNR_TIMER : 0;
-    if (from == IBV_QPS_INIT && to == IBV_QPS_INIT) {
+    if (from == IBV_QPS_INIT && to == IBV_QPS_INIT)
         return IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
-    }
     if (to == IBV_QPS_RTR) return IBV_QP_PKEY_INDEX | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
     if (to == IBV_QPS_RTS) return ud ? int{IBV_QP_QKEY} : IBV_QP_ACCESS_FLAGS | rnr;
     if (from == IBV_QPS_SQD && to == IBV_QPS_SQD) {
@@ -154,9 +152,8 @@ TEST_P(QpStateTest, AttributesThatDoNotBelongToATransitionAreRefused) {
             auto end = make_in(from);
             Step step = step_to(*end, from, to);
             int allowed = step.mask | optional(GetParam(), from, to);
-            if (from == IBV_QPS_SQD && GetParam() == IBV_QPT_UC) {
+            if (from == IBV_QPS_SQD && GetParam() == IBV_QPT_UC)
                 allowed |= IBV_QP_AV;  // allowed by the specification, but not by the kernel
-            }
             // Values that are valid where the attribute is allowed.
             step.attr.port_num = hca_.port();
             step.attr.ah_attr = hca_.path_to(hca_.address());

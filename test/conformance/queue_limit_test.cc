@@ -59,9 +59,7 @@ TEST_F(QueueLimitTest, FullSendQueueRefusesTheFirstThatDoesNotFit) {
 TEST_F(QueueLimitTest, RoomComesBackWithTheCompletionNotBefore) {
     Pair pair(hca_, pd_.get(), small());
     const uint32_t room = capacity(pair.a.qp).max_send_wr;
-    for (uint32_t i = 0; i < room; ++i) {
-        ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i).post(pair.a.qp), 0);
-    }
+    for (uint32_t i = 0; i < room; ++i) ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i).post(pair.a.qp), 0);
     // The requests have been executed by now, but their completions have not been polled.
     ASSERT_FALSE(readable(hca_.get()->async_fd, kQuiet));
     EXPECT_EQ(SendWr(IBV_WR_RDMA_WRITE, room).post(pair.a.qp), ENOMEM);
@@ -74,9 +72,8 @@ TEST_F(QueueLimitTest, UnsignalledRequestsAreFreedByALaterCompletion) {
     Pair pair(hca_, pd_.get(), small());
     const uint32_t room = capacity(pair.a.qp).max_send_wr;
     for (int round = 0; round < 50; ++round) {
-        for (uint32_t i = 0; i + 1 < room; ++i) {
+        for (uint32_t i = 0; i + 1 < room; ++i)
             ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i).flags(0).post(pair.a.qp), 0) << round;
-        }
         ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1000 + round).post(pair.a.qp), 0) << round;
         ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 0).flags(0).post(pair.a.qp), ENOMEM) << round;
         ASSERT_TRUE(next_are(pair.a.send_cq, {1000u + round}));
@@ -87,9 +84,8 @@ TEST_F(QueueLimitTest, FullReceiveQueueRefusesTheFirstThatDoesNotFit) {
     Pair pair(hca_, pd_.get(), small());
     const uint32_t room = capacity(pair.b.qp).max_recv_wr;
     std::vector<ibv_recv_wr> list(room + 3);
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    for (std::size_t i = 0; i < list.size(); ++i)
         list[i] = {i, i + 1 < list.size() ? &list[i + 1] : nullptr, nullptr, 0};
-    }
     ibv_recv_wr* bad = nullptr;
     EXPECT_EQ(ibv_post_recv(pair.b.qp.get(), list.data(), &bad), ENOMEM);
     EXPECT_EQ(bad, &list[room]);

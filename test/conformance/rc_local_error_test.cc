@@ -153,11 +153,10 @@ TEST_F(RcProtectionTest, RequestsBeforeTheBadOneSucceed) {
     Pair pair(hca_, pd_.get(), quick());
     for (uint64_t i = 0; i < 10; ++i) {
         SendWr wr(IBV_WR_RDMA_WRITE, i);
-        if (i == 6) {
+        if (i == 6)
             wr.sge({pair.a_mem.addr(), 8, pair.a_mem.lkey() ^ 1});
-        } else {
+        else
             wr.sge(pair.a_mem.sge(0, 8));
-        }
         ASSERT_EQ(wr.remote(pair.b_mem).post(pair.a.qp), 0);
     }
     EXPECT_TRUE(next_are(pair.a.send_cq, {0, 1, 2, 3, 4, 5}));

@@ -31,9 +31,8 @@ TEST_P(RcAbsentPeerTest, RetriesRunOutAndTheRestIsFlushed) {
     Pair pair(hca_, pd_.get(), quick());
     GetParam().cause(pair.b);
     ASSERT_EQ(RecvWr(9).post(pair.a.qp), 0);
-    for (uint64_t i = 0; i < 5; ++i) {
+    for (uint64_t i = 0; i < 5; ++i)
         ASSERT_EQ(SendWr(IBV_WR_SEND, i).flags(i == 3 ? 0 : IBV_SEND_SIGNALED).post(pair.a.qp), 0);
-    }
     EXPECT_TRUE(next_are(pair.a.send_cq, {0}, IBV_WC_RETRY_EXC_ERR));
     EXPECT_TRUE(next_are(pair.a.send_cq, {1, 2, 3, 4}, IBV_WC_WR_FLUSH_ERR));
     EXPECT_TRUE(next_are(pair.a.recv_cq, {9}, IBV_WC_WR_FLUSH_ERR));
@@ -164,9 +163,7 @@ TEST_F(RcRetryTest, ConnectionWorksAgainAfterReset) {
     Pair pair(hca_, pd_.get(), spec);
     ASSERT_EQ(SendWr(IBV_WR_SEND, 1).post(pair.a.qp), 0);
     ASSERT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_RNR_RETRY_EXC_ERR));
-    for (Endpoint* end : {&pair.a, &pair.b}) {
-        apply_all(end->qp.get(), {to_state(IBV_QPS_RESET)});
-    }
+    for (Endpoint* end : {&pair.a, &pair.b}) apply_all(end->qp.get(), {to_state(IBV_QPS_RESET)});
     connect(hca_, pair.a.qp, pair.b.qp, spec);
     ASSERT_EQ(RecvWr(2).post(pair.b.qp), 0);
     ASSERT_EQ(SendWr(IBV_WR_SEND, 3).post(pair.a.qp), 0);

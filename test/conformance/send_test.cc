@@ -295,14 +295,10 @@ TEST_P(SendTest, ListsOfRequestsArePostedInOrder) {
 
 TEST_P(SendTest, BothDirectionsAtOnce) {
     Pair pair(hca_, pd_.get(), spec());
-    for (uint64_t i = 0; i < 32; ++i) {
+    for (uint64_t i = 0; i < 32; ++i)
         for (Endpoint* end : {&pair.a, &pair.b}) ASSERT_EQ(RecvWr(i).post(end->qp), 0);
-    }
-    for (uint64_t i = 0; i < 32; ++i) {
-        for (Endpoint* end : {&pair.a, &pair.b}) {
-            ASSERT_EQ(SendWr(IBV_WR_SEND, i).post(end->qp), 0);
-        }
-    }
+    for (uint64_t i = 0; i < 32; ++i)
+        for (Endpoint* end : {&pair.a, &pair.b}) ASSERT_EQ(SendWr(IBV_WR_SEND, i).post(end->qp), 0);
     for (uint64_t i = 0; i < 32; ++i) {
         for (Endpoint* end : {&pair.a, &pair.b}) {
             ASSERT_TRUE(next_are(end->send_cq, {i}));

@@ -121,9 +121,8 @@ TEST_F(SrqTest, FeedsSeveralQueuePairsInTheOrderOfArrival) {
     constexpr int kPairs = 4;
     Srq srq = make_srq(pd_.get(), 64, 1);
     std::vector<std::unique_ptr<Pair>> pairs;
-    for (int i = 0; i < kPairs; ++i) {
+    for (int i = 0; i < kPairs; ++i)
         pairs.push_back(std::make_unique<Pair>(hca_, pd_.get(), QpSpec{}, attached(srq)));
-    }
     Region inbox(pd_.get(), 4096);
     for (int i = 0; i < 32; ++i) ASSERT_EQ(RecvWr(i).sge(inbox.sge(i * 64, 64)).post(srq), 0);
     for (int i = 0; i < 32; ++i) {
@@ -173,15 +172,13 @@ TEST_F(SrqTest, ResizingKeepsWhatIsPosted) {
     Srq srq = make_srq(pd_.get(), 8, 1);
     Pair pair(hca_, pd_.get(), {}, attached(srq));
     const uint32_t before = room(srq);
-    for (uint32_t i = 0; i < before; ++i) {
+    for (uint32_t i = 0; i < before; ++i)
         ASSERT_EQ(RecvWr(i).sge(pair.b_mem.sge(i * 8, 8)).post(srq), 0);
-    }
     ASSERT_EQ(modify(srq, 4 * before, 0, IBV_SRQ_MAX_WR), 0);
     const uint32_t after = room(srq);
     EXPECT_GE(after, 4 * before);
-    for (uint32_t i = before; i < after; ++i) {
+    for (uint32_t i = before; i < after; ++i)
         ASSERT_EQ(RecvWr(i).sge(pair.b_mem.sge(i * 8, 8)).post(srq), 0);
-    }
     EXPECT_NE(modify(srq, 1, 0, IBV_SRQ_MAX_WR), 0) << "too small for what is posted";
     for (uint32_t i = 0; i < after; ++i) {
         ASSERT_EQ(SendWr(IBV_WR_SEND).post(pair.a.qp), 0);
@@ -219,9 +216,7 @@ TEST_F(SrqTest, BasicQueueHasNoNumberOrOneOfItsOwn) {
     uint32_t number[2]{};
     if (ibv_get_srq_num(first.get(), &number[0])) GTEST_SKIP() << "basic queues have no number";
     ASSERT_EQ(ibv_get_srq_num(second.get(), &number[1]), 0);
-    if (number[0] != 0) {
-        EXPECT_NE(number[0], number[1]);
-    }
+    if (number[0] != 0) EXPECT_NE(number[0], number[1]);
 }
 
 }  // namespace

@@ -134,11 +134,9 @@ class Direction {
     // Stores new bytes in the source, after outstanding requests that may use it have completed.
     void refresh(const std::vector<Piece>& pieces) {
         drain();
-        for (const Piece& p : pieces) {
-            for (std::size_t i = p.offset; i < p.offset + p.length; ++i) {
+        for (const Piece& p : pieces)
+            for (std::size_t i = p.offset; i < p.offset + p.length; ++i)
                 local_model_[i] = local_.data()[base_ + i] = static_cast<uint8_t>(random_());
-            }
-        }
     }
 
     void post(SendWr& wr, uint64_t id) {
@@ -242,12 +240,10 @@ TEST_P(StressTest, RandomTrafficLeavesEveryByteRight) {
         directions.push_back(
             std::make_unique<Direction>(p.b, p.b_mem, p.a, p.a_mem, false, rc, atomics, random));
     }
-    for (int i = 0; i < 3000 && !HasFatalFailure(); ++i) {
+    for (int i = 0; i < 3000 && !HasFatalFailure(); ++i)
         directions[random() % directions.size()]->step();
-    }
-    for (auto& direction : directions) {
+    for (auto& direction : directions)
         if (!HasFatalFailure()) direction->drain();
-    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Connected, StressTest, testing::Values(IBV_QPT_RC, IBV_QPT_UC),

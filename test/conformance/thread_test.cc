@@ -28,9 +28,8 @@ class ThreadTest : public VerbsTest {
   protected:
     static void run(const std::function<void(int)>& body) {
         std::vector<std::thread> threads;
-        for (int i = 0; i < kThreads; ++i) {
+        for (int i = 0; i < kThreads; ++i)
             threads.emplace_back([&body, i] { guarded([&] { body(i); }); });
-        }
         for (std::thread& thread : threads) thread.join();
     }
 

@@ -209,18 +209,15 @@ ibv_async_event wait_event(const Hca& hca, ibv_event_type type) {
 testing::AssertionResult no_event(const Hca& hca, ibv_event_type type) {
     const auto end = Clock::now() + kQuiet;
     ibv_async_event event;
-    while (next_event(hca, end, event)) {
-        if (event.event_type == type) {
+    while (next_event(hca, end, event))
+        if (event.event_type == type)
             return testing::AssertionFailure() << "unexpected event " << ibv_event_type_str(type);
-        }
-    }
     return testing::AssertionSuccess();
 }
 
 ibv_cq* wait_cq_event(ibv_comp_channel* channel) {
-    if (!readable(channel->fd, deadline())) {
+    if (!readable(channel->fd, deadline()))
         fail("no completion event within " + std::to_string(deadline().count()) + " ms");
-    }
     ibv_cq* cq = nullptr;
     void* cq_context = nullptr;
     if (ibv_get_cq_event(channel, &cq, &cq_context)) fail_errno("ibv_get_cq_event");

@@ -203,9 +203,8 @@ TEST_F(WrApiTest, BatchThatDoesNotFitIsRefusedAsAWhole) {
     EXPECT_NE(ibv_wr_complete(ex_), 0);
     EXPECT_TRUE(quiet(cq_));
     // ibv_post_send may be used in between, and the whole queue is free for it.
-    for (uint64_t i = 0; i < init.cap.max_send_wr; ++i) {
+    for (uint64_t i = 0; i < init.cap.max_send_wr; ++i)
         ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, i).post(qp_), 0);
-    }
 }
 
 TEST_F(WrApiTest, TooMuchInlineDataFailsTheBatch) {

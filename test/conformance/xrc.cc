@@ -31,9 +31,8 @@ Srq make_xrc_srq(const Hca& hca, ibv_pd* pd, ibv_xrcd* xrcd, ibv_cq* cq, uint32_
 
 uint32_t srq_number(const Srq& srq) {
     uint32_t number = 0;
-    if (int rc = ibv_get_srq_num(srq.get(), &number)) {
+    if (int rc = ibv_get_srq_num(srq.get(), &number))
         fail("ibv_get_srq_num: " + std::to_string(rc));
-    }
     return number;
 }
 

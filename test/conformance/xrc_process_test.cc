@@ -295,11 +295,10 @@ TEST_P(XrcDeathTest, SenderGetsAnErrorAndOthersGoOn) {
     team[sender].receive();
     team.kill(owner_dies ? owner : holder);
     team[sender].receive();
-    if (owner_dies) {
+    if (owner_dies)
         team[holder].send();
-    } else {
+    else
         team.kill(owner);
-    }
     team.finish();
 }
 

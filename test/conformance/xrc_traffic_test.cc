@@ -49,11 +49,9 @@ class XrcTrafficTest : public XrcTest {
 TEST_F(XrcTrafficTest, MessageLandsInTheAddressedQueue) {
     Inbox inboxes[] = {inbox(), inbox(), inbox()};
     Connection link = connection();
-    for (Inbox& box : inboxes) {
-        for (uint64_t i = 0; i < 4; ++i) {
+    for (Inbox& box : inboxes)
+        for (uint64_t i = 0; i < 4; ++i)
             ASSERT_EQ(RecvWr(i).sge(box.mem.sge(i * 8192, 8192)).post(box.srq), 0);
-        }
-    }
     for (uint64_t i = 0; i < 4; ++i) {
         for (Inbox& box : inboxes) {
             const auto seed = static_cast<unsigned>(i * 3 + (&box - inboxes));
@@ -83,9 +81,8 @@ TEST_F(XrcTrafficTest, MessageLandsInTheAddressedQueue) {
 TEST_F(XrcTrafficTest, SeveralSendersShareAQueue) {
     Inbox box = inbox();
     Connection links[] = {connection(), connection(), connection()};
-    for (uint64_t i = 0; i < 12; ++i) {
+    for (uint64_t i = 0; i < 12; ++i)
         ASSERT_EQ(RecvWr(i).sge(box.mem.sge(i * 64, 64)).post(box.srq), 0);
-    }
     for (uint64_t i = 0; i < 12; ++i) {
         Connection& link = links[i % 3];
         link.mem.fill(static_cast<unsigned>(i), 0, 64);

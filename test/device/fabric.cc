@@ -63,10 +63,9 @@ std::string shell(std::string line) {
     const std::array<char*, 4> argv{const_cast<char*>("sh"), const_cast<char*>("-c"), line.data(),
                                     nullptr};
     std::vector<char*> environment;
-    for (char** variable = environ; *variable != nullptr; ++variable) {
+    for (char** variable = environ; *variable != nullptr; ++variable)
         if (!std::string_view(*variable).starts_with("LD_PRELOAD="))
             environment.push_back(*variable);
-    }
     environment.push_back(nullptr);
 
     std::array<int, 2> ends;
@@ -83,9 +82,8 @@ std::string shell(std::string line) {
     if (error != 0) fail("/bin/sh: " + std::string(std::strerror(error)));
     std::string output;
     std::array<char, 4096> some;
-    for (ssize_t n; (n = read(ends[0], some.data(), some.size())) > 0;) {
+    for (ssize_t n; (n = read(ends[0], some.data(), some.size())) > 0;)
         output.append(some.data(), static_cast<std::size_t>(n));
-    }
     close(ends[0]);
     int status = 0;
     if (waitpid(pid, &status, 0) != pid || status != 0) fail(line + ": " + output);

@@ -58,9 +58,8 @@ template <typename Condition>
 testing::AssertionResult comes(Condition&& condition) {
     const auto end = Clock::now() + deadline();
     while (!condition()) {
-        if (Clock::now() > end) {
+        if (Clock::now() > end)
             return testing::AssertionFailure() << "not so within " << deadline().count() << " ms";
-        }
         sched_yield();
     }
     return testing::AssertionSuccess();

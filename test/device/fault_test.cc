@@ -213,9 +213,8 @@ TEST_F(FaultTest, ReceiverNotReadyUsesUpTheRetries) {
         Hca hca;
         Pd pd = hca.make_pd();
         Pair pair(hca, pd.get(), spec);
-        for (uint64_t i = 0; i < 2; ++i) {
+        for (uint64_t i = 0; i < 2; ++i)
             ASSERT_EQ(RecvWr(i).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
-        }
         inject("rnr=3");
         ASSERT_EQ(send(pair, 0).post(pair.a.qp), 0);
         ASSERT_TRUE(next_are(pair.a.send_cq, {0}));
@@ -237,9 +236,8 @@ TEST_F(FaultTest, ReceiverNotReadyDoesNotKeepReceivesFromBeingFlushed) {
         Hca hca;
         Pd pd = hca.make_pd();
         Pair pair(hca, pd.get());
-        for (uint64_t i = 0; i < 5; ++i) {
+        for (uint64_t i = 0; i < 5; ++i)
             ASSERT_EQ(RecvWr(i).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
-        }
         inject("rnr=3");
         apply_all(pair.b.qp.get(), {to_state(IBV_QPS_ERR)});
         EXPECT_TRUE(next_are(pair.b.recv_cq, {0, 1, 2, 3, 4}, IBV_WC_WR_FLUSH_ERR));
@@ -256,10 +254,9 @@ TEST_F(FaultTest, ReceiverNotReadyLosesUnreliableMessages) {
         Pair pair(hca, pd.get(), spec);
         ASSERT_EQ(RecvWr(7).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
         inject("rnr=2");
-        for (uint64_t i = 1; i <= 3; ++i) {
+        for (uint64_t i = 1; i <= 3; ++i)
             ASSERT_EQ(SendWr(IBV_WR_SEND_WITH_IMM, i).imm(static_cast<uint32_t>(i)).post(pair.a.qp),
                       0);
-        }
         ASSERT_TRUE(next_are(pair.a.send_cq, {1, 2, 3}));
         const ibv_wc wc = poll_one(pair.b.recv_cq);
         EXPECT_TRUE(is_done(wc, 7));

@@ -61,11 +61,10 @@ Memory::~Memory() {
 
 void Memory::unmap() {
     if (!data_) return;
-    if (kind_ == kSysV) {
+    if (kind_ == kSysV)
         shmdt(data_);
-    } else {
+    else
         munmap(data_, size_);
-    }
     data_ = nullptr;
 }
 

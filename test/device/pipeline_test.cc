@@ -264,9 +264,8 @@ TEST_P(PipelineTest, ASendShowsTheWritesAlsoAfterAnError) {
         post_write(pair, 0, 0, pair.b_mem);
         ASSERT_EQ(SendWr(IBV_WR_SEND, 1).post(pair.a.qp), 0);
         apply_all(pair.b.qp.get(), {to_state(IBV_QPS_ERR)});
-        for (const ibv_wc& wc : poll(pair.b.recv_cq, 2)) {
+        for (const ibv_wc& wc : poll(pair.b.recv_cq, 2))
             EXPECT_TRUE(wc.status != IBV_WC_SUCCESS || pair.b_mem.holds(1, 0, kSlot));
-        }
     });
 }
 

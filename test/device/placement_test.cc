@@ -51,11 +51,10 @@ TEST_P(PlacementTest, SegmentsAppearFrontToBack) {
             // then have arrived too.
             std::size_t end = kPieces * kWords;
             while (end > 0 && look(words[end - 1]) == 0) --end;
-            for (std::size_t i = 0; i < end; ++i) {
+            for (std::size_t i = 0; i < end; ++i)
                 if (look(words[i]) == 0)
                     fail("word " + std::to_string(end - 1) + " is there, " + std::to_string(i) +
                          " is not");
-            }
             partial += end > 0 && end < kPieces * kWords;
             return end == kPieces * kWords;
         }));
@@ -134,9 +133,8 @@ TEST_P(PlacementTest, OutOfOrderDataIsRightInTheEnd) {
             wr.sge(pair.a_mem.sge(0, 1001))
                 .sge(pair.a_mem.sge(1001, kSize - 1001))
                 .remote(pair.b_mem);
-            if (opcode != IBV_WR_RDMA_WRITE) {
+            if (opcode != IBV_WR_RDMA_WRITE)
                 ASSERT_EQ(RecvWr(seed).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
-            }
             ASSERT_EQ(wr.post(pair.a.qp), 0);
             ASSERT_TRUE(next_are(pair.a.send_cq, {seed}));
             EXPECT_TRUE(pair.b_mem.holds(seed, 0, kSize)) << opcode;
@@ -257,9 +255,8 @@ TEST_P(OrderTest, LastWordMeansTheWholeMessage) {
     run_rounds({8, 16, 56, 64, 200, 4096, 4104, 65536, 1 << 20}, 100, GetParam().shared,
                [](const uint64_t* words, std::size_t count, uint64_t round) {
                    ASSERT_TRUE(comes([&] { return look(words[count - 1]) == round; }));
-                   for (std::size_t i = 0; i < count; ++i) {
+                   for (std::size_t i = 0; i < count; ++i)
                        ASSERT_EQ(look(words[i]), round) << i << " of " << count;
-                   }
                });
 }
 
@@ -287,9 +284,8 @@ TEST_P(OrderTest, PagesAppearInAscendingOrder) {
                    std::mt19937 random(static_cast<unsigned>(round));  // decides only where to look
                    ASSERT_TRUE(comes([&] {
                        bool whole = false;
-                       for (int i = 0; i < 100 && !whole; ++i) {
+                       for (int i = 0; i < 100 && !whole; ++i)
                            whole = probe(words, count, round, random);
-                       }
                        return whole;
                    }));
                });

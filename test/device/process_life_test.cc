@@ -138,9 +138,8 @@ class LifeTest : public ExecutorTest {};
 std::size_t files_of_this_fabric() {
     const std::string name = std::getenv("SOFTHCA_FABRIC");
     std::size_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
         count += entry.path().filename().string().find(name) != std::string::npos;
-    }
     return count;
 }
 

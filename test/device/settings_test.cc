@@ -80,11 +80,9 @@ void tell(const Place& from, const Place& to) {
 
 void everybody_talks(unsigned gid_index) {
     std::vector<std::unique_ptr<Place>> places;
-    for (unsigned device = 0; device < 2; ++device) {
-        for (unsigned port = 1; port <= 2; ++port) {
+    for (unsigned device = 0; device < 2; ++device)
+        for (unsigned port = 1; port <= 2; ++port)
             places.push_back(std::make_unique<Place>(device, port, gid_index));
-        }
-    }
     unsigned seed = 0;
     for (const auto& from : places) {
         for (const auto& to : places) {
@@ -200,9 +198,8 @@ TEST_F(SettingsTest, FabricsOfOtherNamesAreApart) {
     exchange<Peer>(team[one], team[two]);
     exchange<char>(team[one], team[two]);
     team.finish();
-    for (const char* name : {"-a", "-b"}) {
+    for (const char* name : {"-a", "-b"})
         command(std::string("clean --fabric ") + std::getenv("SOFTHCA_FABRIC") + name);
-    }
 }
 
 TEST_F(SettingsTest, WrongOneMakesNoDevice) {

@@ -18,9 +18,8 @@ uint8_t pattern(std::size_t i, unsigned seed) {
 }
 
 bool holds(const uint8_t* bytes, std::size_t size, unsigned seed) {
-    for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t i = 0; i < size; ++i)
         if (bytes[i] != pattern(i, seed)) return false;
-    }
     return true;
 }
 
@@ -145,9 +144,8 @@ ibv_wc_status overwrite(const Side& side, const Window& window, uint8_t value) {
     if (SendWr(IBV_WR_RDMA_WRITE, value)
             .sge(side.mem.sge(0, window.size))
             .remote(window.addr, window.rkey)
-            .post(side.end.qp)) {
+            .post(side.end.qp))
         fail("ibv_post_send");
-    }
     return poll_one(side.end.send_cq).status;
 }
 
@@ -221,9 +219,7 @@ TEST_P(SharedFileTest, UnmappedByItsOwnerHarmsNobody) {
             Memory memory(Memory::kMemfd, kSize);
             const Mr mr = memory.enroll(side.pd.get());
             const uint64_t addr = memory.addr();
-            if (reached_before) {
-                ASSERT_EQ(write(addr, mr->rkey, kSize, 1), IBV_WC_SUCCESS);
-            }
+            if (reached_before) ASSERT_EQ(write(addr, mr->rkey, kSize, 1), IBV_WC_SUCCESS);
             memory.unmap();
             // Hardware would still reach the pinned pages. Without sharing, the pages are gone.
             const ibv_wc_status status = write(addr, mr->rkey, kSize, 2);

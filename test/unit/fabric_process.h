@@ -65,9 +65,7 @@ template <typename Condition>
 bool wait_for(Condition&& condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (!condition()) {
-        if (std::chrono::steady_clock::now() > end) {
-            return false;
-        }
+        if (std::chrono::steady_clock::now() > end) return false;
         std::this_thread::yield();
     }
     return true;
@@ -83,9 +81,7 @@ class Child {
         }
     }
     ~Child() {
-        if (pid_ > 0) {
-            kill();
-        }
+        if (pid_ > 0) kill();
     }
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;

@@ -95,17 +95,11 @@ TEST_F(FabricTest, KilledProcessIsNoticedAndItsSlotReused) {
     auto* shared = shared_value<Shared>();
     Child watcher([&] {
         Adapter* adapter = start_adapter(name_);
-        if (adapter == nullptr) {
-            return 1;
-        }
+        if (adapter == nullptr) return 1;
         Host& host = adapter->host();
-        if (!wait_for([&] { return shared->slot >= 0; })) {
-            return 2;
-        }
+        if (!wait_for([&] { return shared->slot >= 0; })) return 2;
         const auto slot = static_cast<uint32_t>(shared->slot.load());
-        if (!host.alive(slot)) {
-            return 3;
-        }
+        if (!host.alive(slot)) return 3;
         shared->slot = -2;
         return wait_for([&] { return !host.alive(slot); }) ? 0 : 4;
     });
@@ -131,9 +125,7 @@ TEST_F(FabricTest, SlotsOfTheKilledDoNotRunOut) {
     for (uint32_t i = 0; i < kMaxProcesses + 20; ++i) {
         Child child([&] {
             Adapter* adapter = start_adapter(name_);
-            if (adapter == nullptr) {
-                return 1;
-            }
+            if (adapter == nullptr) return 1;
             raise(SIGKILL);
             return 2;
         });
@@ -153,9 +145,7 @@ TEST_F(FabricTest, MemoryIsNotFreedUnderAnAccess) {
     Child owner([&] {
         Adapter* adapter = start_adapter(name_);
         shared->slot = static_cast<int>(adapter->host().slot());
-        if (!wait_for([&] { return shared->step == 1; })) {
-            return 1;
-        }
+        if (!wait_for([&] { return shared->step == 1; })) return 1;
         adapter->host().wait_for_accesses();
         return shared->step == 2 ? 0 : 2;
     });

@@ -112,9 +112,7 @@ class Survivor {
         attributes.max_wr = 16;
         attributes.max_sge = 1;
         srq_ = Srq::create(adapter_, attributes);
-        for (uint64_t id = 0; id < kReceives; ++id) {
-            receive(id);
-        }
+        for (uint64_t id = 0; id < kReceives; ++id) receive(id);
     }
 
     int run() {
@@ -122,14 +120,10 @@ class Survivor {
         shared_.rkey = key_;
         shared_.address = reinterpret_cast<uint64_t>(memory_);
         shared_.survivor_qp = qp->number();
-        if (!wait_for([&] { return shared_.victim_qp != 0; })) {
-            return 2;
-        }
+        if (!wait_for([&] { return shared_.victim_qp != 0; })) return 2;
         connect(*qp, shared_.victim_qp);
         shared_.connected = 1;
-        if (!wait_for([&] { return shared_.killed == 1; })) {
-            return 3;
-        }
+        if (!wait_for([&] { return shared_.killed == 1; })) return 3;
         Qp::Change change;
         change.mask = qp_attr::kState;
         change.state = QpState::err;
@@ -147,11 +141,10 @@ class Survivor {
 
     void poll_all() {
         cq_->poll(64, [this](const Completion& wc) {
-            if (wc.opcode == WcOpcode::receive || wc.opcode == WcOpcode::receive_rdma_with_imm) {
+            if (wc.opcode == WcOpcode::receive || wc.opcode == WcOpcode::receive_rdma_with_imm)
                 ++completed_[wc.wr_id];
-            } else if (wc.status == WcStatus::success) {
+            else if (wc.status == WcStatus::success)
                 ++sent_;
-            }
         });
     }
 
@@ -167,25 +160,20 @@ class Survivor {
             if (!wait_for([&] {
                     poll_all();
                     return sent_ > before;
-                })) {
+                }))
                 return 4;
-            }
         }
         poll_all();
         return 0;
     }
 
     int check() {
-        for (uint64_t id = 0; id < kReceives; ++id) {
-            if (completed_[id] != 1) {
+        for (uint64_t id = 0; id < kReceives; ++id)
+            if (completed_[id] != 1)
                 return completed_[id] == 0 ? 5 : 6;  // lost, or completed twice
-            }
-        }
-        for (uint64_t id = 0; id < 16; ++id) {  // checks that every slot is free again
+        for (uint64_t id = 0; id < 16; ++id) {       // checks that every slot is free again
             const Sge sge{reinterpret_cast<uint64_t>(memory_), 64, key_};
-            if (srq_->post(100 + id, &sge, 1) != 0) {
-                return 7;
-            }
+            if (srq_->post(100 + id, &sge, 1) != 0) return 7;
         }
         return 0;
     }
@@ -205,9 +193,8 @@ bool step(pid_t pid, uint64_t count, const Shared& shared) {
     for (uint64_t i = 0; i < count; ++i) {
         int status;
         if (shared.sent != 0 || ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr) != 0 ||
-            waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status)) {
+            waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
             return false;
-        }
     }
     return true;
 }
@@ -220,9 +207,7 @@ int kill_after(uint64_t instructions, WrOpcode opcode, bool* over) {
     Child survivor([&] { return Survivor(fabric, *shared).run(); });
     Child doomed([&] { return victim(fabric, *shared, opcode); });
     int status;
-    if (waitpid(doomed.pid(), &status, __WALL) != doomed.pid() || !WIFSTOPPED(status)) {
-        return -1;
-    }
+    if (waitpid(doomed.pid(), &status, __WALL) != doomed.pid() || !WIFSTOPPED(status)) return -1;
     *over = !step(doomed.pid(), instructions, *shared);
     doomed.kill();
     shared->killed = 1;
@@ -263,9 +248,8 @@ TEST_P(KillAnywhereTest, EveryReceiveCompletesOnce) {
     // all of them, KILL_EVERY=7 every seventh.
     const char* stride = std::getenv("KILL_EVERY");
     const uint64_t every = stride == nullptr ? 0 : std::strtoull(stride, nullptr, 10);
-    for (uint64_t at = 0; every != 0 && at < length && !(over && at > length / 2); at += every) {
+    for (uint64_t at = 0; every != 0 && at < length && !(over && at > length / 2); at += every)
         EXPECT_EQ(kill_after(at, GetParam(), &over), 0) << "after " << at << " instructions";
-    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Operations, KillAnywhereTest,

@@ -59,9 +59,8 @@ TEST(NicModel, TheIntervalSpacesShortMessagesAndCostsLongOnesNothing) {
                                          {4096, 5185},
                                          {1 << 20, 1'327'312}}) {
         LinkClock egress{}, ingress{};
-        for (uint64_t i = 0; i < 5; ++i) {
+        for (uint64_t i = 0; i < 5; ++i)
             EXPECT_EQ(book_transfer(*muse, egress, ingress, 0, bytes).start, i * spacing) << bytes;
-        }
     }
     EXPECT_GE(4096.0 / static_cast<double>(spacing_ns(*muse, 4096)), 6300.0 / 8 / 1000);
     NicParameters nic = {};
@@ -225,9 +224,8 @@ TEST(NicModel, WrongOverridesNameTheChoicesAndChangeNothing) {
     NicParameters nic = kNic;
     const auto error = apply_model_overrides("speed=3", nic);
     for (const char* choice : {"'speed'", "latency", "bandwidth", "gap", "interval", "completion",
-                               "reg-latency", "reg-bandwidth"}) {
+                               "reg-latency", "reg-bandwidth"})
         EXPECT_NE(error->find(choice), std::string::npos) << choice;
-    }
 }
 
 TEST(NicModel, DescriptionReadsBack) {
@@ -274,9 +272,8 @@ TEST(Arrival, BytesByTimeAndTimeByBytesAgree) {
     EXPECT_EQ(arrived_by(booking, nic, kBytes, booking.arrival_end), kBytes);
     for (uint64_t now = booking.arrival_begin; now < booking.arrival_end; now += 97) {
         const uint64_t bytes = arrived_by(booking, nic, kBytes, now);
-        if (bytes != 0) {
+        if (bytes != 0)
             EXPECT_LE(arrival_at(booking, nic, kBytes, bytes), now + 1) << "nothing is early";
-        }
     }
 }
 

@@ -26,9 +26,8 @@ constexpr uint64_t kInSlack = PeerMaps::kSlack / kSize;
 size_t mappings() {
     std::ifstream maps("/proc/self/maps");
     size_t count = 0;
-    for (std::string line; std::getline(maps, line);) {
+    for (std::string line; std::getline(maps, line);)
         count += line.find(kName) != std::string::npos;
-    }
     return count;
 }
 
@@ -57,9 +56,7 @@ class Region {
 
     // Registers other memory by the same key.
     void enroll() {
-        if (fd_ >= 0) {
-            close(fd_);
-        }
+        if (fd_ >= 0) close(fd_);
         fd_ = memfd_create(kName, MFD_CLOEXEC);
         EXPECT_EQ(ftruncate(fd_, kSize), 0);
         value_ = node_.adapter.next_share_id();
@@ -133,9 +130,7 @@ TEST_F(PeerMapsTest, RegisteredMemoryStaysMapped) {
             Region(node, 100).reach();
             node.maps.collect();
         }
-        for (uint32_t i = 0; i < regions.size(); ++i) {
-            EXPECT_EQ(regions[i].reach(), places[i]);
-        }
+        for (uint32_t i = 0; i < regions.size(); ++i) EXPECT_EQ(regions[i].reach(), places[i]);
     });
 }
 
@@ -158,9 +153,7 @@ TEST_F(PeerMapsTest, MemoryInUseIsUnmappedAfterwards) {
         const uint64_t value = *used;
         first.reset();
         const uint32_t rung = node.host.self().doorbell.load();
-        for (uint32_t i = 1; i < kInSlack; ++i) {
-            Region(node, 1).reach();
-        }
+        for (uint32_t i = 1; i < kInSlack; ++i) Region(node, 1).reach();
         EXPECT_EQ(*used, value) << "an access may have begun before";
         EXPECT_NE(node.host.self().doorbell.load(), rung) << "the engine is to collect";
         EXPECT_EQ(mappings(), kInSlack);

@@ -104,9 +104,8 @@ std::string name(const Rule& rule) {
 
 std::vector<uint32_t> bits(uint32_t mask) {
     std::vector<uint32_t> result;
-    for (uint32_t bit = 1; bit != 0; bit <<= 1) {
+    for (uint32_t bit = 1; bit != 0; bit <<= 1)
         if (mask & bit) result.push_back(bit);
-    }
     return result;
 }
 
@@ -161,9 +160,8 @@ TEST(QpTransition, OnlyListedTransitionsExist) {
                 const bool exists = into_rest || listed.count({type, from, to}) != 0;
                 EXPECT_EQ(qp_transition(type, from, to).allowed, exists);
                 if (!exists) {
-                    for (const uint32_t bit : bits(kAllAttributes)) {
+                    for (const uint32_t bit : bits(kAllAttributes))
                         EXPECT_FALSE(qp_transition_allowed(type, from, to, kState | bit));
-                    }
                     EXPECT_FALSE(qp_transition_allowed(type, from, to, kState | kAllAttributes));
                 }
             }
@@ -178,9 +176,8 @@ TEST(QpTransition, ResetAndErrorTakeTheStateAlone) {
                 SCOPED_TRACE(name({type, from, to, 0, 0}));
                 EXPECT_EQ(qp_transition_allowed(type, from, to, kState),
                           to == reset || from != reset);
-                for (const uint32_t bit : bits(~kState)) {
+                for (const uint32_t bit : bits(~kState))
                     EXPECT_FALSE(qp_transition_allowed(type, from, to, kState | bit)) << bit;
-                }
             }
         }
     }
@@ -223,9 +220,8 @@ TEST(QpTimers, RnrTimer) {
     EXPECT_EQ(rnr_timer_ns(12), 640'000u);
     EXPECT_EQ(rnr_timer_ns(20), 10'240'000u);
     EXPECT_EQ(rnr_timer_ns(31), 491'520'000u);
-    for (uint8_t code = 2; code < 32; ++code) {
+    for (uint8_t code = 2; code < 32; ++code)
         EXPECT_GT(rnr_timer_ns(code), rnr_timer_ns(static_cast<uint8_t>(code - 1))) << int(code);
-    }
     EXPECT_EQ(rnr_timer_ns(32 + 12), rnr_timer_ns(12));
 }
 

@@ -116,9 +116,7 @@ TEST_F(ReceiveRingTest, KeepsEntriesUnderWayWhateverTheOrderTheyEndIn) {
 }
 
 TEST_F(ReceiveRingTest, DropAllMakesRoomForEverything) {
-    for (uint64_t i = 0; i < kEntries; ++i) {
-        post(i);
-    }
+    for (uint64_t i = 0; i < kEntries; ++i) post(i);
     take();
     ring_.drop_all(memory_.data());
     EXPECT_TRUE(ring_.empty());

@@ -32,9 +32,7 @@ TEST(RobustLock, ExcludesOthers) {
             }
         });
     }
-    for (auto& thread : threads) {
-        thread.join();
-    }
+    for (auto& thread : threads) thread.join();
     EXPECT_EQ(counter, 4 * kRounds);
     EXPECT_EQ(lock.owner(), 0u);
 }

@@ -94,9 +94,7 @@ TEST(AccessFlags, RemoteWritingNeedsLocalWriting) {
 
 TEST(IndexPool, ReusesTheOldestIndexAndNeverZero) {
     IndexPool pool(5);
-    for (uint32_t i = 1; i < 5; ++i) {
-        EXPECT_EQ(pool.allocate(), i);
-    }
+    for (uint32_t i = 1; i < 5; ++i) EXPECT_EQ(pool.allocate(), i);
     EXPECT_EQ(pool.allocate(), std::nullopt);
     pool.release(3);
     pool.release(1);
@@ -132,9 +130,7 @@ TEST(ArenaHeap, NeverOverlapsAndMergesWhatIsFreed) {
             held.erase(it);
         }
     }
-    for (const auto& [offset, bytes] : held) {
-        heap.release(offset);
-    }
+    for (const auto& [offset, bytes] : held) heap.release(offset);
     EXPECT_EQ(heap.allocate(kEnd - kBegin), kBegin) << "all of it in one piece again";
     EXPECT_EQ(heap.allocate(1), 0u);
 }
@@ -166,9 +162,8 @@ TEST(Retry, SevenNotReadyRetriesAreForEver) {
     RetryState retry;
     retry.configure(0, 7, 1000);
     uint64_t until = 0;
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 1000; ++i)
         ASSERT_EQ(retry.on_rnr(0, 50, &until), RetryState::Verdict::wait);
-    }
 }
 
 TEST(Retry, TimeoutZeroWaitsForEver) {

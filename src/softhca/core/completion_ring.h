@@ -69,9 +69,8 @@ class CompletionRing {
         uint64_t best = tail;
         for (uint64_t i = head; i != tail; ++i) {
             const uint64_t visible_at = at(i).wc.visible_at;
-            if (visible_at <= now && (best == tail || visible_at < at(best).wc.visible_at)) {
+            if (visible_at <= now && (best == tail || visible_at < at(best).wc.visible_at))
                 best = i;
-            }
         }
         return best;
     }

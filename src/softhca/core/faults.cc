@@ -198,10 +198,9 @@ std::optional<std::string> apply_fault(const ListEntry& entry, Values& values) {
 void describe_ports(uint32_t down, const std::function<void(const std::string&)>& add) {
     if (down == UINT32_MAX) return add("port-down");
     for (unsigned device = 0; device < Faults::kMaxDevices; ++device) {
-        for (unsigned port = 1; port <= Faults::kMaxPorts; ++port) {
+        for (unsigned port = 1; port <= Faults::kMaxPorts; ++port)
             if (down & port_bit(device, port))
                 add("port-down=softhca" + std::to_string(device) + ":" + std::to_string(port));
-        }
     }
 }
 

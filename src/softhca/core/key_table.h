@@ -43,18 +43,12 @@ enum class KeyCheck : uint8_t { ok, no_such_key, wrong_pd, out_of_bounds, no_per
 inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
                           uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
     // Pairs with the owner, which withdraws the key and then waits for accesses to end.
-    if (key == 0 || entry.key.load(std::memory_order_seq_cst) != key) {
-        return KeyCheck::no_such_key;
-    }
-    if (entry.pd != pd || (entry.kind == KeyKind::window_type2 && entry.bound_qp != qp)) {
+    if (key == 0 || entry.key.load(std::memory_order_seq_cst) != key) return KeyCheck::no_such_key;
+    if (entry.pd != pd || (entry.kind == KeyKind::window_type2 && entry.bound_qp != qp))
         return KeyCheck::wrong_pd;
-    }
-    if (addr < entry.start || length > entry.length || addr - entry.start > entry.length - length) {
+    if (addr < entry.start || length > entry.length || addr - entry.start > entry.length - length)
         return KeyCheck::out_of_bounds;
-    }
-    if ((entry.access & need) != need) {
-        return KeyCheck::no_permission;
-    }
+    if ((entry.access & need) != need) return KeyCheck::no_permission;
     *host = entry.host + (addr - entry.start);
     return KeyCheck::ok;
 }
@@ -63,13 +57,11 @@ inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint
 // ok, *host is valid for `length` bytes; of a null region, for kNullBytes.
 inline KeyCheck check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
                                 uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
-    if (entry.kind != KeyKind::region && entry.kind != KeyKind::null_region) {
+    if (entry.kind != KeyKind::region && entry.kind != KeyKind::null_region)
         return KeyCheck::no_such_key;
-    }
     const KeyCheck check = check_key(entry, key, pd, qp, addr, length, need, host);
-    if (check == KeyCheck::ok && entry.kind == KeyKind::null_region) {
+    if (check == KeyCheck::ok && entry.kind == KeyKind::null_region)
         *host = entry.host + ((need & access_flag::kLocalWrite) != 0 ? kNullBytes : 0);
-    }
     return check;
 }
 
@@ -78,9 +70,7 @@ inline bool access_flags_valid(uint32_t access) {
     using namespace access_flag;
     constexpr uint32_t known = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind |
                                kZeroBased | kOnDemand | kHugetlb | kOptional;
-    if ((access & ~known) != 0) {
-        return false;
-    }
+    if ((access & ~known) != 0) return false;
     return (access & (kRemoteWrite | kRemoteAtomic)) == 0 || (access & kLocalWrite) != 0;
 }
 

@@ -137,9 +137,8 @@ bool NicParameters::models_time() const {
 }
 
 const NicParameters* find_profile(std::string_view name) {
-    for (const Profile& profile : kProfiles) {
+    for (const Profile& profile : kProfiles)
         if (name == profile.name) return &profile.nic;
-    }
     return nullptr;
 }
 

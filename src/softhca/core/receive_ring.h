@@ -23,9 +23,7 @@ struct RecvWqe {
     Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
     uint64_t length() const {
         uint64_t sum = 0;
-        for (uint32_t i = 0; i < num_sge; ++i) {
-            sum += sges()[i].length;
-        }
+        for (uint32_t i = 0; i < num_sge; ++i) sum += sges()[i].length;
         return sum;
     }
 };
@@ -81,16 +79,12 @@ struct RecvRing {
         tail.store(0, std::memory_order_relaxed);
         head.store(0, std::memory_order_relaxed);
         drop_all(base);
-        for (uint32_t i = 0; i < entries; ++i) {
-            slot(base, i).slot = i;
-        }
+        for (uint32_t i = 0; i < entries; ++i) slot(base, i).slot = i;
     }
 
     // Appends a receive; the owner serializes posts and has checked full().
     void post(char* base, uint64_t wr_id, const Sge* sges, uint32_t count) {
-        while (slot(base, next_slot).in_use.load(std::memory_order_acquire) != 0) {
-            ++next_slot;
-        }
+        while (slot(base, next_slot).in_use.load(std::memory_order_acquire) != 0) ++next_slot;
         RecvWqe& wqe = slot(base, next_slot);
         wqe.wr_id = wr_id;
         wqe.num_sge = count;
@@ -110,9 +104,8 @@ struct RecvRing {
     // Drops all receives, posted and taken.
     void drop_all(char* base) {
         const uint64_t end = tail.load(std::memory_order_relaxed);
-        for (uint32_t i = 0; i <= mask; ++i) {
+        for (uint32_t i = 0; i <= mask; ++i)
             slot(base, i).in_use.store(0, std::memory_order_relaxed);
-        }
         head.store(end, std::memory_order_release);
         released.store(end, std::memory_order_release);
     }

@@ -31,9 +31,8 @@ class RetryState {
     // the time of the next try.
     Verdict on_rnr(uint64_t now, uint64_t timer, uint64_t* until) {
         waiting_for_ack_ = false;
-        if (rnr_retry_ != kRnrRetryForever && rnr_retries_++ >= rnr_retry_) {
+        if (rnr_retry_ != kRnrRetryForever && rnr_retries_++ >= rnr_retry_)
             return Verdict::exhausted;
-        }
         *until = now + timer;
         return Verdict::wait;
     }
@@ -46,9 +45,7 @@ class RetryState {
             *until = now + kForeverPeriod;
             return Verdict::wait;
         }
-        if (waiting_for_ack_ && retries_++ >= retry_count_) {
-            return Verdict::exhausted;
-        }
+        if (waiting_for_ack_ && retries_++ >= retry_count_) return Verdict::exhausted;
         waiting_for_ack_ = true;
         *until = now + ack_timeout_;
         return Verdict::wait;

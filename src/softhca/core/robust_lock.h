@@ -31,15 +31,12 @@ class RobustLock {
     template <typename Owner, typename Repair>
     void lock(Owner&& self, Repair&& repair) {
         uint32_t seen = 0;
-        if (word_.compare_exchange_strong(seen, self.tag(), std::memory_order_acquire)) {
-            return;
-        }
+        if (word_.compare_exchange_strong(seen, self.tag(), std::memory_order_acquire)) return;
         for (unsigned spins = 1;; ++spins) {
             seen = word_.load(std::memory_order_relaxed);
             if (seen == 0) {
-                if (word_.compare_exchange_weak(seen, self.tag(), std::memory_order_acquire)) {
+                if (word_.compare_exchange_weak(seen, self.tag(), std::memory_order_acquire))
                     return;
-                }
             } else if (spins % kSpinsPerCheck == 0) {
                 if (self.owner_dead(seen)) {
                     if (word_.compare_exchange_strong(seen, self.tag(),

@@ -92,9 +92,8 @@ std::optional<uint64_t> parse_time_ns(std::string_view text) {
 
 std::string time_text(uint64_t ns) {
     const Unit* best = &kTimeUnits[0];
-    for (const Unit& unit : kTimeUnits) {
+    for (const Unit& unit : kTimeUnits)
         if (static_cast<double>(ns) >= unit.ns) best = &unit;
-    }
     return decimal_text(static_cast<double>(ns) / best->ns).append(best->suffix);
 }
 

@@ -51,9 +51,8 @@ std::optional<bool> query_mapping(int maps, uint64_t address, Mapping* mapping) 
     query.query_addr = address;
     query.vma_name_addr = reinterpret_cast<uint64_t>(mapping->path);
     query.vma_name_size = sizeof mapping->path;
-    if (::ioctl(maps, kProcmapQuery, &query) != 0) {
+    if (::ioctl(maps, kProcmapQuery, &query) != 0)
         return errno == ENOENT ? std::optional<bool>(false) : std::nullopt;
-    }
     mapping->start = query.vma_start;
     mapping->end = query.vma_end;
     mapping->offset = query.vma_offset;
@@ -66,9 +65,7 @@ std::optional<bool> query_mapping(int maps, uint64_t address, Mapping* mapping) 
 
 bool read_mapping(int maps, uint64_t address, Mapping* mapping) {
     FILE* file = ::fdopen(::dup(maps), "r");
-    if (file == nullptr) {
-        return false;
-    }
+    if (file == nullptr) return false;
     char line[512];
     bool found = false;
     while (!found && std::fgets(line, sizeof line, file) != nullptr) {
@@ -77,9 +74,8 @@ bool read_mapping(int maps, uint64_t address, Mapping* mapping) {
         char flags[5];
         mapping->path[0] = '\0';
         if (std::sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %255[^\n]", &start, &end, flags, &offset,
-                        &device_major, &device_minor, &inode, mapping->path) < 7) {
+                        &device_major, &device_minor, &inode, mapping->path) < 7)
             continue;
-        }
         found = address >= start && address < end;
         mapping->start = start;
         mapping->end = end;
@@ -94,9 +90,7 @@ bool read_mapping(int maps, uint64_t address, Mapping* mapping) {
 
 bool find_mapping(uint64_t address, Mapping* mapping) {
     const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (maps < 0) {
-        return false;
-    }
+    if (maps < 0) return false;
     const std::optional<bool> answer = query_mapping(maps, address, mapping);
     const bool found = answer ? *answer : read_mapping(maps, address, mapping);
     ::close(maps);
@@ -126,9 +120,7 @@ int open_if_backing(const char* path, const Mapping& mapping) {
 // A memfd has no path, but the program may still have its descriptor.
 int open_own_descriptor(const Mapping& mapping) {
     DIR* directory = ::opendir("/proc/self/fd");
-    if (directory == nullptr) {
-        return -1;
-    }
+    if (directory == nullptr) return -1;
     int found = -1;
     while (const dirent* entry = ::readdir(directory)) {
         const int fd = std::atoi(entry->d_name);
@@ -145,9 +137,7 @@ int open_backing(const Mapping& mapping) {
     char link[64];
     std::snprintf(link, sizeof link, "/proc/self/map_files/%lx-%lx", mapping.start, mapping.end);
     int fd = open_if_backing(link, mapping);  // the kernel wants a privilege for this link
-    if (fd < 0 && mapping.path[0] == '/') {
-        fd = open_if_backing(mapping.path, mapping);
-    }
+    if (fd < 0 && mapping.path[0] == '/') fd = open_if_backing(mapping.path, mapping);
     return fd >= 0 ? fd : open_own_descriptor(mapping);
 }
 
@@ -158,9 +148,7 @@ class OpenFiles {
     int acquire(const Mapping& mapping) {
         const std::lock_guard lock(mutex_);
         File& file = files_[{mapping.device, mapping.inode}];
-        if (file.users == 0) {
-            file.fd = open_backing(mapping);
-        }
+        if (file.users == 0) file.fd = open_backing(mapping);
         if (file.fd < 0) {
             files_.erase({mapping.device, mapping.inode});
             return -1;
@@ -198,17 +186,14 @@ OpenFiles& open_files() {
 
 BackingFile find_backing_file(uint64_t address, uint64_t length) {
     Mapping mapping;
-    if (!find_mapping(address, &mapping) || !mapping.shared || address + length > mapping.end) {
+    if (!find_mapping(address, &mapping) || !mapping.shared || address + length > mapping.end)
         return {};
-    }
     return {open_files().acquire(mapping), mapping.inode,
             mapping.offset + (address - mapping.start)};
 }
 
 void release_backing_file(const BackingFile& file) {
-    if (file.fd >= 0) {
-        open_files().release(file.fd);
-    }
+    if (file.fd >= 0) open_files().release(file.fd);
 }
 
 }  // namespace softhca

@@ -21,9 +21,8 @@ namespace {
 void read_process_name(char* name, size_t size) {
     name[0] = '\0';
     if (FILE* file = std::fopen("/proc/self/comm", "re")) {
-        if (std::fgets(name, static_cast<int>(size), file) != nullptr) {
+        if (std::fgets(name, static_cast<int>(size), file) != nullptr)
             name[std::strcspn(name, "\n")] = '\0';
-        }
         std::fclose(file);
     }
 }
@@ -82,27 +81,21 @@ std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_e
     // If the kernel (Yama) lets only a parent access a process's memory, permits it to the user's
     // processes.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-    if (!host->claim_slot(thread_executor, body, argument, error)) {
-        return nullptr;
-    }
+    if (!host->claim_slot(thread_executor, body, argument, error)) return nullptr;
     return host;
 }
 
 bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
                       std::string* error) {
     MemberFile file(Segment::member_file_path(segment_->name()));
-    if (!file.lock(false, error)) {
-        return false;
-    }
+    if (!file.lock(false, error)) return false;
     free_dead_slots();
     // Start at the pid, so that slots are not reused soon.
     const auto start = static_cast<uint32_t>(getpid());
     for (uint32_t i = 0; i < kMaxProcesses; ++i) {
         const uint32_t slot = (start + i) % kMaxProcesses;
         ProcessSlot& candidate = process(slot);
-        if (candidate.state.load(std::memory_order_acquire) != SlotState::free) {
-            continue;
-        }
+        if (candidate.state.load(std::memory_order_acquire) != SlotState::free) continue;
         slot_ = slot;
         self_ = &candidate;
         tables_ = segment_->arena(slot);
@@ -152,9 +145,7 @@ bool Host::start_thread(void (*body)(void*), void* argument, std::string* error)
 void Host::free_dead_slots() {
     for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
         const SlotState state = process(slot).state.load(std::memory_order_acquire);
-        if (state != SlotState::free && is_unheld(process(slot).liveness_mutex)) {
-            free_slot(slot);
-        }
+        if (state != SlotState::free && is_unheld(process(slot).liveness_mutex)) free_slot(slot);
     }
 }
 
@@ -163,19 +154,14 @@ void Host::free_slot(uint32_t slot) {
     const uint32_t target = slot + 1;
     for (uint32_t other = 0; other < kMaxProcesses; ++other) {
         if (other == slot ||
-            process(other).state.load(std::memory_order_acquire) != SlotState::alive) {
+            process(other).state.load(std::memory_order_acquire) != SlotState::alive)
             continue;
-        }
-        for (Guard& guard : process(other).guards) {
-            while ((guard.word.load(std::memory_order_acquire) & 0xffff) == target &&
-                   alive(other)) {
+        for (Guard& guard : process(other).guards)
+            while ((guard.word.load(std::memory_order_acquire) & 0xffff) == target && alive(other))
                 yield();
-            }
-        }
     }
-    for (XrcDomain& domain : header().domains) {
+    for (XrcDomain& domain : header().domains)
         domain.users[slot / 64].fetch_and(~(uint64_t{1} << slot % 64), std::memory_order_relaxed);
-    }
     segment_->punch_arena(slot);
     const uint32_t incarnation = dead.incarnation.load(std::memory_order_relaxed);
     std::memset(static_cast<void*>(&dead), 0, offsetof(ProcessSlot, staged));
@@ -183,48 +169,33 @@ void Host::free_slot(uint32_t slot) {
 }
 
 bool Host::alive(uint32_t slot) {
-    if (slot == slot_ && self_ != nullptr) {
-        return true;
-    }
+    if (slot == slot_ && self_ != nullptr) return true;
     ProcessSlot& other = process(slot);
-    if (other.state.load(std::memory_order_acquire) != SlotState::alive) {
-        return false;
-    }
-    if (!is_unheld(other.liveness_mutex)) {
-        return true;
-    }
+    if (other.state.load(std::memory_order_acquire) != SlotState::alive) return false;
+    if (!is_unheld(other.liveness_mutex)) return true;
     other.state.store(SlotState::dead, std::memory_order_release);
     return false;
 }
 
 bool Host::owner_dead(uint32_t tag) {
     const uint32_t slot = (tag & 0x1ff) - 1;
-    if (slot >= kMaxProcesses) {
+    if (slot >= kMaxProcesses) return true;
+    if (make_tag(slot, process(slot).incarnation.load(std::memory_order_acquire)) != tag)
         return true;
-    }
-    if (make_tag(slot, process(slot).incarnation.load(std::memory_order_acquire)) != tag) {
-        return true;
-    }
     return !alive(slot);
 }
 
 void Host::wait_for_accesses() {
     const uint32_t target = slot_ + 1;
     for (uint32_t other = 0; other < kMaxProcesses; ++other) {
-        if (process(other).state.load(std::memory_order_seq_cst) != SlotState::alive) {
-            continue;
-        }
+        if (process(other).state.load(std::memory_order_seq_cst) != SlotState::alive) continue;
         for (Guard& guard : process(other).guards) {
             const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
             const uint32_t named = seen & 0xffff;
             // This process's accesses count for every target: they read and write this process's
             // memory, too.
-            if (named == 0 || (named != target && other != slot_)) {
-                continue;
-            }
-            while (guard.word.load(std::memory_order_acquire) == seen && alive(other)) {
-                yield();
-            }
+            if (named == 0 || (named != target && other != slot_)) continue;
+            while (guard.word.load(std::memory_order_acquire) == seen && alive(other)) yield();
         }
     }
 }
@@ -236,9 +207,8 @@ void Host::leave() {
 
 void ring_doorbell(ProcessSlot& process) {
     process.doorbell.fetch_add(1, std::memory_order_seq_cst);
-    if (process.sleeping.load(std::memory_order_seq_cst) != 0) {
+    if (process.sleeping.load(std::memory_order_seq_cst) != 0)
         syscall(SYS_futex, &process.doorbell, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-    }
 }
 
 }  // namespace softhca

@@ -95,9 +95,7 @@ class Host {
     template <typename T>
     T* find(T (ArenaTables::*table)[kMaxObjects], uint32_t number) {
         ArenaTables* tables = segment_->arena(ObjectNumber::process(number));
-        if (tables == nullptr || number == 0) {
-            return nullptr;
-        }
+        if (tables == nullptr || number == 0) return nullptr;
         T* object = &(tables->*table)[ObjectNumber::index(number)];
         // Pairs with the owner, which withdraws the number and then reads the guards.
         return object->number.load(std::memory_order_seq_cst) == number ? object : nullptr;
@@ -124,10 +122,8 @@ class AccessGuard {
             std::atomic<uint32_t>& word = host.self().guards[i % kMaxGuards].word;
             uint32_t seen = word.load(std::memory_order_relaxed);
             if ((seen & 0xffff) != 0) {
-                if (i % kMaxGuards == kMaxGuards - 1) {
-                    host.yield();  // all guards are taken
-                }
-                continue;  // taken by another thread
+                if (i % kMaxGuards == kMaxGuards - 1) host.yield();  // all guards are taken
+                continue;                                            // taken by another thread
             }
             const uint32_t mine = (seen + 0x10000) | (target + 1);
             if (word.compare_exchange_strong(seen, mine, std::memory_order_seq_cst)) {

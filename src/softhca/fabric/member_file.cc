@@ -40,9 +40,7 @@ int flock_retry(int fd) {
 }  // namespace
 
 MemberFile::~MemberFile() {
-    if (fd_ >= 0) {
-        ::close(fd_);
-    }
+    if (fd_ >= 0) ::close(fd_);
 }
 
 bool MemberFile::lock(bool create, std::string* error) {
@@ -133,16 +131,11 @@ MemberState open_member(const MemberFile::Member& member, int* fd) {
     struct stat status;
     *fd = -1;
     // Checks before it opens: the descriptor may be something else by now.
-    if (::stat(path.c_str(), &status) != 0) {
+    if (::stat(path.c_str(), &status) != 0)
         return is_gone_error() ? MemberState::gone : MemberState::unknown;
-    }
-    if (!S_ISREG(status.st_mode) || status.st_ino != member.inode) {
-        return MemberState::gone;
-    }
+    if (!S_ISREG(status.st_mode) || status.st_ino != member.inode) return MemberState::gone;
     *fd = open_retry(path.c_str(), O_RDWR | O_CLOEXEC, 0);
-    if (*fd < 0) {
-        return is_gone_error() ? MemberState::gone : MemberState::unknown;
-    }
+    if (*fd < 0) return is_gone_error() ? MemberState::gone : MemberState::unknown;
     return MemberState::present;
 }
 

@@ -13,27 +13,20 @@
 namespace softhca {
 
 PeerMaps::~PeerMaps() {
-    for (auto& entry : entries_) {
-        release(entry.load(std::memory_order_relaxed));
-    }
-    for (Mapping* mapping : replaced_) {
-        release(mapping);
-    }
+    for (auto& entry : entries_) release(entry.load(std::memory_order_relaxed));
+    for (Mapping* mapping : replaced_) release(mapping);
 }
 
 void PeerMaps::release(Mapping* mapping) {
-    if (mapping != nullptr && mapping->base != nullptr) {
+    if (mapping != nullptr && mapping->base != nullptr)
         raw_munmap(mapping->base, mapping->base_length);
-    }
     delete mapping;
 }
 
 bool PeerMaps::translate(uint32_t slot, const KeyEntry& key, const iovec* remote, uint32_t count,
                          IovList* mapped) {
     const Mapping* mapping = find(slot, key);
-    if (mapping == nullptr || mapping->local == nullptr) {
-        return false;
-    }
+    if (mapping == nullptr || mapping->local == nullptr) return false;
     for (uint32_t i = 0; i < count; ++i) {
         const uint64_t offset = reinterpret_cast<uint64_t>(remote[i].iov_base) - mapping->host;
         mapped->add(reinterpret_cast<uint64_t>(mapping->local) + offset, remote[i].iov_len);
@@ -44,14 +37,10 @@ bool PeerMaps::translate(uint32_t slot, const KeyEntry& key, const iovec* remote
 const PeerMaps::Mapping* PeerMaps::find(uint32_t slot, const KeyEntry& key) {
     std::atomic<Mapping*>& entry = entries_[(key.share_id * 0x9e3779b97f4a7c15) >> 54];
     Mapping* mapping = entry.load(std::memory_order_acquire);
-    if (mapping != nullptr && mapping->share_id == key.share_id) {
-        return mapping;
-    }
+    if (mapping != nullptr && mapping->share_id == key.share_id) return mapping;
     const std::lock_guard lock(mutex_);
     mapping = entry.load(std::memory_order_acquire);
-    if (mapping != nullptr && mapping->share_id == key.share_id) {
-        return mapping;
-    }
+    if (mapping != nullptr && mapping->share_id == key.share_id) return mapping;
     Mapping* fresh = map(slot, key);
     replace(entry, fresh);
     mapped_bytes_ += fresh->base_length;
@@ -64,9 +53,7 @@ const PeerMaps::Mapping* PeerMaps::find(uint32_t slot, const KeyEntry& key) {
 }
 
 void PeerMaps::replace(std::atomic<Mapping*>& entry, Mapping* fresh) {
-    if (Mapping* old = entry.load(std::memory_order_relaxed)) {
-        replaced_.push_back(old);
-    }
+    if (Mapping* old = entry.load(std::memory_order_relaxed)) replaced_.push_back(old);
     entry.store(fresh, std::memory_order_release);
 }
 
@@ -81,9 +68,7 @@ bool PeerMaps::is_dead(const Mapping& mapping) {
 void PeerMaps::drop_dead() {
     for (auto& entry : entries_) {
         const Mapping* mapping = entry.load(std::memory_order_relaxed);
-        if (mapping != nullptr && is_dead(*mapping)) {
-            replace(entry, nullptr);
-        }
+        if (mapping != nullptr && is_dead(*mapping)) replace(entry, nullptr);
     }
 }
 
@@ -92,9 +77,7 @@ PeerMaps::Mapping* PeerMaps::map(uint32_t slot, const KeyEntry& key) {
     const std::string path =
         "/proc/" + std::to_string(host_.pid(slot)) + "/fd/" + std::to_string(key.file_fd);
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        return mapping;
-    }
+    if (fd < 0) return mapping;
     struct stat status;
     if (::fstat(fd, &status) != 0 || status.st_ino != key.file_inode) {
         ::close(fd);  // the owner has closed the descriptor or opened another file with its number
@@ -118,21 +101,16 @@ void PeerMaps::collect() {
     std::vector<Mapping*> old;
     {
         const std::lock_guard lock(mutex_);
-        if (replaced_.empty()) {
-            return;
-        }
+        if (replaced_.empty()) return;
         old.swap(replaced_);
     }
     // A thread that still uses an old mapping holds a guard that it took before now.
     for (Guard& guard : host_.self().guards) {
         const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
-        while ((seen & 0xffff) != 0 && guard.word.load(std::memory_order_acquire) == seen) {
+        while ((seen & 0xffff) != 0 && guard.word.load(std::memory_order_acquire) == seen)
             host_.yield();
-        }
     }
-    for (Mapping* mapping : old) {
-        release(mapping);
-    }
+    for (Mapping* mapping : old) release(mapping);
 }
 
 }  // namespace softhca

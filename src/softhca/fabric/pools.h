@@ -19,12 +19,8 @@ class IndexPool {
 
     std::optional<uint32_t> allocate() {
         const std::lock_guard lock(mutex_);
-        if (next_ < limit_) {
-            return next_++;
-        }
-        if (free_.empty()) {
-            return std::nullopt;
-        }
+        if (next_ < limit_) return next_++;
+        if (free_.empty()) return std::nullopt;
         const uint32_t index = free_.front();
         free_.pop_front();
         return index;
@@ -52,15 +48,11 @@ class ArenaHeap {
         const uint64_t size = (bytes + 63) & ~uint64_t{63};
         const std::lock_guard lock(mutex_);
         for (auto it = free_.begin(); it != free_.end(); ++it) {
-            if (it->second < size) {
-                continue;
-            }
+            if (it->second < size) continue;
             const uint64_t offset = it->first;
             const uint64_t rest = it->second - size;
             free_.erase(it);
-            if (rest != 0) {
-                free_.emplace(offset + size, rest);
-            }
+            if (rest != 0) free_.emplace(offset + size, rest);
             used_.emplace(offset, size);
             return offset;
         }
@@ -70,15 +62,11 @@ class ArenaHeap {
     void release(uint64_t offset) {
         const std::lock_guard lock(mutex_);
         const auto used = used_.find(offset);
-        if (used == used_.end()) {
-            return;
-        }
+        if (used == used_.end()) return;
         auto [it, inserted] = free_.emplace(offset, used->second);
         used_.erase(used);
         merge_with_next(it);
-        if (it != free_.begin()) {
-            merge_with_next(std::prev(it));
-        }
+        if (it != free_.begin()) merge_with_next(std::prev(it));
     }
 
   private:

@@ -31,9 +31,7 @@ void ordered_copy(char* to, const char* from, uint64_t length) {
     }
     while (length > kTailBytes) {
         const uint64_t head = std::min(kTailBytes, length - kTailBytes);
-        for (uint64_t i = 0; i < head; ++i) {
-            __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
-        }
+        for (uint64_t i = 0; i < head; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
         to += head;
         from += head;
         length -= head;
@@ -44,9 +42,7 @@ void ordered_copy(char* to, const char* from, uint64_t length) {
         __atomic_store_n(reinterpret_cast<uint64_t*>(to), word, __ATOMIC_RELEASE);
         return;
     }
-    for (uint64_t i = 0; i < length; ++i) {
-        __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
-    }
+    for (uint64_t i = 0; i < length; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
 void copy_list(const IovList& to, const IovList& from) {
@@ -80,9 +76,8 @@ bool accessible(const IovList& list, bool write) {
             iovec here{&byte, 1};
             iovec there{reinterpret_cast<void*>(at), 1};
             if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1 ||
-                (write && process_vm_writev(getpid(), &here, 1, &there, 1, 0) != 1)) {
+                (write && process_vm_writev(getpid(), &here, 1, &there, 1, 0) != 1))
                 return false;
-            }
         }
     }
     return true;
@@ -92,9 +87,7 @@ bool accessible(const IovList& list, bool write) {
 
 uint64_t IovList::length() const {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < count_; ++i) {
-        sum += entries_[i].iov_len;
-    }
+    for (uint32_t i = 0; i < count_; ++i) sum += entries_[i].iov_len;
     return sum;
 }
 
@@ -114,9 +107,7 @@ IovList IovList::slice(uint64_t offset, uint64_t length) const {
 }
 
 void IovList::split_tail(uint64_t tail) {
-    if (count_ == 0 || entries_[count_ - 1].iov_len <= tail) {
-        return;
-    }
+    if (count_ == 0 || entries_[count_ - 1].iov_len <= tail) return;
     iovec& last = entries_[count_ - 1];
     const uint64_t head = last.iov_len - tail;
     last.iov_len = head;
@@ -132,9 +123,7 @@ bool ProcessMemory::map_peer(uint32_t slot, const KeyEntry* key, const IovList& 
 CopyResult ProcessMemory::write(uint32_t slot, const KeyEntry* key, const IovList& local,
                                 const IovList& remote) {
     const uint64_t length = remote.length();
-    if (length == 0) {
-        return CopyResult::ok;
-    }
+    if (length == 0) return CopyResult::ok;
     IovList mapped;
     if (map_peer(slot, key, remote, &mapped)) {
         copy_list(mapped, local);
@@ -152,9 +141,7 @@ CopyResult ProcessMemory::write(uint32_t slot, const KeyEntry* key, const IovLis
 CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList& remote,
                                const IovList& local) {
     const uint64_t length = remote.length();
-    if (length == 0) {
-        return CopyResult::ok;
-    }
+    if (length == 0) return CopyResult::ok;
     IovList mapped;
     if (map_peer(slot, key, remote, &mapped)) {
         copy_list(local, mapped);
@@ -171,12 +158,8 @@ CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList
 
 CopyResult ProcessMemory::diagnose(uint32_t slot, int error, const IovList& local,
                                    bool local_is_source) {
-    if (error == ESRCH || !host_.alive(slot)) {
-        return CopyResult::gone;
-    }
-    if (error == EFAULT && !accessible(local, !local_is_source)) {
-        return CopyResult::local_fault;
-    }
+    if (error == ESRCH || !host_.alive(slot)) return CopyResult::gone;
+    if (error == EFAULT && !accessible(local, !local_is_source)) return CopyResult::local_fault;
     return CopyResult::remote_fault;
 }
 

@@ -26,15 +26,12 @@ class IovList {
         const IovList& other)  // copies only used entries: most of the room is unused
     {
         count_ = other.count_;
-        for (uint32_t i = 0; i < count_; ++i) {
-            entries_[i] = other.entries_[i];
-        }
+        for (uint32_t i = 0; i < count_; ++i) entries_[i] = other.entries_[i];
         return *this;
     }
     void add(uint64_t addr, uint64_t length) {
-        if (length != 0 && count_ < kMaxSge + 2) {
+        if (length != 0 && count_ < kMaxSge + 2)
             entries_[count_++] = {reinterpret_cast<void*>(addr), length};
-        }
     }
     uint32_t count() const { return count_; }
     const iovec* data() const { return entries_; }

@@ -26,9 +26,7 @@ int create_memory(std::string* error) {
         ::ftruncate(fd, static_cast<off_t>(kSegmentBytes)) != 0 ||
         ::fcntl(fd, F_ADD_SEALS, kSeals) != 0) {
         *error = std::string("cannot create the fabric's memory: ") + std::strerror(errno);
-        if (fd >= 0) {
-            ::close(fd);
-        }
+        if (fd >= 0) ::close(fd);
         return -1;
     }
     return fd;
@@ -45,11 +43,10 @@ void remove_gone_members(std::vector<MemberFile::Member>* members, int* fd) {
     std::erase_if(*members, [fd](const MemberFile::Member& member) {
         int opened;
         const MemberState state = open_member(member, &opened);
-        if (opened >= 0 && *fd < 0) {
+        if (opened >= 0 && *fd < 0)
             *fd = opened;
-        } else if (opened >= 0) {
+        else if (opened >= 0)
             ::close(opened);
-        }
         return state == MemberState::gone;
     });
 }
@@ -64,13 +61,9 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
                                        const FabricConfig& config, std::string* error) {
     MemberFile file(member_file_path(name));
     const bool create = mode == Mode::join_or_create;
-    if (!file.lock(create, error)) {
-        return nullptr;
-    }
+    if (!file.lock(create, error)) return nullptr;
     std::vector<MemberFile::Member> members;
-    if (!file.members(&members, error)) {
-        return nullptr;
-    }
+    if (!file.members(&members, error)) return nullptr;
     int fd;
     remove_gone_members(&members, &fd);
     if (fd < 0 && !members.empty()) {
@@ -84,14 +77,10 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
     const bool fresh = fd < 0;
     if (fresh) {
         fd = create_memory(error);
-        if (fd < 0) {
-            return nullptr;
-        }
+        if (fd < 0) return nullptr;
     }
     std::unique_ptr<Segment> segment(new Segment(name));
-    if (!segment->attach(fd, error)) {
-        return nullptr;
-    }
+    if (!segment->attach(fd, error)) return nullptr;
     FabricHeader& header = segment->header();
     segment->created_ = fresh;
     if (fresh) {
@@ -107,9 +96,7 @@ std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
         return nullptr;
     }
     members.push_back({::getpid(), segment->fd_, inode_of(segment->fd_)});
-    if (!file.store(members, error)) {
-        return nullptr;
-    }
+    if (!file.store(members, error)) return nullptr;
     return segment;
 }
 
@@ -134,9 +121,7 @@ bool Segment::attach(int fd, std::string* error) {
 ArenaTables* Segment::map_arena(uint32_t slot) {
     void* mapped = raw_mmap(kArenaBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_,
                             arena_offset(slot));
-    if (mapped == nullptr) {
-        return nullptr;
-    }
+    if (mapped == nullptr) return nullptr;
     ::madvise(mapped, kArenaBytes, MADV_DONTDUMP);
     ArenaTables* expected = nullptr;
     auto* tables = static_cast<ArenaTables*>(mapped);
@@ -155,42 +140,28 @@ void Segment::punch_arena(uint32_t slot) {
 void Segment::leave() {
     MemberFile file(member_file_path(name_));
     std::string error;
-    if (!file.lock(false, &error)) {
-        return;
-    }
+    if (!file.lock(false, &error)) return;
     std::vector<MemberFile::Member> members;
-    if (!file.members(&members, &error)) {
-        return;
-    }
+    if (!file.members(&members, &error)) return;
     std::erase_if(members, [this](const MemberFile::Member& member) {
         return member.pid == ::getpid() && member.fd == fd_;
     });
     int other;
     remove_gone_members(&members, &other);
-    if (other >= 0) {
-        ::close(other);
-    }
+    if (other >= 0) ::close(other);
     file.store(members, &error);
 }
 
 bool Segment::remove_if_unused(const std::string& name, std::string* error) {
     MemberFile file(member_file_path(name));
     errno = 0;
-    if (!file.lock(false, error)) {
-        return errno == ENOENT;
-    }
+    if (!file.lock(false, error)) return errno == ENOENT;
     std::vector<MemberFile::Member> members;
     int fd;
-    if (!file.members(&members, error)) {
-        return false;
-    }
+    if (!file.members(&members, error)) return false;
     remove_gone_members(&members, &fd);
-    if (fd >= 0) {
-        ::close(fd);
-    }
-    if (!file.store(members, error)) {
-        return false;
-    }
+    if (fd >= 0) ::close(fd);
+    if (!file.store(members, error)) return false;
     if (!members.empty()) {
         *error =
             "fabric '" + name + "' is in use by process " + std::to_string(members.front().pid);
@@ -200,17 +171,11 @@ bool Segment::remove_if_unused(const std::string& name, std::string* error) {
 }
 
 Segment::~Segment() {
-    for (auto& arena : arenas_) {
-        if (ArenaTables* tables = arena.load(std::memory_order_relaxed)) {
+    for (auto& arena : arenas_)
+        if (ArenaTables* tables = arena.load(std::memory_order_relaxed))
             raw_munmap(tables, kArenaBytes);
-        }
-    }
-    if (header_ != nullptr) {
-        raw_munmap(header_, kHeaderBytes);
-    }
-    if (fd_ >= 0) {
-        ::close(fd_);
-    }
+    if (header_ != nullptr) raw_munmap(header_, kHeaderBytes);
+    if (fd_ >= 0) ::close(fd_);
 }
 
 }  // namespace softhca

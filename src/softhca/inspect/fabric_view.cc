@@ -72,11 +72,10 @@ bool FabricView::find_memory(const std::string& name, std::string* error) {
         int fd;
         if (open_member(member, &fd) != MemberState::present) continue;
         members_.push_back(member.pid);
-        if (fd_ < 0) {
+        if (fd_ < 0)
             fd_ = fd;
-        } else {
+        else
             ::close(fd);
-        }
     }
     if (fd_ < 0) *error = "nobody is in fabric '" + name + "'";
     return fd_ >= 0;

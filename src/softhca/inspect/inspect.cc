@@ -48,10 +48,9 @@ int softhca_inspect_find_model(const char* profile, const char* changes,
                                softhca_inspect_model* model, char* error, size_t size) {
     return guarded(error, size, [&]() -> std::string {
         const softhca::NicParameters* found = softhca::find_profile(profile);
-        if (found == nullptr) {
+        if (found == nullptr)
             return "no such profile '" + std::string(profile) + "'; choose from " +
                    softhca::profile_names();
-        }
         softhca::NicParameters nic = *found;
         if (auto wrong = softhca::apply_model_overrides(changes, nic)) return *wrong;
         *model = {nic.latency_ns,

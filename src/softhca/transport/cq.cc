@@ -23,23 +23,18 @@ Cqe* slots_of(Host& host, CqShared& cq) {
 void publish(Host& host, CqShared& cq, uint64_t tail, const Cqe& cqe) {
     if (cqe.wc.releases == Releases::receive_queue ||
         cqe.wc.releases == Releases::shared_receive_queue) {
-        if (QpShared* qp = host.qp(cqe.wc.qp_num)) {
+        if (QpShared* qp = host.qp(cqe.wc.qp_num))
             qp->claim.valid.store(0, std::memory_order_relaxed);
-        }
     }
     const bool raises_solicited_event = cqe.wc.solicited || cqe.wc.status != WcStatus::success;
-    if (raises_solicited_event) {
-        cq.solicited_tail = tail + 1;
-    }
+    if (raises_solicited_event) cq.solicited_tail = tail + 1;
     cq.tail.store(tail + 1, std::memory_order_release);
 }
 
 // Under the lock: whether the owner must get an event now.
 bool event_due(const CqShared& cq) {
     const uint32_t armed = cq.armed.load(std::memory_order_relaxed);
-    if (armed == 0) {
-        return false;
-    }
+    if (armed == 0) return false;
     const uint64_t newest =
         armed == CqShared::kArmedNext ? cq.tail.load(std::memory_order_relaxed) : cq.solicited_tail;
     return newest > std::max(cq.notified_tail, cq.head.load(std::memory_order_relaxed));
@@ -76,9 +71,8 @@ void repair(Host& host, CqShared& cq) {
         publish(host, cq, tail, ring.at(tail));
         update_event(cq, ring.at(tail).wc.visible_at);
     }
-    if (cq.event_at.load(std::memory_order_relaxed) != 0) {
+    if (cq.event_at.load(std::memory_order_relaxed) != 0)
         raise_cq_notice(host, cq, cq.number.load(std::memory_order_relaxed), Notice::kCqEvent);
-    }
 }
 
 void lock(Host& host, CqShared& cq) {
@@ -87,9 +81,7 @@ void lock(Host& host, CqShared& cq) {
 
 uint64_t round_up(uint64_t entries) {
     uint64_t size = 16;
-    while (size < entries) {
-        size *= 2;
-    }
+    while (size < entries) size *= 2;
     return size;
 }
 
@@ -100,16 +92,12 @@ bool write_completion(Adapter& adapter, CqShared& cq, const Completion& wc, uint
     const uint32_t number = cq.number.load(std::memory_order_acquire);
     lock(host, cq);
     const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
-    if (tail - cq.head_seen >= cq.capacity) {
-        cq.head_seen = cq.head.load(std::memory_order_acquire);
-    }
+    if (tail - cq.head_seen >= cq.capacity) cq.head_seen = cq.head.load(std::memory_order_acquire);
     const bool full = tail - cq.head_seen >= cq.capacity;
     if (full || cq.failed.load(std::memory_order_relaxed) != 0) {
         const bool first = cq.failed.exchange(1, std::memory_order_relaxed) == 0;
         cq.lock.unlock();
-        if (first) {
-            notify_cq(adapter, cq, number, Notice::kCqError);
-        }
+        if (first) notify_cq(adapter, cq, number, Notice::kCqError);
         return false;
     }
     CompletionRing ring(slots_of(host, cq), cq.mask);
@@ -132,9 +120,7 @@ void repair_completions(Host& host, CqShared& cq) {
 Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     Host& host = adapter.host();
     const auto index = host.cq_indices.allocate();
-    if (!index) {
-        return nullptr;
-    }
+    if (!index) return nullptr;
     const uint64_t size = round_up(entries);
     const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
     if (ring == 0) {
@@ -146,9 +132,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     Cq* cq = new Cq(adapter, &shared, number);
     cq->slots_ = reinterpret_cast<Cqe*>(host.arena() + ring);
     cq->mask_ = size - 1;
-    for (uint64_t i = 0; i < size; ++i) {
-        new (&cq->slots_[i]) Cqe();
-    }
+    for (uint64_t i = 0; i < size; ++i) new (&cq->slots_[i]) Cqe();
     shared.ring = ring;
     shared.mask = size - 1;
     shared.capacity = size;
@@ -182,9 +166,7 @@ int Cq::poll_empty() {
 }
 
 uint64_t Cq::next_visible(uint64_t head, uint64_t tail) {
-    if (!adapter_.delays_completions()) {
-        return head;
-    }
+    if (!adapter_.delays_completions()) return head;
     const uint64_t now = now_ns();
     const uint64_t index = CompletionRing(slots_, mask_).next_visible(head, tail, now);
     if (index != tail) {
@@ -199,14 +181,11 @@ uint64_t Cq::next_visible(uint64_t head, uint64_t tail) {
 bool Cq::release_entry(const Cqe& cqe) {
     switch (cqe.wc.releases) {
         case Releases::send_queue:
-            if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) {
-                qp->release_send(cqe.position);
-            }
+            if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) qp->release_send(cqe.position);
             break;
         case Releases::receive_queue:
-            if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) {
+            if (Qp* qp = adapter_.qps.get(cqe.wc.owner))
                 qp->shared().ring.release_slot(adapter_.host().arena(), cqe.wc.slot);
-            }
             break;
         case Releases::shared_receive_queue:
             if (Srq* srq = adapter_.srqs.get(cqe.wc.owner)) {
@@ -244,9 +223,7 @@ void Cq::arm(bool solicited_only) {
 // Under the lock, when armed: the earliest `visible_at` of the completions that need an event,
 // because they came after the last event or are not visible yet. kNothing if there is none.
 uint64_t Cq::first_event_time() {
-    if (!adapter_.delays_completions()) {
-        return event_due(*shared_) ? 0 : kNothing;
-    }
+    if (!adapter_.delays_completions()) return event_due(*shared_) ? 0 : kNothing;
     const bool any = shared_->armed.load(std::memory_order_relaxed) == CqShared::kArmedNext;
     const uint64_t now = now_ns();
     const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
@@ -255,9 +232,8 @@ uint64_t Cq::first_event_time() {
     for (uint64_t i = shared_->head.load(std::memory_order_acquire); i != tail; ++i) {
         const Completion& wc = ring.at(i).wc;
         const bool wanted = any || wc.solicited || wc.status != WcStatus::success;
-        if (wanted && (i >= shared_->notified_tail || wc.visible_at > now)) {
+        if (wanted && (i >= shared_->notified_tail || wc.visible_at > now))
             first = std::min(first, wc.visible_at);
-        }
     }
     return first;
 }
@@ -267,9 +243,7 @@ int Cq::resize(uint32_t entries) {
     const uint64_t size = round_up(entries);
     const std::lock_guard guard(poll_mutex);
     const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
-    if (ring == 0) {
-        return ENOMEM;
-    }
+    if (ring == 0) return ENOMEM;
     lock(host, *shared_);
     const uint64_t head = shared_->head.load(std::memory_order_relaxed);
     const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
@@ -279,14 +253,10 @@ int Cq::resize(uint32_t entries) {
         return EINVAL;
     }
     auto* slots = reinterpret_cast<Cqe*>(host.arena() + ring);
-    for (uint64_t i = 0; i < size; ++i) {
-        new (&slots[i]) Cqe();
-    }
+    for (uint64_t i = 0; i < size; ++i) new (&slots[i]) Cqe();
     CompletionRing from(slots_, shared_->mask);
     CompletionRing to(slots, size - 1);
-    for (uint64_t i = head; i != tail; ++i) {
-        to.write(i, from.at(i).wc, from.at(i).position);
-    }
+    for (uint64_t i = head; i != tail; ++i) to.write(i, from.at(i).wc, from.at(i).position);
     const uint64_t old = shared_->ring;
     shared_->ring = ring;
     shared_->mask = size - 1;

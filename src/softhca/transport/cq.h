@@ -91,9 +91,7 @@ int Cq::poll_locked(int count, Out&& out) {
     int taken = 0;
     while (taken < count && head != tail) {
         const uint64_t index = next_visible(head, tail);
-        if (index == tail) {
-            break;
-        }
+        if (index == tail) break;
         const Cqe& cqe = ring.at(index);
         out(static_cast<const Completion&>(cqe.wc));
         const bool known = release_entry(cqe);

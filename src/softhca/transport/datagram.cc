@@ -59,9 +59,8 @@ CopyResult write_datagram(Qp& qp, const Wqe& wqe, uint32_t slot, const IovList& 
         source.add(reinterpret_cast<uint64_t>(&grh), sizeof grh);
         offset = 0;
     }
-    for (uint32_t i = 0; i < local.count(); ++i) {
+    for (uint32_t i = 0; i < local.count(); ++i)
         source.add(reinterpret_cast<uint64_t>(local.data()[i].iov_base), local.data()[i].iov_len);
-    }
     const IovList space = remote.slice(offset, source.length());
     return qp.adapter().process_memory().write(slot, nullptr, source, space);
 }
@@ -79,66 +78,51 @@ void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& 
     wc.flags = (wqe.opcode == WrOpcode::send_imm ? wc_flag::kWithImm : 0) |
                (wqe.destination.global ? wc_flag::kGrh : 0);
     CqShared* cq = adapter.host().cq(target.recv_cq);
-    if (cq == nullptr || !write_completion(adapter, *cq, wc)) {
+    if (cq == nullptr || !write_completion(adapter, *cq, wc))
         fail_responder(adapter, target, wqe.remote_qp, Notice::kQpFatal);
-    }
 }
 
 }  // namespace
 
 Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     Host& host = qp.adapter().host();
-    if (wqe.length > qp.mtu()) {
-        return Outcome::complete(WcStatus::local_length_error);
-    }
+    if (wqe.length > qp.mtu()) return Outcome::complete(WcStatus::local_length_error);
     const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
     const AccessGuard guard(host, slot);
     IovList local;
-    if (!build_gather_list(qp, wqe, 0, &local)) {
+    if (!build_gather_list(qp, wqe, 0, &local))
         return Outcome::complete(WcStatus::local_protection_error);
-    }
     const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
     if (wqe.destination.link >= kMaxLinks || !host.alive(slot) ||
         qp_dropped(host.header().faults, qp.number()) ||
-        ((down >> qp.shared().link | down >> wqe.destination.link) & 1) != 0) {
+        ((down >> qp.shared().link | down >> wqe.destination.link) & 1) != 0)
         return drop_message(qp);
-    }
     QpShared* target = host.qp(wqe.remote_qp);
-    if (!accepts_datagram(qp, wqe, target)) {
-        return drop_message(qp);
-    }
+    if (!accepts_datagram(qp, wqe, target)) return drop_message(qp);
     const ResponderLock lock(host, *target);
     SrqShared* srq = target->srq != 0 ? host.srq(target->srq) : nullptr;
     const RecvWqe* receive = responds(target->state.load(std::memory_order_acquire))
                                  ? claim_receive(qp.adapter(), *target, srq)
                                  : nullptr;
     if (receive == nullptr) {
-        if (host.models_time() && now_ns() < wqe.booking.arrival_end) {
+        if (host.models_time() && now_ns() < wqe.booking.arrival_end)
             return Outcome::again(wqe.booking.arrival_end);
-        }
         return drop_message(qp);
     }
     IovList remote;
-    if (receive->length() < uint64_t{wqe.length} + kGrhBytes) {
-        return drop_message(qp);
-    }
+    if (receive->length() < uint64_t{wqe.length} + kGrhBytes) return drop_message(qp);
     if (!build_scatter_list(host, *receive, slot, target->pd, wqe.remote_qp, &remote)) {
         Completion wc =
             receive_completion(*target, wqe.remote_qp, *receive, visible_now(qp.adapter()));
         wc.status = WcStatus::local_protection_error;
-        if (CqShared* cq = host.cq(target->recv_cq)) {
-            write_completion(qp.adapter(), *cq, wc);
-        }
+        if (CqShared* cq = host.cq(target->recv_cq)) write_completion(qp.adapter(), *cq, wc);
         fail_responder(qp.adapter(), *target, wqe.remote_qp, 0);
         return Outcome::complete();
     }
     const CopyResult copied = write_datagram(qp, wqe, slot, local, remote);
-    if (copied == CopyResult::local_fault) {
+    if (copied == CopyResult::local_fault)
         return Outcome::complete(WcStatus::local_protection_error);
-    }
-    if (copied != CopyResult::ok) {
-        return drop_message(qp);  // the next datagram uses the receive
-    }
+    if (copied != CopyResult::ok) return drop_message(qp);  // the next datagram uses the receive
     complete_datagram(qp, wqe, *target, *receive, now);
     return Outcome::complete();
 }

@@ -39,15 +39,13 @@ bool Target::find(Qp& sender, const Wqe& wqe) {
     Host& host = sender.adapter().host();
     const QpShared& mine = sender.shared();
     if (!host.alive(slot) || qp_dropped(host.header().faults, sender.number()) ||
-        !ports_up(host, mine.link, mine.peer_link)) {
+        !ports_up(host, mine.link, mine.peer_link))
         return false;
-    }
     qp = host.qp(qp_number);
     if (qp == nullptr || qp->type != partner(mine.type) || qp->link != mine.peer_link ||
         qp->peer_number != sender.number() || qp->peer_link != mine.link ||
-        !responds(qp->state.load(std::memory_order_acquire))) {
+        !responds(qp->state.load(std::memory_order_acquire)))
         return false;
-    }
     pd = qp->pd;
     cq = qp->recv_cq;
     if (mine.type != QpType::xrc_send) {
@@ -74,17 +72,14 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
     Host& host = qp.adapter().host();
     for (uint32_t i = 0; i < wqe.num_sge; ++i) {
         const Sge& sge = wqe.sges()[i];
-        if (sge.length == 0) {
-            continue;
-        }
+        if (sge.length == 0) continue;
         KeyEntry* entry =
             KeyNumber::process(sge.lkey) == host.slot() ? host.key(sge.lkey) : nullptr;
         uint64_t address;
         if (entry == nullptr ||
             check_local_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length,
-                            need, &address) != KeyCheck::ok) {
+                            need, &address) != KeyCheck::ok)
             return false;
-        }
         list->add(address, sge.length);
     }
     return true;
@@ -92,16 +87,13 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
 
 uint64_t receive_visible_at(Qp& qp, const Wqe& wqe, uint64_t now) {
     Adapter& adapter = qp.adapter();
-    if (!adapter.delays_completions()) {
-        return 0;
-    }
+    if (!adapter.delays_completions()) return 0;
     FabricHeader& header = adapter.host().header();
     const uint64_t delay = header.faults.delay_completions_ns.load(std::memory_order_relaxed);
     const uint64_t end = wqe.booking.arrival_end + header.config.nic.completion_ns;
     now = std::max(now, now_ns());
-    if (adapter.host().models_time() && wqe.sends()) {
+    if (adapter.host().models_time() && wqe.sends())
         record(adapter.host().self().lateness, wqe.posted_at, end, now);
-    }
     return std::max(end, now) + delay;
 }
 
@@ -112,13 +104,10 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
     Host& host = adapter.host();
     const Faults& faults = host.header().faults;
     const uint64_t total = wqe.length;
-    if (wqe.progress == 0) {
+    if (wqe.progress == 0)
         wqe.backwards = !wqe.committed && faults.out_of_order.load(std::memory_order_relaxed) != 0;
-    }
     uint64_t segment = wqe.committed ? 0 : faults.segment_bytes.load(std::memory_order_relaxed);
-    if (wqe.backwards && segment == 0) {
-        segment = kDefaultSegmentBytes;
-    }
+    if (wqe.backwards && segment == 0) segment = kDefaultSegmentBytes;
     const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
     const bool by_packet = placement == Placement::by_packet && host.models_time();
     *failed = CopyResult::ok;
@@ -131,38 +120,24 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
             const NicParameters& nic = host.header().config.nic;
             const uint64_t packet = std::min(rest, kPacketBytes);
             const uint64_t due = arrival_at(wqe.booking, nic, total, wqe.progress + packet);
-            if (now < due && (now = now_ns()) < due) {
-                return Outcome::again(due);
-            }
+            if (now < due && (now = now_ns()) < due) return Outcome::again(due);
             const uint64_t arrived = arrived_by(wqe.booking, nic, total, now);
             length = std::min(length, std::max(packet, arrived - std::min(arrived, wqe.progress)));
         }
-        if (segment != 0) {
-            length = std::min(length, segment);
-        }
+        if (segment != 0) length = std::min(length, segment);
         const uint64_t offset = wqe.backwards ? rest - length : wqe.progress;
         const bool whole = length == total;
         const IovList from = whole ? local : local.slice(offset, length);
         const IovList to = whole ? remote : remote.slice(offset, length);
         *failed = wqe.reads() ? adapter.process_memory().read(target.slot, key, to, from)
                               : adapter.process_memory().write(target.slot, key, from, to);
-        if (*failed != CopyResult::ok) {
-            return Outcome::no_response();
-        }
+        if (*failed != CopyResult::ok) return Outcome::no_response();
         wqe.progress += length;
-        if (wqe.progress >= total) {
-            break;
-        }
-        if (segment == 0 && !by_packet) {
-            return Outcome::again(0);
-        }
-        if (segment != 0 && pause != 0) {
-            return Outcome::again(now_ns() + pause);
-        }
+        if (wqe.progress >= total) break;
+        if (segment == 0 && !by_packet) return Outcome::again(0);
+        if (segment != 0 && pause != 0) return Outcome::again(now_ns() + pause);
     }
-    if (by_packet) {
-        record(host.self().lateness, wqe.posted_at, wqe.booking.arrival_end, now_ns());
-    }
+    if (by_packet) record(host.self().lateness, wqe.posted_at, wqe.booking.arrival_end, now_ns());
     return Outcome::complete();
 }
 

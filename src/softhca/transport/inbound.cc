@@ -21,9 +21,7 @@ bool receiver_may_place(const Faults& faults) {
 
 bool try_lock(Host& host, InboundWrite& write) {
     const uint32_t owner = write.lock.owner();
-    if (owner == 0 || !host.owner_dead(owner)) {
-        return write.lock.try_lock(host);
-    }
+    if (owner == 0 || !host.owner_dead(owner)) return write.lock.try_lock(host);
     write.lock.lock(host, [] {});
     return true;
 }
@@ -43,17 +41,14 @@ constexpr uint64_t kLookAgainNs = 1'000'000;
 template <typename Visit>
 void for_each_used(const ProcessSlot& process, Visit&& visit) {
     for (uint64_t used = process.inbound_used.load(std::memory_order_acquire); used != 0;
-         used &= used - 1) {
+         used &= used - 1)
         visit(static_cast<uint32_t>(__builtin_ctzll(used)));
-    }
 }
 
 // Whether the write before this one in the sender's queue is placed or has ended. An entry that
 // holds another write now shows that it has ended: the sender then freed it with release.
 bool is_next(const ProcessSlot& process, const InboundWrite& write, uint32_t sender) {
-    if (write.previous == InboundWrite::kNone) {
-        return true;
-    }
+    if (write.previous == InboundWrite::kNone) return true;
     const InboundWrite& before = process.inbound[write.previous];
     return before.sender.load(std::memory_order_acquire) != sender ||
            before.position.load(std::memory_order_acquire) != write.previous_position ||
@@ -90,17 +85,14 @@ bool plan_sources(Host& host, const InboundWrite& write, const QpShared& sender,
                   CopyPlan* plan) {
     for (uint32_t i = 0; i < write.num_sge; ++i) {
         const Sge& sge = write.sges[i];
-        if (sge.length == 0) {
-            continue;
-        }
+        if (sge.length == 0) continue;
         KeyEntry* key = host.key(sge.lkey);
         uint64_t address;
         if (key == nullptr || KeyNumber::process(sge.lkey) != ObjectNumber::process(number) ||
             key->kind != KeyKind::region ||
             check_key(*key, sge.lkey, sender.pd, number, sge.addr, sge.length, 0, &address) !=
-                KeyCheck::ok) {
+                KeyCheck::ok)
             return false;
-        }
         plan->pieces[plan->count++] = {key, address, sge.length};
     }
     return true;
@@ -108,9 +100,7 @@ bool plan_sources(Host& host, const InboundWrite& write, const QpShared& sender,
 
 // Whether the sender can still send. A committed write has arrived before that may change.
 bool sender_permits(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
-    if (is_committed(write)) {
-        return true;
-    }
+    if (is_committed(write)) return true;
     const QpShared* sender = host.qp(number);
     return sender != nullptr && sender->state.load(std::memory_order_acquire) == QpState::rts &&
            sender->peer_number == write.responder &&
@@ -121,10 +111,8 @@ bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan*
     QpShared* mine = host.qp(write.responder);
     if (mine == nullptr || mine->peer_number != number || mine->type != QpType::rc ||
         !takes(*mine, write) || (mine->access & access_flag::kRemoteWrite) == 0 ||
-        KeyNumber::process(write.rkey) != host.slot() ||
-        !sender_permits(host, write, number, plan)) {
+        KeyNumber::process(write.rkey) != host.slot() || !sender_permits(host, write, number, plan))
         return false;
-    }
     plan->responder = mine;
     plan->target = host.key(write.rkey);
     return plan->target != nullptr &&
@@ -149,17 +137,13 @@ CopyResult copy_range(Adapter& adapter, const InboundWrite& write, const CopyPla
         const CopyPlan::Piece& piece = plan.pieces[i];
         const uint64_t from_byte = std::max(at, begin);
         const uint64_t to_byte = std::min(at + piece.length, begin + length);
-        if (from_byte >= to_byte) {
-            continue;
-        }
+        if (from_byte >= to_byte) continue;
         IovList from;
         from.add(piece.address + (from_byte - at), to_byte - from_byte);
         IovList to;
         to.add(plan.to + from_byte, to_byte - from_byte);
         const CopyResult copied = memory.read(process, piece.key, from, to);
-        if (copied != CopyResult::ok) {
-            return copied;
-        }
+        if (copied != CopyResult::ok) return copied;
     }
     return CopyResult::ok;
 }
@@ -174,15 +158,12 @@ uint64_t place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& pl
         const uint64_t rest = write.length - write.progress;
         const uint64_t packet = std::min(rest, kPacketBytes);
         const uint64_t due = arrival_at(write.booking, nic, write.length, write.progress + packet);
-        if (now < due && (now = now_ns()) < due) {
-            return due;
-        }
+        if (now < due && (now = now_ns()) < due) return due;
         const uint64_t arrived = arrived_by(write.booking, nic, write.length, now);
         const uint64_t length = std::max(packet, arrived - std::min(arrived, write.progress));
         if (copy_range(adapter, write, plan, ObjectNumber::process(sender), write.progress,
-                       length) != CopyResult::ok) {
+                       length) != CopyResult::ok)
             return InboundWrite::kNotDue;
-        }
         write.progress += length;
     }
     report_established(adapter, *plan.responder, plan.responder->number.load());
@@ -212,9 +193,8 @@ bool place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
     CopyPlan plan;
     if (write.progress < write.length &&
         (is_committed(write) || receiver_may_place(host.header().faults)) &&
-        plan_copy(host, write, sender, &plan)) {
+        plan_copy(host, write, sender, &plan))
         due = place_arrived(adapter, write, plan, sender, now);
-    }
     const bool placed = write.progress == write.length;
     write.placed.store(placed ? 1 : 0, std::memory_order_release);
     if (forgotten && due == InboundWrite::kNotDue) {
@@ -239,9 +219,8 @@ void place_inbound_writes(Adapter& adapter, uint64_t now) {
         again = false;
         for_each_used(self, [&](uint32_t index) {
             InboundWrite& write = self.inbound[index];
-            if (write.due.load(std::memory_order_acquire) <= now && try_lock(host, write)) {
+            if (write.due.load(std::memory_order_acquire) <= now && try_lock(host, write))
                 again = place_and_unlock(adapter, write, now) || again;
-            }
         });
     }
 }
@@ -269,9 +248,8 @@ void settle_inbound_writes(Adapter& adapter, uint64_t now) {
     const ProcessSlot& self = adapter.host().self();
     for_each_used(self, [&](uint32_t index) {
         const InboundWrite& write = self.inbound[index];
-        if (is_committed(write) && write.due.load(std::memory_order_acquire) <= now) {
+        if (is_committed(write) && write.due.load(std::memory_order_acquire) <= now)
             settle_write(adapter, index, now, InboundWrite::kMaxQueued);
-        }
     });
 }
 
@@ -281,11 +259,10 @@ void drop_abandoned_writes(Host& host, uint32_t qp_number) {
         InboundWrite& write = self.inbound[index];
         write.lock.lock(host, [] {});
         if (write.sender.load(std::memory_order_relaxed) != 0 && write.abandoned &&
-            write.responder == qp_number) {
+            write.responder == qp_number)
             unlock_and_free(self, write);
-        } else {
+        else
             write.lock.unlock();
-        }
     });
 }
 

@@ -18,9 +18,8 @@ uint32_t allocate_inbound(Host& host, ProcessSlot& process) {
     while (~used != 0) {
         const auto index = static_cast<uint32_t>(__builtin_ctzll(~used));
         if (!process.inbound_used.compare_exchange_weak(used, used | uint64_t{1} << index,
-                                                        std::memory_order_acquire)) {
+                                                        std::memory_order_acquire))
             continue;
-        }
         process.inbound[index].lock.lock(host, [] {});
         return index;
     }
@@ -73,9 +72,7 @@ bool stage(ProcessMemory& memory, uint32_t slot, const Wqe& wqe, bool plain, con
 
 InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
     InboundQueue& queue = qp.inbound();
-    if (queue.size_ == 0) {
-        return;
-    }
+    if (queue.size_ == 0) return;
     Host& host = qp.adapter().host();
     guard_.emplace(host, queue.process_);
     InboundWrite& write = host.process(queue.process_).inbound[queue.entry(0).index];
@@ -95,40 +92,29 @@ InboundLock::InboundLock(Qp& qp, Wqe& wqe) : wqe_(wqe) {
 }
 
 InboundLock::~InboundLock() {
-    if (write_ == nullptr) {
-        return;
-    }
+    if (write_ == nullptr) return;
     write_->progress = wqe_.progress;
-    if (wqe_.backwards) {
-        write_->due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
-    }
+    if (wqe_.backwards) write_->due.store(InboundWrite::kNotDue, std::memory_order_relaxed);
     write_->lock.unlock();
 }
 
 bool InboundLock::wait_until(uint64_t due) {
-    if (write_ != nullptr) {
-        write_->due.store(due, std::memory_order_relaxed);
-    }
+    if (write_ != nullptr) write_->due.store(due, std::memory_order_relaxed);
     return write_ != nullptr;
 }
 
 bool InboundQueue::push(Qp& qp, Wqe& wqe, uint64_t position, uint64_t due) {
     Host& host = qp.adapter().host();
-    if (size_ == kCapacity || !fits_inbound(qp, wqe) || !receiver_may_place(host.header().faults)) {
+    if (size_ == kCapacity || !fits_inbound(qp, wqe) || !receiver_may_place(host.header().faults))
         return false;
-    }
     process_ = ObjectNumber::process(qp.shared().peer_number);
     const AccessGuard guard(host, process_);
     IovList local;
     const KeyEntry* target = nullptr;
-    if (!check_write(qp, wqe, &local, &target)) {
-        return false;
-    }
+    if (!check_write(qp, wqe, &local, &target)) return false;
     ProcessSlot& process = host.process(process_);
     const uint32_t index = allocate_inbound(host, process);
-    if (index == InboundWrite::kNone) {
-        return false;
-    }
+    if (index == InboundWrite::kNone) return false;
     InboundWrite& write = process.inbound[index];
     fill_inbound(write, wqe);
     if (write.staged && !stage(qp.adapter().process_memory(), host.slot(), wqe,
@@ -145,31 +131,23 @@ bool InboundQueue::push(Qp& qp, Wqe& wqe, uint64_t position, uint64_t due) {
     }
     write.due.store(due, std::memory_order_relaxed);
     write.sender.store(qp.number(), std::memory_order_release);
-    if (write.staged && staged_ == size_) {
-        ++staged_;
-    }
+    if (write.staged && staged_ == size_) ++staged_;
     write.lock.unlock();
     entry(size_++) = {index, position};
     return true;
 }
 
 bool InboundQueue::commit(Qp& qp) {
-    if (staged_ != size_) {
-        return false;
-    }
+    if (staged_ != size_) return false;
     Host& host = qp.adapter().host();
     const AccessGuard guard(host, process_);
     for (; committed_ != size_; ++committed_) {
         InboundWrite& write = host.process(process_).inbound[entry(committed_).index];
         write.lock.lock(host, [] {});
         const bool mine = write.sender.load(std::memory_order_relaxed) == qp.number();
-        if (mine) {
-            write.committed.store(1, std::memory_order_release);
-        }
+        if (mine) write.committed.store(1, std::memory_order_release);
         write.lock.unlock();
-        if (!mine) {
-            return false;  // the receiver has died, and another process uses its slot
-        }
+        if (!mine) return false;  // the receiver has died, and another process uses its slot
     }
     return true;
 }
@@ -206,9 +184,7 @@ void InboundQueue::pop(Host& host, uint32_t qp_number, uint64_t position) {
 void InboundQueue::clear(Host& host, uint32_t qp_number) {
     // The last one first: no write may be taken for the next one while those before it end
     // unplaced.
-    while (size_ != 0) {
-        free_entry(host, qp_number, entry(--size_).index, false);
-    }
+    while (size_ != 0) free_entry(host, qp_number, entry(--size_).index, false);
     committed_ = 0;
     staged_ = 0;
 }

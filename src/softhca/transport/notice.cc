@@ -34,11 +34,10 @@ void raise_srq_notice(Host& host, SrqShared& srq, uint32_t number, uint32_t flag
 }
 
 void notify_cq(Adapter& adapter, CqShared& cq, uint32_t number, uint32_t flags) {
-    if (ObjectNumber::process(number) == adapter.host().slot() && flags == Notice::kCqEvent) {
+    if (ObjectNumber::process(number) == adapter.host().slot() && flags == Notice::kCqEvent)
         adapter.engine().deliver_cq_event(number);
-    } else {
+    else
         raise_cq_notice(adapter.host(), cq, number, flags);
-    }
 }
 
 }  // namespace softhca

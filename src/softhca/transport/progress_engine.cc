@@ -29,9 +29,7 @@ constexpr uint64_t kPolledSleepNs = 1'000'000;
 template <typename Handle>
 void for_each_dirty(std::atomic<uint64_t>* words, Handle&& handle) {
     for (uint32_t w = 0; w < kMaxObjects / 64; ++w) {
-        if (words[w].load(std::memory_order_relaxed) == 0) {
-            continue;
-        }
+        if (words[w].load(std::memory_order_relaxed) == 0) continue;
         uint64_t bits = words[w].exchange(0, std::memory_order_acquire);
         while (bits != 0) {
             const auto bit = static_cast<uint32_t>(__builtin_ctzll(bits));
@@ -45,9 +43,7 @@ void for_each_dirty(std::atomic<uint64_t>* words, Handle&& handle) {
 
 void ProgressEngine::run() {
     phase_.wait(0, std::memory_order_acquire);
-    if (phase_.load(std::memory_order_acquire) != 1) {
-        return;
-    }
+    if (phase_.load(std::memory_order_acquire) != 1) return;
     ProcessSlot& self = adapter_.host().self();
     for (;;) {
         const uint32_t doorbell = self.doorbell.load(std::memory_order_seq_cst);
@@ -77,16 +73,10 @@ void ProgressEngine::progress() {
                                   std::memory_order_relaxed);
         }
     }
-    if (due == kNever && !inbound) {
-        return;
-    }
+    if (due == kNever && !inbound) return;
     const uint64_t now = now_ns();
-    if (inbound) {
-        place_inbound_writes(adapter_, now);
-    }
-    if (due > now || !run_mutex_.try_lock()) {
-        return;
-    }
+    if (inbound) place_inbound_writes(adapter_, now);
+    if (due > now || !run_mutex_.try_lock()) return;
     run_due(now);
     run_mutex_.unlock();
 }
@@ -97,9 +87,8 @@ void ProgressEngine::schedule(const Task& task) {
         tasks_.push(task);
         next_due_.store(tasks_.top().due, std::memory_order_seq_cst);
     }
-    if (task.due < sleeping_until_.load(std::memory_order_seq_cst)) {
+    if (task.due < sleeping_until_.load(std::memory_order_seq_cst))
         ring_doorbell(adapter_.host().self());
-    }
 }
 
 // Runs tasks that are due at `now`, in order of time. The caller holds run_mutex_.
@@ -121,18 +110,15 @@ void ProgressEngine::run_due(uint64_t now) {
 }
 
 void ProgressEngine::run_task(const Task& task, uint64_t now) {
-    if (task.kind == Kind::completion_event) {
+    if (task.kind == Kind::completion_event)
         deliver_cq_event(task.number);
-    } else if (Qp* qp = adapter_.qps.get(task.number)) {
+    else if (Qp* qp = adapter_.qps.get(task.number))
         qp->run_scheduled(now);
-    }
 }
 
 void ProgressEngine::deliver_cq_event(uint32_t number) {
     Cq* cq = adapter_.cqs.get(number);
-    if (cq == nullptr) {
-        return;
-    }
+    if (cq == nullptr) return;
     const uint64_t due = cq->shared().event_at.load(std::memory_order_relaxed);
     if (due > CqShared::kEventNow && due > now_ns()) {
         schedule({due, Kind::completion_event, number});
@@ -153,13 +139,9 @@ void ProgressEngine::handle_notices() {
 
 void ProgressEngine::handle_cq(uint32_t index) {
     Cq* cq = adapter_.cqs.at(index);
-    if (cq == nullptr) {
-        return;
-    }
+    if (cq == nullptr) return;
     const uint32_t notices = cq->shared().notices.exchange(0, std::memory_order_acquire);
-    if ((notices & Notice::kCqEvent) != 0) {
-        deliver_cq_event(cq->number());
-    }
+    if ((notices & Notice::kCqEvent) != 0) deliver_cq_event(cq->number());
     if ((notices & Notice::kCqError) != 0) {
         adapter_.sink().cq_error(*cq);
         adapter_.sink().completion_event(*cq);  // wakes threads that wait for completions
@@ -168,33 +150,22 @@ void ProgressEngine::handle_cq(uint32_t index) {
 
 void ProgressEngine::handle_qp(uint32_t index) {
     Qp* qp = adapter_.qps.at(index);
-    if (qp == nullptr) {
-        return;
-    }
+    if (qp == nullptr) return;
     const uint32_t notices = qp->shared().notices.exchange(0, std::memory_order_acquire);
-    if ((notices & Notice::kQpCommEst) != 0) {
-        adapter_.sink().qp_event(*qp, QpEvent::established);
-    }
-    if ((notices & Notice::kQpAccessError) != 0) {
+    if ((notices & Notice::kQpCommEst) != 0) adapter_.sink().qp_event(*qp, QpEvent::established);
+    if ((notices & Notice::kQpAccessError) != 0)
         adapter_.sink().qp_event(*qp, QpEvent::access_error);
-    }
-    if ((notices & Notice::kQpRequestError) != 0) {
+    if ((notices & Notice::kQpRequestError) != 0)
         adapter_.sink().qp_event(*qp, QpEvent::request_error);
-    }
-    if ((notices & Notice::kQpFatal) != 0) {
-        adapter_.sink().qp_event(*qp, QpEvent::fatal);
-    }
-    if ((notices & Notice::kQpError) != 0) {
-        qp->flush();
-    }
+    if ((notices & Notice::kQpFatal) != 0) adapter_.sink().qp_event(*qp, QpEvent::fatal);
+    if ((notices & Notice::kQpError) != 0) qp->flush();
 }
 
 void ProgressEngine::handle_srq(uint32_t index) {
     Srq* srq = adapter_.srqs.at(index);
     if (srq != nullptr &&
-        (srq->shared().notices.exchange(0, std::memory_order_acquire) & Notice::kSrqLimit) != 0) {
+        (srq->shared().notices.exchange(0, std::memory_order_acquire) & Notice::kSrqLimit) != 0)
         adapter_.sink().srq_limit(*srq);
-    }
 }
 
 void ProgressEngine::check_ports() {
@@ -202,16 +173,11 @@ void ProgressEngine::check_ports() {
         adapter_.host().header().faults.ports_down.load(std::memory_order_acquire);
     const uint32_t changed = down ^ ports_seen_;
     ports_seen_ = down;
-    for (uint32_t link = 0; changed >> link != 0 && link < kMaxLinks; ++link) {
-        if ((changed >> link & 1) != 0) {
-            adapter_.sink().port_changed(link, (down >> link & 1) == 0);
-        }
-    }
+    for (uint32_t link = 0; changed >> link != 0 && link < kMaxLinks; ++link)
+        if ((changed >> link & 1) != 0) adapter_.sink().port_changed(link, (down >> link & 1) == 0);
     const uint32_t fatal =
         adapter_.host().header().faults.device_fatal.load(std::memory_order_acquire);
-    if (fatal != std::exchange(fatal_seen_, fatal) && fatal != 0) {
-        adapter_.sink().devices_failed();
-    }
+    if (fatal != std::exchange(fatal_seen_, fatal) && fatal != 0) adapter_.sink().devices_failed();
 }
 
 void ProgressEngine::wait_for_doorbell(uint32_t seen_doorbell, uint64_t ns) {
@@ -242,11 +208,10 @@ void ProgressEngine::sleep(uint32_t seen_doorbell) {
     if (next_due_.load(std::memory_order_seq_cst) >= due) {
         const uint64_t now = now_ns();
         const uint64_t early = adapter_.host().models_time() ? kWakeEarlyNs : 0;
-        if (due == kNever) {
+        if (due == kNever)
             wait_for_doorbell(seen_doorbell, kNever);
-        } else if (due > now + early) {
+        else if (due > now + early)
             wait_for_doorbell(seen_doorbell, due - now - early);
-        }
     }
     self.sleeping.store(0, std::memory_order_relaxed);
     sleeping_until_.store(0, std::memory_order_relaxed);

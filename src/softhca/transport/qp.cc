@@ -25,9 +25,7 @@ Qp::Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_
 Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
     Host& host = adapter.host();
     const auto index = host.qp_indices.allocate();
-    if (!index) {
-        return nullptr;
-    }
+    if (!index) return nullptr;
     QpShared& shared = host.tables().qps[*index];
     if (!allocate_ring(host, shared.ring, attributes.max_recv_wr, attributes.max_recv_sge)) {
         host.qp_indices.release(*index);
@@ -46,9 +44,7 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
     shared.notices.store(0, std::memory_order_relaxed);
     shared.claim.valid.store(0, std::memory_order_relaxed);
     shared.last_visible = 0;
-    for (auto& word : shared.openers) {
-        word.store(0, std::memory_order_relaxed);
-    }
+    for (auto& word : shared.openers) word.store(0, std::memory_order_relaxed);
     const uint32_t number = adapter.next_number(*index);
     Qp* qp;
     try {
@@ -58,14 +54,9 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
         host.qp_indices.release(*index);
         return nullptr;
     }
-    for (Cq* cq : {attributes.send_cq, attributes.recv_cq}) {
-        if (cq != nullptr) {
-            cq->users.fetch_add(1, std::memory_order_relaxed);
-        }
-    }
-    if (attributes.srq != nullptr) {
-        attributes.srq->users.fetch_add(1, std::memory_order_relaxed);
-    }
+    for (Cq* cq : {attributes.send_cq, attributes.recv_cq})
+        if (cq != nullptr) cq->users.fetch_add(1, std::memory_order_relaxed);
+    if (attributes.srq != nullptr) attributes.srq->users.fetch_add(1, std::memory_order_relaxed);
     adapter.qps.put(*index, qp);
     shared.number.store(number, std::memory_order_release);
     return qp;
@@ -84,14 +75,9 @@ Qp::~Qp() {
         adapter_.qps.drop(index);
     }
     host.wait_for_accesses();
-    for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq}) {
-        if (cq != nullptr) {
-            cq->users.fetch_sub(1, std::memory_order_relaxed);
-        }
-    }
-    if (attributes_.srq != nullptr) {
-        attributes_.srq->users.fetch_sub(1, std::memory_order_relaxed);
-    }
+    for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq})
+        if (cq != nullptr) cq->users.fetch_sub(1, std::memory_order_relaxed);
+    if (attributes_.srq != nullptr) attributes_.srq->users.fetch_sub(1, std::memory_order_relaxed);
     host.heap.release(shared_->ring.slots);
     host.qp_indices.release(index);
 }
@@ -105,9 +91,7 @@ class Setter {
     bool has(uint32_t bits) const { return (mask_ & bits) != 0; }
     template <typename T>
     void operator()(uint32_t bit, T& field, const T& value) const {
-        if (has(bit)) {
-            field = value;
-        }
+        if (has(bit)) field = value;
     }
 
   private:
@@ -125,9 +109,7 @@ void set_responder_fields(QpShared& shared, const Qp::Change& change) {
     set(qp_attr::kAv, shared.peer_link, change.peer_link);
     set(qp_attr::kMinRnrTimer, shared.min_rnr_timer, change.min_rnr_timer);
     set(qp_attr::kMaxDestRdAtomic, shared.max_dest_rd_atomic, change.max_dest_rd_atomic);
-    if (set.has(qp_attr::kState)) {
-        shared.state.store(change.state, std::memory_order_seq_cst);
-    }
+    if (set.has(qp_attr::kState)) shared.state.store(change.state, std::memory_order_seq_cst);
 }
 
 void Qp::set_requester_fields(const Change& change) {
@@ -137,12 +119,9 @@ void Qp::set_requester_fields(const Change& change) {
     set(qp_attr::kRnrRetry, rnr_retry_, change.rnr_retry);
     set(qp_attr::kTimeout, timeout_, change.timeout);
     set(qp_attr::kEnSqdAsyncNotify, drained_event_, change.drained_event);
-    if (set.has(qp_attr::kPathMtu)) {
-        mtu_ = mtu_bytes(change.path_mtu);
-    }
-    if (set.has(qp_attr::kRetryCnt | qp_attr::kRnrRetry | qp_attr::kTimeout)) {
+    if (set.has(qp_attr::kPathMtu)) mtu_ = mtu_bytes(change.path_mtu);
+    if (set.has(qp_attr::kRetryCnt | qp_attr::kRnrRetry | qp_attr::kTimeout))
         retry_.configure(retry_count_, rnr_retry_, ack_timeout_ns(timeout_));
-    }
 }
 
 void Qp::modify(const Change& change) {
@@ -153,29 +132,24 @@ void Qp::modify(const Change& change) {
         set_requester_fields(change);
         set_responder_fields(*shared_, change);
         shared_->lock.unlock();
-        if (new_state && (change.state == QpState::rts || change.state == QpState::sqd)) {
+        if (new_state && (change.state == QpState::rts || change.state == QpState::sqd))
             after_transition(change.state);
-        }
     }
-    if (!new_state || (change.state != QpState::err && change.state != QpState::reset)) {
-        return;
-    }
+    if (!new_state || (change.state != QpState::err && change.state != QpState::reset)) return;
     // RDMA takes no lock at the responder: accesses must end before anybody learns of the new
     // state.
     adapter_.host().wait_for_accesses();
-    if (change.state == QpState::err) {
+    if (change.state == QpState::err)
         flush();
-    } else {
+    else
         clear_queues();
-    }
 }
 
 void Qp::after_transition(QpState state) {
-    if (state == QpState::rts) {
+    if (state == QpState::rts)
         run_send_queue(now_ns(), kNoLimit);
-    } else if (!head_started_) {
+    else if (!head_started_)
         report_drained();
-    }
 }
 
 void Qp::report_drained() {
@@ -189,10 +163,8 @@ void Qp::report_drained() {
 // nowhere.
 void Qp::release_claim() {
     Host& host = adapter_.host();
-    if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) == 0 ||
-        shared_->claim.srq == 0) {
+    if (shared_->claim.valid.exchange(0, std::memory_order_acq_rel) == 0 || shared_->claim.srq == 0)
         return;
-    }
     const uint32_t owner = ObjectNumber::process(shared_->claim.srq);
     const AccessGuard guard(host, owner);
     SrqShared* srq = host.alive(owner) ? host.srq(shared_->claim.srq) : nullptr;
@@ -213,14 +185,10 @@ void Qp::clear_queues() {
                              std::memory_order_release);
     shared_->established.store(0, std::memory_order_relaxed);
     shared_->lock.unlock();
-    for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq}) {
-        if (cq != nullptr) {
-            cq->purge(number_);
-        }
-    }
-    if (attributes_.srq != nullptr && attributes_.srq->cq() != nullptr) {
+    for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq})
+        if (cq != nullptr) cq->purge(number_);
+    if (attributes_.srq != nullptr && attributes_.srq->cq() != nullptr)
         attributes_.srq->cq()->purge(number_);
-    }
     shared_->ring.drop_all(host.arena());
     inbound_.clear(host, number_);
     drop_abandoned_writes(host, number_);

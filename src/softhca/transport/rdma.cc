@@ -15,20 +15,16 @@ constexpr uint64_t kAtomicBytes = 8;
 // Looks up and checks the remote memory. Returns success, or the status of the responder's NAK.
 WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
                                const KeyEntry** key, IovList* list) {
-    if (target.bad_srq || (target.qp->access & need) != need) {
+    if (target.bad_srq || (target.qp->access & need) != need)
         return WcStatus::remote_invalid_request;
-    }
-    if (wqe.length == 0) {
-        return WcStatus::success;
-    }
+    if (wqe.length == 0) return WcStatus::success;
     Host& host = qp.adapter().host();
     KeyEntry* entry = KeyNumber::process(wqe.rkey) == target.slot ? host.key(wqe.rkey) : nullptr;
     uint64_t address;
     if (entry == nullptr ||
         check_key(*entry, wqe.rkey, target.pd, target.qp_number, wqe.remote_address, wqe.length,
-                  need, &address) != KeyCheck::ok) {
+                  need, &address) != KeyCheck::ok)
         return WcStatus::remote_access_error;
-    }
     *key = entry;
     list->add(address, wqe.length);
     return WcStatus::success;
@@ -59,20 +55,14 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
     IovList remote;
     const WcStatus status =
         resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
-    if (status != WcStatus::success) {
-        return refuse_request(qp, target, status);
-    }
+    if (status != WcStatus::success) return refuse_request(qp, target, status);
     Outcome outcome = Outcome::no_response();
     const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
-    if (receive == nullptr) {
-        return outcome;
-    }
+    if (receive == nullptr) return outcome;
     CopyResult failed;
     const Outcome placed =
         place_message(qp, wqe, target, key, local, remote, Placement::by_packet, now, &failed);
-    if (failed != CopyResult::ok) {
-        return copy_failed(qp, target, failed, true);
-    }
+    if (failed != CopyResult::ok) return copy_failed(qp, target, failed, true);
     return placed.kind == Outcome::Kind::complete ? complete_receive(qp, wqe, target, *receive, now)
                                                   : placed;
 }
@@ -82,30 +72,21 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
 Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_right, uint64_t now) {
     Target target(qp);
     IovList local;
-    if (!build_gather_list(qp, wqe, local_right, &local)) {
+    if (!build_gather_list(qp, wqe, local_right, &local))
         return Outcome::complete(WcStatus::local_protection_error);
-    }
-    if (!target.find(qp, wqe)) {
-        return peer_unreachable(qp);
-    }
-    if (wqe.opcode == WrOpcode::rdma_write_imm) {
+    if (!target.find(qp, wqe)) return peer_unreachable(qp);
+    if (wqe.opcode == WrOpcode::rdma_write_imm)
         return write_with_immediate(qp, wqe, target, local, now);
-    }
     const KeyEntry* key = nullptr;
     IovList remote;
     WcStatus status = resolve_remote_memory(qp, wqe, target, remote_right, &key, &remote);
-    if (status == WcStatus::success && wqe.reads() && target.qp->max_dest_rd_atomic == 0) {
+    if (status == WcStatus::success && wqe.reads() && target.qp->max_dest_rd_atomic == 0)
         status = WcStatus::remote_invalid_request;
-    }
-    if (status != WcStatus::success) {
-        return lock_and_refuse(qp, target, status);
-    }
+    if (status != WcStatus::success) return lock_and_refuse(qp, target, status);
     CopyResult failed;
     const Outcome placed =
         place_message(qp, wqe, target, key, local, remote, Placement::by_packet, now, &failed);
-    if (failed != CopyResult::ok) {
-        return copy_failed(qp, target, failed, false);
-    }
+    if (failed != CopyResult::ok) return copy_failed(qp, target, failed, false);
     report_established(qp.adapter(), *target.qp, target.qp_number);
     return placed;
 }
@@ -122,29 +103,23 @@ bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** key) {
 
 Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
     constexpr uint64_t kLockRetryNs = 300;
-    if (!qp.adapter().host().models_time()) {
+    if (!qp.adapter().host().models_time())
         return execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
-    }
     InboundLock lock(qp, wqe);
-    if (lock.busy()) {
-        return Outcome::again(now_ns() + kLockRetryNs);
-    }
+    if (lock.busy()) return Outcome::again(now_ns() + kLockRetryNs);
     if (wqe.length != 0 && wqe.progress == wqe.length) {
         // The receiver has placed all, and may have deregistered the memory since.
         return Outcome::complete();
     }
     const Outcome outcome = execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
     const bool waits = outcome.kind == Outcome::Kind::again && outcome.time != 0;
-    if (waits && !lock.wait_until(outcome.time)) {
+    if (waits && !lock.wait_until(outcome.time))
         qp.inbound().push(qp, wqe, qp.head_position(), outcome.time);
-    }
     return outcome;
 }
 
 Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
-    if (qp.max_rd_atomic() == 0) {
-        return Outcome::complete(WcStatus::local_qp_operation_error);
-    }
+    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::local_qp_operation_error);
     return execute_rdma(qp, wqe, access_flag::kLocalWrite, access_flag::kRemoteRead, now);
 }
 
@@ -176,40 +151,27 @@ CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyE
 
 Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
     Adapter& adapter = qp.adapter();
-    if (qp.max_rd_atomic() == 0) {
-        return Outcome::complete(WcStatus::local_qp_operation_error);
-    }
+    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::local_qp_operation_error);
     Target target(qp);
     IovList local;
-    if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local)) {
+    if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
         return Outcome::complete(WcStatus::local_protection_error);
-    }
-    if (local.length() < kAtomicBytes) {
-        return Outcome::complete(WcStatus::local_length_error);
-    }
+    if (local.length() < kAtomicBytes) return Outcome::complete(WcStatus::local_length_error);
     if (adapter.host().models_time() && now < wqe.booking.arrival_end &&
-        now_ns() < wqe.booking.arrival_end) {
+        now_ns() < wqe.booking.arrival_end)
         return Outcome::again(wqe.booking.arrival_end);
-    }
-    if (!target.find(qp, wqe)) {
-        return peer_unreachable(qp);
-    }
+    if (!target.find(qp, wqe)) return peer_unreachable(qp);
     const KeyEntry* key = nullptr;
     IovList remote;
     WcStatus status =
         resolve_remote_memory(qp, wqe, target, access_flag::kRemoteAtomic, &key, &remote);
     if (status == WcStatus::success &&
-        (wqe.remote_address % kAtomicBytes != 0 || target.qp->max_dest_rd_atomic == 0)) {
+        (wqe.remote_address % kAtomicBytes != 0 || target.qp->max_dest_rd_atomic == 0))
         status = WcStatus::remote_invalid_request;
-    }
-    if (status != WcStatus::success) {
-        return lock_and_refuse(qp, target, status);
-    }
+    if (status != WcStatus::success) return lock_and_refuse(qp, target, status);
     uint64_t before = 0;
     const CopyResult copied = apply_atomic(qp, wqe, target, key, remote, &before);
-    if (copied != CopyResult::ok) {
-        return copy_failed(qp, target, copied, false);
-    }
+    if (copied != CopyResult::ok) return copy_failed(qp, target, copied, false);
     IovList result;
     result.add(reinterpret_cast<uint64_t>(&before), kAtomicBytes);
     const CopyResult returned = adapter.process_memory().write(

@@ -42,9 +42,8 @@ int populate(const RegionAttributes& attributes) {
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     const uint64_t begin = attributes.address & ~(page - 1);
     const uint64_t length = attributes.address + attributes.length - begin;
-    if (!can_populate()) {  // checks only that the memory exists
+    if (!can_populate())  // checks only that the memory exists
         return msync(reinterpret_cast<void*>(begin), length, MS_ASYNC) == 0 ? 0 : EFAULT;
-    }
     const bool writes = (attributes.access & access_flag::kLocalWrite) != 0;
     return advise(begin, length, writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ? 0
                                                                                          : EFAULT;
@@ -77,9 +76,7 @@ int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
 
 void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
     Host& host = adapter.host();
-    if (!host.models_time()) {
-        return;
-    }
+    if (!host.models_time()) return;
     const uint64_t end = begun + registration_time_ns(host.header().config.nic, bytes);
     while (now_ns() < end) {
         adapter.engine().progress();  // the model's delay occupies this thread, not the device

@@ -39,9 +39,7 @@ WcOpcode completion_opcode(WrOpcode opcode) {
 
 Wqe* Qp::reserve_send(uint64_t ahead) {
     const uint64_t posted = posted_.load(std::memory_order_relaxed) + ahead;
-    if (posted - released_.load(std::memory_order_acquire) >= ring_.capacity()) {
-        return nullptr;
-    }
+    if (posted - released_.load(std::memory_order_acquire) >= ring_.capacity()) return nullptr;
     Wqe* wqe = &ring_.at(posted);
     *wqe = Wqe{};
     return wqe;
@@ -73,9 +71,8 @@ void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
 
 void Qp::start_sends() {
     if (adapter_.thread_executor() && state() == QpState::rts) {
-        if (!scheduled_.exchange(true, std::memory_order_acq_rel)) {
+        if (!scheduled_.exchange(true, std::memory_order_acq_rel))
             adapter_.engine().schedule_qp(number_, now_ns());
-        }
         return;
     }
     const std::lock_guard lock(execute_mutex_);
@@ -85,9 +82,7 @@ void Qp::start_sends() {
 void Qp::run_scheduled(uint64_t now) {
     scheduled_.store(false, std::memory_order_release);
     const std::lock_guard lock(execute_mutex_);
-    if (!run_send_queue(now, kMaxStepsPerRun)) {
-        adapter_.engine().schedule_qp(number_, now_ns());
-    }
+    if (!run_send_queue(now, kMaxStepsPerRun)) adapter_.engine().schedule_qp(number_, now_ns());
 }
 
 // Runs the send queue until it is empty or must wait, at most for `steps` steps. False if it can
@@ -99,16 +94,12 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
             flush_sends();
             return true;
         }
-        if (current != QpState::rts && !(current == QpState::sqd && head_started_)) {
-            return true;
-        }
+        if (current != QpState::rts && !(current == QpState::sqd && head_started_)) return true;
         if (wait_until_ != 0 && now < wait_until_) {
             run_ahead(now);
             return true;  // it is scheduled for that time
         }
-        if (steps-- == 0) {
-            return false;
-        }
+        if (steps-- == 0) return false;
         wait_until_ = 0;
         if (!execute_head(ring_.at(executed_), now)) {
             run_ahead(now);
@@ -122,9 +113,7 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
 // writes behind it, and delivers the sends, whose data nobody sees before its time. A sender that
 // computes would start them too late, where a NIC sends one request behind the other.
 void Qp::run_ahead(uint64_t now) {
-    if (inbound_.empty() || state() != QpState::rts) {
-        return;
-    }
+    if (inbound_.empty() || state() != QpState::rts) return;
     const uint64_t end = posted_.load(std::memory_order_acquire);
     for (ahead_ = std::max(ahead_, executed_ + 1); ahead_ != end; ++ahead_) {
         Wqe& wqe = ring_.at(ahead_);
@@ -146,9 +135,8 @@ bool Qp::deliver_ahead(Wqe& wqe, uint64_t now) {
     const Faults& faults = adapter_.host().header().faults;
     if ((wqe.opcode != WrOpcode::send && wqe.opcode != WrOpcode::send_imm) ||
         faults.rnr.load(std::memory_order_relaxed) != 0 || !receiver_may_place(faults) ||
-        !inbound_.commit(*this)) {
+        !inbound_.commit(*this))
         return false;
-    }
     const Outcome outcome = execute(*this, wqe, now);
     if (outcome.kind == Outcome::Kind::complete) {
         wqe.delivered = true;
@@ -167,9 +155,7 @@ bool Qp::execute_head(Wqe& wqe, uint64_t now) {
             finish_head(wqe, outcome.status, now);
             return true;
         case Outcome::Kind::again:
-            if (outcome.time == 0) {
-                return true;
-            }
+            if (outcome.time == 0) return true;
             wait_until_ = outcome.time;
             break;
         case Outcome::Kind::rnr:
@@ -193,9 +179,7 @@ bool Qp::execute_head(Wqe& wqe, uint64_t now) {
 }
 
 uint64_t Qp::send_visible_at(const Wqe& wqe, uint64_t now) {
-    if (!adapter_.delays_completions()) {
-        return 0;
-    }
+    if (!adapter_.delays_completions()) return 0;
     Host& host = adapter_.host();
     const NicParameters& nic = host.header().config.nic;
     const uint64_t delay =
@@ -226,12 +210,9 @@ void Qp::finish_head(Wqe& wqe, WcStatus status, uint64_t now) {
                             std::memory_order_relaxed);
     counters.bytes.store(counters.bytes.load(std::memory_order_relaxed) + wqe.length,
                          std::memory_order_relaxed);
-    if (attributes_.signal_all || (wqe.flags & send_flag::kSignaled) != 0) {
+    if (attributes_.signal_all || (wqe.flags & send_flag::kSignaled) != 0)
         complete_send(wqe, status, send_visible_at(wqe, now));
-    }
-    if (state() == QpState::sqd && !head_started_) {
-        report_drained();
-    }
+    if (state() == QpState::sqd && !head_started_) report_drained();
 }
 
 void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
@@ -253,9 +234,7 @@ void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
 
 // After a failed work request, a UD or UC queue pair stops its send queue; others stop altogether.
 void Qp::enter_error_state(WcStatus status) {
-    if (status == WcStatus::flushed) {
-        return;
-    }
+    if (status == WcStatus::flushed) return;
     adapter_.host().self().counters.errors.fetch_add(1, std::memory_order_relaxed);
     const bool datagram = attributes_.type == QpType::ud || attributes_.type == QpType::uc;
     lock_qp(adapter_.host(), *shared_);
@@ -288,12 +267,9 @@ void Qp::flush_receives() {
         shared_->lock.unlock();
         return;
     }
-    if (shared_->claim.valid.load(std::memory_order_acquire) != 0) {
+    if (shared_->claim.valid.load(std::memory_order_acquire) != 0)
         flush_claim(adapter_, *shared_, number_);
-    }
-    while (claim_own_receive(host, *shared_)) {
-        flush_claim(adapter_, *shared_, number_);
-    }
+    while (claim_own_receive(host, *shared_)) flush_claim(adapter_, *shared_, number_);
     shared_->lock.unlock();
     if (attributes_.srq != nullptr && !last_receive_event_) {
         last_receive_event_ = true;
@@ -304,12 +280,8 @@ void Qp::flush_receives() {
 void Qp::flush() {
     const std::lock_guard lock(execute_mutex_);
     const QpState current = state();
-    if (current == QpState::err || current == QpState::sqe) {
-        flush_sends();
-    }
-    if (current == QpState::err) {
-        flush_receives();
-    }
+    if (current == QpState::err || current == QpState::sqe) flush_sends();
+    if (current == QpState::err) flush_receives();
 }
 
 }  // namespace softhca

@@ -39,9 +39,8 @@ void repair_srq(Host& host, SrqShared& srq) {
     QpShared* qp = host.qp(srq.claimer);
     if (qp != nullptr && qp->claim.valid.load(std::memory_order_acquire) != 0 &&
         qp->claim.srq == srq.number.load(std::memory_order_relaxed) &&
-        qp->claim.index == srq.ring.head.load(std::memory_order_relaxed)) {
+        qp->claim.index == srq.ring.head.load(std::memory_order_relaxed))
         qp->claim.valid.store(0, std::memory_order_release);
-    }
 }
 
 // The previous holder of the lock died. First repairs the queues it was changing, which shows
@@ -54,17 +53,13 @@ void repair_qp(Host& host, QpShared& qp) {
         lock_srq(host, *srq);
         srq->lock.unlock();
     }
-    if (CqShared* cq = cq_of_claim(host, qp)) {
-        repair_completions(host, *cq);
-    }
+    if (CqShared* cq = cq_of_claim(host, qp)) repair_completions(host, *cq);
     const Claim& claim = qp.claim;
     if (claim.valid.load(std::memory_order_acquire) != 0 && claim.srq == 0 &&
-        claim.index == qp.ring.head.load(std::memory_order_relaxed)) {
+        claim.index == qp.ring.head.load(std::memory_order_relaxed))
         qp.ring.head.store(claim.index + 1, std::memory_order_release);
-    }
-    if (qp.state.load(std::memory_order_relaxed) == QpState::err) {
+    if (qp.state.load(std::memory_order_relaxed) == QpState::err)
         raise_qp_notice(host, qp, qp.number.load(std::memory_order_relaxed), Notice::kQpError);
-    }
 }
 
 void set_claim(QpShared& qp, uint32_t srq, uint64_t index, uint32_t slot) {
@@ -77,9 +72,7 @@ void set_claim(QpShared& qp, uint32_t srq, uint64_t index, uint32_t slot) {
 // Under the SRQ's lock: whether a limit event is due. Disarms the limit if so.
 bool limit_reached(SrqShared& srq) {
     const uint32_t limit = srq.limit.load(std::memory_order_relaxed);
-    if (limit == 0 || srq.ring.posted() >= limit) {
-        return false;
-    }
+    if (limit == 0 || srq.ring.posted() >= limit) return false;
     srq.limit.store(0, std::memory_order_relaxed);
     return true;
 }
@@ -99,9 +92,7 @@ bool claim_from_srq(Adapter& adapter, QpShared& qp, SrqShared& srq) {
     srq.ring.head.store(head + 1, std::memory_order_release);
     const bool limit = limit_reached(srq);
     srq.lock.unlock();
-    if (limit) {
-        raise_srq_notice(adapter.host(), srq, number, Notice::kSrqLimit);
-    }
+    if (limit) raise_srq_notice(adapter.host(), srq, number, Notice::kSrqLimit);
     return true;
 }
 
@@ -116,16 +107,12 @@ void lock_srq(Host& host, SrqShared& srq) {
 }
 
 RecvWqe* claimed_receive(Host& host, QpShared& qp) {
-    if (qp.claim.valid.load(std::memory_order_acquire) == 0) {
-        return nullptr;
-    }
+    if (qp.claim.valid.load(std::memory_order_acquire) == 0) return nullptr;
     RecvRing* ring = &qp.ring;
     uint32_t owner = qp.number.load(std::memory_order_relaxed);
     if (qp.claim.srq != 0) {
         SrqShared* srq = host.srq(qp.claim.srq);
-        if (srq == nullptr) {
-            return nullptr;
-        }
+        if (srq == nullptr) return nullptr;
         ring = &srq->ring;
         owner = qp.claim.srq;
     }
@@ -134,9 +121,7 @@ RecvWqe* claimed_receive(Host& host, QpShared& qp) {
 }
 
 bool claim_own_receive(Host& host, QpShared& qp) {
-    if (qp.ring.empty()) {
-        return false;
-    }
+    if (qp.ring.empty()) return false;
     const uint64_t head = qp.ring.head.load(std::memory_order_relaxed);
     char* arena = host.arena(ObjectNumber::process(qp.number.load(std::memory_order_relaxed)));
     set_claim(qp, 0, head, qp.ring.order(arena, head));
@@ -148,15 +133,11 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
     Host& host = adapter.host();
     const uint32_t wanted = srq == nullptr ? 0 : srq->number.load(std::memory_order_relaxed);
     if (qp.claim.valid.load(std::memory_order_acquire) != 0) {
-        if (qp.claim.srq == wanted) {
-            return claimed_receive(host, qp);
-        }
+        if (qp.claim.srq == wanted) return claimed_receive(host, qp);
         // The claim was for a message to another queue, which was given up.
         flush_claim(adapter, qp, qp.number.load(std::memory_order_relaxed));
     }
-    if (take_rnr(host.header().faults)) {
-        return nullptr;
-    }
+    if (take_rnr(host.header().faults)) return nullptr;
     const bool claimed =
         srq != nullptr ? claim_from_srq(adapter, qp, *srq) : claim_own_receive(host, qp);
     return claimed ? claimed_receive(host, qp) : nullptr;
@@ -164,21 +145,15 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
 
 bool build_scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint32_t pd, uint32_t qp,
                         IovList* list) {
-    if (receive.num_sge > kMaxSge) {
-        return false;
-    }
+    if (receive.num_sge > kMaxSge) return false;
     for (uint32_t i = 0; i < receive.num_sge; ++i) {
         const Sge& sge = receive.sges()[i];
-        if (sge.length == 0) {
-            continue;
-        }
+        if (sge.length == 0) continue;
         KeyEntry* entry = KeyNumber::process(sge.lkey) == slot ? host.key(sge.lkey) : nullptr;
         uint64_t address;
-        if (entry == nullptr ||
-            check_local_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length,
-                            access_flag::kLocalWrite, &address) != KeyCheck::ok) {
+        if (entry == nullptr || check_local_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length,
+                                                access_flag::kLocalWrite, &address) != KeyCheck::ok)
             return false;
-        }
         list->add(address, sge.length);
     }
     return true;
@@ -199,9 +174,7 @@ Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& r
 }
 
 void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why) {
-    if (!responds(qp.state.load(std::memory_order_relaxed))) {
-        return;  // was reset or failed before
-    }
+    if (!responds(qp.state.load(std::memory_order_relaxed))) return;  // was reset or failed before
     qp.state.store(QpState::err, std::memory_order_release);
     raise_qp_notice(adapter.host(), qp, qp_number, Notice::kQpError | why);
 }
@@ -209,9 +182,8 @@ void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t
 void report_established(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
     if (qp.established.load(std::memory_order_relaxed) == 0 &&
         qp.state.load(std::memory_order_relaxed) == QpState::rtr &&
-        qp.established.exchange(1, std::memory_order_relaxed) == 0) {
+        qp.established.exchange(1, std::memory_order_relaxed) == 0)
         raise_qp_notice(adapter.host(), qp, qp_number, Notice::kQpCommEst);
-    }
 }
 
 }  // namespace softhca

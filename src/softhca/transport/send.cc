@@ -25,17 +25,13 @@ bool under_way(Qp& qp, const Wqe& wqe) {
 // which must not find a failed responder: the message fails when it has arrived.
 Outcome fail_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& receive,
                      WcStatus status, WcStatus nak) {
-    if (reliable(qp) && under_way(qp, wqe)) {
-        return Outcome::again(wqe.booking.arrival_end);
-    }
+    if (reliable(qp) && under_way(qp, wqe)) return Outcome::again(wqe.booking.arrival_end);
     Host& host = qp.adapter().host();
     Completion wc =
         receive_completion(*target.qp, target.qp_number, receive, visible_now(qp.adapter()));
     wc.status = status;
     fail_responder(qp.adapter(), *target.qp, target.qp_number, 0);
-    if (CqShared* cq = host.cq(target.cq)) {
-        write_completion(qp.adapter(), *cq, wc);
-    }
+    if (CqShared* cq = host.cq(target.cq)) write_completion(qp.adapter(), *cq, wc);
     return Outcome::complete(reliable(qp) ? nak : WcStatus::success);
 }
 
@@ -43,9 +39,8 @@ Outcome fail_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& rece
 bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
     KeyEntry* entry = KeyNumber::process(key) == target.slot ? host.key(key) : nullptr;
     if (entry == nullptr || entry->kind != KeyKind::window_type2 || entry->pd != target.pd ||
-        entry->bound_qp != target.qp_number) {
+        entry->bound_qp != target.qp_number)
         return false;
-    }
     uint32_t expected = key;
     return entry->key.compare_exchange_strong(expected, 0, std::memory_order_acq_rel);
 }
@@ -55,9 +50,8 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
                      uint64_t now) {
     Host& host = qp.adapter().host();
     if (receive.length() < wqe.length) {
-        if (!reliable(qp)) {
+        if (!reliable(qp))
             return Outcome::complete();  // UC drops the message; the next one uses the receive
-        }
         return fail_receive(qp, wqe, target, receive, WcStatus::local_length_error,
                             WcStatus::remote_invalid_request);
     }
@@ -82,9 +76,7 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
         case CopyResult::gone:
             return Outcome::no_response();
     }
-    if (placed.kind != Outcome::Kind::complete) {
-        return placed;
-    }
+    if (placed.kind != Outcome::Kind::complete) return placed;
     return complete_receive(qp, wqe, target, receive, now);
 }
 
@@ -100,12 +92,9 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
     wc.slid = static_cast<uint16_t>(qp.shared().link + 1);
     wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
     wc.imm = wqe.imm;
-    if (wqe.opcode == WrOpcode::send_imm || wqe.opcode == WrOpcode::rdma_write_imm) {
+    if (wqe.opcode == WrOpcode::send_imm || wqe.opcode == WrOpcode::rdma_write_imm)
         wc.flags |= wc_flag::kWithImm;
-    }
-    if (wqe.opcode == WrOpcode::rdma_write_imm) {
-        wc.opcode = WcOpcode::receive_rdma_with_imm;
-    }
+    if (wqe.opcode == WrOpcode::rdma_write_imm) wc.opcode = WcOpcode::receive_rdma_with_imm;
     if (wqe.opcode == WrOpcode::send_invalidate) {
         if (!invalidate_remote(adapter.host(), target, wqe.imm)) {
             fail_responder(adapter, *target.qp, target.qp_number, Notice::kQpAccessError);
@@ -124,9 +113,7 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
 }
 
 Outcome refuse_request(Qp& qp, Target& target, WcStatus status) {
-    if (!reliable(qp)) {
-        return drop_message(qp);
-    }
+    if (!reliable(qp)) return drop_message(qp);
     const uint32_t why =
         status == WcStatus::remote_access_error ? Notice::kQpAccessError : Notice::kQpRequestError;
     fail_responder(qp.adapter(), *target.qp, target.qp_number, why);
@@ -135,36 +122,28 @@ Outcome refuse_request(Qp& qp, Target& target, WcStatus status) {
 
 const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome) {
     *outcome = Outcome::no_response();
-    if (!responds(target.qp->state.load(std::memory_order_acquire))) {
-        return nullptr;
-    }
+    if (!responds(target.qp->state.load(std::memory_order_acquire))) return nullptr;
     if (target.bad_srq) {
         *outcome = refuse_request(qp, target, WcStatus::remote_invalid_request);
         return nullptr;
     }
     const RecvWqe* receive = claim_receive(qp.adapter(), *target.qp, target.srq);
-    if (receive != nullptr) {
-        return receive;
-    }
-    if (under_way(qp, wqe)) {
+    if (receive != nullptr) return receive;
+    if (under_way(qp, wqe))
         *outcome = Outcome::again(wqe.booking.arrival_end);  // a receive may still be posted
-    } else if (reliable(qp)) {
+    else if (reliable(qp))
         *outcome = Outcome::rnr(rnr_timer_ns(target.qp->min_rnr_timer));
-    } else {
+    else
         *outcome = drop_message(qp);
-    }
     return nullptr;
 }
 
 Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now) {
     Target target(qp);
     IovList local;
-    if (!build_gather_list(qp, wqe, 0, &local)) {
+    if (!build_gather_list(qp, wqe, 0, &local))
         return Outcome::complete(WcStatus::local_protection_error);
-    }
-    if (!target.find(qp, wqe)) {
-        return peer_unreachable(qp);
-    }
+    if (!target.find(qp, wqe)) return peer_unreachable(qp);
     const ResponderLock lock(qp.adapter().host(), *target.qp);
     Outcome outcome = Outcome::no_response();
     const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);

@@ -14,24 +14,16 @@ namespace softhca {
 
 bool allocate_ring(Host& host, RecvRing& ring, uint32_t max_wr, uint32_t max_sge) {
     uint32_t entries = 1;
-    while (entries < max_wr) {
-        entries *= 2;
-    }
+    while (entries < max_wr) entries *= 2;
     const uint64_t slots = host.heap.allocate(RecvRing::bytes(entries, max_sge));
-    if (slots == 0) {
-        return false;
-    }
+    if (slots == 0) return false;
     ring.init(host.arena(), slots, entries, max_wr == 0 ? 0 : entries, max_sge);
     return true;
 }
 
 int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, uint32_t count) {
-    if (count > ring.max_sge) {
-        return EINVAL;
-    }
-    if (ring.full()) {
-        return ENOMEM;
-    }
+    if (count > ring.max_sge) return EINVAL;
+    if (ring.full()) return ENOMEM;
     ring.post(host.arena(), wr_id, sges, count);
     return 0;
 }
@@ -45,9 +37,8 @@ void copy_ring(char* base, const RecvRing& from, RecvRing& to) {
                     RecvRing::stride(from.max_sge));
     }
     const uint64_t tail = from.tail.load(std::memory_order_relaxed);
-    for (uint64_t i = from.head.load(std::memory_order_relaxed); i != tail; ++i) {
+    for (uint64_t i = from.head.load(std::memory_order_relaxed); i != tail; ++i)
         to.order(base, i) = from.order(base, i);
-    }
 }
 
 }  // namespace
@@ -55,9 +46,7 @@ void copy_ring(char* base, const RecvRing& from, RecvRing& to) {
 Srq* Srq::create(Adapter& adapter, const Attributes& attributes) {
     Host& host = adapter.host();
     const auto index = host.srq_indices.allocate();
-    if (!index) {
-        return nullptr;
-    }
+    if (!index) return nullptr;
     SrqShared& shared = host.tables().srqs[*index];
     if (!allocate_ring(host, shared.ring, attributes.max_wr, attributes.max_sge)) {
         host.srq_indices.release(*index);
@@ -71,9 +60,7 @@ Srq* Srq::create(Adapter& adapter, const Attributes& attributes) {
     shared.limit.store(attributes.limit, std::memory_order_relaxed);
     shared.notices.store(0, std::memory_order_relaxed);
     const uint32_t number = adapter.next_number(*index);
-    if (attributes.cq != nullptr) {
-        attributes.cq->users.fetch_add(1, std::memory_order_relaxed);
-    }
+    if (attributes.cq != nullptr) attributes.cq->users.fetch_add(1, std::memory_order_relaxed);
     Srq* srq = new Srq(adapter, &shared, number, attributes.cq);
     adapter.srqs.put(*index, srq);
     shared.number.store(number, std::memory_order_release);
@@ -88,14 +75,10 @@ Srq::~Srq() {
     {
         // A poll of that queue may be releasing a slot.
         std::unique_lock<std::mutex> polling;
-        if (cq_ != nullptr) {
-            polling = std::unique_lock(cq_->poll_mutex);
-        }
+        if (cq_ != nullptr) polling = std::unique_lock(cq_->poll_mutex);
         adapter_.srqs.drop(index);
     }
-    if (cq_ != nullptr) {
-        cq_->users.fetch_sub(1, std::memory_order_relaxed);
-    }
+    if (cq_ != nullptr) cq_->users.fetch_sub(1, std::memory_order_relaxed);
     host.heap.release(shared_->ring.slots);
     host.srq_indices.release(index);
 }
@@ -111,17 +94,13 @@ void Srq::release(uint32_t slot) {
 }
 
 int Srq::set_limit(uint32_t limit) {
-    if (limit > shared_->ring.capacity) {
-        return EINVAL;
-    }
+    if (limit > shared_->ring.capacity) return EINVAL;
     lock_srq(adapter_.host(), *shared_);
     // If the queue is below the limit already, the specification wants the event at once.
     const bool undercut = limit != 0 && shared_->ring.posted() < limit;
     shared_->limit.store(undercut ? 0 : limit, std::memory_order_relaxed);
     shared_->lock.unlock();
-    if (undercut) {
-        raise_srq_notice(adapter_.host(), *shared_, number_, Notice::kSrqLimit);
-    }
+    if (undercut) raise_srq_notice(adapter_.host(), *shared_, number_, Notice::kSrqLimit);
     return 0;
 }
 
@@ -131,17 +110,13 @@ int Srq::resize(uint32_t max_wr) {
     RecvRing& ring = shared_->ring;
     const uint64_t outstanding =
         ring.tail.load(std::memory_order_relaxed) - ring.released.load(std::memory_order_acquire);
-    if (outstanding > max_wr) {
-        return EINVAL;
-    }
+    if (outstanding > max_wr) return EINVAL;
     if (max_wr <= ring.mask + 1) {
         ring.capacity = max_wr;  // keeps the slots, since any may be in use
         return 0;
     }
     RecvRing larger;
-    if (!allocate_ring(host, larger, max_wr, ring.max_sge)) {
-        return ENOMEM;
-    }
+    if (!allocate_ring(host, larger, max_wr, ring.max_sge)) return ENOMEM;
     lock_srq(host, *shared_);
     copy_ring(host.arena(), ring, larger);
     const uint64_t old = ring.slots;

@@ -22,31 +22,26 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
     KeyEntry* window =
         KeyNumber::process(bind.window_key) == host.slot() ? host.key(bind.window_key) : nullptr;
     if (window == nullptr || window->kind == KeyKind::region || window->pd != qp.attributes().pd ||
-        KeyNumber::index(bind.new_key) != KeyNumber::index(bind.window_key)) {
+        KeyNumber::index(bind.new_key) != KeyNumber::index(bind.window_key))
         return Outcome::complete(WcStatus::mw_bind_error);
-    }
     if (window->kind == KeyKind::window_type2 && window->key.load(std::memory_order_acquire) != 0) {
         return Outcome::complete(
             WcStatus::mw_bind_error);  // bound type 2 windows must be invalidated first
     }
     withdraw(host, *window);
-    if (bind.length == 0) {
-        return Outcome::complete();  // length 0 unbinds
-    }
+    if (bind.length == 0) return Outcome::complete();  // length 0 unbinds
     // A deregistration that begins now waits for this bind, and then sees the window.
     const AccessGuard guard(host, host.slot());
     KeyEntry* region =
         KeyNumber::process(bind.region_key) == host.slot() ? host.key(bind.region_key) : nullptr;
     uint32_t need = access_flag::kMwBind;
-    if ((bind.access & (access_flag::kRemoteWrite | access_flag::kRemoteAtomic)) != 0) {
+    if ((bind.access & (access_flag::kRemoteWrite | access_flag::kRemoteAtomic)) != 0)
         need |= access_flag::kLocalWrite;
-    }
     uint64_t address;
     if (region == nullptr || region->kind != KeyKind::region ||
         check_key(*region, bind.region_key, qp.attributes().pd, qp.number(), bind.address,
-                  bind.length, need, &address) != KeyCheck::ok) {
+                  bind.length, need, &address) != KeyCheck::ok)
         return Outcome::complete(WcStatus::mw_bind_error);
-    }
     window->access = bind.access;
     window->start = (bind.access & access_flag::kZeroBased) != 0 ? 0 : bind.address;
     window->length = bind.length;
@@ -63,9 +58,8 @@ Outcome execute_invalidate(Qp& qp, Wqe& wqe) {
     KeyEntry* window = KeyNumber::process(wqe.imm) == host.slot() ? host.key(wqe.imm) : nullptr;
     if (window == nullptr || window->kind != KeyKind::window_type2 ||
         window->pd != qp.attributes().pd || window->bound_qp != qp.number() ||
-        window->key.load(std::memory_order_acquire) != wqe.imm) {
+        window->key.load(std::memory_order_acquire) != wqe.imm)
         return Outcome::complete(WcStatus::mw_bind_error);
-    }
     withdraw(host, *window);
     return Outcome::complete();
 }

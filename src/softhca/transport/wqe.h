@@ -102,19 +102,15 @@ class SendRing {
         const uint32_t payload = std::max<uint32_t>(max_sge * sizeof(Sge), max_inline);
         stride_ = (sizeof(Wqe) + payload + 63) & ~uint64_t{63};
         capacity_ = 1;
-        while (capacity_ < entries) {
-            capacity_ *= 2;
-        }
+        while (capacity_ < entries) capacity_ *= 2;
         void* memory = nullptr;
         if (allocator.allocate != nullptr &&
-            !allocator.allocate(allocator.user, stride_ * capacity_, kAlignment, &memory)) {
+            !allocator.allocate(allocator.user, stride_ * capacity_, kAlignment, &memory))
             throw std::bad_alloc();
-        }
-        if (memory != nullptr) {
+        if (memory != nullptr)
             bytes_ = {static_cast<char*>(memory), Free{allocator}};
-        } else {
+        else
             bytes_.reset(new (std::align_val_t{kAlignment}) char[stride_ * capacity_]);
-        }
     }
     uint32_t capacity() const { return capacity_; }
     Wqe& at(uint64_t index) {
@@ -127,11 +123,10 @@ class SendRing {
         QueueAllocator allocator;  // without functions: memory from the heap
 
         void operator()(char* bytes) const {
-            if (allocator.release != nullptr) {
+            if (allocator.release != nullptr)
                 allocator.release(allocator.user, bytes);
-            } else {
+            else
                 ::operator delete[](bytes, std::align_val_t{kAlignment});
-            }
         }
     };
     uint64_t stride_;

@@ -16,9 +16,7 @@ bool in_use(Host& host, const ProcessSet& processes) {
         while (bits != 0) {
             const auto bit = static_cast<uint32_t>(__builtin_ctzll(bits));
             bits &= bits - 1;
-            if (host.alive(word * 64 + bit)) {
-                return true;
-            }
+            if (host.alive(word * 64 + bit)) return true;
         }
     }
     return false;
@@ -26,9 +24,7 @@ bool in_use(Host& host, const ProcessSet& processes) {
 
 void clear(XrcDomain& domain) {
     domain.id.store(0, std::memory_order_relaxed);
-    for (auto& word : domain.users) {
-        word.store(0, std::memory_order_relaxed);
-    }
+    for (auto& word : domain.users) word.store(0, std::memory_order_relaxed);
 }
 
 uint64_t own_bit(const Host& host) {
@@ -46,9 +42,7 @@ void remove_self(const Host& host, ProcessSet& processes) {
 // Removes one handle. True if it was this process's last.
 bool drop_reference(std::map<uint32_t, uint32_t>& references, uint32_t id) {
     const auto it = references.find(id);
-    if (it == references.end() || --it->second != 0) {
-        return false;
-    }
+    if (it == references.end() || --it->second != 0) return false;
     references.erase(it);
     return true;
 }
@@ -60,13 +54,10 @@ void find_domain(Host& host, uint32_t device, const DomainFile& file, XrcDomain*
     *found = nullptr;
     *unused = nullptr;
     for (XrcDomain& domain : host.header().domains) {
-        if (domain.id.load(std::memory_order_relaxed) != 0 && !in_use(host, domain.users)) {
+        if (domain.id.load(std::memory_order_relaxed) != 0 && !in_use(host, domain.users))
             clear(domain);
-        }
         if (domain.id.load(std::memory_order_relaxed) == 0) {
-            if (*unused == nullptr) {
-                *unused = &domain;
-            }
+            if (*unused == nullptr) *unused = &domain;
         } else if (file.named && domain.named && domain.device == device &&
                    domain.file_device == file.device && domain.file_inode == file.inode) {
             *found = &domain;
@@ -113,11 +104,8 @@ void close_xrc_domain(Host& host, uint32_t id) {
     RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
     if (drop_reference(host.domain_references, id)) {
-        for (XrcDomain& domain : host.header().domains) {
-            if (domain.id.load(std::memory_order_relaxed) == id) {
-                remove_self(host, domain.users);
-            }
-        }
+        for (XrcDomain& domain : host.header().domains)
+            if (domain.id.load(std::memory_order_relaxed) == id) remove_self(host, domain.users);
     }
     lock.unlock();
 }
@@ -133,9 +121,7 @@ void open_xrc_receiver(Host& host, QpShared& qp, uint32_t number) {
 bool close_xrc_receiver(Host& host, QpShared& qp, uint32_t number) {
     RobustLock& lock = host.header().control;
     lock.lock(host, [] {});
-    if (drop_reference(host.receiver_references, number)) {
-        remove_self(host, qp.openers);
-    }
+    if (drop_reference(host.receiver_references, number)) remove_self(host, qp.openers);
     const bool unused = !in_use(host, qp.openers);
     lock.unlock();
     return unused;

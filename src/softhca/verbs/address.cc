@@ -42,18 +42,15 @@ uint32_t link_of_gid(const union ibv_gid& gid) {
     for (uint32_t link = 0; link < kMaxLinks; ++link) {
         for (int index = 0; index < kGidsPerPort; ++index) {
             const union ibv_gid candidate = port_gid(link, index);
-            if (std::memcmp(gid.raw, candidate.raw, sizeof gid.raw) == 0) {
-                return link;
-            }
+            if (std::memcmp(gid.raw, candidate.raw, sizeof gid.raw) == 0) return link;
         }
     }
     return Destination::kNoLink;
 }
 
 uint32_t link_of_address(const ibv_ah_attr& address) {
-    if (address.dlid != 0) {
+    if (address.dlid != 0)
         return address.dlid <= kMaxLinks ? address.dlid - 1u : Destination::kNoLink;
-    }
     return address.is_global != 0 ? link_of_gid(address.grh.dgid) : Destination::kNoLink;
 }
 

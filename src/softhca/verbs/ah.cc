@@ -33,9 +33,7 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
     const uint32_t link =
         Context::of(context)->device->index * kMaxPorts + attributes->port_num - 1;
     ibv_ah_attr address = *attributes;
-    if (roce) {
-        address.dlid = 0;
-    }
+    if (roce) address.dlid = 0;
     ah->destination = make_destination(address, link, roce);
     object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
     return &ah->ibv;
@@ -58,19 +56,14 @@ SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_w
     attributes->sl = wc->sl;
     attributes->src_path_bits = wc->dlid_path_bits;
     attributes->port_num = port;
-    if ((wc->wc_flags & IBV_WC_GRH) == 0) {
-        return 0;
-    }
+    if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
     // The answer goes from the GID that received the message.
     union ibv_gid local;
     int index = 0;
     while (ibv_query_gid(context, port, index, &local) == 0 &&
-           std::memcmp(&local, &grh->dgid, sizeof local) != 0) {
+           std::memcmp(&local, &grh->dgid, sizeof local) != 0)
         ++index;
-    }
-    if (index >= kGidsPerPort) {
-        return -1;
-    }
+    if (index >= kGidsPerPort) return -1;
     const uint32_t version_class_flow = be32toh(grh->version_tclass_flow);
     attributes->is_global = 1;
     attributes->grh.dgid = grh->sgid;
@@ -93,18 +86,12 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* gr
 SOFTHCA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* attributes,
                                                uint8_t mac[ETHERNET_LL_SIZE], uint16_t* vlan) {
     const uint32_t link = link_of_gid(attributes->grh.dgid);
-    if (link == Destination::kNoLink) {
-        return -1;
-    }
+    if (link == Destination::kNoLink) return -1;
     const uint64_t guid = port_guid(link);
     uint8_t bytes[8];
     std::memcpy(bytes, &guid, sizeof bytes);
-    for (int i = 0; i < ETHERNET_LL_SIZE; ++i) {
-        mac[i] = bytes[i < 3 ? i : i + 2];
-    }
-    if (vlan != nullptr) {
-        *vlan = 0xffff;
-    }
+    for (int i = 0; i < ETHERNET_LL_SIZE; ++i) mac[i] = bytes[i < 3 ? i : i + 2];
+    if (vlan != nullptr) *vlan = 0xffff;
     return 0;
 }
 

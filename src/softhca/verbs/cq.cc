@@ -25,9 +25,8 @@ SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) t
 
 SOFTHCA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* ibv) {
     auto* channel = object_of<ChannelObject>(ibv);
-    if (channel->users.load(std::memory_order_relaxed) != 0 && !inherited(ibv->context)) {
+    if (channel->users.load(std::memory_order_relaxed) != 0 && !inherited(ibv->context))
         return EBUSY;
-    }
     delete channel;
     return 0;
 }
@@ -52,9 +51,8 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
     object->ibv.cqe = static_cast<int>(cq->capacity());
     pthread_mutex_init(&object->ibv.mutex, nullptr);
     pthread_cond_init(&object->ibv.cond, nullptr);
-    if (channel != nullptr) {
+    if (channel != nullptr)
         object_of<ChannelObject>(channel)->users.fetch_add(1, std::memory_order_relaxed);
-    }
     cq->cookie = object;
     return object;
 }
@@ -75,25 +73,18 @@ SOFTHCA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int entries, void* cq
 
 SOFTHCA_EXPORT int ibv_resize_cq(ibv_cq* ibv, int entries) {
     if (entries <= 0 || static_cast<uint32_t>(entries) > limits::kCompletionEntries ||
-        inherited(ibv->context)) {
+        inherited(ibv->context))
         return EINVAL;
-    }
     auto* object = object_of<CqObject>(ibv);
     const int status = object->cq->resize(static_cast<uint32_t>(entries));
-    if (status == 0) {
-        ibv->cqe = static_cast<int>(object->cq->capacity());
-    }
+    if (status == 0) ibv->cqe = static_cast<int>(object->cq->capacity());
     return status;
 }
 
 SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
     auto* object = object_of<CqObject>(ibv);
-    if (inherited(ibv->context)) {
-        return 0;
-    }
-    if (object->cq->users.load(std::memory_order_relaxed) != 0) {
-        return EBUSY;
-    }
+    if (inherited(ibv->context)) return 0;
+    if (object->cq->users.load(std::memory_order_relaxed) != 0) return EBUSY;
     {
         // The engine and writers of completions deliver events; after the deletion they deliver
         // none.
@@ -110,9 +101,8 @@ SOFTHCA_EXPORT int ibv_destroy_cq(ibv_cq* ibv) {
     });
     object->completion_events.wait();
     object->async_events.wait();
-    if (object->parent_domain != nullptr) {
+    if (object->parent_domain != nullptr)
         object->parent_domain->users.fetch_sub(1, std::memory_order_relaxed);
-    }
     delete object;
     return 0;
 }
@@ -124,9 +114,8 @@ SOFTHCA_EXPORT int ibv_get_cq_event(ibv_comp_channel* ibv, ibv_cq** cq, void** c
         return -1;
     }
     if (!object_of<ChannelObject>(ibv)->events.take(
-            &object, [](CqObject* taken) { taken->completion_events.add(); })) {
+            &object, [](CqObject* taken) { taken->completion_events.add(); }))
         return -1;
-    }
     *cq = reinterpret_cast<ibv_cq*>(&object->ibv);
     *cq_context = object->ibv.cq_context;
     return 0;
@@ -137,13 +126,10 @@ SOFTHCA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned int events) {
 }
 
 int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
-    if (inherited(ibv->context)) {
-        return 0;
-    }
+    if (inherited(ibv->context)) return 0;
     const Faults& faults = adapter_of(ibv->context).host().header().faults;
-    if (faults.device_fatal.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    if (faults.device_fatal.load(std::memory_order_relaxed) != 0) [[unlikely]]
         return -1;
-    }
     return object_of<CqObject>(ibv)->cq->poll(count, [&wc](const Completion& from) {
         wc->wr_id = from.wr_id;
         wc->status = static_cast<ibv_wc_status>(from.status);
@@ -165,9 +151,7 @@ int poll_cq(ibv_cq* ibv, int count, ibv_wc* wc) try {
 }
 
 int req_notify_cq(ibv_cq* ibv, int solicited_only) {
-    if (!inherited(ibv->context)) {
-        object_of<CqObject>(ibv)->cq->arm(solicited_only != 0);
-    }
+    if (!inherited(ibv->context)) object_of<CqObject>(ibv)->cq->arm(solicited_only != 0);
     return 0;
 }
 

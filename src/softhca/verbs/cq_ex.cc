@@ -16,27 +16,19 @@ CqObject* object_of_cq(ibv_cq_ex* cq) {
 int take_next(CqObject& object) {
     const int taken =
         object.cq->poll_locked(1, [&object](const Completion& wc) { object.current = wc; });
-    if (taken <= 0) {
-        return taken == 0 ? ENOENT : EIO;
-    }
+    if (taken <= 0) return taken == 0 ? ENOENT : EIO;
     object.ibv.wr_id = object.current.wr_id;
     object.ibv.status = static_cast<ibv_wc_status>(object.current.status);
     return 0;
 }
 
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
-    if (attributes != nullptr && attributes->comp_mask != 0) {
-        return EINVAL;
-    }
-    if (inherited(cq->context)) {
-        return ENOENT;
-    }
+    if (attributes != nullptr && attributes->comp_mask != 0) return EINVAL;
+    if (inherited(cq->context)) return ENOENT;
     CqObject& object = *object_of_cq(cq);
     object.cq->poll_mutex.lock();
     const int status = take_next(object);
-    if (status == 0) {
-        return 0;
-    }
+    if (status == 0) return 0;
     object.cq->poll_mutex.unlock();  // programs do not call end_poll after this
     return status == EIO || object.cq->poll_empty() < 0 ? EIO : ENOENT;
 }
@@ -120,9 +112,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) t
     }
     CqObject* object = make_cq(context, attributes->cqe, attributes->cq_context,
                                attributes->channel, attributes->comp_vector);
-    if (object == nullptr) {
-        return nullptr;
-    }
+    if (object == nullptr) return nullptr;
     if (has_pd) {
         object->parent_domain = object_of<PdObject>(attributes->parent_domain);
         object->parent_domain->users.fetch_add(1, std::memory_order_relaxed);
@@ -141,12 +131,10 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) t
     cq.read_slid = read_slid;
     cq.read_sl = read_sl;
     cq.read_dlid_path_bits = read_dlid_path_bits;
-    if ((attributes->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0) {
+    if ((attributes->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP) != 0)
         cq.read_completion_ts = read_completion_ts;
-    }
-    if ((attributes->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0) {
+    if ((attributes->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK) != 0)
         cq.read_completion_wallclock_ns = read_completion_wallclock_ns;
-    }
     return &cq;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);

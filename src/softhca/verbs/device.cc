@@ -33,9 +33,7 @@ Device* make_device(uint32_t index) {
 Device* device_at(uint32_t index) {
     static Device* const* devices = [] {
         static Device* made[kMaxDevices];
-        for (uint32_t i = 0; i < kMaxDevices; ++i) {
-            made[i] = make_device(i);
-        }
+        for (uint32_t i = 0; i < kMaxDevices; ++i) made[i] = make_device(i);
         return made;
     }();
     return devices[index];
@@ -52,12 +50,8 @@ SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) try {
         set_error(ENOMEM);
         return nullptr;
     }
-    for (uint32_t i = 0; i < count; ++i) {
-        list[i] = &device_at(i)->ibv;
-    }
-    if (num_devices != nullptr) {
-        *num_devices = static_cast<int>(count);
-    }
+    for (uint32_t i = 0; i < count; ++i) list[i] = &device_at(i)->ibv;
+    if (num_devices != nullptr) *num_devices = static_cast<int>(count);
     return list;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);
@@ -112,9 +106,7 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
 
 SOFTHCA_EXPORT int ibv_close_device(ibv_context* ibv) {
     Context* context = Context::of(ibv);
-    if (!inherited(ibv)) {
-        remove_context(context);
-    }
+    if (!inherited(ibv)) remove_context(context);
     ::close(ibv->cmd_fd);
     delete context;
     return 0;

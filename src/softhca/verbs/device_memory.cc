@@ -32,18 +32,14 @@ bool is_copyable(const DmObject& dm, uint64_t offset, uint64_t length) {
 
 int copy_to(ibv_dm* ibv, uint64_t offset, const void* from, size_t length) {
     const DmObject& dm = *object_of_dm(ibv);
-    if (!is_copyable(dm, offset, length)) {
-        return EINVAL;
-    }
+    if (!is_copyable(dm, offset, length)) return EINVAL;
     std::memcpy(dm.bytes + offset, from, length);
     return 0;
 }
 
 int copy_from(void* to, ibv_dm* ibv, uint64_t offset, size_t length) {
     const DmObject& dm = *object_of_dm(ibv);
-    if (!is_copyable(dm, offset, length)) {
-        return EINVAL;
-    }
+    if (!is_copyable(dm, offset, length)) return EINVAL;
     std::memcpy(to, dm.bytes + offset, length);
     return 0;
 }
@@ -52,9 +48,7 @@ int copy_from(void* to, ibv_dm* ibv, uint64_t offset, size_t length) {
 bool allocate_device_memory(Device& device, size_t bytes) {
     size_t used = device.device_memory.load(std::memory_order_relaxed);
     do {
-        if (bytes > limits::kDeviceMemory - used) {
-            return false;
-        }
+        if (bytes > limits::kDeviceMemory - used) return false;
     } while (
         !device.device_memory.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
     return true;
@@ -102,9 +96,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
 
 int free_dm(ibv_dm* ibv) {
     DmObject* dm = object_of_dm(ibv);
-    if (dm->users.load(std::memory_order_relaxed) != 0) {
-        return EBUSY;
-    }
+    if (dm->users.load(std::memory_order_relaxed) != 0) return EBUSY;
     raw_munmap(dm->bytes, dm->length);
     release_device_memory(*Context::of(ibv->context)->device, dm->length);
     delete dm;
@@ -152,9 +144,7 @@ ibv_mr* reg_dm_mr(ibv_pd* ibv, ibv_dm* ibv_dm, uint64_t offset, size_t length,
     attributes.pd = object_of<PdObject>(ibv)->base().id;
     attributes.access = access;
     MrObject* mr = register_internal(ibv, attributes);
-    if (mr == nullptr) {
-        return nullptr;
-    }
+    if (mr == nullptr) return nullptr;
     mr->device_memory = dm;
     dm->users.fetch_add(1, std::memory_order_relaxed);
     return &mr->ibv;
@@ -169,9 +159,7 @@ namespace {
 bool map_repeatedly(char* begin, uint64_t length) {
     constexpr uint64_t kFold = 2 << 20;
     const int fd = memfd_create("softhca-null", MFD_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
+    if (fd < 0) return false;
     bool mapped = ftruncate(fd, kFold) == 0;
     for (uint64_t at = 0; mapped && at < length; at += kFold) {
         mapped = syscall(SYS_mmap, begin + at, kFold, PROT_READ | PROT_WRITE,
@@ -187,9 +175,7 @@ uint64_t null_memory() {
     static const uint64_t memory = [] {
         auto* begin = static_cast<char*>(raw_mmap(
             2 * kNullBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-        if (begin == nullptr) {
-            return uint64_t{0};
-        }
+        if (begin == nullptr) return uint64_t{0};
         madvise(begin, 2 * kNullBytes, MADV_DONTDUMP);
         if (!map_repeatedly(begin + kNullBytes, kNullBytes)) {
             raw_munmap(begin, 2 * kNullBytes);
@@ -219,9 +205,7 @@ ibv_mr* alloc_null_mr(ibv_pd* ibv) try {
         return nullptr;
     }
     MrObject* mr = register_internal(ibv, attributes);
-    if (mr == nullptr) {
-        return nullptr;
-    }
+    if (mr == nullptr) return nullptr;
     mr->ibv.rkey = 0;  // not for peers
     return &mr->ibv;
 } catch (const std::bad_alloc&) {

@@ -21,9 +21,7 @@ class EventQueue {
   public:
     EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
     ~EventQueue() {
-        if (fd_ >= 0) {
-            close(fd_);
-        }
+        if (fd_ >= 0) close(fd_);
     }
     EventQueue(const EventQueue&) = delete;
     EventQueue& operator=(const EventQueue&) = delete;
@@ -47,9 +45,7 @@ class EventQueue {
         for (;;) {
             uint64_t one;
             const ssize_t got = read(fd_, &one, sizeof one);
-            if (got != sizeof one) {
-                return false;
-            }
+            if (got != sizeof one) return false;
             const std::lock_guard lock(mutex_);
             if (!events_.empty()) {  // else removed after its announcement
                 *event = events_.front();
@@ -65,9 +61,7 @@ class EventQueue {
     void remove_if(Matches&& matches) {
         const std::lock_guard lock(mutex_);
         const size_t removed = std::erase_if(events_, matches);
-        for (size_t i = 0; i < removed; ++i) {
-            take_announcement_back();
-        }
+        for (size_t i = 0; i < removed; ++i) take_announcement_back();
     }
 
   private:

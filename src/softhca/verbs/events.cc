@@ -44,18 +44,14 @@ SOFTHCA_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* ev
         return -1;
     }
     const auto count = [](const ibv_async_event& taken) {
-        if (Unacknowledged* unacknowledged = account(taken).unacknowledged) {
-            unacknowledged->add();
-        }
+        if (Unacknowledged* unacknowledged = account(taken).unacknowledged) unacknowledged->add();
     };
     return Context::of(context)->async_events.take(event, count) ? 0 : -1;
 }
 
 SOFTHCA_EXPORT void ibv_ack_async_event(ibv_async_event* event) {
     const auto [unacknowledged, acknowledged] = account(*event);
-    if (unacknowledged != nullptr) {
-        unacknowledged->acknowledge(1, *acknowledged);
-    }
+    if (unacknowledged != nullptr) unacknowledged->acknowledge(1, *acknowledged);
 }
 
 }  // namespace softhca

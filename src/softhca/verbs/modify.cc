@@ -17,12 +17,9 @@ constexpr uint32_t kQpAccess = access_flag::kLocalWrite | access_flag::kRemoteWr
                                access_flag::kRemoteRead | access_flag::kRemoteAtomic;
 
 bool valid_address(const FabricConfig& config, const ibv_ah_attr& address, uint32_t port) {
-    if (config.link_layer == LinkLayer::ethernet && address.is_global == 0) {
+    if (config.link_layer == LinkLayer::ethernet && address.is_global == 0) return false;
+    if (address.is_global != 0 && address.grh.sgid_index >= gids_of(config.link_layer))
         return false;
-    }
-    if (address.is_global != 0 && address.grh.sgid_index >= gids_of(config.link_layer)) {
-        return false;
-    }
     return address.port_num == 0 || address.port_num == port;
 }
 
@@ -61,9 +58,7 @@ bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, 
 
 template <typename T>
 void set_if_named(uint32_t mask, uint32_t bit, T& record, const T& given) {
-    if ((mask & bit) != 0) {
-        record = given;
-    }
+    if ((mask & bit) != 0) record = given;
 }
 
 // Stores the attributes for ibv_query_qp().
@@ -97,9 +92,7 @@ Qp::Change device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t
                          uint32_t port) {
     const bool ethernet = config_of(context).link_layer == LinkLayer::ethernet;
     ibv_ah_attr address = attr.ah_attr;
-    if (ethernet) {
-        address.dlid = 0;
-    }
+    if (ethernet) address.dlid = 0;
     Qp::Change change;
     change.mask = mask;
     change.state = static_cast<QpState>(attr.qp_state);
@@ -125,24 +118,20 @@ int check_change(QpObject& object, const QpShared& shared, const ibv_qp_attr& at
     const ibv_qp& ibv = object.ibv.qp_base;
     const QpState from = shared.state.load(std::memory_order_acquire);
     const QpState to = (mask & qp_attr::kState) != 0 ? static_cast<QpState>(attr.qp_state) : from;
-    if ((mask & qp_attr::kCurState) != 0 && static_cast<QpState>(attr.cur_qp_state) != from) {
+    if ((mask & qp_attr::kCurState) != 0 && static_cast<QpState>(attr.cur_qp_state) != from)
         return EINVAL;
-    }
     const uint32_t port =
         (mask & qp_attr::kPort) != 0 ? attr.port_num : std::max<uint32_t>(object.attr.port_num, 1);
     if (!qp_transition_allowed(static_cast<QpType>(ibv.qp_type), from, to, mask) ||
-        !values_valid(ibv.context, attr, mask, port)) {
+        !values_valid(ibv.context, attr, mask, port))
         return EINVAL;
-    }
     *change = device_change(ibv.context, attr, mask, port);
     return 0;
 }
 
 void store_modification(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     store_attributes(object.attr, attr, mask);
-    if ((mask & qp_attr::kState) == 0) {
-        return;
-    }
+    if ((mask & qp_attr::kState) == 0) return;
     object.ibv.qp_base.state = attr.qp_state;
     if (attr.qp_state == IBV_QPS_RESET) {
         const ibv_qp_cap cap = object.attr.cap;
@@ -157,9 +146,7 @@ int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     const AccessGuard guard(host, ObjectNumber::process(object.ibv.qp_base.qp_num));
     QpShared* shared = shared_part(object);
     Qp::Change change;
-    if (shared == nullptr || check_change(object, *shared, attr, mask, &change) != 0) {
-        return EINVAL;
-    }
+    if (shared == nullptr || check_change(object, *shared, attr, mask, &change) != 0) return EINVAL;
     lock_qp(host, *shared);
     set_responder_fields(*shared, change);
     shared->lock.unlock();
@@ -175,18 +162,12 @@ int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
 
 SOFTHCA_EXPORT int ibv_modify_qp(ibv_qp* ibv, ibv_qp_attr* attr, int attr_mask) try {
     auto* object = object_of<QpObject>(ibv);
-    if (inherited(ibv->context)) {
-        return EINVAL;
-    }
+    if (inherited(ibv->context)) return EINVAL;
     const uint32_t mask = own_half(ibv->qp_type, static_cast<uint32_t>(attr_mask));
     const std::lock_guard lock(object->modify_mutex);
-    if (object->qp == nullptr) {
-        return modify_opened(*object, *attr, mask);
-    }
+    if (object->qp == nullptr) return modify_opened(*object, *attr, mask);
     Qp::Change change;
-    if (check_change(*object, object->qp->shared(), *attr, mask, &change) != 0) {
-        return EINVAL;
-    }
+    if (check_change(*object, object->qp->shared(), *attr, mask, &change) != 0) return EINVAL;
     store_modification(*object, *attr, mask);
     object->qp->modify(change);
     return 0;

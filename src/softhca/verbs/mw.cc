@@ -42,9 +42,7 @@ ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) try {
 
 int dealloc_mw(ibv_mw* ibv) {
     auto* window = object_of<WindowObject>(ibv);
-    if (inherited(ibv->context)) {
-        return 0;
-    }
+    if (inherited(ibv->context)) return 0;
     Adapter& adapter = adapter_of(ibv->context);
     adapter.host().tables().keys[window->index].key.store(0, std::memory_order_seq_cst);
     adapter.host().wait_for_accesses();
@@ -61,10 +59,8 @@ int dealloc_mw(ibv_mw* ibv) {
 
 // Binds type 1 windows; type 2 windows are bound by posted work requests.
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
-    if (mw->type != IBV_MW_TYPE_1 ||
-        (bind->bind_info.length != 0 && bind->bind_info.mr == nullptr)) {
+    if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.length != 0 && bind->bind_info.mr == nullptr))
         return EINVAL;
-    }
     ibv_send_wr wr{};
     ibv_send_wr* bad;
     wr.wr_id = bind->wr_id;
@@ -74,9 +70,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
     wr.bind_mw.rkey = next_key(adapter_of(qp->context), object_of<WindowObject>(mw)->index);
     wr.bind_mw.bind_info = bind->bind_info;
     const int status = post_send(qp, &wr, &bad);
-    if (status == 0) {
-        mw->rkey = wr.bind_mw.rkey;
-    }
+    if (status == 0) mw->rkey = wr.bind_mw.rkey;
     return status;
 }
 

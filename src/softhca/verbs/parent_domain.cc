@@ -21,9 +21,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attributes) try {
 
 int dealloc_td(ibv_td* ibv) {
     auto* td = object_of<TdObject>(ibv);
-    if (td->users.load(std::memory_order_relaxed) != 0) {
-        return EBUSY;
-    }
+    if (td->users.load(std::memory_order_relaxed) != 0) return EBUSY;
     delete td;
     return 0;
 }
@@ -52,9 +50,8 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
         pd->allocators.allocate = attributes->alloc;
         pd->allocators.release = attributes->free;
     }
-    if ((attributes->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0) {
+    if ((attributes->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0)
         pd->allocators.context = attributes->pd_context;
-    }
     return &pd->ibv;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);
@@ -90,9 +87,7 @@ bool allocate(void* user, size_t bytes, size_t alignment, void** memory) {
 }  // namespace
 
 QueueAllocator queue_allocator(PdObject& pd) {
-    if (pd.allocators.allocate == nullptr) {
-        return {};
-    }
+    if (pd.allocators.allocate == nullptr) return {};
     return {allocate, release, &pd};
 }
 

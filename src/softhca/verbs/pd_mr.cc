@@ -25,15 +25,9 @@ SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
 
 SOFTHCA_EXPORT int ibv_dealloc_pd(ibv_pd* ibv) {
     auto* pd = object_of<PdObject>(ibv);
-    if (pd->users.load(std::memory_order_relaxed) != 0) {
-        return EBUSY;
-    }
-    if (pd->parent != nullptr) {
-        pd->parent->users.fetch_sub(1, std::memory_order_relaxed);
-    }
-    if (pd->thread != nullptr) {
-        pd->thread->users.fetch_sub(1, std::memory_order_relaxed);
-    }
+    if (pd->users.load(std::memory_order_relaxed) != 0) return EBUSY;
+    if (pd->parent != nullptr) pd->parent->users.fetch_sub(1, std::memory_order_relaxed);
+    if (pd->thread != nullptr) pd->thread->users.fetch_sub(1, std::memory_order_relaxed);
     delete pd;
     return 0;
 }
@@ -45,9 +39,7 @@ bool valid_range(uint64_t address, uint64_t length) {
 }
 
 int check_access(uint32_t access) {
-    if ((access & access_flag::kOnDemand) != 0) {
-        return EOPNOTSUPP;
-    }
+    if ((access & access_flag::kOnDemand) != 0) return EOPNOTSUPP;
     return access_flags_valid(access) ? 0 : EINVAL;
 }
 
@@ -59,27 +51,17 @@ BackingFile backing_file_of(const RegionAttributes& attributes) {
 ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova,
                         unsigned int access) {
     auto* pd = object_of<PdObject>(ibv);
-    if (inherited(ibv->context)) {
-        return fail(ENODEV);
-    }
+    if (inherited(ibv->context)) return fail(ENODEV);
     Adapter& adapter = adapter_of(ibv->context);
     const uint64_t begun = now_ns();
     const RegionAttributes attributes{reinterpret_cast<uint64_t>(address), length, iova,
                                       pd->base().id, access};
     int error = check_access(access);
-    if (error == 0 && !valid_range(attributes.address, length)) {
-        error = EINVAL;
-    }
-    if (error == 0) {
-        error = check_registration(adapter, attributes);
-    }
-    if (error != 0) {
-        return fail(error);
-    }
+    if (error == 0 && !valid_range(attributes.address, length)) error = EINVAL;
+    if (error == 0) error = check_registration(adapter, attributes);
+    if (error != 0) return fail(error);
     const uint32_t index = allocate_key(adapter);
-    if (index == 0) {
-        return fail(ENOMEM);
-    }
+    if (index == 0) return fail(ENOMEM);
     const BackingFile file = backing_file_of(attributes);
     auto* mr = new MrObject;
     mr->index = index;
@@ -102,9 +84,8 @@ bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
     const std::lock_guard lock(pd.base().mutex);
     for (const WindowObject* window : pd.base().windows) {
         const KeyEntry& entry = adapter.host().tables().keys[window->index];
-        if (entry.key.load(std::memory_order_acquire) != 0 && entry.region_key == region_key) {
+        if (entry.key.load(std::memory_order_acquire) != 0 && entry.region_key == region_key)
             return true;
-        }
     }
     return false;
 }
@@ -113,9 +94,7 @@ bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
 // region.
 bool withdraw_unless_bound(PdObject& pd, Adapter& adapter, MrObject& mr) {
     withdraw_region(adapter, mr.index);
-    if (!windows_bound(pd, adapter, mr.ibv.lkey)) {
-        return true;
-    }
+    if (!windows_bound(pd, adapter, mr.ibv.lkey)) return true;
     restore_region(adapter, mr.ibv.lkey);
     return false;
 }
@@ -203,20 +182,15 @@ SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* ad
 
 SOFTHCA_EXPORT int ibv_dereg_mr(ibv_mr* ibv) {
     auto* mr = object_of<MrObject>(ibv);
-    if (inherited(ibv->context)) {
-        return 0;
-    }
+    if (inherited(ibv->context)) return 0;
     Adapter& adapter = adapter_of(ibv->context);
     auto* pd = object_of<PdObject>(ibv->pd);
-    if (!withdraw_unless_bound(*pd, adapter, *mr)) {
-        return EBUSY;
-    }
+    if (!withdraw_unless_bound(*pd, adapter, *mr)) return EBUSY;
     release_backing_file(mr->backing_file);
     release_key(adapter, mr->index);
     pd->users.fetch_sub(1, std::memory_order_relaxed);
-    if (mr->device_memory != nullptr) {
+    if (mr->device_memory != nullptr)
         mr->device_memory->users.fetch_sub(1, std::memory_order_relaxed);
-    }
     delete mr;
     return 0;
 }

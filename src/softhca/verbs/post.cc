@@ -32,18 +32,14 @@ namespace {
 // Copies the data of an inline request, or its list of elements. 0 or an error.
 int set_data(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     const Qp::Attributes& attributes = qp.attributes();
-    if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > attributes.max_send_sge) {
+    if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > attributes.max_send_sge)
         return EINVAL;
-    }
     uint64_t length = 0;
-    for (int i = 0; i < wr.num_sge; ++i) {
-        length += wr.sg_list[i].length;
-    }
+    for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
     wqe.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
     if (length > limits::kMessage ||
-        (wqe.is_inline && (length > attributes.max_inline || !wqe.gathers()))) {
+        (wqe.is_inline && (length > attributes.max_inline || !wqe.gathers())))
         return EINVAL;
-    }
     wqe.length = static_cast<uint32_t>(length);
     wqe.num_sge = static_cast<uint8_t>(wr.num_sge);
     if (!wqe.is_inline) {
@@ -84,25 +80,18 @@ int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
 // Fills the device's entry from the program's. 0, or EINVAL for an immediate error of the
 // specification.
 int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
-    if (static_cast<uint32_t>(wr.opcode) > static_cast<uint32_t>(WrOpcode::send_invalidate)) {
+    if (static_cast<uint32_t>(wr.opcode) > static_cast<uint32_t>(WrOpcode::send_invalidate))
         return EINVAL;
-    }
     wqe.wr_id = wr.wr_id;
     wqe.opcode = static_cast<WrOpcode>(wr.opcode);
     wqe.flags = static_cast<uint8_t>(wr.send_flags);
     wqe.imm = wr.imm_data;
     const QpType type = qp.attributes().type;
-    if (!transport_has(type, wqe.opcode)) {
-        return EINVAL;
-    }
+    if (!transport_has(type, wqe.opcode)) return EINVAL;
     int status = wqe.is_local() ? 0 : set_data(qp, wr, wqe);
-    if (status == 0) {
-        status = set_operation(wr, wqe);
-    }
+    if (status == 0) status = set_operation(wr, wqe);
     if (type == QpType::ud) {
-        if (wr.wr.ud.ah == nullptr) {
-            return EINVAL;
-        }
+        if (wr.wr.ud.ah == nullptr) return EINVAL;
         wqe.destination = object_of<AhObject>(wr.wr.ud.ah)->destination;
         wqe.remote_qp = wr.wr.ud.remote_qpn;
         wqe.qkey = wr.wr.ud.remote_qkey;
@@ -119,9 +108,8 @@ int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info)
                                   access_flag::kRemoteRead | access_flag::kRemoteAtomic |
                                   access_flag::kZeroBased;
     if (mw == nullptr || (info.mw_access_flags & ~kAllowed) != 0 ||
-        (info.length != 0 && info.mr == nullptr)) {
+        (info.length != 0 && info.mr == nullptr))
         return EINVAL;
-    }
     wqe.bind.window_key =
         KeyNumber::make(KeyNumber::process(mw->rkey), KeyNumber::index(mw->rkey), 0);
     wqe.bind.new_key = rkey;
@@ -135,13 +123,10 @@ int fill_bind(Wqe& wqe, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info)
 int post_send(ibv_qp* ibv, ibv_send_wr* wr, ibv_send_wr** bad_wr) try {
     auto* object = object_of<QpObject>(ibv);
     *bad_wr = wr;
-    if (inherited(ibv->context) || object->qp == nullptr || ibv->qp_type == IBV_QPT_XRC_RECV) {
+    if (inherited(ibv->context) || object->qp == nullptr || ibv->qp_type == IBV_QPT_XRC_RECV)
         return EINVAL;
-    }
     Qp& qp = *object->qp;
-    if (!can_post_send(qp.state())) {
-        return EINVAL;
-    }
+    if (!can_post_send(qp.state())) return EINVAL;
     const uint64_t post_time = qp.post_time();
     int status = 0;
     {
@@ -166,26 +151,19 @@ int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
     auto* object = object_of<QpObject>(ibv);
     *bad_wr = wr;
     if (inherited(ibv->context) || object->qp == nullptr || ibv->srq != nullptr ||
-        ibv->recv_cq == nullptr) {
+        ibv->recv_cq == nullptr)
         return EINVAL;
-    }
     Qp& qp = *object->qp;
-    if (!can_post_recv(qp.state())) {
-        return EINVAL;
-    }
+    if (!can_post_recv(qp.state())) return EINVAL;
     int status = 0;
     for (; wr != nullptr && status == 0; wr = wr->next) {
         status = wr->num_sge < 0
                      ? EINVAL
                      : qp.post_receive(wr->wr_id, reinterpret_cast<const Sge*>(wr->sg_list),
                                        static_cast<uint32_t>(wr->num_sge));
-        if (status != 0) {
-            *bad_wr = wr;
-        }
+        if (status != 0) *bad_wr = wr;
     }
-    if (qp.state() == QpState::err) {
-        qp.flush();
-    }
+    if (qp.state() == QpState::err) qp.flush();
     return status;
 } catch (const std::bad_alloc&) {
     return ENOMEM;

@@ -16,9 +16,8 @@ class VerbsSink : public EventSink {
   public:
     void completion_event(Cq& cq) override {
         auto* object = static_cast<CqObject*>(cq.cookie);
-        if (object != nullptr && object->ibv.channel != nullptr) {
+        if (object != nullptr && object->ibv.channel != nullptr)
             object_of<ChannelObject>(object->ibv.channel)->events.put(object);
-        }
     }
 
     void cq_error(Cq& cq) override {
@@ -74,9 +73,7 @@ void VerbsSink::port_changed(uint32_t link, bool up) {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
     for (Context* context : state.contexts) {
-        if (context->device->index != link / kMaxPorts) {
-            continue;
-        }
+        if (context->device->index != link / kMaxPorts) continue;
         ibv_async_event event{};
         event.event_type = up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
         event.element.port_num = static_cast<int>(link % kMaxPorts + 1);
@@ -123,21 +120,16 @@ std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
     state.copies_shared_memory = settings.shared;
     auto segment = Segment::open(settings.fabric, Segment::Mode::join_or_create,
                                  fabric_config(settings), error);
-    if (segment == nullptr) {
-        return nullptr;
-    }
-    if (segment->created() && !settings.faults.empty()) {
+    if (segment == nullptr) return nullptr;
+    if (segment->created() && !settings.faults.empty())
         apply_faults(settings.faults, segment->header().faults);
-    }
     return Adapter::start(std::move(segment), settings.executor == Executor::thread, state.sink,
                           error);
 }
 
 __attribute__((destructor)) void at_exit() {
     ProcessAdapter& state = process_adapter();
-    if (state.adapter != nullptr) {
-        state.adapter->host().leave();
-    }
+    if (state.adapter != nullptr) state.adapter->host().leave();
 }
 
 }  // namespace
@@ -145,9 +137,7 @@ __attribute__((destructor)) void at_exit() {
 Adapter* adapter() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
-    if (state.adapter != nullptr || state.failed) {
-        return state.adapter.get();
-    }
+    if (state.adapter != nullptr || state.failed) return state.adapter.get();
     static const int handlers =
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     (void)handlers;

@@ -27,25 +27,15 @@ bool within_limits(const ibv_qp_cap& cap) {
 // Checks the attributes that each type requires. 0, EINVAL, or EOPNOTSUPP for types that the
 // device does not have.
 int check_required_attributes(const ibv_qp_init_attr_ex& init) {
-    if (!supported(init.qp_type)) {
-        return EOPNOTSUPP;
-    }
-    if (!within_limits(init.cap)) {
-        return EINVAL;
-    }
-    if (init.qp_type == IBV_QPT_XRC_RECV) {
+    if (!supported(init.qp_type)) return EOPNOTSUPP;
+    if (!within_limits(init.cap)) return EINVAL;
+    if (init.qp_type == IBV_QPT_XRC_RECV)
         return (init.comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 && init.xrcd != nullptr ? 0 : EINVAL;
-    }
     const bool has_pd = (init.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 && init.pd != nullptr;
-    if (!has_pd || init.send_cq == nullptr) {
-        return EINVAL;
-    }
-    if (init.qp_type == IBV_QPT_XRC_SEND) {
-        return init.srq == nullptr ? 0 : EINVAL;
-    }
-    if (init.srq != nullptr && object_of<SrqObject>(init.srq)->xrcd != nullptr) {
+    if (!has_pd || init.send_cq == nullptr) return EINVAL;
+    if (init.qp_type == IBV_QPT_XRC_SEND) return init.srq == nullptr ? 0 : EINVAL;
+    if (init.srq != nullptr && object_of<SrqObject>(init.srq)->xrcd != nullptr)
         return EINVAL;  // messages address XRC SRQs; queue pairs do not
-    }
     return init.recv_cq != nullptr ? 0 : EINVAL;
 }
 
@@ -122,17 +112,11 @@ void fill_public_part(ibv_context* context, const ibv_qp_init_attr_ex& init, QpO
 }
 
 ibv_qp* make_qp(ibv_context* context, ibv_qp_init_attr_ex* init) {
-    if (inherited(context)) {
-        return fail(ENODEV);
-    }
+    if (inherited(context)) return fail(ENODEV);
     const int status = check_required_attributes(*init);
-    if (status != 0) {
-        return fail(status);
-    }
+    if (status != 0) return fail(status);
     Qp* qp = Qp::create(adapter_of(context), device_attributes(context, *init));
-    if (qp == nullptr) {
-        return fail(ENOMEM);
-    }
+    if (qp == nullptr) return fail(ENOMEM);
     auto* object = new QpObject;
     object->qp = qp;
     fill_public_part(context, *init, object);
@@ -162,9 +146,7 @@ SOFTHCA_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) t
     init.comp_mask = IBV_QP_INIT_ATTR_PD;
     init.pd = pd;
     ibv_qp* qp = make_qp(pd->context, &init);
-    if (qp != nullptr) {
-        attributes->cap = init.cap;
-    }
+    if (qp != nullptr) attributes->cap = init.cap;
     return qp;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);
@@ -178,13 +160,11 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) try 
     const bool flagged = (attributes->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 &&
                          attributes->create_flags != 0;
     if ((attributes->comp_mask & ~kKnown) != 0 || flagged ||
-        (sends_by_call && !send_ops_supported(attributes->qp_type, attributes->send_ops_flags))) {
+        (sends_by_call && !send_ops_supported(attributes->qp_type, attributes->send_ops_flags)))
         return fail(EOPNOTSUPP);
-    }
     ibv_qp* qp = make_qp(context, attributes);
-    if (qp != nullptr && sends_by_call) {
+    if (qp != nullptr && sends_by_call)
         add_send_ops(*object_of<QpObject>(qp), attributes->send_ops_flags);
-    }
     return qp;
 } catch (const std::bad_alloc&) {
     set_error(ENOMEM);
@@ -199,30 +179,22 @@ SOFTHCA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
 SOFTHCA_EXPORT int ibv_query_qp(ibv_qp* ibv, ibv_qp_attr* attributes, int mask,
                                 ibv_qp_init_attr* init) {
     auto* object = object_of<QpObject>(ibv);
-    if (inherited(ibv->context)) {
-        return EINVAL;
-    }
+    if (inherited(ibv->context)) return EINVAL;
     const std::lock_guard lock(object->modify_mutex);
     const QpShared* shared = shared_part(*object);
-    if (shared == nullptr) {
-        return EINVAL;
-    }
+    if (shared == nullptr) return EINVAL;
     *attributes = object->attr;
     attributes->qp_state = static_cast<ibv_qp_state>(shared->state.load(std::memory_order_acquire));
     attributes->cur_qp_state = attributes->qp_state;
     // All attributes are returned, but the public member `state` changes only if `mask` asks for
     // the state.
-    if ((mask & IBV_QP_STATE) != 0) {
-        ibv->state = attributes->qp_state;
-    }
+    if ((mask & IBV_QP_STATE) != 0) ibv->state = attributes->qp_state;
     *init = object->init;
     return 0;
 }
 
 SOFTHCA_EXPORT int ibv_query_qp_data_in_order(ibv_qp* ibv, ibv_wr_opcode opcode, uint32_t flags) {
-    if (flags != 0 || inherited(ibv->context)) {
-        return 0;
-    }
+    if (flags != 0 || inherited(ibv->context)) return 0;
     const bool writes = opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
                         opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
                         opcode == IBV_WR_RDMA_READ;
@@ -252,18 +224,14 @@ void release(QpObject& object) {
         return;
     }
     const std::lock_guard lock(adapter_of(ibv.context).engine().run_mutex());
-    if (object.qp != nullptr && object.qp->cookie == &object) {
-        object.qp->cookie = nullptr;
-    }
+    if (object.qp != nullptr && object.qp->cookie == &object) object.qp->cookie = nullptr;
 }
 
 }  // namespace
 
 SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* ibv) {
     auto* object = object_of<QpObject>(ibv);
-    if (inherited(ibv->context)) {
-        return 0;
-    }
+    if (inherited(ibv->context)) return 0;
     release(*object);
     Context::of(ibv->context)->async_events.remove_if([ibv](const ibv_async_event& event) {
         switch (event.event_type) {
@@ -279,11 +247,10 @@ SOFTHCA_EXPORT int ibv_destroy_qp(ibv_qp* ibv) {
         }
     });
     object->async_events.wait();
-    if (object->xrcd != nullptr) {
+    if (object->xrcd != nullptr)
         object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
-    } else {
+    else
         object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
-    }
     delete object;
     return 0;
 }
@@ -292,27 +259,23 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) try {
     constexpr uint32_t kNeeded =
         IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
     if (inherited(context) || (attributes->comp_mask & kNeeded) != kNeeded ||
-        attributes->xrcd == nullptr || attributes->qp_type != IBV_QPT_XRC_RECV) {
+        attributes->xrcd == nullptr || attributes->qp_type != IBV_QPT_XRC_RECV)
         return fail(EINVAL);
-    }
     auto* xrcd = object_of<XrcdObject>(attributes->xrcd);
     Host& host = adapter_of(context).host();
     const uint32_t slot = ObjectNumber::process(attributes->qp_num);
     const AccessGuard guard(host, slot);
     QpShared* shared = host.alive(slot) ? host.qp(attributes->qp_num) : nullptr;
-    if (shared == nullptr || shared->type != QpType::xrc_recv ||
-        shared->xrc_domain != xrcd->domain) {
+    if (shared == nullptr || shared->type != QpType::xrc_recv || shared->xrc_domain != xrcd->domain)
         return fail(EINVAL);
-    }
     auto* object = new QpObject;
     ibv_qp& ibv = object->ibv.qp_base;
     ibv.context = context;
     ibv.qp_num = attributes->qp_num;
     ibv.handle = attributes->qp_num;
     ibv.qp_type = IBV_QPT_XRC_RECV;
-    if ((attributes->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0) {
+    if ((attributes->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0)
         ibv.qp_context = attributes->qp_context;
-    }
     object->init.qp_context = ibv.qp_context;
     object->init.qp_type = IBV_QPT_XRC_RECV;
     object->qp = adapter_of(context).qps.get(attributes->qp_num);
@@ -326,9 +289,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) try {
 }
 
 QpShared* shared_part(QpObject& object) {
-    if (object.qp != nullptr) {
-        return &object.qp->shared();
-    }
+    if (object.qp != nullptr) return &object.qp->shared();
     Host& host = adapter_of(object.ibv.qp_base.context).host();
     const uint32_t number = object.ibv.qp_base.qp_num;
     return host.alive(ObjectNumber::process(number)) ? host.qp(number) : nullptr;

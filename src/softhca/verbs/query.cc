@@ -36,14 +36,9 @@ uint32_t active_speed(const NicParameters& nic) {
     // SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR.
     static constexpr Rate rates[] = {{1.0, 1},  {2.0, 2},   {4.0, 4},   {5.0, 8},
                                      {7.0, 16}, {12.5, 32}, {25.0, 64}, {50.0, 128}};
-    if (nic.bandwidth == 0) {
-        return 32;
-    }
-    for (const Rate& rate : rates) {
-        if (nic.bandwidth <= rate.bytes_per_ns) {
-            return rate.speed;
-        }
-    }
+    if (nic.bandwidth == 0) return 32;
+    for (const Rate& rate : rates)
+        if (nic.bandwidth <= rate.bytes_per_ns) return rate.speed;
     return 256;
 }
 
@@ -51,9 +46,8 @@ uint32_t active_speed(const NicParameters& nic) {
 template <typename Attributes>
 void set_speed(Attributes* attributes, uint32_t speed) {
     attributes->active_speed = static_cast<uint8_t>(std::min<uint32_t>(speed, 128));
-    if constexpr (requires { attributes->active_speed_ex; }) {
+    if constexpr (requires { attributes->active_speed_ex; })
         attributes->active_speed_ex = speed > 128 ? speed : 0;
-    }
 }
 
 void fill_device(ibv_context* context, ibv_device_attr* attributes) {
@@ -102,9 +96,7 @@ SOFTHCA_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attri
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attributes, size_t size) {
-    if (input != nullptr && input->comp_mask != 0) {
-        return EINVAL;
-    }
+    if (input != nullptr && input->comp_mask != 0) return EINVAL;
     ibv_device_attr_ex all{};
     fill_device(context, &all.orig_attr);
     all.completion_timestamp_mask = ~uint64_t{0};
@@ -116,17 +108,14 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 }
 
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
-    if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
+    if ((values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) != 0)
         clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
-    }
     values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK;
     return 0;
 }
 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t size) {
-    if (!valid_port(context, port)) {
-        return EINVAL;
-    }
+    if (!valid_port(context, port)) return EINVAL;
     const FabricHeader& header = adapter_of(context).host().header();
     const bool up = !port_down(header.faults, Context::of(context)->device->index, port);
     const bool ethernet = header.config.link_layer == LinkLayer::ethernet;
@@ -169,12 +158,9 @@ SOFTHCA_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index,
 SOFTHCA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
                                      ibv_gid_entry* entry, uint32_t flags, size_t size) {
     if (flags != 0 || !valid_port(context, port) ||
-        index >= static_cast<uint32_t>(gid_table_of(config_of(context).link_layer))) {
+        index >= static_cast<uint32_t>(gid_table_of(config_of(context).link_layer)))
         return EINVAL;
-    }
-    if (index >= static_cast<uint32_t>(gid_count(context))) {
-        return ENODATA;
-    }
+    if (index >= static_cast<uint32_t>(gid_count(context))) return ENODATA;
     ibv_gid_entry all{};
     all.gid = port_gid(link_of(context, port), static_cast<int>(index));
     all.gid_index = index;
@@ -187,15 +173,11 @@ SOFTHCA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32
 
 SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
                                             size_t max_entries, uint32_t flags, size_t size) {
-    if (flags != 0 || inherited(context)) {
-        return -EINVAL;
-    }
+    if (flags != 0 || inherited(context)) return -EINVAL;
     size_t count = 0;
     for (uint32_t port = 1; port <= config_of(context).ports; ++port) {
         for (int index = 0; index < gid_count(context); ++index) {
-            if (count == max_entries) {
-                return -EINVAL;
-            }
+            if (count == max_entries) return -EINVAL;
             auto* entry =
                 reinterpret_cast<ibv_gid_entry*>(reinterpret_cast<char*>(entries) + count * size);
             _ibv_query_gid_ex(context, port, static_cast<uint32_t>(index), entry, 0, size);

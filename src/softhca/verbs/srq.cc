@@ -43,9 +43,7 @@ ibv_srq* make_srq(ibv_context* context, void* srq_context, ibv_pd* pd, ibv_srq_a
     pthread_mutex_init(&object->ibv.mutex, nullptr);
     pthread_cond_init(&object->ibv.cond, nullptr);
     object_of<PdObject>(pd)->users.fetch_add(1, std::memory_order_relaxed);
-    if (xrcd != nullptr) {
-        xrcd->users.fetch_add(1, std::memory_order_relaxed);
-    }
+    if (xrcd != nullptr) xrcd->users.fetch_add(1, std::memory_order_relaxed);
     srq->cookie = object;
     return &object->ibv;
 }
@@ -85,35 +83,25 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) t
 
 int get_srq_num(ibv_srq* ibv, uint32_t* number) {
     auto* object = object_of<SrqObject>(ibv);
-    if (object->xrcd == nullptr) {
-        return EINVAL;
-    }
+    if (object->xrcd == nullptr) return EINVAL;
     *number = object->srq->number();
     return 0;
 }
 
 SOFTHCA_EXPORT int ibv_modify_srq(ibv_srq* ibv, ibv_srq_attr* attributes, int mask) {
     constexpr int kKnown = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
-    if ((mask & ~kKnown) != 0 || inherited(ibv->context)) {
-        return EINVAL;
-    }
+    if ((mask & ~kKnown) != 0 || inherited(ibv->context)) return EINVAL;
     Srq& srq = *object_of<SrqObject>(ibv)->srq;
     if ((mask & IBV_SRQ_MAX_WR) != 0) {
-        if (attributes->max_wr == 0 || attributes->max_wr > limits::kQueueEntries) {
-            return EINVAL;
-        }
+        if (attributes->max_wr == 0 || attributes->max_wr > limits::kQueueEntries) return EINVAL;
         const int status = srq.resize(attributes->max_wr);
-        if (status != 0) {
-            return status;
-        }
+        if (status != 0) return status;
     }
     return (mask & IBV_SRQ_LIMIT) != 0 ? srq.set_limit(attributes->srq_limit) : 0;
 }
 
 SOFTHCA_EXPORT int ibv_query_srq(ibv_srq* ibv, ibv_srq_attr* attributes) {
-    if (inherited(ibv->context)) {
-        return EINVAL;
-    }
+    if (inherited(ibv->context)) return EINVAL;
     Srq& srq = *object_of<SrqObject>(ibv)->srq;
     attributes->max_wr = srq.shared().ring.capacity;
     attributes->max_sge = srq.shared().ring.max_sge;
@@ -123,12 +111,8 @@ SOFTHCA_EXPORT int ibv_query_srq(ibv_srq* ibv, ibv_srq_attr* attributes) {
 
 SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq* ibv) {
     auto* object = object_of<SrqObject>(ibv);
-    if (inherited(ibv->context)) {
-        return 0;
-    }
-    if (object->srq->users.load(std::memory_order_relaxed) != 0) {
-        return EBUSY;
-    }
+    if (inherited(ibv->context)) return 0;
+    if (object->srq->users.load(std::memory_order_relaxed) != 0) return EBUSY;
     {
         const std::lock_guard lock(adapter_of(ibv->context).engine().run_mutex());
         delete object->srq;
@@ -138,9 +122,7 @@ SOFTHCA_EXPORT int ibv_destroy_srq(ibv_srq* ibv) {
     });
     object->async_events.wait();
     object_of<PdObject>(ibv->pd)->users.fetch_sub(1, std::memory_order_relaxed);
-    if (object->xrcd != nullptr) {
-        object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
-    }
+    if (object->xrcd != nullptr) object->xrcd->users.fetch_sub(1, std::memory_order_relaxed);
     delete object;
     return 0;
 }

@@ -40,9 +40,7 @@ Wqe* last(QpObject& object) {
 
 Wqe* begin(ibv_qp_ex* qp, WrOpcode opcode) {
     QpObject& object = object_of_qp(qp);
-    if (object.build_error != 0) {
-        return nullptr;
-    }
+    if (object.build_error != 0) return nullptr;
     Wqe* wqe = object.qp->reserve_send(object.building.size());
     if (wqe == nullptr || !transport_has(object.qp->attributes().type, opcode)) {
         object.build_error = wqe == nullptr ? ENOMEM : EINVAL;
@@ -63,9 +61,7 @@ void begin_rdma(ibv_qp_ex* qp, WrOpcode opcode, uint32_t rkey, uint64_t address)
 }
 
 void begin_with_imm(ibv_qp_ex* qp, WrOpcode opcode, uint32_t imm) {
-    if (Wqe* wqe = begin(qp, opcode)) {
-        wqe->imm = imm;
-    }
+    if (Wqe* wqe = begin(qp, opcode)) wqe->imm = imm;
 }
 
 void rdma_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
@@ -77,9 +73,7 @@ void rdma_read(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
 
 void rdma_write_imm(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, __be32 imm) {
     begin_rdma(qp, WrOpcode::rdma_write_imm, rkey, address);
-    if (Wqe* wqe = last(object_of_qp(qp))) {
-        wqe->imm = imm;
-    }
+    if (Wqe* wqe = last(object_of_qp(qp))) wqe->imm = imm;
 }
 
 void begin_atomic(ibv_qp_ex* qp, WrOpcode opcode, uint32_t rkey, uint64_t address,
@@ -116,9 +110,7 @@ void local_inv(ibv_qp_ex* qp, uint32_t rkey) {
 
 void bind_window(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
     Wqe* wqe = begin(qp, WrOpcode::bind_mw);
-    if (wqe != nullptr) {
-        object_of_qp(qp).build_error = fill_bind(*wqe, mw, rkey, *info);
-    }
+    if (wqe != nullptr) object_of_qp(qp).build_error = fill_bind(*wqe, mw, rkey, *info);
 }
 
 void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
@@ -130,21 +122,15 @@ void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote
 }
 
 void set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
-    if (Wqe* wqe = last(object_of_qp(qp))) {
-        wqe->srq = number;
-    }
+    if (Wqe* wqe = last(object_of_qp(qp))) wqe->srq = number;
 }
 
 void set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list) {
     QpObject& object = object_of_qp(qp);
     Wqe* wqe = last(object);
-    if (wqe == nullptr) {
-        return;
-    }
+    if (wqe == nullptr) return;
     size_t length = 0;
-    for (size_t i = 0; i < count; ++i) {
-        length += list[i].length;
-    }
+    for (size_t i = 0; i < count; ++i) length += list[i].length;
     if (length > object.qp->attributes().max_inline || !wqe->gathers()) {
         object.build_error = EINVAL;
         return;
@@ -152,9 +138,8 @@ void set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list)
     wqe->is_inline = true;
     wqe->length = static_cast<uint32_t>(length);
     char* to = wqe->inline_data();
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; ++i)
         to = std::copy_n(static_cast<const char*>(list[i].addr), list[i].length, to);
-    }
 }
 
 void set_inline_data(ibv_qp_ex* qp, void* address, size_t length) {
@@ -165,21 +150,16 @@ void set_inline_data(ibv_qp_ex* qp, void* address, size_t length) {
 void set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
     QpObject& object = object_of_qp(qp);
     Wqe* wqe = last(object);
-    if (wqe == nullptr) {
-        return;
-    }
+    if (wqe == nullptr) return;
     uint64_t length = 0;
-    for (size_t i = 0; i < count; ++i) {
-        length += list[i].length;
-    }
+    for (size_t i = 0; i < count; ++i) length += list[i].length;
     if (count > object.qp->attributes().max_send_sge || length > limits::kMessage) {
         object.build_error = EINVAL;
         return;
     }
     wqe->num_sge = static_cast<uint8_t>(count);
-    if (wqe->opcode != WrOpcode::compare_swap && wqe->opcode != WrOpcode::fetch_add) {
+    if (wqe->opcode != WrOpcode::compare_swap && wqe->opcode != WrOpcode::fetch_add)
         wqe->length = static_cast<uint32_t>(length);
-    }
     std::copy(list, list + count, reinterpret_cast<ibv_sge*>(wqe->sges()));
 }
 
@@ -207,19 +187,12 @@ int complete(ibv_qp_ex* qp) {
     QpObject& object = object_of_qp(qp);
     const int status = object.build_error;
     const uint64_t post_time = object.qp->post_time();
-    if (after_fork(qp)) {
-        return EINVAL;
-    }
-    if (status == 0) {
-        for (Wqe* wqe : object.building) {
-            object.qp->commit_send(*wqe, post_time);
-        }
-    }
+    if (after_fork(qp)) return EINVAL;
+    if (status == 0)
+        for (Wqe* wqe : object.building) object.qp->commit_send(*wqe, post_time);
     object.building.clear();
     object.qp->post_mutex.unlock();
-    if (status == 0) {
-        object.qp->start_sends();
-    }
+    if (status == 0) object.qp->start_sends();
     return status;
 }
 
@@ -233,11 +206,9 @@ void abort_requests(ibv_qp_ex* qp) {
 }  // namespace
 
 bool send_ops_supported(ibv_qp_type type, uint64_t operations) {
-    for (const Operation& operation : kOperations) {
-        if (transport_has(static_cast<QpType>(type), operation.opcode)) {
+    for (const Operation& operation : kOperations)
+        if (transport_has(static_cast<QpType>(type), operation.opcode))
             operations &= ~operation.bit;
-        }
-    }
     return operations == 0;
 }
 
