@@ -52,13 +52,13 @@ Reason set_choice(Value& target, std::string_view value, std::string_view first,
 }
 
 Reason set_link_layer(Settings& settings, std::string_view value) {
-    return set_choice(settings.link_layer, value, "infiniband", LinkLayer::infiniband, "ethernet",
-                      LinkLayer::ethernet);
+    return set_choice(settings.link_layer, value, "infiniband", LinkLayer::kInfiniband, "ethernet",
+                      LinkLayer::kEthernet);
 }
 
 Reason set_executor(Settings& settings, std::string_view value) {
-    return set_choice(settings.executor, value, "inline", Executor::inline_, "thread",
-                      Executor::thread);
+    return set_choice(settings.executor, value, "inline", Executor::kInline, "thread",
+                      Executor::kThread);
 }
 
 Reason set_shared(Settings& settings, std::string_view value) {

@@ -15,7 +15,7 @@
 
 namespace softhca {
 
-enum class Executor { inline_, thread };
+enum class Executor { kInline, kThread };
 
 struct Settings {
     static constexpr size_t kMaxFabricName = 64;
@@ -23,8 +23,8 @@ struct Settings {
     std::string fabric = "default";
     unsigned devices = 1;
     unsigned ports = 1;
-    LinkLayer link_layer = LinkLayer::infiniband;
-    Executor executor = Executor::inline_;
+    LinkLayer link_layer = LinkLayer::kInfiniband;
+    Executor executor = Executor::kInline;
     std::string profile = "ideal";
     NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL
     std::string faults;      // in the syntax of apply_faults(), checked; empty: none

@@ -36,11 +36,11 @@ struct NoEvents : EventSink {
 };
 
 inline std::unique_ptr<Segment> open_segment(const std::string& name,
-                                             Segment::Mode mode = Segment::Mode::join_or_create) {
+                                             Segment::Mode mode = Segment::Mode::kJoinOrCreate) {
     FabricConfig config{};
     config.devices = 1;
     config.ports = 1;
-    config.link_layer = LinkLayer::infiniband;
+    config.link_layer = LinkLayer::kInfiniband;
     std::string error;
     return Segment::open(name, mode, config, &error);
 }

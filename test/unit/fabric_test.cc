@@ -48,7 +48,7 @@ TEST_F(FabricTest, IsPrivateSealedAndGoneAfterItsLastUser) {
     ASSERT_TRUE(file.members(&members, &error)) << error;
     ASSERT_EQ(members.size(), 1u);
     int fd;
-    ASSERT_EQ(open_member(members[0], &fd), MemberState::present);
+    ASSERT_EQ(open_member(members[0], &fd), MemberState::kPresent);
     EXPECT_NE(ftruncate(fd, 4096), 0) << "nobody can shrink it under the others";
     ASSERT_EQ(fstat(fd, &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);
@@ -60,7 +60,7 @@ TEST_F(FabricTest, SecondProcessJoinsTheSame) {
     ASSERT_NE(segment, nullptr);
     segment->header().next_domain = 4711;
     Child child([this] {
-        auto joined = open_segment(name_, Segment::Mode::join_only);
+        auto joined = open_segment(name_, Segment::Mode::kJoinOnly);
         return joined != nullptr && !joined->created() && joined->header().next_domain == 4711 ? 0
                                                                                                : 1;
     });
@@ -68,7 +68,7 @@ TEST_F(FabricTest, SecondProcessJoinsTheSame) {
 }
 
 TEST_F(FabricTest, NobodyThereIsNothingToJoin) {
-    EXPECT_EQ(open_segment(name_, Segment::Mode::join_only), nullptr);
+    EXPECT_EQ(open_segment(name_, Segment::Mode::kJoinOnly), nullptr);
 }
 
 TEST_F(FabricTest, FileOfSomebodyElseIsRefused) {

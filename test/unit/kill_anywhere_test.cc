@@ -41,7 +41,7 @@ void connect(Qp& qp, uint32_t peer) {
     change.mask = qp_attr::kState | qp_attr::kPort | qp_attr::kAccessFlags | qp_attr::kDestQpn |
                   qp_attr::kAv | qp_attr::kMinRnrTimer | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
                   qp_attr::kTimeout;
-    change.state = QpState::rts;
+    change.state = QpState::kRts;
     change.access = access_flag::kRemoteWrite;
     change.peer_number = peer;
     change.min_rnr_timer = 1;
@@ -126,7 +126,7 @@ class Survivor {
         if (!wait_for([&] { return shared_.killed == 1; })) return 3;
         Qp::Change change;
         change.mask = qp_attr::kState;
-        change.state = QpState::err;
+        change.state = QpState::kErr;
         qp->modify(change);
         poll_all();
         const int status = use_the_rest();
@@ -141,9 +141,9 @@ class Survivor {
 
     void poll_all() {
         cq_->poll(64, [this](const Completion& wc) {
-            if (wc.opcode == WcOpcode::receive || wc.opcode == WcOpcode::receive_rdma_with_imm)
+            if (wc.opcode == WcOpcode::kReceive || wc.opcode == WcOpcode::kReceiveRdmaWithImm)
                 ++completed_[wc.wr_id];
-            else if (wc.status == WcStatus::success)
+            else if (wc.status == WcStatus::kSuccess)
                 ++sent_;
         });
     }
@@ -156,7 +156,7 @@ class Survivor {
         connect(*to, from->number());
         while (srq_->shared().ring.posted() != 0) {
             const int before = sent_;
-            post(*from, WrOpcode::send, 0, 0);
+            post(*from, WrOpcode::kSend, 0, 0);
             if (!wait_for([&] {
                     poll_all();
                     return sent_ > before;
@@ -253,7 +253,7 @@ TEST_P(KillAnywhereTest, EveryReceiveCompletesOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Operations, KillAnywhereTest,
-                         testing::Values(WrOpcode::send, WrOpcode::rdma_write_imm));
+                         testing::Values(WrOpcode::kSend, WrOpcode::kRdmaWriteImm));
 
 }  // namespace
 }  // namespace softhca

@@ -13,10 +13,10 @@ namespace {
 
 using namespace qp_attr;
 
-constexpr QpType kTypes[] = {QpType::rc, QpType::uc, QpType::ud, QpType::xrc_send,
-                             QpType::xrc_recv};
-constexpr QpState kStates[] = {QpState::reset, QpState::init, QpState::rtr, QpState::rts,
-                               QpState::sqd,   QpState::sqe,  QpState::err};
+constexpr QpType kTypes[] = {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kXrcSend,
+                             QpType::kXrcRecv};
+constexpr QpState kStates[] = {QpState::kReset, QpState::kInit, QpState::kRtr, QpState::kRts,
+                               QpState::kSqd,   QpState::kSqe,  QpState::kErr};
 constexpr uint32_t kAllAttributes = (1u << 21) - 1;
 
 struct Rule {
@@ -27,10 +27,10 @@ struct Rule {
     uint32_t optional;
 };
 
-constexpr auto RC = QpType::rc, UC = QpType::uc, UD = QpType::ud, XS = QpType::xrc_send,
-               XR = QpType::xrc_recv;
-constexpr auto reset = QpState::reset, init = QpState::init, rtr = QpState::rtr, rts = QpState::rts,
-               sqd = QpState::sqd, sqe = QpState::sqe, err = QpState::err;
+constexpr auto RC = QpType::kRc, UC = QpType::kUc, UD = QpType::kUd, XS = QpType::kXrcSend,
+               XR = QpType::kXrcRecv;
+constexpr auto reset = QpState::kReset, init = QpState::kInit, rtr = QpState::kRtr,
+               rts = QpState::kRts, sqd = QpState::kSqd, sqe = QpState::kSqe, err = QpState::kErr;
 
 // The transitions of the specification for each transport, except those into RESET and ERR.
 const std::vector<Rule> kRules = {

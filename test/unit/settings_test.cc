@@ -55,8 +55,8 @@ TEST(Settings, EveryVariableIsRead) {
     EXPECT_EQ(settings.fabric, "test-1.x_Y");
     EXPECT_EQ(settings.devices, 16u);
     EXPECT_EQ(settings.ports, 2u);
-    EXPECT_EQ(settings.link_layer, LinkLayer::ethernet);
-    EXPECT_EQ(settings.executor, Executor::thread);
+    EXPECT_EQ(settings.link_layer, LinkLayer::kEthernet);
+    EXPECT_EQ(settings.executor, Executor::kThread);
     EXPECT_EQ(settings.profile, "graphene");
     EXPECT_EQ(settings.nic.gap_ns, 1000u) << "the model refines the profile";
     EXPECT_EQ(settings.nic.registration_ns, 68'000u);
@@ -102,7 +102,7 @@ TEST(Settings, FabricGetsWhatWasSet) {
     const FabricConfig config = fabric_config(settings);
     EXPECT_EQ(config.devices, 3u);
     EXPECT_EQ(config.ports, 2u);
-    EXPECT_EQ(config.link_layer, LinkLayer::ethernet);
+    EXPECT_EQ(config.link_layer, LinkLayer::kEthernet);
     EXPECT_STREQ(config.profile, "hdr200");
     EXPECT_EQ(config.nic.latency_ns, 9000u);
     EXPECT_EQ(config.nic.completion_ns, find_profile("hdr200")->completion_ns);

@@ -52,33 +52,33 @@ class KeyTest : public testing::Test {
 };
 
 TEST_F(KeyTest, TranslatesWhatIsInside) {
-    EXPECT_EQ(check(0x1010, 0xf0), KeyCheck::ok);
+    EXPECT_EQ(check(0x1010, 0xf0), KeyCheck::kOk);
     EXPECT_EQ(host_, 0x70001010u);
 }
 
 TEST_F(KeyTest, RefusesEveryByteOutside) {
-    EXPECT_EQ(check(0x0fff, 1), KeyCheck::out_of_bounds);
-    EXPECT_EQ(check(0x1100, 1), KeyCheck::out_of_bounds);
-    EXPECT_EQ(check(0x1000, 0x101), KeyCheck::out_of_bounds);
-    EXPECT_EQ(check(0x1001, 0x100), KeyCheck::out_of_bounds);
-    EXPECT_EQ(check(~uint64_t{0}, 2), KeyCheck::out_of_bounds) << "address and length wrap around";
-    EXPECT_EQ(check(0x1010, ~uint64_t{0}), KeyCheck::out_of_bounds);
+    EXPECT_EQ(check(0x0fff, 1), KeyCheck::kOutOfBounds);
+    EXPECT_EQ(check(0x1100, 1), KeyCheck::kOutOfBounds);
+    EXPECT_EQ(check(0x1000, 0x101), KeyCheck::kOutOfBounds);
+    EXPECT_EQ(check(0x1001, 0x100), KeyCheck::kOutOfBounds);
+    EXPECT_EQ(check(~uint64_t{0}, 2), KeyCheck::kOutOfBounds) << "address and length wrap around";
+    EXPECT_EQ(check(0x1010, ~uint64_t{0}), KeyCheck::kOutOfBounds);
 }
 
 TEST_F(KeyTest, RefusesOtherKeysDomainsAndRights) {
-    EXPECT_EQ(check(0x1000, 1, 0, 3, 43), KeyCheck::no_such_key);
-    EXPECT_EQ(check(0x1000, 1, 0, 4), KeyCheck::wrong_pd);
-    EXPECT_EQ(check(0x1000, 1, access_flag::kRemoteWrite), KeyCheck::no_permission);
-    EXPECT_EQ(check(0x1000, 1, access_flag::kRemoteRead), KeyCheck::ok);
+    EXPECT_EQ(check(0x1000, 1, 0, 3, 43), KeyCheck::kNoSuchKey);
+    EXPECT_EQ(check(0x1000, 1, 0, 4), KeyCheck::kWrongPd);
+    EXPECT_EQ(check(0x1000, 1, access_flag::kRemoteWrite), KeyCheck::kNoPermission);
+    EXPECT_EQ(check(0x1000, 1, access_flag::kRemoteRead), KeyCheck::kOk);
     entry_.key = 0;
-    EXPECT_EQ(check(0x1000, 1, 0, 3, 0), KeyCheck::no_such_key) << "0 is never a key";
+    EXPECT_EQ(check(0x1000, 1, 0, 3, 0), KeyCheck::kNoSuchKey) << "0 is never a key";
 }
 
 TEST_F(KeyTest, TypeTwoWindowsAreForOneQueuePair) {
-    entry_.kind = KeyKind::window_type2;
+    entry_.kind = KeyKind::kWindowType2;
     entry_.bound_qp = 9;
-    EXPECT_EQ(check(0x1000, 1, 0, 3, 42, 9), KeyCheck::ok);
-    EXPECT_EQ(check(0x1000, 1, 0, 3, 42, 10), KeyCheck::wrong_pd);
+    EXPECT_EQ(check(0x1000, 1, 0, 3, 42, 9), KeyCheck::kOk);
+    EXPECT_EQ(check(0x1000, 1, 0, 3, 42, 10), KeyCheck::kWrongPd);
 }
 
 TEST(AccessFlags, RemoteWritingNeedsLocalWriting) {
@@ -139,11 +139,11 @@ TEST(Retry, GivesUpAfterTheRetriesAndNotBefore) {
     RetryState retry;
     retry.configure(2, 1, 1000);
     uint64_t until = 0;
-    EXPECT_EQ(retry.on_no_response(10, &until), RetryState::Verdict::wait);
+    EXPECT_EQ(retry.on_no_response(10, &until), RetryState::Verdict::kWait);
     EXPECT_EQ(until, 1010u);
-    EXPECT_EQ(retry.on_no_response(1010, &until), RetryState::Verdict::wait);
-    EXPECT_EQ(retry.on_no_response(2010, &until), RetryState::Verdict::wait);
-    EXPECT_EQ(retry.on_no_response(3010, &until), RetryState::Verdict::exhausted)
+    EXPECT_EQ(retry.on_no_response(1010, &until), RetryState::Verdict::kWait);
+    EXPECT_EQ(retry.on_no_response(2010, &until), RetryState::Verdict::kWait);
+    EXPECT_EQ(retry.on_no_response(3010, &until), RetryState::Verdict::kExhausted)
         << "the first try and two more";
 }
 
@@ -151,11 +151,11 @@ TEST(Retry, CountsNotReadyApartAndStartsAnewAfterProgress) {
     RetryState retry;
     retry.configure(0, 1, 1000);
     uint64_t until = 0;
-    EXPECT_EQ(retry.on_rnr(0, 50, &until), RetryState::Verdict::wait);
+    EXPECT_EQ(retry.on_rnr(0, 50, &until), RetryState::Verdict::kWait);
     EXPECT_EQ(until, 50u);
     retry.progress();
-    EXPECT_EQ(retry.on_rnr(100, 50, &until), RetryState::Verdict::wait);
-    EXPECT_EQ(retry.on_rnr(150, 50, &until), RetryState::Verdict::exhausted);
+    EXPECT_EQ(retry.on_rnr(100, 50, &until), RetryState::Verdict::kWait);
+    EXPECT_EQ(retry.on_rnr(150, 50, &until), RetryState::Verdict::kExhausted);
 }
 
 TEST(Retry, SevenNotReadyRetriesAreForEver) {
@@ -163,7 +163,7 @@ TEST(Retry, SevenNotReadyRetriesAreForEver) {
     retry.configure(0, 7, 1000);
     uint64_t until = 0;
     for (int i = 0; i < 1000; ++i)
-        ASSERT_EQ(retry.on_rnr(0, 50, &until), RetryState::Verdict::wait);
+        ASSERT_EQ(retry.on_rnr(0, 50, &until), RetryState::Verdict::kWait);
 }
 
 TEST(Retry, TimeoutZeroWaitsForEver) {
@@ -171,7 +171,7 @@ TEST(Retry, TimeoutZeroWaitsForEver) {
     retry.configure(0, 0, 0);
     uint64_t until = 0;
     for (int i = 0; i < 1000; ++i) {
-        ASSERT_EQ(retry.on_no_response(5, &until), RetryState::Verdict::wait);
+        ASSERT_EQ(retry.on_no_response(5, &until), RetryState::Verdict::kWait);
         ASSERT_GT(until, 5u);
     }
 }

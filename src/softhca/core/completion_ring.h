@@ -11,7 +11,7 @@
 namespace softhca {
 
 // The queue whose entry becomes free when the owner polls the completion.
-enum class Releases : uint8_t { nothing, send_queue, receive_queue, shared_receive_queue };
+enum class Releases : uint8_t { kNothing, kSendQueue, kReceiveQueue, kSharedReceiveQueue };
 
 // A completion as the process that completes the work knows it.
 struct Completion {
@@ -24,10 +24,10 @@ struct Completion {
     uint32_t owner = 0;  // number of the queue pair or shared receive queue that `releases` names
     uint32_t slot = 0;   // of a receive: its slot in the receive ring
     uint16_t slid = 0;
-    WcStatus status = WcStatus::success;
-    WcOpcode opcode = WcOpcode::send;
+    WcStatus status = WcStatus::kSuccess;
+    WcOpcode opcode = WcOpcode::kSend;
     uint8_t flags = 0;
-    Releases releases = Releases::nothing;
+    Releases releases = Releases::kNothing;
     bool solicited = false;
 };
 

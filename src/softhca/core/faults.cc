@@ -114,7 +114,7 @@ bool set_port_up(Values& values, const ListEntry& entry) {
     return ports.has_value();
 }
 
-enum class Argument { none, required, optional };
+enum class Argument { kNone, kRequired, kOptional };
 
 struct Syntax {
     std::string_view key;
@@ -125,48 +125,48 @@ struct Syntax {
 };
 
 constexpr Syntax kSyntax[] = {
-    {"reg-fail", Argument::required, "reg-fail=N",
+    {"reg-fail", Argument::kRequired, "reg-fail=N",
      "the N-th memory registration from now fails with ENOMEM; 0: none",
      [](Values& values, const ListEntry& entry) {
          return set_count(values, entry, &Values::reg_fail);
      }},
-    {"drop-qp", Argument::required, "drop-qp=QPN",
+    {"drop-qp", Argument::kRequired, "drop-qp=QPN",
      "the transfers of this queue pair vanish; any: of the next one used; none",
      [](Values& values, const ListEntry& entry) {
          return assign(values.drop_qp, parse_qpn(entry.value));
      }},
-    {"delay-completions", Argument::required, "delay-completions=TIME",
+    {"delay-completions", Argument::kRequired, "delay-completions=TIME",
      "completions become visible later (us, or ns, ms, s)",
      [](Values& values, const ListEntry& entry) {
          return assign(values.delay_completions_ns, parse_time_ns(entry.value));
      }},
-    {"rnr", Argument::required, "rnr=N", "the next N messages find no receive buffer",
+    {"rnr", Argument::kRequired, "rnr=N", "the next N messages find no receive buffer",
      [](Values& values, const ListEntry& entry) { return set_count(values, entry, &Values::rnr); }},
-    {"port-down", Argument::optional, "port-down[=DEVICE:PORT]",
+    {"port-down", Argument::kOptional, "port-down[=DEVICE:PORT]",
      "a port goes down; all ports without a value", set_port_down},
-    {"port-up", Argument::optional, "port-up[=DEVICE:PORT]",
+    {"port-up", Argument::kOptional, "port-up[=DEVICE:PORT]",
      "a port comes up again; all ports without a value", set_port_up},
-    {"segment", Argument::required, "segment=BYTES:PAUSE",
+    {"segment", Argument::kRequired, "segment=BYTES:PAUSE",
      "data is placed in pieces with a pause between; 0:0 ends it", set_segment},
-    {"out-of-order", Argument::none, "out-of-order",
+    {"out-of-order", Argument::kNone, "out-of-order",
      "the pieces of a message are placed in another order",
      [](Values& values, const ListEntry&) {
          values.out_of_order = 1;
          return true;
      }},
-    {"stale-cq", Argument::none, "stale-cq",
+    {"stale-cq", Argument::kNone, "stale-cq",
      "a completion of a shared receive queue that is gone fails the poll",
      [](Values& values, const ListEntry&) {
          values.stale_cq = 1;
          return true;
      }},
-    {"device-fatal", Argument::none, "device-fatal",
+    {"device-fatal", Argument::kNone, "device-fatal",
      "devices fail: their completion queues cannot be polled, and programs are told",
      [](Values& values, const ListEntry&) {
          values.device_fatal = 1;
          return true;
      }},
-    {"none", Argument::none, "none", "ends all faults",
+    {"none", Argument::kNone, "none", "ends all faults",
      [](Values& values, const ListEntry&) {
          values = {};
          return true;
@@ -185,8 +185,8 @@ std::string all_syntax() {
 std::optional<std::string> apply_fault(const ListEntry& entry, Values& values) {
     for (const Syntax& fault : kSyntax) {
         if (entry.key != fault.key) continue;
-        const bool fits = entry.has_value ? fault.argument != Argument::none
-                                          : fault.argument != Argument::required;
+        const bool fits = entry.has_value ? fault.argument != Argument::kNone
+                                          : fault.argument != Argument::kRequired;
         if (fits && fault.set(values, entry)) return std::nullopt;
         std::string text(entry.key);
         if (entry.has_value) text.append("=").append(entry.value);

@@ -9,7 +9,7 @@
 
 namespace softhca {
 
-enum class KeyKind : uint8_t { region, window_type1, window_type2, null_region };
+enum class KeyKind : uint8_t { kRegion, kWindowType1, kWindowType2, kNullRegion };
 
 // A null region reads as zeros and discards writes, at every address. At its host address are
 // kNullBytes of zeros (the longest message), and then kNullBytes for writes.
@@ -22,7 +22,7 @@ struct KeyEntry {
     std::atomic<uint32_t> key{0};
     uint32_t pd = 0;  // protection domain in the owner's process
     uint32_t access = 0;
-    KeyKind kind = KeyKind::region;
+    KeyKind kind = KeyKind::kRegion;
     uint32_t region_key = 0;  // of a bound window: the region it is bound to
     uint32_t bound_qp = 0;    // of a type 2 window: the only queue pair that may use it
     uint64_t start = 0;       // the address (iova) that users of the key name
@@ -35,7 +35,7 @@ struct KeyEntry {
     int32_t file_fd = -1;      // the owner's descriptor of the backing file
 };
 
-enum class KeyCheck : uint8_t { ok, no_such_key, wrong_pd, out_of_bounds, no_permission };
+enum class KeyCheck : uint8_t { kOk, kNoSuchKey, kWrongPd, kOutOfBounds, kNoPermission };
 
 // Whether `key` allows the access rights `need` on [addr, addr + length) to protection domain `pd`
 // and queue pair `qp`. On ok, *host is the address in the owner's process. A zero-length access
@@ -43,24 +43,24 @@ enum class KeyCheck : uint8_t { ok, no_such_key, wrong_pd, out_of_bounds, no_per
 inline KeyCheck check_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
                           uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
     // Pairs with the owner, which withdraws the key and then waits for accesses to end.
-    if (key == 0 || entry.key.load(std::memory_order_seq_cst) != key) return KeyCheck::no_such_key;
-    if (entry.pd != pd || (entry.kind == KeyKind::window_type2 && entry.bound_qp != qp))
-        return KeyCheck::wrong_pd;
+    if (key == 0 || entry.key.load(std::memory_order_seq_cst) != key) return KeyCheck::kNoSuchKey;
+    if (entry.pd != pd || (entry.kind == KeyKind::kWindowType2 && entry.bound_qp != qp))
+        return KeyCheck::kWrongPd;
     if (addr < entry.start || length > entry.length || addr - entry.start > entry.length - length)
-        return KeyCheck::out_of_bounds;
-    if ((entry.access & need) != need) return KeyCheck::no_permission;
+        return KeyCheck::kOutOfBounds;
+    if ((entry.access & need) != need) return KeyCheck::kNoPermission;
     *host = entry.host + (addr - entry.start);
-    return KeyCheck::ok;
+    return KeyCheck::kOk;
 }
 
 // Like check_key() for local memory of a work request: a region or a null region, not a window. On
 // ok, *host is valid for `length` bytes; of a null region, for kNullBytes.
 inline KeyCheck check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd, uint32_t qp,
                                 uint64_t addr, uint64_t length, uint32_t need, uint64_t* host) {
-    if (entry.kind != KeyKind::region && entry.kind != KeyKind::null_region)
-        return KeyCheck::no_such_key;
+    if (entry.kind != KeyKind::kRegion && entry.kind != KeyKind::kNullRegion)
+        return KeyCheck::kNoSuchKey;
     const KeyCheck check = check_key(entry, key, pd, qp, addr, length, need, host);
-    if (check == KeyCheck::ok && entry.kind == KeyKind::null_region)
+    if (check == KeyCheck::kOk && entry.kind == KeyKind::kNullRegion)
         *host = entry.host + ((need & access_flag::kLocalWrite) != 0 ? kNullBytes : 0);
     return check;
 }

@@ -8,10 +8,10 @@ using namespace qp_attr;
 
 // The specification has a table for each transport; the rules follow from the roles of a transport.
 constexpr bool is_requester(QpType type) {
-    return type == QpType::rc || type == QpType::xrc_send;
+    return type == QpType::kRc || type == QpType::kXrcSend;
 }
 constexpr bool is_responder(QpType type) {
-    return type == QpType::rc || type == QpType::xrc_recv;
+    return type == QpType::kRc || type == QpType::kXrcRecv;
 }
 constexpr bool is_reliable(QpType type) {
     return is_requester(type) || is_responder(type);
@@ -21,18 +21,18 @@ constexpr uint32_t when(bool condition, uint32_t mask) {
 }
 
 constexpr uint32_t address_of_init(QpType type) {
-    return kPkeyIndex | kPort | (type == QpType::ud ? kQkey : kAccessFlags);
+    return kPkeyIndex | kPort | (type == QpType::kUd ? kQkey : kAccessFlags);
 }
 
 // What may change at run time, in RTS and on every transition into it.
 constexpr uint32_t running_attributes(QpType type) {
-    if (type == QpType::ud) return kCurState | kQkey;
+    if (type == QpType::kUd) return kCurState | kQkey;
     return kCurState | kAltPath | kAccessFlags | kPathMigState |
            when(is_responder(type), kMinRnrTimer);
 }
 
 constexpr uint32_t drained_attributes(QpType type) {
-    if (type == QpType::ud) return kPkeyIndex | kQkey;
+    if (type == QpType::kUd) return kPkeyIndex | kQkey;
     return kAv | kAltPath | kAccessFlags | kPkeyIndex | kPathMigState |
            when(is_reliable(type), kPort | kTimeout) |
            when(is_requester(type), kRetryCnt | kRnrRetry | kMaxQpRdAtomic) |
@@ -40,7 +40,7 @@ constexpr uint32_t drained_attributes(QpType type) {
 }
 
 constexpr QpTransition init_to_rtr(QpType type) {
-    if (type == QpType::ud) return {true, 0, kPkeyIndex | kQkey};
+    if (type == QpType::kUd) return {true, 0, kPkeyIndex | kQkey};
     return {true,
             kAv | kPathMtu | kDestQpn | kRqPsn |
                 when(is_responder(type), kMaxDestRdAtomic | kMinRnrTimer),
@@ -58,7 +58,7 @@ constexpr QpTransition rtr_to_rts(QpType type) {
 // the whole queue pair.
 constexpr QpTransition sqe_to_rts(QpType type) {
     if (is_reliable(type)) return {};
-    return {true, 0, type == QpType::ud ? kCurState | kQkey : kCurState | kAccessFlags};
+    return {true, 0, type == QpType::kUd ? kCurState | kQkey : kCurState | kAccessFlags};
 }
 
 constexpr uint32_t pair(QpState from, QpState to) {
@@ -75,26 +75,26 @@ constexpr uint32_t kRnrTimers[kTimerCodeMask + 1] = {
 }  // namespace
 
 QpTransition qp_transition(QpType type, QpState from, QpState to) {
-    if (to == QpState::reset) return {true, 0, 0};
+    if (to == QpState::kReset) return {true, 0, 0};
     // Verbs on Linux refuse reset to error: there is nothing to flush.
-    if (to == QpState::err) return {from != QpState::reset, 0, 0};
+    if (to == QpState::kErr) return {from != QpState::kReset, 0, 0};
     switch (pair(from, to)) {
-        case pair(QpState::reset, QpState::init):
+        case pair(QpState::kReset, QpState::kInit):
             return {true, address_of_init(type), 0};
-        case pair(QpState::init, QpState::init):
+        case pair(QpState::kInit, QpState::kInit):
             return {true, 0, address_of_init(type)};
-        case pair(QpState::init, QpState::rtr):
+        case pair(QpState::kInit, QpState::kRtr):
             return init_to_rtr(type);
-        case pair(QpState::rtr, QpState::rts):
+        case pair(QpState::kRtr, QpState::kRts):
             return rtr_to_rts(type);
-        case pair(QpState::rts, QpState::rts):
-        case pair(QpState::sqd, QpState::rts):
+        case pair(QpState::kRts, QpState::kRts):
+        case pair(QpState::kSqd, QpState::kRts):
             return {true, 0, running_attributes(type)};
-        case pair(QpState::rts, QpState::sqd):
+        case pair(QpState::kRts, QpState::kSqd):
             return {true, 0, kEnSqdAsyncNotify};
-        case pair(QpState::sqd, QpState::sqd):
+        case pair(QpState::kSqd, QpState::kSqd):
             return {true, 0, drained_attributes(type)};
-        case pair(QpState::sqe, QpState::rts):
+        case pair(QpState::kSqe, QpState::kRts):
             return sqe_to_rts(type);
         default:
             return {};
@@ -108,21 +108,21 @@ bool qp_transition_allowed(QpType type, QpState from, QpState to, uint32_t mask)
 }
 
 bool can_post_send(QpState state) {
-    return state == QpState::rts || state == QpState::sqd || state == QpState::sqe ||
-           state == QpState::err;
+    return state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe ||
+           state == QpState::kErr;
 }
 
 bool can_post_recv(QpState state) {
-    return state != QpState::reset;
+    return state != QpState::kReset;
 }
 
 bool responds(QpState state) {
-    return state == QpState::rtr || state == QpState::rts || state == QpState::sqd ||
-           state == QpState::sqe;
+    return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd ||
+           state == QpState::kSqe;
 }
 
 bool sends(QpState state) {
-    return state == QpState::rts;
+    return state == QpState::kRts;
 }
 
 uint64_t rnr_timer_ns(uint8_t code) {

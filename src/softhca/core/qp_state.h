@@ -7,9 +7,17 @@
 namespace softhca {
 
 // Values of enumerations and constants are those of the verbs ABI, so that conversion is a cast.
-enum class QpState : uint8_t { reset = 0, init = 1, rtr = 2, rts = 3, sqd = 4, sqe = 5, err = 6 };
+enum class QpState : uint8_t {
+    kReset = 0,
+    kInit = 1,
+    kRtr = 2,
+    kRts = 3,
+    kSqd = 4,
+    kSqe = 5,
+    kErr = 6
+};
 
-enum class QpType : uint8_t { rc = 2, uc = 3, ud = 4, xrc_send = 9, xrc_recv = 10 };
+enum class QpType : uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcRecv = 10 };
 
 // Bits of the attribute mask of ibv_modify_qp().
 namespace qp_attr {

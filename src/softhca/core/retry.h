@@ -11,7 +11,7 @@ constexpr uint8_t kRnrRetryForever = 7;
 // Counts the retries of the message at the head of a send queue. Times are in ns.
 class RetryState {
   public:
-    enum class Verdict : uint8_t { wait, exhausted };
+    enum class Verdict : uint8_t { kWait, kExhausted };
 
     void configure(uint8_t retry_count, uint8_t rnr_retry, uint64_t ack_timeout_ns) {
         retry_count_ = retry_count;
@@ -32,9 +32,9 @@ class RetryState {
     Verdict on_rnr(uint64_t now, uint64_t timer, uint64_t* until) {
         waiting_for_ack_ = false;
         if (rnr_retry_ != kRnrRetryForever && rnr_retries_++ >= rnr_retry_)
-            return Verdict::exhausted;
+            return Verdict::kExhausted;
         *until = now + timer;
-        return Verdict::wait;
+        return Verdict::kWait;
     }
 
     // No response came. The first call starts the ACK timer; each later call is one
@@ -43,12 +43,12 @@ class RetryState {
     Verdict on_no_response(uint64_t now, uint64_t* until) {
         if (ack_timeout_ == 0) {
             *until = now + kForeverPeriod;
-            return Verdict::wait;
+            return Verdict::kWait;
         }
-        if (waiting_for_ack_ && retries_++ >= retry_count_) return Verdict::exhausted;
+        if (waiting_for_ack_ && retries_++ >= retry_count_) return Verdict::kExhausted;
         waiting_for_ack_ = true;
         *until = now + ack_timeout_;
-        return Verdict::wait;
+        return Verdict::kWait;
     }
 
   private:

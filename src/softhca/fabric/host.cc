@@ -95,7 +95,7 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
     for (uint32_t i = 0; i < kMaxProcesses; ++i) {
         const uint32_t slot = (start + i) % kMaxProcesses;
         ProcessSlot& candidate = process(slot);
-        if (candidate.state.load(std::memory_order_acquire) != SlotState::free) continue;
+        if (candidate.state.load(std::memory_order_acquire) != SlotState::kFree) continue;
         slot_ = slot;
         self_ = &candidate;
         tables_ = segment_->arena(slot);
@@ -103,7 +103,7 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
             *error = "cannot map this process's part of the fabric's memory";
             return false;
         }
-        candidate.state.store(SlotState::joining, std::memory_order_relaxed);
+        candidate.state.store(SlotState::kJoining, std::memory_order_relaxed);
         const uint32_t incarnation =
             candidate.incarnation.fetch_add(1, std::memory_order_relaxed) + 1;
         tag_ = make_tag(slot, incarnation);
@@ -111,10 +111,10 @@ bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,
         candidate.thread_executor = thread_executor ? 1 : 0;
         read_process_name(candidate.name, sizeof candidate.name);
         if (!start_thread(body, argument, error)) {
-            candidate.state.store(SlotState::free, std::memory_order_release);
+            candidate.state.store(SlotState::kFree, std::memory_order_release);
             return false;
         }
-        candidate.state.store(SlotState::alive, std::memory_order_seq_cst);
+        candidate.state.store(SlotState::kAlive, std::memory_order_seq_cst);
         return true;
     }
     *error = "fabric '" + segment_->name() + "' is full: " + std::to_string(kMaxProcesses) +
@@ -145,7 +145,7 @@ bool Host::start_thread(void (*body)(void*), void* argument, std::string* error)
 void Host::free_dead_slots() {
     for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
         const SlotState state = process(slot).state.load(std::memory_order_acquire);
-        if (state != SlotState::free && is_unheld(process(slot).liveness_mutex)) free_slot(slot);
+        if (state != SlotState::kFree && is_unheld(process(slot).liveness_mutex)) free_slot(slot);
     }
 }
 
@@ -154,7 +154,7 @@ void Host::free_slot(uint32_t slot) {
     const uint32_t target = slot + 1;
     for (uint32_t other = 0; other < kMaxProcesses; ++other) {
         if (other == slot ||
-            process(other).state.load(std::memory_order_acquire) != SlotState::alive)
+            process(other).state.load(std::memory_order_acquire) != SlotState::kAlive)
             continue;
         for (Guard& guard : process(other).guards)
             while ((guard.word.load(std::memory_order_acquire) & 0xffff) == target && alive(other))
@@ -171,9 +171,9 @@ void Host::free_slot(uint32_t slot) {
 bool Host::alive(uint32_t slot) {
     if (slot == slot_ && self_ != nullptr) return true;
     ProcessSlot& other = process(slot);
-    if (other.state.load(std::memory_order_acquire) != SlotState::alive) return false;
+    if (other.state.load(std::memory_order_acquire) != SlotState::kAlive) return false;
     if (!is_unheld(other.liveness_mutex)) return true;
-    other.state.store(SlotState::dead, std::memory_order_release);
+    other.state.store(SlotState::kDead, std::memory_order_release);
     return false;
 }
 
@@ -188,7 +188,7 @@ bool Host::owner_dead(uint32_t tag) {
 void Host::wait_for_accesses() {
     const uint32_t target = slot_ + 1;
     for (uint32_t other = 0; other < kMaxProcesses; ++other) {
-        if (process(other).state.load(std::memory_order_seq_cst) != SlotState::alive) continue;
+        if (process(other).state.load(std::memory_order_seq_cst) != SlotState::kAlive) continue;
         for (Guard& guard : process(other).guards) {
             const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
             const uint32_t named = seen & 0xffff;
@@ -201,7 +201,7 @@ void Host::wait_for_accesses() {
 }
 
 void Host::leave() {
-    self_->state.store(SlotState::dead, std::memory_order_seq_cst);
+    self_->state.store(SlotState::kDead, std::memory_order_seq_cst);
     segment_->leave();
 }
 

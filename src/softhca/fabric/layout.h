@@ -31,7 +31,7 @@ constexpr uint32_t kMaxGuards = 64;
 constexpr uint32_t kMaxDomains = 1024;
 constexpr uint32_t kMaxInbound = 64;
 
-enum class LinkLayer : uint32_t { infiniband = 1, ethernet = 2 };
+enum class LinkLayer : uint32_t { kInfiniband = 1, kEthernet = 2 };
 
 // Parameters of a fabric, set by its first process.
 struct FabricConfig {
@@ -107,8 +107,8 @@ struct Claim {
 // rarely; then comes the responder, which changes with every message that takes a receive.
 struct alignas(64) QpShared {
     std::atomic<uint32_t> number{0};
-    std::atomic<QpState> state{QpState::reset};
-    QpType type = QpType::rc;
+    std::atomic<QpState> state{QpState::kReset};
+    QpType type = QpType::kRc;
     uint8_t min_rnr_timer = 0;
     uint8_t max_dest_rd_atomic = 0;
     uint32_t link = 0;  // device * kMaxPorts + port - 1
@@ -190,10 +190,10 @@ struct LinkPair {
     LinkClock ingress;
 };
 
-enum class SlotState : uint32_t { free = 0, joining = 1, alive = 2, dead = 3 };
+enum class SlotState : uint32_t { kFree = 0, kJoining = 1, kAlive = 2, kDead = 3 };
 
 struct alignas(4096) ProcessSlot {
-    std::atomic<SlotState> state{SlotState::free};
+    std::atomic<SlotState> state{SlotState::kFree};
     std::atomic<uint32_t> incarnation{0};  // counts the processes that have used the slot
     std::atomic<int32_t> pid{0};
     pthread_mutex_t liveness_mutex;  // robust; held by a thread of the owner while it lives

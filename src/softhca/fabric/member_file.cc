@@ -132,11 +132,11 @@ MemberState open_member(const MemberFile::Member& member, int* fd) {
     *fd = -1;
     // Checks before it opens: the descriptor may be something else by now.
     if (::stat(path.c_str(), &status) != 0)
-        return is_gone_error() ? MemberState::gone : MemberState::unknown;
-    if (!S_ISREG(status.st_mode) || status.st_ino != member.inode) return MemberState::gone;
+        return is_gone_error() ? MemberState::kGone : MemberState::kUnknown;
+    if (!S_ISREG(status.st_mode) || status.st_ino != member.inode) return MemberState::kGone;
     *fd = open_retry(path.c_str(), O_RDWR | O_CLOEXEC, 0);
-    if (*fd < 0) return is_gone_error() ? MemberState::gone : MemberState::unknown;
-    return MemberState::present;
+    if (*fd < 0) return is_gone_error() ? MemberState::kGone : MemberState::kUnknown;
+    return MemberState::kPresent;
 }
 
 }  // namespace softhca

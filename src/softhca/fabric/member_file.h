@@ -37,7 +37,7 @@ class MemberFile {
     int fd_ = -1;
 };
 
-enum class MemberState { present, gone, unknown };
+enum class MemberState { kPresent, kGone, kUnknown };
 
 // Opens a member's memory through /proc into *fd, which the caller closes; -1 if not present.
 // `gone`: the process has died, or the descriptor is something else. `unknown`: descriptors or

@@ -123,44 +123,44 @@ bool ProcessMemory::map_peer(uint32_t slot, const KeyEntry* key, const IovList& 
 CopyResult ProcessMemory::write(uint32_t slot, const KeyEntry* key, const IovList& local,
                                 const IovList& remote) {
     const uint64_t length = remote.length();
-    if (length == 0) return CopyResult::ok;
+    if (length == 0) return CopyResult::kOk;
     IovList mapped;
     if (map_peer(slot, key, remote, &mapped)) {
         copy_list(mapped, local);
-        return CopyResult::ok;
+        return CopyResult::kOk;
     }
     IovList source = local;
     source.split_tail(kTailBytes);
     const ssize_t copied = process_vm_writev(host_.pid(slot), source.data(), source.count(),
                                              remote.data(), remote.count(), 0);
     return copied == static_cast<ssize_t>(length)
-               ? CopyResult::ok
+               ? CopyResult::kOk
                : diagnose(slot, copied < 0 ? errno : EFAULT, local, true);
 }
 
 CopyResult ProcessMemory::read(uint32_t slot, const KeyEntry* key, const IovList& remote,
                                const IovList& local) {
     const uint64_t length = remote.length();
-    if (length == 0) return CopyResult::ok;
+    if (length == 0) return CopyResult::kOk;
     IovList mapped;
     if (map_peer(slot, key, remote, &mapped)) {
         copy_list(local, mapped);
-        return CopyResult::ok;
+        return CopyResult::kOk;
     }
     IovList target = local;
     target.split_tail(kTailBytes);
     const ssize_t copied = process_vm_readv(host_.pid(slot), target.data(), target.count(),
                                             remote.data(), remote.count(), 0);
     return copied == static_cast<ssize_t>(length)
-               ? CopyResult::ok
+               ? CopyResult::kOk
                : diagnose(slot, copied < 0 ? errno : EFAULT, local, false);
 }
 
 CopyResult ProcessMemory::diagnose(uint32_t slot, int error, const IovList& local,
                                    bool local_is_source) {
-    if (error == ESRCH || !host_.alive(slot)) return CopyResult::gone;
-    if (error == EFAULT && !accessible(local, !local_is_source)) return CopyResult::local_fault;
-    return CopyResult::remote_fault;
+    if (error == ESRCH || !host_.alive(slot)) return CopyResult::kGone;
+    if (error == EFAULT && !accessible(local, !local_is_source)) return CopyResult::kLocalFault;
+    return CopyResult::kRemoteFault;
 }
 
 }  // namespace softhca

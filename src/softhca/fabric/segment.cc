@@ -47,7 +47,7 @@ void remove_gone_members(std::vector<MemberFile::Member>* members, int* fd) {
             *fd = opened;
         else if (opened >= 0)
             ::close(opened);
-        return state == MemberState::gone;
+        return state == MemberState::kGone;
     });
 }
 
@@ -60,7 +60,7 @@ std::string Segment::member_file_path(const std::string& name) {
 std::unique_ptr<Segment> Segment::open(const std::string& name, Mode mode,
                                        const FabricConfig& config, std::string* error) {
     MemberFile file(member_file_path(name));
-    const bool create = mode == Mode::join_or_create;
+    const bool create = mode == Mode::kJoinOrCreate;
     if (!file.lock(create, error)) return nullptr;
     std::vector<MemberFile::Member> members;
     if (!file.members(&members, error)) return nullptr;

@@ -15,7 +15,7 @@ namespace softhca {
 // A mapping of the fabric's memory; the destructor unmaps it. Arenas are mapped when first used.
 class Segment {
   public:
-    enum class Mode { join_or_create, join_only };
+    enum class Mode { kJoinOrCreate, kJoinOnly };
 
     // Joins the fabric `name` of this uid. If nobody is in it and the mode allows, creates it with
     // `config`. nullptr, with *error, on failure.

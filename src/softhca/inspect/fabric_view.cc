@@ -70,7 +70,7 @@ bool FabricView::find_memory(const std::string& name, std::string* error) {
     if (!file.members(&members, error)) return false;
     for (const MemberFile::Member& member : members) {
         int fd;
-        if (open_member(member, &fd) != MemberState::present) continue;
+        if (open_member(member, &fd) != MemberState::kPresent) continue;
         members_.push_back(member.pid);
         if (fd_ < 0)
             fd_ = fd;
@@ -97,7 +97,7 @@ bool FabricView::attach(const std::string& name, std::string* error) {
 }
 
 bool FabricView::alive(const ProcessSlot& process) const {
-    if (process.state.load(std::memory_order_acquire) != SlotState::alive) return false;
+    if (process.state.load(std::memory_order_acquire) != SlotState::kAlive) return false;
     return std::ranges::find(members_, process.pid.load(std::memory_order_relaxed)) !=
            members_.end();
 }
@@ -112,7 +112,7 @@ ObjectCounts FabricView::count_objects(uint32_t slot) const {
     for_each_entry<KeyEntry>(
         fd_, arena + offsetof(ArenaTables, keys), kMaxKeys, [&](const KeyEntry& entry) {
             if (entry.key.load() == 0) return;
-            ++(entry.kind == KeyKind::region ? counts.memory_regions : counts.memory_windows);
+            ++(entry.kind == KeyKind::kRegion ? counts.memory_regions : counts.memory_windows);
         });
     return counts;
 }

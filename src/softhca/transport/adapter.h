@@ -18,12 +18,12 @@ class Qp;
 class Srq;
 
 enum class QpEvent : uint8_t {
-    fatal,
-    request_error,
-    access_error,
-    established,
-    drained,
-    last_receive
+    kFatal,
+    kRequestError,
+    kAccessError,
+    kEstablished,
+    kDrained,
+    kLastReceive
 };
 
 // Receives events from the adapter, in any thread; must not call the adapter.

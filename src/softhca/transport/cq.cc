@@ -21,12 +21,12 @@ Cqe* slots_of(Host& host, CqShared& cq) {
 
 // Publishes the entry at the tail. The completion of a receive ends the claim on that receive.
 void publish(Host& host, CqShared& cq, uint64_t tail, const Cqe& cqe) {
-    if (cqe.wc.releases == Releases::receive_queue ||
-        cqe.wc.releases == Releases::shared_receive_queue) {
+    if (cqe.wc.releases == Releases::kReceiveQueue ||
+        cqe.wc.releases == Releases::kSharedReceiveQueue) {
         if (QpShared* qp = host.qp(cqe.wc.qp_num))
             qp->claim.valid.store(0, std::memory_order_relaxed);
     }
-    const bool raises_solicited_event = cqe.wc.solicited || cqe.wc.status != WcStatus::success;
+    const bool raises_solicited_event = cqe.wc.solicited || cqe.wc.status != WcStatus::kSuccess;
     if (raises_solicited_event) cq.solicited_tail = tail + 1;
     cq.tail.store(tail + 1, std::memory_order_release);
 }
@@ -180,20 +180,20 @@ uint64_t Cq::next_visible(uint64_t head, uint64_t tail) {
 // of a shared receive queue that is destroyed.
 bool Cq::release_entry(const Cqe& cqe) {
     switch (cqe.wc.releases) {
-        case Releases::send_queue:
+        case Releases::kSendQueue:
             if (Qp* qp = adapter_.qps.get(cqe.wc.owner)) qp->release_send(cqe.position);
             break;
-        case Releases::receive_queue:
+        case Releases::kReceiveQueue:
             if (Qp* qp = adapter_.qps.get(cqe.wc.owner))
                 qp->shared().ring.release_slot(adapter_.host().arena(), cqe.wc.slot);
             break;
-        case Releases::shared_receive_queue:
+        case Releases::kSharedReceiveQueue:
             if (Srq* srq = adapter_.srqs.get(cqe.wc.owner)) {
                 srq->release(cqe.wc.slot);
                 break;
             }
             return false;
-        case Releases::nothing:
+        case Releases::kNothing:
             break;
     }
     return true;
@@ -231,7 +231,7 @@ uint64_t Cq::first_event_time() {
     CompletionRing ring(slots_of(adapter_.host(), *shared_), shared_->mask);
     for (uint64_t i = shared_->head.load(std::memory_order_acquire); i != tail; ++i) {
         const Completion& wc = ring.at(i).wc;
-        const bool wanted = any || wc.solicited || wc.status != WcStatus::success;
+        const bool wanted = any || wc.solicited || wc.status != WcStatus::kSuccess;
         if (wanted && (i >= shared_->notified_tail || wc.visible_at > now))
             first = std::min(first, wc.visible_at);
     }

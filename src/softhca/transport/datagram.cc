@@ -43,7 +43,7 @@ Grh make_grh(const Wqe& wqe) {
 
 bool accepts_datagram(Qp& qp, const Wqe& wqe, const QpShared* target) {
     const uint32_t qkey = (wqe.qkey & kControlledQkey) != 0 ? qp.shared().qkey : wqe.qkey;
-    return target != nullptr && target->type == QpType::ud &&
+    return target != nullptr && target->type == QpType::kUd &&
            target->link == wqe.destination.link && target->qkey == qkey &&
            responds(target->state.load(std::memory_order_acquire));
 }
@@ -75,7 +75,7 @@ void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& 
     wc.slid = wqe.destination.slid;
     wc.imm = wqe.imm;
     wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
-    wc.flags = (wqe.opcode == WrOpcode::send_imm ? wc_flag::kWithImm : 0) |
+    wc.flags = (wqe.opcode == WrOpcode::kSendImm ? wc_flag::kWithImm : 0) |
                (wqe.destination.global ? wc_flag::kGrh : 0);
     CqShared* cq = adapter.host().cq(target.recv_cq);
     if (cq == nullptr || !write_completion(adapter, *cq, wc))
@@ -86,12 +86,12 @@ void complete_datagram(Qp& qp, const Wqe& wqe, QpShared& target, const RecvWqe& 
 
 Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     Host& host = qp.adapter().host();
-    if (wqe.length > qp.mtu()) return Outcome::complete(WcStatus::local_length_error);
+    if (wqe.length > qp.mtu()) return Outcome::complete(WcStatus::kLocalLengthError);
     const uint32_t slot = ObjectNumber::process(wqe.remote_qp);
     const AccessGuard guard(host, slot);
     IovList local;
     if (!build_gather_list(qp, wqe, 0, &local))
-        return Outcome::complete(WcStatus::local_protection_error);
+        return Outcome::complete(WcStatus::kLocalProtectionError);
     const uint32_t down = host.header().faults.ports_down.load(std::memory_order_relaxed);
     if (wqe.destination.link >= kMaxLinks || !host.alive(slot) ||
         qp_dropped(host.header().faults, qp.number()) ||
@@ -114,15 +114,15 @@ Outcome execute_datagram(Qp& qp, Wqe& wqe, uint64_t now) {
     if (!build_scatter_list(host, *receive, slot, target->pd, wqe.remote_qp, &remote)) {
         Completion wc =
             receive_completion(*target, wqe.remote_qp, *receive, visible_now(qp.adapter()));
-        wc.status = WcStatus::local_protection_error;
+        wc.status = WcStatus::kLocalProtectionError;
         if (CqShared* cq = host.cq(target->recv_cq)) write_completion(qp.adapter(), *cq, wc);
         fail_responder(qp.adapter(), *target, wqe.remote_qp, 0);
         return Outcome::complete();
     }
     const CopyResult copied = write_datagram(qp, wqe, slot, local, remote);
-    if (copied == CopyResult::local_fault)
-        return Outcome::complete(WcStatus::local_protection_error);
-    if (copied != CopyResult::ok) return drop_message(qp);  // the next datagram uses the receive
+    if (copied == CopyResult::kLocalFault)
+        return Outcome::complete(WcStatus::kLocalProtectionError);
+    if (copied != CopyResult::kOk) return drop_message(qp);  // the next datagram uses the receive
     complete_datagram(qp, wqe, *target, *receive, now);
     return Outcome::complete();
 }

@@ -25,7 +25,7 @@ bool ports_up(Host& host, uint32_t mine, uint32_t peer) {
 }
 
 QpType partner(QpType type) {
-    return type == QpType::xrc_send ? QpType::xrc_recv : type;
+    return type == QpType::kXrcSend ? QpType::kXrcRecv : type;
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ bool Target::find(Qp& sender, const Wqe& wqe) {
         return false;
     pd = qp->pd;
     cq = qp->recv_cq;
-    if (mine.type != QpType::xrc_send) {
+    if (mine.type != QpType::kXrcSend) {
         srq = qp->srq != 0 ? host.srq(qp->srq) : nullptr;
         return true;
     }
@@ -78,7 +78,7 @@ bool build_gather_list(Qp& qp, Wqe& wqe, uint32_t need, IovList* list) {
         uint64_t address;
         if (entry == nullptr ||
             check_local_key(*entry, sge.lkey, qp.attributes().pd, qp.number(), sge.addr, sge.length,
-                            need, &address) != KeyCheck::ok)
+                            need, &address) != KeyCheck::kOk)
             return false;
         list->add(address, sge.length);
     }
@@ -109,8 +109,8 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
     uint64_t segment = wqe.committed ? 0 : faults.segment_bytes.load(std::memory_order_relaxed);
     if (wqe.backwards && segment == 0) segment = kDefaultSegmentBytes;
     const uint64_t pause = faults.segment_pause_ns.load(std::memory_order_relaxed);
-    const bool by_packet = placement == Placement::by_packet && host.models_time();
-    *failed = CopyResult::ok;
+    const bool by_packet = placement == Placement::kByPacket && host.models_time();
+    *failed = CopyResult::kOk;
     for (;;) {
         const uint64_t rest = total - wqe.progress;
         uint64_t length = std::min(rest, kMaxCopyBytes);
@@ -131,7 +131,7 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
         const IovList to = whole ? remote : remote.slice(offset, length);
         *failed = wqe.reads() ? adapter.process_memory().read(target.slot, key, to, from)
                               : adapter.process_memory().write(target.slot, key, from, to);
-        if (*failed != CopyResult::ok) return Outcome::no_response();
+        if (*failed != CopyResult::kOk) return Outcome::no_response();
         wqe.progress += length;
         if (wqe.progress >= total) break;
         if (segment == 0 && !by_packet) return Outcome::again(0);
@@ -143,25 +143,25 @@ Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* ke
 
 Outcome execute(Qp& qp, Wqe& wqe, uint64_t now) {
     switch (wqe.opcode) {
-        case WrOpcode::send:
-        case WrOpcode::send_imm:
-        case WrOpcode::send_invalidate:
-            return qp.attributes().type == QpType::ud ? execute_datagram(qp, wqe, now)
-                                                      : execute_send(qp, wqe, now);
-        case WrOpcode::rdma_write:
-        case WrOpcode::rdma_write_imm:
+        case WrOpcode::kSend:
+        case WrOpcode::kSendImm:
+        case WrOpcode::kSendInvalidate:
+            return qp.attributes().type == QpType::kUd ? execute_datagram(qp, wqe, now)
+                                                       : execute_send(qp, wqe, now);
+        case WrOpcode::kRdmaWrite:
+        case WrOpcode::kRdmaWriteImm:
             return execute_write(qp, wqe, now);
-        case WrOpcode::rdma_read:
+        case WrOpcode::kRdmaRead:
             return execute_read(qp, wqe, now);
-        case WrOpcode::compare_swap:
-        case WrOpcode::fetch_add:
+        case WrOpcode::kCompareSwap:
+        case WrOpcode::kFetchAdd:
             return execute_atomic(qp, wqe, now);
-        case WrOpcode::bind_mw:
+        case WrOpcode::kBindMw:
             return execute_bind(qp, wqe);
-        case WrOpcode::local_invalidate:
+        case WrOpcode::kLocalInvalidate:
             return execute_invalidate(qp, wqe);
     }
-    return Outcome::complete(WcStatus::local_qp_operation_error);
+    return Outcome::complete(WcStatus::kLocalQpOperationError);
 }
 
 }  // namespace softhca

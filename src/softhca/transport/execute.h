@@ -16,21 +16,21 @@ class Qp;
 
 struct Outcome {
     enum class Kind : uint8_t {
-        complete,  // the work request is complete, with `status`
-        again,  // call again at `time` (ns): a packet's arrival or the end of a pause; 0: at once
-        rnr,    // the responder has no receive; `time` is its RNR timer in ns
-        no_response,  // the peer does not respond
+        kComplete,  // the work request is complete, with `status`
+        kAgain,  // call again at `time` (ns): a packet's arrival or the end of a pause; 0: at once
+        kRnr,    // the responder has no receive; `time` is its RNR timer in ns
+        kNoResponse,  // the peer does not respond
     };
     Kind kind;
-    WcStatus status = WcStatus::success;
+    WcStatus status = WcStatus::kSuccess;
     uint64_t time = 0;
 
-    static Outcome complete(WcStatus status = WcStatus::success) {
-        return {Kind::complete, status, 0};
+    static Outcome complete(WcStatus status = WcStatus::kSuccess) {
+        return {Kind::kComplete, status, 0};
     }
-    static Outcome again(uint64_t at) { return {Kind::again, WcStatus::success, at}; }
-    static Outcome rnr(uint64_t timer) { return {Kind::rnr, WcStatus::success, timer}; }
-    static Outcome no_response() { return {Kind::no_response, WcStatus::success, 0}; }
+    static Outcome again(uint64_t at) { return {Kind::kAgain, WcStatus::kSuccess, at}; }
+    static Outcome rnr(uint64_t timer) { return {Kind::kRnr, WcStatus::kSuccess, timer}; }
+    static Outcome no_response() { return {Kind::kNoResponse, WcStatus::kSuccess, 0}; }
 };
 
 // Executes the work request as far as possible at `now` (ns). The caller holds the queue pair's
@@ -77,8 +77,8 @@ bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** target);
 
 // How the timing model delays a message's data.
 enum class Placement : bool {
-    at_once,    // sends: placed when executed; only completions are delayed
-    by_packet,  // RDMA: a packet is placed when it has arrived
+    kAtOnce,    // sends: placed when executed; only completions are delayed
+    kByPacket,  // RDMA: a packet is placed when it has arrived
 };
 
 // Places the rest of the message, as far as the timing model and the faults permit at `now` (ns);

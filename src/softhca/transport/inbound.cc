@@ -63,7 +63,7 @@ bool is_committed(const InboundWrite& write) {
 // completion queue, also if the queue pair has failed since.
 bool takes(const QpShared& responder, const InboundWrite& write) {
     const QpState state = responder.state.load(std::memory_order_acquire);
-    return responds(state) || (state == QpState::err && is_committed(write));
+    return responds(state) || (state == QpState::kErr && is_committed(write));
 }
 
 // Source and target of a write, checked as the sender would.
@@ -89,9 +89,9 @@ bool plan_sources(Host& host, const InboundWrite& write, const QpShared& sender,
         KeyEntry* key = host.key(sge.lkey);
         uint64_t address;
         if (key == nullptr || KeyNumber::process(sge.lkey) != ObjectNumber::process(number) ||
-            key->kind != KeyKind::region ||
+            key->kind != KeyKind::kRegion ||
             check_key(*key, sge.lkey, sender.pd, number, sge.addr, sge.length, 0, &address) !=
-                KeyCheck::ok)
+                KeyCheck::kOk)
             return false;
         plan->pieces[plan->count++] = {key, address, sge.length};
     }
@@ -102,14 +102,14 @@ bool plan_sources(Host& host, const InboundWrite& write, const QpShared& sender,
 bool sender_permits(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
     if (is_committed(write)) return true;
     const QpShared* sender = host.qp(number);
-    return sender != nullptr && sender->state.load(std::memory_order_acquire) == QpState::rts &&
+    return sender != nullptr && sender->state.load(std::memory_order_acquire) == QpState::kRts &&
            sender->peer_number == write.responder &&
            (write.staged || plan_sources(host, write, *sender, number, plan));
 }
 
 bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan* plan) {
     QpShared* mine = host.qp(write.responder);
-    if (mine == nullptr || mine->peer_number != number || mine->type != QpType::rc ||
+    if (mine == nullptr || mine->peer_number != number || mine->type != QpType::kRc ||
         !takes(*mine, write) || (mine->access & access_flag::kRemoteWrite) == 0 ||
         KeyNumber::process(write.rkey) != host.slot() || !sender_permits(host, write, number, plan))
         return false;
@@ -117,7 +117,7 @@ bool plan_copy(Host& host, const InboundWrite& write, uint32_t number, CopyPlan*
     plan->target = host.key(write.rkey);
     return plan->target != nullptr &&
            check_key(*plan->target, write.rkey, mine->pd, write.responder, write.remote_address,
-                     write.length, access_flag::kRemoteWrite, &plan->to) == KeyCheck::ok;
+                     write.length, access_flag::kRemoteWrite, &plan->to) == KeyCheck::kOk;
 }
 
 // Copies a range of the message.
@@ -143,9 +143,9 @@ CopyResult copy_range(Adapter& adapter, const InboundWrite& write, const CopyPla
         IovList to;
         to.add(plan.to + from_byte, to_byte - from_byte);
         const CopyResult copied = memory.read(process, piece.key, from, to);
-        if (copied != CopyResult::ok) return copied;
+        if (copied != CopyResult::kOk) return copied;
     }
-    return CopyResult::ok;
+    return CopyResult::kOk;
 }
 
 // Places packets that have arrived, under the lock of `write`. Returns when the next one arrives;
@@ -162,7 +162,7 @@ uint64_t place_arrived(Adapter& adapter, InboundWrite& write, const CopyPlan& pl
         const uint64_t arrived = arrived_by(write.booking, nic, write.length, now);
         const uint64_t length = std::max(packet, arrived - std::min(arrived, write.progress));
         if (copy_range(adapter, write, plan, ObjectNumber::process(sender), write.progress,
-                       length) != CopyResult::ok)
+                       length) != CopyResult::kOk)
             return InboundWrite::kNotDue;
         write.progress += length;
     }

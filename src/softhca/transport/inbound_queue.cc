@@ -27,7 +27,7 @@ uint32_t allocate_inbound(Host& host, ProcessSlot& process) {
 }
 
 bool fits_inbound(const Qp& qp, const Wqe& wqe) {
-    return qp.attributes().type == QpType::rc && wqe.opcode == WrOpcode::rdma_write &&
+    return qp.attributes().type == QpType::kRc && wqe.opcode == WrOpcode::kRdmaWrite &&
            wqe.length != 0 && !wqe.backwards &&
            (wqe.length <= InboundWrite::kStagedBytes ||
             (!wqe.is_inline && wqe.num_sge <= InboundWrite::kSges));
@@ -58,7 +58,7 @@ bool stage(ProcessMemory& memory, uint32_t slot, const Wqe& wqe, bool plain, con
     if (!plain && !wqe.is_inline) {
         IovList to;
         to.add(reinterpret_cast<uint64_t>(bytes), wqe.length);
-        return memory.read(slot, nullptr, local, to) == CopyResult::ok;
+        return memory.read(slot, nullptr, local, to) == CopyResult::kOk;
     }
     for (uint32_t i = 0; i < local.count(); ++i) {
         const iovec& piece = local.data()[i];

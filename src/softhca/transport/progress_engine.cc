@@ -110,7 +110,7 @@ void ProgressEngine::run_due(uint64_t now) {
 }
 
 void ProgressEngine::run_task(const Task& task, uint64_t now) {
-    if (task.kind == Kind::completion_event)
+    if (task.kind == Kind::kCompletionEvent)
         deliver_cq_event(task.number);
     else if (Qp* qp = adapter_.qps.get(task.number))
         qp->run_scheduled(now);
@@ -121,7 +121,7 @@ void ProgressEngine::deliver_cq_event(uint32_t number) {
     if (cq == nullptr) return;
     const uint64_t due = cq->shared().event_at.load(std::memory_order_relaxed);
     if (due > CqShared::kEventNow && due > now_ns()) {
-        schedule({due, Kind::completion_event, number});
+        schedule({due, Kind::kCompletionEvent, number});
     } else if (cq->shared().event_at.exchange(0, std::memory_order_acq_rel) !=
                0) {  // 0: delivered already
         adapter_.host().self().counters.events.fetch_add(1, std::memory_order_relaxed);
@@ -152,12 +152,12 @@ void ProgressEngine::handle_qp(uint32_t index) {
     Qp* qp = adapter_.qps.at(index);
     if (qp == nullptr) return;
     const uint32_t notices = qp->shared().notices.exchange(0, std::memory_order_acquire);
-    if ((notices & Notice::kQpCommEst) != 0) adapter_.sink().qp_event(*qp, QpEvent::established);
+    if ((notices & Notice::kQpCommEst) != 0) adapter_.sink().qp_event(*qp, QpEvent::kEstablished);
     if ((notices & Notice::kQpAccessError) != 0)
-        adapter_.sink().qp_event(*qp, QpEvent::access_error);
+        adapter_.sink().qp_event(*qp, QpEvent::kAccessError);
     if ((notices & Notice::kQpRequestError) != 0)
-        adapter_.sink().qp_event(*qp, QpEvent::request_error);
-    if ((notices & Notice::kQpFatal) != 0) adapter_.sink().qp_event(*qp, QpEvent::fatal);
+        adapter_.sink().qp_event(*qp, QpEvent::kRequestError);
+    if ((notices & Notice::kQpFatal) != 0) adapter_.sink().qp_event(*qp, QpEvent::kFatal);
     if ((notices & Notice::kQpError) != 0) qp->flush();
 }
 

@@ -23,7 +23,7 @@ class ProgressEngine {
     void cancel() { set_phase(2); }
 
     // Runs the send queue of a queue pair at `due` (ns; 0: as soon as possible).
-    void schedule_qp(uint32_t number, uint64_t due) { schedule({due, Kind::queue_pair, number}); }
+    void schedule_qp(uint32_t number, uint64_t due) { schedule({due, Kind::kQueuePair, number}); }
     // Runs tasks that are due, unless another thread does. Threads that poll call this; without
     // tasks it is cheap.
     void progress();
@@ -33,7 +33,7 @@ class ProgressEngine {
     std::mutex& run_mutex() { return run_mutex_; }
 
   private:
-    enum class Kind : uint8_t { queue_pair, completion_event };
+    enum class Kind : uint8_t { kQueuePair, kCompletionEvent };
     struct Task {
         uint64_t due;
         Kind kind;

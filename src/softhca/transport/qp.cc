@@ -31,7 +31,7 @@ Qp* Qp::create(Adapter& adapter, const Attributes& attributes) {
         host.qp_indices.release(*index);
         return nullptr;
     }
-    shared.state.store(QpState::reset, std::memory_order_relaxed);
+    shared.state.store(QpState::kReset, std::memory_order_relaxed);
     shared.type = attributes.type;
     shared.device = attributes.device;
     shared.pd = attributes.pd;
@@ -67,7 +67,7 @@ Qp::~Qp() {
     const uint32_t index = ObjectNumber::index(number_);
     Change reset;
     reset.mask = qp_attr::kState;
-    reset.state = QpState::reset;
+    reset.state = QpState::kReset;
     modify(reset);
     {
         const std::lock_guard lock(adapter_.engine().run_mutex());
@@ -132,21 +132,21 @@ void Qp::modify(const Change& change) {
         set_requester_fields(change);
         set_responder_fields(*shared_, change);
         shared_->lock.unlock();
-        if (new_state && (change.state == QpState::rts || change.state == QpState::sqd))
+        if (new_state && (change.state == QpState::kRts || change.state == QpState::kSqd))
             after_transition(change.state);
     }
-    if (!new_state || (change.state != QpState::err && change.state != QpState::reset)) return;
+    if (!new_state || (change.state != QpState::kErr && change.state != QpState::kReset)) return;
     // RDMA takes no lock at the responder: accesses must end before anybody learns of the new
     // state.
     adapter_.host().wait_for_accesses();
-    if (change.state == QpState::err)
+    if (change.state == QpState::kErr)
         flush();
     else
         clear_queues();
 }
 
 void Qp::after_transition(QpState state) {
-    if (state == QpState::rts)
+    if (state == QpState::kRts)
         run_send_queue(now_ns(), kNoLimit);
     else if (!head_started_)
         report_drained();
@@ -155,7 +155,7 @@ void Qp::after_transition(QpState state) {
 void Qp::report_drained() {
     if (drained_event_) {
         drained_event_ = false;
-        adapter_.sink().qp_event(*this, QpEvent::drained);
+        adapter_.sink().qp_event(*this, QpEvent::kDrained);
     }
 }
 

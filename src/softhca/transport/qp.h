@@ -18,7 +18,7 @@ class Srq;
 class Qp {
   public:
     struct Attributes {
-        QpType type = QpType::rc;
+        QpType type = QpType::kRc;
         uint32_t device = 0;
         uint32_t pd = 0;
         Cq* send_cq = nullptr;
@@ -37,7 +37,7 @@ class Qp {
     // A modification. A field is valid if `mask` (qp_attr bits) names it.
     struct Change {
         uint32_t mask = 0;
-        QpState state = QpState::reset;
+        QpState state = QpState::kReset;
         uint32_t link = 0;
         uint32_t access = 0;
         uint32_t qkey = 0;

@@ -16,18 +16,18 @@ constexpr uint64_t kAtomicBytes = 8;
 WcStatus resolve_remote_memory(Qp& qp, const Wqe& wqe, const Target& target, uint32_t need,
                                const KeyEntry** key, IovList* list) {
     if (target.bad_srq || (target.qp->access & need) != need)
-        return WcStatus::remote_invalid_request;
-    if (wqe.length == 0) return WcStatus::success;
+        return WcStatus::kRemoteInvalidRequest;
+    if (wqe.length == 0) return WcStatus::kSuccess;
     Host& host = qp.adapter().host();
     KeyEntry* entry = KeyNumber::process(wqe.rkey) == target.slot ? host.key(wqe.rkey) : nullptr;
     uint64_t address;
     if (entry == nullptr ||
         check_key(*entry, wqe.rkey, target.pd, target.qp_number, wqe.remote_address, wqe.length,
-                  need, &address) != KeyCheck::ok)
-        return WcStatus::remote_access_error;
+                  need, &address) != KeyCheck::kOk)
+        return WcStatus::kRemoteAccessError;
     *key = entry;
     list->add(address, wqe.length);
-    return WcStatus::success;
+    return WcStatus::kSuccess;
 }
 
 Outcome lock_and_refuse(Qp& qp, Target& target, WcStatus status) {
@@ -38,13 +38,13 @@ Outcome lock_and_refuse(Qp& qp, Target& target, WcStatus status) {
 // What the requester learns if a copy failed.
 Outcome copy_failed(Qp& qp, Target& target, CopyResult failed, bool locked) {
     switch (failed) {
-        case CopyResult::local_fault:
-            return Outcome::complete(WcStatus::local_protection_error);
-        case CopyResult::gone:
+        case CopyResult::kLocalFault:
+            return Outcome::complete(WcStatus::kLocalProtectionError);
+        case CopyResult::kGone:
             return peer_unreachable(qp);
         default:
-            return locked ? refuse_request(qp, target, WcStatus::remote_access_error)
-                          : lock_and_refuse(qp, target, WcStatus::remote_access_error);
+            return locked ? refuse_request(qp, target, WcStatus::kRemoteAccessError)
+                          : lock_and_refuse(qp, target, WcStatus::kRemoteAccessError);
     }
 }
 
@@ -55,16 +55,17 @@ Outcome write_with_immediate(Qp& qp, Wqe& wqe, Target& target, const IovList& lo
     IovList remote;
     const WcStatus status =
         resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, &key, &remote);
-    if (status != WcStatus::success) return refuse_request(qp, target, status);
+    if (status != WcStatus::kSuccess) return refuse_request(qp, target, status);
     Outcome outcome = Outcome::no_response();
     const RecvWqe* receive = find_receive(qp, wqe, target, &outcome);
     if (receive == nullptr) return outcome;
     CopyResult failed;
     const Outcome placed =
-        place_message(qp, wqe, target, key, local, remote, Placement::by_packet, now, &failed);
-    if (failed != CopyResult::ok) return copy_failed(qp, target, failed, true);
-    return placed.kind == Outcome::Kind::complete ? complete_receive(qp, wqe, target, *receive, now)
-                                                  : placed;
+        place_message(qp, wqe, target, key, local, remote, Placement::kByPacket, now, &failed);
+    if (failed != CopyResult::kOk) return copy_failed(qp, target, failed, true);
+    return placed.kind == Outcome::Kind::kComplete
+               ? complete_receive(qp, wqe, target, *receive, now)
+               : placed;
 }
 
 // RDMA write and RDMA read. Except for a write with immediate, only memory of the responder
@@ -73,20 +74,20 @@ Outcome execute_rdma(Qp& qp, Wqe& wqe, uint32_t local_right, uint32_t remote_rig
     Target target(qp);
     IovList local;
     if (!build_gather_list(qp, wqe, local_right, &local))
-        return Outcome::complete(WcStatus::local_protection_error);
+        return Outcome::complete(WcStatus::kLocalProtectionError);
     if (!target.find(qp, wqe)) return peer_unreachable(qp);
-    if (wqe.opcode == WrOpcode::rdma_write_imm)
+    if (wqe.opcode == WrOpcode::kRdmaWriteImm)
         return write_with_immediate(qp, wqe, target, local, now);
     const KeyEntry* key = nullptr;
     IovList remote;
     WcStatus status = resolve_remote_memory(qp, wqe, target, remote_right, &key, &remote);
-    if (status == WcStatus::success && wqe.reads() && target.qp->max_dest_rd_atomic == 0)
-        status = WcStatus::remote_invalid_request;
-    if (status != WcStatus::success) return lock_and_refuse(qp, target, status);
+    if (status == WcStatus::kSuccess && wqe.reads() && target.qp->max_dest_rd_atomic == 0)
+        status = WcStatus::kRemoteInvalidRequest;
+    if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
     CopyResult failed;
     const Outcome placed =
-        place_message(qp, wqe, target, key, local, remote, Placement::by_packet, now, &failed);
-    if (failed != CopyResult::ok) return copy_failed(qp, target, failed, false);
+        place_message(qp, wqe, target, key, local, remote, Placement::kByPacket, now, &failed);
+    if (failed != CopyResult::kOk) return copy_failed(qp, target, failed, false);
     report_established(qp.adapter(), *target.qp, target.qp_number);
     return placed;
 }
@@ -98,7 +99,7 @@ bool check_write(Qp& qp, Wqe& wqe, IovList* local, const KeyEntry** key) {
     IovList remote;
     return build_gather_list(qp, wqe, 0, local) && target.find(qp, wqe) &&
            resolve_remote_memory(qp, wqe, target, access_flag::kRemoteWrite, key, &remote) ==
-               WcStatus::success;
+               WcStatus::kSuccess;
 }
 
 Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
@@ -112,14 +113,14 @@ Outcome execute_write(Qp& qp, Wqe& wqe, uint64_t now) {
         return Outcome::complete();
     }
     const Outcome outcome = execute_rdma(qp, wqe, 0, access_flag::kRemoteWrite, now);
-    const bool waits = outcome.kind == Outcome::Kind::again && outcome.time != 0;
+    const bool waits = outcome.kind == Outcome::Kind::kAgain && outcome.time != 0;
     if (waits && !lock.wait_until(outcome.time))
         qp.inbound().push(qp, wqe, qp.head_position(), outcome.time);
     return outcome;
 }
 
 Outcome execute_read(Qp& qp, Wqe& wqe, uint64_t now) {
-    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::local_qp_operation_error);
+    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::kLocalQpOperationError);
     return execute_rdma(qp, wqe, access_flag::kLocalWrite, access_flag::kRemoteRead, now);
 }
 
@@ -136,9 +137,9 @@ CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyE
     RobustLock& lock = host.process(target.slot).atomics;
     lock.lock(host, [] {});
     CopyResult copied = adapter.process_memory().read(target.slot, key, remote, mine);
-    const bool swaps = wqe.opcode == WrOpcode::fetch_add || *before == wqe.compare_add;
-    if (copied == CopyResult::ok && swaps) {
-        uint64_t after = wqe.opcode == WrOpcode::fetch_add ? *before + wqe.compare_add : wqe.swap;
+    const bool swaps = wqe.opcode == WrOpcode::kFetchAdd || *before == wqe.compare_add;
+    if (copied == CopyResult::kOk && swaps) {
+        uint64_t after = wqe.opcode == WrOpcode::kFetchAdd ? *before + wqe.compare_add : wqe.swap;
         IovList result;
         result.add(reinterpret_cast<uint64_t>(&after), kAtomicBytes);
         copied = adapter.process_memory().write(target.slot, key, result, remote);
@@ -151,12 +152,12 @@ CopyResult apply_atomic(Qp& qp, const Wqe& wqe, const Target& target, const KeyE
 
 Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
     Adapter& adapter = qp.adapter();
-    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::local_qp_operation_error);
+    if (qp.max_rd_atomic() == 0) return Outcome::complete(WcStatus::kLocalQpOperationError);
     Target target(qp);
     IovList local;
     if (!build_gather_list(qp, wqe, access_flag::kLocalWrite, &local))
-        return Outcome::complete(WcStatus::local_protection_error);
-    if (local.length() < kAtomicBytes) return Outcome::complete(WcStatus::local_length_error);
+        return Outcome::complete(WcStatus::kLocalProtectionError);
+    if (local.length() < kAtomicBytes) return Outcome::complete(WcStatus::kLocalLengthError);
     if (adapter.host().models_time() && now < wqe.booking.arrival_end &&
         now_ns() < wqe.booking.arrival_end)
         return Outcome::again(wqe.booking.arrival_end);
@@ -165,20 +166,20 @@ Outcome execute_atomic(Qp& qp, Wqe& wqe, uint64_t now) {
     IovList remote;
     WcStatus status =
         resolve_remote_memory(qp, wqe, target, access_flag::kRemoteAtomic, &key, &remote);
-    if (status == WcStatus::success &&
+    if (status == WcStatus::kSuccess &&
         (wqe.remote_address % kAtomicBytes != 0 || target.qp->max_dest_rd_atomic == 0))
-        status = WcStatus::remote_invalid_request;
-    if (status != WcStatus::success) return lock_and_refuse(qp, target, status);
+        status = WcStatus::kRemoteInvalidRequest;
+    if (status != WcStatus::kSuccess) return lock_and_refuse(qp, target, status);
     uint64_t before = 0;
     const CopyResult copied = apply_atomic(qp, wqe, target, key, remote, &before);
-    if (copied != CopyResult::ok) return copy_failed(qp, target, copied, false);
+    if (copied != CopyResult::kOk) return copy_failed(qp, target, copied, false);
     IovList result;
     result.add(reinterpret_cast<uint64_t>(&before), kAtomicBytes);
     const CopyResult returned = adapter.process_memory().write(
         adapter.host().slot(), nullptr, result, local.slice(0, kAtomicBytes));
     report_established(adapter, *target.qp, target.qp_number);
-    return Outcome::complete(returned == CopyResult::ok ? WcStatus::success
-                                                        : WcStatus::local_protection_error);
+    return Outcome::complete(returned == CopyResult::kOk ? WcStatus::kSuccess
+                                                         : WcStatus::kLocalProtectionError);
 }
 
 }  // namespace softhca

@@ -51,7 +51,7 @@ int populate(const RegionAttributes& attributes) {
 
 // A null region's length is not memory.
 uint64_t registered_bytes(const KeyEntry& entry) {
-    return entry.kind == KeyKind::null_region ? 0 : entry.length;
+    return entry.kind == KeyKind::kNullRegion ? 0 : entry.length;
 }
 
 }  // namespace

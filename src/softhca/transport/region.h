@@ -17,7 +17,7 @@ struct RegionAttributes {
     uint64_t iova = 0;
     uint32_t pd = 0;
     uint32_t access = 0;
-    KeyKind kind = KeyKind::region;  // of a null region, `address` is that of its zeros
+    KeyKind kind = KeyKind::kRegion;  // of a null region, `address` is that of its zeros
 };
 
 // Allocates an entry of the key table; 0 if all are in use.

@@ -17,21 +17,21 @@ namespace {
 
 WcOpcode completion_opcode(WrOpcode opcode) {
     switch (opcode) {
-        case WrOpcode::rdma_write:
-        case WrOpcode::rdma_write_imm:
-            return WcOpcode::rdma_write;
-        case WrOpcode::rdma_read:
-            return WcOpcode::rdma_read;
-        case WrOpcode::compare_swap:
-            return WcOpcode::compare_swap;
-        case WrOpcode::fetch_add:
-            return WcOpcode::fetch_add;
-        case WrOpcode::local_invalidate:
-            return WcOpcode::local_invalidate;
-        case WrOpcode::bind_mw:
-            return WcOpcode::bind_mw;
+        case WrOpcode::kRdmaWrite:
+        case WrOpcode::kRdmaWriteImm:
+            return WcOpcode::kRdmaWrite;
+        case WrOpcode::kRdmaRead:
+            return WcOpcode::kRdmaRead;
+        case WrOpcode::kCompareSwap:
+            return WcOpcode::kCompareSwap;
+        case WrOpcode::kFetchAdd:
+            return WcOpcode::kFetchAdd;
+        case WrOpcode::kLocalInvalidate:
+            return WcOpcode::kLocalInvalidate;
+        case WrOpcode::kBindMw:
+            return WcOpcode::kBindMw;
         default:
-            return WcOpcode::send;
+            return WcOpcode::kSend;
     }
 }
 
@@ -54,9 +54,9 @@ void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
     if (host.models_time() && !wqe.is_local()) {
         const NicParameters& nic = host.header().config.nic;
         const uint32_t peer_link =
-            attributes_.type == QpType::ud ? wqe.destination.link : shared_->peer_link;
+            attributes_.type == QpType::kUd ? wqe.destination.link : shared_->peer_link;
         const uint32_t peer_number =
-            attributes_.type == QpType::ud ? wqe.remote_qp : shared_->peer_number;
+            attributes_.type == QpType::kUd ? wqe.remote_qp : shared_->peer_number;
         LinkPair& mine = host.self().links[shared_->link];
         LinkPair& peer = host.process(ObjectNumber::process(peer_number))
                              .links[std::min(peer_link, kMaxLinks - 1)];
@@ -70,7 +70,7 @@ void Qp::commit_send(Wqe& wqe, uint64_t post_time) {
 }
 
 void Qp::start_sends() {
-    if (adapter_.thread_executor() && state() == QpState::rts) {
+    if (adapter_.thread_executor() && state() == QpState::kRts) {
         if (!scheduled_.exchange(true, std::memory_order_acq_rel))
             adapter_.engine().schedule_qp(number_, now_ns());
         return;
@@ -90,11 +90,11 @@ void Qp::run_scheduled(uint64_t now) {
 bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const QpState current = state();
-        if (current == QpState::err || current == QpState::sqe) {
+        if (current == QpState::kErr || current == QpState::kSqe) {
             flush_sends();
             return true;
         }
-        if (current != QpState::rts && !(current == QpState::sqd && head_started_)) return true;
+        if (current != QpState::kRts && !(current == QpState::kSqd && head_started_)) return true;
         if (wait_until_ != 0 && now < wait_until_) {
             run_ahead(now);
             return true;  // it is scheduled for that time
@@ -113,12 +113,12 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
 // writes behind it, and delivers the sends, whose data nobody sees before its time. A sender that
 // computes would start them too late, where a NIC sends one request behind the other.
 void Qp::run_ahead(uint64_t now) {
-    if (inbound_.empty() || state() != QpState::rts) return;
+    if (inbound_.empty() || state() != QpState::kRts) return;
     const uint64_t end = posted_.load(std::memory_order_acquire);
     for (ahead_ = std::max(ahead_, executed_ + 1); ahead_ != end; ++ahead_) {
         Wqe& wqe = ring_.at(ahead_);
         if (wqe.attempted ||
-            !(wqe.opcode == WrOpcode::rdma_write ? hand_over(wqe) : deliver_ahead(wqe, now))) {
+            !(wqe.opcode == WrOpcode::kRdmaWrite ? hand_over(wqe) : deliver_ahead(wqe, now))) {
             wqe.attempted = true;  // it waits until it is at the head
             return;
         }
@@ -133,16 +133,16 @@ bool Qp::hand_over(Wqe& wqe) {
 
 bool Qp::deliver_ahead(Wqe& wqe, uint64_t now) {
     const Faults& faults = adapter_.host().header().faults;
-    if ((wqe.opcode != WrOpcode::send && wqe.opcode != WrOpcode::send_imm) ||
+    if ((wqe.opcode != WrOpcode::kSend && wqe.opcode != WrOpcode::kSendImm) ||
         faults.rnr.load(std::memory_order_relaxed) != 0 || !receiver_may_place(faults) ||
         !inbound_.commit(*this))
         return false;
     const Outcome outcome = execute(*this, wqe, now);
-    if (outcome.kind == Outcome::Kind::complete) {
+    if (outcome.kind == Outcome::Kind::kComplete) {
         wqe.delivered = true;
         wqe.delivery_status = outcome.status;
     }
-    return wqe.delivered && outcome.status == WcStatus::success;
+    return wqe.delivered && outcome.status == WcStatus::kSuccess;
 }
 
 // Executes the work request at the head once. False if the request must wait.
@@ -151,25 +151,25 @@ bool Qp::execute_head(Wqe& wqe, uint64_t now) {
         wqe.delivered ? Outcome::complete(wqe.delivery_status) : execute(*this, wqe, now);
     head_started_ = true;
     switch (outcome.kind) {
-        case Outcome::Kind::complete:
+        case Outcome::Kind::kComplete:
             finish_head(wqe, outcome.status, now);
             return true;
-        case Outcome::Kind::again:
+        case Outcome::Kind::kAgain:
             if (outcome.time == 0) return true;
             wait_until_ = outcome.time;
             break;
-        case Outcome::Kind::rnr:
+        case Outcome::Kind::kRnr:
             adapter_.host().self().counters.rnr_naks.fetch_add(1, std::memory_order_relaxed);
             if (retry_.on_rnr(now_ns(), outcome.time, &wait_until_) ==
-                RetryState::Verdict::exhausted) {
-                finish_head(wqe, WcStatus::rnr_retry_exceeded, now);
+                RetryState::Verdict::kExhausted) {
+                finish_head(wqe, WcStatus::kRnrRetryExceeded, now);
                 return true;
             }
             break;
-        case Outcome::Kind::no_response:
+        case Outcome::Kind::kNoResponse:
             adapter_.host().self().counters.retransmissions.fetch_add(1, std::memory_order_relaxed);
-            if (retry_.on_no_response(now_ns(), &wait_until_) == RetryState::Verdict::exhausted) {
-                finish_head(wqe, WcStatus::retry_exceeded, now);
+            if (retry_.on_no_response(now_ns(), &wait_until_) == RetryState::Verdict::kExhausted) {
+                finish_head(wqe, WcStatus::kRetryExceeded, now);
                 return true;
             }
             break;
@@ -186,7 +186,7 @@ uint64_t Qp::send_visible_at(const Wqe& wqe, uint64_t now) {
         host.header().faults.delay_completions_ns.load(std::memory_order_relaxed);
     // The acknowledgment of a write or send takes the latency again. A read ends with its response.
     const bool acknowledged =
-        !wqe.reads() && (attributes_.type == QpType::rc || attributes_.type == QpType::xrc_send);
+        !wqe.reads() && (attributes_.type == QpType::kRc || attributes_.type == QpType::kXrcSend);
     const uint64_t end =
         wqe.booking.arrival_end + (acknowledged ? nic.latency_ns : 0) + nic.completion_ns;
     return std::max(end, delay != 0 && now == 0 ? now_ns() : now) + delay;
@@ -197,7 +197,7 @@ void Qp::finish_head(Wqe& wqe, WcStatus status, uint64_t now) {
     wait_until_ = 0;
     ++executed_;
     head_started_ = executed_ < ahead_;
-    if (status == WcStatus::success) {
+    if (status == WcStatus::kSuccess) {
         inbound_.pop(adapter_.host(), number_, executed_ - 1);
     } else {
         inbound_.clear(adapter_.host(), number_);
@@ -212,7 +212,7 @@ void Qp::finish_head(Wqe& wqe, WcStatus status, uint64_t now) {
                          std::memory_order_relaxed);
     if (attributes_.signal_all || (wqe.flags & send_flag::kSignaled) != 0)
         complete_send(wqe, status, send_visible_at(wqe, now));
-    if (state() == QpState::sqd && !head_started_) report_drained();
+    if (state() == QpState::kSqd && !head_started_) report_drained();
 }
 
 void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
@@ -224,7 +224,7 @@ void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
     wc.owner = number_;
     wc.status = status;
     wc.opcode = completion_opcode(wqe.opcode);
-    wc.releases = Releases::send_queue;
+    wc.releases = Releases::kSendQueue;
     if (!write_completion(adapter_, attributes_.send_cq->shared(), wc, executed_)) {
         lock_qp(adapter_.host(), *shared_);
         fail_responder(adapter_, *shared_, number_, Notice::kQpFatal);
@@ -234,13 +234,13 @@ void Qp::complete_send(const Wqe& wqe, WcStatus status, uint64_t visible_at) {
 
 // After a failed work request, a UD or UC queue pair stops its send queue; others stop altogether.
 void Qp::enter_error_state(WcStatus status) {
-    if (status == WcStatus::flushed) return;
+    if (status == WcStatus::kFlushed) return;
     adapter_.host().self().counters.errors.fetch_add(1, std::memory_order_relaxed);
-    const bool datagram = attributes_.type == QpType::ud || attributes_.type == QpType::uc;
+    const bool datagram = attributes_.type == QpType::kUd || attributes_.type == QpType::kUc;
     lock_qp(adapter_.host(), *shared_);
-    QpState expected = QpState::rts;
+    QpState expected = QpState::kRts;
     if (datagram) {
-        shared_->state.compare_exchange_strong(expected, QpState::sqe, std::memory_order_acq_rel);
+        shared_->state.compare_exchange_strong(expected, QpState::kSqe, std::memory_order_acq_rel);
         shared_->lock.unlock();
         return;
     }
@@ -254,7 +254,7 @@ void Qp::flush_sends() {
     while (executed_ != posted_.load(std::memory_order_acquire)) {
         const Wqe& wqe = ring_.at(executed_);
         ++executed_;
-        complete_send(wqe, WcStatus::flushed, visible_at);
+        complete_send(wqe, WcStatus::kFlushed, visible_at);
     }
     head_started_ = false;
     wait_until_ = 0;
@@ -263,7 +263,7 @@ void Qp::flush_sends() {
 void Qp::flush_receives() {
     Host& host = adapter_.host();
     lock_qp(host, *shared_);
-    if (state() != QpState::err) {
+    if (state() != QpState::kErr) {
         shared_->lock.unlock();
         return;
     }
@@ -273,15 +273,15 @@ void Qp::flush_receives() {
     shared_->lock.unlock();
     if (attributes_.srq != nullptr && !last_receive_event_) {
         last_receive_event_ = true;
-        adapter_.sink().qp_event(*this, QpEvent::last_receive);
+        adapter_.sink().qp_event(*this, QpEvent::kLastReceive);
     }
 }
 
 void Qp::flush() {
     const std::lock_guard lock(execute_mutex_);
     const QpState current = state();
-    if (current == QpState::err || current == QpState::sqe) flush_sends();
-    if (current == QpState::err) flush_receives();
+    if (current == QpState::kErr || current == QpState::kSqe) flush_sends();
+    if (current == QpState::kErr) flush_receives();
 }
 
 }  // namespace softhca

@@ -26,7 +26,7 @@ void flush_claim(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
     CqShared* cq = receive == nullptr ? nullptr : cq_of_claim(host, qp);
     if (cq != nullptr) {
         Completion wc = receive_completion(qp, qp_number, *receive, visible_now(adapter));
-        wc.status = WcStatus::flushed;
+        wc.status = WcStatus::kFlushed;
         write_completion(adapter, *cq, wc);
     }
     qp.claim.valid.store(0, std::memory_order_release);
@@ -58,7 +58,7 @@ void repair_qp(Host& host, QpShared& qp) {
     if (claim.valid.load(std::memory_order_acquire) != 0 && claim.srq == 0 &&
         claim.index == qp.ring.head.load(std::memory_order_relaxed))
         qp.ring.head.store(claim.index + 1, std::memory_order_release);
-    if (qp.state.load(std::memory_order_relaxed) == QpState::err)
+    if (qp.state.load(std::memory_order_relaxed) == QpState::kErr)
         raise_qp_notice(host, qp, qp.number.load(std::memory_order_relaxed), Notice::kQpError);
 }
 
@@ -151,8 +151,9 @@ bool build_scatter_list(Host& host, const RecvWqe& receive, uint32_t slot, uint3
         if (sge.length == 0) continue;
         KeyEntry* entry = KeyNumber::process(sge.lkey) == slot ? host.key(sge.lkey) : nullptr;
         uint64_t address;
-        if (entry == nullptr || check_local_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length,
-                                                access_flag::kLocalWrite, &address) != KeyCheck::ok)
+        if (entry == nullptr ||
+            check_local_key(*entry, sge.lkey, pd, qp, sge.addr, sge.length,
+                            access_flag::kLocalWrite, &address) != KeyCheck::kOk)
             return false;
         list->add(address, sge.length);
     }
@@ -163,10 +164,10 @@ Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& r
                               uint64_t visible_at) {
     Completion wc;
     wc.wr_id = receive.wr_id;
-    wc.opcode = WcOpcode::receive;
+    wc.opcode = WcOpcode::kReceive;
     wc.qp_num = qp_number;
     const uint32_t srq = qp.claim.srq;
-    wc.releases = srq != 0 ? Releases::shared_receive_queue : Releases::receive_queue;
+    wc.releases = srq != 0 ? Releases::kSharedReceiveQueue : Releases::kReceiveQueue;
     wc.owner = srq != 0 ? srq : qp_number;
     wc.slot = receive.slot;
     wc.visible_at = visible_at == 0 ? 0 : qp.last_visible = std::max(qp.last_visible, visible_at);
@@ -175,13 +176,13 @@ Completion receive_completion(QpShared& qp, uint32_t qp_number, const RecvWqe& r
 
 void fail_responder(Adapter& adapter, QpShared& qp, uint32_t qp_number, uint32_t why) {
     if (!responds(qp.state.load(std::memory_order_relaxed))) return;  // was reset or failed before
-    qp.state.store(QpState::err, std::memory_order_release);
+    qp.state.store(QpState::kErr, std::memory_order_release);
     raise_qp_notice(adapter.host(), qp, qp_number, Notice::kQpError | why);
 }
 
 void report_established(Adapter& adapter, QpShared& qp, uint32_t qp_number) {
     if (qp.established.load(std::memory_order_relaxed) == 0 &&
-        qp.state.load(std::memory_order_relaxed) == QpState::rtr &&
+        qp.state.load(std::memory_order_relaxed) == QpState::kRtr &&
         qp.established.exchange(1, std::memory_order_relaxed) == 0)
         raise_qp_notice(adapter.host(), qp, qp_number, Notice::kQpCommEst);
 }

@@ -12,7 +12,7 @@ namespace softhca {
 namespace {
 
 bool reliable(const Qp& qp) {
-    return qp.attributes().type == QpType::rc || qp.attributes().type == QpType::xrc_send;
+    return qp.attributes().type == QpType::kRc || qp.attributes().type == QpType::kXrcSend;
 }
 
 // Whether the timing model still has the message on its way.
@@ -32,13 +32,13 @@ Outcome fail_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& rece
     wc.status = status;
     fail_responder(qp.adapter(), *target.qp, target.qp_number, 0);
     if (CqShared* cq = host.cq(target.cq)) write_completion(qp.adapter(), *cq, wc);
-    return Outcome::complete(reliable(qp) ? nak : WcStatus::success);
+    return Outcome::complete(reliable(qp) ? nak : WcStatus::kSuccess);
 }
 
 // Invalidates a type 2 window of the target, for send with invalidate.
 bool invalidate_remote(Host& host, const Target& target, uint32_t key) {
     KeyEntry* entry = KeyNumber::process(key) == target.slot ? host.key(key) : nullptr;
-    if (entry == nullptr || entry->kind != KeyKind::window_type2 || entry->pd != target.pd ||
+    if (entry == nullptr || entry->kind != KeyKind::kWindowType2 || entry->pd != target.pd ||
         entry->bound_qp != target.qp_number)
         return false;
     uint32_t expected = key;
@@ -52,31 +52,31 @@ Outcome fill_receive(Qp& qp, Wqe& wqe, Target& target, const RecvWqe& receive, c
     if (receive.length() < wqe.length) {
         if (!reliable(qp))
             return Outcome::complete();  // UC drops the message; the next one uses the receive
-        return fail_receive(qp, wqe, target, receive, WcStatus::local_length_error,
-                            WcStatus::remote_invalid_request);
+        return fail_receive(qp, wqe, target, receive, WcStatus::kLocalLengthError,
+                            WcStatus::kRemoteInvalidRequest);
     }
     IovList remote;
     if (!build_scatter_list(host, receive, target.slot, target.pd, target.qp_number, &remote)) {
-        return fail_receive(qp, wqe, target, receive, WcStatus::local_protection_error,
-                            WcStatus::remote_operation_error);
+        return fail_receive(qp, wqe, target, receive, WcStatus::kLocalProtectionError,
+                            WcStatus::kRemoteOperationError);
     }
     CopyResult failed;
     const IovList space = remote.slice(0, wqe.length);
     const KeyEntry* key = receive.num_sge == 1 ? host.key(receive.sges()[0].lkey) : nullptr;
     const Outcome placed =
-        place_message(qp, wqe, target, key, local, space, Placement::at_once, now, &failed);
+        place_message(qp, wqe, target, key, local, space, Placement::kAtOnce, now, &failed);
     switch (failed) {
-        case CopyResult::ok:
+        case CopyResult::kOk:
             break;
-        case CopyResult::local_fault:
-            return Outcome::complete(WcStatus::local_protection_error);
-        case CopyResult::remote_fault:
-            return fail_receive(qp, wqe, target, receive, WcStatus::local_protection_error,
-                                WcStatus::remote_operation_error);
-        case CopyResult::gone:
+        case CopyResult::kLocalFault:
+            return Outcome::complete(WcStatus::kLocalProtectionError);
+        case CopyResult::kRemoteFault:
+            return fail_receive(qp, wqe, target, receive, WcStatus::kLocalProtectionError,
+                                WcStatus::kRemoteOperationError);
+        case CopyResult::kGone:
             return Outcome::no_response();
     }
-    if (placed.kind != Outcome::Kind::complete) return placed;
+    if (placed.kind != Outcome::Kind::kComplete) return placed;
     return complete_receive(qp, wqe, target, receive, now);
 }
 
@@ -92,13 +92,13 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
     wc.slid = static_cast<uint16_t>(qp.shared().link + 1);
     wc.solicited = (wqe.flags & send_flag::kSolicited) != 0;
     wc.imm = wqe.imm;
-    if (wqe.opcode == WrOpcode::send_imm || wqe.opcode == WrOpcode::rdma_write_imm)
+    if (wqe.opcode == WrOpcode::kSendImm || wqe.opcode == WrOpcode::kRdmaWriteImm)
         wc.flags |= wc_flag::kWithImm;
-    if (wqe.opcode == WrOpcode::rdma_write_imm) wc.opcode = WcOpcode::receive_rdma_with_imm;
-    if (wqe.opcode == WrOpcode::send_invalidate) {
+    if (wqe.opcode == WrOpcode::kRdmaWriteImm) wc.opcode = WcOpcode::kReceiveRdmaWithImm;
+    if (wqe.opcode == WrOpcode::kSendInvalidate) {
         if (!invalidate_remote(adapter.host(), target, wqe.imm)) {
             fail_responder(adapter, *target.qp, target.qp_number, Notice::kQpAccessError);
-            return Outcome::complete(WcStatus::remote_access_error);
+            return Outcome::complete(WcStatus::kRemoteAccessError);
         }
         wc.flags |= wc_flag::kWithInv;
     }
@@ -106,8 +106,8 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
     CqShared* cq = adapter.host().cq(target.cq);
     if (cq == nullptr || !write_completion(adapter, *cq, wc)) {
         fail_responder(adapter, *target.qp, target.qp_number, Notice::kQpFatal);
-        return Outcome::complete(reliable(qp) ? WcStatus::remote_operation_error
-                                              : WcStatus::success);
+        return Outcome::complete(reliable(qp) ? WcStatus::kRemoteOperationError
+                                              : WcStatus::kSuccess);
     }
     return Outcome::complete();
 }
@@ -115,7 +115,7 @@ Outcome complete_receive(Qp& qp, const Wqe& wqe, Target& target, const RecvWqe& 
 Outcome refuse_request(Qp& qp, Target& target, WcStatus status) {
     if (!reliable(qp)) return drop_message(qp);
     const uint32_t why =
-        status == WcStatus::remote_access_error ? Notice::kQpAccessError : Notice::kQpRequestError;
+        status == WcStatus::kRemoteAccessError ? Notice::kQpAccessError : Notice::kQpRequestError;
     fail_responder(qp.adapter(), *target.qp, target.qp_number, why);
     return Outcome::complete(status);
 }
@@ -124,7 +124,7 @@ const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* out
     *outcome = Outcome::no_response();
     if (!responds(target.qp->state.load(std::memory_order_acquire))) return nullptr;
     if (target.bad_srq) {
-        *outcome = refuse_request(qp, target, WcStatus::remote_invalid_request);
+        *outcome = refuse_request(qp, target, WcStatus::kRemoteInvalidRequest);
         return nullptr;
     }
     const RecvWqe* receive = claim_receive(qp.adapter(), *target.qp, target.srq);
@@ -142,7 +142,7 @@ Outcome execute_send(Qp& qp, Wqe& wqe, uint64_t now) {
     Target target(qp);
     IovList local;
     if (!build_gather_list(qp, wqe, 0, &local))
-        return Outcome::complete(WcStatus::local_protection_error);
+        return Outcome::complete(WcStatus::kLocalProtectionError);
     if (!target.find(qp, wqe)) return peer_unreachable(qp);
     const ResponderLock lock(qp.adapter().host(), *target.qp);
     Outcome outcome = Outcome::no_response();

@@ -21,12 +21,12 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
     const WindowBind& bind = wqe.bind;
     KeyEntry* window =
         KeyNumber::process(bind.window_key) == host.slot() ? host.key(bind.window_key) : nullptr;
-    if (window == nullptr || window->kind == KeyKind::region || window->pd != qp.attributes().pd ||
+    if (window == nullptr || window->kind == KeyKind::kRegion || window->pd != qp.attributes().pd ||
         KeyNumber::index(bind.new_key) != KeyNumber::index(bind.window_key))
-        return Outcome::complete(WcStatus::mw_bind_error);
-    if (window->kind == KeyKind::window_type2 && window->key.load(std::memory_order_acquire) != 0) {
+        return Outcome::complete(WcStatus::kMwBindError);
+    if (window->kind == KeyKind::kWindowType2 && window->key.load(std::memory_order_acquire) != 0) {
         return Outcome::complete(
-            WcStatus::mw_bind_error);  // bound type 2 windows must be invalidated first
+            WcStatus::kMwBindError);  // bound type 2 windows must be invalidated first
     }
     withdraw(host, *window);
     if (bind.length == 0) return Outcome::complete();  // length 0 unbinds
@@ -38,10 +38,10 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
     if ((bind.access & (access_flag::kRemoteWrite | access_flag::kRemoteAtomic)) != 0)
         need |= access_flag::kLocalWrite;
     uint64_t address;
-    if (region == nullptr || region->kind != KeyKind::region ||
+    if (region == nullptr || region->kind != KeyKind::kRegion ||
         check_key(*region, bind.region_key, qp.attributes().pd, qp.number(), bind.address,
-                  bind.length, need, &address) != KeyCheck::ok)
-        return Outcome::complete(WcStatus::mw_bind_error);
+                  bind.length, need, &address) != KeyCheck::kOk)
+        return Outcome::complete(WcStatus::kMwBindError);
     window->access = bind.access;
     window->start = (bind.access & access_flag::kZeroBased) != 0 ? 0 : bind.address;
     window->length = bind.length;
@@ -56,10 +56,10 @@ Outcome execute_bind(Qp& qp, Wqe& wqe) {
 Outcome execute_invalidate(Qp& qp, Wqe& wqe) {
     Host& host = qp.adapter().host();
     KeyEntry* window = KeyNumber::process(wqe.imm) == host.slot() ? host.key(wqe.imm) : nullptr;
-    if (window == nullptr || window->kind != KeyKind::window_type2 ||
+    if (window == nullptr || window->kind != KeyKind::kWindowType2 ||
         window->pd != qp.attributes().pd || window->bound_qp != qp.number() ||
         window->key.load(std::memory_order_acquire) != wqe.imm)
-        return Outcome::complete(WcStatus::mw_bind_error);
+        return Outcome::complete(WcStatus::kMwBindError);
     withdraw(host, *window);
     return Outcome::complete();
 }

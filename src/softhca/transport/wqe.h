@@ -69,19 +69,19 @@ struct Wqe {
 
     // Whether the message sends local memory (reads and atomics receive into it).
     bool gathers() const {
-        return sends() || opcode == WrOpcode::rdma_write || opcode == WrOpcode::rdma_write_imm;
+        return sends() || opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteImm;
     }
     // Whether no peer is involved.
     bool is_local() const {
-        return opcode == WrOpcode::bind_mw || opcode == WrOpcode::local_invalidate;
+        return opcode == WrOpcode::kBindMw || opcode == WrOpcode::kLocalInvalidate;
     }
     bool sends() const {
-        return opcode == WrOpcode::send || opcode == WrOpcode::send_imm ||
-               opcode == WrOpcode::send_invalidate;
+        return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendImm ||
+               opcode == WrOpcode::kSendInvalidate;
     }
     bool reads() const {
-        return opcode == WrOpcode::rdma_read || opcode == WrOpcode::compare_swap ||
-               opcode == WrOpcode::fetch_add;
+        return opcode == WrOpcode::kRdmaRead || opcode == WrOpcode::kCompareSwap ||
+               opcode == WrOpcode::kFetchAdd;
     }
 };
 

@@ -14,7 +14,7 @@ constexpr int kGidsPerPort = 2;  // link-local; on Ethernet also IPv4-mapped
 
 // Number of a port's GIDs, from index 0.
 inline int gids_of(LinkLayer layer) {
-    return layer == LinkLayer::ethernet ? kGidsPerPort : 1;
+    return layer == LinkLayer::kEthernet ? kGidsPerPort : 1;
 }
 
 // Size of a port's GID table. The last entry is not set, as most are not on real cards.

@@ -14,7 +14,7 @@ namespace {
 bool valid(const ibv_ah_attr& address, const FabricConfig& config) {
     const bool global = address.is_global != 0;
     return address.port_num >= 1 && address.port_num <= config.ports &&
-           (global || config.link_layer != LinkLayer::ethernet) &&
+           (global || config.link_layer != LinkLayer::kEthernet) &&
            (!global || address.grh.sgid_index < gids_of(config.link_layer));
 }
 
@@ -26,7 +26,7 @@ SOFTHCA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) try {
         set_error(EINVAL);
         return nullptr;
     }
-    const bool roce = config_of(context).link_layer == LinkLayer::ethernet;
+    const bool roce = config_of(context).link_layer == LinkLayer::kEthernet;
     auto* ah = new AhObject;
     ah->ibv.context = context;
     ah->ibv.pd = pd;

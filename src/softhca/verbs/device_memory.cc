@@ -199,7 +199,7 @@ ibv_mr* alloc_null_mr(ibv_pd* ibv) try {
     attributes.length = SIZE_MAX;
     attributes.pd = object_of<PdObject>(ibv)->base().id;
     attributes.access = access_flag::kLocalWrite;
-    attributes.kind = KeyKind::null_region;
+    attributes.kind = KeyKind::kNullRegion;
     if (attributes.address == 0) {
         set_error(ENOMEM);
         return nullptr;

@@ -17,7 +17,7 @@ constexpr uint32_t kQpAccess = access_flag::kLocalWrite | access_flag::kRemoteWr
                                access_flag::kRemoteRead | access_flag::kRemoteAtomic;
 
 bool valid_address(const FabricConfig& config, const ibv_ah_attr& address, uint32_t port) {
-    if (config.link_layer == LinkLayer::ethernet && address.is_global == 0) return false;
+    if (config.link_layer == LinkLayer::kEthernet && address.is_global == 0) return false;
     if (address.is_global != 0 && address.grh.sgid_index >= gids_of(config.link_layer))
         return false;
     return address.port_num == 0 || address.port_num == port;
@@ -90,7 +90,7 @@ void store_attributes(ibv_qp_attr& record, const ibv_qp_attr& given, uint32_t ma
 
 Qp::Change device_change(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask,
                          uint32_t port) {
-    const bool ethernet = config_of(context).link_layer == LinkLayer::ethernet;
+    const bool ethernet = config_of(context).link_layer == LinkLayer::kEthernet;
     ibv_ah_attr address = attr.ah_attr;
     if (ethernet) address.dlid = 0;
     Qp::Change change;
@@ -150,7 +150,7 @@ int modify_opened(QpObject& object, const ibv_qp_attr& attr, uint32_t mask) {
     lock_qp(host, *shared);
     set_responder_fields(*shared, change);
     shared->lock.unlock();
-    if (shared->state.load(std::memory_order_relaxed) == QpState::err) {
+    if (shared->state.load(std::memory_order_relaxed) == QpState::kErr) {
         raise_qp_notice(host, *shared, object.ibv.qp_base.qp_num,
                         Notice::kQpError);  // its owner flushes it
     }

@@ -22,7 +22,7 @@ ibv_mw* alloc_mw(ibv_pd* ibv_pd, ibv_mw_type type) try {
     PdObject& pd = object_of<PdObject>(ibv_pd)->base();
     KeyEntry& entry = adapter.host().tables().keys[index];
     entry.pd = pd.id;
-    entry.kind = type == IBV_MW_TYPE_1 ? KeyKind::window_type1 : KeyKind::window_type2;
+    entry.kind = type == IBV_MW_TYPE_1 ? KeyKind::kWindowType1 : KeyKind::kWindowType2;
     entry.share_id = 0;
     auto* window = new WindowObject;
     window->index = index;

@@ -12,16 +12,16 @@ namespace softhca {
 
 bool transport_has(QpType type, WrOpcode opcode) {
     switch (type) {
-        case QpType::rc:
+        case QpType::kRc:
             return true;
-        case QpType::xrc_send:
-            return opcode != WrOpcode::bind_mw && opcode != WrOpcode::local_invalidate;
-        case QpType::uc:
-            return opcode != WrOpcode::rdma_read && opcode != WrOpcode::compare_swap &&
-                   opcode != WrOpcode::fetch_add;
-        case QpType::ud:
-            return opcode == WrOpcode::send || opcode == WrOpcode::send_imm;
-        case QpType::xrc_recv:
+        case QpType::kXrcSend:
+            return opcode != WrOpcode::kBindMw && opcode != WrOpcode::kLocalInvalidate;
+        case QpType::kUc:
+            return opcode != WrOpcode::kRdmaRead && opcode != WrOpcode::kCompareSwap &&
+                   opcode != WrOpcode::kFetchAdd;
+        case QpType::kUd:
+            return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendImm;
+        case QpType::kXrcRecv:
             return false;
     }
     return false;
@@ -56,21 +56,21 @@ int set_data(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
 
 int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
     switch (wqe.opcode) {
-        case WrOpcode::rdma_write:
-        case WrOpcode::rdma_write_imm:
-        case WrOpcode::rdma_read:
+        case WrOpcode::kRdmaWrite:
+        case WrOpcode::kRdmaWriteImm:
+        case WrOpcode::kRdmaRead:
             wqe.remote_address = wr.wr.rdma.remote_addr;
             wqe.rkey = wr.wr.rdma.rkey;
             return 0;
-        case WrOpcode::compare_swap:
-        case WrOpcode::fetch_add:
+        case WrOpcode::kCompareSwap:
+        case WrOpcode::kFetchAdd:
             wqe.remote_address = wr.wr.atomic.remote_addr;
             wqe.rkey = wr.wr.atomic.rkey;
             wqe.compare_add = wr.wr.atomic.compare_add;
             wqe.swap = wr.wr.atomic.swap;
             wqe.length = sizeof(uint64_t);
             return 0;
-        case WrOpcode::bind_mw:
+        case WrOpcode::kBindMw:
             return fill_bind(wqe, wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
         default:
             return 0;
@@ -80,7 +80,7 @@ int set_operation(const ibv_send_wr& wr, Wqe& wqe) {
 // Fills the device's entry from the program's. 0, or EINVAL for an immediate error of the
 // specification.
 int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
-    if (static_cast<uint32_t>(wr.opcode) > static_cast<uint32_t>(WrOpcode::send_invalidate))
+    if (static_cast<uint32_t>(wr.opcode) > static_cast<uint32_t>(WrOpcode::kSendInvalidate))
         return EINVAL;
     wqe.wr_id = wr.wr_id;
     wqe.opcode = static_cast<WrOpcode>(wr.opcode);
@@ -90,12 +90,12 @@ int build(Qp& qp, const ibv_send_wr& wr, Wqe& wqe) {
     if (!transport_has(type, wqe.opcode)) return EINVAL;
     int status = wqe.is_local() ? 0 : set_data(qp, wr, wqe);
     if (status == 0) status = set_operation(wr, wqe);
-    if (type == QpType::ud) {
+    if (type == QpType::kUd) {
         if (wr.wr.ud.ah == nullptr) return EINVAL;
         wqe.destination = object_of<AhObject>(wr.wr.ud.ah)->destination;
         wqe.remote_qp = wr.wr.ud.remote_qpn;
         wqe.qkey = wr.wr.ud.remote_qkey;
-    } else if (type == QpType::xrc_send) {
+    } else if (type == QpType::kXrcSend) {
         wqe.srq = wr.qp_type.xrc.remote_srqn;
     }
     return status;
@@ -163,7 +163,7 @@ int post_recv(ibv_qp* ibv, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) try {
                                        static_cast<uint32_t>(wr->num_sge));
         if (status != 0) *bad_wr = wr;
     }
-    if (qp.state() == QpState::err) qp.flush();
+    if (qp.state() == QpState::kErr) qp.flush();
     return status;
 } catch (const std::bad_alloc&) {
     return ENOMEM;

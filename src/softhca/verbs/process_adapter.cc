@@ -118,12 +118,12 @@ std::unique_ptr<Adapter> start(ProcessAdapter& state, std::string* error) {
         return nullptr;
     }
     state.copies_shared_memory = settings.shared;
-    auto segment = Segment::open(settings.fabric, Segment::Mode::join_or_create,
+    auto segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
                                  fabric_config(settings), error);
     if (segment == nullptr) return nullptr;
     if (segment->created() && !settings.faults.empty())
         apply_faults(settings.faults, segment->header().faults);
-    return Adapter::start(std::move(segment), settings.executor == Executor::thread, state.sink,
+    return Adapter::start(std::move(segment), settings.executor == Executor::kThread, state.sink,
                           error);
 }
 

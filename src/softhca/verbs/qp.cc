@@ -266,7 +266,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attributes) try {
     const uint32_t slot = ObjectNumber::process(attributes->qp_num);
     const AccessGuard guard(host, slot);
     QpShared* shared = host.alive(slot) ? host.qp(attributes->qp_num) : nullptr;
-    if (shared == nullptr || shared->type != QpType::xrc_recv || shared->xrc_domain != xrcd->domain)
+    if (shared == nullptr || shared->type != QpType::kXrcRecv || shared->xrc_domain != xrcd->domain)
         return fail(EINVAL);
     auto* object = new QpObject;
     ibv_qp& ibv = object->ibv.qp_base;

@@ -118,7 +118,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     if (!valid_port(context, port)) return EINVAL;
     const FabricHeader& header = adapter_of(context).host().header();
     const bool up = !port_down(header.faults, Context::of(context)->device->index, port);
-    const bool ethernet = header.config.link_layer == LinkLayer::ethernet;
+    const bool ethernet = header.config.link_layer == LinkLayer::kEthernet;
     ibv_port_attr all{};
     all.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     all.max_mtu = IBV_MTU_4096;
@@ -165,8 +165,8 @@ SOFTHCA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32
     all.gid = port_gid(link_of(context, port), static_cast<int>(index));
     all.gid_index = index;
     all.port_num = port;
-    all.gid_type = config_of(context).link_layer == LinkLayer::ethernet ? IBV_GID_TYPE_ROCE_V2
-                                                                        : IBV_GID_TYPE_IB;
+    all.gid_type = config_of(context).link_layer == LinkLayer::kEthernet ? IBV_GID_TYPE_ROCE_V2
+                                                                         : IBV_GID_TYPE_IB;
     std::memcpy(entry, &all, std::min(size, sizeof all));
     return 0;
 }
@@ -196,7 +196,7 @@ SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsign
     }
     const bool is_set = index < static_cast<unsigned int>(gids_of(layer));
     // RoCE v2; or InfiniBand, RoCE v1 and entries that are not set.
-    *type = layer == LinkLayer::ethernet && is_set ? 1 : 0;
+    *type = layer == LinkLayer::kEthernet && is_set ? 1 : 0;
     return 0;
 }
 

@@ -17,16 +17,16 @@ struct Operation {
     WrOpcode opcode;
 };
 constexpr Operation kOperations[] = {
-    {IBV_QP_EX_WITH_RDMA_WRITE, WrOpcode::rdma_write},
-    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, WrOpcode::rdma_write_imm},
-    {IBV_QP_EX_WITH_SEND, WrOpcode::send},
-    {IBV_QP_EX_WITH_SEND_WITH_IMM, WrOpcode::send_imm},
-    {IBV_QP_EX_WITH_RDMA_READ, WrOpcode::rdma_read},
-    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, WrOpcode::compare_swap},
-    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, WrOpcode::fetch_add},
-    {IBV_QP_EX_WITH_LOCAL_INV, WrOpcode::local_invalidate},
-    {IBV_QP_EX_WITH_BIND_MW, WrOpcode::bind_mw},
-    {IBV_QP_EX_WITH_SEND_WITH_INV, WrOpcode::send_invalidate},
+    {IBV_QP_EX_WITH_RDMA_WRITE, WrOpcode::kRdmaWrite},
+    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, WrOpcode::kRdmaWriteImm},
+    {IBV_QP_EX_WITH_SEND, WrOpcode::kSend},
+    {IBV_QP_EX_WITH_SEND_WITH_IMM, WrOpcode::kSendImm},
+    {IBV_QP_EX_WITH_RDMA_READ, WrOpcode::kRdmaRead},
+    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, WrOpcode::kCompareSwap},
+    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, WrOpcode::kFetchAdd},
+    {IBV_QP_EX_WITH_LOCAL_INV, WrOpcode::kLocalInvalidate},
+    {IBV_QP_EX_WITH_BIND_MW, WrOpcode::kBindMw},
+    {IBV_QP_EX_WITH_SEND_WITH_INV, WrOpcode::kSendInvalidate},
 };
 
 QpObject& object_of_qp(ibv_qp_ex* qp) {
@@ -65,14 +65,14 @@ void begin_with_imm(ibv_qp_ex* qp, WrOpcode opcode, uint32_t imm) {
 }
 
 void rdma_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
-    begin_rdma(qp, WrOpcode::rdma_write, rkey, address);
+    begin_rdma(qp, WrOpcode::kRdmaWrite, rkey, address);
 }
 void rdma_read(ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
-    begin_rdma(qp, WrOpcode::rdma_read, rkey, address);
+    begin_rdma(qp, WrOpcode::kRdmaRead, rkey, address);
 }
 
 void rdma_write_imm(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, __be32 imm) {
-    begin_rdma(qp, WrOpcode::rdma_write_imm, rkey, address);
+    begin_rdma(qp, WrOpcode::kRdmaWriteImm, rkey, address);
     if (Wqe* wqe = last(object_of_qp(qp))) wqe->imm = imm;
 }
 
@@ -88,28 +88,28 @@ void begin_atomic(ibv_qp_ex* qp, WrOpcode opcode, uint32_t rkey, uint64_t addres
 
 void atomic_cmp_swp(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t compare,
                     uint64_t swap) {
-    begin_atomic(qp, WrOpcode::compare_swap, rkey, address, compare, swap);
+    begin_atomic(qp, WrOpcode::kCompareSwap, rkey, address, compare, swap);
 }
 
 void atomic_fetch_add(ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t add) {
-    begin_atomic(qp, WrOpcode::fetch_add, rkey, address, add, 0);
+    begin_atomic(qp, WrOpcode::kFetchAdd, rkey, address, add, 0);
 }
 
 void send(ibv_qp_ex* qp) {
-    begin(qp, WrOpcode::send);
+    begin(qp, WrOpcode::kSend);
 }
 void send_imm(ibv_qp_ex* qp, __be32 imm) {
-    begin_with_imm(qp, WrOpcode::send_imm, imm);
+    begin_with_imm(qp, WrOpcode::kSendImm, imm);
 }
 void send_inv(ibv_qp_ex* qp, uint32_t rkey) {
-    begin_with_imm(qp, WrOpcode::send_invalidate, rkey);
+    begin_with_imm(qp, WrOpcode::kSendInvalidate, rkey);
 }
 void local_inv(ibv_qp_ex* qp, uint32_t rkey) {
-    begin_with_imm(qp, WrOpcode::local_invalidate, rkey);
+    begin_with_imm(qp, WrOpcode::kLocalInvalidate, rkey);
 }
 
 void bind_window(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
-    Wqe* wqe = begin(qp, WrOpcode::bind_mw);
+    Wqe* wqe = begin(qp, WrOpcode::kBindMw);
     if (wqe != nullptr) object_of_qp(qp).build_error = fill_bind(*wqe, mw, rkey, *info);
 }
 
@@ -158,7 +158,7 @@ void set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
         return;
     }
     wqe->num_sge = static_cast<uint8_t>(count);
-    if (wqe->opcode != WrOpcode::compare_swap && wqe->opcode != WrOpcode::fetch_add)
+    if (wqe->opcode != WrOpcode::kCompareSwap && wqe->opcode != WrOpcode::kFetchAdd)
         wqe->length = static_cast<uint32_t>(length);
     std::copy(list, list + count, reinterpret_cast<ibv_sge*>(wqe->sges()));
 }

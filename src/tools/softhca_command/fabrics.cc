@@ -29,7 +29,7 @@ std::unique_ptr<FabricView> open(const std::string& name) {
 // changed.
 void announce(FabricView* fabric) {
     for (ProcessSlot& process : fabric->header().slots) {
-        if (process.state.load(std::memory_order_acquire) == SlotState::alive)
+        if (process.state.load(std::memory_order_acquire) == SlotState::kAlive)
             ring_doorbell(process);
     }
 }

@@ -227,7 +227,7 @@ Report make_report(const std::string& name, FabricView* fabric) {
     report.fabric = name;
     report.devices = std::min(header.config.devices, kMaxDevices);
     report.ports_per_device = std::min(header.config.ports, kMaxPorts);
-    report.ethernet = header.config.link_layer == LinkLayer::ethernet;
+    report.ethernet = header.config.link_layer == LinkLayer::kEthernet;
     report.profile = bounded(header.config.profile);
     report.nic = header.config.nic;
     report.faults = describe(header.faults);
@@ -238,7 +238,7 @@ Report make_report(const std::string& name, FabricView* fabric) {
     }
     for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
         const ProcessSlot& process = header.slots[slot];
-        if (process.state.load(std::memory_order_acquire) == SlotState::free) continue;
+        if (process.state.load(std::memory_order_acquire) == SlotState::kFree) continue;
         report.processes.push_back(read_process(*fabric, slot, process));
     }
     std::ranges::sort(report.processes, {}, &ProcessReport::pid);

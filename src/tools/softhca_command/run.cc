@@ -85,7 +85,7 @@ int wait_for_child(pid_t pid) {
 int run_with_report(const Settings& settings, char** command) {
     std::string error;
     // This membership keeps the fabric alive, and the counters of processes that have ended.
-    const auto segment = Segment::open(settings.fabric, Segment::Mode::join_or_create,
+    const auto segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
                                        fabric_config(settings), &error);
     if (segment == nullptr) throw std::runtime_error(error);
     if (segment->created() && !settings.faults.empty()) {
