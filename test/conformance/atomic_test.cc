@@ -114,7 +114,9 @@ TEST_F(AtomicTest, LocalBufferMustHoldTheResult) {
     Pair pair(hca_, pd_.get(), quick());
     SendWr wr(IBV_WR_ATOMIC_FETCH_AND_ADD, 1);
     wr.sge(pair.a_mem.sge(0, 4)).atomic(pair.b_mem.addr(), pair.b_mem.rkey(), 1);
-    if (wr.post(pair.a.qp) == 0) EXPECT_NE(poll_one(pair.a.send_cq).status, IBV_WC_SUCCESS);
+    if (wr.post(pair.a.qp) == 0) {
+        EXPECT_NE(poll_one(pair.a.send_cq).status, IBV_WC_SUCCESS);
+    }
     EXPECT_EQ(pair.a_mem.word(0), 0u);
 }
 

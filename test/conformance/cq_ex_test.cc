@@ -78,7 +78,9 @@ TEST_F(CqExTest, IteratesInOrderToTheEnd) {
     settle();
     ASSERT_EQ(start(), 0);
     for (int i = 0; i < 5; ++i) {
-        if (i > 0) ASSERT_EQ(ibv_next_poll(ex_), 0);
+        if (i > 0) {
+            ASSERT_EQ(ibv_next_poll(ex_), 0);
+        }
         EXPECT_EQ(ex_->wr_id, 10u + i);
         EXPECT_EQ(ex_->status, IBV_WC_SUCCESS);
         EXPECT_EQ(ibv_wc_read_opcode(ex_), IBV_WC_RDMA_WRITE);
@@ -151,7 +153,9 @@ TEST_F(CqExTimestampTest, TimestampsDoNotGoBack) {
         const uint64_t now = ibv_wc_read_completion_ts(ex_);
         EXPECT_NE(now, 0u);
         EXPECT_EQ(now & ~mask_, 0u);
-        if (i > 0) EXPECT_LT((now - last) & mask_, mask_ / 2);
+        if (i > 0) {
+            EXPECT_LT((now - last) & mask_, mask_ / 2);
+        }
         last = now;
         ibv_end_poll(ex_);
     }

@@ -212,8 +212,9 @@ TEST_F(CqResizeTest, TooSmallForWhatIsInItIsRefused) {
     const int before = cq_->cqe;
     EXPECT_NE(ibv_resize_cq(cq_.get(), 2), 0);
     EXPECT_NE(ibv_resize_cq(cq_.get(), 0), 0);
-    if (hca_.attr().max_cqe < INT_MAX)
+    if (hca_.attr().max_cqe < INT_MAX) {
         EXPECT_NE(ibv_resize_cq(cq_.get(), hca_.attr().max_cqe + 1), 0);
+    }
     EXPECT_EQ(cq_->cqe, before);
     EXPECT_TRUE(next_are(cq_, range(0, 150)));
 }

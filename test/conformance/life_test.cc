@@ -62,9 +62,9 @@ void serve(const Side& side) {
         ASSERT_EQ(RecvWr(i).sge(side.mem.sge(0, 1 << 16)).post(side.end.qp), 0);
     for (;;) {
         ibv_wc wc;
-        if (ibv_poll_cq(side.end.recv_cq.get(), 1, &wc) == 1)
+        if (ibv_poll_cq(side.end.recv_cq.get(), 1, &wc) == 1) {
             ASSERT_EQ(RecvWr(wc.wr_id).sge(side.mem.sge(0, 1 << 16)).post(side.end.qp), 0);
-        else
+        } else
             sched_yield();
     }
 }

@@ -180,7 +180,9 @@ TEST_F(ParentDomainTest, AllocatorsWithoutMemoryFailTheCreation) {
     errno = 0;
     Qp qp(ibv_create_qp(parent.get(), &init));
     EXPECT_EQ(qp == nullptr, memory.asked != 0);
-    if (!qp) EXPECT_NE(errno, 0);
+    if (!qp) {
+        EXPECT_NE(errno, 0);
+    }
     memory.answer = Memory::Answer::kGive;
     qp.reset();
     exchange(parent.get());

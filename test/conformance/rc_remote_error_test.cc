@@ -45,8 +45,9 @@ class RcRemoteTest : public VerbsTest {
         const ibv_wc first = poll_one(pair.b.recv_cq);
         EXPECT_EQ(first.wr_id, 20u);
         EXPECT_NE(first.status, IBV_WC_SUCCESS);
-        if (wr.raw().opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
+        if (wr.raw().opcode != IBV_WR_RDMA_WRITE_WITH_IMM) {
             EXPECT_TRUE(is_done(first, 20, IBV_WC_WR_FLUSH_ERR));
+        }
         EXPECT_TRUE(next_are(pair.b.recv_cq, {21}, IBV_WC_WR_FLUSH_ERR));
         EXPECT_TRUE(pair.b_mem.is_all(0, 0, 64)) << "a refused request had an effect";
     }

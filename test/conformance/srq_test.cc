@@ -216,7 +216,9 @@ TEST_F(SrqTest, BasicQueueHasNoNumberOrOneOfItsOwn) {
     uint32_t number[2]{};
     if (ibv_get_srq_num(first.get(), &number[0])) GTEST_SKIP() << "basic queues have no number";
     ASSERT_EQ(ibv_get_srq_num(second.get(), &number[1]), 0);
-    if (number[0] != 0) EXPECT_NE(number[0], number[1]);
+    if (number[0] != 0) {
+        EXPECT_NE(number[0], number[1]);
+    }
 }
 
 }  // namespace

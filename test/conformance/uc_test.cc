@@ -62,7 +62,9 @@ TEST_F(UcTest, MessageLongerThanItsReceiveIsNotDelivered) {
     EXPECT_TRUE(next_are(pair.a.send_cq, {2})) << "the sender does not know";
     // The device may drop the message or complete the receive with an error, but not with success.
     ibv_wc wc;
-    if (ibv_poll_cq(pair.b.recv_cq.get(), 1, &wc) > 0) EXPECT_NE(wc.status, IBV_WC_SUCCESS);
+    if (ibv_poll_cq(pair.b.recv_cq.get(), 1, &wc) > 0) {
+        EXPECT_NE(wc.status, IBV_WC_SUCCESS);
+    }
     EXPECT_TRUE(pair.b_mem.is_all(0, 16, 64));
 }
 

@@ -181,7 +181,9 @@ TEST_F(UdTest, MessageLongerThanItsReceiveIsNotDelivered) {
     ASSERT_EQ(to_b(2, 17).post(pair_.a.qp), 0);
     EXPECT_TRUE(next_are(pair_.a.send_cq, {2})) << "the sender does not know";
     ibv_wc wc;
-    if (ibv_poll_cq(pair_.b.recv_cq.get(), 1, &wc) > 0) EXPECT_NE(wc.status, IBV_WC_SUCCESS);
+    if (ibv_poll_cq(pair_.b.recv_cq.get(), 1, &wc) > 0) {
+        EXPECT_NE(wc.status, IBV_WC_SUCCESS);
+    }
     EXPECT_TRUE(pair_.b_mem.is_all(0, kGrh + 16, 64));
 }
 

@@ -133,8 +133,9 @@ TEST_P(PlacementTest, OutOfOrderDataIsRightInTheEnd) {
             wr.sge(pair.a_mem.sge(0, 1001))
                 .sge(pair.a_mem.sge(1001, kSize - 1001))
                 .remote(pair.b_mem);
-            if (opcode != IBV_WR_RDMA_WRITE)
+            if (opcode != IBV_WR_RDMA_WRITE) {
                 ASSERT_EQ(RecvWr(seed).sge(pair.b_mem.sge()).post(pair.b.qp), 0);
+            }
             ASSERT_EQ(wr.post(pair.a.qp), 0);
             ASSERT_TRUE(next_are(pair.a.send_cq, {seed}));
             EXPECT_TRUE(pair.b_mem.holds(seed, 0, kSize)) << opcode;

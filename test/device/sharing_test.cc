@@ -219,7 +219,9 @@ TEST_P(SharedFileTest, UnmappedByItsOwnerHarmsNobody) {
             Memory memory(Memory::kMemfd, kSize);
             const Mr mr = memory.enroll(side.pd.get());
             const uint64_t addr = memory.addr();
-            if (reached_before) ASSERT_EQ(write(addr, mr->rkey, kSize, 1), IBV_WC_SUCCESS);
+            if (reached_before) {
+                ASSERT_EQ(write(addr, mr->rkey, kSize, 1), IBV_WC_SUCCESS);
+            }
             memory.unmap();
             // Hardware would still reach the pinned pages. Without sharing, the pages are gone.
             const ibv_wc_status status = write(addr, mr->rkey, kSize, 2);

@@ -272,8 +272,9 @@ TEST(Arrival, BytesByTimeAndTimeByBytesAgree) {
     EXPECT_EQ(arrived_by(booking, nic, kBytes, booking.arrival_end), kBytes);
     for (uint64_t now = booking.arrival_begin; now < booking.arrival_end; now += 97) {
         const uint64_t bytes = arrived_by(booking, nic, kBytes, now);
-        if (bytes != 0)
+        if (bytes != 0) {
             EXPECT_LE(arrival_at(booking, nic, kBytes, bytes), now + 1) << "nothing is early";
+        }
     }
 }
 
