@@ -14,7 +14,7 @@
 #include "rwapi/core/key.h"
 #include "rwapi/core/messages.h"
 #include "rwapi/core/net.h"
-#include "rwapi/core/operations.h"
+#include "rwapi/core/operation_pool.h"
 #include "rwapi/core/slots.h"
 #include "rwapi/core/tags.h"
 
@@ -22,8 +22,8 @@ namespace rwapi {
 namespace {
 
 TEST(HandleTable, KnowsHandlesOfOthersAndOfThePast) {
-    HandleTable<int> table(7, Kind::kMine, 0);
-    HandleTable<int> other_context(8, Kind::kMine, 0);
+    HandleTable<int> table(7, Kind::kOwnRegion, 0);
+    HandleTable<int> other_context(8, Kind::kOwnRegion, 0);
     HandleTable<int> other_kind(7, Kind::kCounter, 0);
     const uint64_t handle = table.add(5);
     int error;
@@ -45,7 +45,7 @@ TEST(HandleTable, KnowsHandlesOfOthersAndOfThePast) {
 }
 
 TEST(HandleTable, DoesNotMoveObjects) {
-    HandleTable<int> table(1, Kind::kPeers, 0);
+    HandleTable<int> table(1, Kind::kRemoteRegion, 0);
     int error;
     const uint64_t first = table.add(1);
     const int* const object = table.find(first, error);
@@ -54,14 +54,14 @@ TEST(HandleTable, DoesNotMoveObjects) {
 }
 
 TEST(HandleTable, EndsWithTheGenerations) {
-    HandleTable<int> table(1, Kind::kMine, Handle::kMaxGeneration - 1);
+    HandleTable<int> table(1, Kind::kOwnRegion, Handle::kMaxGeneration - 1);
     int error;
     const uint64_t last = table.add(1);
     EXPECT_NE(table.find(last, error), nullptr);
     table.remove(last);
     EXPECT_EQ(table.highest(), Handle::kMaxGeneration);
     EXPECT_NE(table.add(2), last);  // in another place
-    EXPECT_EQ((HandleTable<int>(1, Kind::kMine, table.highest()).add(3)), 0u);
+    EXPECT_EQ((HandleTable<int>(1, Kind::kOwnRegion, table.highest()).add(3)), 0u);
 }
 
 // Contexts that come and go: handles and ids of earlier ones are never taken for those of later
@@ -72,7 +72,7 @@ TEST(Tags, TellContextsOfThePastApart) {
     std::mt19937 random(seed);
     struct Context {
         explicit Context(const Tags::Lease& lease)
-            : handles(lease.tag, Kind::kMine, lease.used.handles),
+            : handles(lease.tag, Kind::kOwnRegion, lease.used.handles),
               operations(lease.tag, 64, lease.used.operations) {}
         HandleTable<int> handles;
         OperationPool<int> operations;
@@ -81,13 +81,13 @@ TEST(Tags, TellContextsOfThePastApart) {
     std::vector<uint64_t> past_handles, handles;
     std::vector<rwapi_id> past_ids, ids;
     for (int round = 0; round < 3 * Tags::kLast; ++round) {
-        const auto lease = tags.take();
+        const auto lease = tags.allocate();
         ASSERT_TRUE(lease);
         Context context(*lease);
         for (uint64_t uses = random() % 6; uses > 0; --uses) {
             handles.push_back(context.handles.add(1));
             if (random() % 2 == 0) context.handles.remove(handles.back());
-            int* const operation = context.operations.take();
+            int* const operation = context.operations.allocate();
             ids.push_back(context.operations.id(operation));
             ASSERT_GT(ids.back(), 0);
             context.operations.finish(operation, RWAPI_OK);
@@ -103,19 +103,19 @@ TEST(Tags, TellContextsOfThePastApart) {
         past_ids.insert(past_ids.end(), ids.begin(), ids.end());
         handles.clear();
         ids.clear();
-        tags.give_back(lease->tag, {context.handles.highest(), context.operations.highest()});
+        tags.release(lease->tag, {context.handles.highest(), context.operations.highest()});
     }
 }
 
 TEST(Tags, DifferWhileContextsExist) {
     Tags tags;
     std::set<uint16_t> seen;
-    for (int i = 0; i < Tags::kLast; ++i) EXPECT_TRUE(seen.insert(tags.take()->tag).second);
+    for (int i = 0; i < Tags::kLast; ++i) EXPECT_TRUE(seen.insert(tags.allocate()->tag).second);
     EXPECT_FALSE(seen.contains(0));
-    EXPECT_FALSE(tags.take());
-    tags.give_back(9, {5, 6});
-    tags.give_back(3, {});
-    const auto again = tags.take();
+    EXPECT_FALSE(tags.allocate());
+    tags.release(9, {5, 6});
+    tags.release(3, {});
+    const auto again = tags.allocate();
     ASSERT_TRUE(again);
     EXPECT_EQ(again->tag, 9);  // the one that has been free for longest
     EXPECT_EQ(again->used.handles, 5u);
@@ -133,7 +133,7 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
     std::deque<std::pair<rwapi_id, int>> over;  // the latest last
     for (int step = 0; step < 20'000; ++step) {
         if (random() % 2 == 0) {
-            int* const operation = pool.take();
+            int* const operation = pool.allocate();
             ASSERT_EQ(operation == nullptr, under_way.size() == kPlaces);
             if (operation == nullptr) continue;
             const rwapi_id id = pool.id(operation);
@@ -162,16 +162,16 @@ TEST(OperationPool, KeepsResultsAsLongAsItCan) {
 
 TEST(OperationPool, RefusesIdsThatItNeverGave) {
     OperationPool<int> pool(3, 4, 0), other(4, 4, 0);
-    int* const operation = pool.take();
+    int* const operation = pool.allocate();
     const rwapi_id id = pool.id(operation);
     EXPECT_EQ(pool.test(0), 1);
     EXPECT_EQ(pool.test(-1), RWAPI_ERR_INVALID);
     EXPECT_EQ(pool.test(id + 1), RWAPI_ERR_FOREIGN);          // a place not used yet
     EXPECT_EQ(pool.test(id + 4), RWAPI_ERR_FOREIGN);          // no such place
     EXPECT_EQ(pool.test(id + (1 << 20)), RWAPI_ERR_FOREIGN);  // the future
-    EXPECT_EQ(pool.test(other.id(other.take())), RWAPI_ERR_FOREIGN);
-    pool.forget(operation);
-    EXPECT_EQ(pool.take(), operation);
+    EXPECT_EQ(pool.test(other.id(other.allocate())), RWAPI_ERR_FOREIGN);
+    pool.finish_unnamed(operation);
+    EXPECT_EQ(pool.allocate(), operation);
 }
 
 TEST(OperationPool, GoesOnBehindTheGenerationsThatFit) {
@@ -179,7 +179,7 @@ TEST(OperationPool, GoesOnBehindTheGenerationsThatFit) {
     OperationPool<int> pool(1, 2, kMany);
     rwapi_id past = 0;
     for (int i = 0; i < 8; ++i) {
-        int* const operation = pool.take();
+        int* const operation = pool.allocate();
         const rwapi_id id = pool.id(operation);
         ASSERT_GT(id, 0);
         EXPECT_EQ(pool.test(id), 0);
@@ -241,11 +241,11 @@ TEST(Credit, LosesNothingAndNeverStops) {
             ASSERT_LT(++idle, 1000) << "nothing moves with a credit of " << credit;
             switch (random() % 4) {
                 case 0:
-                    if (sender.take()) messages.push_back(sent++);
+                    if (sender.spend()) messages.push_back(sent++);
                     break;
                 case 1:
                     if (messages.empty()) break;
-                    ASSERT_TRUE(receiver.came());
+                    ASSERT_TRUE(receiver.on_arrival());
                     inbox.push({messages.front(), {}});
                     messages.pop_front();
                     break;
@@ -254,17 +254,17 @@ TEST(Credit, LosesNothingAndNeverStops) {
                     if (!inbox.pop(message)) break;
                     ASSERT_EQ(message.node, received++);
                     idle = 0;
-                    if (receiver.received()) {
-                        ASSERT_TRUE(receiver.due());
+                    if (receiver.on_received()) {
+                        ASSERT_TRUE(receiver.is_due());
                         credits.push_back(receiver.owed());
-                        receiver.gave(credits.back());
-                        ASSERT_FALSE(receiver.due());
+                        receiver.on_returned(credits.back());
+                        ASSERT_FALSE(receiver.is_due());
                     }
                     break;
                 }
                 case 3:
                     if (credits.empty()) break;
-                    ASSERT_TRUE(sender.give(credits.front()));
+                    ASSERT_TRUE(sender.add(credits.front()));
                     credits.pop_front();
                     break;
             }
@@ -272,17 +272,17 @@ TEST(Credit, LosesNothingAndNeverStops) {
     }
 }
 
-TEST(Credit, NoticesPeersThatTakeMore) {
+TEST(Credit, DetectsPeersThatReturnMore) {
     SmallSender sender;
     sender.open(4);
-    EXPECT_FALSE(sender.give(1));
-    EXPECT_TRUE(sender.take());
-    EXPECT_TRUE(sender.give(1));
+    EXPECT_FALSE(sender.add(1));
+    EXPECT_TRUE(sender.spend());
+    EXPECT_TRUE(sender.add(1));
     SmallReceiver receiver;
     receiver.open(2);
-    EXPECT_TRUE(receiver.came());
-    EXPECT_TRUE(receiver.came());
-    EXPECT_FALSE(receiver.came());
+    EXPECT_TRUE(receiver.on_arrival());
+    EXPECT_TRUE(receiver.on_arrival());
+    EXPECT_FALSE(receiver.on_arrival());
 }
 
 TEST(Inbox, GrowsInOrder) {
@@ -376,14 +376,14 @@ TEST(Messages, AreAsLongAsTheyShould) {
     Header header{3, 4, 1, 0};
     const uint64_t word = header.pack();
     std::memcpy(bytes.data(), &word, 8);
-    Notice notice;
-    constexpr size_t kSize = sizeof(Header) + sizeof(Notice);
-    ASSERT_TRUE(parse(std::span<const std::byte>(bytes).first(kSize), header, notice));
+    Notification notification;
+    constexpr size_t kSize = sizeof(Header) + sizeof(Notification);
+    ASSERT_TRUE(parse(std::span<const std::byte>(bytes).first(kSize), header, notification));
     EXPECT_EQ(header.node, 3u);
     EXPECT_EQ(header.credit, 4u);
     EXPECT_EQ(header.kind, 1u);
-    EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize - 1), header, notice));
-    EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize + 1), header, notice));
+    EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize - 1), header, notification));
+    EXPECT_FALSE(parse(std::span<const std::byte>(bytes).first(kSize + 1), header, notification));
 }
 
 TEST(Errors, AllHaveNames) {

@@ -8,8 +8,8 @@ using namespace rwapi;
 
 namespace {
 
-// Gives the id of an operation that has begun to who wants it.
-int give(rwapi_id begun, rwapi_id* id) {
+// Stores the id of an operation that has begun, unless id is null. Returns its error.
+int store_id(rwapi_id begun, rwapi_id* id) {
     if (begun < 0) return static_cast<int>(begun);
     if (id != nullptr) *id = begun;
     return RWAPI_OK;
@@ -49,12 +49,13 @@ int rwapi_wait_any(rwapi_context* context, const rwapi_id* ids, size_t n, size_t
 
 int rwapi_flush(rwapi_context* context, int node, rwapi_id* id) {
     return with(context, [=](Engine& engine) {
-        return give(engine.flush(static_cast<uint32_t>(node), id != nullptr), id);
+        return store_id(engine.flush(static_cast<uint32_t>(node), id != nullptr), id);
     });
 }
 
 int rwapi_flush_all(rwapi_context* context, rwapi_id* id) {
-    return with(context, [=](Engine& engine) { return give(engine.flush_all(id != nullptr), id); });
+    return with(context,
+                [=](Engine& engine) { return store_id(engine.flush_all(id != nullptr), id); });
 }
 
 int rwapi_fence(rwapi_context* context, int node) {

@@ -14,10 +14,18 @@
 namespace rwapi {
 namespace {
 
-std::atomic<rwapi_context*> initialised{nullptr};
+// Defaults and limits of rwapi_params; rwapi.h names them.
+constexpr uint32_t kDefaultSlots = 1024, kMaxSlots = 1u << 20;
+constexpr uint32_t kDefaultOperations = 1024, kMaxOperations = 1u << 20;
+constexpr uint32_t kMinOperations = 2;  // a flush of all peers, and one of its parts
+constexpr uint32_t kDefaultCredit = 64, kMaxCredit = 1u << 15;
 
-// All contexts that there ever were. They are not destroyed at exit(): a child of fork may call it,
-// whose engine is the parent's.
+// The context of rwapi_init.
+std::atomic<rwapi_context*> default_context_pointer{nullptr};
+
+// All contexts of the process, also destroyed ones, whose pointers the user may still pass. They
+// are not destroyed at exit(), because a child of fork, which must not use the parent's engines,
+// may call exit().
 struct Contexts {
     std::mutex mutex;
     std::vector<std::unique_ptr<rwapi_context>> list;
@@ -29,18 +37,19 @@ Contexts& contexts() {
     return all;
 }
 
-int choose(uint32_t wanted, uint32_t usual, uint32_t most, uint32_t& chosen) {
-    if (wanted > most) return RWAPI_ERR_INVALID;
-    chosen = wanted != 0 ? wanted : usual;
+// A parameter of the user, or its default if the user has given 0.
+int choose(uint32_t given, uint32_t fallback, uint32_t most, uint32_t& chosen) {
+    if (given > most) return RWAPI_ERR_INVALID;
+    chosen = given != 0 ? given : fallback;
     return RWAPI_OK;
 }
 
-// A tag for a context; it is given back unless the context keeps it.
+// A tag for a context. It is released unless the context keeps it.
 class TagOwner {
   public:
-    TagOwner() : lease_(take()) {}
+    TagOwner() : lease_(allocate()) {}
     ~TagOwner() {
-        if (lease_) give_back(*lease_);
+        if (lease_) release(*lease_);
     }
     TagOwner(const TagOwner&) = delete;
     TagOwner& operator=(const TagOwner&) = delete;
@@ -48,15 +57,15 @@ class TagOwner {
     const std::optional<Tags::Lease>& lease() const { return lease_; }
     void keep() { lease_.reset(); }
 
-    static void give_back(const Tags::Lease& lease) {
+    static void release(const Tags::Lease& lease) {
         const std::lock_guard guard(contexts().mutex);
-        contexts().tags.give_back(lease.tag, lease.used);
+        contexts().tags.release(lease.tag, lease.used);
     }
 
   private:
-    static std::optional<Tags::Lease> take() {
+    static std::optional<Tags::Lease> allocate() {
         const std::lock_guard guard(contexts().mutex);
-        return contexts().tags.take();
+        return contexts().tags.allocate();
     }
 
     std::optional<Tags::Lease> lease_;
@@ -65,7 +74,7 @@ class TagOwner {
 int create(const rwapi_params* given, rwapi_context*& created) {
     rwapi_params params{};
     if (given != nullptr) {
-        // Members that this version lacks must be 0; those that the program lacks are.
+        // A program of another version may have another size: the members that it lacks are 0.
         if (given->size < offsetof(rwapi_params, threads)) return RWAPI_ERR_INVALID;
         std::memcpy(&params, given, std::min(given->size, sizeof params));
     }
@@ -73,19 +82,19 @@ int create(const rwapi_params* given, rwapi_context*& created) {
     settings.threads = params.threads;
     if (params.threads != RWAPI_THREAD_SINGLE && params.threads != RWAPI_THREAD_MULTIPLE)
         return RWAPI_ERR_INVALID;
-    if (choose(params.slots, 1024, 1u << 20, settings.slots) ||
-        choose(params.operations, 1024, 1u << 20, settings.operations) ||
-        choose(params.credit, 64, 1u << 15, settings.credit))
+    if (choose(params.slots, kDefaultSlots, kMaxSlots, settings.slots) ||
+        choose(params.operations, kDefaultOperations, kMaxOperations, settings.operations) ||
+        choose(params.credit, kDefaultCredit, kMaxCredit, settings.credit))
         return RWAPI_ERR_INVALID;
-    // A flush of all peers takes a place, and so does each of its parts.
-    settings.operations = std::max(settings.operations, 2u);
+    settings.operations = std::max(settings.operations, kMinOperations);
     int error = RWAPI_OK;
     std::shared_ptr<Bootstrap> bootstrap = make_bootstrap(params.bootstrap, error);
     if (!bootstrap) return error;
     auto context = std::make_unique<rwapi_context>();
     TagOwner tag;
     if (!tag.lease()) {
-        log_error("%u contexts exist already: destroy one first", Tags::kLast);
+        log_error("%u contexts exist already, which is the maximum: destroy one first",
+                  Tags::kLast);
         return RWAPI_ERR_MEMORY;
     }
     settings.tag = *tag.lease();
@@ -104,7 +113,7 @@ int create(const rwapi_params* given, rwapi_context*& created) {
 }  // namespace
 
 rwapi_context* default_context() {
-    return initialised.load(std::memory_order_acquire);
+    return default_context_pointer.load(std::memory_order_acquire);
 }
 
 }  // namespace rwapi
@@ -124,13 +133,14 @@ int rwapi_context_create(const rwapi_params* params, rwapi_context** context) {
 
 int rwapi_context_destroy(rwapi_context* context) {
     if (context == nullptr) return RWAPI_ERR_INVALID;
-    if (context == default_context()) initialised.store(nullptr, std::memory_order_release);
+    if (context == default_context())
+        default_context_pointer.store(nullptr, std::memory_order_release);
     const int result = with(context, [](Engine& engine) { return engine.close(); });
     const std::lock_guard guard(context->mutex);
     if (!context->engine) return result;
     const Tags::Lease tag{context->tag, context->engine->generations()};
     context->engine.reset();
-    TagOwner::give_back(tag);
+    TagOwner::release(tag);
     return result;
 }
 
@@ -138,7 +148,7 @@ int rwapi_init(int*, char***) {
     if (default_context() != nullptr) return RWAPI_ERR_STATE;
     rwapi_context* context = nullptr;
     const int error = rwapi_context_create(nullptr, &context);
-    if (error == RWAPI_OK) initialised.store(context, std::memory_order_release);
+    if (error == RWAPI_OK) default_context_pointer.store(context, std::memory_order_release);
     return error;
 }
 

@@ -11,10 +11,10 @@
 #include "rwapi/engine/engine.h"
 #include "rwapi/include/rwapi.h"
 
-// What a context's pointer points to. It stays after the context is destroyed, so that later calls
-// get an error.
+// The object behind the user's pointer. It remains when the context is destroyed, so that later
+// calls return an error.
 struct rwapi_context {
-    bool multiple = false;  // threads
+    bool multiple = false;  // RWAPI_THREAD_MULTIPLE
     uint16_t tag = 0;
     std::mutex mutex;
     std::unique_ptr<rwapi::Engine> engine;  // null: destroyed
@@ -22,11 +22,11 @@ struct rwapi_context {
 
 namespace rwapi {
 
-// The context of rwapi_init; null before and after.
+// The context of rwapi_init; null before it, and after rwapi_finalize.
 rwapi_context* default_context();
 
-// Calls function(engine) under the context's lock, and returns its result or an RWAPI_ERR_*. No
-// exception leaves.
+// Calls function(engine), under the lock of a context with RWAPI_THREAD_MULTIPLE. Returns its
+// result or an RWAPI_ERR_*. No exception leaves it.
 template <class Function>
 auto with(rwapi_context* context, Function function)
     -> decltype(function(std::declval<Engine&>())) {
@@ -48,7 +48,7 @@ auto with(rwapi_context* context, Function function)
 template <class Ready>
 int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {
     using Clock = std::chrono::steady_clock;
-    constexpr unsigned kSpins = 1000;  // then others get the processor
+    constexpr unsigned kSpins = 1000;  // idle polls before the processor is yielded
     constexpr unsigned kPollsPerClock = 32;
     if (context == nullptr) context = default_context();
     if (context == nullptr) return RWAPI_ERR_STATE;
@@ -64,7 +64,7 @@ int wait_until(rwapi_context* context, int64_t timeout, Ready ready) {
         });
         if (result != 0) return result;
         idle = events != 0 ? 0 : idle + 1;
-        // A thread that only polls would keep the lock from the others.
+        // A thread that polls without a pause would keep the others from the lock.
         if (idle > kSpins || context->multiple) sched_yield();
         if (timeout >= 0 && (timeout == 0 || polls % kPollsPerClock == 0 || idle > kSpins) &&
             std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count() >=

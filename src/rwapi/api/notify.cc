@@ -10,8 +10,8 @@ using namespace rwapi;
 
 namespace {
 
-// As wait_until needs it: 1, 0 or an error.
-int look_at_slot(Engine& engine, uint32_t slot, uint64_t* value) {
+// For wait_until(). 1: the slot is set; 0: it is not; or an error.
+int check_slot(Engine& engine, uint32_t slot, uint64_t* value) {
     const Slots& slots = engine.slots();
     if (!slots.has(slot)) return RWAPI_ERR_RANGE;
     if (!slots.is_set(slot)) return 0;
@@ -19,7 +19,8 @@ int look_at_slot(Engine& engine, uint32_t slot, uint64_t* value) {
     return 1;
 }
 
-int look_at_counter(Engine& engine, rwapi_counter handle, uint64_t* writes, uint64_t* bytes) {
+// The same for a counter: 1 if it has reached what it expects.
+int check_counter(Engine& engine, rwapi_counter handle, uint64_t* writes, uint64_t* bytes) {
     int error;
     const Counter* const counter = engine.counters().find(handle, error);
     if (counter == nullptr) return error;
@@ -28,14 +29,14 @@ int look_at_counter(Engine& engine, rwapi_counter handle, uint64_t* writes, uint
     return counter->reached() ? 1 : 0;
 }
 
-// Calls look(engine), and if that gives 0, again after progress.
-template <class Look>
-int test(rwapi_context* context, Look look) {
+// Returns check(engine). If that is 0, makes progress and checks again.
+template <class Check>
+int test(rwapi_context* context, Check check) {
     return with(context, [&](Engine& engine) {
-        const int first = look(engine);
+        const int first = check(engine);
         if (first != 0) return first;
         engine.progress();
-        return look(engine);
+        return check(engine);
     });
 }
 
@@ -56,12 +57,12 @@ int rwapi_signal_wait(rwapi_context* context, const uint64_t* word, uint64_t val
 }
 
 int rwapi_notify_test(rwapi_context* context, uint32_t slot, uint64_t* value) {
-    return test(context, [=](Engine& engine) { return look_at_slot(engine, slot, value); });
+    return test(context, [=](Engine& engine) { return check_slot(engine, slot, value); });
 }
 
 int rwapi_notify_wait(rwapi_context* context, uint32_t slot, uint64_t* value, int64_t timeout) {
-    return success_of(wait_until(
-        context, timeout, [=](Engine& engine) { return look_at_slot(engine, slot, value); }));
+    return success_of(wait_until(context, timeout,
+                                 [=](Engine& engine) { return check_slot(engine, slot, value); }));
 }
 
 int rwapi_notify_waitsome(rwapi_context* context, uint32_t first, uint32_t n, uint32_t* slot,
@@ -78,7 +79,7 @@ int rwapi_notify_waitsome(rwapi_context* context, uint32_t first, uint32_t n, ui
 
 int rwapi_notify_reset(rwapi_context* context, uint32_t slot, uint64_t* value) {
     return with(context, [=](Engine& engine) {
-        const int set = look_at_slot(engine, slot, value);
+        const int set = check_slot(engine, slot, value);
         return set == 1
                    ? static_cast<int>(std::min<uint32_t>(engine.slots().reset(slot), INT32_MAX))
                    : set;
@@ -107,9 +108,9 @@ int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_re
         int error;
         Counter* const found = engine.counters().find(counter, error);
         if (found == nullptr) return error;
-        Mine* const mine = engine.find_mine(region, error);
-        if (mine == nullptr) return error;
-        mine->counter = counter;
+        OwnRegion* const own = engine.regions().find_own(region, error);
+        if (own == nullptr) return error;
+        own->counter = counter;
         found->expected += expected;
         return static_cast<int>(RWAPI_OK);
     });
@@ -118,12 +119,12 @@ int rwapi_counter_attach(rwapi_context* context, rwapi_counter counter, rwapi_re
 int rwapi_counter_test(rwapi_context* context, rwapi_counter counter, uint64_t* writes,
                        uint64_t* bytes) {
     return test(context,
-                [=](Engine& engine) { return look_at_counter(engine, counter, writes, bytes); });
+                [=](Engine& engine) { return check_counter(engine, counter, writes, bytes); });
 }
 
 int rwapi_counter_wait(rwapi_context* context, rwapi_counter counter, int64_t timeout) {
     return success_of(wait_until(context, timeout, [=](Engine& engine) {
-        return look_at_counter(engine, counter, nullptr, nullptr);
+        return check_counter(engine, counter, nullptr, nullptr);
     }));
 }
 

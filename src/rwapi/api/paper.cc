@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// The paper's calls, and those for small messages.
+// The calls of the paper, and those for small messages.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ void* rwapi_alloc(size_t size, rwapi_net* net) {
     if (size == 0 || net == nullptr || size > NetAddress::kMaxOffset) return nullptr;
     void* memory = nullptr;
     with(nullptr, [&](Engine& engine) -> int {
-        // Shared memory, which the software HCA writes without a system call.
+        // The software HCA writes into shared memory without a system call.
         const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
         const size_t length = (size + page - 1) / page * page;
         void* const mapped =
@@ -31,12 +31,12 @@ void* rwapi_alloc(size_t size, rwapi_net* net) {
         if (mapped == MAP_FAILED) return RWAPI_ERR_MEMORY;
         uint64_t handle;
         const int error =
-            engine.add_region(static_cast<std::byte*>(mapped), size, RWAPI_ALL, true, handle);
+            engine.regions().add(static_cast<std::byte*>(mapped), size, RWAPI_ALL, true, handle);
         if (error != RWAPI_OK) {
             munmap(mapped, length);
             return error;
         }
-        *net = engine.net_address(handle);
+        *net = engine.regions().net_address(handle);
         memory = mapped;
         return RWAPI_OK;
     });
@@ -45,14 +45,14 @@ void* rwapi_alloc(size_t size, rwapi_net* net) {
 
 int rwapi_free(void* memory) {
     return with(nullptr, [&](Engine& engine) {
-        const Mine* const mine = engine.find_allocated(memory);
-        return mine != nullptr ? engine.remove_region(mine->handle) : RWAPI_ERR_INVALID;
+        const OwnRegion* const own = engine.regions().find_allocated(memory);
+        return own != nullptr ? engine.regions().remove(own->handle) : RWAPI_ERR_INVALID;
     });
 }
 
 rwapi_net rwapi_net_add(rwapi_net net, size_t bytes) {
     const uint64_t offset = net.word[1] & NetAddress::kMaxOffset;
-    // An offset that does not fit is out of bounds of any region.
+    // An offset that does not fit becomes one that is outside of any region.
     const uint64_t sum =
         bytes > NetAddress::kMaxOffset - offset ? NetAddress::kMaxOffset : offset + bytes;
     net.word[1] = (net.word[1] & ~NetAddress::kMaxOffset) | sum;

@@ -8,7 +8,7 @@ using namespace rwapi;
 
 namespace {
 
-// Begins a put or get, and gives its id to who wants it.
+// Begins a put or get, and stores its id unless id is null.
 int begin(rwapi_context* context, rwapi_id* id, const Transfer& transfer, bool is_get = false) {
     if (transfer.local == nullptr && transfer.length > 0) return RWAPI_ERR_INVALID;
     return with(context, [&](Engine& engine) -> int {
@@ -24,6 +24,18 @@ std::byte* bytes_of(const void* memory) {
     return static_cast<std::byte*>(const_cast<void*>(memory));
 }
 
+// A property of a region of either kind, or the error of the handle.
+template <class OfRemote, class OfOwn>
+auto query(Engine& engine, rwapi_region region, OfRemote of_remote, OfOwn of_own)
+    -> decltype(of_own(std::declval<const OwnRegion&>())) {
+    int error;
+    if (const RemoteRegion* const remote = engine.regions().find_valid_remote(region, error))
+        return of_remote(*remote);
+    if (error == RWAPI_ERR_STALE) return error;
+    const OwnRegion* const own = engine.regions().find_own(region, error);
+    return own != nullptr ? of_own(*own) : error;
+}
+
 }  // namespace
 
 extern "C" {
@@ -33,24 +45,24 @@ int rwapi_register(rwapi_context* context, void* memory, size_t length, int righ
     if (memory == nullptr || length == 0 || region == nullptr || (rights & ~RWAPI_ALL) != 0)
         return RWAPI_ERR_INVALID;
     return with(context, [&](Engine& engine) {
-        return engine.add_region(bytes_of(memory), length, rights, false, *region);
+        return engine.regions().add(bytes_of(memory), length, rights, false, *region);
     });
 }
 
 int rwapi_deregister(rwapi_context* context, rwapi_region region) {
     return with(context, [&](Engine& engine) {
         int error;
-        const Mine* const mine = engine.find_mine(region, error);
-        // Memory of rwapi_alloc is given back by rwapi_free.
-        if (mine != nullptr && mine->allocated) return static_cast<int>(RWAPI_ERR_INVALID);
-        return engine.remove_region(region);
+        const OwnRegion* const own = engine.regions().find_own(region, error);
+        // rwapi_free is for memory of rwapi_alloc.
+        if (own != nullptr && own->allocated) return static_cast<int>(RWAPI_ERR_INVALID);
+        return engine.regions().remove(region);
     });
 }
 
 int rwapi_region_pack(rwapi_context* context, rwapi_region region, void* key, size_t* length) {
     if (key == nullptr || length == nullptr) return RWAPI_ERR_INVALID;
     return with(context, [&](Engine& engine) {
-        return engine.pack_region(region, {static_cast<std::byte*>(key), *length}, *length);
+        return engine.regions().pack(region, {static_cast<std::byte*>(key), *length}, *length);
     });
 }
 
@@ -64,33 +76,28 @@ int rwapi_region_unpack(rwapi_context* context, const void* key, size_t length,
 
 int rwapi_region_node(rwapi_context* context, rwapi_region region) {
     return with(context, [&](Engine& engine) {
-        int error;
-        if (const Remote* const remote = engine.find_remote(region, error))
-            return static_cast<int>(remote->key.node);
-        if (error == RWAPI_ERR_STALE) return error;
-        return engine.find_mine(region, error) != nullptr ? static_cast<int>(engine.rank()) : error;
+        return query(
+            engine, region,
+            [](const RemoteRegion& remote) { return static_cast<int>(remote.key.node); },
+            [&](const OwnRegion&) { return static_cast<int>(engine.rank()); });
     });
 }
 
 int64_t rwapi_region_length(rwapi_context* context, rwapi_region region) {
-    return with(context, [&](Engine& engine) -> int64_t {
-        int error;
-        if (const Remote* const remote = engine.find_remote(region, error))
-            return static_cast<int64_t>(remote->key.length);
-        if (error == RWAPI_ERR_STALE) return error;
-        const Mine* const mine = engine.find_mine(region, error);
-        return mine != nullptr ? static_cast<int64_t>(mine->length) : error;
+    return with(context, [&](Engine& engine) {
+        return query(
+            engine, region,
+            [](const RemoteRegion& remote) { return static_cast<int64_t>(remote.key.length); },
+            [](const OwnRegion& own) { return static_cast<int64_t>(own.length); });
     });
 }
 
 int rwapi_region_rights(rwapi_context* context, rwapi_region region) {
     return with(context, [&](Engine& engine) {
-        int error;
-        if (const Remote* const remote = engine.find_remote(region, error))
-            return static_cast<int>(remote->key.rights);
-        if (error == RWAPI_ERR_STALE) return error;
-        const Mine* const mine = engine.find_mine(region, error);
-        return mine != nullptr ? mine->rights : error;
+        return query(
+            engine, region,
+            [](const RemoteRegion& remote) { return static_cast<int>(remote.key.rights); },
+            [](const OwnRegion& own) { return own.rights; });
     });
 }
 
@@ -108,7 +115,8 @@ int rwapi_put_signal(rwapi_context* context, rwapi_region region, uint64_t offse
                      const void* local, size_t length, uint64_t signal_offset, uint64_t value,
                      int operation, rwapi_id* id) {
     if (operation != RWAPI_SIGNAL_SET && operation != RWAPI_SIGNAL_ADD) return RWAPI_ERR_INVALID;
-    const NoticeKind kind = operation == RWAPI_SIGNAL_SET ? NoticeKind::kSet : NoticeKind::kAdd;
+    const NotificationKind kind =
+        operation == RWAPI_SIGNAL_SET ? NotificationKind::kSet : NotificationKind::kAdd;
     return begin(context, id,
                  {region, offset, bytes_of(local), length, kind, signal_offset, value});
 }
@@ -118,12 +126,13 @@ int rwapi_put_notify(rwapi_context* context, rwapi_region region, uint64_t offse
                      rwapi_id* id) {
     if (value == 0) return RWAPI_ERR_INVALID;
     return begin(context, id,
-                 {region, offset, bytes_of(local), length, NoticeKind::kSlot, slot, value});
+                 {region, offset, bytes_of(local), length, NotificationKind::kSlot, slot, value});
 }
 
 int rwapi_put_count(rwapi_context* context, rwapi_region region, uint64_t offset, const void* local,
                     size_t length, rwapi_id* id) {
-    return begin(context, id, {region, offset, bytes_of(local), length, NoticeKind::kCount, 0, 0});
+    return begin(context, id,
+                 {region, offset, bytes_of(local), length, NotificationKind::kCount, 0, 0});
 }
 
 }  // extern "C"

@@ -7,17 +7,36 @@
 #include <cstring>
 
 namespace rwapi {
+namespace {
+
+bool level_is(const char* name) {
+    const char* level = std::getenv("RWAPI_LOG");
+    return level != nullptr && std::strcmp(level, name) == 0;
+}
+
+// Writes the line at once, so that the lines of several processes do not mix.
+void print(const char* format, va_list arguments) {
+    char line[512];
+    std::vsnprintf(line, sizeof line, format, arguments);
+    std::fprintf(stderr, "rwapi: %s\n", line);
+}
+
+}  // namespace
 
 void log_error(const char* format, ...) {
-    const char* level = std::getenv("RWAPI_LOG");
-    if (level != nullptr && std::strcmp(level, "off") == 0) return;
-    // One write for the line, so that the lines of several processes do not mix.
-    char line[512];
+    if (level_is("off")) return;
     va_list arguments;
     va_start(arguments, format);
-    std::vsnprintf(line, sizeof line, format, arguments);
+    print(format, arguments);
     va_end(arguments);
-    std::fprintf(stderr, "rwapi: %s\n", line);
+}
+
+void log_debug(const char* format, ...) {
+    if (!level_is("debug")) return;
+    va_list arguments;
+    va_start(arguments, format);
+    print(format, arguments);
+    va_end(arguments);
 }
 
 }  // namespace rwapi

@@ -1,62 +1,79 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// Flow control of small messages. A receiver has room for `credit` messages of each peer; the
+// sender spends one unit for each message, and the receiver returns units after the user has
+// received the messages. Invariants of one direction between two processes:
+//
+//   sender:    left <= credit
+//   receiver:  held + owed <= credit
+//   together:  left + messages under way + held + owed + units under way = credit
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "base/assert.h"
 #include "rwapi/include/rwapi.h"
 
 namespace rwapi {
 
-// The sender's side of small messages to one peer: it sends only what the peer has room for.
+// The sender's side of the small messages to one peer.
 class SmallSender {
   public:
-    void open(uint32_t credit) { most_ = left_ = credit; }
-    bool take() {
+    void open(uint32_t credit) { credit_ = left_ = credit; }
+    // Spends credit for one message. False: there is none.
+    bool spend() {
         if (left_ == 0) return false;
         --left_;
         return true;
     }
-    // The peer has received so many more. False: it says it received more than were sent.
-    bool give(uint32_t credit) {
-        if (credit > most_ - left_) return false;
-        left_ += credit;
+    // The peer returns units. False: it returns more than were spent, and nothing is changed.
+    bool add(uint32_t units) {
+        TERN_ASSERT(left_ <= credit_);
+        if (units > credit_ - left_) return false;
+        left_ += units;
         return true;
     }
     uint32_t left() const { return left_; }
 
   private:
-    uint32_t most_ = 0;
+    uint32_t credit_ = 0;
     uint32_t left_ = 0;
 };
 
 // The receiver's side for one peer.
 class SmallReceiver {
   public:
-    void open(uint32_t credit) { most_ = credit; }
-    // A message has come. False: there was no credit for it.
-    bool came() {
-        if (held_ + owed_ >= most_) return false;
+    void open(uint32_t credit) { credit_ = credit; }
+    // A message has arrived. False: the peer had no credit for it.
+    bool on_arrival() {
+        if (held_ + owed_ >= credit_) return false;
         ++held_;
         return true;
     }
-    // The user has received one. True: so many are owed that they should be given back now.
-    bool received() {
+    // The user has received a message. True: the units owed are to be returned now.
+    bool on_received() {
+        TERN_ASSERT(held_ > 0);
         --held_;
-        return ++owed_ >= (most_ + 1) / 2;
+        ++owed_;
+        return is_due();
     }
-    bool due() const { return owed_ >= (most_ + 1) / 2; }
+    // Whether so many units are owed that they are worth a message of their own.
+    bool is_due() const { return owed_ >= (credit_ + 1) / 2; }
     uint32_t owed() const { return owed_; }
-    void gave(uint32_t credit) { owed_ -= credit; }
+    // A message with these units has been sent.
+    void on_returned(uint32_t units) {
+        TERN_ASSERT(units <= owed_);
+        owed_ -= units;
+    }
 
   private:
-    uint32_t most_ = 0;
-    uint32_t held_ = 0;  // in the inbox
-    uint32_t owed_ = 0;  // received, and not given back yet
+    uint32_t credit_ = 0;
+    uint32_t held_ = 0;  // messages in the inbox
+    uint32_t owed_ = 0;  // units of messages that the user has received
 };
 
-// Small messages that have come, in order. It grows with the number of peers that send, because
+// Small messages that have arrived, in order. It grows with the number of peers that send, because
 // each of them has credit.
 class Inbox {
   public:
@@ -73,7 +90,11 @@ class Inbox {
         first_ = 0;
     }
 
-    void push(const Message& message) { ring_[(first_ + count_++) % ring_.size()] = message; }
+    // There is room, because the sender has spent credit for the message.
+    void push(const Message& message) {
+        TERN_ASSERT(count_ < ring_.size());
+        ring_[(first_ + count_++) % ring_.size()] = message;
+    }
 
     bool pop(Message& message) {
         if (count_ == 0) return false;

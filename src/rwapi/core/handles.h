@@ -7,12 +7,14 @@
 #include <optional>
 #include <utility>
 
+#include "base/assert.h"
 #include "rwapi/include/rwapi.h"
 
 namespace rwapi {
 
-// What a handle names. The values are in the handles, where a mistaken one is noticed.
-enum class Kind : uint8_t { kMine = 1, kPeers = 2, kCounter = 3 };
+// The kind of object that a handle names. The handle contains it, so that a handle of another kind
+// is an error.
+enum class Kind : uint8_t { kOwnRegion = 1, kRemoteRegion = 2, kCounter = 3 };
 
 // A handle: tag of the context (16 bits), kind (4), generation (24), index (20).
 struct Handle {
@@ -35,13 +37,13 @@ struct Handle {
     }
 };
 
-// Objects that users name by handles. A handle of an object that has gone is recognised, because
-// each use of a place has a generation of its own; a place whose generations are used up is not
-// used again. Objects do not move.
+// Objects that users name by handles. Each use of a place has a generation of its own, so the
+// handle of a removed object is recognised. A place whose generations are used up is not used
+// again. Objects do not move.
 template <class T>
 class HandleTable {
   public:
-    // used: the highest generation that handles with this tag may have already.
+    // used: the highest generation that earlier handles with this tag may have.
     HandleTable(uint16_t tag, Kind kind, uint32_t used) : tag_(tag), kind_(kind), used_(used) {}
 
     // Stores an object and returns its handle; 0: the table is full.
@@ -60,8 +62,9 @@ class HandleTable {
         return Handle{tag_, kind_, ++place.generation, index}.pack();
     }
 
-    // The object; null with `error` set if the handle is not one of this table, or of an object
-    // that has gone.
+    // The object. Null: `error` is RWAPI_ERR_FOREIGN if the handle is not one of this table, or
+    // RWAPI_ERR_STALE if its object has been removed. Inlined, because each put and notification
+    // begins with it.
     [[gnu::always_inline]] T* find(uint64_t word, int& error) {
         const Handle handle = Handle::unpack(word);
         error = RWAPI_ERR_FOREIGN;
@@ -84,6 +87,7 @@ class HandleTable {
     // The handle must be valid.
     void remove(uint64_t word) {
         const uint32_t index = Handle::unpack(word).index;
+        TERN_ASSERT(index < places_.size() && places_[index].object);
         Place& place = places_[index];
         place.object.reset();
         if (place.generation < Handle::kMaxGeneration) free_.push_back(index);

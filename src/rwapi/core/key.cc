@@ -10,10 +10,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "keys go over the wire as they are");
 
 constexpr size_t kFixed = offsetof(Key, rkey);
-// Without padding, which would be another one in each process.
+// No padding: its bytes would be undefined.
 static_assert(kFixed == 52 && kFixed + Key::kMaxRkey <= RWAPI_KEY_MAX);
 
-// FNV-1a: finds damage, not malice.
+// FNV-1a. It detects accidental damage, not forged keys.
 uint32_t sum_of(std::span<const std::byte> bytes) {
     uint32_t sum = 2166136261u;
     for (const std::byte byte : bytes) sum = (sum ^ static_cast<uint8_t>(byte)) * 16777619u;
@@ -26,8 +26,8 @@ size_t Key::pack(std::span<std::byte> bytes) const {
     const size_t size = kFixed + rkey_length;
     if (bytes.size() < size) return 0;
     std::memcpy(bytes.data(), this, size);
-    const uint32_t right = sum_of(bytes.subspan(offsetof(Key, incarnation), size - 8));
-    std::memcpy(bytes.data() + offsetof(Key, sum), &right, sizeof right);
+    const uint32_t sum_of_bytes = sum_of(bytes.subspan(offsetof(Key, incarnation), size - 8));
+    std::memcpy(bytes.data() + offsetof(Key, sum), &sum_of_bytes, sizeof sum_of_bytes);
     return size;
 }
 

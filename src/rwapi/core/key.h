@@ -10,15 +10,15 @@
 
 namespace rwapi {
 
-// What a peer must know of a region of this process, as it goes over the wire: the first
-// rkey_length bytes of rkey, and all before them.
+// The key of a region, as it goes over the wire: all before `rkey`, and the first rkey_length bytes
+// of `rkey`.
 struct Key {
     static constexpr size_t kMaxRkey = 192;
     static constexpr uint32_t kMagic = 0x314b5752;  // "RWK1"
 
     uint32_t magic = kMagic;
-    uint32_t sum = 0;      // of what follows; pack() has it
-    uint64_t incarnation;  // of the owner's context: no two have the same one
+    uint32_t sum = 0;      // checksum of what follows; pack() computes it
+    uint64_t incarnation;  // a random number of the owner's context
     uint64_t address;
     uint64_t length;
     uint32_t node;
@@ -28,11 +28,11 @@ struct Key {
     uint8_t rights;
     uint8_t rkey_length;
     std::array<uint8_t, 2> zero = {};
-    std::array<std::byte, kMaxRkey> rkey;  // UCT's
+    std::array<std::byte, kMaxRkey> rkey;  // packed by UCT
 
-    // Writes the key's bytes, and returns how many; 0: there is too little room.
+    // Writes the key's bytes, and returns their number. 0: there is too little room.
     size_t pack(std::span<std::byte> bytes) const;
-    // False: the bytes are not those of a key, or damaged.
+    // False: the bytes are not a key, or are damaged; then nothing is changed.
     bool unpack(std::span<const std::byte> bytes);
 };
 

@@ -12,22 +12,22 @@
 
 namespace rwapi {
 
-// Ids of active messages. Every message begins with a Header, which is UCT's 8 bytes.
+// Ids of active messages. Every message begins with a Header, the 8 bytes that UCT calls header.
 enum MessageId : uint8_t {
-    kSmallMessage = 1,  // Header, rwapi_small
-    kNoticeMessage,     // Header, Notice
-    kCreditMessage,     // Header
-    kKeyRequest,        // Header, name of a region (8 bytes)
-    kKeyAnswer,         // Header, name, then the key, or nothing: there is no such region
-    kWireMessage,       // Header, incarnation, endpoint address (on the wiring interface)
-    kRefusal,           // Header, name of a region that a notice was for, and that has gone
+    kSmallMessage = 1,     // Header, rwapi_small
+    kNotificationMessage,  // Header, Notification
+    kCreditMessage,        // Header
+    kKeyRequest,           // Header, name of a region (8 bytes)
+    kKeyAnswer,            // Header, name, and the key if there is such a region
+    kWireupMessage,        // Header, incarnation, endpoint address; on the wireup interface
+    kStaleRegion,          // Header, name of a removed region for which a notification came
     kMessageIds
 };
 
 struct Header {
     uint32_t node;    // the sender
-    uint16_t credit;  // small messages that it has received
-    uint8_t kind;     // of a notice; for kWireMessage: whether the sender's side is connected
+    uint16_t credit;  // units of credit that the sender returns
+    uint8_t kind;     // of a notification; kWireupMessage: 1 if the sender's side is connected
     uint8_t zero;
 
     uint64_t pack() const {
@@ -38,20 +38,19 @@ struct Header {
 };
 static_assert(sizeof(Header) == 8);
 
-enum class NoticeKind : uint8_t { kNone, kSet, kAdd, kSlot, kCount };
+enum class NotificationKind : uint8_t { kNone, kSet, kAdd, kSlot, kCount };
 
-// The notification of a write: all that the target needs.
-struct Notice {
+// The notification of a write, with all that the target needs to apply it.
+struct Notification {
     uint32_t index;  // of the region
     uint32_t generation;
     uint64_t bytes;  // of the write
     uint64_t place;  // offset of the word, or number of the slot
     uint64_t value;
 };
-static_assert(sizeof(Notice) == 32);
+static_assert(sizeof(Notification) == 32);
 
-// Takes a message apart: a Header and a body of this type, and nothing else. False: the length is
-// not right.
+// Copies the Header and the body of a message. False: the message has another length.
 template <class Body>
 bool parse(std::span<const std::byte> message, Header& header, Body& body) {
     if (message.size() != sizeof header + sizeof body) return false;
@@ -60,21 +59,22 @@ bool parse(std::span<const std::byte> message, Header& header, Body& body) {
     return true;
 }
 
-// The address that a process publishes: this, then four parts of the lengths given.
-struct Greeting {
+// The start of the address that a process publishes. Four parts follow, whose lengths it has: the
+// addresses of the device and of the interface, and the same of the wireup interface.
+struct AddressHeader {
     static constexpr uint32_t kMagic = 0x31415752;  // "RWA1"
 
     uint32_t magic;
     uint32_t slots;
     uint64_t incarnation;
     uint16_t credit;
-    uint8_t device_length;  // the device's address, then the interface's
+    uint8_t device_length;
     uint8_t interface_length;
-    uint8_t wire_device_length;  // the same of the wiring interface
-    uint8_t wire_interface_length;
+    uint8_t wireup_device_length;
+    uint8_t wireup_interface_length;
     uint8_t zero[2];
     std::array<char, 16> transport;
 };
-static_assert(sizeof(Greeting) == 40);
+static_assert(sizeof(AddressHeader) == 40);
 
 }  // namespace rwapi

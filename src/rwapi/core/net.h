@@ -8,9 +8,10 @@
 namespace rwapi {
 
 // A network address of the paper. Word 0 names the region: node (20 bits), generation (24), index
-// (20). Word 1: a check (20 bits), and the offset (44). The check is of word 0 and of the owner's
-// incarnation: an address that was never made, or by a context of the past, passes one time in a
-// million. It does not cover the offset, which users add to.
+// (20). Word 1 has a check (20 bits) and the offset (44). The check is a hash of word 0 and of the
+// owner's incarnation. A forged address, or one of an earlier context, passes the check with a
+// probability of one in a million. The check does not cover the offset, which users change by
+// rwapi_net_add.
 struct NetAddress {
     static constexpr uint32_t kMaxNode = (1u << 20) - 1;
     static constexpr uint64_t kMaxOffset = (uint64_t{1} << 44) - 1;
@@ -34,13 +35,13 @@ struct NetAddress {
         return {{name(), check(name(), incarnation) << 44 | offset}};
     }
 
-    // What an address says, whether it is one or not.
+    // The fields of an address, which need not be valid.
     static constexpr NetAddress unpack(const rwapi_net& net) {
         NetAddress address = of_name(net.word[0]);
         address.offset = net.word[1] & kMaxOffset;
         return address;
     }
-    // Whether it was made by the context of this incarnation.
+    // Whether the context of this incarnation has made the address.
     static constexpr bool made_by(uint64_t incarnation, const rwapi_net& net) {
         return check(net.word[0], incarnation) == net.word[1] >> 44;
     }
@@ -51,7 +52,7 @@ struct NetAddress {
     }
 };
 
-// Whether length bytes at offset are within a region of so many bytes.
+// Whether `length` bytes at `offset` lie within a region of `region` bytes.
 constexpr bool within(uint64_t offset, uint64_t length, uint64_t region) {
     return length <= region && offset <= region - length;
 }

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/assert.h"
+
 namespace rwapi {
 
-// Notification slots: for each the latest value, and how many came since it was last reset.
+// Notification slots. A slot has its latest value, and the number of notifications since it was
+// last reset. The caller checks the numbers of slots by has().
 class Slots {
   public:
     explicit Slots(uint32_t count) : slots_(count), set_((count + 63) / 64) {}
@@ -19,6 +22,7 @@ class Slots {
     }
 
     void notify(uint32_t slot, uint64_t value) {
+        TERN_ASSERT(has(slot));
         slots_[slot].value = value;
         if (slots_[slot].arrivals != UINT32_MAX) ++slots_[slot].arrivals;
         set_[slot / 64] |= uint64_t{1} << slot % 64;
@@ -27,8 +31,9 @@ class Slots {
     bool is_set(uint32_t slot) const { return slots_[slot].arrivals != 0; }
     uint64_t value(uint32_t slot) const { return slots_[slot].value; }
 
-    // Empties the slot, and returns how many notifications had come.
+    // Empties the slot. Returns the number of notifications since the last reset.
     uint32_t reset(uint32_t slot) {
+        TERN_ASSERT(has(slot));
         const uint32_t arrivals = slots_[slot].arrivals;
         slots_[slot] = {};
         set_[slot / 64] &= ~(uint64_t{1} << slot % 64);
@@ -37,6 +42,7 @@ class Slots {
 
     // The first slot of [first, first + n) that is set; first + n if there is none.
     uint32_t find(uint32_t first, uint32_t n) const {
+        TERN_ASSERT(has(first, n));
         const uint32_t end = first + n;
         for (uint32_t at = first; at < end; at = (at / 64 + 1) * 64) {
             const uint64_t word = set_[at / 64] >> at % 64;
@@ -54,7 +60,7 @@ class Slots {
     };
 
     std::vector<Slot> slots_;
-    std::vector<uint64_t> set_;  // one bit for each
+    std::vector<uint64_t> set_;  // one bit for each slot: arrivals != 0
 };
 
 // A counter of notified writes.

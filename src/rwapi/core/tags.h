@@ -14,9 +14,9 @@ struct Generations {
     uint64_t operations = 0;
 };
 
-// The tags that tell the handles and ids of contexts apart. Contexts that exist at the same time
-// have different ones. A tag that is used again goes on with the generations behind those that it
-// had, so that handles of an earlier context are recognised.
+// Tags, which distinguish the handles and ids of contexts. Contexts that exist at the same time
+// have different tags. A tag that is used again continues with higher generations than it had, so
+// that handles of an earlier context are recognised.
 class Tags {
   public:
     static constexpr unsigned kBits = 10;
@@ -28,15 +28,15 @@ class Tags {
         Generations used;
     };
 
-    // Nothing: all are in use. The tag that has been free for longest comes first.
-    std::optional<Lease> take() {
+    // The tag that has been free for longest. Nothing: all are in use.
+    std::optional<Lease> allocate() {
         if (tags_.size() < kLast) {
             tags_.push_back({.in_use = true});
             return Lease{static_cast<uint16_t>(tags_.size()), {}};
         }
         Tag* oldest = nullptr;
         for (Tag& tag : tags_) {
-            if (!tag.in_use && (oldest == nullptr || tag.returned < oldest->returned))
+            if (!tag.in_use && (oldest == nullptr || tag.released < oldest->released))
                 oldest = &tag;
         }
         if (oldest == nullptr) return std::nullopt;
@@ -44,20 +44,20 @@ class Tags {
         return Lease{static_cast<uint16_t>(oldest - tags_.data() + 1), oldest->used};
     }
 
-    void give_back(uint16_t tag, const Generations& used) {
-        Tag& returned = tags_[tag - 1];
-        returned = {false, ++returns_, used};
+    void release(uint16_t tag, const Generations& used) {
+        Tag& released = tags_[tag - 1];
+        released = {false, ++releases_, used};
     }
 
   private:
     struct Tag {
         bool in_use = false;
-        uint64_t returned = 0;  // when, in numbers of returns
+        uint64_t released = 0;  // the number of its release
         Generations used;
     };
 
     std::vector<Tag> tags_;
-    uint64_t returns_ = 0;
+    uint64_t releases_ = 0;
 };
 
 }  // namespace rwapi

@@ -73,8 +73,8 @@ typedef int64_t rwapi_id;
 RWAPI_EXPORT int rwapi_init(int* argc, char*** argv);
 
 /* Completes what this process has begun, waits for the other processes, and frees everything. If a
- * peer has died, it waits for 30 s (RWAPI_FINALIZE_TIMEOUT) at most, and fails (RWAPI_ERR_TIMEOUT) only if writes to other
- * peers are not complete by then. */
+ * peer has died, it waits for 30 s (RWAPI_FINALIZE_TIMEOUT) at most, and fails (RWAPI_ERR_TIMEOUT)
+ * only if writes to other peers are not complete by then. */
 RWAPI_EXPORT int rwapi_finalize(void);
 
 /* The number of nodes (processes), and this one's number, from 0; or RWAPI_ERR_STATE. */
@@ -201,7 +201,8 @@ RWAPI_EXPORT int rwapi_region_rights(rwapi_context* context, rwapi_region region
  *
  * `region` is a peer's region or one of this process; `local` is any memory of this process:
  * memory that is not registered is copied, or registered for the operation. id may be NULL; the
- * memory may then be reused, and an error is told, after rwapi_flush. RWAPI_ERR_AGAIN: too many operations are under way.
+ * memory may then be reused, and an error is told, after rwapi_flush. RWAPI_ERR_AGAIN: too many
+ * operations are under way.
  */
 
 /* Writes. Complete: local may be reused. The peer has the data for sure after rwapi_flush. */

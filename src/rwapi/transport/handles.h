@@ -26,7 +26,7 @@ using Worker = Owner<uct_worker, uct_worker_destroy>;
 using Domain = Owner<uct_md, uct_md_close>;
 using Endpoint = Owner<uct_ep, uct_ep_destroy>;
 
-// Messages are not delivered any more while the interface is closed.
+// Closes the interface without delivering messages meanwhile.
 inline void close_interface(uct_iface_h iface) {
     uct_iface_progress_disable(iface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     uct_iface_close(iface);

@@ -30,8 +30,9 @@ Domain open_domain(const Resource& resource) {
     if (uct_md_config_read(resource.component, nullptr, nullptr, &settings) != UCS_OK)
         return nullptr;
     const Config<uct_md_config_t> owner(settings);
-    // UCX's cache keeps memory registered that the user has given back and mapped anew; regions are
-    // registered once anyway. Domains without this setting have no such cache.
+    // Without UCX's registration cache, which may use a stale registration of memory that the user
+    // has unmapped and mapped again. A region is registered once, so it needs no cache. Domains
+    // without this setting have none.
     uct_config_modify(settings, "REG_METHODS", "direct");
     uct_md_h md = nullptr;
     if (uct_md_open(resource.component, resource.domain.c_str(), settings, &md) != UCS_OK)
@@ -52,7 +53,8 @@ std::vector<Resource> list_resources() {
             unsigned transport_count = 0;
             if (!md || uct_md_query_tl_resources(md.get(), &transports, &transport_count) != UCS_OK)
                 continue;
-            const Owner<uct_tl_resource_desc_t, uct_release_tl_resource_list> keeper(transports);
+            const Owner<uct_tl_resource_desc_t, uct_release_tl_resource_list> owner_of_transports(
+                transports);
             for (const uct_tl_resource_desc_t& each : std::span(transports, transport_count))
                 found.push_back({component, domain, each.tl_name, each.dev_name});
         }
@@ -70,7 +72,7 @@ std::vector<Resource> choose_resources(const std::vector<Resource>& all, const c
                 chosen.push_back(resource);
         }
     };
-    std::string_view left = transports != nullptr ? transports : "tern,rc_verbs";
+    std::string_view left = transports != nullptr ? transports : RWAPI_BEST_TRANSPORTS;
     while (!left.empty()) {
         const std::string_view name = left.substr(0, left.find(','));
         left.remove_prefix(std::min(left.size(), name.size() + 1));

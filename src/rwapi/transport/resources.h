@@ -16,14 +16,17 @@ struct Resource {
     std::string device;
 };
 
-// All of them, in UCT's order.
+// All resources, in UCT's order.
 std::vector<Resource> list_resources();
 
-// Opens the resource's memory domain; null: it cannot be.
+// Opens the resource's memory domain. Null: UCT cannot.
 Domain open_domain(const Resource& resource);
 
-// The resources to try, the best first. `transports` is a comma list, null: tern, rc_verbs, then
-// any; `device` null: any.
+// The transports that are tried first by default. Others follow in UCT's order.
+#define RWAPI_BEST_TRANSPORTS "tern,rc_verbs"
+
+// The resources to try, the best first. `transports`: names with commas between; null: the default.
+// `device` null: any.
 std::vector<Resource> choose_resources(const std::vector<Resource>& all, const char* transports,
                                        const char* device);
 

@@ -27,16 +27,17 @@ constexpr unsigned kEvents = UCT_EVENT_SEND_COMP | UCT_EVENT_RECV;
 
 bool set_handlers(uct_iface_h iface, const TransportEvents& events) {
     for (size_t id = 0; id < std::size(events.on_message); ++id) {
-        if (events.on_message[id] != nullptr &&
-            uct_iface_set_am_handler(iface, static_cast<uint8_t>(id), events.on_message[id],
-                                     events.argument, 0) != UCS_OK)
+        const auto& [function, argument] = events.on_message[id];
+        if (function != nullptr && uct_iface_set_am_handler(iface, static_cast<uint8_t>(id),
+                                                            function, argument, 0) != UCS_OK)
             return false;
     }
     uct_iface_progress_enable(iface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     return true;
 }
 
-// UCX loads transports so that their symbols are not visible to others.
+// UCX loads transports with RTLD_LOCAL, so the function is looked up in the library that has the
+// interface's functions.
 Transport::PutAm find_put_am(uct_iface_h iface) {
     Dl_info library;
     if (dladdr(reinterpret_cast<void*>(iface->ops.ep_put_short), &library) == 0) return nullptr;
@@ -50,13 +51,13 @@ Transport::PutAm find_put_am(uct_iface_h iface) {
 }  // namespace
 
 Transport::~Transport() {
-    // UCX's thread may use the descriptor until then.
-    wire_.reset();
+    // Until the wireup interface is closed, UCX's thread may use wake_fd_.
+    wireup_.reset();
     if (event_fd_ >= 0) ::close(event_fd_);
     if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
-int Transport::open(const TransportEvents& events, uct_am_callback_t on_wire_message, int threads) {
+int Transport::open(const TransportEvents& events, int threads) {
     if (!read_setting("RWAPI_MAX_TRANSFER", 1, UINT64_MAX, max_transfer_)) return RWAPI_ERR_INVALID;
     wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0) return RWAPI_ERR_MEMORY;
@@ -65,7 +66,7 @@ int Transport::open(const TransportEvents& events, uct_am_callback_t on_wire_mes
         return RWAPI_ERR_MEMORY;
     async_.reset(async);
     uct_worker_h worker = nullptr;
-    // RWAPI_THREAD_MULTIPLE has a lock around each call, so that the worker never sees two threads.
+    // With RWAPI_THREAD_MULTIPLE, a lock around each call serialises the threads.
     if (uct_worker_create(
             async,
             threads == RWAPI_THREAD_MULTIPLE ? UCS_THREAD_MODE_SERIALIZED : UCS_THREAD_MODE_SINGLE,
@@ -77,20 +78,20 @@ int Transport::open(const TransportEvents& events, uct_am_callback_t on_wire_mes
     const std::vector<Resource> all = list_resources();
     for (const Resource& resource : choose_resources(all, transports, device)) {
         if (!open_resource(resource, events)) continue;
-        if (connects_endpoints_ && !open_wire(all, resource, on_wire_message, events)) continue;
+        if (connects_endpoints_ && !open_wireup(all, resource, events)) continue;
         transport_ = resource.transport;
         name_ = resource.transport + "/" + resource.device;
         return RWAPI_OK;
     }
     log_error(
-        "no transport with put, get and active messages (RWAPI_TLS=%s, RWAPI_DEVICE=%s): "
-        "load Tern by tern-run, or look at what ucx_info -d offers",
-        transports ? transports : "tern,rc_verbs,any", device ? device : "any");
+        "no transport has put, get and active messages (RWAPI_TLS=%s, RWAPI_DEVICE=%s): start the "
+        "program by tern-run, or choose one that ucx_info -d lists",
+        transports ? transports : RWAPI_BEST_TRANSPORTS ",any", device ? device : "any");
     return RWAPI_ERR_TRANSPORT;
 }
 
 Interface Transport::open_interface(uct_md_h md, const Resource& resource,
-                                    const TransportEvents& events, bool is_wire) const {
+                                    const TransportEvents& events, bool is_wireup) const {
     uct_iface_config_t* settings = nullptr;
     if (uct_md_iface_config_read(md, resource.transport.c_str(), nullptr, nullptr, &settings) !=
         UCS_OK)
@@ -105,14 +106,14 @@ Interface Transport::open_interface(uct_md_h md, const Resource& resource,
     parameters.open_mode = UCT_IFACE_OPEN_MODE_DEVICE;
     parameters.mode.device.tl_name = resource.transport.c_str();
     parameters.mode.device.dev_name = resource.device.c_str();
-    parameters.err_handler = events.on_failure;
-    parameters.err_handler_arg = events.argument;
+    parameters.err_handler = events.on_error;
+    parameters.err_handler_arg = events.on_error_argument;
     parameters.features = UCT_IFACE_FEATURE_AM | UCT_IFACE_FEATURE_PUT | UCT_IFACE_FEATURE_GET;
-    if (is_wire) {
+    if (is_wireup) {
         parameters.field_mask |=
             UCT_IFACE_PARAM_FIELD_ASYNC_EVENT_ARG | UCT_IFACE_PARAM_FIELD_ASYNC_EVENT_CB;
         parameters.async_event_arg = const_cast<Transport*>(this);
-        parameters.async_event_cb = on_wire_event;
+        parameters.async_event_cb = on_wireup_event;
     }
     uct_iface_h iface = nullptr;
     if (uct_iface_open(md, worker_.get(), &parameters, settings, &iface) != UCS_OK) return nullptr;
@@ -120,8 +121,8 @@ Interface Transport::open_interface(uct_md_h md, const Resource& resource,
 }
 
 bool Transport::open_resource(const Resource& resource, const TransportEvents& events) {
-    wire_.reset();
-    wire_domain_.reset();
+    wireup_.reset();
+    wireup_domain_.reset();
     interface_.reset();
     domain_ = open_domain(resource);
     if (!domain_) return false;
@@ -134,7 +135,7 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     if (!interface_ || uct_iface_query(interface_.get(), &attributes) != UCS_OK) return false;
     const auto& cap = attributes.cap;
     if ((cap.flags & kNeeded) != kNeeded || !(cap.flags & kConnects) ||
-        cap.am.max_short < sizeof(Header) + sizeof(Notice) ||
+        cap.am.max_short < sizeof(Header) + sizeof(Notification) ||
         cap.am.max_bcopy < sizeof(Header) + sizeof(uint64_t) + RWAPI_KEY_MAX)
         return false;
     component_ = resource.component;
@@ -154,22 +155,22 @@ bool Transport::open_resource(const Resource& resource, const TransportEvents& e
     return set_handlers(interface_.get(), events);
 }
 
-bool Transport::open_wire(const std::vector<Resource>& all, const Resource& resource,
-                          uct_am_callback_t on_message, const TransportEvents& events) {
+bool Transport::open_wireup(const std::vector<Resource>& all, const Resource& resource,
+                            const TransportEvents& events) {
     for (const Resource& other : all) {
         if (other.transport != "ud_verbs" || other.device != resource.device) continue;
-        TransportEvents wire_events{};
-        wire_events.argument = events.argument;
-        wire_events.on_failure = events.on_failure;
-        wire_events.on_message[kWireMessage] = on_message;
-        wire_domain_ = open_domain(other);
-        if (!wire_domain_) continue;
-        wire_ = open_interface(wire_domain_.get(), other, wire_events, true);
+        TransportEvents wireup_events{};
+        wireup_events.on_error = events.on_error;
+        wireup_events.on_error_argument = events.on_error_argument;
+        wireup_events.on_message[kWireupMessage] = events.on_wireup;
+        wireup_domain_ = open_domain(other);
+        if (!wireup_domain_) continue;
+        wireup_ = open_interface(wireup_domain_.get(), other, wireup_events, true);
         uct_iface_attr_t attributes;
-        if (wire_ && uct_iface_query(wire_.get(), &attributes) == UCS_OK &&
+        if (wireup_ && uct_iface_query(wireup_.get(), &attributes) == UCS_OK &&
             attributes.cap.am.max_short >= 2 * sizeof(uint64_t) + endpoint_length_) {
-            can_check_wire_ = attributes.cap.flags & UCT_IFACE_FLAG_EP_CHECK;
-            return set_handlers(wire_.get(), wire_events);
+            can_check_wireup_ = attributes.cap.flags & UCT_IFACE_FLAG_EP_CHECK;
+            return set_handlers(wireup_.get(), wireup_events);
         }
     }
     return false;
@@ -221,15 +222,15 @@ ucs_status_t Transport::connect_to(const Endpoint& endpoint, const InterfaceAddr
                                 reinterpret_cast<const uct_ep_addr_t*>(endpoint_address.data()));
 }
 
-// In UCX's thread.
-void Transport::on_wire_event(void* transport, unsigned) {
+// UCX's thread calls it.
+void Transport::on_wireup_event(void* transport, unsigned) {
     static_cast<Transport*>(transport)->wake();
 }
 
 void Transport::wake() const {
     const uint64_t one = 1;
     if (::write(wake_fd_, &one, sizeof one) < 0) {
-        // It is readable already.
+        // The counter is full, so the descriptor is readable already.
     }
 }
 
@@ -252,7 +253,7 @@ int Transport::event_fd() {
 ucs_status_t Transport::arm() {
     uint64_t count;
     if (::read(wake_fd_, &count, sizeof count) > 0) return UCS_ERR_BUSY;
-    for (uct_iface_h iface : {interface_.get(), wire_.get()}) {
+    for (uct_iface_h iface : {interface_.get(), wireup_.get()}) {
         if (iface == nullptr) continue;
         const ucs_status_t status = uct_iface_event_arm(iface, kEvents);
         if (status != UCS_OK) return status;

@@ -12,14 +12,21 @@
 
 namespace rwapi {
 
-// What UCT calls, within Transport::progress().
-struct TransportEvents {
-    void* argument;
-    uct_am_callback_t on_message[32];  // by id; null: none
-    uct_error_handler_t on_failure;    // of an endpoint
+// A function for the messages of one id. UCT calls it with `argument` first.
+struct MessageHandler {
+    uct_am_callback_t function = nullptr;  // null: there are no such messages
+    void* argument = nullptr;
 };
 
-// How long transfers of each kind may be, in bytes; zcopy: what is posted at once.
+// What UCT calls within Transport::progress().
+struct TransportEvents {
+    MessageHandler on_message[32];  // by id
+    MessageHandler on_wireup;       // of the wireup interface
+    uct_error_handler_t on_error;   // of an endpoint
+    void* on_error_argument;
+};
+
+// The lengths of transfers of each kind, in bytes. Longer ones are posted in pieces.
 struct Limits {
     size_t put_short;
     size_t put_bcopy;
@@ -37,25 +44,28 @@ struct InterfaceAddress {
     std::vector<std::byte> interface;
 };
 
-// A UCT interface that has all that is needed, with its worker and memory domain. If it connects
-// endpoint to endpoint, `wire` is another one, ud_verbs, whose messages carry their addresses.
+// A UCT interface with its worker and memory domain. If the interface connects endpoint to
+// endpoint, a second one (ud_verbs) carries the wireup messages, which exchange the endpoints'
+// addresses.
 class Transport {
   public:
     // Opens the first resource that fits RWAPI_TLS and RWAPI_DEVICE. 0 or an RWAPI_ERR_*.
-    int open(const TransportEvents& events, uct_am_callback_t on_wire_message, int threads);
+    int open(const TransportEvents& events, int threads);
 
     const Limits& limits() const { return limits_; }
     const std::string& name() const { return name_; }
     const std::string& transport() const { return transport_; }
-    bool needs_wire() const { return wire_ != nullptr; }
+    bool needs_wireup() const { return wireup_ != nullptr; }
 
     InterfaceAddress address() const { return address_of(interface_.get()); }
-    InterfaceAddress wire_address() const { return address_of(wire_.get()); }
+    InterfaceAddress wireup_address() const { return address_of(wireup_.get()); }
 
-    // Endpoints to an interface, and one that is to be connected to an endpoint. Null: no memory,
-    // or the address makes no sense.
+    // An endpoint that is connected to an interface, or is to be connected to an endpoint. Null: no
+    // memory, or an invalid address.
     Endpoint connect(const InterfaceAddress& peer) const { return create(interface_.get(), &peer); }
-    Endpoint connect_wire(const InterfaceAddress& peer) const { return create(wire_.get(), &peer); }
+    Endpoint connect_wireup(const InterfaceAddress& peer) const {
+        return create(wireup_.get(), &peer);
+    }
     Endpoint create_unconnected() const { return create(interface_.get(), nullptr); }
     std::vector<std::byte> address_of(const Endpoint& endpoint) const;
     ucs_status_t connect_to(const Endpoint& endpoint, const InterfaceAddress& peer,
@@ -63,12 +73,13 @@ class Transport {
 
     unsigned progress() { return uct_worker_progress(worker_.get()); }
     bool can_check() const { return can_check_; }
-    bool can_check_wire() const { return can_check_wire_; }
-    // A put and its message in one call; null: the transport has no function for this.
+    bool can_check_wireup() const { return can_check_wireup_; }
+    // Posts a put and a message in one call. Null: the transport has no such function.
     using PutAm = decltype(&tern_uct_ep_put_am_short);
     PutAm put_am() const { return put_am_; }
 
-    // A descriptor that becomes readable after arm() has returned UCS_OK; negative: not possible.
+    // A descriptor that becomes readable at the first event after arm() has returned UCS_OK.
+    // Negative: the transport has none.
     int event_fd();
     ucs_status_t arm();
     // Makes the descriptor readable. For any thread.
@@ -85,11 +96,11 @@ class Transport {
 
   private:
     bool open_resource(const Resource& resource, const TransportEvents& events);
-    bool open_wire(const std::vector<Resource>& all, const Resource& resource,
-                   uct_am_callback_t on_message, const TransportEvents& events);
+    bool open_wireup(const std::vector<Resource>& all, const Resource& resource,
+                     const TransportEvents& events);
     Interface open_interface(uct_md_h md, const Resource& resource, const TransportEvents& events,
-                             bool is_wire) const;
-    static void on_wire_event(void* transport, unsigned);
+                             bool is_wireup) const;
+    static void on_wireup_event(void* transport, unsigned);
     InterfaceAddress address_of(uct_iface_h iface) const;
     Endpoint create(uct_iface_h iface, const InterfaceAddress* peer) const;
 
@@ -98,18 +109,19 @@ class Transport {
     uct_component_h component_ = nullptr;
     Domain domain_;
     Interface interface_;
-    Domain wire_domain_;
-    Interface wire_;
+    Domain wireup_domain_;
+    Interface wireup_;
     Limits limits_{};
     uint64_t max_transfer_ = UINT64_MAX;
     size_t rkey_length_ = 0;
     size_t endpoint_length_ = 0;
     bool connects_endpoints_ = false;
     bool can_check_ = false;
-    bool can_check_wire_ = false;
+    bool can_check_wireup_ = false;
     PutAm put_am_ = nullptr;
     int event_fd_ = -1;
-    int wake_fd_ = -1;  // ud_verbs calls from UCX's thread, instead of having a descriptor
+    int wake_fd_ = -1;  // an eventfd for ud_verbs, which has a callback in UCX's thread instead of
+                        // a descriptor
     std::string name_;
     std::string transport_;
 };

@@ -5,19 +5,20 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/assert.h"
 #include "rwapi/core/tags.h"
 #include "rwapi/include/rwapi.h"
 
 namespace rwapi {
 
 // The operations of a context, in places that are allocated once. A place keeps the result of its
-// operation until it is used again, which is as late as possible.
+// operation until the place is used again. The place that has been free for longest is used first.
 //
 // An id: tag of the context (10 bits), generation (the lowest 33), index of the place (20).
 template <class T>
 class OperationPool {
   public:
-    // used: the highest generation that ids with this tag may have already.
+    // used: the highest generation that earlier ids with this tag may have.
     OperationPool(uint16_t tag, uint32_t capacity, uint64_t used)
         : tag_(tag), capacity_(capacity), used_(used), places_(new Place[capacity]) {
         for (uint32_t i = 0; i < capacity; ++i) {
@@ -29,7 +30,7 @@ class OperationPool {
     }
 
     // A place for an operation; null: all are in use.
-    T* take() {
+    T* allocate() {
         if (first_ == kNone) return nullptr;
         Place& place = places_[first_];
         first_ = place.next;
@@ -40,8 +41,9 @@ class OperationPool {
         return &place.object;
     }
 
-    // The operation is over; result: RWAPI_OK or its error.
+    // The operation has ended; result: RWAPI_OK or its error.
     void finish(T* operation, int result) {
+        TERN_ASSERT(in_use_ > 0 && index_of(operation) < capacity_);
         Place& place = *place_of(operation);
         place.result = result == RWAPI_OK ? 1 : result;
         place.next = kNone;
@@ -51,9 +53,10 @@ class OperationPool {
         --in_use_;
     }
 
-    // The same for an operation whose id nobody knows: its place is used next, while it is in the
-    // processor's cache.
-    void forget(T* operation) {
+    // As finish(), for an operation without error whose id was given to no one. Its place is used
+    // next, while it is in the processor's cache.
+    void finish_unnamed(T* operation) {
+        TERN_ASSERT(in_use_ > 0 && index_of(operation) < capacity_);
         Place& place = *place_of(operation);
         place.result = 1;
         place.next = first_;
@@ -79,13 +82,13 @@ class OperationPool {
         const uint64_t index = word & ((1u << kIndexBits) - 1);
         if (word >> kTagShift != tag_ || index >= capacity_) return RWAPI_ERR_FOREIGN;
         const Place& place = places_[index];
-        // How many times the place has been used since; the future is long ago.
+        // How many times the place has been used since. An id of the future seems to be very old.
         const uint64_t ago = (place.generation - (word >> kIndexBits)) & kGenerationMask;
         if (ago >= place.generation - used_) return RWAPI_ERR_FOREIGN;
         return ago == 0 ? place.result : 1;
     }
 
-    // The highest generation that ids have, before it is cut.
+    // The highest generation of the ids, with the bits that ids do not have.
     uint64_t highest() const {
         uint64_t highest = used_;
         for (uint32_t i = 0; i < capacity_; ++i) highest = std::max(highest, places_[i].generation);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+// The end of a peer, and of the context.
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "rwapi/base/log.h"
+#include "rwapi/engine/engine.h"
+
+namespace rwapi {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A barrier in a thread of its own, because this process must make progress for peers that have not
+// come to the barrier. The object outlives the engine if the barrier never ends.
+struct Barrier {
+    std::shared_ptr<Bootstrap> bootstrap;
+    std::atomic<bool> over{false};  // set by the thread, which writes nothing else
+};
+
+// Null: the thread cannot be started.
+std::shared_ptr<Barrier> start_barrier(std::shared_ptr<Bootstrap> bootstrap) {
+    auto barrier = std::make_shared<Barrier>();
+    barrier->bootstrap = std::move(bootstrap);
+    try {
+        std::thread([barrier] {
+            barrier->bootstrap->barrier();
+            barrier->over.store(true, std::memory_order_release);
+        }).detach();
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+    return barrier;
+}
+
+}  // namespace
+
+// Returns the number of peers.
+unsigned Engine::end_failed_peers() {
+    unsigned count = 0;
+    while (Peer* const peer = peers_.take_failed()) {
+        end_failed_peer(*peer);
+        ++count;
+    }
+    return count;
+}
+
+// Ends all operations of a peer that has failed. Not within UCT's callbacks.
+void Engine::end_failed_peer(Peer& peer) {
+    log_error("node %u: %s: calls that concern it fail from now on%s", peer.node,
+              ucs_status_string(peer.failure),
+              peer.connection.address_known
+                  ? "; it has died, or a write went to memory that its owner has deregistered"
+                  : "");
+    peer.state = PeerState::kDead;
+    peer.keys.requested.reset();
+    peer.stale_names.clear();
+    peer.connection.wireup_due = false;
+    // UCT calls the completions of what is posted.
+    peer.connection.endpoint.reset();
+    peer.connection.wireup_endpoint.reset();
+    operations_.finish_all(peer);
+}
+
+int Engine::close() {
+    // The time is limited only if a peer has failed: others may compute for hours before they end.
+    std::optional<Clock::time_point> end;
+    const auto make_progress = [&] {
+        if (progress() == 0) std::this_thread::yield();
+        if (peers_.any_failed() && !end)
+            end = Clock::now() + std::chrono::seconds(close_timeout_s_);
+        return !end || Clock::now() < *end;
+    };
+    int result = RWAPI_OK;
+    std::vector<uint32_t> nodes;
+    peers_.for_each([&](const Peer& peer) { nodes.push_back(peer.node); });
+    for (const uint32_t node : nodes) {
+        rwapi_id id;
+        while ((id = flush(node, true)) == RWAPI_ERR_AGAIN && make_progress()) {
+        }
+        while (id > 0 && test(id) == 0 && make_progress()) {
+        }
+        if (id == RWAPI_ERR_AGAIN || (id > 0 && test(id) == 0)) result = RWAPI_ERR_TIMEOUT;
+    }
+    if (result != RWAPI_OK)
+        log_error(
+            "a peer has died, and writes to others are not complete after %llu s "
+            "(RWAPI_FINALIZE_TIMEOUT)",
+            static_cast<unsigned long long>(close_timeout_s_));
+    const std::shared_ptr<Barrier> barrier = start_barrier(bootstrap_);
+    if (!barrier) return RWAPI_ERR_MEMORY;
+    while (!barrier->over.load(std::memory_order_acquire)) {
+        if (!make_progress()) return result;
+    }
+    // The barrier itself has logged its failure. Peers that have died are no failure of this
+    // process.
+    return result;
+}
+
+}  // namespace rwapi

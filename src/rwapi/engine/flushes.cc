@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rwapi/engine/flushes.h"
+
+#include <utility>
+
+namespace rwapi {
+
+rwapi_id Flushes::start(Task task, uint32_t node, bool has_id) {
+    if (node >= self_.size) return RWAPI_ERR_NODE;
+    Peer* const peer = peers_.find(node);
+    if (peer == nullptr) return 0;
+    if (peer->failed) return RWAPI_ERR_PEER;
+    if (peer->is_unused()) return 0;
+    Operation* const operation = operations_.allocate(task, *peer, has_id);
+    if (operation == nullptr) return RWAPI_ERR_AGAIN;
+    return sequencer_.start(*operation);
+}
+
+rwapi_id Flushes::flush(uint32_t node, bool has_id) {
+    return start(Task::kFlush, node, has_id);
+}
+
+int Flushes::fence(uint32_t node) {
+    const rwapi_id id = start(Task::kFence, node, false);
+    return id < 0 ? static_cast<int>(id) : RWAPI_OK;
+}
+
+rwapi_id Flushes::flush_all(bool has_id) {
+    FlushAll all;
+    int status = RWAPI_OK;
+    peers_.for_each([&](const Peer& peer) {
+        if (peer.failed)
+            status = RWAPI_ERR_PEER;
+        else if (!peer.is_unused())
+            all.nodes.push_back(peer.node);
+    });
+    if (all.nodes.empty()) return status;
+    // The wholes that wait leave one place for their parts.
+    if (waiting_.size() + 2 > operations_.capacity()) return RWAPI_ERR_AGAIN;
+    all.whole = operations_.allocate(Task::kFlushAll, peers_.at(all.nodes.front()), has_id);
+    if (all.whole == nullptr) return RWAPI_ERR_AGAIN;
+    const rwapi_id id = operations_.id(*all.whole);
+    all.whole->status = status;
+    all.whole->parts = 1;  // until start_parts() has begun all
+    waiting_.push_back(std::move(all));
+    start_parts();
+    const int result = operations_.test(id);
+    if (result == 0) return id;
+    return result == 1 ? 0 : result;
+}
+
+void Flushes::start_parts() {
+    for (; !waiting_.empty(); waiting_.pop_front()) {
+        FlushAll& all = waiting_.front();
+        Operation& whole = *all.whole;
+        for (; !all.nodes.empty(); all.nodes.pop_back()) {
+            Peer& peer = peers_.at(all.nodes.back());
+            if (peer.failed) {
+                whole.status = RWAPI_ERR_PEER;
+                continue;
+            }
+            Operation* const part = operations_.allocate(Task::kFlush, peer, false);
+            if (part == nullptr) {
+                peers_.add_work(peer);
+                return;
+            }
+            part->parent = &whole;
+            ++whole.parts;
+            sequencer_.start(*part);
+        }
+        operations_.finish_part(whole);
+    }
+}
+
+}  // namespace rwapi

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rwapi/engine/key_exchange.h"
+
+#include <cstring>
+
+#include "rwapi/base/log.h"
+
+namespace rwapi {
+namespace {
+
+// The answer to a request, before it is packed.
+struct Answer {
+    Header header;
+    uint64_t name;
+    Key key;
+    bool has_key;
+};
+
+constexpr size_t kFixed = sizeof(Header) + sizeof(uint64_t);  // of an answer
+
+size_t pack_answer(void* to, void* from) {
+    const Answer& answer = *static_cast<const Answer*>(from);
+    auto* const bytes = static_cast<std::byte*>(to);
+    std::memcpy(bytes, &answer.header, sizeof answer.header);
+    std::memcpy(bytes + sizeof answer.header, &answer.name, sizeof answer.name);
+    if (!answer.has_key) return kFixed;
+    return kFixed + answer.key.pack(std::span(bytes + kFixed, RWAPI_KEY_MAX));
+}
+
+}  // namespace
+
+ucs_status_t KeyExchange::request(Peer& peer, uint64_t name) {
+    if (peer.keys.request_pending) return UCS_OK;
+    const Header header{self_.rank, 0, 0, 0};
+    const ucs_status_t status = uct_ep_am_short(peer.connection.endpoint.get(), kKeyRequest,
+                                                header.pack(), &name, sizeof name);
+    peer.keys.request_pending = status == UCS_OK;
+    return status;
+}
+
+void KeyExchange::on_request(std::span<const std::byte> message) {
+    Header header;
+    uint64_t name;
+    Peer* peer;
+    if (!parse(message, header, name) || (peer = peers_.sender_of(header)) == nullptr) return;
+    peer->keys.requested = name;
+    peers_.add_work(*peer);
+}
+
+bool KeyExchange::send_answer(Peer& peer) {
+    if (!peer.keys.requested) return true;
+    Answer answer{{self_.rank, 0, 0, 0}, *peer.keys.requested, {}, false};
+    answer.has_key = regions_.make_key(answer.name, answer.key);
+    const ssize_t sent =
+        uct_ep_am_bcopy(peer.connection.endpoint.get(), kKeyAnswer, pack_answer, &answer, 0);
+    if (sent == UCS_ERR_NO_RESOURCE) return false;
+    peer.keys.requested.reset();
+    if (sent < 0) peers_.mark_failed(peer, static_cast<ucs_status_t>(sent));
+    return true;
+}
+
+void KeyExchange::on_answer(std::span<const std::byte> message) {
+    Header header;
+    uint64_t name;
+    Peer* peer;
+    if (message.size() < kFixed || !parse(message.first(kFixed), header, name) ||
+        (peer = peers_.sender_of(header)) == nullptr || !peer->keys.request_pending)
+        return;
+    peer->keys.request_pending = false;
+    const NetAddress address = NetAddress::of_name(name);
+    uint64_t handle = 0;
+    Key key;
+    if (message.size() > kFixed &&
+        (!key.unpack(message.subspan(kFixed)) || key.node != peer->node ||
+         key.index != address.index || key.generation != address.generation ||
+         regions_.add_remote(key, *peer, handle) != RWAPI_OK))
+        peers_.report_dropped(peer->node, "an invalid key");
+    PeerKeys::Known& known = peer->keys.known[address.index];
+    int error;
+    // A region in the place of another one replaces its key; operations may still use that.
+    if (RemoteRegion* const old = regions_.find_remote(known.region, error)) regions_.release(*old);
+    known = {address.generation, handle};
+    peers_.add_work(*peer);
+}
+
+}  // namespace rwapi

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "rwapi/core/operation_pool.h"
+#include "rwapi/engine/operation.h"
+#include "rwapi/engine/peers.h"
+#include "rwapi/engine/regions.h"
+
+namespace rwapi {
+
+// The operations of a context, their results, and how they end.
+class Operations {
+  public:
+    // used: the highest generation that earlier ids with this tag may have.
+    Operations(uint16_t tag, uint32_t capacity, uint64_t used, const Transport& transport,
+               Regions& regions, Peers& peers)
+        : transport_(transport), regions_(regions), peers_(peers), pool_(tag, capacity, used) {}
+
+    // A new operation. has_id: the user gets its id. Null: all places are in use.
+    Operation* allocate(Task task, Peer& peer, bool has_id);
+    // Ends an operation, which is in no list.
+    void finish(Operation& operation, int result);
+    // Ends all operations of a peer whose endpoints have been destroyed.
+    void finish_all(Peer& peer);
+    // Counts a part of a kFlushAll, or the time in which parts may begin, as ended.
+    void finish_part(Operation& whole);
+
+    rwapi_id id(const Operation& operation) const { return pool_.id(&operation); }
+    // 1: complete; 0: not yet; negative: the operation's error, or that of a wrong id.
+    int test(rwapi_id id) const { return pool_.test(id); }
+    uint32_t capacity() const { return pool_.capacity(); }
+    uint64_t highest_generation() const { return pool_.highest(); }
+
+  private:
+    static void on_completion(uct_completion_t* completion);
+    void complete(Operation& operation, ucs_status_t status);
+
+    const Transport& transport_;
+    Regions& regions_;
+    Peers& peers_;
+    OperationPool<Operation> pool_;
+};
+
+// The error of an operation that has failed in UCT with this status.
+int error_of(ucs_status_t status);
+
+}  // namespace rwapi

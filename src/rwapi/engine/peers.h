@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "rwapi/core/messages.h"
+#include "rwapi/engine/peer.h"
+#include "rwapi/engine/self.h"
+
+namespace rwapi {
+
+// The peers of a context: those that are in use, those that have work for progress, and those that
+// have failed.
+class Peers {
+  public:
+    explicit Peers(const Self& self) : self_(self) {}
+
+    // The peer, which is added if it was not in use.
+    Peer& at(uint32_t node);
+    // The peer; null: it is not in use.
+    Peer* find(uint32_t node) const;
+    // Calls function(peer) for all peers; it must not add peers.
+    template <class Function>
+    void for_each(Function function) const {
+        for (const auto& [node, peer] : peers_) function(*peer);
+    }
+
+    // The sender of a message. Null: the header is invalid, which has been logged.
+    Peer* sender_of(const Header& header) {
+        if (header.node >= self_.size || header.node == self_.rank) [[unlikely]] {
+            report_dropped(self_.rank, "to itself a message with an invalid sender");
+            return nullptr;
+        }
+        return &at(header.node);
+    }
+    // Logs that a message of a node is invalid and dropped; once for each node.
+    void report_dropped(uint32_t node, const char* what);
+
+    // Has the next serve() call its function for the peer.
+    void add_work(Peer& peer);
+    bool has_work() const { return !with_work_.empty(); }
+    // Calls serve(peer) for each peer with work. It returns whether work is left for the next time,
+    // and may add work and peers.
+    template <class Serve>
+    void serve(Serve serve) {
+        served_.swap(with_work_);
+        for (Peer* peer : served_) {
+            peer->has_work = false;
+            if (serve(*peer)) add_work(*peer);
+        }
+        served_.clear();
+    }
+    // Whether progress can do something before a peer's wireup message arrives.
+    bool has_own_work() const;
+
+    // Marks a peer as failed. Its operations are ended later, outside of UCT's callbacks.
+    void mark_failed(Peer& peer, ucs_status_t status);
+    // For UCT: `peers` is this object.
+    static ucs_status_t on_endpoint_error(void* peers, uct_ep_h endpoint, ucs_status_t status);
+    bool has_failed() const { return !failed_.empty(); }
+    // A peer that has failed since the last call; null: there is none.
+    Peer* take_failed();
+    // Whether a peer has ever failed.
+    bool any_failed() const { return any_failed_; }
+
+    // Destroys all endpoints. UCT completes what is still posted.
+    void close_endpoints();
+
+  private:
+    const Self self_;
+    std::unordered_map<uint32_t, std::unique_ptr<Peer>> peers_;
+    std::vector<Peer*> with_work_;
+    std::vector<Peer*> served_;  // the peers of the serve() that runs
+    std::vector<Peer*> failed_;
+    bool any_failed_ = false;
+};
+
+}  // namespace rwapi

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <uct/api/uct.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rwapi/core/key.h"
+#include "rwapi/core/messages.h"
+
+namespace rwapi {
+
+struct Peer;
+
+// What a put or get asks for.
+struct Transfer {
+    uint64_t region;  // handle
+    uint64_t offset;
+    std::byte* local;
+    size_t length;
+    NotificationKind kind = NotificationKind::kNone;
+    uint64_t place = 0;
+    uint64_t value = 0;
+};
+
+// Memory of this process that the user has registered.
+struct OwnRegion {
+    std::byte* address = nullptr;
+    uint64_t length = 0;
+    uct_mem_h memory = nullptr;
+    uint64_t handle = 0;
+    uint64_t counter = 0;  // handle; 0: none
+    uint32_t users = 0;    // operations of this process
+    int rights = 0;
+    bool allocated = false;  // by rwapi_alloc
+};
+
+// Memory of a peer. Exists while the handle or an operation uses it.
+struct RemoteRegion {
+    Key key;
+    uct_rkey_bundle_t rkey{};
+    Peer* peer = nullptr;
+    uint64_t handle = 0;
+    uint32_t users = 1;  // the handle, until it is released, and operations
+    bool stale = false;  // its owner has reported that the memory is deregistered
+};
+
+// Whether the key of a region permits a put or get. RWAPI_OK, or the error of the call.
+int check_access(const Key& key, bool is_get, const Transfer& transfer);
+
+}  // namespace rwapi
