@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "rendezvous/policy.h"
+
 namespace tern {
 
 namespace {
@@ -32,12 +34,11 @@ class Times {
 
     Scheme scheme(uint64_t length) const {
         const BufferState fresh{.can_pin = length <= longest_pin_};
-        return policy_.receive(length, fresh, {}).scheme;
+        return expect({.length = length, .own = fresh}, policy_).scheme;
     }
     double time(uint64_t length, Scheme scheme) const {
         const CostModel& model = told_.model();
-        if (scheme == Scheme::kSuperpipeline)
-            return model.superpipeline(length, told_.staging(length));
+        if (scheme == Scheme::kStaged) return model.superpipeline(length, told_.staging(length));
         return model.placing() + model.pinned_behind_wire(length, model.best_piece(length));
     }
     // The longest message from `least` to `most` bytes that goes by the scheme of `least`; either

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rendezvous/policy.h"
+#include "rendezvous/decision.h"
 
 namespace tern {
 
@@ -18,7 +18,7 @@ struct FetchRange {
     double latency = 0;
     double fixed = 0;
     double per_byte = 0;
-    Scheme scheme = Scheme::kSuperpipeline;
+    Scheme scheme = Scheme::kStaged;
 };
 
 inline constexpr size_t kFetchRanges = 7;  // at most

@@ -15,10 +15,6 @@ constexpr double kLate = 1.1;  // registrations sometimes take this much longer
 
 const char* const kSchemeSettings[] = {"auto", "superpipeline", "zcopy", nullptr};
 
-std::string_view name_of(Scheme scheme) {
-    return kSchemeSettings[static_cast<size_t>(scheme) + 1];
-}
-
 Policy::Policy(const Costs& costs, const Settings& settings)
     : model_(costs),
       settings_(settings),
@@ -66,7 +62,7 @@ uint64_t Policy::piece(uint64_t length) const {
 }
 
 // One pin, which one lookup finds, unless that would take too long.
-uint64_t Policy::piece_again(uint64_t length) const {
+uint64_t Policy::reused_piece(uint64_t length) const {
     return settings_.overlap && length > longest_pin_ ? longest_piece_ : 0;
 }
 
@@ -78,12 +74,6 @@ uint64_t Policy::next_piece(uint64_t piece) const {
     const double most = static_cast<double>(std::min(kLongPiece, longest_piece_));
     return std::max(piece, static_cast<uint64_t>(std::clamp(pinned, 0.0, most)) / CostModel::kPage *
                                CostModel::kPage);
-}
-
-Plan Policy::in_place(uint64_t length, const BufferState& own) const {
-    if (own.pinned) return {Scheme::kZeroCopy};
-    if (is_reused(own)) return {Scheme::kZeroCopy, piece_again(length), true};
-    return {Scheme::kZeroCopy, first_piece(length)};
 }
 
 SchemeTimings::Offer Policy::staged(uint64_t length) const {
@@ -120,43 +110,6 @@ SchemeTimings::Offer Policy::placed(uint64_t length, const BufferState& own,
                     (own.pinned ? 0 : registering / std::max(1u, own.uses))};
 }
 
-// `prefers(staged, placed)`: whether the latter is better.
-template <class Prefers>
-Plan Policy::decide(uint64_t length, const BufferState& own, const BufferState& sender,
-                    Prefers&& prefers) const {
-    if (length == 0 || !(own.pinned || own.can_pin)) return {};
-    if (settings_.scheme == SchemeSetting::kSuperpipeline) return {};
-    if (settings_.scheme == SchemeSetting::kZeroCopy) return in_place(length, own);
-
-    SchemeTimings::Offer through = staged(length);
-    SchemeTimings::Offer direct = placed(length, own, sender);
-    const double expected[] = {through.time, direct.time};
-    if (!is_reused(own)) {
-        // Such a buffer will probably not be used again, so the message alone counts.
-        through.work = 0;
-        direct.time *= 1 + settings_.margin;
-    }
-    const bool places = prefers(through, direct);
-    Plan plan = places ? in_place(length, own) : Plan{};
-    plan.way = places ? direct.way : through.way;
-    plan.expected = expected[places] + model_.costs().network.latency;  // of the request, too
-    return plan;
-}
-
-Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender,
-                     SchemeTimings& timings, bool may_try) const {
-    return decide(length, own, sender, [&](const auto& through, const auto& direct) {
-        return timings.choose(length, through, direct, may_try);
-    });
-}
-
-Plan Policy::receive(uint64_t length, const BufferState& own, const BufferState& sender,
-                     const SchemeTimings& timings) const {
-    return decide(length, own, sender, [&](const auto& through, const auto& direct) {
-        return timings.prefers(length, through, direct);
-    });
-}
-
 // As in placed(): memory that has been used n times bears one n-th of its registration.
 bool Policy::reads_in_place(uint64_t length, uint64_t to_pin, const BufferState& own) const {
     if (settings_.scheme == SchemeSetting::kSuperpipeline || !is_reused(own)) return false;
@@ -167,20 +120,6 @@ bool Policy::reads_in_place(uint64_t length, uint64_t to_pin, const BufferState&
             : (model_.registration(pages) + model_.deregistration(pages)) / std::max(1u, own.uses);
     return model_.costs().registration.look + pinning <
            static_cast<double>(length) / model_.copy_bandwidth(length);
-}
-
-SourcePlan Policy::send(uint64_t length, const BufferState& own) const {
-    if (own.pinned) return {.gather = true};
-    if (length == 0 || !own.can_pin || settings_.scheme == SchemeSetting::kSuperpipeline) return {};
-    if (is_reused(own)) return {true, piece_again(length), true};
-    const uint64_t piece = first_piece(length);
-    if (settings_.scheme != SchemeSetting::kAuto) return {true, piece};
-    const double copied = model_.copied_once(length, staging(length));
-    const double pinned = model_.pinned_behind_wire(length, piece);
-    if (pinned + model_.deregistration(static_cast<double>(length)) >
-        copied / (1 + settings_.margin))
-        return {};
-    return {true, piece};
 }
 
 }  // namespace tern

@@ -3,6 +3,7 @@
 // How transfers to this side begin and end.
 
 #include "rendezvous/receives.h"
+#include "base/trace.h"
 #include "connection/little_endian.h"
 
 #include <algorithm>
@@ -10,6 +11,13 @@
 #include <utility>
 
 namespace tern {
+
+void trace_decision(const Incoming& transfer, Scheme scheme, Reason reason) {
+    TERN_TRACE("%s %u of %lu bytes from %s: %s, because %s", transfer.asked_here ? "get" : "put",
+               transfer.number, static_cast<unsigned long>(transfer.length),
+               transfer.channel->peer.to_string().c_str(), std::string(name_of(scheme)).c_str(),
+               text_of(reason));
+}
 
 Receives::Receives(TransferContext& context)
     : context_(context),
@@ -100,18 +108,19 @@ void Receives::wait(Incoming& transfer, Start why) {
 // Decides how the message is to come, and asks for it. `may_lend`: the transfer may get a ring now.
 Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
     // To begin takes time as well, if many do.
-    if (!transfer.planned && context_.budget.over()) return Start::kLater;
+    if (!transfer.decided && context_.budget.over()) return Start::kLater;
     if (transfer.rkey != 0) return start_reading(transfer, may_lend);
     if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
-    if (!transfer.planned) {
-        transfer.planned = true;
+    if (!transfer.decided) {
+        transfer.decided = true;
         transfer.asked_at = std::chrono::steady_clock::now();
-        transfer.plan = plan(transfer);
+        transfer.decision = decide_scheme(transfer);
+        trace_decision(transfer, transfer.decision.scheme, transfer.decision.reason);
     }
     // In pieces, both sides pin their first piece at the same time. The ring is for pieces that
     // cannot be pinned; if no ring is free, all of the buffer is pinned first.
-    bool in_place = !transfer.plan.staged();
-    const bool may_be_in_pieces = in_place && transfer.plan.piece != 0 && transfer.pinned == 0;
+    bool in_place = !transfer.decision.staged();
+    const bool may_be_in_pieces = in_place && transfer.decision.piece != 0 && transfer.pinned == 0;
     const bool in_pieces = may_be_in_pieces && lend_ring(transfer, may_lend);
     if (may_be_in_pieces && !in_pieces && may_lend && rings_.may_grow()) return Start::kLater;
     if (in_place && !in_pieces) {
@@ -121,13 +130,13 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
     }
     if (!in_place && !lend_ring(transfer, may_lend)) return without_ring(transfer, may_lend);
     if (in_place && !in_pieces && !context_.expose(transfer, true)) return give_up(transfer);
-    ++(transfer.plan.staged() ? context_.counters.superpipeline : context_.counters.zero_copy);
+    ++(transfer.decision.staged() ? context_.counters.superpipeline : context_.counters.zero_copy);
     transfer.generation = ++generation_ & WireRing::kGeneration;
     transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
                           !context_.engine.polls_memory(*transfer.channel),
                           transfer.ring.slots / (context_.settings.chunks_per_ring + 1));
     if (in_pieces) {
-        const uint64_t piece = context_.piece_of(transfer.plan.piece, transfer.plan.again,
+        const uint64_t piece = context_.piece_of(transfer.decision.piece, transfer.decision.reused,
                                                  transfer.memory.data(), transfer.length);
         transfer.first = WirePart::announce(piece);
     } else {
@@ -154,7 +163,8 @@ Receives::Start Receives::pin_all(Incoming& transfer) {
         transfer.pins.clear();
         transfer.ends.clear();
         transfer.pinned = 0;
-        transfer.plan = {};
+        transfer.decision = decide({.length = transfer.length, .pin_failed = true}, context_.policy,
+                                   context_.timings);
         return Start::kNoRing;
     }
     return Start::kBegun;
@@ -195,15 +205,17 @@ bool Receives::ask_sender(Incoming& transfer) {
     return context_.send(*transfer.channel, TransferId::kAccept, frame);
 }
 
-Plan Receives::plan(Incoming& transfer) {
-    if (!transfer.memory.contiguous() || transfer.owned) return {};
-    const BufferState own = context_.look_up(transfer, kRemotePut);
-    const Plan plan =
-        context_.policy.receive(transfer.length, own, {.pinned = transfer.source.pinned},
-                                context_.timings, context_.running == 0);
-    if (plan.staged() && own.pinned) context_.pins.release(std::exchange(transfer.pin, nullptr));
+Decision Receives::decide_scheme(Incoming& transfer) {
+    DecisionInputs inputs{.length = transfer.length,
+                          .sender = {.pinned = transfer.source.pinned},
+                          .one_piece = transfer.memory.contiguous() && !transfer.owned,
+                          .may_try = context_.running == 0};
+    if (inputs.one_piece) inputs.own = context_.look_up(transfer, kRemotePut);
+    const Decision decision = decide(inputs, context_.policy, context_.timings);
+    if (decision.staged() && transfer.pin != nullptr)
+        context_.pins.release(std::exchange(transfer.pin, nullptr));
     if (transfer.pin != nullptr) transfer.pinned = transfer.length;
-    return plan;
+    return decision;
 }
 
 bool Receives::finish(Channel& channel, const std::byte* data, uint32_t length) {
@@ -255,9 +267,10 @@ bool Receives::was_alone(const Incoming& transfer) const {
 
 // Without others meanwhile, the scheme has taken as long as it takes.
 void Receives::learn(const Incoming& transfer) {
-    if (!was_alone(transfer) || !(transfer.plan.expected > 0)) return;
+    if (!was_alone(transfer) || !(transfer.decision.expected > 0)) return;
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - transfer.asked_at;
-    context_.timings.took(transfer.length, transfer.plan.way, transfer.plan.expected, time.count());
+    context_.timings.took(transfer.length, transfer.decision.way, transfer.decision.expected,
+                          time.count());
 }
 
 void Receives::over(Incoming& transfer, Status status) {
@@ -287,8 +300,11 @@ unsigned Receives::do_without_rings() {
     waits_ = 0;
     return static_cast<unsigned>(std::erase_if(waiting_, [this](Incoming* transfer) {
         if (!transfer->memory.contiguous() || transfer->owned) return false;
-        if (transfer->plan.staged())
-            transfer->plan = context_.policy.without_ring(transfer->length);
+        if (transfer->decision.staged()) {
+            transfer->decision = decide({.length = transfer->length, .rings_taken = true},
+                                        context_.policy, context_.timings);
+            trace_decision(*transfer, transfer->decision.scheme, transfer->decision.reason);
+        }
         const Start now = start(*transfer, false);
         if (now == Start::kLater) later_.push_back(transfer);
         return now != Start::kNoRing;

@@ -22,6 +22,8 @@ using Unpack = void (*)(void* argument, const void* data, size_t length);
 struct Source {
     bool pinned = false;            // as far as is known, the memory is
     bool takes_waited_ack = false;  // takes Ack::kWaited
+    bool readable = false;          // the rkey is one of the message, not of open memory
+    bool late = false;              // with `readable`: because this side would have to wait
 };
 
 // The receiving half of a transfer. States, events, next states:
@@ -58,8 +60,8 @@ struct Incoming : Transfer {
     Unpack unpack = nullptr;             // gets `owned`
     void* argument = nullptr;
     std::optional<Reply> reply;  // to be sent with the end
-    bool planned = false;
-    Plan plan;
+    bool decided = false;
+    Decision decision;
     std::chrono::steady_clock::time_point asked_at;
     bool alone = false;   // when it began, no other transfer was under way
     uint64_t pinned = 0;  // bytes from the beginning on that are pinned, by `pin` or by `pins`
@@ -77,6 +79,9 @@ struct Incoming : Transfer {
     std::chrono::nanoseconds waited{0};
     std::chrono::steady_clock::time_point looked_at;
 };
+
+// For the log.
+void trace_decision(const Incoming& transfer, Scheme scheme, Reason reason);
 
 // The receiving half of an interface's transfers: gets, and what peers put.
 class Receives {
@@ -118,7 +123,7 @@ class Receives {
     void ended(Channel& channel, Status status);
 
     // See Rendezvous::reads().
-    bool reads(std::span<const Buffers::Piece> to, bool late) const;
+    bool reads(std::span<const Buffers::Piece> to, const Source& source) const;
 
     uint64_t registered_bytes() const { return rings_.registered_bytes(); }
 
@@ -138,7 +143,7 @@ class Receives {
     Incoming* take();
     void begin_get(Incoming& transfer, uint64_t from, const WireKey& key, uint32_t rkey);
     void receive(Incoming& transfer);
-    Plan plan(Incoming& transfer);
+    Decision decide_scheme(Incoming& transfer);
     enum class Start : uint8_t { kBegun, kNoRing, kLater };  // kLater: the turn is over
     Start start(Incoming& transfer, bool may_lend);
     void wait(Incoming& transfer, Start why);

@@ -10,27 +10,32 @@
 
 namespace tern {
 
-bool Receives::reads(std::span<const Buffers::Piece> to, bool late) const {
-    const Policy::Settings& settings = context_.policy.settings();
-    if (settings.scheme == SchemeSetting::kSuperpipeline || to.size() != 1) return false;
-    if (late) return true;
+bool Receives::reads(std::span<const Buffers::Piece> to, const Source& source) const {
+    DecisionInputs inputs{
+        .readable = source.readable, .late = source.late, .one_piece = to.size() == 1};
+    if (!inputs.one_piece) return false;
     const Buffers::Piece& buffer = to.front();
-    return context_.fits(buffer.length) &&
-           context_.pins.uses(buffer.at, buffer.length) >= settings.worth_pinning &&
-           context_.pins.keeps(buffer.at, buffer.length);
+    inputs.length = buffer.length;
+    inputs.own.can_pin = context_.fits(buffer.length);
+    if (!source.late) inputs.own.uses = context_.pins.uses(buffer.at, buffer.length);
+    if (context_.policy.is_reused(inputs.own))
+        inputs.own.keeps = context_.pins.keeps(buffer.at, buffer.length);
+    return expect(inputs, context_.policy).scheme == Scheme::kRead;
 }
 
 // Reads into the user's memory if it is pinned or worth pinning, else into a ring.
 Receives::Start Receives::start_reading(Incoming& transfer, bool may_lend) {
     // Only once for each transfer, because look_up() counts a use of the buffer.
-    if (!transfer.planned && transfer.memory.contiguous() && !transfer.owned) {
+    if (!transfer.decided && transfer.memory.contiguous() && !transfer.owned) {
         const BufferState own = context_.look_up(transfer, kLocalWrite);
-        const SourcePlan plan = context_.policy.send(transfer.length, own);
-        if (plan.gather) transfer.plan = {Scheme::kZeroCopy, plan.piece, plan.again};
+        transfer.decision = decide_target(transfer.length, own, context_.policy);
         if (own.pinned) transfer.pinned = transfer.length;
     }
-    transfer.planned = true;
-    if (transfer.plan.staged() && !lend_ring(transfer, may_lend))
+    if (!transfer.decided)
+        trace_decision(transfer, Scheme::kRead,
+                       reason_to_read(transfer.source.readable, transfer.source.late));
+    transfer.decided = true;
+    if (transfer.decision.staged() && !lend_ring(transfer, may_lend))
         return without_ring(transfer, may_lend);
     transfer.state = Incoming::State::kReading;
     running_.push_back(&transfer);
@@ -89,16 +94,18 @@ unsigned Receives::post_reads(Incoming& transfer) {
 // Finds where the next read goes, and how long it is. False: not now.
 bool Receives::find_room(Incoming& transfer, Incoming::Read& read, ibv_sge& piece) {
     const uint64_t rest = transfer.length - transfer.asked;
-    if (!transfer.plan.staged() && transfer.asked == transfer.pinned) {
+    if (!transfer.decision.staged() && transfer.asked == transfer.pinned) {
         if (!may_pin(transfer)) return false;
-        if (!pin_piece(transfer, kLocalWrite)) transfer.plan = {};
+        if (!pin_piece(transfer, kLocalWrite))
+            transfer.decision = decide({.length = transfer.length, .pin_failed = true},
+                                       context_.policy, context_.timings);
     }
-    if (transfer.plan.staged() && !lend_ring(transfer, waiting_.empty())) {
+    if (transfer.decision.staged() && !lend_ring(transfer, waiting_.empty())) {
         if (rings_.cannot_register() && transfer.asked == transfer.taken)
             (void)out_of_rings(transfer);
         return false;
     }
-    if (!transfer.plan.staged()) {
+    if (!transfer.decision.staged()) {
         const Pin& pin = transfer.pin != nullptr ? *transfer.pin : *transfer.pins.back();
         read.bytes = std::min(transfer.pinned - transfer.asked, kLongestRead);
         piece.addr = address_of(transfer.memory.data()) + transfer.asked;

@@ -92,7 +92,7 @@ void Receives::look_in_vain(Incoming& transfer) {
 bool Receives::kept_waiting(const Incoming& transfer) const {
     if (transfer.waited.count() == 0 || !was_alone(transfer)) return false;
     const CostModel& model = context_.policy.model();
-    const double expected = std::max(transfer.plan.expected, model.raw(transfer.length));
+    const double expected = std::max(transfer.decision.expected, model.raw(transfer.length));
     const std::chrono::duration<double> waited = transfer.waited;
     return waited.count() >
            expected + model.registration(static_cast<double>(transfer.length)) + kWaitedLong;
@@ -163,7 +163,7 @@ uint64_t Receives::next_piece(const Incoming& transfer) const {
     const uint64_t rest = transfer.length - transfer.pinned;
     // The sender accepts only kMostParts parts at a time.
     const uint64_t least = transfer.length / (Sender::kMostParts / 2) + 1;
-    const uint64_t piece = context_.piece_of(transfer.plan.piece, transfer.plan.again,
+    const uint64_t piece = context_.piece_of(transfer.decision.piece, transfer.decision.reused,
                                              transfer.memory.data() + transfer.pinned, rest);
     return std::min(std::max(piece, least), rest);
 }
@@ -174,7 +174,7 @@ bool Receives::may_pin(const Incoming& transfer) {
 
 // Takes the next piece if it is pinned. Of buffers only that are used again.
 bool Receives::find_piece(Incoming& transfer) {
-    if (!transfer.plan.again) return false;
+    if (!transfer.decision.reused) return false;
     const uint64_t piece = next_piece(transfer);
     Pin* pin = context_.find(transfer.memory.data() + transfer.pinned, piece, kRemotePut);
     if (pin != nullptr) take_piece(transfer, piece, pin);
@@ -190,7 +190,7 @@ bool Receives::pin_piece(Incoming& transfer, unsigned access) {
 }
 
 void Receives::take_piece(Incoming& transfer, uint64_t piece, Pin* pin) {
-    Plan& plan = transfer.plan;
+    Decision& decision = transfer.decision;
     transfer.pinned += piece;
     if (piece == transfer.length) {
         transfer.pin = pin;
@@ -198,7 +198,7 @@ void Receives::take_piece(Incoming& transfer, uint64_t piece, Pin* pin) {
     }
     transfer.pins.push_back(pin);
     transfer.ends.push_back(transfer.pinned);
-    if (!plan.again) plan.piece = context_.policy.next_piece(plan.piece);
+    if (!decision.reused) decision.piece = context_.policy.next_piece(decision.piece);
 }
 
 // The next part of the message that is pinned.

@@ -32,11 +32,13 @@ class Rendezvous {
     Status get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
                const WireKey& key, uint32_t rkey, Source source, void* cookie,
                const Reply* reply = nullptr);
-    // Whether a peer's message whose memory is pinned is better read with the rkey of that than
-    // with the peer's help: if this side's buffer is pinned too, or will be, or if the peer keeps
-    // others waiting (`late`).
-    bool reads(std::span<const Buffers::Piece> to, bool late) const {
-        return receives_.reads(to, late);
+    // The rkey to read the peer's memory with, for get(); 0: the peer is to write. `open`: of open
+    // memory, or 0; `of_message`: of a message's, or 0. decide() decides (decision.h); its first
+    // rule stands here too, because short gets of open memory need nothing else.
+    uint32_t rkey_to_read(uint32_t open, uint32_t of_message, const Source& source,
+                          std::span<const Buffers::Piece> to) const {
+        if (open != 0 || of_message == 0) return open;
+        return receives_.reads(to, source) ? of_message : 0;
     }
     // The same into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
     // the bytes before the cookie, if any, is completed. kDevice: out of memory.

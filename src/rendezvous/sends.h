@@ -67,8 +67,8 @@ struct Outgoing : Transfer {
     RingPool::Ring staging;  // slots is 0: none
     EarlyChunk early;        // in `staging`
     WireRing to;
-    bool source_planned = false;
-    SourcePlan source;
+    bool source_decided = false;
+    SourceDecision source;
     double copy_bytes = 0;    // length of the next direct write from staging memory
     uint64_t pin_end = 0;     // end of what `pin` covers, in the message
     uint64_t ahead_end = 0;   // the same for `ahead`
@@ -149,7 +149,7 @@ class Sends {
     bool write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const std::byte* from,
                       uint32_t lkey, Outgoing::Write& write);
     bool prepare_source(Outgoing& transfer, uint64_t upto);
-    void plan_source(Outgoing& transfer, const Sender::Chunk& chunk);
+    void choose_source(Outgoing& transfer, const Sender::Chunk& chunk);
     static bool must_pin(const Outgoing& transfer, const Sender::Chunk& chunk);
     bool pin_source(Outgoing& transfer, Sender::Chunk& chunk);
     uint64_t piece_at(const Outgoing& transfer, uint64_t offset) const;

@@ -94,11 +94,11 @@ bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
 
 // Writes to the final place: from the user's memory if it is pinned, else from staging memory.
 bool Sends::post_direct(Outgoing& transfer, Sender::Chunk& chunk) {
-    if (!transfer.source_planned) plan_source(transfer, chunk);
+    if (!transfer.source_decided) choose_source(transfer, chunk);
     if (must_pin(transfer, chunk) && !find_behind(transfer, chunk.offset) &&
         !may_pin(transfer, chunk.offset))
         return false;
-    if (transfer.source.gather && pin_source(transfer, chunk)) {
+    if (transfer.source.in_place && pin_source(transfer, chunk)) {
         if (!context_.expose(transfer, false)) return false;
         std::byte* from = transfer.memory.data() + chunk.offset;
         transfer.memory.skip(chunk.bytes);
@@ -158,24 +158,25 @@ void Sends::written(Outgoing::Write& write, Status status) {
 bool Sends::prepare_source(Outgoing& transfer, uint64_t upto) {
     if (upto == 0 || upto > transfer.length) return false;
     Sender::Chunk chunk{.bytes = upto};
-    plan_source(transfer, chunk);
-    if (transfer.source.gather &&
+    choose_source(transfer, chunk);
+    if (transfer.source.in_place &&
         (transfer.pin != nullptr || (!context_.budget.behind() && may_pin(transfer, 0))))
         (void)pin_source(transfer, chunk);
     return true;
 }
 
-void Sends::plan_source(Outgoing& transfer, const Sender::Chunk& chunk) {
-    transfer.source_planned = true;
+void Sends::choose_source(Outgoing& transfer, const Sender::Chunk& chunk) {
+    transfer.source_decided = true;
     if (!transfer.memory.contiguous()) return;
     const BufferState own = context_.look_up(transfer, kLocalRead);
     if (own.pinned) transfer.pin_end = transfer.length;
-    transfer.source = context_.policy.send(transfer.length - chunk.offset, own);
+    transfer.source = decide_source(transfer.length - chunk.offset, own, context_.policy);
 }
 
 // Whether the chunk's bytes have to be pinned before they are sent.
 bool Sends::must_pin(const Outgoing& transfer, const Sender::Chunk& chunk) {
-    return transfer.source.gather && chunk.offset >= transfer.pin_end && transfer.ahead == nullptr;
+    return transfer.source.in_place && chunk.offset >= transfer.pin_end &&
+           transfer.ahead == nullptr;
 }
 
 // Has the chunk's bytes pinned; may shorten the chunk. False: they cannot be pinned.
@@ -193,7 +194,7 @@ bool Sends::pin_source(Outgoing& transfer, Sender::Chunk& chunk) {
 
 // The length of the piece to be pinned that begins at `offset`.
 uint64_t Sends::piece_at(const Outgoing& transfer, uint64_t offset) const {
-    return context_.piece_of(transfer.source.piece, transfer.source.again,
+    return context_.piece_of(transfer.source.piece, transfer.source.reused,
                              transfer.memory.data() + offset, transfer.length - offset);
 }
 
@@ -203,7 +204,7 @@ bool Sends::may_pin(const Outgoing& transfer, uint64_t offset) {
 
 // Takes the piece that begins at `offset` if it is pinned. Of buffers only that are used again.
 bool Sends::find_behind(Outgoing& transfer, uint64_t offset) {
-    if (!transfer.source.again) return false;
+    if (!transfer.source.reused) return false;
     const uint64_t piece = piece_at(transfer, offset);
     transfer.ahead = context_.find(transfer.memory.data() + offset, piece, kLocalRead);
     if (transfer.ahead == nullptr) return false;
@@ -213,17 +214,17 @@ bool Sends::find_behind(Outgoing& transfer, uint64_t offset) {
 
 // Pins the piece that begins at `offset`, if possible.
 void Sends::pin_behind(Outgoing& transfer, uint64_t offset) {
-    SourcePlan& source = transfer.source;
+    SourceDecision& source = transfer.source;
     const uint64_t piece = piece_at(transfer, offset);
     transfer.ahead = context_.pin(transfer.memory.data() + offset, piece, kLocalRead);
-    if (transfer.ahead == nullptr) source.gather = false;
+    if (transfer.ahead == nullptr) source.in_place = false;
     transfer.ahead_end = offset + piece;
-    if (!source.again) source.piece = context_.policy.next_piece(source.piece);
+    if (!source.reused) source.piece = context_.policy.next_piece(source.piece);
 }
 
 // Pins the next piece while the wire is busy with the one before, and the receiver pins too.
 unsigned Sends::pin_ahead(Outgoing& transfer) {
-    if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.gather ||
+    if (transfer.gather.under_way == 0 || transfer.ahead != nullptr || !transfer.source.in_place ||
         transfer.source.piece == 0 || transfer.pin_end == transfer.length ||
         transfer.core->sent() != transfer.pin_end)
         return 0;

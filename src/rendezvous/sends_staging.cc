@@ -92,7 +92,8 @@ uint64_t Sends::make_early_copy(Channel& channel, const Announced& message) {
     // The receiver's buffer is unknown: it is probably used again if the sender's is.
     const bool returns = message.returns && !message.readable;
     const BufferState buffer{.pinned = returns, .can_pin = context_.fits(length)};
-    if (!context_.policy.receive(length, buffer, buffer, context_.timings).staged()) return 0;
+    const DecisionInputs inputs{.length = length, .sender = buffer, .own = buffer};
+    if (!expect(inputs, context_.policy, context_.timings).staged()) return 0;
     RingPool::Ring staging;
     if (early_copies_.full() || !staging_.lend(staging)) {
         const EarlyCopy* old = early_copies_.dead();

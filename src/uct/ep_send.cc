@@ -242,7 +242,7 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                  offer.length == total(iov, count);
     const ucs_status_t status =
         with_pieces(ep, iov, count, [&](Channel& channel, const Rma::Memory& to) {
-            const uint32_t readable = rkey_to_read(*iface.rendezvous, key, to.pieces);
+            const uint32_t readable = key.to_read(*iface.rendezvous, to.pieces);
             // The owner of memory that is read gets no frame.
             takes = takes && readable == 0;
             if (const auto get = iface.rma->get(channel, to, {from, readable}, completion))

@@ -122,12 +122,14 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     packed.buffer = {static_cast<std::byte*>(start), bytes};
     const bool returns = domain.pins->uses(start, bytes) > 1;
     if (returns) packed.key.flags |= PackedKey::kPinned;
-    if (domain.publishes && open == nullptr && packer != Packer::kOtherMessage) {
-        const bool late = domain.lateness.publishes();
-        if (returns || late) packed.key.rkey = rkey_of_message(domain, handle, start, bytes);
-        if (packed.key.rkey != 0)
-            packed.key.flags |= PackedKey::kReadOnly | (late ? PackedKey::kLate : 0);
-    }
+    const bool allowed = domain.publishes && open == nullptr && packer != Packer::kOtherMessage;
+    const Publishing published =
+        publishing(allowed, returns, allowed && domain.lateness.publishes());
+    if (published != Publishing::kNone)
+        packed.key.rkey = rkey_of_message(domain, handle, start, bytes);
+    if (published != Publishing::kNone && packed.key.rkey != 0)
+        packed.key.flags |=
+            PackedKey::kReadOnly | (published == Publishing::kLate ? PackedKey::kLate : 0);
     if (known)
         packed.message = {.region = &region,
                           .packing = packing,

@@ -112,16 +112,21 @@ struct RemoteKey {
           rkey(packed.has(PackedKey::kReadOnly) ? 0 : packed.rkey),
           read_rkey(packed.rkey),
           source{.pinned = packed.has(PackedKey::kPinned),
-                 .takes_waited_ack = packed.has(PackedKey::kTakesWaitedAck)},
-          late(packed.has(PackedKey::kLate)),
+                 .takes_waited_ack = packed.has(PackedKey::kTakesWaitedAck),
+                 .readable = packed.has(PackedKey::kReadOnly),
+                 .late = packed.has(PackedKey::kLate)},
           replies(packed.has(PackedKey::kReplies)) {}
 
     WireKey region;
     uint32_t rkey = 0;       // of open memory
     uint32_t read_rkey = 0;  // of open memory, or of a message's
     Source source;
-    bool late = false;
     bool replies = false;
+
+    // The rkey to read the memory with; 0: its owner is to write.
+    uint32_t to_read(const Rendezvous& rendezvous, std::span<const Buffers::Piece> to) const {
+        return rendezvous.rkey_to_read(rkey, read_rkey, source, to);
+    }
 
     auto identity() const { return std::tuple(region.index, region.generation, rkey); }
 };
@@ -133,13 +138,6 @@ inline const RemoteKey& remote_key(uct_rkey_t rkey) {
     if (rkey == 0 || rkey == UCT_INVALID_RKEY) [[unlikely]]
         return kNoMemory;
     return *reinterpret_cast<const RemoteKey*>(rkey);
-}
-
-// The rkey to read a peer's memory with; 0: the peer is to send it.
-inline uint32_t rkey_to_read(const Rendezvous& rendezvous, const RemoteKey& key,
-                             std::span<const Buffers::Piece> to) {
-    if (key.rkey != 0 || key.read_rkey == 0) return key.rkey;
-    return rendezvous.reads(to, key.late) ? key.read_rkey : 0;
 }
 
 }  // namespace tern

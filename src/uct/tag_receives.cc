@@ -129,7 +129,7 @@ bool TagReceives::begin(TagReceive& receive) {
     receive.completion.count = 1;
     receive.completion.status = UCS_OK;
     return rendezvous_.get(*receive.channel, {&piece, 1}, receive.request.address, key.region,
-                           rkey_to_read(rendezvous_, key, {&piece, 1}), key.source,
+                           key.to_read(rendezvous_, {&piece, 1}), key.source,
                            &receive.completion) == Status::kInProgress;
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 // As UCX's tables name the schemes.
 const char* text_of(Scheme scheme) {
-    return scheme == Scheme::kSuperpipeline ? "superpipeline" : "zero-copy";
+    return scheme == Scheme::kStaged ? "superpipeline" : "zero-copy";
 }
 
 unsigned fetch_ranges(uct_iface_h uct_iface, double copy_bandwidth, tern_fetch_range* ranges,

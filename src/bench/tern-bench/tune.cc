@@ -115,9 +115,10 @@ struct Times {
           pipeline(policy.model().pipeline(length)),
           copy(policy.model().naive_copy(length)),
           registration(policy.model().naive_registration(length)),
-          fresh(name_of(policy.receive(length, {}, {}).scheme)) {
+          fresh(name_of(expect({.length = length}, policy).scheme)) {
         const tern::BufferState pinned{true, true, 0};
-        reused = name_of(policy.receive(length, pinned, pinned).scheme);
+        reused =
+            name_of(expect({.length = length, .sender = pinned, .own = pinned}, policy).scheme);
     }
 
     double raw;

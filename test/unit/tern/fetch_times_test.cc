@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "rendezvous/policy.h"
+
 namespace tern {
 namespace {
 
@@ -34,7 +36,7 @@ double model_time(const Policy& policy, uint64_t length) {
     const Policy told(costs, policy.settings());
     const CostModel& model = told.model();
     const double asking = 2 * costs.network.latency + kAsking;
-    if (policy.receive(length, {}, {}).staged())
+    if (expect({.length = length}, policy).staged())
         return asking + model.superpipeline(length, told.staging(length));
     return asking + model.placing() + model.pinned_behind_wire(length, model.best_piece(length));
 }
@@ -58,7 +60,8 @@ TEST_P(FetchTimesOf, ChangeWhereThePolicyChanges) {
         const FetchTimes times = fetch_times(policy, longest_pin, kCopies);
         for (uint64_t length = 1024; length < 128 << 20; length = length * 6 / 5) {
             const BufferState fresh{.can_pin = length <= longest_pin};
-            EXPECT_EQ(range_of(times, length).scheme, policy.receive(length, fresh, {}).scheme)
+            EXPECT_EQ(range_of(times, length).scheme,
+                      expect({.length = length, .own = fresh}, policy).scheme)
                 << length << " of " << longest_pin;
         }
     }
@@ -81,9 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Profiles, FetchTimesOf, testing::Values("graphene", "in
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(FetchTimes, AForcedSchemeIsTheOnlyOne) {
-    for (const auto& [setting, scheme] :
-         {std::pair{SchemeSetting::kSuperpipeline, Scheme::kSuperpipeline},
-          std::pair{SchemeSetting::kZeroCopy, Scheme::kZeroCopy}}) {
+    for (const auto& [setting, scheme] : {std::pair{SchemeSetting::kSuperpipeline, Scheme::kStaged},
+                                          std::pair{SchemeSetting::kZeroCopy, Scheme::kPlaced}}) {
         const FetchTimes times = fetch_times(policy_of("hdr200", setting), kNoLimit, kCopies);
         for (size_t i = 0; i < times.count; ++i) EXPECT_EQ(times.ranges[i].scheme, scheme);
     }
@@ -91,8 +93,7 @@ TEST(FetchTimes, AForcedSchemeIsTheOnlyOne) {
 
 TEST(FetchTimes, WhatCannotBePinnedIsStaged) {
     const FetchTimes times = fetch_times(policy_of("hdr200"), 0, kCopies);
-    for (size_t i = 0; i < times.count; ++i)
-        EXPECT_EQ(times.ranges[i].scheme, Scheme::kSuperpipeline);
+    for (size_t i = 0; i < times.count; ++i) EXPECT_EQ(times.ranges[i].scheme, Scheme::kStaged);
 }
 
 }  // namespace

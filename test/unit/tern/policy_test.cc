@@ -35,7 +35,7 @@ void each_size(Check check) {
 }
 
 // The time that a plan takes if both buffers are seen for the first time.
-double time_of(const Policy& policy, uint64_t length, const Plan& plan) {
+double time_of(const Policy& policy, uint64_t length, const Decision& plan) {
     const CostModel& model = policy.model();
     return plan.staged() ? model.superpipeline(length, policy.staging(length))
                          : model.pinned_behind_wire(length, plan.piece);
@@ -50,7 +50,12 @@ double best_time(const Policy& policy, uint64_t length) {
     return best;
 }
 
-void expect_plan(const Plan& plan, Scheme scheme) {
+Decision receive(const Policy& policy, uint64_t length, const BufferState& own,
+                 const BufferState& sender) {
+    return expect({.length = length, .sender = sender, .own = own}, policy);
+}
+
+void expect_plan(const Decision& plan, Scheme scheme) {
     EXPECT_EQ(name_of(plan.scheme), name_of(scheme));
 }
 
@@ -80,7 +85,7 @@ TEST(Policy, FreshBuffersAreStagedWhereCopiesAreFaster) {
     for (const char* name : {"graphene", "infini"}) {
         const Policy policy = policy_of(name);
         each_size([&](uint64_t length) {
-            expect_plan(policy.receive(length, kFresh, kFresh), Scheme::kSuperpipeline);
+            expect_plan(receive(policy, length, kFresh, kFresh), Scheme::kStaged);
         });
     }
 }
@@ -89,7 +94,7 @@ TEST(Policy, IsWithinATwentiethOfTheBestScheme) {
     for (const char* name : {"graphene", "infini", "hdr200"}) {
         const Policy policy = policy_of(name);
         each_size([&](uint64_t length) {
-            const Plan plan = policy.receive(length, kFresh, kFresh);
+            const Decision plan = receive(policy, length, kFresh, kFresh);
             EXPECT_LT(time_of(policy, length, plan) / best_time(policy, length), 1.05)
                 << name << " " << length << " " << name_of(plan.scheme);
         });
@@ -101,9 +106,9 @@ TEST(Policy, LargeMessagesArePinnedWhereTheNetworkIsFaster) {
     const Policy policy = policy_of("hdr200");
     for (uint64_t length = 3 * kMB; length <= 64 * kMB; length *= 2) {
         ASSERT_LT(policy.model().ratio(length), 1);
-        EXPECT_EQ(policy.receive(length, kFresh, kFresh).scheme, Scheme::kZeroCopy);
+        EXPECT_EQ(receive(policy, length, kFresh, kFresh).scheme, Scheme::kPlaced);
     }
-    EXPECT_EQ(policy.receive(64 * kKB, kFresh, kFresh).scheme, Scheme::kSuperpipeline)
+    EXPECT_EQ(receive(policy, 64 * kKB, kFresh, kFresh).scheme, Scheme::kStaged)
         << "30 us of registration for 4 us of copies";
 }
 
@@ -113,80 +118,80 @@ TEST(Policy, BuffersThatComeBackReachTheSpeedOfTheNetwork) {
         each_size([&](uint64_t length) {
             for (const BufferState& own : {kPinned, kUsual}) {
                 for (const BufferState& sender : {kPinned, kReturned, kFresh, kUnpinnable})
-                    expect_plan(policy.receive(length, own, sender), Scheme::kZeroCopy);
-                EXPECT_TRUE(policy.send(length, own).gather);
+                    expect_plan(receive(policy, length, own, sender), Scheme::kPlaced);
+                EXPECT_TRUE(decide_source(length, own, policy).in_place);
             }
             // A long message pays for the registration at once.
             if (length > kMB)
-                expect_plan(policy.receive(length, kReturned, kReturned), Scheme::kZeroCopy);
+                expect_plan(receive(policy, length, kReturned, kReturned), Scheme::kPlaced);
             // Both are pinned: nothing is left to pin, and the model knows no faster way.
-            EXPECT_EQ(policy.receive(length, kPinned, kPinned).piece, 0u);
-            EXPECT_EQ(policy.send(length, kPinned).piece, 0u);
+            EXPECT_EQ(receive(policy, length, kPinned, kPinned).piece, 0u);
+            EXPECT_EQ(decide_source(length, kPinned, policy).piece, 0u);
         });
     }
 }
 
 TEST(Policy, ReuseIsASetting) {
     BufferState buffer = {.uses = 1};
-    EXPECT_EQ(policy_of("graphene").receive(kMB, buffer, kFresh).scheme, Scheme::kSuperpipeline);
-    EXPECT_FALSE(policy_of("graphene").send(kMB, buffer).gather);
+    EXPECT_EQ(receive(policy_of("graphene"), kMB, buffer, kFresh).scheme, Scheme::kStaged);
+    EXPECT_FALSE(decide_source(kMB, buffer, policy_of("graphene")).in_place);
     const Policy reluctant(*find_costs("graphene"), {.worth_pinning = 10});
     buffer.uses = 9;
-    EXPECT_EQ(reluctant.receive(kMB, buffer, kFresh).scheme, Scheme::kSuperpipeline);
+    EXPECT_EQ(receive(reluctant, kMB, buffer, kFresh).scheme, Scheme::kStaged);
     buffer.uses = 10;
-    EXPECT_EQ(reluctant.receive(kMB, buffer, kFresh).scheme, Scheme::kZeroCopy);
+    EXPECT_EQ(receive(reluctant, kMB, buffer, kFresh).scheme, Scheme::kPlaced);
 }
 
 TEST(Policy, WhatCannotBePinnedIsCopied) {
-    BufferState cannot_register = {.can_pin = false, .uses = 100};
+    BufferState unpinnable = {.can_pin = false, .uses = 100};
     for (const SchemeSetting setting :
          {SchemeSetting::kAuto, SchemeSetting::kSuperpipeline, SchemeSetting::kZeroCopy}) {
         for (const char* name : {"graphene", "hdr200"}) {
             const Policy policy = policy_of(name, setting);
             each_size([&](uint64_t length) {
-                expect_plan(policy.receive(length, cannot_register, kPinned),
-                            Scheme::kSuperpipeline);
-                EXPECT_FALSE(policy.send(length, cannot_register).gather);
+                expect_plan(receive(policy, length, unpinnable, kPinned), Scheme::kStaged);
+                EXPECT_FALSE(decide_source(length, unpinnable, policy).in_place);
             });
         }
     }
     // Pinned already, although no more memory can be pinned.
     const BufferState last = {.pinned = true, .can_pin = false};
-    EXPECT_EQ(policy_of("graphene").receive(kMB, last, last).scheme, Scheme::kZeroCopy);
-    EXPECT_TRUE(policy_of("graphene").send(kMB, last).gather);
+    EXPECT_EQ(receive(policy_of("graphene"), kMB, last, last).scheme, Scheme::kPlaced);
+    EXPECT_TRUE(decide_source(kMB, last, policy_of("graphene")).in_place);
 }
 
 TEST(Policy, TheSenderGathersWhereThatIsFaster) {
     const Policy graphene = policy_of("graphene");
     const Policy hdr200 = policy_of("hdr200");
-    each_size([&](uint64_t length) { EXPECT_FALSE(graphene.send(length, kFresh).gather); });
-    EXPECT_FALSE(hdr200.send(64 * kKB, kFresh).gather);
-    EXPECT_TRUE(hdr200.send(16 * kMB, kFresh).gather);
-    EXPECT_GT(hdr200.send(16 * kMB, kFresh).piece, 0u) << "behind the wire";
+    each_size(
+        [&](uint64_t length) { EXPECT_FALSE(decide_source(length, kFresh, graphene).in_place); });
+    EXPECT_FALSE(decide_source(64 * kKB, kFresh, hdr200).in_place);
+    EXPECT_TRUE(decide_source(16 * kMB, kFresh, hdr200).in_place);
+    EXPECT_GT(decide_source(16 * kMB, kFresh, hdr200).piece, 0u) << "behind the wire";
 }
 
 // Pinning at the receiver gains nothing if the sender must copy.
 TEST(Policy, BothSidesCount) {
     const Policy hdr200 = policy_of("hdr200");
-    EXPECT_EQ(hdr200.receive(16 * kMB, kFresh, kFresh).scheme, Scheme::kZeroCopy);
-    EXPECT_EQ(hdr200.receive(16 * kMB, kFresh, kUnpinnable).scheme, Scheme::kSuperpipeline);
+    EXPECT_EQ(receive(hdr200, 16 * kMB, kFresh, kFresh).scheme, Scheme::kPlaced);
+    EXPECT_EQ(receive(hdr200, 16 * kMB, kFresh, kUnpinnable).scheme, Scheme::kStaged);
 }
 
 TEST(Policy, ASettingForcesAScheme) {
     for (const char* name : {"graphene", "hdr200"}) {
         each_size([&](uint64_t length) {
             const Policy staged = policy_of(name, SchemeSetting::kSuperpipeline);
-            expect_plan(staged.receive(length, kPinned, kPinned), Scheme::kSuperpipeline);
-            EXPECT_FALSE(staged.send(length, kReturned).gather);
+            expect_plan(receive(staged, length, kPinned, kPinned), Scheme::kStaged);
+            EXPECT_FALSE(decide_source(length, kReturned, staged).in_place);
 
             const Policy direct = policy_of(name, SchemeSetting::kZeroCopy);
-            expect_plan(direct.receive(length, kFresh, kFresh), Scheme::kZeroCopy);
-            EXPECT_TRUE(direct.send(length, kFresh).gather);
+            expect_plan(receive(direct, length, kFresh, kFresh), Scheme::kPlaced);
+            EXPECT_TRUE(decide_source(length, kFresh, direct).in_place);
         });
     }
     EXPECT_STREQ(kSchemeSettings[static_cast<int>(SchemeSetting::kZeroCopy)], "zcopy");
     EXPECT_EQ(kSchemeSettings[3], nullptr);
-    EXPECT_EQ(name_of(Scheme::kZeroCopy), "zcopy");
+    EXPECT_EQ(name_of(Scheme::kPlaced), "zcopy");
 }
 
 // A registration is worth what it saves, if the buffer is used as many times again.
@@ -194,7 +199,7 @@ TEST(Policy, ARegistrationPaysForItself) {
     const auto first_use = [](const Costs& costs, uint64_t length) {
         const Policy policy(costs, {});
         BufferState own = {.uses = 2};
-        while (policy.receive(length, own, kPinned).staged()) ++own.uses;
+        while (receive(policy, length, own, kPinned).staged()) ++own.uses;
         return own.uses;
     };
     Costs costs = *find_costs("graphene");
@@ -211,9 +216,9 @@ TEST(Policy, ARegistrationPaysForItself) {
 TEST(Policy, APinThatIsNotKeptIsNotWorthIt) {
     const Policy policy = policy_of("graphene");
     const BufferState lost = {.uses = 1000, .keeps = false};
-    expect_plan(policy.receive(kMB, lost, lost), Scheme::kSuperpipeline);
-    EXPECT_FALSE(policy.send(kMB, lost).gather);
-    expect_plan(policy_of("hdr200").receive(16 * kMB, lost, lost), Scheme::kZeroCopy);
+    expect_plan(receive(policy, kMB, lost, lost), Scheme::kStaged);
+    EXPECT_FALSE(decide_source(kMB, lost, policy).in_place);
+    expect_plan(receive(policy_of("hdr200"), 16 * kMB, lost, lost), Scheme::kPlaced);
 }
 
 // Both sides copy, and both check their pins.
@@ -223,15 +228,15 @@ TEST(Policy, TheCostsOfBothSidesCount) {
     costs.copy = {13e9, 8e9, 2e6};
     costs.registration = {5e-6, 50e9, 0.5e-6};
     const auto plan = [&](uint64_t length) {
-        return Policy(costs, {}).receive(length, kPinned, kPinned).scheme;
+        return receive(Policy(costs, {}), length, kPinned, kPinned).scheme;
     };
-    EXPECT_EQ(plan(8 * kKB), Scheme::kSuperpipeline);
-    EXPECT_EQ(plan(64 * kKB), Scheme::kZeroCopy);
+    EXPECT_EQ(plan(8 * kKB), Scheme::kStaged);
+    EXPECT_EQ(plan(64 * kKB), Scheme::kPlaced);
     costs.registration.look = 5e-6;
-    EXPECT_EQ(plan(64 * kKB), Scheme::kSuperpipeline) << "both sides look for 5 us";
+    EXPECT_EQ(plan(64 * kKB), Scheme::kStaged) << "both sides look for 5 us";
     costs.registration.look = 0.5e-6;
     costs.copy = {60e9, 60e9, 2e6};
-    EXPECT_EQ(plan(64 * kKB), Scheme::kSuperpipeline) << "copies are cheap";
+    EXPECT_EQ(plan(64 * kKB), Scheme::kStaged) << "copies are cheap";
 }
 
 // Up to some length, the fixed cost of zero-copy is higher than the cost of the copies.
@@ -242,19 +247,19 @@ TEST(Policy, ShortMessagesAreStagedEvenBetweenPinnedBuffers) {
     const Policy policy(costs, {});
     bool in_place = false;
     each_size([&](uint64_t length) {
-        const bool staged = policy.receive(length, kPinned, kPinned).staged();
+        const bool staged = receive(policy, length, kPinned, kPinned).staged();
         EXPECT_FALSE(in_place && staged) << length;
         in_place = !staged;
         EXPECT_TRUE(in_place || length <= 100 * kKB) << length;
     });
-    EXPECT_EQ(policy.receive(8 * kKB, kPinned, kPinned).scheme, Scheme::kSuperpipeline);
+    EXPECT_EQ(receive(policy, 8 * kKB, kPinned, kPinned).scheme, Scheme::kStaged);
 }
 
 // Each piece is pinned while the piece before it is on the wire.
 TEST(Policy, PiecesGrowWhereRegistrationIsFasterThanTheWire) {
     const Policy policy = policy_of("graphene", SchemeSetting::kZeroCopy);
     const CostModel& model = policy.model();
-    uint64_t piece = policy.receive(16 * kMB, kFresh, kFresh).piece;
+    uint64_t piece = receive(policy, 16 * kMB, kFresh, kFresh).piece;
     uint64_t pieces = 1;
     for (uint64_t pinned = piece; pinned < 16 * kMB; ++pieces) {
         const uint64_t next = policy.next_piece(piece);
@@ -283,11 +288,11 @@ TEST(Policy, APieceTakesLittleTime) {
         EXPECT_GE(longest, kMB) << name;
         for (uint64_t length = kMB; length <= 4096 * kMB; length = length * 2 + 4711)
             for (const BufferState& own : {kFresh, kReturned}) {
-                const Plan plan = policy.receive(length, own, own);
+                const Decision plan = receive(policy, length, own, own);
                 const auto pinned = static_cast<double>(plan.piece != 0 ? plan.piece : length);
                 EXPECT_LE(plan.piece, longest) << name;
                 EXPECT_LT(policy.model().registration(pinned), 175e-6) << name;
-                const SourcePlan source = policy.send(length, own);
+                const SourceDecision source = decide_source(length, own, policy);
                 const auto sent = static_cast<double>(source.piece != 0 ? source.piece : length);
                 EXPECT_LE(source.piece, longest) << name;
                 EXPECT_LT(policy.model().registration(sent), 175e-6) << name;
@@ -302,18 +307,18 @@ TEST(Policy, APieceTakesLittleTime) {
 // So that a part of it is found again, too.
 TEST(Policy, PiecesOfABufferThatIsUsedAgainHaveOneLength) {
     const Policy policy = policy_of("graphene");
-    const Plan plan = policy.receive(64 * kMB, kReturned, kFresh);
-    EXPECT_TRUE(plan.again);
+    const Decision plan = receive(policy, 64 * kMB, kReturned, kFresh);
+    EXPECT_TRUE(plan.reused);
     EXPECT_EQ(plan.piece, policy.longest_piece());
-    EXPECT_EQ(policy.receive(2 * kMB, kReturned, kFresh).piece, 0u) << "one pin";
-    EXPECT_EQ(policy.send(64 * kMB, kReturned).piece, policy.longest_piece());
+    EXPECT_EQ(receive(policy, 2 * kMB, kReturned, kFresh).piece, 0u) << "one pin";
+    EXPECT_EQ(decide_source(64 * kMB, kReturned, policy).piece, policy.longest_piece());
 }
 
 TEST(Policy, PinsAllBeforeIfItMustNotOverlap) {
     const Policy policy(*find_costs("graphene"),
                         {.scheme = SchemeSetting::kZeroCopy, .overlap = false});
-    EXPECT_EQ(policy.receive(16 * kMB, kFresh, kFresh).piece, 0u);
-    EXPECT_EQ(policy.send(16 * kMB, kFresh).piece, 0u);
+    EXPECT_EQ(receive(policy, 16 * kMB, kFresh, kFresh).piece, 0u);
+    EXPECT_EQ(decide_source(16 * kMB, kFresh, policy).piece, 0u);
 }
 
 TEST(Policy, ChunksGrowNoFasterThanCopiesAllow) {
@@ -366,15 +371,15 @@ TEST(Policy, PlansAreSound) {
         };
         const uint64_t length = random.chance(10) ? 0 : random() >> random.between(16, 63);
         const BufferState own = buffer();
-        const Plan plan = policy.receive(length, own, buffer());
+        const Decision plan = receive(policy, length, own, buffer());
         if (plan.staged() && plan.piece != 0) return "staged, and pinned";
         if (!plan.staged() && length == 0) return "nothing, in place";
         if (plan.piece % 4096 != 0 || (plan.piece > 0 && plan.piece >= length)) return "piece";
         if (!plan.staged() && !own.pinned && !own.can_pin) return "pins what it cannot";
         if (own.pinned && plan.piece != 0) return "pins what is pinned";
         const BufferState source = buffer();
-        const SourcePlan send = policy.send(length, source);
-        if (send.gather && !source.pinned && !source.can_pin) return "gathers what it cannot pin";
+        const SourceDecision send = decide_source(length, source, policy);
+        if (send.in_place && !source.pinned && !source.can_pin) return "gathers what it cannot pin";
         if (send.piece % 4096 != 0 || (send.piece > 0 && send.piece >= length)) return "its piece";
         const ScheduleLimits limits = policy.limits(length, 192);
         return limits.q >= 1 && limits.first_bytes > 0 ? "" : "limits";
