@@ -10,14 +10,15 @@ namespace tern {
 
 // Measures the costs of this processor and this device for the model: copies, registrations and
 // deregistrations, and the check whether memory is pinned already. All are the best of several, so
-// that processes that start together measure about the same. Does not measure the network. Takes
-// about three milliseconds. If a registration fails, registrations cost infinitely much.
+// that processes that start together measure about the same; the first of each does not count. Does
+// not measure the network. Takes about four milliseconds; the log has what was measured, at level
+// debug. If a registration fails, registrations cost infinitely much.
 Costs calibrate(ibv_pd* pd, PinCache& pins);
 
 // The bandwidths of copies by this processor: from a ring to a buffer in the cache, and to or from
-// memory, whichever is slower. Returns the best of the rounds that fit into `seconds`; at least one
-// round (half a millisecond) is made. If there is no memory for the measurement, the bandwidths are
-// infinite.
+// memory, whichever is slower. Returns the best of the rounds that fit into `seconds`, and of three
+// (half a millisecond each) however long they take. If there is no memory for the measurement, the
+// bandwidths are infinite.
 CopyCosts measure_copies(double seconds = 1e-3);
 
 }  // namespace tern

@@ -9,6 +9,12 @@
 
 namespace tern::verbs {
 
+void touch_pages(void* start, size_t size) {
+    static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    for (size_t at = 0; at < size; at += page)
+        *reinterpret_cast<volatile std::byte*>(static_cast<std::byte*>(start) + at) = std::byte{};
+}
+
 RegisteredMemory::RegisteredMemory(ibv_pd* pd, size_t size, int access) : RegisteredMemory(size) {
     (void)register_with(pd, access);
 }
@@ -23,7 +29,9 @@ RegisteredMemory::RegisteredMemory(size_t size) {
 
 bool RegisteredMemory::provide(size_t offset, size_t size) {
 #ifdef MADV_POPULATE_WRITE
-    return data_ != nullptr && madvise(data_ + offset, size, MADV_POPULATE_WRITE) == 0;
+    if (data_ == nullptr || madvise(data_ + offset, size, MADV_POPULATE_WRITE) != 0) return false;
+    touch_pages(data_ + offset, size);
+    return true;
 #else
     (void)offset;
     (void)size;

@@ -9,6 +9,17 @@ if [ ! -e "$tern_library" ]; then
     exit 0
 fi
 
+# What the cost model decides is not to depend on what a machine measures at start-up: copies are fast and registrations
+# dear, so that the superpipeline pays, or copies are slow, so that it does not.
+set_costs() { # fast|slow
+    export UCX_TERN_RNDV_PIN_BW=30GBs UCX_TERN_RNDV_PIN_LATENCY=5us
+    case $1 in
+        fast) export UCX_TERN_RNDV_COPY_BW=20GBs ;;
+        slow) export UCX_TERN_RNDV_COPY_BW=900MBs ;;
+    esac
+}
+set_costs fast
+
 # Sets the options of `softhca run` for the commands that follow, which also get the transport.
 use_tern() {
     use_hca "$@"

@@ -46,6 +46,10 @@ for test in tag_bw tag_lat ucp_am_bw; do
     shows "the tables of $test name the scheme" "$staged" -- -t $test "${long[@]}"
 done
 check_match 'so do those of ucx_info' "$staged" "${hca[@]}" ucx_info -e -u t -D net
+set_costs slow
+shows 'slow copies are not named' 'rendezvous zero-copy read from remote *\| tern' -- -t tag_bw "${long[@]}"
+result "$(! grep -Eq "$staged" "$tmp/table"; echo $?)" 'nor is the superpipeline' "$tmp/table"
+set_costs fast
 shows 'a forced scheme is named' 'rendezvous zero-copy read from remote *\| tern' UCX_TERN_RNDV_SCHEME=zcopy -- \
     -t tag_bw "${long[@]}"
 # A network and a processor for which the schemes cross.

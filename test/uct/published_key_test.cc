@@ -100,9 +100,10 @@ TEST_F(PublishedKeyTest, LongBuffersArePinnedByTheTransfer) {
     EXPECT_EQ(asked_for(pair, 5, 40 << 20), 5u);
 }
 
-// A receiver whose buffers are new asks, and the sender learns to copy early again.
-TEST_F(PublishedKeyTest, NewBuffersAreStagedEarly) {
-    TagPair pair(ordinary(), ordinary({{"RNDV_SCHEME", "superpipeline"}}));
+// What a sender does whose receiver's buffers are new, where its copies have this bandwidth.
+Counters send_to_new_buffers(const char* copy_bandwidth) {
+    TagPair pair(ordinary({{"RNDV_COPY_BW", copy_bandwidth}}),
+                 ordinary({{"RNDV_SCHEME", "superpipeline"}}));
     Declared from(pair.a.entity.host(), kLength);
     for (uint64_t i = 1; i <= 30; ++i) {
         Receive to(pair.b, kLength);
@@ -110,10 +111,22 @@ TEST_F(PublishedKeyTest, NewBuffersAreStagedEarly) {
     }
     pair.ep.reset();
     linger(pair.all, milliseconds(5));
-    const Counters counters = pair.a.entity.close_and_count();
+    return pair.a.entity.close_and_count();
+}
+
+// A receiver whose buffers are new asks, and the sender learns to copy early again.
+TEST_F(PublishedKeyTest, NewBuffersAreStagedEarly) {
+    const Counters counters = send_to_new_buffers("20GBps");
     EXPECT_EQ(counters["rndv_served"], 30u);
     // The first messages find no staging memory yet.
     EXPECT_GE(counters["rndv_early_copies_used"], 20u) << counters.json();
+}
+
+// Nothing is copied early where copies are slower than the network and registrations.
+TEST_F(PublishedKeyTest, SlowCopiesAreNotMadeEarly) {
+    const Counters counters = send_to_new_buffers("900MBps");
+    EXPECT_EQ(counters["rndv_served"], 30u);
+    EXPECT_EQ(counters["rndv_early_copies_used"], 0u) << counters.json();
 }
 
 // Lent pins cannot be evicted, so they may take half of the room, and no message fails.
