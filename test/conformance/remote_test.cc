@@ -7,7 +7,7 @@
 #include "side.h"
 
 namespace conformance {
-namespace {
+namespace remote_test {
 
 class RemoteTest : public testing::TestWithParam<ibv_qp_type> {
   protected:
@@ -237,5 +237,5 @@ TEST(RemoteUdTest, DatagramsFindTheirProcess) {
     team.finish();
 }
 
-}  // namespace
+}  // namespace remote_test
 }  // namespace conformance

@@ -8,7 +8,7 @@
 #include "fabric.h"
 
 namespace conformance::softhca {
-namespace {
+namespace model_test {
 
 using std::chrono::microseconds;
 
@@ -346,5 +346,5 @@ TEST_P(ModelTest, LatenessIsCounted) {
 
 SOFTHCA_BOTH_EXECUTORS(ModelTest);
 
-}  // namespace
+}  // namespace model_test
 }  // namespace conformance::softhca

@@ -10,7 +10,7 @@
 #include "memory.h"
 
 namespace conformance::softhca {
-namespace {
+namespace placement_test {
 
 constexpr std::size_t kPiece = 4096;
 constexpr std::size_t kPieces = 4;
@@ -332,5 +332,5 @@ INSTANTIATE_TEST_SUITE_P(Ways, OrderTest,
                                          Way{"ThreadShared", "thread", true}),
                          [](const auto& test) { return test.param.name; });
 
-}  // namespace
+}  // namespace placement_test
 }  // namespace conformance::softhca

@@ -3,7 +3,7 @@
 #include "fabric.h"
 
 namespace conformance::softhca {
-namespace {
+namespace port_fault_test {
 
 class PortFaultTest : public FabricTest {};
 
@@ -146,5 +146,5 @@ TEST_F(PortFaultTest, DatagramsOfADownPortAreLost) {
     });
 }
 
-}  // namespace
+}  // namespace port_fault_test
 }  // namespace conformance::softhca

@@ -6,7 +6,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace atomic_test {
 
 constexpr std::size_t kSize = 4096;
 
@@ -176,5 +176,5 @@ TEST_F(AtomicTest, BehindTheEnd) {
     EXPECT_EQ(word(0), 2u);
 }
 
-}  // namespace
+}  // namespace atomic_test
 }  // namespace uct_test

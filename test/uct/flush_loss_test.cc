@@ -5,7 +5,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace flush_loss_test {
 
 constexpr std::size_t kSize = 64 * 1024;
 
@@ -111,5 +111,5 @@ TEST_F(FlushLossTest, WhatIsLostWithItsConnection) {
     }
 }
 
-}  // namespace
+}  // namespace flush_loss_test
 }  // namespace uct_test

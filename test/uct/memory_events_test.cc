@@ -16,7 +16,7 @@
 #include "message.h"
 
 namespace uct_test {
-namespace {
+namespace memory_events_test {
 
 constexpr std::size_t kLength = 1 << 20;
 
@@ -136,5 +136,5 @@ TEST_F(MemoryEventsTest, HandlersAreCalledBeforeAndAfterEachCall) {
     EXPECT_TRUE(calls.after);
 }
 
-}  // namespace
+}  // namespace memory_events_test
 }  // namespace uct_test

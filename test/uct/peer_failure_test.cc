@@ -7,7 +7,7 @@
 #include "traffic.h"
 
 namespace uct_test {
-namespace {
+namespace peer_failure_test {
 
 constexpr milliseconds kLimit{5000};
 
@@ -240,5 +240,5 @@ INSTANTIATE_TEST_SUITE_P(Doings, PeerFailureTest,
                                          Doing::kWaiting),
                          doing_name);
 
-}  // namespace
+}  // namespace peer_failure_test
 }  // namespace uct_test

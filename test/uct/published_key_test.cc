@@ -11,7 +11,7 @@
 #include "tag.h"
 
 namespace uct_test {
-namespace {
+namespace published_key_test {
 
 constexpr std::size_t kLength = 200'000;
 
@@ -58,6 +58,20 @@ class PublishedKeyTest : public TagTest {
         const Counters counters = pair.a.entity.close_and_count();
         return counters["rndv_served"];
     }
+
+    // What a sender does whose receiver's buffers are new, where its copies have this bandwidth.
+    static Counters send_to_new_buffers(const char* copy_bandwidth) {
+        TagPair pair(ordinary({{"RNDV_COPY_BW", copy_bandwidth}}),
+                     ordinary({{"RNDV_SCHEME", "superpipeline"}}));
+        Declared from(pair.a.entity.host(), kLength);
+        for (uint64_t i = 1; i <= 30; ++i) {
+            Receive to(pair.b, kLength);
+            exchange(pair, from, to, i);
+        }
+        pair.ep.reset();
+        linger(pair.all, milliseconds(5));
+        return pair.a.entity.close_and_count();
+    }
 };
 
 TEST_F(PublishedKeyTest, MessagesAreReadWithoutTheSender) {
@@ -98,20 +112,6 @@ TEST_F(PublishedKeyTest, MessagesOfABusySenderAreRead) {
 TEST_F(PublishedKeyTest, LongBuffersArePinnedByTheTransfer) {
     TagPair pair(ordinary());
     EXPECT_EQ(asked_for(pair, 5, 40 << 20), 5u);
-}
-
-// What a sender does whose receiver's buffers are new, where its copies have this bandwidth.
-Counters send_to_new_buffers(const char* copy_bandwidth) {
-    TagPair pair(ordinary({{"RNDV_COPY_BW", copy_bandwidth}}),
-                 ordinary({{"RNDV_SCHEME", "superpipeline"}}));
-    Declared from(pair.a.entity.host(), kLength);
-    for (uint64_t i = 1; i <= 30; ++i) {
-        Receive to(pair.b, kLength);
-        exchange(pair, from, to, i);
-    }
-    pair.ep.reset();
-    linger(pair.all, milliseconds(5));
-    return pair.a.entity.close_and_count();
 }
 
 // A receiver whose buffers are new asks, and the sender learns to copy early again.
@@ -324,5 +324,5 @@ TEST_F(PublishedMemoryTest, InvalidatedMemoryCannotBeRead) {
     munmap(memory, kSize);
 }
 
-}  // namespace
+}  // namespace published_key_test
 }  // namespace uct_test

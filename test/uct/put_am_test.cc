@@ -11,7 +11,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace put_am_test {
 
 constexpr std::size_t kSize = 4096;
 constexpr uint8_t kId = 7, kOther = 8;
@@ -134,5 +134,5 @@ TEST_F(PutAmTest, WrongUse) {
     EXPECT_EQ(came_, 0u);
 }
 
-}  // namespace
+}  // namespace put_am_test
 }  // namespace uct_test

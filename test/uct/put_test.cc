@@ -6,7 +6,7 @@
 #include "message.h"
 
 namespace uct_test {
-namespace {
+namespace put_test {
 
 constexpr std::size_t kSize = 64 * 1024;
 constexpr std::byte kBlank{0x5a};
@@ -235,5 +235,5 @@ TEST_F(PutTest, NoBytesNeedNoKey) {
     }));
 }
 
-}  // namespace
+}  // namespace put_test
 }  // namespace uct_test

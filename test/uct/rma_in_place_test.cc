@@ -9,7 +9,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace rma_in_place_test {
 
 constexpr std::size_t kLength = 4096;
 constexpr std::size_t kSize = 256 * 1024;
@@ -220,5 +220,5 @@ TEST_F(RmaInPlaceTest, NotIfTheUserWantsSuperpipelines) {
     EXPECT_EQ(pair.count()["in_place"], 0u);
 }
 
-}  // namespace
+}  // namespace rma_in_place_test
 }  // namespace uct_test

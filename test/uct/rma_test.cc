@@ -8,7 +8,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace rma_test {
 
 constexpr std::size_t kSize = 256 * 1024;
 constexpr uint64_t kSeed = 11;
@@ -191,5 +191,5 @@ TEST_F(RmaTest, ShortPutsAreCopied) {
     EXPECT_EQ(counters()["rndv_puts"], 0u);
 }
 
-}  // namespace
+}  // namespace rma_test
 }  // namespace uct_test

@@ -9,7 +9,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace shared_memory_test {
 
 constexpr std::size_t kLength = 256 * 1024;
 
@@ -79,5 +79,5 @@ TEST_F(SharedMemoryTest, StaysPinnedUntilItIsUnmapped) {
     EXPECT_GE(counters["pin_invalidations"], 1u) << counters.json();
 }
 
-}  // namespace
+}  // namespace shared_memory_test
 }  // namespace uct_test

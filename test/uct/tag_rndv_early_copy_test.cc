@@ -6,7 +6,7 @@
 #include "traffic.h"
 
 namespace uct_test {
-namespace {
+namespace tag_rndv_early_copy_test {
 
 namespace softhca = conformance::softhca;
 
@@ -290,5 +290,5 @@ TEST_F(TagEarlyCopyTest, RegistrationFails) {
     EXPECT_EQ(counters["rndv_early_copies_dropped"], 1u) << counters.json();
 }
 
-}  // namespace
+}  // namespace tag_rndv_early_copy_test
 }  // namespace uct_test

@@ -8,7 +8,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace transfer_fault_test {
 
 namespace softhca = conformance::softhca;
 
@@ -307,5 +307,5 @@ TEST_F(TransferFaultTest, EndpointGoesFirst) {
 
 INSTANTIATE_TEST_SUITE_P(Schemes, TransferPeerTest, testing::ValuesIn(kSchemes),
                          [](const auto& test) { return std::string(test.param); });
-}  // namespace
+}  // namespace transfer_fault_test
 }  // namespace uct_test

@@ -10,7 +10,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace transfer_reply_test {
 
 constexpr std::size_t kSize = 300000;
 constexpr uint8_t kId = 9;
@@ -230,5 +230,5 @@ TEST_P(ReplyTest, AnOfferEndsWithItsEndpoint) {
 INSTANTIATE_TEST_SUITE_P(Schemes, ReplyTest, testing::Values("superpipeline", "zcopy"),
                          [](const auto& test) { return std::string(test.param); });
 
-}  // namespace
+}  // namespace transfer_reply_test
 }  // namespace uct_test

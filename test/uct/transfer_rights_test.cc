@@ -11,7 +11,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace transfer_rights_test {
 
 constexpr std::size_t kSize = 256 * 1024;
 constexpr uint64_t kOld = 1, kNew = 2;  // seeds
@@ -262,5 +262,5 @@ TEST_F(TransferRightsTest, NearMemoryNeedsNoRights) {
     EXPECT_TRUE(filled(far_.part(0, kSize), kNew));
 }
 
-}  // namespace
+}  // namespace transfer_rights_test
 }  // namespace uct_test

@@ -6,7 +6,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace transfer_starve_test {
 
 constexpr std::size_t kSize = 200 * 1024;
 
@@ -132,5 +132,5 @@ TEST_F(TransferStarveTest, RefusalsOfOthersGoOn) {
     }));
 }
 
-}  // namespace
+}  // namespace transfer_starve_test
 }  // namespace uct_test

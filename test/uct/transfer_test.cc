@@ -10,7 +10,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace transfer_test {
 
 constexpr std::size_t kGuard = 64;  // bytes around the target that must not change
 constexpr uint64_t kBlank = 0;      // the seed of the bytes before the transfer
@@ -362,5 +362,5 @@ TEST_F(TernTest, MoreThanFourGigabytes) {
     EXPECT_EQ(far.data()[std::size_t{4} << 30], std::byte{8});
 }
 
-}  // namespace
+}  // namespace transfer_test
 }  // namespace uct_test

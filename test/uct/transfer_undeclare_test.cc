@@ -16,7 +16,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace transfer_undeclare_test {
 
 constexpr std::size_t kSize = 256 * 1024;
 constexpr uint64_t kSent = 1, kLater = 2, kOther = 3;  // seeds
@@ -258,5 +258,5 @@ TEST_P(UndeclareThreadTest, ByAnotherThread) {
 INSTANTIATE_TEST_SUITE_P(Schemes, UndeclareThreadTest, testing::ValuesIn(kSchemes),
                          [](const auto& test) { return std::string(test.param); });
 
-}  // namespace
+}  // namespace transfer_undeclare_test
 }  // namespace uct_test

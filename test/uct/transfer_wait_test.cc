@@ -10,7 +10,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace transfer_wait_test {
 
 constexpr std::size_t kSize = 2 << 20;
 constexpr const char* kSchemes[] = {"superpipeline", "zcopy"};
@@ -138,5 +138,5 @@ INSTANTIATE_TEST_SUITE_P(Schemes, SleepersTest,
                                     std::get<1>(test.param);
                          });
 
-}  // namespace
+}  // namespace transfer_wait_test
 }  // namespace uct_test

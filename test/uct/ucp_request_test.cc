@@ -11,7 +11,7 @@
 #include "transfer.h"
 
 namespace uct_test {
-namespace {
+namespace ucp_request_test {
 
 namespace softhca = conformance::softhca;
 
@@ -342,5 +342,5 @@ TEST_F(UcpRequestTest, ShortRequests) {
     expect_counts(1, 1);
 }
 
-}  // namespace
+}  // namespace ucp_request_test
 }  // namespace uct_test

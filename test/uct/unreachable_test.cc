@@ -7,7 +7,7 @@
 #include "traffic.h"
 
 namespace uct_test {
-namespace {
+namespace unreachable_test {
 
 namespace softhca = conformance::softhca;
 
@@ -244,5 +244,5 @@ TEST_F(UnreachableTest, LossInTheMiddle) {
     }
 }
 
-}  // namespace
+}  // namespace unreachable_test
 }  // namespace uct_test

@@ -11,7 +11,7 @@
 #include "veloblock/frame.h"
 
 namespace tern {
-namespace {
+namespace block_test {
 
 using Look = BlockReader::Look;
 
@@ -567,5 +567,5 @@ TEST(Block, ReaderMayPollWhileTheDeviceWrites) {
     EXPECT_EQ(received, kFrames);
 }
 
-}  // namespace
+}  // namespace block_test
 }  // namespace tern

@@ -7,7 +7,7 @@
 #include "schedules.h"
 
 namespace tern {
-namespace {
+namespace key_mask_test {
 
 constexpr uint64_t kTwoOpen = ~uint64_t{3};
 constexpr uint64_t kAnySource = ~uint64_t{0xfffff0};
@@ -87,5 +87,5 @@ TEST(KeyMask, DoesNotChangeBeforeItMay) {
     EXPECT_EQ(key.value(), kTwoOpen);
 }
 
-}  // namespace
+}  // namespace key_mask_test
 }  // namespace tern

@@ -13,7 +13,7 @@
 #include "schedules.h"
 
 namespace tern {
-namespace {
+namespace policy_test {
 
 constexpr uint64_t kKB = 1024;
 constexpr uint64_t kMB = 1024 * kKB;
@@ -386,5 +386,5 @@ TEST(Policy, PlansAreSound) {
     });
 }
 
-}  // namespace
+}  // namespace policy_test
 }  // namespace tern

@@ -17,7 +17,7 @@
 #include <vector>
 
 namespace tern {
-namespace {
+namespace regions_test {
 
 const void* at(uint64_t address) {
     return reinterpret_cast<const void*>(address);
@@ -248,5 +248,5 @@ TEST(Regions, AttachmentsStayWithTheirSlots) {
     EXPECT_EQ(count, 1);
 }
 
-}  // namespace
+}  // namespace regions_test
 }  // namespace tern

@@ -12,7 +12,7 @@
 #include "schedules.h"
 
 namespace tern {
-namespace {
+namespace schedule_test {
 
 constexpr uint32_t kAmple = std::numeric_limits<uint32_t>::max();
 constexpr uint64_t kBlock = SubBlocks::kSubBlock;
@@ -193,5 +193,5 @@ TEST(Schedule, SendsEverythingOnceHoweverTheRoomComes) {
     });
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace tern

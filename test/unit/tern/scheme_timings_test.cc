@@ -12,7 +12,7 @@
 #include "schedules.h"
 
 namespace tern {
-namespace {
+namespace scheme_timings_test {
 
 using Way = SchemeTimings::Way;
 using Offer = SchemeTimings::Offer;
@@ -198,5 +198,5 @@ TEST(SchemeTimings, TimesThatMakeNoSense) {
                                  true);
 }
 
-}  // namespace
+}  // namespace scheme_timings_test
 }  // namespace tern

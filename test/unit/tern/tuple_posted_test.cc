@@ -11,7 +11,7 @@
 #include "schedules.h"
 
 namespace tern {
-namespace {
+namespace tuple_posted_test {
 
 constexpr uint64_t kFull = PostedReceive::kFullMask;
 
@@ -83,5 +83,5 @@ TEST(TuplePosted, IsTheListOfReceivesInTheOrderOfPosting) {
     each_schedule(5'000, run);
 }
 
-}  // namespace
+}  // namespace tuple_posted_test
 }  // namespace tern

@@ -6,7 +6,7 @@
 #include "tuple_world.h"
 
 namespace tern {
-namespace {
+namespace tuple_schedule_test {
 
 TupleScenario any_scenario(Random& random) {
     TupleScenario s;
@@ -109,5 +109,5 @@ TEST(TupleSchedules, MessagesAreInTheirReceives) {
             totals.unbinds, totals.discards);
 }
 
-}  // namespace
+}  // namespace tuple_schedule_test
 }  // namespace tern

@@ -11,7 +11,7 @@
 #include "tupleq/core/senders.h"
 
 namespace tern {
-namespace {
+namespace tuple_test {
 
 constexpr uint64_t kFull = KeyMask::kFull;
 
@@ -224,5 +224,5 @@ TEST(TupleSenders, FindTheTupleByTheKeyOfEachPeer) {
     EXPECT_EQ(senders.find(7, 0x101)->receiver, 3);
 }
 
-}  // namespace
+}  // namespace tuple_test
 }  // namespace tern

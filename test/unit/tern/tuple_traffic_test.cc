@@ -14,7 +14,7 @@
 #include "tupleq/core/senders.h"
 
 namespace tern {
-namespace {
+namespace tuple_traffic_test {
 
 struct Table : TuplePosted {
     using TuplePosted::TuplePosted;
@@ -272,5 +272,5 @@ TEST_P(TupleBursts, ThatAreTooEarlyCostLittle) {
 
 INSTANTIATE_TEST_SUITE_P(Of, TupleBursts, testing::Values(1, 2, 3, 8, 16, 17, 24, 40, 64, 200));
 
-}  // namespace
+}  // namespace tuple_traffic_test
 }  // namespace tern

@@ -26,7 +26,7 @@
 #include "unit/tern/watched_cache.h"
 
 namespace tern {
-namespace {
+namespace userfault_test {
 
 TEST_F(UserfaultTest, MemoryThatStaysIsRemembered) {
     char* memory = map(16);
@@ -340,5 +340,5 @@ TEST_F(UserfaultTest, ABufferThatIsFreedEveryTimeIsNotABufferThatIsReused) {
     EXPECT_EQ(cache->uses(memory, 16 * kPage), 0u);
 }
 
-}  // namespace
+}  // namespace userfault_test
 }  // namespace tern
