@@ -42,7 +42,7 @@ static void leave_channel(TernEp& ep) {
         iface.engine->leave_at_once(*channel, &ep);
     else
         iface.engine->leave(channel, &ep);
-    if (iface.tupleq != nullptr) iface.tupleq->cancel_flushes(*channel, &ep);
+    if (iface.tupleq != nullptr) iface.tupleq->sender().cancel_flushes(*channel, &ep);
     iface.rendezvous->cancel_flushes(*channel, &ep);
     iface.engine->cancel_flushes(*channel, &ep);
 }
@@ -167,8 +167,9 @@ ucs_status_t ep_flush(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     if (!ucs_arbiter_group_is_empty(&ep.pending) && ep.ready == nullptr) return UCS_ERR_NO_RESOURCE;
     if (ep.channel == nullptr) return UCS_OK;
     const Waiter waiter{completion, &ep};
-    const Status status = iface.tupleq != nullptr ? iface.tupleq->flush(*ep.channel, waiter)
-                                                  : iface.rendezvous->flush(*ep.channel, waiter);
+    const Status status = iface.tupleq != nullptr
+                              ? iface.tupleq->sender().flush(*ep.channel, waiter)
+                              : iface.rendezvous->flush(*ep.channel, waiter);
     if (status == Status::kInProgress && (flags & UCT_FLUSH_FLAG_CANCEL) != 0)
         engine.cancel(*ep.channel, &ep);
     return to_ucs(status);

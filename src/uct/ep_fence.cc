@@ -40,8 +40,8 @@ bool may_overtake(const TernIface& iface, const Channel& channel) {
     // Most often there is no transfer, and idle() is inline.
     if (!rendezvous.idle() && rendezvous.may_be_overtaken(channel, rendezvous.begun())) return true;
     return iface.tupleq != nullptr &&
-           (!iface.tupleq->arrived(channel, iface.tupleq->sent(channel)) ||
-            (iface.tupleq->may_overtake(channel) && !channel.sends.idle()));
+           (!iface.tupleq->sender().arrived(channel, iface.tupleq->sender().sent(channel)) ||
+            (iface.tupleq->sender().may_overtake(channel) && !channel.sends.idle()));
 }
 
 // Has the device order later work requests after reads and atomics. False: there is no room.
@@ -60,14 +60,14 @@ bool is_passed(TernEp& ep, Fence& fence) {
         fence.channel = channel.tag;
         fence.transfers = iface.rendezvous->begun();
         fence.sends = channel.sends.next();
-        fence.direct = iface.tupleq != nullptr ? iface.tupleq->sent(channel) : 0;
+        fence.direct = iface.tupleq != nullptr ? iface.tupleq->sender().sent(channel) : 0;
     }
     // The connection is another one, or has failed: all operations of the old one are over.
     if (fence.channel != channel.tag || channel.failed) return true;
     if (iface.rendezvous->may_be_overtaken(channel, fence.transfers)) return false;
     if (iface.tupleq == nullptr) return fence_queue(iface, channel);
-    if (!iface.tupleq->arrived(channel, fence.direct)) return false;
-    if (!iface.tupleq->may_overtake(channel)) return fence_queue(iface, channel);
+    if (!iface.tupleq->sender().arrived(channel, fence.direct)) return false;
+    if (!iface.tupleq->sender().may_overtake(channel)) return fence_queue(iface, channel);
     // The last work request may be unsignalled: a flush gets a completion for it.
     return channel.sends.done(fence.sends) || iface.engine->flush(channel, {}) == Status::kOk;
 }

@@ -155,7 +155,7 @@ ucs_status_t look_for_flush(TernIface& self) {
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
     if (!self.rendezvous->idle() || (self.tags != nullptr && self.tags->receives.has_work()))
         return UCS_INPROGRESS;
-    if (self.tupleq != nullptr && !self.tupleq->idle()) return UCS_INPROGRESS;
+    if (self.tupleq != nullptr && !self.tupleq->sender().idle()) return UCS_INPROGRESS;
     return tern::to_ucs(self.engine->flush_all());
 }
 
@@ -197,7 +197,7 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
 ucs_status_t estimate_perf(uct_iface_h uct_iface, uct_perf_attr_t* attributes) {
     TernIface& iface = tern::iface_of(uct_iface);
     if (iface.tupleq != nullptr && tern::sends_tags_two_ways(*attributes) &&
-        iface.tupleq->stop_sending())
+        iface.tupleq->sender().stop())
         ucs_info(
             "tern: %s: no message is sent direct: UCX before 1.18 announces long messages by "
             "active messages with UCX_PROTO_ENABLE",

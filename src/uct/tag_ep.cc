@@ -16,13 +16,13 @@ constexpr uint32_t type_of(TagFrameId id) {
 }
 
 // The tuple of a message; null: the message is an ordinary one.
-TupleQ::Tuple* tuple_of(const TernIface& iface, const Channel& channel, uint64_t tag) {
-    return iface.tupleq == nullptr ? nullptr : iface.tupleq->find(channel, tag);
+DirectSender::Tuple* tuple_of(const TernIface& iface, const Channel& channel, uint64_t tag) {
+    return iface.tupleq == nullptr ? nullptr : iface.tupleq->sender().find(channel, tag);
 }
 
 // The mark of the next message, which must be certain to go.
-WireMark mark_of(TupleQ::Tuple& tuple) {
-    const TupleMark number = TupleQ::mark(tuple);
+WireMark mark_of(DirectSender::Tuple& tuple) {
+    const TupleMark number = DirectSender::mark(tuple);
     return {.tuple = number.tuple, .sequence = number.sequence};
 }
 
@@ -33,7 +33,7 @@ ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
-    TupleQ::Tuple* const tuple = tuple_of(iface_of(ep), *channel, header.tag);
+    DirectSender::Tuple* const tuple = tuple_of(iface_of(ep), *channel, header.tag);
     size_t filled = 0;
     uint32_t length = 0;
     const Status sent = iface_of(ep).engine->am_bcopy(
@@ -86,11 +86,11 @@ ucs_status_t status_of(ssize_t length) {
 // Below: sends with tuples. UCS_ERR_UNSUPPORTED: send as without tuples.
 ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const void* data,
                             size_t length) {
-    TupleQ& tupleq = *iface_of(ep).tupleq;
-    TupleQ::Tuple* tuple = tupleq.find(channel, tag);
+    DirectSender& sender = iface_of(ep).tupleq->sender();
+    DirectSender::Tuple* tuple = sender.find(channel, tag);
     if (tuple == nullptr) return UCS_ERR_UNSUPPORTED;
-    if (tupleq.may_send(*tuple, tag, length)) {
-        const Status sent = tupleq.send(channel, *tuple, data, static_cast<uint32_t>(length));
+    if (sender.may_send(*tuple, tag, length)) {
+        const Status sent = sender.send(channel, *tuple, data, static_cast<uint32_t>(length));
         if (sent != Status::kNoResource) return to_ucs(sent);
     }
     if (length + sizeof(WireMark) > iface_of(ep).engine->max_short())
@@ -109,15 +109,15 @@ ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const v
 // Channel and tuple of a message with this tag. Null channel: `status` says why.
 struct Way {
     Way(uct_ep_h ep, uint64_t tag)
-        : tupleq(*iface_of(ep).tupleq), channel(channel_for(ep_of(ep), status)) {
+        : sender(iface_of(ep).tupleq->sender()), channel(channel_for(ep_of(ep), status)) {
         if (channel != nullptr) [[likely]]
-            tuple = tupleq.find(*channel, tag);
+            tuple = sender.find(*channel, tag);
     }
 
-    TupleQ& tupleq;
+    DirectSender& sender;
     ucs_status_t status = UCS_OK;
     Channel* channel;
-    TupleQ::Tuple* tuple = nullptr;
+    DirectSender::Tuple* tuple = nullptr;
 };
 
 // The user packs a message once, and the receiver may take the grant back until the message is
@@ -126,21 +126,21 @@ ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, voi
     const Way way(ep, tag);
     if (way.channel == nullptr) [[unlikely]]
         return way.status;
-    if (way.tuple == nullptr || !way.tupleq.may_send(*way.tuple, tag, 0))
+    if (way.tuple == nullptr || !way.sender.may_send(*way.tuple, tag, 0))
         return UCS_ERR_UNSUPPORTED;
     if (!iface_of(ep).engine->takes_copies(*way.channel)) return UCS_ERR_NO_RESOURCE;
-    SendPool::Buffer* buffer = way.tupleq.take_buffer();
+    SendPool::Buffer* buffer = way.sender.take_buffer();
     if (buffer == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = pack(buffer->data, argument);
-    if (way.tupleq.may_send(*way.tuple, tag, length)) {
+    if (way.sender.may_send(*way.tuple, tag, length)) {
         const Status sent =
-            way.tupleq.send(*way.channel, *way.tuple, buffer, static_cast<uint32_t>(length));
+            way.sender.send(*way.channel, *way.tuple, buffer, static_cast<uint32_t>(length));
         if (sent == Status::kOk) return static_cast<ssize_t>(length);
         if (sent != Status::kNoResource) return static_cast<ssize_t>(to_ucs(sent));
     }
     const ssize_t sent =
         copied(ep, TagFrameId::kEager, EagerHeader{tag}, bytes(buffer->data, length));
-    way.tupleq.give_buffer(buffer);
+    way.sender.give_buffer(buffer);
     return sent;
 }
 
@@ -151,9 +151,9 @@ ucs_status_t direct_of_tuple(uct_ep_h ep, uint64_t tag, const uct_iov_t& iov,
     if (way.channel == nullptr) [[unlikely]]
         return way.status;
     const size_t length = uct_iov_get_length(&iov);
-    if (way.tuple == nullptr || length == 0 || !way.tupleq.may_send(*way.tuple, tag, length))
+    if (way.tuple == nullptr || length == 0 || !way.sender.may_send(*way.tuple, tag, length))
         return UCS_ERR_UNSUPPORTED;
-    const Status sent = way.tupleq.send_zcopy(*way.channel, *way.tuple, iov.buffer,
+    const Status sent = way.sender.send_zcopy(*way.channel, *way.tuple, iov.buffer,
                                               static_cast<uint32_t>(length), completion);
     return sent == Status::kNoResource ? UCS_ERR_UNSUPPORTED : to_ucs(sent);
 }
@@ -166,8 +166,8 @@ ucs_status_t pieces_of_tuple(uct_ep_h ep, uint64_t tag, uint64_t immediate, cons
     if (way.tuple == nullptr) return UCS_ERR_UNSUPPORTED;
     const size_t length = total(iov, count);
     if (immediate == 0 && count == 1 && length != 0 &&
-        way.tupleq.may_send(*way.tuple, tag, length)) {
-        const Status sent = way.tupleq.send_zcopy(*way.channel, *way.tuple, iov->buffer,
+        way.sender.may_send(*way.tuple, tag, length)) {
+        const Status sent = way.sender.send_zcopy(*way.channel, *way.tuple, iov->buffer,
                                                   static_cast<uint32_t>(length), completion);
         if (sent != Status::kNoResource) return to_ucs(sent);
     }

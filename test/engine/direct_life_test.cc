@@ -77,7 +77,7 @@ TEST_F(DirectMessages, SleepsWhileALinkIsAskedFor) {
     EXPECT_TRUE(
         until([this] { sender->poll(); }, [this] { return sender->tupleq->arm() == Status::kOk; }));
     EXPECT_EQ(sent().links, 0u);
-    ASSERT_TRUE(settled([&] { return sender->tupleq->find(*out, kTag) != nullptr; }));
+    ASSERT_TRUE(settled([&] { return sender->tupleq->sender().find(*out, kTag) != nullptr; }));
     EXPECT_EQ(sent().links, 1u);
 }
 
@@ -105,7 +105,7 @@ TEST_F(DirectMessages, LinkOutlivesNeitherItsHostNorAnybodysMessages) {
     EXPECT_EQ(second.text, "the ordinary way");
     // A new tuple makes a new link.
     ASSERT_TRUE(third->tupleq->bind(*from_third, 8));
-    ASSERT_TRUE(settled([&] { return sender->tupleq->find(*to_third, 8) != nullptr; }));
+    ASSERT_TRUE(settled([&] { return sender->tupleq->sender().find(*to_third, 8) != nullptr; }));
     auto& other = third->post(8);
     ASSERT_TRUE(granted(*to_third, 8));
     ASSERT_TRUE(sender->send(*to_third, 8, "by its own"));
@@ -130,12 +130,12 @@ TEST_F(DirectMessages, LinkThatBreaksEndsTheChannelsWhoseMessagesItHad) {
     receiver.reset();
     // The sender does not know of this yet.
     const std::string text(64, 'l');
-    TupleQ::Tuple* tuple = sender->tupleq->find(*to_third, 7);
-    ASSERT_TRUE(sender->tupleq->may_send(*tuple, 7, text.size()));
-    ASSERT_EQ(sender->tupleq->send_zcopy(*to_third, *tuple, text.data(), 64, &tuple),
+    TupleQ::Tuple* tuple = sender->tupleq->sender().find(*to_third, 7);
+    ASSERT_TRUE(sender->tupleq->sender().may_send(*tuple, 7, text.size()));
+    ASSERT_EQ(sender->tupleq->sender().send_zcopy(*to_third, *tuple, text.data(), 64, &tuple),
               Status::kInProgress);
     uint64_t cookie = 0;  // aligned as users' cookies are
-    ASSERT_EQ(sender->tupleq->flush(*to_third, {&cookie}), Status::kInProgress);
+    ASSERT_EQ(sender->tupleq->sender().flush(*to_third, {&cookie}), Status::kInProgress);
     ASSERT_TRUE(settled([&] { return sender->completions.size() == 2; }));
     EXPECT_NE(sender->completions[0], Status::kOk);
     EXPECT_NE(sender->completions[1], Status::kOk);
@@ -168,15 +168,16 @@ TEST_F(DirectMessages, DrainsOutliveThoseOfAPeerThatEnds) {
         Channel* back = receiver->attach(*third);
         ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
         ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
-        ASSERT_TRUE(settled([&] { return third->tupleq->find(*other, 9) != nullptr; }));
+        ASSERT_TRUE(settled([&] { return third->tupleq->sender().find(*other, 9) != nullptr; }));
         DirectNode::Receive* last = nullptr;
         for (int i = 0; i < 4; ++i) {
             receiver->post(kTag, 8);
             last = &receiver->post(9, 8);
         }
         ASSERT_TRUE(granted());
-        ASSERT_TRUE(settled(
-            [&] { return third->tupleq->may_send(*third->tupleq->find(*other, 9), 9, 0); }));
+        ASSERT_TRUE(settled([&] {
+            return third->tupleq->sender().may_send(*third->tupleq->sender().find(*other, 9), 9, 0);
+        }));
         quiesce();
         ASSERT_TRUE(sender->send(*out, kTag, "longer than eight"));
         ASSERT_TRUE(third->send(*other, 9, "longer than eight"));
@@ -185,8 +186,10 @@ TEST_F(DirectMessages, DrainsOutliveThoseOfAPeerThatEnds) {
         ASSERT_TRUE(settled([&] { return receiver->ends == 1; }));
         // The other peer's queue is usable again.
         for (int i = 0; i < 3; ++i) {
-            ASSERT_TRUE(settled(
-                [&] { return third->tupleq->may_send(*third->tupleq->find(*other, 9), 9, 0); }));
+            ASSERT_TRUE(settled([&] {
+                return third->tupleq->sender().may_send(*third->tupleq->sender().find(*other, 9), 9,
+                                                        0);
+            }));
             ASSERT_TRUE(third->send(*other, 9, "short"));
         }
         ASSERT_TRUE(settled([&] { return last->done; })) << receiver->reason;

@@ -11,6 +11,7 @@
 
 #include "node.h"
 #include "tupleq/xrc/send.h"
+#include "tupleq/xrc/tupleq.h"
 
 namespace tern::test {
 
@@ -174,13 +175,13 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
     }
     // Sends a message, direct if possible. False: not now.
     bool send(Channel& channel, uint64_t tag, const std::string& text, bool zcopy = false) {
-        TupleQ::Tuple* tuple = tupleq->find(channel, tag);
+        TupleQ::Tuple* tuple = tupleq->sender().find(channel, tag);
         const auto length = static_cast<uint32_t>(text.size());
-        if (tuple != nullptr && channel.up() && tupleq->may_send(*tuple, tag, length)) {
-            const Status status =
-                zcopy && length != 0
-                    ? tupleq->send_zcopy(channel, *tuple, text.data(), length, &completions)
-                    : tupleq->send(channel, *tuple, text.data(), length);
+        if (tuple != nullptr && channel.up() && tupleq->sender().may_send(*tuple, tag, length)) {
+            const Status status = zcopy && length != 0
+                                      ? tupleq->sender().send_zcopy(channel, *tuple, text.data(),
+                                                                    length, &completions)
+                                      : tupleq->sender().send(channel, *tuple, text.data(), length);
             if (status != Status::kNoResource) return true;
         }
         uint32_t size = 0;
@@ -188,7 +189,7 @@ struct DirectNode final : EngineOwner, RendezvousOwner, TupleQOwner {
             channel, tag_message(0),
             [&](void* to) {
                 Header header{tag, tuple != nullptr, {}};
-                if (tuple != nullptr) header.mark = TupleQ::mark(*tuple);
+                if (tuple != nullptr) header.mark = DirectSender::mark(*tuple);
                 memcpy(to, &header, sizeof(header));
                 memcpy(static_cast<char*>(to) + sizeof(header), text.data(), text.size());
                 return static_cast<uint32_t>(sizeof(header) + text.size());

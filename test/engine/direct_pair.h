@@ -31,7 +31,8 @@ class DirectMessages : public testing::Test {
         ASSERT_TRUE(to_third != nullptr && from_third != nullptr);
         ASSERT_TRUE(settled([this] { return to_third->up() && from_third->up(); }));
         ASSERT_TRUE(third->tupleq->bind(*from_third, 7));
-        ASSERT_TRUE(settled([this] { return sender->tupleq->find(*to_third, 7) != nullptr; }));
+        ASSERT_TRUE(
+            settled([this] { return sender->tupleq->sender().find(*to_third, 7) != nullptr; }));
     }
     void TearDown() override {
         if (sender) {
@@ -53,7 +54,7 @@ class DirectMessages : public testing::Test {
     // Binds a tuple, and waits until both sides know.
     void bind(uint64_t tag = kTag) {
         ASSERT_TRUE(receiver->tupleq->bind(*in, tag));
-        ASSERT_TRUE(settled([&] { return sender->tupleq->find(*out, tag) != nullptr; }));
+        ASSERT_TRUE(settled([&] { return sender->tupleq->sender().find(*out, tag) != nullptr; }));
         quiesce();
     }
     void send(const std::string& text, uint64_t tag = kTag, bool zcopy = false) {
@@ -63,11 +64,11 @@ class DirectMessages : public testing::Test {
     bool granted(uint64_t tag = kTag) { return granted(*out, tag); }
     bool granted(Channel& channel, uint64_t tag) {
         return settled([&] {
-            TupleQ::Tuple* tuple = sender->tupleq->find(channel, tag);
-            return tuple != nullptr && sender->tupleq->may_send(*tuple, tag, 0);
+            TupleQ::Tuple* tuple = sender->tupleq->sender().find(channel, tag);
+            return tuple != nullptr && sender->tupleq->sender().may_send(*tuple, tag, 0);
         });
     }
-    const TupleQCounters& sent() const { return sender->tupleq->counters(); }
+    TupleQCounters sent() const { return sender->tupleq->counters(); }
 
     std::unique_ptr<DirectNode> sender = std::make_unique<DirectNode>();
     std::unique_ptr<DirectNode> receiver = std::make_unique<DirectNode>();

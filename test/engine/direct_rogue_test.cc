@@ -178,10 +178,10 @@ TEST_F(DirectRogue, LinkThatIsRefused) {
         EXPECT_TRUE(turn([this] { return victim.tupleq->arm() == Status::kOk; }));
     }
     EXPECT_EQ(victim.tupleq->counters().links, 0u);
-    EXPECT_EQ(victim.tupleq->tuples_sent(), 0u);
+    EXPECT_EQ(victim.tupleq->sender().tuples_sent(), 0u);
     WireBound bound;
     ASSERT_NO_FATAL_FAILURE(bind(bound));
-    EXPECT_EQ(victim.tupleq->tuples_sent(), 1u);
+    EXPECT_EQ(victim.tupleq->sender().tuples_sent(), 1u);
 }
 
 TEST_F(DirectRogue, TheSameTupleTwice) {
@@ -190,7 +190,7 @@ TEST_F(DirectRogue, TheSameTupleTwice) {
     ASSERT_NO_FATAL_FAILURE(bind(bound));
     say(TupleControlId::kBind, good_bind);
     EXPECT_TRUE(dropped());
-    EXPECT_EQ(victim.tupleq->tuples_sent(), 0u);
+    EXPECT_EQ(victim.tupleq->sender().tuples_sent(), 0u);
 }
 
 TEST_F(DirectRogue, TuplesOfDifferentMasks) {
@@ -202,7 +202,7 @@ TEST_F(DirectRogue, TuplesOfDifferentMasks) {
     other.mask = ~uint64_t{3};
     say(TupleControlId::kBind, other);
     EXPECT_TRUE(dropped());
-    EXPECT_EQ(victim.tupleq->tuples_sent(), 0u);
+    EXPECT_EQ(victim.tupleq->sender().tuples_sent(), 0u);
 }
 
 TEST_F(DirectRogue, MoreTuplesThanThereIsRoomForAreRefused) {
@@ -247,10 +247,10 @@ TEST_F(DirectRogue, GrantForAQueueThatIsNotThere) {
     const uint64_t word = Grant(0, 1, 4096).raw();
     rogue->write_to(&word, sizeof(word), bound.address + uint64_t{bound.slot + 1} * 8, bound.rkey,
                     0);
-    TupleQ::Tuple* tuple = victim.tupleq->find(*channel, 1);
+    TupleQ::Tuple* tuple = victim.tupleq->sender().find(*channel, 1);
     ASSERT_NE(tuple, nullptr);
-    ASSERT_TRUE(turn([&] { return victim.tupleq->may_send(*tuple, 1, 5); }));
-    ASSERT_EQ(victim.tupleq->send(*channel, *tuple, "hello", 5), Status::kOk);
+    ASSERT_TRUE(turn([&] { return victim.tupleq->sender().may_send(*tuple, 1, 5); }));
+    ASSERT_EQ(victim.tupleq->sender().send(*channel, *tuple, "hello", 5), Status::kOk);
     EXPECT_TRUE(dropped());
     EXPECT_EQ(victim.tupleq->counters().links_lost, 1u);
     // The victim works as before.

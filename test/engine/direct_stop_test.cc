@@ -27,8 +27,9 @@ class DirectStop : public DirectMessages {
     }
     // Sends a direct message without polling the receiver.
     void send_unseen(uint64_t tag, const std::string& text) {
-        TupleQ::Tuple* const tuple = sender->tupleq->find(*out, tag);
-        ASSERT_TRUE(tuple != nullptr && sender->tupleq->may_send(*tuple, tag, text.size()));
+        TupleQ::Tuple* const tuple = sender->tupleq->sender().find(*out, tag);
+        ASSERT_TRUE(tuple != nullptr &&
+                    sender->tupleq->sender().may_send(*tuple, tag, text.size()));
         const uint64_t before = sent().sent;
         ASSERT_TRUE(sender->send(*out, tag, text));
         ASSERT_EQ(sent().sent, before + 1);
@@ -67,11 +68,12 @@ TEST_F(DirectStop, PeerEndsWithCompletionsThatWait) {
     Channel* const back = receiver->attach(*third);
     ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
     ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
-    ASSERT_TRUE(settled([&] { return third->tupleq->find(*other, 9) != nullptr; }));
+    ASSERT_TRUE(settled([&] { return third->tupleq->sender().find(*other, 9) != nullptr; }));
     for (int round = 0; round < 10; ++round) {
         auto& receive = receiver->post(9);
-        ASSERT_TRUE(settled(
-            [&] { return third->tupleq->may_send(*third->tupleq->find(*other, 9), 9, 0); }));
+        ASSERT_TRUE(settled([&] {
+            return third->tupleq->sender().may_send(*third->tupleq->sender().find(*other, 9), 9, 0);
+        }));
         if (round == 5) {
             receiver->post(kTag);
             ASSERT_TRUE(granted());
@@ -95,7 +97,7 @@ TEST_F(DirectStop, WhileMessagesCome) {
     Channel* const back = receiver->attach(*third);
     ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
     ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
-    ASSERT_TRUE(settled([&] { return third->tupleq->find(*other, 9) != nullptr; }));
+    ASSERT_TRUE(settled([&] { return third->tupleq->sender().find(*other, 9) != nullptr; }));
     unsigned count = 0;
     for (unsigned round = 0; round < kRounds; ++round) {
         bind();
@@ -114,8 +116,10 @@ TEST_F(DirectStop, WhileMessagesCome) {
         const unsigned until = count + 5;
         while (!over || count < until) {
             auto& receive = receiver->post(9);
-            ASSERT_TRUE(settled(
-                [&] { return third->tupleq->may_send(*third->tupleq->find(*other, 9), 9, 0); }));
+            ASSERT_TRUE(settled([&] {
+                return third->tupleq->sender().may_send(*third->tupleq->sender().find(*other, 9), 9,
+                                                        0);
+            }));
             ASSERT_TRUE(third->send(*other, 9, std::to_string(count)));
             ASSERT_TRUE(settled([&] { return receive.done; })) << "message " << count;
             EXPECT_TRUE(receive.direct);

@@ -178,7 +178,7 @@ TEST_F(DirectMessages, AnnouncedAndNeverSent) {
     auto& receive = receiver->post(kTag);
     quiesce();
     ASSERT_TRUE(granted());
-    sender->tupleq->find(*out, kTag)->sender.announce();
+    sender->tupleq->sender().find(*out, kTag)->sender.announce();
     ASSERT_EQ(receiver->tupleq->cancel(receive), TupleQ::Cancel::kLater);
     ASSERT_TRUE(until([&] { receiver->poll(); }, [&] { return receiver->ends == 1; }));
     EXPECT_TRUE(receive.canceled);
@@ -191,14 +191,14 @@ TEST_F(DirectMessages, SenderMayStop) {
     bind();
     auto& receive = receiver->post(kTag);
     ASSERT_TRUE(granted());
-    EXPECT_TRUE(sender->tupleq->stop_sending());
-    EXPECT_FALSE(sender->tupleq->stop_sending());
+    EXPECT_TRUE(sender->tupleq->sender().stop());
+    EXPECT_FALSE(sender->tupleq->sender().stop());
     send("ordinary");
     ASSERT_TRUE(settled([&] { return receive.done; }));
     EXPECT_FALSE(receive.direct);
     ASSERT_TRUE(receiver->tupleq->bind(*in, kTag + 1));
     quiesce();
-    EXPECT_EQ(sender->tupleq->find(*out, kTag + 1), nullptr);
+    EXPECT_EQ(sender->tupleq->sender().find(*out, kTag + 1), nullptr);
     EXPECT_EQ(sent().sent, 0u);
 }
 
@@ -225,7 +225,7 @@ TEST_F(DirectMessages, UnboundTupleIsOrdinaryAndItsQueueIsUsedAgain) {
         EXPECT_TRUE(receive.direct);
         receiver->tupleq->unbind(tag);
         ASSERT_TRUE(settled([&] { return receiver->tupleq->queues_in_use() == 0; }));
-        EXPECT_EQ(sender->tupleq->find(*out, tag), nullptr);
+        EXPECT_EQ(sender->tupleq->sender().find(*out, tag), nullptr);
         send("more", tag);
         ASSERT_TRUE(settled([&] { return unused.done; }));
         EXPECT_FALSE(unused.direct);
@@ -252,14 +252,14 @@ TEST_F(DirectMessages, FlushCoversThem) {
     ASSERT_TRUE(granted());
     send(std::string(60, 'f'));
     uint64_t cookie = 0;  // aligned as users' cookies are
-    const Status status = sender->tupleq->flush(*out, {&cookie});
+    const Status status = sender->tupleq->sender().flush(*out, {&cookie});
     if (status == Status::kInProgress) {
         ASSERT_TRUE(settled([&] { return !sender->completions.empty(); }));
         EXPECT_EQ(sender->completions.front(), Status::kOk);
     } else {
         EXPECT_EQ(status, Status::kOk);
     }
-    EXPECT_TRUE(sender->tupleq->idle());
+    EXPECT_TRUE(sender->tupleq->sender().idle());
     EXPECT_EQ(receive.memory[0], 'f');
 }
 
@@ -295,7 +295,7 @@ TEST_F(DirectMessages, ReceivesThatLeaveBitsOpen) {
     EXPECT_EQ(receiver->posted.key_mask(), PostedReceive::kFullMask) << "a tuple is bound";
     EXPECT_FALSE(receiver->tupleq->bind(*in, 9)) << "it would be in the way";
     ASSERT_TRUE(settled([&] { return receiver->posted.key_mask() == kTwoOpen; }));
-    EXPECT_EQ(sender->tupleq->find(*out, kTag), nullptr);
+    EXPECT_EQ(sender->tupleq->sender().find(*out, kTag), nullptr);
     send("what is exact takes its turn");
     ASSERT_TRUE(settled([&] { return earlier.done; }));
     EXPECT_FALSE(earlier.direct);
@@ -322,16 +322,17 @@ TEST_F(DirectMessages, PeerWithoutRoomDelaysNobodyElse) {
     Channel* back = receiver->attach(*third);
     ASSERT_TRUE(settled([&] { return other->up() && back->up(); }));
     ASSERT_TRUE(receiver->tupleq->bind(*back, 9));
-    ASSERT_TRUE(settled([&] { return third->tupleq->find(*other, 9) != nullptr; }));
+    ASSERT_TRUE(settled([&] { return third->tupleq->sender().find(*other, 9) != nullptr; }));
     quiesce();
     const uint32_t kept = in->sends.reserved();
     in->sends.reserve(SendQueue::kAllPlaces);
     auto& first = receiver->post(kTag);
     auto& second = receiver->post(kTag);
     auto& others = receiver->post(9);
-    TupleQ::Tuple* tuple = third->tupleq->find(*other, 9);
-    ASSERT_TRUE(settled([&] { return third->tupleq->may_send(*tuple, 9, 0); }));
-    EXPECT_FALSE(sender->tupleq->may_send(*sender->tupleq->find(*out, kTag), kTag, 0));
+    TupleQ::Tuple* tuple = third->tupleq->sender().find(*other, 9);
+    ASSERT_TRUE(settled([&] { return third->tupleq->sender().may_send(*tuple, 9, 0); }));
+    EXPECT_FALSE(
+        sender->tupleq->sender().may_send(*sender->tupleq->sender().find(*out, kTag), kTag, 0));
     EXPECT_TRUE(settled([&] { return receiver->tupleq->arm() == Status::kOk; }))
         << "it waits for room, and has nothing to do before";
     ASSERT_TRUE(third->send(*other, 9, "of another peer"));

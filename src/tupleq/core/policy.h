@@ -33,12 +33,15 @@ class TuplePolicy {
         uint64_t most = 4 << 20;
         uint32_t idle = 16;  // a tuple may lose its queue if its last direct message is this many
                              // messages ago for each queue there is
+
+        // Whether a message or receive of this length is worth a queue.
+        bool counts(uint64_t length) const { return length >= least && length <= most; }
     };
     static constexpr uint16_t kNone = 0xffff;
 
     TuplePolicy(const Limits& limits, uint32_t queues);
 
-    bool counts(uint64_t length) const { return length >= limits_.least && length <= limits_.most; }
+    bool counts(uint64_t length) const { return limits_.counts(length); }
     // A message that belongs to no tuple. True if its key is worth a queue. Data path.
     bool worth(uint32_t peer, uint64_t tag, uint64_t length, bool expected);
     // A message of the tuple was direct, or was not. Data path.

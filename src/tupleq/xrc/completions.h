@@ -22,6 +22,10 @@ class XrcCompletions {
     // device refuses.
     bool open(ibv_context* context, uint32_t entries, ibv_comp_channel* channel);
     ibv_cq* get() const { return queue_.get(); }
+    // Call for each link and each shared receive queue that is made with this completion queue.
+    void add_source() { ++sources_; }
+    // False: no completion can come yet. Data path.
+    bool in_use() const { return sources_ != 0; }
 
     // As ibv_poll_cq(). Owner only; data path. Waits for threads that destroy a queue.
     int poll(int most, ibv_wc* completions) {
@@ -54,6 +58,7 @@ class XrcCompletions {
     void keep_all();
 
     verbs::CompletionQueue queue_;
+    uint32_t sources_ = 0;  // ever made; owner only
     // Each side sets its own word and then reads the other's. inside_: the owner is within poll();
     // written by the owner.
     std::atomic<uint32_t> inside_{0};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/assert.h"
 #include "engine/channel.h"
 #include "engine/send_pool.h"
 #include "pinning/cache/pin.h"
@@ -22,6 +23,12 @@ struct TupleSend {
 // The XRC queue pair that carries direct messages to all processes of a node. Its other end belongs
 // to one process there, the `host`, and the link lasts as long as the connection to the host. Every
 // send is signaled; sends complete in order.
+//
+//   kAsking   the host has made the other end                          kUp
+//             the host refuses, or its channel ends                    kOver
+//   kUp       a send fails, the host's channel ends, or, to this
+//             process, a drain finds no queue                          kOver
+//   kOver     the last send has completed                              destroyed
 class XrcLink {
   public:
     enum class State : uint8_t {
@@ -45,12 +52,14 @@ class XrcLink {
 
     // True if a message may be posted: there is room, and the host's connection is not ending.
     bool usable() const { return state == State::kUp && room() != 0 && host_stays(); }
-    uint32_t room() const { return depth_ - (posted_ - completed_); }
+    uint32_t room() const { return depth_ - under_way(); }
     bool idle() const { return posted_ == completed_; }
+    uint32_t under_way() const { return posted_ - completed_; }
 
     // Posts a send to a queue. The caller sets the pieces and flags of `request`. Returns 0, or the
     // device's error.
     int post(ibv_send_wr& request, uint32_t queue, const TupleSend& send) {
+        TERN_ASSERT(state == State::kUp && room() != 0);
         request.wr_id = uint64_t{index_} << 32 | posted_;
         request.opcode = IBV_WR_SEND_WITH_IMM;
         request.send_flags |= IBV_SEND_SIGNALED;
@@ -62,7 +71,10 @@ class XrcLink {
         return 0;
     }
     // Call when the oldest send is complete.
-    TupleSend take() { return sends_[completed_++ % depth_]; }
+    TupleSend take() {
+        TERN_ASSERT(!idle());
+        return sends_[completed_++ % depth_];
+    }
     // True if `is` holds for any send that is not complete.
     template <class Is>
     bool any_under_way(Is&& is) const {

@@ -1,30 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The data path of sending: inline functions of TupleQ.
+// The data path of sending: inline functions of DirectSender.
 
 #include <arpa/inet.h>
 
+#include <cstring>
+
 #include "engine/engine_send.h"
-#include "tupleq/xrc/tupleq.h"
+#include "tupleq/xrc/immediate.h"
+#include "tupleq/xrc/sender.h"
 
 namespace tern {
 
-inline bool TupleQ::may_send(const Tuple& tuple, uint64_t tag, uint64_t length) const {
-    if (length > port_.attributes.max_msg_sz || !tuple.may_send_direct(tag, length)) return false;
+inline bool DirectSender::may_send(const Tuple& tuple, uint64_t tag, uint64_t length) const {
+    if (length > most_bytes_ || !tuple.may_send_direct(tag, length)) return false;
     const XrcLink* link = routes_[tuple.number].link;
     return link != nullptr && link->usable();
 }
 
 // The caller sets the pieces and flags of `request`. kNoResource: the grant has been taken back;
 // the message is ordinary. On any other error the message has used its number.
-inline Status TupleQ::post(Channel& channel, Tuple& tuple, ibv_send_wr& request, uint32_t length,
-                           SendPool::Buffer* buffer, Pin* pin, void* cookie) {
+inline Status DirectSender::post(Channel& channel, Tuple& tuple, ibv_send_wr& request,
+                                 uint32_t length, SendPool::Buffer* buffer, Pin* pin,
+                                 void* cookie) {
     const Route& route = routes_[tuple.number];
+    TERN_ASSERT(route.link != nullptr);
     XrcLink& link = *route.link;
     if (!tuple.sender.send_direct(length)) [[unlikely]]
         return Status::kNoResource;
-    request.imm_data = htonl(name_of(tuple.receiver, tuple.sender.sequence()));
+    request.imm_data = htonl(message_name(tuple.receiver, tuple.sender.sequence()));
     const bool idle = link.idle();
     if (link.post(request, route.queue, {&channel, buffer, pin, cookie}) != 0) [[unlikely]] {
         engine_.fail(channel, Status::kDevice, "the device refuses a direct message");
@@ -32,15 +37,15 @@ inline Status TupleQ::post(Channel& channel, Tuple& tuple, ibv_send_wr& request,
     }
     if (idle) Engine::hold(*link.host);
     Engine::hold(channel);
-    ++peers_[channel.index]->posted;
+    ++peers_.at(channel).posted;
     ++under_way_;
     ++counters_.sent;
     counters_.sent_bytes += length;
     return Status::kOk;
 }
 
-inline Status TupleQ::send(Channel& channel, Tuple& tuple, SendPool::Buffer* buffer,
-                           uint32_t length) {
+inline Status DirectSender::send(Channel& channel, Tuple& tuple, SendPool::Buffer* buffer,
+                                 uint32_t length) {
     ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
     ibv_send_wr request{};
     request.sg_list = &piece;
@@ -53,7 +58,8 @@ inline Status TupleQ::send(Channel& channel, Tuple& tuple, SendPool::Buffer* buf
     return status;
 }
 
-inline Status TupleQ::send(Channel& channel, Tuple& tuple, const void* data, uint32_t length) {
+inline Status DirectSender::send(Channel& channel, Tuple& tuple, const void* data,
+                                 uint32_t length) {
     if (length <= routes_[tuple.number].link->max_inline()) {
         ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
         ibv_send_wr request{};
@@ -72,8 +78,8 @@ inline Status TupleQ::send(Channel& channel, Tuple& tuple, const void* data, uin
     return status;
 }
 
-inline Status TupleQ::send_zcopy(Channel& channel, Tuple& tuple, const void* data, uint32_t length,
-                                 void* cookie) {
+inline Status DirectSender::send_zcopy(Channel& channel, Tuple& tuple, const void* data,
+                                       uint32_t length, void* cookie) {
     Pin* pin = pins_.pin(data, length, kLocalRead);
     if (pin == nullptr) [[unlikely]] {
         ++counters_.unpinned;

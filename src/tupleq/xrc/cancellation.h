@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tupleq/xrc/actions.h"
+#include "tupleq/xrc/binder.h"
+#include "tupleq/xrc/entry_memory.h"
+#include "tupleq/xrc/queues.h"
+#include "tupleq/xrc/revoker.h"
+#include "tupleq/xrc/table.h"
+
+namespace tern {
+
+// Cancels posted receives whose grants the sender may have used: takes the grants back, and decides
+// by the number that the sender has announced. Control path.
+class Cancellation {
+  public:
+    using Cancel = DirectMatcher::Cancel;
+
+    Cancellation(Engine& engine, XrcQueues& queues, EntryMemory& memory, TupleTable& table,
+                 DirectMatcher& matcher, TupleBinder& binder, TupleActor& actor)
+        : engine_(engine),
+          queues_(queues),
+          memory_(memory),
+          table_(table),
+          matcher_(matcher),
+          binder_(binder),
+          actor_(actor) {}
+
+    // Requests the cancellation of a posted receive.
+    Cancel cancel(TupleReceive& receive);
+    // Decides a cancel that is kLater at once: waits for the sender's device, for a bounded time.
+    // True: the receive is canceled, and the owner has had its callback. False: its message is or
+    // may be on its way.
+    bool cancel_now(TupleReceive& receive);
+    // The read of an announced number is complete. If it failed, the channel has failed too, and
+    // the channel's end decides.
+    void on_read(void* cookie, Status status);
+
+    // Queues with a receive to be canceled whose grant the sender may have used.
+    bool any_undecided() const { return !undecided_.empty(); }
+    // Reads the announced numbers of these queues again, or fails those that have waited too long.
+    void ask_again();
+
+  private:
+    // ns: how long cancel_now() waits, and how long an announced message may take to come.
+    static constexpr uint64_t kReadLimit = 1'000'000'000;
+    static constexpr uint64_t kAnnouncedLimit = 2'000'000'000;
+
+    struct Undecided {
+        uint16_t queue;
+        uint64_t since;  // ns
+    };
+
+    void revoked(uint16_t queue, uint32_t count, uint64_t announced);
+    void remember(uint16_t queue);
+
+    Engine& engine_;
+    XrcQueues& queues_;
+    EntryMemory& memory_;
+    TupleTable& table_;
+    DirectMatcher& matcher_;
+    TupleBinder& binder_;
+    TupleActor& actor_;
+    std::vector<Undecided> undecided_;
+};
+
+}  // namespace tern

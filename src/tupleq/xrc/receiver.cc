@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tupleq/xrc/receiver.h"
+
+#include <arpa/inet.h>
+
+#include "base/trace.h"
+#include "tupleq/xrc/immediate.h"
+
+namespace tern {
+
+DirectReceiver::DirectReceiver(Engine& engine, const verbs::XrcDomain& domain,
+                               XrcCompletions& completions, LinkTable& links, GrantMemory& grants,
+                               PinCache& pins, Regions& regions, PostedReceives& posted,
+                               const TupleQSettings& settings, TupleQOwner& owner)
+    : queues_(engine.pd(), domain, completions, settings.depth, settings.tuples),
+      memory_(pins, regions, queues_, settings.tuples, settings.depth),
+      table_(posted, settings.policy, memory_, owner),
+      matcher_(table_, settings.tuples, settings.depth),
+      binder_(matcher_, table_, settings.policy, settings.tuples),
+      actor_(
+          {engine, owner, domain, completions, links, queues_, memory_, matcher_, binder_, grants}),
+      cancellation_(engine, queues_, memory_, table_, matcher_, binder_, actor_) {}
+
+// Another thread may be stopping a queue; destroy() waits for that thread.
+DirectReceiver::~DirectReceiver() {
+    for (uint32_t i = 0; i < matcher_.queues(); ++i) queues_.destroy(i);
+}
+
+unsigned DirectReceiver::progress() {
+    unsigned count = 0;
+    if (queues_.any_stopped()) [[unlikely]] {
+        fail_stopped();
+        ++count;
+    }
+    if (actor_.any_deferred()) [[unlikely]]
+        count += actor_.retry_deferred();
+    if (cancellation_.any_undecided()) [[unlikely]]
+        cancellation_.ask_again();
+    return count;
+}
+
+// Memory of a granted receive was deregistered. The queue is gone, so the peer must not send to it
+// any more.
+void DirectReceiver::fail_stopped() {
+    for (uint16_t number = 0; number < matcher_.queues(); ++number) {
+        if (!queues_.stopped(number)) continue;
+        ++stopped_;
+        TERN_DEBUG("tuple %u: its queue was stopped", number);
+        if (matcher_.queue(number).state() == TupleReceiver::State::kFree)
+            queues_.destroy(number);
+        else
+            actor_.fail_tuple(number, Status::kDevice,
+                              "memory was deregistered while a receive was posted in it: cancel "
+                              "the receive first");
+    }
+}
+
+// Returns false. The device does not say who sent the message: any process of this user with a link
+// to this node can. In any case the tuple is lost, and with it the order of its peer's messages.
+bool DirectReceiver::spoil(uint16_t number, const std::string& what) {
+    queues_.spoil(number);
+    actor_.fail_tuple(number, Status::kProtocol,
+                      what +
+                          ": the peer, or another process of this user, does not keep to the "
+                          "protocol; see that all run the same version, or set "
+                          "UCX_TERN_TM_TUPLES=0");
+    return false;
+}
+
+void DirectReceiver::on_received(const ibv_wc& completion) {
+    const auto number = static_cast<uint16_t>(XrcQueues::index_of(completion.wr_id));
+    if (XrcQueues::generation_of(completion.wr_id) != queues_.generation(number) ||
+        queues_.spoilt(number))
+        return;
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+        (void)spoil(number, std::string("a direct message cannot be placed: ") +
+                                ibv_wc_status_str(completion.status));
+        return;
+    }
+    const bool named = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
+    const bool good = named && ntohl(completion.imm_data) == kDrainName
+                          ? drained(number)
+                          : placed(number, completion);
+    if (!good) [[unlikely]]
+        return;
+    binder_.free_if_unused(number);
+    actor_.act();
+}
+
+bool DirectReceiver::drained(uint16_t number) {
+    uint32_t place = 0;
+    if (!matcher_.drained(number, place)) [[unlikely]]
+        return spoil(number, "a queue is drained that need not be");
+    memory_.free(number, place);
+    return true;
+}
+
+bool DirectReceiver::placed(uint16_t number, const ibv_wc& completion) {
+    const bool named = (completion.wc_flags & IBV_WC_WITH_IMM) != 0;
+    const uint32_t name = ntohl(completion.imm_data);
+    const TupleReceiver& queue = matcher_.queue(number);
+    if (!named || queue.live() == 0 || name != message_name(number, queue.entry(0).sequence))
+        [[unlikely]]
+        return spoil(number, "a direct message is not the one that a receive was granted to");
+    const uint64_t tag = matcher_.tag(number);
+    const auto message = matcher_.direct(number);
+    TERN_ASSERT(message.receive != 0);
+    memory_.free(number, message.place);
+    received_bytes_ += completion.byte_len;
+    binder_.used(number);
+    actor_.owner().received(TupleTable::receive(message.receive), tag, completion.byte_len,
+                            Status::kOk);
+    return true;
+}
+
+bool DirectReceiver::on_bound(Channel& channel, const WireBound& frame) {
+    if (!actor_.learn_words(channel, frame)) return false;
+    const bool good = matcher_.bound(peer_number(channel), {frame.tuple, frame.sender, frame.slot});
+    if (good && frame.sender == WireBound::kRefused) {
+        TERN_DEBUG("tuple %u: refused by peer %#x", frame.tuple, peer_number(channel));
+        binder_.refused(frame.tuple);
+    } else if (good) {
+        TERN_DEBUG("tuple %u: bound for peer %#x", frame.tuple, peer_number(channel));
+        any_queue_ = true;
+    }
+    actor_.act();
+    return good;
+}
+
+bool DirectReceiver::on_closed(Channel& channel, const WireClosed& frame) {
+    const bool good =
+        matcher_.closed(peer_number(channel),
+                        {frame.tuple, frame.sequence, (frame.flags & WireClose::kUnbind) != 0});
+    if (good) {
+        TERN_DEBUG("tuple %u: unbound after message %u", frame.tuple, frame.sequence);
+        memory_.lend_void(frame.tuple, matcher_.queue(frame.tuple));
+        binder_.free_if_unused(frame.tuple);
+    }
+    actor_.act();
+    return good;
+}
+
+DirectReceiver::Arrival DirectReceiver::ordinary(Channel& channel, uint64_t tag,
+                                                 const TupleMark* mark, uint64_t length) {
+    const Arrival arrival = matcher_.ordinary(peer_number(channel), tag, mark, length);
+    if (mark != nullptr && arrival.verdict != Arrival::Verdict::kBroken)
+        memory_.lend_void(mark->tuple, matcher_.queue(mark->tuple));
+    if (binder_.judge(channel, tag, mark, length, arrival)) actor_.add_peer(channel);
+    return arrival;
+}
+
+DirectReceiver::Arrival DirectReceiver::retry(uint32_t peer, uint64_t tag) {
+    const Arrival arrival = matcher_.retry(peer, tag);
+    actor_.act();
+    return arrival;
+}
+
+bool DirectReceiver::bind(Channel& channel, uint64_t tag) {
+    if (!binder_.bind(channel, tag)) return false;
+    actor_.add_peer(channel);
+    actor_.act();
+    return true;
+}
+
+void DirectReceiver::unbind(uint64_t tag) {
+    const uint16_t number = matcher_.lookup(tag);
+    if (number != TupleIndex::kNone) matcher_.unbind(number);
+    actor_.act();
+}
+
+// Queues become free at once, or when the senders of their tuples have answered.
+void DirectReceiver::change_key() {
+    matcher_.change_key();
+    actor_.act();
+}
+
+void DirectReceiver::ended(const Channel& channel) {
+    matcher_.peer_died(peer_number(channel));
+    for (uint16_t queue = 0; queue < matcher_.queues(); ++queue) {
+        // Before the owner gets the lost messages, so that none of them comes later.
+        if (matcher_.queue(queue).state() == TupleReceiver::State::kBroken) queues_.destroy(queue);
+        binder_.free_if_unused(queue);
+    }
+    actor_.erase_peer(channel);
+    actor_.act();
+}
+
+}  // namespace tern
