@@ -76,43 +76,32 @@ constexpr auto from_end(Arguments... arguments) {
     return std::get<sizeof...(Arguments) - 1 - back>(std::tuple(arguments...));
 }
 
-// Whether the right to atomic operations distinguishes memory that a program maps: it does up to
-// 1.14. In these versions, short requests to send are packed outside of messages too.
+// Whether the right to atomic operations distinguishes memory that a program maps; see
+// uct/key_owner.h.
 #if TERN_UCX_SINCE(15)
 inline constexpr bool kAtomicRightMarksProgramMemory = false;
 #else
 inline constexpr bool kAtomicRightMarksProgramMemory = true;
 #endif
 
-// The memory that a key is packed for, from the further arguments of mkey_pack: null and 0 if it
-// is not known. Before there were such arguments, UCP registered just the memory of a message;
-// but 1.15 has a registration cache already.
-template <typename Region, typename... More>
-std::pair<const void*, size_t> memory_of_key([[maybe_unused]] const Region& region,
-                                             [[maybe_unused]] More... more) {
+// The memory that mkey_pack's caller says the key is for, from the arguments after the memory
+// handle; null and 0 if the caller does not say. UCP says it from 1.16 on.
+template <typename... More>
+std::pair<const void*, size_t> named_memory([[maybe_unused]] More... more) {
     if constexpr (sizeof...(More) > 2)
         return {from_end<3>(more...), from_end<2>(more...)};
-    else if constexpr (kAtomicRightMarksProgramMemory)
-        return {reinterpret_cast<const void*>(region.address()), region.length()};
     else
         return {nullptr, 0};
 }
 
-// Whether UCP packs a key for a short message, which it packs before it is sent. From 1.16 on: UCP
-// packs such a message on the stack, in the caller's frames, and says which memory the key is for;
-// programs' keys are packed into memory that UCP has allocated. UCT's older function, for other
-// programs, names no memory.
-template <typename Buffer, typename... More>
-bool packs_short_message([[maybe_unused]] Buffer* key, [[maybe_unused]] const void* frame,
-                         [[maybe_unused]] More... more) {
-    if constexpr (sizeof...(More) > 2) {
-        // Bytes; UCP's message is at most UCS_ALLOCA_MAX_SIZE.
-        constexpr uintptr_t kFrames = 16 << 10;
-        const auto above = reinterpret_cast<uintptr_t>(key) - reinterpret_cast<uintptr_t>(frame);
-        return above < kFrames && from_end<3>(more...) != nullptr;
-    } else {
-        return false;
-    }
+// The memory that a key is packed for; null and 0 if it is not known. Up to 1.14, UCP registers
+// just the memory of a message; 1.15 has a registration cache, which registers more.
+template <typename Region, typename... More>
+std::pair<const void*, size_t> memory_of_key([[maybe_unused]] const Region& region, More... more) {
+    if constexpr (kAtomicRightMarksProgramMemory)
+        return {reinterpret_cast<const void*>(region.address()), region.length()};
+    else
+        return named_memory(more...);
 }
 
 constexpr uct_md_ops_t with_new_members(uct_md_ops_t ops) {

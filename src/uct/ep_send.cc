@@ -7,6 +7,7 @@
 #include <new>
 #include <span>
 
+#include "uct/key_owner.h"
 #include "uct/md.h"
 #include "uct/rma_post.h"
 #include "uct/send.h"
@@ -98,7 +99,8 @@ ssize_t send_packed(Engine& engine, Channel& channel, uint8_t id, uct_pack_callb
     const Status sent = engine.am_bcopy(
         channel, id,
         [&](void* to) {
-            const PackingMessage packing(id);
+            const PackingMessage packing(id == compat::kUcpRequestToSend ? Packer::kRequestToSend
+                                                                         : Packer::kOtherMessage);
             return static_cast<uint32_t>(pack(to, argument));
         },
         length);

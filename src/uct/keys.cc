@@ -6,6 +6,7 @@
 #include <new>
 
 #include "rendezvous/progress_budget.h"
+#include "uct/key_owner.h"
 #include "uct/md.h"
 
 namespace tern {
@@ -71,7 +72,7 @@ uint32_t rkey_of_message(MemoryDomain& domain, MemoryHandle& handle, void* addre
 
 }  // namespace
 
-constinit thread_local Packer packer = Packer::kUnknown;
+constinit thread_local Packer packer = Packer::kNone;
 constinit thread_local PackedKeys packed_keys;
 
 void open_memory(MemoryDomain& domain, MemoryHandle& handle) {

@@ -13,6 +13,7 @@
 #include "rendezvous/calibration.h"
 #include "uct/compat.h"
 #include "uct/iface.h"
+#include "uct/key_owner.h"
 #include "verbs/memory.h"
 
 namespace tern {
@@ -136,20 +137,22 @@ ucs_status_t mem_advise(uct_md_h md, uct_mem_h memh, void* address, size_t lengt
 template <typename... More>
 ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
     auto& handle = *static_cast<MemoryHandle*>(memh);
-    void* const buffer = compat::from_end<0>(more...);
-    const bool packed_by_program =
-        compat::kAtomicRightMarksProgramMemory
-            ? (handle.region->access() & kRemoteAtomic) != 0
-            : packer == Packer::kUnknown &&
-                  !compat::packs_short_message(buffer, __builtin_frame_address(0), more...);
-    if (packed_by_program) {
+    MemoryDomain& domain = memory_domain(md);
+    KeyOwner owner = KeyOwner::kProgram;
+    if (!domain.opens_all_keys)
+        owner =
+            compat::kAtomicRightMarksProgramMemory
+                ? owner_by_rights(handle.region->access())
+                : owner_by_place(packer, compat::from_end<0>(more...), __builtin_frame_address(0),
+                                 compat::named_memory(more...).first);
+    if (owner == KeyOwner::kProgram) {
         handle.published.store(true, std::memory_order_relaxed);  // pack_key() releases it
-        open_memory(memory_domain(md), handle);
+        open_memory(domain, handle);
     }
     const auto [address, length] = compat::memory_of_key(*handle.region, more...);
-    packed_keys.last = pack_key(memory_domain(md), handle, address, length);
+    packed_keys.last = pack_key(domain, handle, address, length);
     ++packed_keys.count;
-    memcpy(buffer, &packed_keys.last.key, sizeof(PackedKey));
+    memcpy(compat::from_end<0>(more...), &packed_keys.last.key, sizeof(PackedKey));
     return UCS_OK;
 }
 
@@ -266,6 +269,13 @@ ucs_config_field_t memory_config_table[] = {
      "so that the receiver reads the message without the sender's help. The receiver's device can\n"
      "then access these pages, and not only for the message, until they are not pinned any more.",
      offsetof(MemoryConfig, publish), UCS_CONFIG_TYPE_BOOL},
+    {"OPEN_ALL_KEYS", "n",
+     "Whether all memory whose key is packed is open to peers: to read, write and change by "
+     "atomic\n"
+     "operations, until it is unmapped. If not, only keys of a program's own open their memory; "
+     "keys\n"
+     "that UCP packs for messages are told apart by where and when UCP packs them.",
+     offsetof(MemoryConfig, open_all_keys), UCS_CONFIG_TYPE_BOOL},
     {nullptr, nullptr, nullptr, 0, {}},
 };
 
@@ -291,6 +301,7 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
                                                    .fork = {},
                                                    .opening = {},
                                                    .publishes = config.publish != 0,
+                                                   .opens_all_keys = config.open_all_keys != 0,
                                                    .lateness = {},
                                                    .lent_bytes = 0};
     if (domain == nullptr) return UCS_ERR_NO_MEMORY;

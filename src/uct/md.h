@@ -29,6 +29,7 @@ struct MemoryDomain {
     ForkGuard fork;
     std::mutex opening;   // held while open memory is registered, or pins are lent
     bool publishes;       // keys of messages carry the rkeys of pins
+    bool opens_all_keys;  // every packed key counts as the program's; see key_owner.h
     Lateness lateness;    // with messages
     uint64_t lent_bytes;  // of pins that memory handles hold; under `opening`
 };
@@ -39,6 +40,7 @@ struct MemoryConfig {
     int monitor;
     size_t pin_most;
     int publish;
+    int open_all_keys;
 };
 
 extern ucs_config_field_t memory_config_table[];

@@ -51,24 +51,6 @@ inline const ibv_mr* registration(uct_mem_h memh) {
     return handle != nullptr ? handle->open.load(std::memory_order_acquire) : nullptr;
 }
 
-// What this thread packs. A key packed in a message is UCX's own and belongs to one rendezvous,
-// whose transfer pins what it needs. So does a key of a short message, see
-// compat::packs_short_message(). All other keys are the program's. From UCX 1.15 on, the flags of
-// the declaration do not distinguish them: UCX's registration cache gives programs memory that was
-// declared for a rendezvous.
-enum class Packer : uint8_t { kUnknown, kRequestToSend, kOtherMessage };
-extern constinit thread_local Packer packer __attribute__((tls_model("initial-exec")));
-
-class PackingMessage {
-  public:
-    explicit PackingMessage(uint32_t id) {
-        packer = id == compat::kUcpRequestToSend ? Packer::kRequestToSend : Packer::kOtherMessage;
-    }
-    ~PackingMessage() { packer = Packer::kUnknown; }
-    PackingMessage(const PackingMessage&) = delete;
-    PackingMessage& operator=(const PackingMessage&) = delete;
-};
-
 // A key on the wire.
 struct PackedKey {
     WireKey region;

@@ -154,6 +154,25 @@ TEST_F(MemoryTest, RegisteredWithItsKey) {
     }
 }
 
+// Whatever the rights, and wherever the key is packed.
+TEST_F(MemoryTest, RegisteredWithAnyKeyIfTheUserSaysSo) {
+    NEEDS_SOFTWARE_HCA();
+    if (!is_tern()) GTEST_SKIP() << "others register at once";
+    setenv("UCX_TERN_OPEN_ALL_KEYS", "y", 1);
+    Host host;
+    unsetenv("UCX_TERN_OPEN_ALL_KEYS");
+    std::vector<std::byte> memory(4096);
+    const uint64_t before = objects("memory_regions");
+    uct_mem_h handle;
+    check(uct_md_mem_reg(host.md(), memory.data(), memory.size(), kRma, &handle), "uct_md_mem_reg");
+    EXPECT_EQ(objects("memory_regions"), before);
+    std::array<std::byte, 64> key{};
+    EXPECT_STATUS(UCS_OK, uct_md_mkey_pack(host.md(), handle, key.data()));
+    EXPECT_EQ(objects("memory_regions"), before + 1);
+    EXPECT_STATUS(UCS_OK, uct_md_mem_dereg(host.md(), handle));
+    EXPECT_EQ(objects("memory_regions"), before);
+}
+
 // Two threads pack keys of one region: the keys are the same.
 TEST_F(MemoryTest, ThreadsGetOneKey) {
     if (!is_tern()) GTEST_SKIP() << "others register at once";
