@@ -13,14 +13,14 @@
 namespace tern {
 namespace {
 
-extern uct_component_t component;
+extern uct_component_t tern_component;
 
 constexpr uct_component_t with_new_members(uct_component_t old) {
     TERN_SET_IF_PRESENT(old, rkey_compare, rkey_compare);
     return old;
 }
 
-constinit uct_component_t component = with_new_members({
+constinit uct_component_t tern_component = with_new_members({
     .name = "tern",
     .query_md_resources = query_md_resources,
     .md_open = md_open,
@@ -33,7 +33,7 @@ constinit uct_component_t component = with_new_members({
                   .table = memory_config_table,
                   .size = sizeof(MemoryConfig)},
     .cm_config = UCS_CONFIG_EMPTY_GLOBAL_LIST_ENTRY,
-    .tl_list = UCT_COMPONENT_TL_LIST_INITIALIZER(&component),
+    .tl_list = UCT_COMPONENT_TL_LIST_INITIALIZER(&tern_component),
     .flags = 0,
     .md_vfs_init = void_stub,
 });
@@ -52,7 +52,7 @@ uct_tl_t transport = {
 bool is_registered() {
     const uct_component_t* other;
     ucs_list_for_each(other, &uct_components_list, list) {
-        if (std::strcmp(other->name, component.name) == 0) return true;
+        if (std::strcmp(other->name, tern_component.name) == 0) return true;
     }
     return false;
 }
@@ -87,8 +87,8 @@ void connect_trace() {
 __attribute__((constructor)) void load() {
     if (!ucx_fits() || is_registered()) return;
     connect_trace();
-    uct_component_register(&component);
-    uct_tl_register(&component, &transport);
+    uct_component_register(&tern_component);
+    uct_tl_register(&tern_component, &transport);
     load_ucp_plugin();
 }
 

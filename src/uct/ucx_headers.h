@@ -47,7 +47,15 @@ extern "C" {
 
 // In newer versions, tables of settings refer to this symbol. Older versions lack it, and an
 // undefined data symbol would end the program before a preloaded library could report the misfit.
+// Clang takes the pragma only for what has been declared.
+#if !defined(__clang__) || TERN_UCX_SINCE(18)
 #pragma weak ucs_config_doc_nop
+#endif
+
+#ifdef __clang__
+// UCX's macros compare flags with NULL.
+#pragma clang diagnostic ignored "-Wnull-conversion"
+#endif
 
 #ifndef UCX_CONFIG_H
 #error "UCX's headers have read a config.h that is not UCX's"

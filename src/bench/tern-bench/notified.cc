@@ -46,8 +46,7 @@ std::vector<uint32_t> sizes_of(const Options& options) {
     std::vector<uint32_t> sizes = long_sizes(options);
     if (options.low <= kTargetSize && kTargetSize <= options.high) sizes.push_back(kTargetSize);
     std::ranges::sort(sizes);
-    const auto rest = std::ranges::unique(sizes);
-    sizes.erase(rest.begin(), rest.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
 }
 

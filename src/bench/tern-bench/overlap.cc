@@ -99,8 +99,7 @@ struct Part {
 class OverlapSeries {
   public:
     OverlapSeries(const Options& options, const Setup& setup)
-        : options_(options),
-          series_(setup, options.quick ? 1 : options.rounds, options.quick ? 1 : 2) {
+        : series_(setup, options.quick ? 1 : options.rounds, options.quick ? 1 : 2) {
         const Arm tern = rendezvous(ucp_arm("tern", "tern,self"));
         const Arm verbs = threaded(rendezvous(ucp_arm("rc_v", "rc_v,self")));
         const Arm matcher = with(tern, " matcher", {{"UCX_TERN_TM_ENABLE", "y"}});
@@ -177,7 +176,6 @@ class OverlapSeries {
                             .unit = unit});
     }
 
-    const Options& options_;
     const Part receiver_{"while the receiver works"};
     const Part sender_{"while the sender works"};
     const Part trips_{"round trips"};

@@ -178,7 +178,7 @@ class TupleMatcher {
 
     friend struct TupleSabotage;  // tests that leave out a rule
     using State = TupleReceiver::State;
-    using Verdict = Arrival::Verdict;
+    using Verdict = typename Arrival::Verdict;
 
     struct Tuple {
         explicit Tuple(uint32_t depth) : queue(depth) {}
