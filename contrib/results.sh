@@ -35,8 +35,8 @@ measure pinning tern-bench pinning --profile graphene --sizes 64K:16M --step 4 -
 measure overlap tern-bench overlap --profile graphene --rounds 3 --json
 measure onesided tern-bench onesided --sizes 8:4M --step 8 --rounds 7 --json
 measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 7 --json
-measure mpi tern-bench mpi --sizes 8:1M --step 16 --rounds 5 --json
-measure mpi-graphene tern-bench mpi --profile graphene --sizes 8:1M --step 16 --rounds 3 --json
+measure mpi tern-bench mpi --sizes 8:1M --step 16 --rounds 7 --json
+measure mpi-graphene tern-bench mpi --profile graphene --sizes 8:1M --step 16 --rounds 5 --json
 measure memory tern-bench memory --peers 1,4,16,32,64 --json
 measure fastpath paper-tables fastpath --json
 contrib/tables.py

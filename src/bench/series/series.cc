@@ -16,33 +16,37 @@ namespace {
 constexpr double kLate = 0.05;  // share of operations
 
 // Samples of workers are us for each message.
-Samples converted(const Series::Item& item, Samples samples) {
-    if (!item.rate) return samples;
-    const double per_message = item.unit == "GB/s"   ? item.order.size / 1000.0
-                               : item.unit == "MB/s" ? item.order.size
-                                                     : 1;
+Samples converted(const Group& group, const Order& order, Samples samples) {
+    if (!group.rate) return samples;
+    const double per_message = group.unit == "GB/s"   ? order.size / 1000.0
+                               : group.unit == "MB/s" ? order.size
+                                                      : 1;
     for (double& sample : samples) sample = per_message / sample;
     return samples;
 }
 
-void note(Series::Item& item, const Samples& samples, double cpu, double late) {
-    item.all.insert(item.all.end(), samples.begin(), samples.end());
-    item.medians.push_back(median(samples));
-    item.cpu.push_back(cpu);
-    if (is_set(late)) item.late.push_back(late);
+void note(Entry::Measured& measured, const Samples& samples, double cpu, double late) {
+    measured.all.insert(measured.all.end(), samples.begin(), samples.end());
+    measured.medians.push_back(median(samples));
+    measured.cpu.push_back(cpu);
+    if (is_set(late)) measured.late.push_back(late);
 }
 
-Figure outline(const Series::Item& item, std::string name) {
+Figure outline(const Group& group, bool first, std::string name) {
     Figure figure;
-    figure.test = item.test;
-    figure.x = item.size;
-    figure.x_text = item.x_text.empty() ? size_text(item.size) : item.x_text;
+    figure.test = first ? group.first_test : group.test;
+    figure.x = group.size;
+    figure.x_text = group.x_text.empty() ? size_text(group.size) : group.x_text;
     figure.name = std::move(name);
+    figure.at_most = !group.rate;
     return figure;
 }
 
-bool same_group(const Series::Item& one, const Series::Item& other) {
-    return one.test == other.test && one.size == other.size;
+// Two entries of one name are the same.
+const Entry& find(const Group& group, const std::string& name) {
+    const auto found = std::ranges::find(group.entries, name, &Entry::name);
+    if (found == group.entries.end()) throw Failure("nothing is called " + name);
+    return *found;
 }
 
 }  // namespace
@@ -81,33 +85,26 @@ class Series::Lateness {
     uint64_t late_ = 0;
 };
 
-size_t Series::add_arm(const Arm& arm) {
-    const auto found = std::ranges::find(arms_, arm);
-    if (found != arms_.end()) return static_cast<size_t>(found - arms_.begin());
-    arms_.push_back(arm);
-    return arms_.size() - 1;
+void Series::add(Group group) {
+    choose(group);
+    for (Entry& entry : group.entries) {
+        const auto found = std::ranges::find(arms_, entry.arm);
+        entry.arm_index = static_cast<size_t>(found - arms_.begin());
+        if (found == arms_.end()) arms_.push_back(entry.arm);
+    }
+    groups_.push_back(std::move(group));
 }
 
-Series::Item& Series::add(Item item) {
-    items_.push_back(std::move(item));
-    return items_.back();
-}
-
-void Series::compare(const Item& item, const Item& yardstick, double target, bool at_most,
-                     std::string name) {
-    comparisons_.push_back({&item, &yardstick, target, at_most, std::move(name)});
-}
-
-void Series::choose() {
-    const auto chosen = [&](const Item& item) {
-        const std::string title =
-            item.size == 0 ? item.name : size_text(item.size) + " " + item.name;
+void Series::choose(Group& group) const {
+    const auto chosen = [&](const std::string& name) {
+        const std::string title = group.size == 0 ? name : size_text(group.size) + " " + name;
         return title.find(only_) != std::string::npos;
     };
-    for (Item& item : items_) {
-        item.offered = chosen(item) || std::ranges::any_of(comparisons_, [&](const auto& one) {
-                           return one.yardstick == &item && chosen(*one.item);
-                       });
+    for (Entry& entry : group.entries) {
+        entry.offered =
+            chosen(entry.name) || std::ranges::any_of(group.ratios, [&](const auto& one) {
+                return one.yardstick == entry.name && chosen(one.entry);
+            });
     }
 }
 
@@ -144,8 +141,9 @@ class Series::Progress {
 };
 
 std::vector<Figure> Series::run() {
-    choose();
-    Progress progress(items_.size() * static_cast<size_t>(rounds_));
+    size_t entries = 0;
+    for (const Group& group : groups_) entries += group.entries.size();
+    Progress progress(entries * static_cast<size_t>(rounds_));
     for (int start_number = 0, round = 0; start_number < starts_; ++start_number) {
         Pairs pairs = start();
         Lateness lateness(setup_.device, setup_.fabric);
@@ -155,13 +153,9 @@ std::vector<Figure> Series::run() {
         for (const auto& pair : pairs) pair->finish();
     }
     std::vector<Figure> figures;
-    for (auto item = items_.begin(); item != items_.end(); ++item) {
-        if (item->offered) figures.push_back(figure_of(*item));
-        if (item + 1 != items_.end() && same_group(*item, *(item + 1))) continue;
-        for (const Comparison& comparison : comparisons_) {
-            if (!same_group(*comparison.item, *item)) continue;
-            if (!comparison.item->offered || !comparison.yardstick->offered) continue;
-            figures.push_back(figure_of(comparison));
+    for (const bool first : {false, true}) {
+        for (const Group& group : groups_) {
+            if (!first || !group.first_test.empty()) add_figures(group, first, &figures);
         }
     }
     return figures;
@@ -182,59 +176,62 @@ Series::Pairs Series::start() {
 }
 
 void Series::run_round(int round, Pairs& pairs, Lateness& lateness, Progress& progress) {
-    for (auto first = items_.begin(); first != items_.end();) {
-        const auto last = std::find_if(first, items_.end(),
-                                       [&](const Item& item) { return !same_group(item, *first); });
-        const auto count = last - first;
-        for (std::ptrdiff_t i = 0; i < count; ++i) {
-            Item& item = *(first + (round % 2 == 0 ? i : count - 1 - i));
-            measure(item, *pairs[item.arm], lateness);
+    for (Group& group : groups_) {
+        const size_t count = group.entries.size();
+        for (size_t i = 0; i < count; ++i) {
+            Entry& entry = group.entries[round % 2 == 0 ? i : count - 1 - i];
+            if (entry.offered) measure(group, entry, *pairs[entry.arm_index], lateness);
             progress.step();
         }
-        first = last;
     }
 }
 
-void Series::measure(Item& item, Pair& pair, Lateness& lateness) {
-    if (!item.offered || item.follows) return;
+void Series::measure(const Group& group, Entry& entry, Pair& pair, Lateness& lateness) {
     lateness.share();
-    const Outcome outcome = pair.run(item.order);
-    item.offered = !outcome.samples.empty();
-    if (item.first != nullptr) item.first->offered = item.offered;
-    if (!item.offered) return;
-    Samples samples = converted(item, outcome.samples);
+    const Outcome outcome = pair.run(entry.order);
+    entry.offered = !outcome.samples.empty();
+    if (!entry.offered) return;
+    Samples samples = converted(group, entry.order, outcome.samples);
     const double late = lateness.share();
-    if (item.first != nullptr) {
-        note(*item.first, {samples.front()}, outcome.cpu_share, late);
+    if (entry.has_first) {
+        note(entry.first, {samples.front()}, outcome.cpu_share, late);
         samples.erase(samples.begin());
     }
-    note(item, samples, outcome.cpu_share, late);
+    note(entry.measured, samples, outcome.cpu_share, late);
 }
 
-Figure Series::figure_of(const Item& item) const {
-    Figure figure = outline(item, item.name);
-    figure.unit = item.unit;
-    figure.value = summarize(item.all);
-    figure.target = item.target;
-    figure.at_most = item.at_most;
-    figure.model = item.model;
-    figure.cpu_share = median(item.cpu);
-    if (!item.late.empty()) figure.late_share = median(item.late);
-    doubt_value(&figure, item.medians, setup_.cpus.has_value(),
-                item.needs_cpu ? figure.cpu_share : kNone);
+void Series::add_figures(const Group& group, bool first, std::vector<Figure>* figures) const {
+    for (const Entry& entry : group.entries) {
+        if (entry.offered && (!first || entry.has_first))
+            figures->push_back(figure_of(group, entry, first));
+    }
+    for (const Ratio& ratio : group.ratios) {
+        const Entry& entry = find(group, ratio.entry);
+        const Entry& yardstick = find(group, ratio.yardstick);
+        if (ratio.of_first != first || !entry.offered || !yardstick.offered) continue;
+        Figure figure = outline(
+            group, first, ratio.name.empty() ? entry.name + " / " + yardstick.name : ratio.name);
+        figure.target = ratio.target;
+        figures->push_back(ratio_figure(std::move(figure),
+                                        first ? entry.first.medians : entry.measured.medians,
+                                        yardstick.measured.medians));
+    }
+}
+
+Figure Series::figure_of(const Group& group, const Entry& entry, bool first) const {
+    const Entry::Measured& measured = first ? entry.first : entry.measured;
+    Figure figure = outline(group, first, entry.name);
+    figure.unit = group.unit;
+    figure.value = summarize(measured.all);
+    figure.target = entry.target;
+    figure.model = entry.model;
+    figure.cpu_share = median(measured.cpu);
+    if (!measured.late.empty()) figure.late_share = median(measured.late);
+    doubt_value(&figure, measured.medians, setup_.cpus.has_value(),
+                group.needs_cpu ? figure.cpu_share : kNone);
     if (figure.late_share > kLate)
         figure.doubts.push_back(percent_text("late %.0f%%", figure.late_share));
     return figure;
-}
-
-Figure Series::figure_of(const Comparison& comparison) {
-    const Item& item = *comparison.item;
-    const Item& yardstick = *comparison.yardstick;
-    Figure figure = outline(
-        item, comparison.name.empty() ? item.name + " / " + yardstick.name : comparison.name);
-    figure.target = comparison.target;
-    figure.at_most = comparison.at_most;
-    return ratio_figure(std::move(figure), item.medians, yardstick.medians);
 }
 
 }  // namespace bench

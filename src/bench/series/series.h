@@ -13,81 +13,95 @@
 
 namespace bench {
 
-// In each round, all items are measured in turn, so that a disturbance of the machine affects all
-// of them. Ratios are calculated for each round. Every second round measures the items of a test in
-// reverse order. The rounds are divided among a few starts of all processes, because the placement
-// of their memory affects results too.
-class Series {
-  public:
-    struct Item {
-        std::string test;
-        uint32_t size = 0;  // of messages; 0 if there is none
-        std::string name;
-        size_t arm = 0;
-        Order order = {};
-        std::string unit = "us";
-        bool rate = false;  // messages per time, not time
-        double target = kNone;
-        bool at_most = true;
-        double model = kNone;
-        std::string x_text = {};  // empty: the size
-        Item* first = nullptr;    // gets the first sample of each order
-        bool follows = false;     // this is the `first` of another item
-        // Whether a lack of CPU time makes the figure doubtful. False if the processes sleep
-        // between the samples.
-        bool needs_cpu = true;
+// What one arm does in a comparison, and what was measured.
+struct Entry {
+    std::string name;
+    Arm arm;
+    Order order;
+    double target = kNone;  // as in Figure
+    double model = kNone;
 
+    struct Measured {
         Samples all = {};
         Samples medians = {};  // of the rounds
         Samples late = {};
         Samples cpu = {};
-        bool offered = true;  // false: impossible or not requested
     };
+    Measured measured = {};
+    Measured first = {};     // the first sample of each order, if the group has a test for it
+    bool has_first = false;  // its first samples belong to Group::first_test
+    bool offered = true;     // false: impossible or not requested
+    size_t arm_index = 0;    // in the series
+};
 
-    // Measures only the items whose "size name" contains `only`, and the items that they are
-    // compared with.
+// Of two entries. An upper limit of a time, a lower limit of a rate.
+struct Ratio {
+    std::string entry;
+    std::string yardstick;
+    double target = kNone;
+    std::string name = {};  // empty: both names
+    bool of_first = false;  // of the first sample of each order to the later ones
+};
+
+// All that is compared in one test with messages of one size.
+struct Group {
+    std::string test;
+    uint32_t size = 0;  // of messages; 0 if there is none
+    std::string unit = "us";
+    bool rate = false;        // messages per time, not time
+    std::string x_text = {};  // empty: the size
+    // The test that shows the first sample of each order of some entries.
+    std::string first_test = {};
+    // Whether a lack of CPU time makes a figure doubtful. False if the processes sleep between the
+    // samples.
+    bool needs_cpu = true;
+    std::vector<Entry> entries = {};
+    std::vector<Ratio> ratios = {};
+
+    // The reference is valid until the next call.
+    Entry& add(std::string name, const Arm& arm, const Order& order) {
+        return entries.emplace_back(Entry{std::move(name), arm, order});
+    }
+    void compare(std::string entry, std::string yardstick, double target = kNone) {
+        ratios.push_back({std::move(entry), std::move(yardstick), target});
+    }
+};
+
+// In each round, all entries are measured in turn, so that a disturbance of the machine affects all
+// of them. Ratios are calculated for each round. Every second round measures the entries of a group
+// in reverse order. The rounds are divided among a few starts of all processes, because the
+// placement of their memory affects results too.
+class Series {
+  public:
+    // Measures only the entries whose "size name" contains `only`, and those that they are compared
+    // with.
     Series(const Setup& setup, int rounds, int starts, std::string only = {})
         : setup_(setup), rounds_(rounds), starts_(starts), only_(std::move(only)) {}
 
-    // Returns the number of the arm. Equal arms are added once.
-    size_t add_arm(const Arm& arm);
-    // The reference stays valid. Items of one test and size must be added one after the other.
-    Item& add(Item item);
-    // Adds the ratio of two items of the same test and size.
-    void compare(const Item& item, const Item& yardstick, double target = kNone,
-                 bool at_most = true, std::string name = {});
-
+    void add(Group group);
     // Throws Failure.
     std::vector<Figure> run();
     // Of the arms, after run(): Port::library().
     const std::set<std::string>& libraries() const { return libraries_; }
 
   private:
-    struct Comparison {
-        const Item* item;
-        const Item* yardstick;
-        double target;
-        bool at_most;
-        std::string name;  // empty: made from the names of the items
-    };
     class Lateness;
     class Progress;
     using Pairs = std::vector<std::unique_ptr<Pair>>;
 
-    void choose();
+    void choose(Group& group) const;
     Pairs start();
     void run_round(int round, Pairs& pairs, Lateness& lateness, Progress& progress);
-    void measure(Item& item, Pair& pair, Lateness& lateness);
-    Figure figure_of(const Item& item) const;
-    static Figure figure_of(const Comparison& comparison);
+    static void measure(const Group& group, Entry& entry, Pair& pair, Lateness& lateness);
+    void add_figures(const Group& group, bool first, std::vector<Figure>* figures) const;
+    Figure figure_of(const Group& group, const Entry& entry, bool first) const;
 
     const Setup& setup_;
     const int rounds_;
     const int starts_;
     const std::string only_;
     std::vector<Arm> arms_;
-    std::deque<Item> items_;
-    std::vector<Comparison> comparisons_;
+    std::deque<Group> groups_;
     std::set<std::string> libraries_;
 };
 

@@ -28,9 +28,7 @@ class Bench {
   public:
     explicit Bench(const Options& options)
         : setup_{options.device, options.gid_index, choose_cpus()},
-          series_(setup_, options.rounds, 1, options.only) {
-        for (Arm* arm : {&private_, &shared_}) arm->device_threads = DeviceThreads::kAnywhere;
-    }
+          series_(setup_, options.rounds, 1, options.only) {}
     // Uses the device of the machine, or starts a software HCA if there is none.
     void use_device(const Options& options) {
         if (!has_device(options.device)) {
@@ -46,29 +44,6 @@ class Bench {
         setup_.fabric = fabric_->name();
         setup_.launcher = fabric_->launcher({"--profile", profile, "--model", model});
     }
-
-    // Sets the common parts of the items that add() adds from now on.
-    void begin(std::string test, uint32_t size, std::string x_text = {}) {
-        test_ = std::move(test);
-        size_ = size;
-        x_text_ = std::move(x_text);
-    }
-    Series::Item& add(std::string name, const Order& order, bool shared = false) {
-        const size_t arm = series_.add_arm(shared ? shared_ : private_);
-        return series_.add({.test = test_,
-                            .size = size_,
-                            .name = std::move(name),
-                            .arm = arm,
-                            .order = order,
-                            .x_text = x_text_,
-                            .needs_cpu = false});
-    }
-    Series::Item& add_rate(std::string name, const Order& order) {
-        Series::Item& item = add(std::move(name), order);
-        item.unit = "GB/s";
-        item.rate = true;
-        return item;
-    }
     Series& series() { return series_; }
     const std::string& device() const { return setup_.device; }
 
@@ -76,12 +51,13 @@ class Bench {
     std::optional<OwnFabric> fabric_;
     Setup setup_;
     Series series_;
-    Arm private_ = {"private memory", "raw", "private"};
-    Arm shared_ = {"shared memory", "raw", "shared"};
-    std::string test_;
-    uint32_t size_ = 0;
-    std::string x_text_;
 };
+
+Entry& add(Group* group, std::string name, const Order& order, bool shared = false) {
+    Arm arm = {shared ? "shared memory" : "private memory", "raw", shared ? "shared" : "private"};
+    arm.device_threads = DeviceThreads::kAnywhere;
+    return group->add(std::move(name), arm, order);
+}
 
 Order trips(Kind kind, uint64_t count) {
     return {.kind = kind, .size = kWord, .count = count, .reaps = true};
@@ -99,11 +75,11 @@ Order stream(Kind kind, Request request, uint32_t size, uint32_t window, uint64_
             .window = window};
 }
 
-// The items of the section `model`, each with the value of the model.
-class ModelItems {
+// The entries of the section `model`, each with the value of the model.
+class ModelEntries {
   public:
-    ModelItems(Bench& bench, const softhca_inspect_model& model, bool ideal)
-        : bench_(bench), model_(model), ideal_(ideal) {}
+    ModelEntries(const softhca_inspect_model& model, bool ideal, Group* group)
+        : model_(model), ideal_(ideal), group_(group) {}
 
     void add_latencies(uint64_t count) {
         const double arrival = us(model_.latency_ns + transmit(kWord));
@@ -142,12 +118,11 @@ class ModelItems {
                                             std::pair(Request::kSend, " send, stream"),
                                             std::pair(Request::kRead, " read, stream")}) {
             for (const uint32_t size : {64U << 10, 1U << 20}) {
-                Series::Item& item =
-                    bench_.add_rate(size_text(size) + name,
-                                    stream(Kind::kSpacings, request, size,
-                                           std::min(kMaxWindow, kBytesUnderWay / size), kStreams,
-                                           std::max(kMessages, kMinBytes / size)));
-                if (!ideal_) item.model = size / us(spacing(size)) / 1000;
+                add(size_text(size) + name,
+                    stream(Kind::kSpacings, request, size,
+                           std::min(kMaxWindow, kBytesUnderWay / size), kStreams,
+                           std::max(kMessages, kMinBytes / size)),
+                    size / us(spacing(size)) / 1000);
             }
         }
     }
@@ -181,13 +156,12 @@ class ModelItems {
     uint64_t spacing(uint64_t bytes) const { return softhca_inspect_spacing_ns(&model_, bytes); }
     uint64_t transmit(uint64_t bytes) const { return softhca_inspect_transmit_ns(&model_, bytes); }
     void add(std::string name, const Order& order, double model, bool shared = false) {
-        Series::Item& item = bench_.add(std::move(name), order, shared);
-        if (!ideal_) item.model = model;
+        bench::add(group_, std::move(name), order, shared).model = ideal_ ? kNone : model;
     }
 
-    Bench& bench_;
     const softhca_inspect_model& model_;
     const bool ideal_;
+    Group* const group_;
 };
 
 std::vector<Figure> run_profile(const Options& options, const std::string& profile,
@@ -201,13 +175,20 @@ std::vector<Figure> run_profile(const Options& options, const std::string& profi
     softhca_inspect_describe(&model, text, sizeof text);
     Bench bench(options);
     bench.use_own_device(profile, changes);
-    bench.begin("profile " + profile, 0, text);
-    ModelItems items(bench, model, softhca_inspect_is_ideal(&model) != 0);
-    items.add_latencies(std::min(options.iterations, kMaxTrips));
-    items.add_pieces();
-    items.add_bandwidths();
-    items.add_gaps();
-    items.add_registrations();
+    Group times{.test = "profile " + profile, .x_text = text, .needs_cpu = false};
+    Group rates = times;
+    rates.unit = "GB/s";
+    rates.rate = true;
+    Group others = times;
+    const bool ideal = softhca_inspect_is_ideal(&model) != 0;
+    ModelEntries first(model, ideal, &times);
+    first.add_latencies(std::min(options.iterations, kMaxTrips));
+    first.add_pieces();
+    ModelEntries(model, ideal, &rates).add_bandwidths();
+    ModelEntries last(model, ideal, &others);
+    last.add_gaps();
+    last.add_registrations();
+    for (Group* group : {&times, &rates, &others}) bench.series().add(std::move(*group));
     return bench.series().run();
 }
 
@@ -216,26 +197,23 @@ std::vector<Figure> run_profile(const Options& options, const std::string& profi
 std::vector<Figure> measure_small_messages(const Options& options) {
     Bench bench(options);
     bench.use_device(options);
-    bench.begin("small messages, " + bench.device(), kWord);
-    Series& series = bench.series();
-    const uint64_t count = options.iterations;
-    const Series::Item& call =
-        bench.add("process_vm_writev, one call", trips(Kind::kCopyCalls, count));
-    const auto compare = [&](const Series::Item& item, double target = kNone) {
-        series.compare(item, call, target, true, item.name + " / one call");
+    const std::string call = "process_vm_writev, one call";
+    Group group{.test = "small messages, " + bench.device(), .size = kWord, .needs_cpu = false};
+    const auto add_compared = [&](const std::string& name, Kind kind, bool shared = false,
+                                  double target = kNone) {
+        group.ratios.push_back({name, call, target, name + " / one call"});
+        add(&group, name, trips(kind, options.iterations), shared);
     };
-    compare(bench.add("write, half round trip", trips(Kind::kWrites, count)), kWriteTarget);
-    compare(bench.add("send/recv, half round trip", trips(Kind::kSends, count)), kSendTarget);
-    compare(bench.add("process_vm_writev, half round trip", trips(Kind::kCopyTrips, count)));
-    Series::Item& write =
-        bench.add("write, shared memory, half round trip", trips(Kind::kWrites, count), true);
-    write.target = kSharedTargetUs;
-    compare(write);
-    compare(
-        bench.add("send/recv, shared memory, half round trip", trips(Kind::kSends, count), true));
-    compare(
-        bench.add("store, shared memory, half round trip", trips(Kind::kStoreTrips, count), true));
-    return series.run();
+    add(&group, call, trips(Kind::kCopyCalls, options.iterations));
+    add_compared("write, half round trip", Kind::kWrites, false, kWriteTarget);
+    add_compared("send/recv, half round trip", Kind::kSends, false, kSendTarget);
+    add_compared("process_vm_writev, half round trip", Kind::kCopyTrips);
+    add_compared("write, shared memory, half round trip", Kind::kWrites, true);
+    group.entries.back().target = kSharedTargetUs;
+    add_compared("send/recv, shared memory, half round trip", Kind::kSends, true);
+    add_compared("store, shared memory, half round trip", Kind::kStoreTrips, true);
+    bench.series().add(std::move(group));
+    return bench.series().run();
 }
 
 std::vector<Figure> measure_bandwidth(const Options& options) {
@@ -244,23 +222,27 @@ std::vector<Figure> measure_bandwidth(const Options& options) {
     constexpr uint64_t kSamples = 3;       // in each round
     Bench bench(options);
     bench.use_device(options);
-    Series& series = bench.series();
     for (const uint32_t size : {1U << 20, 64U << 10, 8U << 10}) {
-        bench.begin("bandwidth, " + bench.device(), size);
-        const auto add = [&](const char* name, Kind kind, Request request) -> Series::Item& {
-            return bench.add_rate(name,
-                                  stream(kind, request, size, kWindow, kSamples, kBytes / size));
+        Group group{.test = "bandwidth, " + bench.device(),
+                    .size = size,
+                    .unit = "GB/s",
+                    .rate = true,
+                    .needs_cpu = false};
+        const auto add_stream = [&](const char* name, Kind kind, Request request) {
+            add(&group, name, stream(kind, request, size, kWindow, kSamples, kBytes / size));
         };
-        const Series::Item& there = add("process_vm_writev", Kind::kCopySpacings, Request::kWrite);
-        const Series::Item& write = add("write", Kind::kSpacings, Request::kWrite);
-        const Series::Item& send = add("send", Kind::kSpacings, Request::kSend);
-        const Series::Item& here = add("process_vm_readv", Kind::kCopySpacings, Request::kRead);
-        const Series::Item& read = add("read", Kind::kSpacings, Request::kRead);
-        series.compare(write, there, size == kStreamTargetSize ? kStreamTarget : kNone, false);
-        series.compare(send, there);
-        series.compare(read, here);
+        add_stream("process_vm_writev", Kind::kCopySpacings, Request::kWrite);
+        add_stream("write", Kind::kSpacings, Request::kWrite);
+        add_stream("send", Kind::kSpacings, Request::kSend);
+        add_stream("process_vm_readv", Kind::kCopySpacings, Request::kRead);
+        add_stream("read", Kind::kSpacings, Request::kRead);
+        group.compare("write", "process_vm_writev",
+                      size == kStreamTargetSize ? kStreamTarget : kNone);
+        group.compare("send", "process_vm_writev");
+        group.compare("read", "process_vm_readv");
+        bench.series().add(std::move(group));
     }
-    return series.run();
+    return bench.series().run();
 }
 
 ModelSection::ModelSection(const Options& options)

@@ -95,6 +95,14 @@ Facts facts_of(const Options& options, const Setup& setup) {
             {"environment", environment_text()}};
 }
 
+Series make_series(const Options& options, const Setup& setup, int quick_rounds, int starts) {
+    return {setup, options.quick ? quick_rounds : options.rounds, options.quick ? 1 : starts};
+}
+
+std::string ucp_name(const Options& options) {
+    return options.transport == "rc_verbs" ? "rc_v" : options.transport;
+}
+
 bool shared_memory_differs(const Setup& setup) {
     return setup.device.starts_with("softhca") && variable("SOFTHCA_SHARED") != "off";
 }
@@ -120,15 +128,16 @@ Arm uct_arm(const std::string& transport) {
     return arm;
 }
 
-Arm ucp_arm(const std::string& transport, const std::string& tls) {
+Arm ucp_arm(const std::string& transport) {
+    const std::string tls = transport + ",self";
     Arm arm{transport, "ucp", tls, {{"UCX_TLS", tls}}};
     arm.preloads_tern = transport == "tern";
     arm.warm_up = Order::Kind::kGoes;
     return arm;
 }
 
-Arm rma_arm(const std::string& transport, const std::string& tls, const char* memory) {
-    Arm arm = ucp_arm(transport, tls);
+Arm rma_arm(const std::string& transport, const char* memory) {
+    Arm arm = ucp_arm(transport);
     arm.port = "rma";
     arm.what = memory;
     arm.warm_up = Order::Kind::kOneSided;
@@ -145,7 +154,7 @@ Arm rwapi_arm(const std::string& transport, const char* memory) {
 }
 
 Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory) {
-    Arm arm = with(ucp_arm(transport, transport + ",self"), "", over_ucx());
+    Arm arm = with(ucp_arm(transport), "", over_ucx());
     arm.name = library.toolchain.name + ", " + transport;
     arm.port = "shim";
     arm.what = memory + " " + library.compiled.path();

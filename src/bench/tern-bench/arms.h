@@ -4,8 +4,7 @@
 
 #include <string>
 
-#include "bench/series/figure.h"
-#include "bench/series/worker.h"
+#include "bench/series/series.h"
 #include "bench/tern-bench/command.h"
 #include "bench/tern-bench/toolchain.h"
 
@@ -15,6 +14,9 @@ namespace bench {
 Setup make_setup(const Options& options);
 // The measured software and the machine, as facts for the output.
 Facts facts_of(const Options& options, const Setup& setup);
+
+// A series of the command's rounds, in a few starts.
+Series make_series(const Options& options, const Setup& setup, int quick_rounds, int starts);
 
 // Whether the device is a software HCA that copies shared and private memory in different ways. If
 // so, a transport with shared buffers cannot be compared directly with one whose buffers are
@@ -35,14 +37,17 @@ Arm raw_arm(const char* memory);
 // Long messages over verbs: "write", "register" or "copy", and the kind of memory.
 Arm large_arm(const char* protocol, const char* memory);
 Arm uct_arm(const std::string& transport);
-// `tls`: value of UCX_TLS.
-Arm ucp_arm(const std::string& transport, const std::string& tls);
+// Tagged messages of UCP over one transport.
+Arm ucp_arm(const std::string& transport);
 // Puts and gets of UCP in the kind of memory.
-Arm rma_arm(const std::string& transport, const std::string& tls, const char* memory);
+Arm rma_arm(const std::string& transport, const char* memory);
 // Notified writes of rwapi in the kind of memory.
 Arm rwapi_arm(const std::string& transport, const char* memory);
 // What a library of an MPI or OpenSHMEM does over a transport of UCP, in the kind of memory.
 Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory);
+// The name of what is compared with rc_v over UCP: rc_v is rc_verbs with the transports that UCP
+// needs to connect it.
+std::string ucp_name(const Options& options);
 // The arm with changes to its environment and `name` appended to its name.
 Arm with(Arm arm, const std::string& name, const Environment& environment);
 // The arm on a device that treats all memory as private.

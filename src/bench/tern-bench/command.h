@@ -10,6 +10,7 @@
 #include "bench/series/figure.h"
 #include "bench/series/worker.h"
 #include "bench/tern-bench/options.h"
+#include "rendezvous/cost_model.h"
 
 namespace bench {
 
@@ -35,6 +36,16 @@ Result run_mpi(const Options& options, const Setup& setup);
 Result run_overlap(const Options& options, const Setup& setup);
 Result run_tune(const Options& options, const Setup& setup);
 Result run_memory(const Options& options, const Setup& setup);
+
+// The parameters of the cost model for this device, and the figures from which they are calculated.
+struct MeasuredCosts {
+    tern::Costs costs;
+    std::vector<Figure> figures;
+};
+// Throws Failure.
+MeasuredCosts measure_costs(const Options& options, const Setup& setup);
+// A line: "latency 2.3 us, ...".
+std::string costs_text(const tern::Costs& costs);
 
 struct Command {
     const char* name;

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bandwidth of long tagged messages, as in figures 2, 6 and 7 of the superpipeline paper, and
-// the gain from pinning memory while earlier parts are being sent, as in figure 7 of the pinning
-// paper.
+// The bandwidth of long tagged messages, as in figures 2, 6 and 7 of the superpipeline paper; the
+// gain from pinning memory while earlier parts are being sent, as in figure 7 of the pinning paper;
+// and what UCP's protocols choose over Tern, against each way by itself.
 #include <algorithm>
 
-#include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
-#include "bench/tern-bench/costs.h"
-#include "bench/tern-bench/long_item.h"
 #include "rendezvous/policy.h"
 
 namespace bench {
@@ -23,11 +20,17 @@ constexpr double kFreshToVerbs = 0.95;
 constexpr double kReusedToCached = 0.98;
 constexpr double kReusedToDirect = 0.95;
 constexpr double kFirstToBest = 0.95;
+constexpr double kToOtherProtocols = 0.97;
+
+constexpr uint64_t kBytes = 16 << 20;  // of an order, in each direction
+constexpr uint64_t kFewestTrips = 4;
+constexpr uint64_t kMostTrips = 30;
+// Additional messages of a reused buffer, because the buffer may be pinned piece by piece.
+constexpr uint64_t kSettling = 8;
 
 constexpr const char* kFresh = "fresh buffers";
 constexpr const char* kReused = "reused buffers";
 constexpr const char* kFirst = "first message of reused buffers";
-constexpr const char* kPinned = "pinned buffers";
 
 constexpr const char* kBandwidthNotes =
     "write: RDMA write between registered buffers, polled in memory. rc_v: with its registration "
@@ -50,185 +53,195 @@ constexpr const char* kPinningNotes =
     "write between\n"
     "registered buffers. model: with the rendezvous.\n";
 
-// Common parts of the two commands.
-class LongSeries {
-  protected:
-    LongSeries(const Options& options, const Setup& setup)
-        : options_(options),
-          sizes_(long_sizes(options)),
-          costs_(measure_costs(options, setup).costs),
-          series_(setup, options.quick ? 2 : options.rounds, options.quick ? 1 : 2) {}
-    ~LongSeries() = default;
+constexpr const char* kProtocolsNotes =
+    "v1: UCP's older protocols (UCX_PROTO_ENABLE=n). v2: its newer ones, with its own estimates "
+    "(UCX_TERN_PROTO=n).\n"
+    "v2 tern: with those of Tern's plug-in. frames, superpipeline, zcopy: v2 tern with all "
+    "messages "
+    "sent in one way\n"
+    "(UCX_RNDV_THRESH, UCX_TERN_RNDV_SCHEME): where two of them cross, UCP should change from one "
+    "to the other.\n"
+    "write: RDMA write between registered buffers, polled in memory. `?`: see behind the line; "
+    "`<`: less than the target.\n";
 
-    Series::Item item(const char* test, uint32_t size, const std::string& name, const Arm& arm,
-                      Buffers buffers) {
-        return long_item(series_, options_, test, size, name, arm, buffers);
+// The bandwidth of a ping-pong of messages, or of writes if the arm is not UCP's.
+Order order_of(const Options& options, const Arm& arm, uint32_t size, Buffers buffers) {
+    const uint64_t trips =
+        options.quick ? kFewestTrips - 1 : std::clamp(kBytes / size, kFewestTrips, kMostTrips);
+    const auto kind = arm.port == "ucp" ? Order::Kind::kMessages : Order::Kind::kWrites;
+    return {kind, size, trips, 1, buffers};
+}
+
+Group group_of(const char* test, uint32_t size) {
+    return {.test = test, .size = size, .unit = "GB/s", .rate = true};
+}
+
+const char* limit_memory(const Setup& setup) {
+    return shared_memory_differs(setup) ? "shared" : "private";
+}
+
+// Runs the measurement. The figures of the model, add(name, seconds), follow the last measured
+// figure of each test and size.
+template <typename IsLast, typename AddModel>
+Result run_with_model(Series& series, const tern::Costs& costs, const char* notes, IsLast&& is_last,
+                      AddModel&& add_model) {
+    std::vector<Figure> figures;
+    for (Figure& figure : series.run()) {
+        figures.push_back(std::move(figure));
+        const Figure last = figures.back();
+        if (last.is_ratio() || !is_last(last)) continue;
+        add_model(last.test, static_cast<uint64_t>(last.x), [&](const char* name, double seconds) {
+            figures.push_back(
+                exact_figure(last.test, last.x, last.x_text, name, "GB/s", last.x / seconds / 1e9));
+        });
     }
+    return matrix_of(std::move(figures), std::string(notes) + "model: " + costs_text(costs));
+}
 
-    // Runs the measurement. The model's figures follow the last measured figure of each test and
-    // size.
-    template <typename IsLast, typename AddModel>
-    Result run(const char* notes, IsLast&& is_last, AddModel&& add_model) {
-        Result result;
-        for (Figure& figure : series_.run()) {
-            const bool last = !figure.is_ratio() && is_last(figure);
-            const std::string test = figure.test;
-            const double size = figure.x;
-            const std::string size_text = figure.x_text;
-            result.figures.push_back(std::move(figure));
-            if (!last) continue;
-            add_model(test, static_cast<uint64_t>(size), [&](const char* name, double seconds) {
-                result.figures.push_back(
-                    exact_figure(test, size, size_text, name, "GB/s", size / seconds / 1e9));
-            });
-        }
-        result.notes = std::string(notes) + "model: " + costs_text(costs_);
-        result.matrix = true;
-        return result;
-    }
-    double rendezvous_time() const { return 2 * costs_.network.latency; }
+double rendezvous_time(const tern::Costs& costs) {
+    return 2 * costs.network.latency;
+}
 
-    const Options& options_;
-    const std::vector<uint32_t> sizes_;
-    const tern::Costs costs_;
-    Series series_;
+struct Contender {
+    std::string name;
+    Arm arm;
 };
 
-class BandwidthSeries : LongSeries {
-  public:
-    BandwidthSeries(const Options& options, const Setup& setup) : LongSeries(options, setup) {
-        const std::string tls = options.transport == "rc_verbs" ? "rc_v" : options.transport;
-        const char* memory = shared_memory_differs(setup) ? "shared" : "private";
-        arms_[kTern] = {tls, ucp_arm(tls, tls + ",self")};
-        arms_[kCached] = {"rc_v", ucp_arm("rc_v", "rc_v,self")};
-        arms_[kDirect] = {"rc_v direct", uncached(ucp_arm("rc_v", "rc_v,self"))};
-        arms_[kRendezvous] = {"rc_v rndv", rendezvous(ucp_arm("rc_v", "rc_v,self"))};
-        arms_[kWrite] = {"write", large_arm("write", memory)};
-        arms_[kRegister] = {"register", large_arm("register", "private")};
-        arms_[kCopy] = {"copy", large_arm("copy", memory)};
-        for (const uint32_t size : sizes_) add_fresh(size);
-        for (const uint32_t size : sizes_) add_reused(size);
-        for (const uint32_t size : sizes_) add_first(size);
-    }
+Group fresh_group(const Options& options, const std::vector<Contender>& contenders, uint32_t size) {
+    Group group = group_of(kFresh, size);
+    for (const auto& [name, arm] : contenders)
+        group.add(name, arm, order_of(options, arm, size, Buffers::kFresh));
+    const std::string& tern = contenders.front().name;
+    const double to_write = size >= kLong ? kLongToWrite : size >= kMiddle ? kMiddleToWrite : kNone;
+    // The cost of registration is visible only where messages are not copied.
+    const double to_rendezvous = size >= kLong && size < 2 * kLong ? kLongToVerbs : kFreshToVerbs;
+    group.compare(tern, "write", to_write);
+    group.compare(tern, "rc_v", kFreshToVerbs);
+    group.compare(tern, "rc_v direct", kFreshToVerbs);
+    group.compare(tern, "rc_v rndv", to_rendezvous);
+    return group;
+}
 
-    Result run() {
-        const tern::Policy policy(costs_, {});
-        const tern::CostModel& model = policy.model();
-        return LongSeries::run(
-            kBandwidthNotes,
-            [](const Figure& figure) {
-                return figure.name == (figure.test == kFirst ? "rc_v rndv" : "copy");
-            },
-            [&](const std::string& test, uint64_t length, const auto& add) {
-                const double staged = model.superpipeline(length, policy.staging(length));
-                if (test != kFirst) {
-                    add("model write", model.raw(length));
-                    add("model superpipeline", staged);
-                }
-                add("model superpipeline+r", staged + rendezvous_time());
-                if (test == kFirst) return;
-                add("model register", model.naive_registration(length));
-                add("model copy", model.naive_copy(length));
-            });
+Group reused_group(const Options& options, const std::vector<Contender>& contenders,
+                   uint32_t size) {
+    Group group = group_of(kReused, size);
+    group.first_test = kFirst;
+    for (const auto& [name, arm] : contenders) {
+        Order order = order_of(options, arm, size, Buffers::kReused);
+        order.count += options.quick ? 1 : kSettling + 1;
+        group.add(name, arm, order).has_first = arm.port == "ucp";
     }
+    const std::string& tern = contenders.front().name;
+    group.compare(tern, "write");
+    group.compare(tern, "rc_v", kReusedToCached);
+    group.compare(tern, "rc_v direct", kReusedToDirect);
+    group.compare(tern, "rc_v rndv", kReusedToCached);
+    group.ratios.push_back({tern, tern, kFirstToBest, "first / later", true});
+    return group;
+}
 
-  private:
-    enum Who { kTern, kCached, kDirect, kRendezvous, kWrite, kRegister, kCopy, kAll };
-    struct Contender {
-        std::string name;
-        Arm arm;
-    };
-
-    void add_fresh(uint32_t size) {
-        const Series::Item* items[kAll] = {};
-        for (int who = 0; who < kAll; ++who) {
-            items[who] =
-                &series_.add(item(kFresh, size, arms_[who].name, arms_[who].arm, Buffers::kFresh));
-        }
-        const double to_write = size >= kLong     ? kLongToWrite
-                                : size >= kMiddle ? kMiddleToWrite
-                                                  : kNone;
-        // The cost of registration is visible only where messages are not copied.
-        const double to_rendezvous =
-            size >= kLong && size < 2 * kLong ? kLongToVerbs : kFreshToVerbs;
-        series_.compare(*items[kTern], *items[kWrite], to_write, false);
-        series_.compare(*items[kTern], *items[kCached], kFreshToVerbs, false);
-        series_.compare(*items[kTern], *items[kDirect], kFreshToVerbs, false);
-        series_.compare(*items[kTern], *items[kRendezvous], to_rendezvous, false);
-    }
-    void add_reused(uint32_t size) {
-        for (const Contender& who : arms_) {
-            Series::Item one = item(kReused, size, who.name, who.arm, Buffers::kReused);
-            one.order.count += options_.quick ? 1 : kSettling + 1;
-            reused_.push_back(&series_.add(std::move(one)));
-        }
-        Series::Item* const* items = &reused_[reused_.size() - kAll];
-        series_.compare(*items[kTern], *items[kWrite]);
-        series_.compare(*items[kTern], *items[kCached], kReusedToCached, false);
-        series_.compare(*items[kTern], *items[kDirect], kReusedToDirect, false);
-        series_.compare(*items[kTern], *items[kRendezvous], kReusedToCached, false);
-    }
-    void add_first(uint32_t size) {
-        for (int who = 0; who <= kRendezvous; ++who) {
-            Series::Item one = item(kFirst, size, arms_[who].name, arms_[who].arm, Buffers::kFresh);
-            one.follows = true;
-            const size_t index = first_++ / (kRendezvous + 1) * kAll + static_cast<size_t>(who);
-            Series::Item& first = series_.add(std::move(one));
-            reused_[index]->first = &first;
-            if (who == kTern)
-                series_.compare(first, *reused_[index], kFirstToBest, false, "first / later");
-        }
-    }
-
-    Contender arms_[kAll];
-    std::vector<Series::Item*> reused_;
-    size_t first_ = 0;
-};
-
-class PinningSeries : LongSeries {
-  public:
-    PinningSeries(const Options& options, const Setup& setup) : LongSeries(options, setup) {
-        const Arm overlapped = with(rendezvous(ucp_arm("tern", "tern,self")), " zcopy",
-                                    {{"UCX_TERN_RNDV_SCHEME", "zcopy"}});
-        const Arm before = with(overlapped, " before", {{"UCX_TERN_RNDV_PIN_OVERLAP", "n"}});
-        const Arm direct = uncached(ucp_arm("rc_v", "rc_v,self"));
-        const Arm write = large_arm("write", shared_memory_differs(setup) ? "shared" : "private");
-        for (const uint32_t size : sizes_) {
-            const auto add = [&](const char* name, const Arm& arm,
-                                 Buffers buffers) -> const Series::Item& {
-                return series_.add(item(kPinned, size, name, arm, buffers));
-            };
-            const Series::Item& first = add("before", before, Buffers::kFresh);
-            const Series::Item& second = add("overlapped", overlapped, Buffers::kFresh);
-            const Series::Item& cached = add("cached", overlapped, Buffers::kReused);
-            add("rc_v direct", direct, Buffers::kFresh);
-            const Series::Item& limit = add("write", write, Buffers::kFresh);
-            series_.compare(second, first);
-            series_.compare(cached, first);
-            series_.compare(second, limit);
-        }
-    }
-
-    Result run() {
-        const tern::CostModel model(costs_);
-        return LongSeries::run(
-            kPinningNotes, [](const Figure& figure) { return figure.name == "write"; },
-            [&](const std::string&, uint64_t length, const auto& add) {
-                add("model before", model.naive_registration(length) + rendezvous_time());
-                add("model overlapped",
-                    model.pinned_behind_wire(length, model.best_piece(length)) + rendezvous_time());
-            });
-    }
-};
+Arm over_tern(const char* name, Environment environment) {
+    environment.emplace_back("UCX_PROTO_ENABLE", name == std::string("v1") ? "n" : "y");
+    Arm arm = with(ucp_arm("tern"), "", environment);
+    arm.name = name;
+    return arm;
+}
 
 }  // namespace
 
 Result run_bandwidth(const Options& options, const Setup& setup) {
-    return BandwidthSeries(options, setup).run();
+    const std::string tls = ucp_name(options);
+    const tern::Costs costs = measure_costs(options, setup).costs;
+    const std::vector<Contender> contenders = {{tls, ucp_arm(tls)},
+                                               {"rc_v", ucp_arm("rc_v")},
+                                               {"rc_v direct", uncached(ucp_arm("rc_v"))},
+                                               {"rc_v rndv", rendezvous(ucp_arm("rc_v"))},
+                                               {"write", large_arm("write", limit_memory(setup))},
+                                               {"register", large_arm("register", "private")},
+                                               {"copy", large_arm("copy", limit_memory(setup))}};
+    Series series = make_series(options, setup, 2, 2);
+    const std::vector<uint32_t> sizes = long_sizes(options);
+    for (const uint32_t size : sizes) series.add(fresh_group(options, contenders, size));
+    for (const uint32_t size : sizes) series.add(reused_group(options, contenders, size));
+    const tern::Policy policy(costs, {});
+    const tern::CostModel& model = policy.model();
+    return run_with_model(
+        series, costs, kBandwidthNotes,
+        [](const Figure& figure) {
+            return figure.name == (figure.test == kFirst ? "rc_v rndv" : "copy");
+        },
+        [&](const std::string& test, uint64_t length, const auto& add) {
+            const double staged = model.superpipeline(length, policy.staging(length));
+            if (test != kFirst) {
+                add("model write", model.raw(length));
+                add("model superpipeline", staged);
+            }
+            add("model superpipeline+r", staged + rendezvous_time(costs));
+            if (test == kFirst) return;
+            add("model register", model.naive_registration(length));
+            add("model copy", model.naive_copy(length));
+        });
 }
 
 Result run_pinning(const Options& options, const Setup& setup) {
-    return PinningSeries(options, setup).run();
+    const tern::Costs costs = measure_costs(options, setup).costs;
+    const Arm overlapped =
+        with(rendezvous(ucp_arm("tern")), " zcopy", {{"UCX_TERN_RNDV_SCHEME", "zcopy"}});
+    const Arm before = with(overlapped, " before", {{"UCX_TERN_RNDV_PIN_OVERLAP", "n"}});
+    Series series = make_series(options, setup, 2, 2);
+    for (const uint32_t size : long_sizes(options)) {
+        Group group = group_of("pinned buffers", size);
+        const auto add = [&](const char* name, const Arm& arm, Buffers buffers) {
+            group.add(name, arm, order_of(options, arm, size, buffers));
+        };
+        add("before", before, Buffers::kFresh);
+        add("overlapped", overlapped, Buffers::kFresh);
+        add("cached", overlapped, Buffers::kReused);
+        add("rc_v direct", uncached(ucp_arm("rc_v")), Buffers::kFresh);
+        add("write", large_arm("write", limit_memory(setup)), Buffers::kFresh);
+        group.compare("overlapped", "before");
+        group.compare("cached", "before");
+        group.compare("overlapped", "write");
+        series.add(std::move(group));
+    }
+    const tern::CostModel model(costs);
+    return run_with_model(
+        series, costs, kPinningNotes, [](const Figure& figure) { return figure.name == "write"; },
+        [&](const std::string&, uint64_t length, const auto& add) {
+            add("model before", model.naive_registration(length) + rendezvous_time(costs));
+            add("model overlapped", model.pinned_behind_wire(length, model.best_piece(length)) +
+                                        rendezvous_time(costs));
+        });
+}
+
+Result run_protocols(const Options& options, const Setup& setup) {
+    const std::vector<Arm> arms = {
+        over_tern("v1", {}),
+        over_tern("v2", {{"UCX_TERN_PROTO", "n"}}),
+        over_tern("v2 tern", {}),
+        over_tern("frames", {{"UCX_RNDV_THRESH", "inf"}}),
+        over_tern("superpipeline",
+                  {{"UCX_RNDV_THRESH", "0"}, {"UCX_TERN_RNDV_SCHEME", "superpipeline"}}),
+        over_tern("zcopy", {{"UCX_RNDV_THRESH", "0"}, {"UCX_TERN_RNDV_SCHEME", "zcopy"}})};
+    const Arm write = large_arm("write", limit_memory(setup));
+    Series series = make_series(options, setup, 2, 2);
+    for (const Buffers buffers : {Buffers::kFresh, Buffers::kReused}) {
+        const bool is_fresh = buffers == Buffers::kFresh;
+        const uint64_t settling = is_fresh ? 0 : options.quick ? 1 : kSettling;
+        for (const uint32_t size : long_sizes(options)) {
+            Group group = group_of(is_fresh ? kFresh : kReused, size);
+            const auto add = [&](const std::string& name, const Arm& arm) {
+                Entry& entry = group.add(name, arm, order_of(options, arm, size, buffers));
+                entry.order.count += settling;
+            };
+            for (const Arm& arm : arms) add(arm.name, arm);
+            add("write", write);
+            group.compare("v2 tern", "v1", kToOtherProtocols);
+            group.compare("v2 tern", "v2", kToOtherProtocols);
+            series.add(std::move(group));
+        }
+    }
+    return matrix_of(series.run(), kProtocolsNotes);
 }
 
 }  // namespace bench

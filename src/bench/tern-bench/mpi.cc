@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MPI over Tern and over stock UCX: messages, all-to-alls, puts and gets of two ranks.
 #include <algorithm>
+#include <span>
 
-#include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
 
 namespace bench {
@@ -91,7 +91,7 @@ class MpiSeries {
           differs_(shared_memory_differs(setup)),
           like_(differs_ && (!options.brief || device_profile() == "ideal")),
           libraries_(compile_mpi_shims(&left_out_)),
-          series_(setup, options.quick ? 1 : options.rounds, options.quick ? 1 : 2) {
+          series_(make_series(options, setup, 1, 2)) {
         if (libraries_.empty()) {
             throw Failure(
                 "there is no MPI: neither mpicc.openmpi and mpirun.openmpi, nor mpicc.mpich and "
@@ -101,9 +101,11 @@ class MpiSeries {
     }
 
     Result run() {
+        std::vector<const ShimLibrary*> all;
+        for (const ShimLibrary& library : libraries_) all.push_back(&library);
         for (const Test& test : kTests) {
             for (const uint32_t size : long_sizes(options_)) {
-                for (const ShimLibrary& library : libraries_) add(test, size, library);
+                series_.add(group_of(test, size, all));
             }
         }
         Result result;
@@ -118,7 +120,9 @@ class MpiSeries {
         for (const Brief& one : kBrief) {
             const Test& test = *std::ranges::find_if(
                 kTests, [&](const Test& each) { return each.title == std::string_view(one.test); });
-            add(test, one.size, libraries_[std::min(one.library, libraries_.size() - 1)]);
+            const ShimLibrary* const library =
+                &libraries_[std::min(one.library, libraries_.size() - 1)];
+            series_.add(group_of(test, one.size, {&library, 1}));
         }
         Result result;
         result.figures = series_.run();
@@ -141,31 +145,32 @@ class MpiSeries {
     }
 
   private:
-    std::string tls() const {
-        return options_.transport == "rc_verbs" ? "rc_v" : options_.transport;
-    }
+    std::string tls() const { return ucp_name(options_); }
 
-    void add(const Test& test, uint32_t size, const ShimLibrary& library) {
-        const std::string before = library.toolchain.name + ": ";
-        const auto item = [&](const std::string& name, const Arm& arm) -> const Series::Item& {
-            return series_.add({.test = test.title,
-                                .size = size,
-                                .name = before + name,
-                                .arm = series_.add_arm(arm),
-                                .order = test.order(size, options_.quick),
-                                .unit = test.at_once ? "GB/s" : "us",
-                                .rate = test.at_once});
-        };
-        const Arm tern = shim_arm(library, tls(), "private");
-        // Like with like first: the memory of rc_v is private.
-        std::vector<const Series::Item*> mine;
-        if (like_) mine.push_back(&item(tls() + ", private", in_private_memory(tern)));
-        const Series::Item& verbs = item("rc_v", shim_arm(library, "rc_v", "private"));
-        if (!like_ || !options_.brief) mine.push_back(&item(tls(), tern));
-        for (const Series::Item* one : mine) {
-            series_.compare(*one, verbs, test.at_once ? kBandwidth : kLatency, !test.at_once,
-                            one->name + " / rc_v");
+    // All that one MPI, or several, do in a test.
+    Group group_of(const Test& test, uint32_t size, std::span<const ShimLibrary* const> libraries) {
+        Group group{.test = test.title,
+                    .size = size,
+                    .unit = test.at_once ? "GB/s" : "us",
+                    .rate = test.at_once};
+        const Order order = test.order(size, options_.quick);
+        for (const ShimLibrary* library : libraries) {
+            const std::string before = library->toolchain.name + ": ";
+            const Arm tern = shim_arm(*library, tls(), "private");
+            // Like with like first: the memory of rc_v is private.
+            const bool usual = !like_ || !options_.brief;
+            if (like_) group.add(before + tls() + ", private", in_private_memory(tern), order);
+            group.add(before + "rc_v", shim_arm(*library, "rc_v", "private"), order);
+            if (usual) group.add(before + tls(), tern, order);
+            const auto compare = [&](const std::string& name) {
+                group.ratios.push_back({before + name, before + "rc_v",
+                                        test.at_once ? kBandwidth : kLatency,
+                                        before + name + " / rc_v"});
+            };
+            if (like_) compare(tls() + ", private");
+            if (usual) compare(tls());
         }
+        return group;
     }
 
     // A line for the ratio, and for the two values of which it is the ratio.

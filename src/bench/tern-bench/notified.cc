@@ -5,7 +5,6 @@
 // a put with a signal costs, compared with puts, flushes and fences of MPI and OpenSHMEM.
 #include <algorithm>
 
-#include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
 
 namespace bench {
@@ -56,7 +55,7 @@ class NotifiedSeries {
         : options_(options),
           differs_(shared_memory_differs(setup)),
           libraries_(compile_shims(&left_out_)),
-          series_(setup, options.quick ? 2 : options.rounds, options.quick ? 1 : 2) {
+          series_(make_series(options, setup, 2, 2)) {
         for (const Test& test : kTests) {
             for (const char* memory : {"private", "shared"}) {
                 if (!differs_ && memory != std::string("private")) continue;
@@ -85,82 +84,72 @@ class NotifiedSeries {
     // One line of a table.
     struct Line {
         Test test;
-        std::string memory;
+        const char* memory;
         uint32_t size;
 
         bool burst() const { return test.kind == Order::Kind::kStream; }
+        bool is_shared() const { return memory == std::string("shared"); }
     };
 
     void add(const Line& line) {
         const std::string& tls = options_.transport;
-        const Arm arm = rwapi_arm(tls, line.memory.c_str());
-        const Series::Item& mine = item(line, tls, arm, order_of(line));
-        const Series::Item& verbs =
-            item(line, "rc_verbs", rwapi_arm("rc_verbs", line.memory.c_str()), order_of(line));
-        const Series::Item& write =
-            item(line, "RDMA write", raw_arm(line.memory.c_str()), raw_order_of(line, false));
-        const Series::Item& chain =
-            item(line, "in a chain", raw_arm(line.memory.c_str()), raw_order_of(line, true));
-        compare(line, mine, write, line.test.signals ? kNone : target_of(line));
-        compare(line, mine, chain, kNone);
-        compare(line, mine, verbs, kNone);
+        const Order order = order_of(line);
+        Group group{.test = std::string(line.test.name) +
+                            (differs_ ? std::string(", ") + line.memory + " memory" : ""),
+                    .size = line.size,
+                    .unit = line.burst() ? "MB/s" : "us",
+                    .rate = line.burst()};
+        group.add(tls, rwapi_arm(tls, line.memory), order);
+        group.add("rc_verbs", rwapi_arm("rc_verbs", line.memory), order);
+        group.add("RDMA write", raw_arm(line.memory), raw_order_of(line, false));
+        group.add("in a chain", raw_arm(line.memory), raw_order_of(line, true));
+        group.compare(tls, "RDMA write", line.test.signals ? kNone : target_of(line));
+        group.compare(tls, "in a chain");
+        group.compare(tls, "rc_verbs");
         if (has_small(line)) {
-            Order order = order_of(line);
-            order.request = Order::Request::kSend;
-            compare(line, item(line, tls + ", small", arm, order), write, target_of(line));
+            Order small = order;
+            small.request = Order::Request::kSend;
+            group.add(tls + ", small", rwapi_arm(tls, line.memory), small);
+            group.compare(tls + ", small", "RDMA write", target_of(line));
         }
-        for (const ShimLibrary& library : libraries_) add(line, mine, library);
+        for (const ShimLibrary& library : libraries_) add_library(&group, line, library);
+        series_.add(std::move(group));
     }
 
     // Small messages go through the transport's own memory, which is shared.
     bool has_small(const Line& line) const {
         return line.size == kTargetSize && !line.test.signals &&
-               line.test.kind != Order::Kind::kExchanges && (!differs_ || line.memory == "shared");
+               line.test.kind != Order::Kind::kExchanges && (!differs_ || line.is_shared());
     }
 
-    void add(const Line& line, const Series::Item& mine, const ShimLibrary& library) {
+    void add_library(Group* group, const Line& line, const ShimLibrary& library) const {
         if (!line.test.signals && !library.has_messages) return;
-        const std::string tls = options_.transport == "rc_verbs" ? "rc_v" : options_.transport;
         double target = kNone;
         if (line.test.signals && line.size == kTargetSize) {
             const double time = library.has_messages ? kMpiTime : kOpenShmemTime;
             target = line.burst() ? 1 / time : time;
         }
-        const auto item_of = [&](const Arm& arm) -> const Series::Item& {
-            return item(line, arm.name, arm, order_of(line));
+        const auto add_arm = [&](const Arm& arm) { group->add(arm.name, arm, order_of(line)); };
+        const auto compare = [&](const Arm& arm) {
+            add_arm(arm);
+            group->compare(options_.transport, arm.name, target);
         };
-        const Arm arm = shim_arm(library, tls, line.memory);
-        // Messages go through the transport's own memory, which is shared. Like with like:
-        const bool copied = differs_ && !line.test.signals && line.memory == "private";
-        if (copied && tls != "rc_v") item_of(arm);
-        if (tls != "rc_v")
-            compare(line, mine, item_of(copied ? in_private_memory(arm) : arm), target);
-        compare(line, mine, item_of(shim_arm(library, "rc_v", line.memory)), target);
-    }
-
-    const Series::Item& item(const Line& line, const std::string& name, const Arm& arm,
-                             const Order& order) {
-        return series_.add(
-            {.test = std::string(line.test.name) + (differs_ ? ", " + line.memory + " memory" : ""),
-             .size = line.size,
-             .name = name,
-             .arm = series_.add_arm(arm),
-             .order = order,
-             .unit = line.burst() ? "MB/s" : "us",
-             .rate = line.burst()});
-    }
-
-    void compare(const Line& line, const Series::Item& mine, const Series::Item& other,
-                 double target) {
-        series_.compare(mine, other, target, !line.burst());
+        const std::string tls = ucp_name(options_);
+        if (tls != "rc_v") {
+            const Arm arm = shim_arm(library, tls, line.memory);
+            // Messages go through the transport's own memory, which is shared. Like with like:
+            const bool is_copied = differs_ && !line.test.signals && !line.is_shared();
+            if (is_copied) add_arm(arm);
+            compare(is_copied ? in_private_memory(arm) : arm);
+        }
+        compare(shim_arm(library, "rc_v", line.memory));
     }
 
     // Of the ratio to RDMA writes.
-    double target_of(const Line& line) const {
+    static double target_of(const Line& line) {
         if (line.size == kTargetSize) return line.burst() ? kRate : kLatency;
-        return line.burst() && device_profile() == "muse" && line.size >= kThroughputSize
-                   ? kThroughput
-                   : kNone;
+        const bool is_of_paper = line.burst() && device_profile() == "muse";
+        return is_of_paper && line.size >= kThroughputSize ? kThroughput : kNone;
     }
 
     Order order_of(const Line& line) const {

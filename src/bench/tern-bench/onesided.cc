@@ -4,7 +4,6 @@
 // osu_get_latency, and the bandwidth of many at once, as in osu_put_bw and osu_get_bw.
 #include <algorithm>
 
-#include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
 
 namespace bench {
@@ -31,82 +30,52 @@ constexpr const char* kSharedNote =
     "the memory of most\n"
     "programs is private; in shared memory the transports' own instructions are seen.\n";
 
-class OneSidedSeries {
-  public:
-    OneSidedSeries(const Options& options, const Setup& setup)
-        : options_(options),
-          differs_(shared_memory_differs(setup)),
-          series_(setup, options.quick ? 2 : options.rounds, options.quick ? 1 : 2) {
-        const std::string tls = options.transport == "rc_verbs" ? "rc_v" : options.transport;
-        for (const char* memory : {"private", "shared"}) {
-            if (!differs_ && memory != std::string("private")) continue;
-            const Arm tern = rma_arm(tls, tls + ",self", memory);
-            const Arm verbs = rma_arm("rc_v", "rc_v,self", memory);
-            const Arm raw = raw_arm(memory);
-            for (const bool reads : {false, true}) {
-                for (const bool latency : {true, false}) {
-                    for (const uint32_t size : long_sizes(options)) {
-                        const Kind kind{memory, reads, latency, size};
-                        const Series::Item& mine = add(kind, tls, tern);
-                        const Series::Item& yardstick = add(kind, "rc_v", verbs);
-                        const Series::Item& limit =
-                            add(kind, reads ? "RDMA read" : "RDMA write", raw);
-                        series_.compare(mine, yardstick, latency ? kLatency : kBandwidth, latency);
-                        series_.compare(mine, limit, kNone, latency);
-                        series_.compare(yardstick, limit, kNone, latency);
-                    }
-                }
-            }
-        }
-    }
-
-    Result run() {
-        return matrix_of(series_.run(), std::string(kNotes) + (differs_ ? kSharedNote : ""));
-    }
-
-  private:
-    struct Kind {
-        std::string memory;
-        bool reads;
-        bool latency;
-        uint32_t size;
-    };
-
-    const Series::Item& add(const Kind& kind, const std::string& name, const Arm& arm) {
-        const uint32_t at_once =
-            kind.latency ? 1 : std::clamp(kBytesAtOnce / kind.size, kFewestAtOnce, kMostAtOnce);
-        const uint64_t most = kind.latency ? 1000 : 30;
-        const uint64_t least = kind.latency ? 10 : 3;
-        const uint64_t windows =
-            options_.quick ? least : std::clamp(kBytes / kind.size / at_once, least, most);
-        Order order;
-        order.kind = Order::Kind::kOneSided;
-        order.size = kind.size;
-        order.count = windows;
-        order.per_sample = kind.latency && kind.size <= kShort ? 10 : 1;
-        order.one_sided = true;
-        order.request = kind.reads ? Order::Request::kRead : Order::Request::kWrite;
-        order.window = at_once;
-        return series_.add({.test = std::string(kind.reads ? "get " : "put ") +
-                                    (kind.latency ? "latency" : "bandwidth") +
-                                    (differs_ ? ", " + kind.memory + " memory" : ""),
-                            .size = kind.size,
-                            .name = name,
-                            .arm = series_.add_arm(arm),
-                            .order = order,
-                            .unit = kind.latency ? "us" : "GB/s",
-                            .rate = !kind.latency});
-    }
-
-    const Options& options_;
-    const bool differs_;
-    Series series_;
-};
+Order order_of(bool reads, bool latency, uint32_t size, bool quick) {
+    const uint64_t most = latency ? 1000 : 30;
+    const uint64_t least = latency ? 10 : 3;
+    Order order;
+    order.kind = Order::Kind::kOneSided;
+    order.size = size;
+    order.window = latency ? 1 : std::clamp(kBytesAtOnce / size, kFewestAtOnce, kMostAtOnce);
+    order.count = quick ? least : std::clamp(kBytes / size / order.window, least, most);
+    order.per_sample = latency && size <= kShort ? 10 : 1;
+    order.one_sided = true;
+    order.request = reads ? Order::Request::kRead : Order::Request::kWrite;
+    return order;
+}
 
 }  // namespace
 
 Result run_onesided(const Options& options, const Setup& setup) {
-    return OneSidedSeries(options, setup).run();
+    const bool differs = shared_memory_differs(setup);
+    const std::string tls = ucp_name(options);
+    Series series = make_series(options, setup, 2, 2);
+    const auto add = [&](const char* memory, bool reads, bool latency, uint32_t size) {
+        const Order order = order_of(reads, latency, size, options.quick);
+        const std::string limit = reads ? "RDMA read" : "RDMA write";
+        Group group{.test = std::string(reads ? "get " : "put ") +
+                            (latency ? "latency" : "bandwidth") +
+                            (differs ? std::string(", ") + memory + " memory" : ""),
+                    .size = size,
+                    .unit = latency ? "us" : "GB/s",
+                    .rate = !latency};
+        group.add(tls, rma_arm(tls, memory), order);
+        group.add("rc_v", rma_arm("rc_v", memory), order);
+        group.add(limit, raw_arm(memory), order);
+        group.compare(tls, "rc_v", latency ? kLatency : kBandwidth);
+        group.compare(tls, limit);
+        group.compare("rc_v", limit);
+        series.add(std::move(group));
+    };
+    for (const char* memory : {"private", "shared"}) {
+        if (!differs && memory != std::string("private")) continue;
+        for (const bool reads : {false, true}) {
+            for (const bool latency : {true, false}) {
+                for (const uint32_t size : long_sizes(options)) add(memory, reads, latency, size);
+            }
+        }
+    }
+    return matrix_of(series.run(), std::string(kNotes) + (differs ? kSharedNote : ""));
 }
 
 }  // namespace bench

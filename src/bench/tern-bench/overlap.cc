@@ -3,12 +3,10 @@
 // paper, and the cost of matching by the device when there is nothing to overlap.
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
-#include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
 
 namespace bench {
@@ -96,96 +94,70 @@ struct Part {
     }
 };
 
-class OverlapSeries {
-  public:
-    OverlapSeries(const Options& options, const Setup& setup)
-        : series_(setup, options.quick ? 1 : options.rounds, options.quick ? 1 : 2) {
-        const Arm tern = rendezvous(ucp_arm("tern", "tern,self"));
-        const Arm verbs = threaded(rendezvous(ucp_arm("rc_v", "rc_v,self")));
-        const Arm matcher = with(tern, " matcher", {{"UCX_TERN_TM_ENABLE", "y"}});
-        const Arm eager = with(threaded(matcher), " all",
-                               {{"UCX_TERN_TM_TUPLE_MIN", "8"}, {"UCX_TM_THRESH", "8"}});
-        std::array<Contender, 4> overlapping = {
-            {{"matcher", {}},
-             {"tern", threaded(tern)},
-             {"rc_v get", with(verbs, " get", {{"UCX_RNDV_SCHEME", "get_zcopy"}})},
-             {"rc_v put", with(verbs, " put", {{"UCX_RNDV_SCHEME", "put_zcopy"}})}}};
-        const std::vector<uint32_t> sizes =
-            options.quick ? std::vector<uint32_t>{8, 64 << 10}
-                          : std::vector<uint32_t>{8,        64,       512,       2 << 10, 8 << 10,
-                                                  16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
-        const auto add_all = [&](const char* what, const char* unit, Order::Kind kind) {
-            for (const bool sender : {false, true}) {
-                const std::string test =
-                    std::string(what) + (sender ? " of the sender" : " of the receiver");
-                const bool all = kind == Order::Kind::kArrivals;
-                overlapping[0].arm =
-                    (sender ? sender_ : receiver_).arm(all ? eager : threaded(matcher));
-                const uint64_t count = kind == Order::Kind::kArrivals ? kLooks : kMessages;
-                const Order order = {kind,  0, options.quick ? 4 : count, 1, Buffers::kReused,
-                                     sender};
-                for (const uint32_t size : sizes)
-                    for (const Contender& who : overlapping) add(test, unit, order, size, who);
-            }
-        };
-        add_all("arrived", "%", Order::Kind::kArrivals);
-        add_all("availability", "", Order::Kind::kAvailability);
-        add_all("overhead", "us", Order::Kind::kOverhead);
-        const Order trips = {Order::Kind::kMessages, 0, options.quick ? 4 : kTrips, 1,
-                             Buffers::kReused};
-        for (const uint32_t size : sizes) {
-            const Series::Item& on =
-                add(kCostTest, "us", trips, size, {"matcher", trips_.arm(matcher)});
-            const Series::Item& off = add(kCostTest, "us", trips, size, {"tern", tern});
-            series_.compare(on, off, kCost);
-        }
-    }
+Arm threaded(Arm arm) {
+    arm.device_threads = DeviceThreads::kApart;
+    return with(std::move(arm), " thread", {{"SOFTHCA_EXECUTOR", "thread"}});
+}
 
-    Result run() {
-        Result result;
-        result.figures = series_.run();
-        for (Figure& figure : result.figures) {
-            if (figure.name != "matcher" || !figure.test.starts_with("availability")) continue;
-            figure.target = kAvailable;
-            figure.at_most = false;
-        }
-        result.notes = kNotes + receiver_.text() + sender_.text() + trips_.text();
-        result.matrix = true;
-        return result;
-    }
-
-  private:
-    struct Contender {
-        std::string name;
-        Arm arm;
-    };
-
-    static Arm threaded(Arm arm) {
-        arm.device_threads = DeviceThreads::kApart;
-        return with(std::move(arm), " thread", {{"SOFTHCA_EXECUTOR", "thread"}});
-    }
-
-    const Series::Item& add(const std::string& test, const char* unit, Order order, uint32_t size,
-                            const Contender& who) {
-        order.size = size;
-        return series_.add({.test = test,
-                            .size = size,
-                            .name = who.name,
-                            .arm = series_.add_arm(who.arm),
-                            .order = order,
-                            .unit = unit});
-    }
-
-    const Part receiver_{"while the receiver works"};
-    const Part sender_{"while the sender works"};
-    const Part trips_{"round trips"};
-    Series series_;
-};
+std::vector<uint32_t> sizes_of(const Options& options) {
+    if (options.quick) return {8, 64 << 10};
+    return {8, 64, 512, 2 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+}
 
 }  // namespace
 
 Result run_overlap(const Options& options, const Setup& setup) {
-    return OverlapSeries(options, setup).run();
+    using Kind = Order::Kind;
+    const Part receiver{"while the receiver works"};
+    const Part sender{"while the sender works"};
+    const Part trips{"round trips"};
+    const Arm tern = rendezvous(ucp_arm("tern"));
+    const Arm verbs = threaded(rendezvous(ucp_arm("rc_v")));
+    const Arm matcher = with(tern, " matcher", {{"UCX_TERN_TM_ENABLE", "y"}});
+    const Arm eager =
+        with(threaded(matcher), " all", {{"UCX_TERN_TM_TUPLE_MIN", "8"}, {"UCX_TM_THRESH", "8"}});
+    Series series = make_series(options, setup, 1, 2);
+    const auto add = [&](const char* what, const char* unit, Kind kind, bool sends, uint32_t size) {
+        const bool looks = kind == Kind::kArrivals;
+        const uint64_t count = options.quick ? 4 : looks ? kLooks : kMessages;
+        const Order order = {kind, size, count, 1, Buffers::kReused, sends};
+        Group group{.test = std::string(what) + (sends ? " of the sender" : " of the receiver"),
+                    .size = size,
+                    .unit = unit};
+        const Arm direct = (sends ? sender : receiver).arm(looks ? eager : threaded(matcher));
+        Entry& first = group.add("matcher", direct, order);
+        if (kind == Kind::kAvailability) first.target = kAvailable;
+        group.add("tern", threaded(tern), order);
+        group.add("rc_v get", with(verbs, " get", {{"UCX_RNDV_SCHEME", "get_zcopy"}}), order);
+        group.add("rc_v put", with(verbs, " put", {{"UCX_RNDV_SCHEME", "put_zcopy"}}), order);
+        series.add(std::move(group));
+    };
+    struct Test {
+        const char* what;
+        const char* unit;
+        Kind kind;
+    };
+    for (const auto& [what, unit, kind] : {Test{"arrived", "%", Kind::kArrivals},
+                                           {"availability", "", Kind::kAvailability},
+                                           {"overhead", "us", Kind::kOverhead}}) {
+        for (const bool sends : {false, true}) {
+            for (const uint32_t size : sizes_of(options)) add(what, unit, kind, sends, size);
+        }
+    }
+    for (const uint32_t size : sizes_of(options)) {
+        const Order order = {Kind::kMessages, size, options.quick ? 4 : kTrips, 1,
+                             Buffers::kReused};
+        Group group{.test = kCostTest, .size = size};
+        group.add("matcher", trips.arm(matcher), order);
+        group.add("tern", tern, order);
+        group.compare("matcher", "tern", kCost);
+        series.add(std::move(group));
+    }
+    std::vector<Figure> figures = series.run();
+    for (Figure& figure : figures) {
+        if (figure.test.starts_with("availability")) figure.at_most = false;
+    }
+    return matrix_of(std::move(figures), kNotes + receiver.text() + sender.text() + trips.text());
 }
 
 }  // namespace bench

@@ -168,7 +168,7 @@ class ShimPort : public Port {
                 char* const from = out_ ? outgoing() : memory_;
                 for (uint32_t part = 0; out_ && part < parts_; ++part)
                     mark(from + part * order.size, order.size, sent_);
-                ++sent_;
+                if (out_) ++sent_;
                 const uint64_t begin = now_ns();
                 shim_.send_many(from, order.size, places, order.per_sample);
                 shim_.receive(memory_ + kLongest, kWord);

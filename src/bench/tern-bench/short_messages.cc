@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Half round trips of messages of up to 8 KiB, and streams of active messages, compared with RDMA
 // writes.
-#include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
 
 namespace bench {
@@ -15,15 +14,14 @@ constexpr double kRateToVerbs = 1.3;
 constexpr uint32_t kTargetSize = 8;
 constexpr uint32_t kInline = 128;  // bytes that most devices take within a work request
 
-constexpr const char* kUctTest = "UCT active messages, half round trip";
-constexpr const char* kUcpTest = "UCP tagged messages, half round trip";
+using Kind = Order::Kind;
 
-class ShortSeries {
+class ShortMessages {
   public:
-    ShortSeries(const Options& options, const Setup& setup)
+    ShortMessages(const Options& options, const Setup& setup)
         : options_(options),
           differs_(shared_memory_differs(setup)),
-          series_(setup, options.quick ? 3 : options.rounds, options.quick ? 1 : 3) {}
+          series_(make_series(options, setup, 3, 3)) {}
 
     void add_latencies() {
         const std::vector<uint32_t> sizes =
@@ -46,100 +44,93 @@ class ShortSeries {
     Result run() { return {series_.run(), differs_ ? kSharedMemoryNote : ""}; }
 
   private:
-    const Series::Item& add(const char* test, uint32_t size, std::string name, const Arm& arm,
-                            Order::Kind kind) {
-        return series_.add({.test = test,
-                            .size = size,
-                            .name = std::move(name),
-                            .arm = series_.add_arm(arm),
-                            .order = {kind, size, options_.quick ? 500U : 2000U, 10}});
+    Order trips(Kind kind, uint32_t size) const {
+        return {kind, size, options_.quick ? 500U : 2000U, 10};
     }
 
     void add_uct(uint32_t size) {
         const bool with_target = size == kTargetSize;
-        const auto messages = [&](const Arm& arm) -> const Series::Item& {
-            return add(kUctTest, size, arm.name, arm, Order::Kind::kMessages);
-        };
-        const auto raw = [&](const char* what, const char* memory,
-                             Order::Kind kind) -> const Series::Item& {
-            return add(kUctTest, size, std::string(what) + ", " + memory, raw_arm(memory), kind);
-        };
         const double verbs_target = with_target ? kUctToVerbs : kNone;
         const double write_target = with_target ? kUctToWrite : kNone;
-        const Series::Item& tern = messages(uct_arm(options_.transport));
-        const Series::Item& verbs = messages(uct_arm("rc_verbs"));
-        const Series::Item& write = raw("RDMA write", "private", Order::Kind::kWrites);
-        series_.compare(tern, verbs, verbs_target);
-        series_.compare(tern, write, write_target);
-        if (!differs_) return;
-        const Series::Item& shared_write = raw("RDMA write", "shared", Order::Kind::kWrites);
-        const Series::Item& tern_private = messages(in_private_memory(uct_arm(options_.transport)));
-        series_.compare(tern, shared_write, write_target);
-        series_.compare(tern_private, verbs, verbs_target);
-        series_.compare(tern_private, write, write_target);
-        if (!with_target) return;
-        // The limit for transports that receive by a completion queue.
-        const Series::Item& shared_send = raw("send/recv", "shared", Order::Kind::kSends);
-        raw("send/recv", "private", Order::Kind::kSends);
-        series_.compare(tern, shared_send);
+        const Order messages = trips(Kind::kMessages, size);
+        const Order writes = trips(Kind::kWrites, size);
+        const Order sends = trips(Kind::kSends, size);
+        const Arm tern = uct_arm(options_.transport);
+        const Arm tern_private = in_private_memory(tern);
+        Group group{.test = "UCT active messages, half round trip", .size = size};
+        group.add(tern.name, tern, messages);
+        group.add("rc_verbs", uct_arm("rc_verbs"), messages);
+        group.add("RDMA write, private", raw_arm("private"), writes);
+        group.compare(tern.name, "rc_verbs", verbs_target);
+        group.compare(tern.name, "RDMA write, private", write_target);
+        if (differs_) {
+            group.add("RDMA write, shared", raw_arm("shared"), writes);
+            group.add(tern_private.name, tern_private, messages);
+            group.compare(tern.name, "RDMA write, shared", write_target);
+            group.compare(tern_private.name, "rc_verbs", verbs_target);
+            group.compare(tern_private.name, "RDMA write, private", write_target);
+        }
+        if (differs_ && with_target) {
+            // The limit for transports that receive by a completion queue.
+            group.add("send/recv, shared", raw_arm("shared"), sends);
+            group.add("send/recv, private", raw_arm("private"), sends);
+            group.compare(tern.name, "send/recv, shared");
+        }
+        series_.add(std::move(group));
     }
 
     void add_ucp(uint32_t size) {
-        const auto messages = [&](const Arm& arm) -> const Series::Item& {
-            return add(kUcpTest, size, arm.name, arm, Order::Kind::kMessages);
-        };
         const double target = size == kTargetSize ? kUcpToVerbs : kNone;
-        // rc_v is rc_verbs together with the transports that UCP needs to connect it.
-        const std::string name = options_.transport == "rc_verbs" ? "rc_v" : options_.transport;
-        const Arm tern_arm = ucp_arm(name, name + ",self");
-        const Series::Item& tern = messages(tern_arm);
-        const Series::Item& verbs = messages(ucp_arm("rc_v", "rc_v,self"));
-        series_.compare(tern, verbs, target);
-        if (!differs_) return;
-        const Series::Item& tern_private = messages(in_private_memory(tern_arm));
-        series_.compare(tern_private, verbs, target);
+        const Order messages = trips(Kind::kMessages, size);
+        const Arm tern = ucp_arm(ucp_name(options_));
+        const Arm tern_private = in_private_memory(tern);
+        Group group{.test = "UCP tagged messages, half round trip", .size = size};
+        group.add(tern.name, tern, messages);
+        group.add("rc_v", ucp_arm("rc_v"), messages);
+        group.compare(tern.name, "rc_v", target);
+        if (differs_) {
+            group.add(tern_private.name, tern_private, messages);
+            group.compare(tern_private.name, "rc_v", target);
+        }
+        series_.add(std::move(group));
     }
 
     void add_stream(uint32_t size, const char* test, const char* unit, double target) {
-        const auto stream = [&](std::string name, const Arm& arm, bool one_sided = false,
-                                bool copied = false) -> const Series::Item& {
-            // A burst of a few milliseconds.
-            const uint64_t burst = size < 4096 ? 2000 : 500;
-            return series_.add({.test = test,
-                                .size = size,
-                                .name = std::move(name),
-                                .arm = series_.add_arm(arm),
-                                .order = {.kind = Order::Kind::kStream,
-                                          .size = size,
-                                          .count = burst * (options_.quick ? 3 : 10),
-                                          .per_sample = burst,
-                                          .one_sided = one_sided,
-                                          .copied = copied},
-                                .unit = unit,
-                                .rate = true});
-        };
-        // Nobody reads what a write alone writes, which keeps it in one processor's cache.
-        const auto compare_with_writes = [&](const Series::Item& tern, const char* memory) {
-            const Arm arm = raw_arm(memory);
+        Order stream;
+        stream.kind = Kind::kStream;
+        stream.size = size;
+        stream.per_sample = size < 4096 ? 2000 : 500;  // a burst of a few milliseconds
+        stream.count = stream.per_sample * (options_.quick ? 3 : 10);
+        Order alone = stream;
+        alone.one_sided = true;
+        Order copied = stream;
+        copied.copied = true;
+        const Arm tern = uct_arm(options_.transport);
+        const Arm tern_private = in_private_memory(tern);
+        Group group{.test = test, .size = size, .unit = unit, .rate = true};
+        const auto compare_with_writes = [&](const std::string& mine, const char* memory) {
             const std::string name = std::string("RDMA write, ") + memory;
-            series_.compare(tern, stream(name, arm, true));
-            series_.compare(tern, stream(name + ", read", arm));
+            const auto add = [&](const std::string& what, const Order& order) {
+                group.add(name + what, raw_arm(memory), order);
+                group.compare(mine, name + what);
+            };
+            add("", alone);
+            add(", read", stream);
             // A transport copies what is too long for the work request into registered memory.
-            if (size > kInline) series_.compare(tern, stream(name + ", copied", arm, false, true));
+            if (size > kInline) add(", copied", copied);
         };
-        const Arm tern_arm = uct_arm(options_.transport);
-        const Series::Item& tern = stream(tern_arm.name, tern_arm);
-        const Series::Item& verbs = stream("rc_verbs", uct_arm("rc_verbs"));
-        series_.compare(tern, verbs, target, false);
-        if (!differs_) {
-            compare_with_writes(tern, "private");
-            return;
+        group.add(tern.name, tern, stream);
+        group.add("rc_verbs", uct_arm("rc_verbs"), stream);
+        group.compare(tern.name, "rc_verbs", target);
+        if (differs_) {
+            group.add(tern_private.name, tern_private, stream);
+            group.compare(tern_private.name, "rc_verbs", target);
+            compare_with_writes(tern.name, "shared");
+            compare_with_writes(tern_private.name, "private");
+        } else {
+            compare_with_writes(tern.name, "private");
         }
-        const Arm private_arm = in_private_memory(tern_arm);
-        const Series::Item& tern_private = stream(private_arm.name, private_arm);
-        series_.compare(tern_private, verbs, target, false);
-        compare_with_writes(tern, "shared");
-        compare_with_writes(tern_private, "private");
+        series_.add(std::move(group));
     }
 
     const Options& options_;
@@ -150,15 +141,15 @@ class ShortSeries {
 }  // namespace
 
 Result run_latency(const Options& options, const Setup& setup) {
-    ShortSeries series(options, setup);
-    series.add_latencies();
-    return series.run();
+    ShortMessages messages(options, setup);
+    messages.add_latencies();
+    return messages.run();
 }
 
 Result run_rate(const Options& options, const Setup& setup) {
-    ShortSeries series(options, setup);
-    series.add_rates();
-    return series.run();
+    ShortMessages messages(options, setup);
+    messages.add_rates();
+    return messages.run();
 }
 
 }  // namespace bench

@@ -5,9 +5,7 @@
 #include <cstdio>
 
 #include "bench/measure/clock.h"
-#include "bench/series/series.h"
 #include "bench/tern-bench/arms.h"
-#include "bench/tern-bench/costs.h"
 #include "rendezvous/calibration.h"
 #include "rendezvous/policy.h"
 
@@ -32,45 +30,33 @@ std::vector<Timing> timings_of(const std::vector<Figure>& figures, const char* t
     return timings;
 }
 
-class Probe {
-  public:
-    Probe(const Options& options, const Setup& setup)
-        : quick_(options.quick),
-          series_(setup, quick_ ? 2 : 5, 1),
-          arm_(series_.add_arm(raw_arm(shared_memory_differs(setup) ? "shared" : "private"))) {
-        for (uint32_t size = 4 << 10; size <= (16 << 20); size *= quick_ ? 8 : 2) {
-            add(kCopies, size, Order::Kind::kCopies, size > (1 << 20) ? 4 : 20);
-        }
-        for (uint32_t size = 4 << 10; size <= (16 << 20); size *= quick_ ? 64 : 4) {
-            add(kRegistrations, size, Order::Kind::kPinnings, 4);
-        }
-        for (uint32_t size = 4 << 10; size <= (1 << 20); size *= quick_ ? 16 : 4) {
-            add(kSpacings, size, Order::Kind::kSpacings, quick_ ? 1 : 3);
-        }
-        add(kLatency, kWord, Order::Kind::kWrites, quick_ ? 50 : 500);
-        add(kPosts, 4 << 10, Order::Kind::kPosts, 50);
-    }
-    std::vector<Figure> run() { return series_.run(); }
-
-  private:
-    void add(const char* test, uint32_t size, Order::Kind kind, uint64_t count) {
-        series_.add({.test = test,
-                     .size = size,
-                     .name = "verbs",
-                     .arm = arm_,
-                     .order = {.kind = kind,
-                               .size = size,
-                               .count = count,
-                               .per_sample = kind == Order::Kind::kSpacings ? kMessages : 1,
-                               .buffers = Buffers::kFresh,
-                               .one_sided = kind != Order::Kind::kWrites,
-                               .reaps = true}});
-    }
-
-    const bool quick_;
-    Series series_;
-    const size_t arm_;
-};
+std::vector<Figure> probe(const Options& options, const Setup& setup) {
+    using Kind = Order::Kind;
+    const bool quick = options.quick;
+    const Arm arm = raw_arm(shared_memory_differs(setup) ? "shared" : "private");
+    Series series(setup, quick ? 2 : 5, 1);
+    const auto add = [&](const char* test, uint32_t size, Kind kind, uint64_t count) {
+        Group group{.test = test, .size = size};
+        group.add("verbs", arm,
+                  {.kind = kind,
+                   .size = size,
+                   .count = count,
+                   .per_sample = kind == Kind::kSpacings ? kMessages : 1,
+                   .buffers = Buffers::kFresh,
+                   .one_sided = kind != Kind::kWrites,
+                   .reaps = true});
+        series.add(std::move(group));
+    };
+    for (uint32_t size = 4 << 10; size <= (16 << 20); size *= quick ? 8 : 2)
+        add(kCopies, size, Kind::kCopies, size > (1 << 20) ? 4 : 20);
+    for (uint32_t size = 4 << 10; size <= (16 << 20); size *= quick ? 64 : 4)
+        add(kRegistrations, size, Kind::kPinnings, 4);
+    for (uint32_t size = 4 << 10; size <= (1 << 20); size *= quick ? 16 : 4)
+        add(kSpacings, size, Kind::kSpacings, quick ? 1 : 3);
+    add(kLatency, kWord, Kind::kWrites, quick ? 50 : 500);
+    add(kPosts, 4 << 10, Kind::kPosts, 50);
+    return series.run();
+}
 
 constexpr const char* kCurves = "time by the cost model";
 constexpr const char* kParameters = "parameters of the cost model";
@@ -171,7 +157,7 @@ std::string curve_table(const tern::Policy& policy, const std::vector<uint32_t>&
 
 MeasuredCosts measure_costs(const Options& options, const Setup& setup) {
     MeasuredCosts result;
-    result.figures = Probe(options, setup).run();
+    result.figures = probe(options, setup);
     const Line wire = fit_line(timings_of(result.figures, kSpacings));
     const Line pinning = fit_line(timings_of(result.figures, kRegistrations));
     tern::Costs& costs = result.costs;
