@@ -24,7 +24,7 @@ namespace tern {
 enum class PollMode : uint8_t { kAuto, kMemory, kCq };
 
 struct EngineSettings {
-    uint32_t segment_size = 8192;  // longest active message
+    uint32_t segment_size = 8256;  // longest active message: 8 KiB and UCP's header
     uint32_t send_queue = 256;     // work requests of a connection
     uint32_t send_buffers = 1024;  // at most, for all connections
     uint32_t receive_queue = 512;  // buffers, for all connections
@@ -246,8 +246,8 @@ class Engine final : private ConnectorOwner {
     // Flushes all channels, without a waiter. kInProgress also until closed() has been called for
     // each channel that has failed with a loss.
     Status flush_all();
-    // Tests whether the endpoint's peer lives. If not, on_probe_timeout() is called, or the channel fails.
-    // `channel` may be null.
+    // Tests whether the endpoint's peer lives. If not, on_probe_timeout() is called, or the channel
+    // fails. `channel` may be null.
     Status check_peer(Channel* channel, const PeerAddress& peer, void* user);
     // Tests whether the peer lives. kInProgress: the waiter is told the result, as of an operation.
     // Any other status: the waiter is not told. kNoResource: there is no room now.

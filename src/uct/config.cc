@@ -2,6 +2,7 @@
 #include "uct/config.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "uct/compat.h"
@@ -55,6 +56,26 @@ uint64_t nanoseconds(double seconds) {
     return static_cast<uint64_t>(seconds * 1e9);
 }
 
+// The digits of a number, as a string. Defaults stand in the initialisers of the parts' settings;
+// the table of settings takes them from there.
+template <uint64_t number>
+constexpr auto kDigits = [] {
+    std::array<char, 21> digits{};
+    size_t count = 1;
+    for (uint64_t rest = number / 10; rest != 0; rest /= 10) ++count;
+    uint64_t rest = number;
+    for (size_t i = count; i-- > 0; rest /= 10) digits[i] = static_cast<char>('0' + rest % 10);
+    return digits;
+}();
+template <uint64_t number>
+constexpr const char* kText = kDigits<number>.data();
+
+constexpr EngineSettings kEngine;
+constexpr RendezvousSettings kRendezvous;
+constexpr TupleQSettings kTupleQ;
+static_assert(kRendezvous.policy.staging.q == 1.5);  // "1.5" below
+static_assert(kEngine.poll == PollMode::kAuto && kRendezvous.policy.scheme == SchemeSetting::kAuto);
+
 }  // namespace
 
 #define TERN_FIELD(_name, _default, _help, _member, _type) \
@@ -64,23 +85,24 @@ ucs_config_field_t config_table[] = {
     TERN_FIELD("", "ALLOC=huge,thp,mmap,heap", nullptr, super,
                UCS_CONFIG_TYPE_TABLE(uct_iface_config_table)),
 
-    TERN_FIELD("SEG_SIZE", "8256",
+    TERN_FIELD("SEG_SIZE", kText<kEngine.segment_size>,
                "Largest active message, and size of a buffer of the shared receive queue and of "
                "the send pool.",
-               segment_size, UCS_CONFIG_TYPE_MEMUNITS),
-    TERN_FIELD("TX_QUEUE_LEN", "256", "Work requests that a connection's send queue holds.",
-               send_queue, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TX_BUFFERS", "1024",
+               messages.segment_size, UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD("TX_QUEUE_LEN", kText<kEngine.send_queue>,
+               "Work requests that a connection's send queue holds.", messages.send_queue,
+               UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TX_BUFFERS", kText<kEngine.send_buffers>,
                "Most buffers of the send pool, which all connections of an interface share. It "
                "grows as it is used.",
-               send_buffers, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TX_MIN_INLINE", "128",
+               messages.send_buffers, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TX_MIN_INLINE", kText<kEngine.inline_bytes>,
                "Bytes that a work request carries inline, at least; what a device gives beyond "
                "that is used.",
-               inline_bytes, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RX_QUEUE_LEN", "512",
+               messages.inline_bytes, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RX_QUEUE_LEN", kText<kEngine.receive_queue>,
                "Buffers of the receive queue that all connections of an interface share.",
-               receive_queue, UCS_CONFIG_TYPE_UINT),
+               messages.receive_queue, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "POLL", "auto",
         "How a receiver notices short messages:\n"
@@ -88,68 +110,68 @@ ucs_config_field_t config_table[] = {
         "writes in ascending order of address\n"
         " cq     - by the completion queue; no sender gets a block\n"
         " auto   - memory if the device promises the order, else cq",
-        poll, UCS_CONFIG_TYPE_ENUM(poll_names)),
-    TERN_FIELD("HOT_AFTER", "16",
+        messages.poll, UCS_CONFIG_TYPE_ENUM(poll_names)),
+    TERN_FIELD("HOT_AFTER", kText<kEngine.promotion.after>,
                "Messages, within a window, after which a sender gets a block (becomes hot).",
-               hot_after, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("HOT_MAX", "32",
-               "Most senders that have a block at a time. 0 turns the fast path off.", hot_most,
+               blocks.after, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("HOT_MAX", kText<kEngine.promotion.most>,
+               "Most senders that have a block at a time. 0 turns the fast path off.", blocks.most,
                UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("HOT_WINDOW", "4096",
+    TERN_FIELD("HOT_WINDOW", kText<kEngine.promotion.window>,
                "Length of a window, in messages received by the interface. Hot senders that sent "
                "little in it lose\n"
                "their block.",
-               hot_window, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("HOT_KEEP", "16",
-               "Messages that a hot sender must send in a window to keep its block.", hot_keep,
+               blocks.window, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("HOT_KEEP", kText<kEngine.promotion.keep>,
+               "Messages that a hot sender must send in a window to keep its block.", blocks.keep,
                UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("BLOCK_MIN", "4k", "Size of a sender's first block.", block_first,
-               UCS_CONFIG_TYPE_MEMUNITS),
-    TERN_FIELD("BLOCK_MAX", "32k",
+    TERN_FIELD("BLOCK_MIN", kText<kEngine.block_first>, "Size of a sender's first block.",
+               blocks.first_bytes, UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD("BLOCK_MAX", kText<kEngine.block_most>,
                "Largest size that a block grows to when it is full too often or too small for the "
                "messages.",
-               block_most, UCS_CONFIG_TYPE_MEMUNITS),
+               blocks.most_bytes, UCS_CONFIG_TYPE_MEMUNITS),
 
     TERN_FIELD(
         "GID_INDEX", "auto",
         "Entry of the port's GID table to use. auto takes, on Ethernet, the first RoCE v2 entry "
         "that is not\n"
         "link-local, and a link-local one only if there is no other.",
-        gid_index, UCS_CONFIG_TYPE_ULUNITS),
+        port.gid_index, UCS_CONFIG_TYPE_ULUNITS),
     TERN_FIELD("IS_GLOBAL", "try",
                "Whether packets carry a global routing header: yes, no, or try, which is yes on "
                "Ethernet, without a\n"
                "LID, and if GID_INDEX is set.",
-               global, UCS_CONFIG_TYPE_TERNARY),
-    TERN_FIELD("PKEY", "0x0", "Partition to use. 0 takes the first with full membership.", pkey,
-               UCS_CONFIG_TYPE_HEX),
+               port.global, UCS_CONFIG_TYPE_TERNARY),
+    TERN_FIELD("PKEY", "0x0", "Partition to use. 0 takes the first with full membership.",
+               port.pkey, UCS_CONFIG_TYPE_HEX),
     TERN_FIELD("TRAFFIC_CLASS", "0", "Traffic class of packets with a global routing header.",
-               traffic_class, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("SL", "0", "Service level; on Ethernet the priority.", service_level,
+               port.traffic_class, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("SL", "0", "Service level; on Ethernet the priority.", port.service_level,
                UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("PATH_MTU", "default", "Largest packet. default takes the port's active MTU.",
-               path_mtu, UCS_CONFIG_TYPE_ENUM(mtu_names)),
+               port.path_mtu, UCS_CONFIG_TYPE_ENUM(mtu_names)),
     TERN_FIELD("TIMEOUT", "0.5s", "Time until a packet that was not acknowledged is sent again.",
-               timeout, UCS_CONFIG_TYPE_TIME),
+               retry.timeout, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("RETRY_COUNT", "6",
                "How often a packet is sent again before the peer counts as dead. Some devices take "
                "7 for infinite.",
-               retries, UCS_CONFIG_TYPE_UINT),
+               retry.retries, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("RNR_TIMEOUT", "1ms",
-               "Time until a message is sent again that found no receive buffer.", rnr_timeout,
-               UCS_CONFIG_TYPE_TIME),
+               "Time until a message is sent again that found no receive buffer.",
+               retry.rnr_timeout, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("RNR_RETRY_COUNT", "7", "How often such a message is sent again; 7 is infinite.",
-               rnr_retries, UCS_CONFIG_TYPE_UINT),
+               retry.rnr_retries, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("CONNECT_TIMEOUT", "5m",
                "How long a peer may take to answer a connection request or a probe. If UCX runs no "
                "asynchronous thread,\n"
                "a peer answers only while it calls progress: the timeout must then be longer than "
                "a peer computes without\n"
                "communicating.",
-               connect_timeout, UCS_CONFIG_TYPE_TIME),
+               retry.connect_timeout, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("CONNECT_RETRY", "20ms",
                "Time until a connection request is repeated first; it then doubles up to 1s.",
-               connect_retry, UCS_CONFIG_TYPE_TIME),
+               retry.connect_retry, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD(
         "PROTO", "y",
         "Whether UCP's protocols (UCX_PROTO_ENABLE=y) choose by the model of costs, and long "
@@ -161,74 +183,76 @@ ucs_config_field_t config_table[] = {
                " superpipeline - copied through rings while they are on the wire\n"
                " zcopy         - in place, in memory that is pinned for it\n"
                " auto          - as the model of their costs says",
-               scheme, UCS_CONFIG_TYPE_ENUM(kSchemeSettings)),
+               rendezvous.scheme, UCS_CONFIG_TYPE_ENUM(kSchemeSettings)),
     TERN_FIELD(
-        "RNDV_WINDOW", "256k",
+        "RNDV_WINDOW", kText<kRendezvous.ring_bytes>,
         "Size of a ring: registered memory through which a long message is received, or sent.",
-        window, UCS_CONFIG_TYPE_MEMUNITS),
-    TERN_FIELD("RNDV_WINDOWS", "16",
+        rendezvous.ring_bytes, UCS_CONFIG_TYPE_MEMUNITS),
+    TERN_FIELD("RNDV_WINDOWS", kText<kRendezvous.rings>,
                "Largest number of rings for receiving, and of rings for sending. So many long "
                "messages are copied at a time;\n"
                "others wait. A ring is registered when it is first needed.",
-               windows, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RNDV_BUFFERS", "3", "How many of the longest chunks fit a ring.", window_chunks,
+               rendezvous.rings, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RNDV_BUFFERS", kText<kRendezvous.chunks_per_ring>,
+               "How many of the longest chunks fit a ring.", rendezvous.chunks_per_ring,
                UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RNDV_CHUNK_FIRST", "12k", "Length of the first chunk of a message.", chunk_first,
+    TERN_FIELD("RNDV_CHUNK_FIRST", kText<static_cast<uint64_t>(kRendezvous.policy.staging.first)>,
+               "Length of the first chunk of a message.", rendezvous.chunk_first,
                UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("RNDV_CHUNK_GROWTH", "1.5",
-               "Ratio of the length of a chunk to that of the chunk before it.", chunk_growth,
-               UCS_CONFIG_TYPE_DOUBLE),
-    TERN_FIELD("RNDV_PIN_AFTER", "2",
+               "Ratio of the length of a chunk to that of the chunk before it.",
+               rendezvous.chunk_growth, UCS_CONFIG_TYPE_DOUBLE),
+    TERN_FIELD("RNDV_PIN_AFTER", kText<kRendezvous.policy.worth_pinning>,
                "A buffer is pinned from its use of this number on, if zero-copy is then faster.",
-               pin_after, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("RNDV_PIN_OVERLAP", "y",
+               rendezvous.pin_after, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("RNDV_PIN_OVERLAP", kRendezvous.policy.overlap ? "y" : "n",
                "Whether memory is pinned piece by piece, each while the piece before it is on the "
                "wire. If not, all of a\n"
                "buffer is pinned first.",
-               pin_overlap, UCS_CONFIG_TYPE_BOOL),
+               rendezvous.pin_overlap, UCS_CONFIG_TYPE_BOOL),
     TERN_FIELD("RNDV_COPY_BW", "auto",
                "Bandwidth of copies by a processor; auto: measured. The cost model uses this and "
                "the next four settings.",
-               copy_bandwidth, UCS_CONFIG_TYPE_BW),
+               costs.copy_bandwidth, UCS_CONFIG_TYPE_BW),
     TERN_FIELD("RNDV_NET_BW", "auto", "Bandwidth of the network; auto: the rate of the port.",
-               net_bandwidth, UCS_CONFIG_TYPE_BW),
+               costs.net_bandwidth, UCS_CONFIG_TYPE_BW),
     TERN_FIELD("RNDV_NET_LATENCY", "0us",
-               "Latency of the network; 0: what is usual for the rate of the port.", net_latency,
-               UCS_CONFIG_TYPE_TIME),
+               "Latency of the network; 0: what is usual for the rate of the port.",
+               costs.net_latency, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD("RNDV_PIN_BW", "auto",
-               "Bandwidth of a registration, its fixed cost apart; auto: measured.", pin_bandwidth,
-               UCS_CONFIG_TYPE_BW),
-    TERN_FIELD("RNDV_PIN_LATENCY", "0us", "Fixed cost of a registration; 0: measured.", pin_latency,
-               UCS_CONFIG_TYPE_TIME),
+               "Bandwidth of a registration, its fixed cost apart; auto: measured.",
+               costs.pin_bandwidth, UCS_CONFIG_TYPE_BW),
+    TERN_FIELD("RNDV_PIN_LATENCY", "0us", "Fixed cost of a registration; 0: measured.",
+               costs.pin_latency, UCS_CONFIG_TYPE_TIME),
     TERN_FIELD(
         "TM_ENABLE", "n",
         "Whether the transport offers UCX to match tagged messages with receives. try is yes.",
-        tag_matching, UCS_CONFIG_TYPE_TERNARY),
+        tags.matching, UCS_CONFIG_TYPE_TERNARY),
     TERN_FIELD("TM_LIST_SIZE", "1024",
                "Largest number of receives that UCX may post to the transport at a time; UCX keeps "
                "further ones to itself.",
-               tag_receives, UCS_CONFIG_TYPE_UINT),
+               tags.receives, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD("TM_TUPLES", "64",
                "Largest number of tags received, and of tags sent, whose messages the device may "
                "place directly into posted\n"
                "receives. Each of these tags has a queue on the device. Needs XRC; 0: none.",
-               tuples, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TM_DEPTH", "16",
+               tags.tuples, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TM_DEPTH", kText<kTupleQ.depth>,
                "Receives of such a tag that are given to the device at a time, rounded up to a "
                "power of two. A peer with a\n"
                "smaller depth refuses.",
-               tuple_depth, UCS_CONFIG_TYPE_UINT),
-    TERN_FIELD("TM_TUPLE_AFTER", "8",
+               tags.depth, UCS_CONFIG_TYPE_UINT),
+    TERN_FIELD("TM_TUPLE_AFTER", kText<kTupleQ.policy.after>,
                "A tag gets such a queue after this many messages from one peer whose receives were "
                "posted in time.",
-               tuple_after, UCS_CONFIG_TYPE_UINT),
+               tags.tuple_after, UCS_CONFIG_TYPE_UINT),
     TERN_FIELD(
         "TM_TUPLE_MIN", "auto",
         "Length, in bytes, of the shortest message that counts for TM_TUPLE_AFTER, and of the "
         "shortest receive that is\n"
         "given to the device; those of more than 4 MiB never are. auto: messages longer than "
         "SEG_SIZE, which would be\nannounced first.",
-        tuple_least, UCS_CONFIG_TYPE_MEMUNITS),
+        tags.tuple_least, UCS_CONFIG_TYPE_MEMUNITS),
     TERN_FIELD("COUNTERS", "",
                "File to which each interface appends a line of JSON with its counters when it is "
                "closed. \"-\" is\n"
@@ -237,103 +261,139 @@ ucs_config_field_t config_table[] = {
     {nullptr, nullptr, nullptr, 0, {}},
 };
 
+namespace {
+
+bool is_in_range(const TernConfig& config, const ibv_device_attr& device, std::string& why) {
+    return check(
+        {{"SEG_SIZE", static_cast<double>(config.messages.segment_size), kLeastSegment,
+          kMostSegment},
+         {"TX_QUEUE_LEN", double(config.messages.send_queue), kLeastSends,
+          double(std::min(kMostSends, static_cast<unsigned>(device.max_qp_wr)))},
+         {"TX_BUFFERS", double(config.messages.send_buffers), 1, 1 << 20},
+         {"RX_QUEUE_LEN", double(config.messages.receive_queue), 16,
+          double(std::min(kMostReceives, static_cast<unsigned>(device.max_srq_wr)))},
+         {"HOT_AFTER", double(config.blocks.after), 1, UINT32_MAX},
+         {"HOT_WINDOW", double(config.blocks.window), 1, UINT32_MAX},
+         {"BLOCK_MIN", double(config.blocks.first_bytes), kMinBlock, kMaxBlock},
+         {"BLOCK_MAX", double(config.blocks.most_bytes), double(config.blocks.first_bytes),
+          kMaxBlock},
+         {"RNDV_WINDOW", double(config.rendezvous.ring_bytes), SubBlocks::kSlot,
+          double(WireRing::kMostSlots) * SubBlocks::kSlot},
+         {"RNDV_WINDOWS", double(config.rendezvous.rings), 1, 1 << 16},
+         {"RNDV_BUFFERS", double(config.rendezvous.chunks_per_ring), 1, WireRing::kMostSlots},
+         {"RNDV_CHUNK_FIRST", double(config.rendezvous.chunk_first), 1, 1 << 30},
+         {"RNDV_CHUNK_GROWTH", config.rendezvous.chunk_growth, 1, 1000},
+         {"TM_LIST_SIZE", double(config.tags.receives), 1, 1 << 20},
+         {"TM_TUPLES", double(config.tags.tuples), 0, 1024},
+         {"TM_DEPTH", double(config.tags.depth), 1, 1024},
+         {"TM_TUPLE_AFTER", double(config.tags.tuple_after), 1, UINT32_MAX},
+         {"TRAFFIC_CLASS", double(config.port.traffic_class), 0, 255},
+         {"SL", double(config.port.service_level), 0, 15},
+         {"RETRY_COUNT", double(config.retry.retries), 0, 7},
+         {"RNR_RETRY_COUNT", double(config.retry.rnr_retries), 0, 7}},
+        why);
+}
+
+EngineSettings engine_settings(const TernConfig& config) {
+    EngineSettings engine;
+    engine.segment_size = static_cast<uint32_t>(config.messages.segment_size) & ~(Word::kUnit - 1);
+    engine.send_queue = config.messages.send_queue;
+    engine.send_buffers = config.messages.send_buffers;
+    engine.receive_queue = config.messages.receive_queue;
+    engine.inline_bytes = config.messages.inline_bytes;
+    engine.block_first = static_cast<uint32_t>(config.blocks.first_bytes) & ~(Word::kUnit - 1);
+    engine.block_most = static_cast<uint32_t>(config.blocks.most_bytes) & ~(Word::kUnit - 1);
+    engine.poll = static_cast<PollMode>(config.messages.poll);
+    engine.promotion = {.after = config.blocks.after,
+                        .most = config.blocks.most,
+                        .window = config.blocks.window,
+                        .keep = config.blocks.keep};
+    engine.retry = {.timeout = verbs::timeout_code(config.retry.timeout),
+                    .retries = static_cast<uint8_t>(config.retry.retries),
+                    .rnr_timer = verbs::rnr_timer_code(config.retry.rnr_timeout),
+                    .rnr_retries = static_cast<uint8_t>(config.retry.rnr_retries)};
+    // Asks a peer several times within the limit: only its answers show that the peer lives.
+    const double retry_most = std::min(1.0, config.retry.connect_timeout / 4);
+    engine.handshake = {
+        .retry_first = nanoseconds(config.retry.connect_retry),
+        .retry_most = nanoseconds(std::max(config.retry.connect_retry, retry_most)),
+        .connect_limit = nanoseconds(config.retry.connect_timeout),
+        .disconnect_limit = std::min(nanoseconds(config.retry.connect_timeout), nanoseconds(10))};
+    return engine;
+}
+
+RendezvousSettings rendezvous_settings(const TernConfig& config) {
+    RendezvousSettings rendezvous;
+    rendezvous.ring_bytes = static_cast<uint32_t>(config.rendezvous.ring_bytes);
+    rendezvous.rings = config.rendezvous.rings;
+    rendezvous.chunks_per_ring = config.rendezvous.chunks_per_ring;
+    rendezvous.policy.scheme = static_cast<SchemeSetting>(config.rendezvous.scheme);
+    rendezvous.policy.worth_pinning = config.rendezvous.pin_after;
+    rendezvous.policy.overlap = config.rendezvous.pin_overlap != 0;
+    rendezvous.policy.staging.first = static_cast<double>(config.rendezvous.chunk_first);
+    rendezvous.policy.staging.q = config.rendezvous.chunk_growth;
+    rendezvous.policy.staging.most =
+        static_cast<double>(config.rendezvous.ring_bytes) / config.rendezvous.chunks_per_ring;
+    return rendezvous;
+}
+
+TupleQSettings tupleq_settings(const TernConfig& config, const EngineSettings& engine) {
+    TupleQSettings tupleq;
+    tupleq.tuples = config.tags.tuples;
+    tupleq.depth = std::bit_ceil(config.tags.depth);
+    tupleq.sends = std::min(config.messages.send_queue, 1u << 12);
+    tupleq.inline_bytes = engine.inline_bytes;
+    tupleq.copy_most = engine.segment_size;
+    tupleq.policy.after = config.tags.tuple_after;
+    tupleq.policy.least = config.tags.tuple_least == UCS_MEMUNITS_AUTO
+                              ? uint64_t{engine.segment_size} + 1
+                              : config.tags.tuple_least;
+    tupleq.retry = engine.retry;
+    return tupleq;
+}
+
+verbs::PortSettings port_settings(const TernConfig& config) {
+    verbs::PortSettings port;
+    port.gid_index = config.port.gid_index == UCS_ULUNITS_AUTO
+                         ? -1
+                         : static_cast<int>(std::min(config.port.gid_index, 65535ul));
+    port.global = config.port.global == UCS_TRY ? -1 : config.port.global == UCS_YES ? 1 : 0;
+    port.pkey = config.port.pkey == 0 ? -1 : static_cast<int>(config.port.pkey & 0x7fff);
+    port.traffic_class = static_cast<uint8_t>(config.port.traffic_class);
+    port.service_level = static_cast<uint8_t>(config.port.service_level);
+    port.path_mtu = static_cast<ibv_mtu>(config.port.path_mtu);
+    return port;
+}
+
+}  // namespace
+
 bool read_config(const TernConfig& config, const ibv_device_attr& device, EngineSettings& engine,
                  RendezvousSettings& rendezvous, TupleQSettings& tupleq, verbs::PortSettings& port,
                  std::string& why) {
-    if (!check({{"SEG_SIZE", static_cast<double>(config.segment_size), kLeastSegment, kMostSegment},
-                {"TX_QUEUE_LEN", double(config.send_queue), kLeastSends,
-                 double(std::min(kMostSends, static_cast<unsigned>(device.max_qp_wr)))},
-                {"TX_BUFFERS", double(config.send_buffers), 1, 1 << 20},
-                {"RX_QUEUE_LEN", double(config.receive_queue), 16,
-                 double(std::min(kMostReceives, static_cast<unsigned>(device.max_srq_wr)))},
-                {"HOT_AFTER", double(config.hot_after), 1, UINT32_MAX},
-                {"HOT_WINDOW", double(config.hot_window), 1, UINT32_MAX},
-                {"BLOCK_MIN", double(config.block_first), kMinBlock, kMaxBlock},
-                {"BLOCK_MAX", double(config.block_most), double(config.block_first), kMaxBlock},
-                {"RNDV_WINDOW", double(config.window), SubBlocks::kSlot,
-                 double(WireRing::kMostSlots) * SubBlocks::kSlot},
-                {"RNDV_WINDOWS", double(config.windows), 1, 1 << 16},
-                {"RNDV_BUFFERS", double(config.window_chunks), 1, WireRing::kMostSlots},
-                {"RNDV_CHUNK_FIRST", double(config.chunk_first), 1, 1 << 30},
-                {"RNDV_CHUNK_GROWTH", config.chunk_growth, 1, 1000},
-                {"TM_LIST_SIZE", double(config.tag_receives), 1, 1 << 20},
-                {"TM_TUPLES", double(config.tuples), 0, 1024},
-                {"TM_DEPTH", double(config.tuple_depth), 1, 1024},
-                {"TM_TUPLE_AFTER", double(config.tuple_after), 1, UINT32_MAX},
-                {"TRAFFIC_CLASS", double(config.traffic_class), 0, 255},
-                {"SL", double(config.service_level), 0, 15},
-                {"RETRY_COUNT", double(config.retries), 0, 7},
-                {"RNR_RETRY_COUNT", double(config.rnr_retries), 0, 7}},
-               why))
-        return false;
-    engine.segment_size = static_cast<uint32_t>(config.segment_size) & ~(Word::kUnit - 1);
-    engine.send_queue = config.send_queue;
-    engine.send_buffers = config.send_buffers;
-    engine.receive_queue = config.receive_queue;
-    engine.inline_bytes = config.inline_bytes;
-    engine.block_first = static_cast<uint32_t>(config.block_first) & ~(Word::kUnit - 1);
-    engine.block_most = static_cast<uint32_t>(config.block_most) & ~(Word::kUnit - 1);
-    engine.poll = static_cast<PollMode>(config.poll);
-    engine.promotion = {.after = config.hot_after,
-                        .most = config.hot_most,
-                        .window = config.hot_window,
-                        .keep = config.hot_keep};
-    engine.retry = {.timeout = verbs::timeout_code(config.timeout),
-                    .retries = static_cast<uint8_t>(config.retries),
-                    .rnr_timer = verbs::rnr_timer_code(config.rnr_timeout),
-                    .rnr_retries = static_cast<uint8_t>(config.rnr_retries)};
-    // Asks a peer several times within the limit: only its answers show that the peer lives.
-    const double retry_most = std::min(1.0, config.connect_timeout / 4);
-    engine.handshake = {
-        .retry_first = nanoseconds(config.connect_retry),
-        .retry_most = nanoseconds(std::max(config.connect_retry, retry_most)),
-        .connect_limit = nanoseconds(config.connect_timeout),
-        .disconnect_limit = std::min(nanoseconds(config.connect_timeout), nanoseconds(10))};
-    rendezvous.ring_bytes = static_cast<uint32_t>(config.window);
-    rendezvous.rings = config.windows;
-    rendezvous.chunks_per_ring = config.window_chunks;
-    rendezvous.policy.scheme = static_cast<SchemeSetting>(config.scheme);
-    rendezvous.policy.worth_pinning = config.pin_after;
-    rendezvous.policy.overlap = config.pin_overlap != 0;
-    rendezvous.policy.staging.first = static_cast<double>(config.chunk_first);
-    rendezvous.policy.staging.q = config.chunk_growth;
-    rendezvous.policy.staging.most = static_cast<double>(config.window) / config.window_chunks;
-    tupleq.tuples = config.tuples;
-    tupleq.depth = std::bit_ceil(config.tuple_depth);
-    tupleq.sends = std::min(config.send_queue, 1u << 12);
-    tupleq.inline_bytes = engine.inline_bytes;
-    tupleq.copy_most = engine.segment_size;
-    tupleq.policy.after = config.tuple_after;
-    tupleq.policy.least = config.tuple_least == UCS_MEMUNITS_AUTO
-                              ? uint64_t{engine.segment_size} + 1
-                              : config.tuple_least;
-    tupleq.retry = engine.retry;
-    port.gid_index = config.gid_index == UCS_ULUNITS_AUTO
-                         ? -1
-                         : static_cast<int>(std::min(config.gid_index, 65535ul));
-    port.global = config.global == UCS_TRY ? -1 : config.global == UCS_YES ? 1 : 0;
-    port.pkey = config.pkey == 0 ? -1 : static_cast<int>(config.pkey & 0x7fff);
-    port.traffic_class = static_cast<uint8_t>(config.traffic_class);
-    port.service_level = static_cast<uint8_t>(config.service_level);
-    port.path_mtu = static_cast<ibv_mtu>(config.path_mtu);
+    if (!is_in_range(config, device, why)) return false;
+    engine = engine_settings(config);
+    rendezvous = rendezvous_settings(config);
+    tupleq = tupleq_settings(config, engine);
+    port = port_settings(config);
     return true;
 }
 
 Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth) {
     Costs costs = measured;
-    costs.network = {
-        .latency = config.net_latency != 0 ? config.net_latency : usual_latency(bandwidth),
-        .bandwidth = compat::is_auto(config.net_bandwidth)
-                         ? bandwidth
-                         : std::min(config.net_bandwidth, kMostBandwidth),
-        .gap = kGap,
-        .overhead = kChunkOverhead,
-        .notice = kNotice};
-    if (!compat::is_auto(config.copy_bandwidth))
-        costs.copy = {.cache_bandwidth = config.copy_bandwidth,
-                      .memory_bandwidth = config.copy_bandwidth};
-    if (!compat::is_auto(config.pin_bandwidth)) costs.registration.bandwidth = config.pin_bandwidth;
-    if (config.pin_latency != 0) costs.registration.latency = config.pin_latency;
+    costs.network = {.latency = config.costs.net_latency != 0 ? config.costs.net_latency
+                                                              : usual_latency(bandwidth),
+                     .bandwidth = compat::is_auto(config.costs.net_bandwidth)
+                                      ? bandwidth
+                                      : std::min(config.costs.net_bandwidth, kMostBandwidth),
+                     .gap = kGap,
+                     .overhead = kChunkOverhead,
+                     .notice = kNotice};
+    if (!compat::is_auto(config.costs.copy_bandwidth))
+        costs.copy = {.cache_bandwidth = config.costs.copy_bandwidth,
+                      .memory_bandwidth = config.costs.copy_bandwidth};
+    if (!compat::is_auto(config.costs.pin_bandwidth))
+        costs.registration.bandwidth = config.costs.pin_bandwidth;
+    if (config.costs.pin_latency != 0) costs.registration.latency = config.costs.pin_latency;
     return costs;
 }
 

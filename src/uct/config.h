@@ -15,50 +15,67 @@ namespace tern {
 // UCX fills it in from the environment; `config_table` has a row for each field.
 struct TernConfig {
     uct_iface_config_t super;
-    size_t segment_size;
-    unsigned send_queue;
-    unsigned send_buffers;
-    unsigned receive_queue;
-    unsigned inline_bytes;
-    int poll;
-    unsigned hot_after;
-    unsigned hot_most;
-    unsigned hot_window;
-    unsigned hot_keep;
-    size_t block_first;
-    size_t block_most;
-    unsigned long gid_index;
-    int global;
-    unsigned pkey;
-    unsigned traffic_class;
-    unsigned service_level;
-    int path_mtu;
-    double timeout;
-    unsigned retries;
-    double rnr_timeout;
-    unsigned rnr_retries;
-    double connect_timeout;
-    double connect_retry;
+    // Active messages and the queues.
+    struct {
+        size_t segment_size;
+        unsigned send_queue;
+        unsigned send_buffers;
+        unsigned receive_queue;
+        unsigned inline_bytes;
+        int poll;
+    } messages;
+    // The fast path: which senders have blocks, and of what size.
+    struct {
+        unsigned after;
+        unsigned most;
+        unsigned window;
+        unsigned keep;
+        size_t first_bytes;
+        size_t most_bytes;
+    } blocks;
+    struct {
+        unsigned long gid_index;
+        int global;
+        unsigned pkey;
+        unsigned traffic_class;
+        unsigned service_level;
+        int path_mtu;
+    } port;
+    struct {
+        double timeout;
+        unsigned retries;
+        double rnr_timeout;
+        unsigned rnr_retries;
+        double connect_timeout;
+        double connect_retry;
+    } retry;
+    struct {
+        int scheme;
+        size_t ring_bytes;
+        unsigned rings;
+        unsigned chunks_per_ring;
+        size_t chunk_first;
+        double chunk_growth;
+        unsigned pin_after;
+        int pin_overlap;
+    } rendezvous;
+    // Of the cost model.
+    struct {
+        double copy_bandwidth;
+        double net_bandwidth;
+        double net_latency;
+        double pin_bandwidth;
+        double pin_latency;
+    } costs;
+    struct {
+        int matching;
+        unsigned receives;
+        unsigned tuples;
+        unsigned depth;
+        unsigned tuple_after;
+        size_t tuple_least;
+    } tags;
     int proto;
-    int scheme;
-    size_t window;
-    unsigned windows;
-    unsigned window_chunks;
-    size_t chunk_first;
-    double chunk_growth;
-    unsigned pin_after;
-    int pin_overlap;
-    double copy_bandwidth;
-    double net_bandwidth;
-    double net_latency;
-    double pin_bandwidth;
-    double pin_latency;
-    int tag_matching;
-    unsigned tag_receives;
-    unsigned tuples;
-    unsigned tuple_depth;
-    unsigned tuple_after;
-    size_t tuple_least;
     char* counters;
 };
 

@@ -339,10 +339,10 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->offer = {};
     self->request_handler = nullptr;
     self->requests_of_ucp = false;
-    if (config.tag_matching != UCS_NO && tern::wants_tags(*params))
+    if (config.tags.matching != UCS_NO && tern::wants_tags(*params))
         state->tags =
             std::make_unique<tern::TagInterface>(*state->engine, *state->rendezvous, *state,
-                                                 config.tag_receives, tern::tag_callbacks(*params));
+                                                 config.tags.receives, tern::tag_callbacks(*params));
     self->tags = state->tags.get();
     self->tupleq = nullptr;
     if (self->tags != nullptr && direct_settings.tuples != 0) {
