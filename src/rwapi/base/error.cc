@@ -8,27 +8,27 @@ extern "C" const char* rwapi_strerror(int error) {
         case RWAPI_ERR_INVALID:
             return "invalid argument: see the call's comment in rwapi.h";
         case RWAPI_ERR_STATE:
-            return "not initialised: call between rwapi_init and rwapi_finalize";
+            return "not initialised: call it between rwapi_init and rwapi_finalize";
         case RWAPI_ERR_RANGE:
             return "out of bounds: compare with the region's length or the slots";
         case RWAPI_ERR_STALE:
-            return "given back already: get a new handle, key or address";
+            return "deregistered or freed already: get a new handle, key or address";
         case RWAPI_ERR_FOREIGN:
-            return "not of this context or job, or damaged";
+            return "made by another context or job, or damaged";
         case RWAPI_ERR_NODE:
             return "no such node, or the memory belongs to another node";
         case RWAPI_ERR_RIGHTS:
             return "the region was not registered with the right to do this";
         case RWAPI_ERR_AGAIN:
-            return "a queue is full: make progress and try again";
+            return "a queue is full: make progress and call again";
         case RWAPI_ERR_TIMEOUT:
-            return "the time is over";
+            return "the time limit has passed";
         case RWAPI_ERR_PEER:
             return "the peer is dead, or its connection has failed";
         case RWAPI_ERR_MEMORY:
-            return "out of memory: look at ulimit -l too";
+            return "out of memory: also check the limit of locked memory (ulimit -l)";
         case RWAPI_ERR_TRANSPORT:
-            return "UCX or the device has failed: UCX_LOG_LEVEL=info says more";
+            return "UCX or the device has failed: set UCX_LOG_LEVEL=info for details";
         case RWAPI_ERR_START:
             return "the start-up failed: use a launcher with PMIx or PMI-1";
         case RWAPI_ERR_UNSUPPORTED:

@@ -62,25 +62,25 @@ class SingleBootstrap final : public Bootstrap {
     std::vector<std::byte> mine_;
 };
 
-// The connection of this process to its launcher. It outlives all contexts, because a launcher
-// lets a process introduce itself and say good-bye only once. The Launcher is never freed, because
-// an abandoned thread may still be in its barrier when the process ends.
+// The connection of this process to its launcher. It outlives all contexts, because a process can
+// enter and leave a launcher's job only once. The Launcher is never freed, because a detached
+// thread may still wait in its barrier when the process ends.
 class ProcessLauncher {
   public:
     ~ProcessLauncher() {
-        // A child of fork has the connection too, but must not speak for the process.
+        // A child of fork inherits the connection, but must not use it.
         if (launcher_ != nullptr && owner_ == ::getpid()) launcher_->finish();
     }
 
-    // The environment is asked once: a failed start must not become a job of one at the next try,
-    // nor a second context one of another size.
+    // The environment is read once. Otherwise a retry after a failed start could make a job of one
+    // process, and a second context could have another size than the first.
     std::unique_ptr<Bootstrap> make_bootstrap(int& error) {
         const std::lock_guard lock(mutex_);
         if (launcher_ == nullptr && !failed_ && connection() == nullptr)
             return std::make_unique<SingleBootstrap>();
         error = RWAPI_ERR_START;
         if (launcher_ != nullptr && owner_ != ::getpid()) {
-            log_error("a child of fork is no process of the job; use rwapi in its parent");
+            log_error("a child of fork does not belong to the job: use rwapi in its parent");
             return nullptr;
         }
         if (launcher_ == nullptr && !failed_) {
@@ -94,8 +94,8 @@ class ProcessLauncher {
     }
 
   private:
-    // How to connect; null: no launcher has started this process. A socket that has been passed on
-    // is the innermost launcher's, a port may be that of an outer one.
+    // The function that connects; null: no launcher has started this process. An inherited socket
+    // belongs to the innermost launcher, whereas a port may belong to an outer one.
     static auto connection() -> std::unique_ptr<Launcher> (*)() {
         if (pmi1_offered()) return connect_pmi1;
         if (pmix_offered()) return connect_pmix;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Start-up: how a process learns its rank, the number of processes, and their addresses.
+// Start-up: the rank of a process, the number of processes, and the exchange of their addresses.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace rwapi {
 
-// The functions return 0 or an RWAPI_ERR_*; whoever detects an error has logged it.
+// The functions return 0 or an RWAPI_ERR_*, which has been logged.
 class Bootstrap {
   public:
     Bootstrap() = default;
@@ -23,17 +23,19 @@ class Bootstrap {
     virtual uint32_t rank() const = 0;
     virtual uint32_t size() const = 0;
 
-    // Collective: offers the address of this process, and returns when all have. Once only.
+    // Collective: publishes the address of this process, and returns when all processes have
+    // published theirs. Called once.
     virtual int publish(std::span<const std::byte> mine) = 0;
-    // Gets the address that `node` has published, after publish(). Asks the launcher at each call.
+    // Gets the address that `node` has published. Each call sends a request to the launcher.
+    // Called after publish().
     virtual int lookup(uint32_t node, std::vector<std::byte>& address) = 0;
     // Collective: returns when all processes have called it.
     virtual int barrier() = 0;
 };
 
-// The start-up by `table`, or if that is null, by the launcher that the environment names: PMI-1
-// by a socket, PMIx, PMI-1 by a port, otherwise a job of one process. Null: not possible, `error`
-// says why.
+// The start-up by the user's table. If `table` is null: by the launcher that the environment names
+// (PMI-1 by a socket, PMIx, or PMI-1 by a port, in this order); without one, a job of one process.
+// Null: it has failed, and `error` is set.
 std::unique_ptr<Bootstrap> make_bootstrap(const rwapi_bootstrap* table, int& error);
 
 }  // namespace rwapi

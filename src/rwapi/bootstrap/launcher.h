@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What starts the processes of a job: it carries their addresses, and holds barriers.
+// A launcher starts the processes of a job, exchanges their addresses, and has barriers.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace rwapi {
 
 constexpr size_t kMaxAddress = 65536;  // bytes of an address
 
-// A process's connection to it. The functions return 0 or an RWAPI_ERR_*, which they have logged.
+// A process's connection to its launcher. The functions return 0 or an RWAPI_ERR_*, which they have
+// logged.
 class Launcher {
   public:
     Launcher() = default;
@@ -22,12 +23,12 @@ class Launcher {
 
     virtual uint32_t rank() const = 0;
     virtual uint32_t size() const = 0;
-    // Offers an address under a number, which no call had before. Peers get it after a barrier.
+    // Publishes an address under a number that was not used before. Peers get it after a barrier.
     virtual int put(uint32_t number, std::span<const std::byte> address) = 0;
     // node < size().
     virtual int get(uint32_t number, uint32_t node, std::vector<std::byte>& address) = 0;
     virtual int barrier() = 0;
-    // Says good-bye; otherwise the launcher takes the end of the process for a failure. Does
+    // Leaves the job; without this, the launcher treats the end of the process as a failure. Does
     // nothing while another thread is in a call.
     virtual void finish() = 0;
 };

@@ -20,9 +20,9 @@ namespace rwapi {
 namespace {
 
 constexpr int kMaxProcesses = 1 << 24;
-constexpr int kMinKey = 40;  // what key_of() gives at most
+constexpr int kMinKey = 40;  // the maximum length of key_of()
 constexpr int kMaxLength = 1 << 20;
-constexpr int kLook = 20;  // ms until a barrier looks whether another thread has read its end
+constexpr int kBarrierPoll = 20;  // ms; another thread may have read the end of the barrier
 const std::string kBarrier = "cmd=barrier_in";
 
 std::string key_of(uint32_t number, uint32_t rank, size_t part) {
@@ -66,7 +66,7 @@ bool Pmi1Launcher::ask_rank_and_size(int id) {
         if (message->text("rank")) rank = message->number("rank", 0, kMaxProcesses);
     }
     if (!size || !rank || *rank >= *size) {
-        fail("it does not tell the rank and the number of processes");
+        fail("its answer lacks the rank or the number of processes");
         return false;
     }
     rank_ = static_cast<uint32_t>(*rank);
@@ -83,10 +83,10 @@ int Pmi1Launcher::introduce() {
     if (!limits) return RWAPI_ERR_START;
     const auto value = limits->number("vallen_max", kPmi1MinValue + 1, kMaxLength);
     if (!value || !limits->number("keylen_max", kMinKey, kMaxLength)) {
-        fail("its limits of keys and values are absent or too small");
+        fail("its limits of keys and values are missing or too small");
         return RWAPI_ERR_START;
     }
-    // One less, as some launchers count a null character.
+    // One less, because some launchers count a null character.
     max_value_ = std::min(static_cast<size_t>(*value) - 1, kPmi1MaxValue);
     const auto space = request("cmd=get_my_kvsname", "my_kvsname");
     if (!space) return RWAPI_ERR_START;
@@ -113,7 +113,8 @@ int Pmi1Launcher::get(uint32_t number, uint32_t node, std::vector<std::byte>& ad
         const auto answer = request(line, "get_result");
         if (!answer) return RWAPI_ERR_START;
         if (!decoder.take(answer->text("value").value_or(""))) {
-            log_error("the launcher has a damaged address of node %u; start the job anew", node);
+            log_error("the launcher returns a damaged address of node %u: start the job again",
+                      node);
             return RWAPI_ERR_START;
         }
     }
@@ -121,8 +122,8 @@ int Pmi1Launcher::get(uint32_t number, uint32_t node, std::vector<std::byte>& ad
     return 0;
 }
 
-// A thread may ask for an address meanwhile: a peer that is not in the barrier yet may need an
-// answer of this process, which must first know the peer.
+// Another thread may request an address meanwhile: before a peer can enter the barrier, it may need
+// an answer from this process, which must first look up the peer's address.
 int Pmi1Launcher::barrier() {
     const std::lock_guard alone(barrier_mutex_);
     {
@@ -136,12 +137,12 @@ int Pmi1Launcher::barrier() {
         in_barrier_ = true;
     }
     for (;;) {
-        (void)readable(kLook);
-        if (const auto over = look_at_barrier()) return *over;
+        (void)readable(kBarrierPoll);
+        if (const auto over = check_barrier()) return *over;
     }
 }
 
-std::optional<int> Pmi1Launcher::look_at_barrier() {
+std::optional<int> Pmi1Launcher::check_barrier() {
     const std::lock_guard lock(mutex_);
     if (!barrier_out_ && !broken_ && readable(0)) barrier_out_ = receive_line();
     if (broken_) return RWAPI_ERR_START;
@@ -159,7 +160,7 @@ void Pmi1Launcher::finish() {
     const std::unique_lock alone(barrier_mutex_, std::try_to_lock);
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!alone || !lock) return;
-    // The answer is waited for, because some launchers take a socket closed before it for a crash.
+    // Some launchers report a crash if the socket is closed before their answer.
     if (!broken_ && send_line("cmd=finalize")) receive_line();
     broken_ = true;
 }
@@ -180,7 +181,7 @@ std::optional<Pmi1Message> Pmi1Launcher::checked(const std::string& received,
                                                  std::string_view answer, const std::string& line) {
     auto message = Pmi1Message::parse(received);
     if (!message || message->command() != answer) {
-        return fail("it does not answer as in PMI-1; expected " + std::string(answer));
+        return fail("its answer is not PMI-1's " + std::string(answer));
     }
     if (message->text("rc") && !message->number("rc", 0, 0)) {
         log_error("the launcher (PMI-1) refuses %s: %s", line.substr(0, 60).c_str(),
@@ -214,13 +215,13 @@ std::optional<std::string> Pmi1Launcher::receive_line() {
 
 std::nullopt_t Pmi1Launcher::fail(const std::string& reason) {
     broken_ = true;
-    log_error("the launcher (PMI-1): %s; start the job anew", reason.c_str());
+    log_error("the launcher (PMI-1): %s: start the job again", reason.c_str());
     return std::nullopt;
 }
 
 bool pmi1_offered() {
-    // A launcher of another kind that this one has started passes on the variable, but no socket;
-    // the number may be that of another socket by now. A launcher's is one of a pair without names.
+    // Processes of a nested launcher of another kind inherit the variable but not the socket, and
+    // the number may belong to another file by now. PMI-1's socket is one of an unnamed pair.
     const auto fd = number_in("PMI_FD", 0, INT_MAX);
     sockaddr_un peer;
     socklen_t length = sizeof peer;
@@ -233,7 +234,7 @@ std::unique_ptr<Launcher> connect_pmi1() {
     const auto size = number_in("PMI_SIZE", 1, kMaxProcesses);
     const auto rank = number_in("PMI_RANK", 0, size.value_or(1) - 1);
     if (!fd || !size || !rank) {
-        log_error("PMI_FD, PMI_RANK or PMI_SIZE is wrong; start the job anew");
+        log_error("PMI_FD, PMI_RANK or PMI_SIZE is invalid: start the job again");
         return nullptr;
     }
     auto launcher = std::make_unique<Pmi1Launcher>(*fd, static_cast<uint32_t>(*rank),

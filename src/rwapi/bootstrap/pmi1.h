@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Start-up by PMI-1: MPICH's mpiexec.hydra, and rwapi-run. The connection to the launcher is a
-// socket whose number is in PMI_FD; pmi1_port.h has another way.
+// socket whose number is in PMI_FD. pmi1_port.h connects by TCP instead.
 #pragma once
 
 #include <mutex>
@@ -13,17 +13,18 @@
 
 namespace rwapi {
 
-// One request at a time, also during a barrier. After an error of the connection all of them fail.
+// One request at a time, also during a barrier. After an error of the connection, all requests
+// fail.
 class Pmi1Launcher final : public Launcher {
   public:
-    // Takes the socket over. rank < size, or they are not known.
+    // Owns the socket from now on. rank < size; without them, start_as() gets them.
     explicit Pmi1Launcher(int fd) : Pmi1Launcher(fd, 0, 0) {}
     Pmi1Launcher(int fd, uint32_t rank, uint32_t size) : fd_(fd), rank_(rank), size_(size) {}
     ~Pmi1Launcher() override;
 
-    // Introduces the process, which must precede the rest.
+    // Begins the protocol; called before the other functions.
     int start();
-    // The same, after asking the launcher for the rank and size of its process `id`.
+    // The same, after a request for the rank and size of the launcher's process `id`.
     int start_as(int id);
 
     uint32_t rank() const override { return rank_; }
@@ -36,13 +37,13 @@ class Pmi1Launcher final : public Launcher {
   private:
     int introduce();
     bool ask_rank_and_size(int id);
-    // Sends a line, and takes the next line, which must be that command and not say that it failed.
+    // Sends a line and receives the answer, which must be this command without an error.
     std::optional<Pmi1Message> request(const std::string& line, std::string_view answer);
-    // The message, if it is the awaited answer. A refusal of the launcher's is logged.
+    // The message, if it is the expected answer without an error. Errors are logged.
     std::optional<Pmi1Message> checked(const std::string& received, std::string_view answer,
                                        const std::string& line);
     // Nothing: the barrier is not over.
-    std::optional<int> look_at_barrier();
+    std::optional<int> check_barrier();
     bool readable(int milliseconds) const;
     bool send_line(std::string_view line);
     std::optional<std::string> receive_line();
@@ -55,14 +56,14 @@ class Pmi1Launcher final : public Launcher {
     size_t max_value_ = 0;
     std::string space_;  // the name of the job's key-value space
     LineBuffer lines_;
-    std::optional<std::string> barrier_out_;  // came while another thread waited for an answer
+    std::optional<std::string> barrier_out_;  // the end of the barrier, which any thread may read
     std::mutex mutex_;                        // of all above
     std::mutex barrier_mutex_;                // one barrier at a time; taken before mutex_
 };
 
 // Whether the environment names a launcher's socket that is open.
 bool pmi1_offered();
-// Null: it failed, and has said why.
+// Null: it has failed, which has been logged.
 std::unique_ptr<Launcher> connect_pmi1();
 
 }  // namespace rwapi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The wire format of PMI-1, the protocol between MPICH's launchers and the processes that they
-// start: lines of words NAME=value, the first of which is cmd=NAME. Pure; for the client in the
-// library and for the server in rwapi-run.
+// start. A message is a line of words NAME=value; the first word is cmd=NAME. Pure. The client in
+// the library and the server in rwapi-run use it.
 #pragma once
 
 #include <cstddef>
@@ -17,34 +17,34 @@
 
 namespace rwapi {
 
-// Lengths in bytes, with which every launcher that we know gets along.
+// Lengths in bytes that all known launchers accept.
 constexpr size_t kPmi1MaxLine = 8192;
 constexpr size_t kPmi1MaxValue = 4096;
 constexpr size_t kPmi1MinValue = 32;
 
-// Parses a decimal number. Nothing: it is no number, or out of bounds.
+// Parses a decimal number. Nothing: it is not a number, or is out of bounds.
 std::optional<int> parse_number(std::string_view text, int min, int max);
 
-// A message that has been received, with text of its own.
+// A received message. It has a copy of its text.
 class Pmi1Message {
   public:
-    // Takes a line without its newline. Nothing: it breaks the format.
+    // Parses a line without its newline. Nothing: the line is not a message.
     static std::optional<Pmi1Message> parse(std::string_view line);
 
     std::string_view command() const { return words_.front().second; }
     // The value of a word; nothing if the message has no such word.
     std::optional<std::string_view> text(std::string_view name) const;
-    // The same as a number; nothing also if it is none or out of bounds.
+    // The same as a number. Nothing, too, if it is not a number or is out of bounds.
     std::optional<int> number(std::string_view name, int min, int max) const;
 
   private:
     std::vector<std::pair<std::string, std::string>> words_;
 };
 
-// Puts together the lines of a byte stream. It holds at most one line that is not complete.
+// Splits a byte stream into lines. It stores at most one incomplete line.
 class LineBuffer {
   public:
-    // False: a line is too long, and no line comes any more.
+    // False: a line is too long, and next() returns nothing from now on.
     bool append(std::string_view bytes);
     // The next complete line, without its newline.
     std::optional<std::string> next();
@@ -54,16 +54,17 @@ class LineBuffer {
     bool broken_ = false;
 };
 
-// An address as values of a key-value space, which hold no binary data and have a maximum length:
-// hexadecimal digits, after the length in the first value. The maximum is at least kPmi1MinValue.
+// Encodes an address as values of a key-value space, which cannot have binary data: hexadecimal
+// digits, and in the first value the length before them. max_value: the maximum length of a value,
+// at least kPmi1MinValue.
 std::vector<std::string> encode_values(std::span<const std::byte> address, size_t max_value);
 
-// Puts an address together from its values in order, which may hold anything.
+// Decodes an address from its values, in order. The values are not trusted.
 class ValueDecoder {
   public:
-    // False: this value is not what encode_values() gives.
+    // False: encode_values() cannot have made this value.
     bool take(std::string_view value);
-    // Whether the address is complete; without it, another value must follow.
+    // Whether the address is complete, so that no value follows.
     bool complete() const { return started_ && address_.size() == length_; }
     std::vector<std::byte>& address() { return address_; }
 

@@ -23,7 +23,7 @@ bool pmix_offered() {
 namespace {
 
 int fail(const char* call, pmix_status_t status) {
-    log_error("%s: %s; start the job anew", call, PMIx_Error_string(status));
+    log_error("%s: %s: start the job again", call, PMIx_Error_string(status));
     return RWAPI_ERR_START;
 }
 
@@ -31,7 +31,7 @@ std::string key_of(uint32_t number) {
     return "rwapi." + std::to_string(number);
 }
 
-// A value of PMIx's, which is freed.
+// Owns a value of PMIx.
 class Value {
   public:
     Value() = default;
@@ -50,7 +50,7 @@ class Value {
     pmix_value_t* value_ = nullptr;
 };
 
-// Counts the calls under way.
+// Counts a call while it is under way.
 class Call {
   public:
     explicit Call(std::atomic<int>* count) : count_(count) { ++*count_; }
@@ -62,7 +62,7 @@ class Call {
     std::atomic<int>* const count_;
 };
 
-// PMIx itself takes calls from any thread.
+// PMIx is thread-safe.
 class PmixLauncher final : public Launcher {
   public:
     int start() {
@@ -106,7 +106,7 @@ class PmixLauncher final : public Launcher {
     int barrier() override {
         const Call call(&calls_);
         // The launcher's daemons exchange what was put, so that a lookup does not wait for another
-        // machine. They hold it, not this process.
+        // machine. The daemons store it, not this process.
         pmix_info_t collect;
         bool yes = true;
         PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
@@ -149,8 +149,8 @@ std::unique_ptr<Launcher> connect_pmix() {
 
 std::unique_ptr<Launcher> connect_pmix() {
     log_error(
-        "the launcher speaks PMIx, but rwapi was built without it; install libpmix-dev and build "
-        "anew, or start the job by mpiexec.hydra or rwapi-run");
+        "the launcher uses PMIx, but rwapi was built without PMIx: install libpmix-dev and build "
+        "again, or start the job by mpiexec.hydra or rwapi-run");
     return nullptr;
 }
 

@@ -8,9 +8,9 @@
 
 namespace rwapi {
 
-// Whether the environment is that of a process that a PMIx launcher has started.
+// Whether a PMIx launcher has started this process.
 bool pmix_offered();
-// Null: it failed, and has said why.
+// Null: it has failed, which has been logged.
 std::unique_ptr<Launcher> connect_pmix();
 
 }  // namespace rwapi

@@ -10,7 +10,7 @@
 namespace rwapi {
 namespace {
 
-// The exchange gives every process all addresses, so they are kept here, unlike with a launcher.
+// The exchange returns the addresses of all processes, which are stored here.
 class TableBootstrap final : public Bootstrap {
   public:
     explicit TableBootstrap(const rwapi_bootstrap& table) : table_(table) {}
@@ -19,8 +19,8 @@ class TableBootstrap final : public Bootstrap {
     uint32_t size() const override { return table_.size; }
 
     int publish(std::span<const std::byte> mine) override {
-        // The exchange takes as many bytes from each: first the lengths, then blocks of the
-        // longest.
+        // The exchange takes the same number of bytes from each process: first the lengths, then
+        // the addresses, padded to the longest one.
         const auto length = static_cast<uint32_t>(mine.size());
         lengths_.resize(size());
         if (table_.exchange(table_.context, &length, sizeof length, lengths_.data()) != 0) {
@@ -52,15 +52,14 @@ class TableBootstrap final : public Bootstrap {
     }
 
     static int fail(const char* function) {
-        log_error("the function %s of rwapi_bootstrap has failed; it belongs to the program",
-                  function);
+        log_error("the program's function %s of rwapi_bootstrap has failed", function);
         return RWAPI_ERR_START;
     }
 
     static int foreign() {
         log_error(
-            "the function exchange of rwapi_bootstrap returns other data than it was given; it "
-            "must store them in the order of the ranks");
+            "the program's function exchange of rwapi_bootstrap returns wrong data: it must store "
+            "the data of all processes in the order of their ranks");
         return RWAPI_ERR_START;
     }
 
@@ -76,7 +75,7 @@ std::unique_ptr<Bootstrap> make_table_bootstrap(const rwapi_bootstrap& table, in
     if (table.exchange != nullptr && table.barrier != nullptr && table.rank < table.size) {
         return std::make_unique<TableBootstrap>(table);
     }
-    log_error("rwapi_bootstrap needs both functions, and a rank below its size");
+    log_error("rwapi_bootstrap needs both functions, and a rank that is less than its size");
     error = RWAPI_ERR_INVALID;
     return nullptr;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Start-up by functions of the user's.
+// Start-up by functions of the user.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 
 namespace rwapi {
 
+// Null: the table is invalid, and `error` is set.
 std::unique_ptr<Bootstrap> make_table_bootstrap(const rwapi_bootstrap& table, int& error);
 
 }  // namespace rwapi
