@@ -11,7 +11,7 @@
 #include "rendezvous/policy.h"
 
 namespace tern {
-namespace {
+namespace decision_test {
 
 constexpr uint64_t kKB = 1024;
 constexpr uint64_t kMB = 1024 * kKB;
@@ -392,5 +392,5 @@ TEST(Decision, OfARequest) {
             << row.allowed << row.reused << row.late;
 }
 
-}  // namespace
+}  // namespace decision_test
 }  // namespace tern

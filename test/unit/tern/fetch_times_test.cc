@@ -9,7 +9,7 @@
 #include "rendezvous/policy.h"
 
 namespace tern {
-namespace {
+namespace fetch_times_test {
 
 constexpr uint64_t kNoLimit = UINT64_MAX;
 constexpr double kCopies = 6e9;  // bytes per second
@@ -96,5 +96,5 @@ TEST(FetchTimes, WhatCannotBePinnedIsStaged) {
     for (size_t i = 0; i < times.count; ++i) EXPECT_EQ(times.ranges[i].scheme, Scheme::kStaged);
 }
 
-}  // namespace
+}  // namespace fetch_times_test
 }  // namespace tern

@@ -19,7 +19,7 @@
 #include <vector>
 
 namespace tern {
-namespace {
+namespace pin_cache_test {
 
 constexpr uint64_t kPage = 4096;
 constexpr unsigned kPut = kLocalRead | kRemotePut;
@@ -567,5 +567,5 @@ TEST_F(PinCacheTest, FindsOnlyWhatIsValidWhateverHappens) {
         for (unsigned i = 0; i < use.second; ++i) cache.release(const_cast<Pin*>(pin));
 }
 
-}  // namespace
+}  // namespace pin_cache_test
 }  // namespace tern
