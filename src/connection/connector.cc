@@ -8,11 +8,11 @@
 
 namespace tern {
 
-Connector::Connector(const verbs::Device& device, const verbs::Port& port,
-                     const ConnectorSettings& settings, std::unique_ptr<Datagrams> datagrams,
-                     ibv_cq* cq, ibv_srq* srq, const PeerAddress& self, ConnectorOwner& owner)
+Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSettings& settings,
+                     std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq,
+                     const PeerAddress& self, ConnectorOwner& owner)
     : settings_(settings),
-      queue_pairs_{device.pd.get(), cq, srq, port, settings.queues, settings.retry},
+      queue_pairs_{pd, cq, srq, port, settings.queues, settings.retry},
       datagrams_(std::move(datagrams)),
       self_(self),
       owner_(owner),

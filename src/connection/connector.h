@@ -55,9 +55,9 @@ class ConnectorOwner {
 class Connector {
   public:
     // Every connection uses `cq` and `srq`.
-    Connector(const verbs::Device& device, const verbs::Port& port,
-              const ConnectorSettings& settings, std::unique_ptr<Datagrams> datagrams, ibv_cq* cq,
-              ibv_srq* srq, const PeerAddress& self, ConnectorOwner& owner);
+    Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSettings& settings,
+              std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq,
+              const PeerAddress& self, ConnectorOwner& owner);
     // Ends all connections at once, and tells the peers. No thread may be in answer().
     ~Connector();
     Connector(const Connector&) = delete;
@@ -130,6 +130,7 @@ class Connector {
     }
 
     Datagrams& datagrams() { return *datagrams_; }
+    const Datagrams& datagrams() const { return *datagrams_; }
     uint32_t connections() const { return live_; }
     uint32_t most_connections() const { return most_; }
     template <class Visit>

@@ -18,8 +18,8 @@ inline constexpr uint32_t kNever = 0;
 // Notify always, with immediate data 0.
 inline constexpr uint32_t kAlways = 1;
 
-constexpr uint32_t word(uint16_t telling) {
-    return uint32_t{telling} << 16;
+constexpr uint32_t word(uint16_t generation) {
+    return uint32_t{generation} << 16;
 }
 constexpr uint32_t immediate(uint32_t word) {
     return word & kMask;
@@ -27,7 +27,7 @@ constexpr uint32_t immediate(uint32_t word) {
 constexpr bool is_of_block(uint32_t immediate) {
     return (immediate & ~kMask) == 0;
 }
-constexpr uint16_t telling(uint32_t immediate) {
+constexpr uint16_t generation(uint32_t immediate) {
     return static_cast<uint16_t>(immediate >> 16);
 }
 
@@ -49,7 +49,8 @@ constexpr uint16_t telling(uint32_t immediate) {
 //
 // The credit word is the number of bytes that the peer has freed of the block, modulo 2^32.
 //
-//   writer: the device; this side writes 0 when it takes an offer: whatever the peer has written for
+//   writer: the device; this side writes 0 when it takes an offer: whatever the peer has written
+//   for
 //           the last block has arrived before the offer, and for the new block it has nothing yet
 //   reader: this side, before it decides where a frame goes, acquire: the writes that it posts then
 //           go to places that the peer has freed

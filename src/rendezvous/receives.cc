@@ -133,7 +133,7 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
     ++(transfer.decision.staged() ? context_.counters.superpipeline : context_.counters.zero_copy);
     transfer.generation = ++generation_ & WireRing::kGeneration;
     transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
-                          !context_.engine.polls_memory(*transfer.channel),
+                          !context_.engine.sleep().polls_memory(*transfer.channel),
                           transfer.ring.slots / (context_.settings.chunks_per_ring + 1));
     if (in_pieces) {
         const uint64_t piece = context_.piece_of(transfer.decision.piece, transfer.decision.reused,
@@ -362,7 +362,8 @@ bool Receives::may_be_overtaken(const Channel& channel, uint64_t until) const {
 
 void Receives::request_reports() const {
     for (const auto& transfer : table_)
-        if (transfer->channel != nullptr) context_.engine.request_report(*transfer->channel);
+        if (transfer->channel != nullptr)
+            context_.engine.flushing().request_report(*transfer->channel);
 }
 
 // By index: a user who is told may begin transfers on other channels, and the table grows.

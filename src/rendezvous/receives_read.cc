@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/engine_send.h"
+#include "engine/engine.h"
 #include "rendezvous/receives.h"
 
 namespace tern {
@@ -83,8 +83,8 @@ unsigned Receives::post_reads(Incoming& transfer) {
         free->owner = &transfer;
         free->offset = transfer.asked;
         void* cookie = make_cookie(CookieKind::kRead, free);
-        (void)context_.engine.read(channel, {&piece, 1}, transfer.address + transfer.asked,
-                                   transfer.rkey, cookie);
+        (void)context_.engine.one_sided().read(
+            channel, {&piece, 1}, transfer.address + transfer.asked, transfer.rkey, cookie);
         transfer.asked += free->bytes;
         ++count;
     }

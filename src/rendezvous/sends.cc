@@ -231,7 +231,8 @@ bool Sends::may_be_overtaken(const Channel& channel, uint64_t until) const {
 
 void Sends::request_reports() const {
     for (const auto& transfer : table_)
-        if (transfer->channel != nullptr) context_.engine.request_report(*transfer->channel);
+        if (transfer->channel != nullptr)
+            context_.engine.flushing().request_report(*transfer->channel);
 }
 
 // By index: a user who is told may begin transfers on other channels, and the table grows.

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/engine_send.h"
+#include "engine/engine.h"
 #include "rendezvous/staging.h"
 
 namespace tern {
@@ -87,8 +87,9 @@ bool Sends::post_staged(Outgoing& transfer, const Sender::Chunk& chunk) {
                                    ? (transfer.receiver & 0xffff) << 16 | chunk.blocks
                                    : 0;
     context_.counters.staged_bytes += chunk.bytes;
-    (void)context_.engine.write(*transfer.channel, {&piece, 1}, transfer.to.address + to,
-                                transfer.to.rkey, immediate, nullptr);
+    (void)context_.engine.one_sided().write(*transfer.channel, {&piece, 1},
+                                            transfer.to.address + to, transfer.to.rkey, immediate,
+                                            nullptr);
     return true;
 }
 
@@ -131,8 +132,8 @@ bool Sends::write_direct(Outgoing& transfer, const Sender::Chunk& chunk, const s
         .addr = address_of(from), .length = static_cast<uint32_t>(chunk.bytes), .lkey = lkey};
     write.owner = &transfer;
     void* cookie = make_cookie(CookieKind::kWrite, &write);
-    if (context_.engine.write(*transfer.channel, {&piece, 1}, chunk.address, chunk.rkey, 0,
-                              cookie) == Status::kOk)
+    if (context_.engine.one_sided().write(*transfer.channel, {&piece, 1}, chunk.address, chunk.rkey,
+                                          0, cookie) == Status::kOk)
         ++write.under_way;
     return true;
 }

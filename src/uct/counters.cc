@@ -17,7 +17,8 @@ void write_counters(const Engine& engine, const Rendezvous& rendezvous, const At
     std::string name = path;
     if (const size_t at = name.find("%p"); at != std::string::npos)
         name.replace(at, 2, std::to_string(getpid()));
-    const Counters& counters = engine.counters();
+    const Counters counters = engine.counters();
+    const EngineUsage usage = engine.usage();
     const RendezvousCounters& moved = rendezvous.counters();
     const TupleQCounters placed = tupleq != nullptr ? tupleq->counters() : TupleQCounters{};
     const TupleCounters tuples = tupleq != nullptr ? tupleq->matching() : TupleCounters{};
@@ -27,14 +28,14 @@ void write_counters(const Engine& engine, const Rendezvous& rendezvous, const At
         uint64_t value;
     } rows[] = {
         {"queue_pairs", engine.connections()},
-        {"queue_pairs_most", engine.connections_most()},
-        {"hot_peers", engine.hot_peers()},
+        {"queue_pairs_most", usage.connections_most},
+        {"hot_peers", usage.hot_peers},
         {"hot_peers_most", counters.hot_peers_most},
-        {"registered_bytes", engine.registered_bytes() + rendezvous.registered_bytes() +
+        {"registered_bytes", usage.registered_bytes + rendezvous.registered_bytes() +
                                  atomics.registered_bytes() +
                                  (tupleq != nullptr ? tupleq->registered_bytes() : 0)},
-        {"receive_queue_bytes", engine.receive_queue_bytes()},
-        {"send_pool_bytes", engine.send_pool_bytes()},
+        {"receive_queue_bytes", usage.receive_queue_bytes},
+        {"send_pool_bytes", usage.send_pool_bytes},
         {"block_bytes", counters.block_bytes},
         {"block_bytes_most", counters.block_bytes_most},
         {"sent_hot", counters.sent_hot},
@@ -55,8 +56,8 @@ void write_counters(const Engine& engine, const Rendezvous& rendezvous, const At
         {"queue_stalls", counters.queue_stalls},
         {"polls", counters.polls},
         {"sleeps", counters.sleeps},
-        {"sleep_tellings", counters.tellings},
-        {"sleep_notices", counters.notices},
+        {"sleep_notify_requests", counters.notify_requests},
+        {"sleep_notifications", counters.notifications},
         {"rndv_gets", moved.gets},
         {"rndv_puts", moved.puts},
         {"rndv_served", moved.served},

@@ -38,13 +38,13 @@ static void leave_channel(TernEp& ep) {
     if (channel == nullptr) return iface.engine->leave(channel, &ep);
     const auto is_users = [](void* cookie) { return !tern::Rendezvous::is_cookie(cookie); };
     const bool alone = channel->users.size() == 1;
-    if (alone && (Engine::any_cookie(*channel, is_users) || iface.rendezvous->busy(*channel)))
+    if (alone && (channel->any_cookie(is_users) || iface.rendezvous->busy(*channel)))
         iface.engine->leave_at_once(*channel, &ep);
     else
         iface.engine->leave(channel, &ep);
     if (iface.tupleq != nullptr) iface.tupleq->sender().cancel_flushes(*channel, &ep);
     iface.rendezvous->cancel_flushes(*channel, &ep);
-    iface.engine->cancel_flushes(*channel, &ep);
+    iface.engine->flushing().cancel(*channel, &ep);
 }
 
 static UCS_CLASS_CLEANUP_FUNC(TernEp) {
@@ -180,10 +180,11 @@ ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     UCT_CHECK_PARAM(flags == 0, "Unsupported flags: %x", flags);
     if (ep.failed != UCS_OK) return ep.failed;
     Engine& engine = *iface_of(uct_ep).engine;
-    if (completion == nullptr) return to_ucs(engine.check_peer(ep.channel, ep.peer, &ep));
+    if (completion == nullptr)
+        return to_ucs(engine.flushing().check_peer(ep.channel, ep.peer, &ep));
     // A completion also reports that the peer lives, which needs a connection.
     if (ep.channel == nullptr && !attach(ep)) return ep.failed;
-    return to_ucs(engine.check_channel(*ep.channel, {completion, &ep}));
+    return to_ucs(engine.flushing().check(*ep.channel, {completion, &ep}));
 }
 
 int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,

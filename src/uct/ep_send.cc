@@ -20,7 +20,7 @@ namespace {
 ucs_status_t copied(Engine& engine, Channel& channel, uint32_t id,
                     std::span<const std::byte> header, const uct_iov_t* iov, size_t count) {
     uint32_t length = 0;
-    channel.last_bcopy = static_cast<uint32_t>(header.size() + total(iov, count));
+    channel.sending.last_bcopy = static_cast<uint32_t>(header.size() + total(iov, count));
     return to_ucs(engine.am_bcopy(
         channel, id,
         [&](void* to) {
@@ -136,7 +136,7 @@ ucs_status_t send_zcopy(Engine& engine, Channel& channel, uint32_t id,
             return uct_iov_get_length(&piece) != 0 && registration(piece.memh) == nullptr;
         }))
         return copied(engine, channel, id, header, iov, count);
-    ibv_sge pieces[Engine::kPieces];
+    ibv_sge pieces[engine_limits::kPieces];
     size_t used = 0;
     for (size_t i = 0; i < count; ++i) {
         const size_t length = uct_iov_get_length(&iov[i]);
@@ -195,8 +195,8 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
                          uct_completion_t* completion) {
     Engine& engine = *iface_of(ep).engine;
     UCT_CHECK_AM_ID(id);
-    UCT_CHECK_IOV_SIZE(count, size_t{engine.max_pieces()}, "am_zcopy");
-    UCT_CHECK_LENGTH(header_length, 0, engine.max_header(), "am_zcopy header");
+    UCT_CHECK_IOV_SIZE(count, size_t{Engine::kMaxPieces}, "am_zcopy");
+    UCT_CHECK_LENGTH(header_length, 0, engine.settings().max_header(), "am_zcopy header");
     UCT_CHECK_LENGTH(header_length + total(iov, count), 0, engine.settings().segment_size,
                      "am_zcopy");
     ucs_status_t status = UCS_OK;
@@ -219,7 +219,7 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
     // An empty put needs no key, but is posted: if it fails, the peer's death is noticed.
     if (key.rkey == 0 && length != 0) [[unlikely]]
         return to_ucs(put_short_copied(*iface_of(ep).rendezvous, *channel, data, length, to, key));
-    return to_ucs(engine.put_short(*channel, data, length, to, key.rkey));
+    return to_ucs(engine.one_sided().put_short(*channel, data, length, to, key.rkey));
 }
 
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t to,
@@ -297,7 +297,7 @@ ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint
         return put == Status::kOk ? static_cast<ssize_t>(length)
                                   : static_cast<ssize_t>(to_ucs(put));
     }
-    const Status sent = iface_of(ep).engine->put_bcopy(
+    const Status sent = iface_of(ep).engine->one_sided().put_bcopy(
         *channel, [&](void* at) { return static_cast<uint32_t>(pack(at, argument)); }, length, to,
         key.rkey);
     return sent == Status::kOk ? static_cast<ssize_t>(length) : static_cast<ssize_t>(to_ucs(sent));

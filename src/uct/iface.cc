@@ -7,7 +7,7 @@
 #include <memory>
 #include <new>
 
-#include "engine/engine_poll.h"
+#include "engine/engine.h"
 #include "uct/compat.h"
 #include "uct/config.h"
 #include "uct/md.h"
@@ -156,7 +156,7 @@ ucs_status_t look_for_flush(TernIface& self) {
     if (!self.rendezvous->idle() || (self.tags != nullptr && self.tags->receives.has_work()))
         return UCS_INPROGRESS;
     if (self.tupleq != nullptr && !self.tupleq->sender().idle()) return UCS_INPROGRESS;
-    return tern::to_ucs(self.engine->flush_all());
+    return tern::to_ucs(self.engine->flushing().flush_all());
 }
 
 // A flush comprises all calls up to the first that does not return UCS_INPROGRESS. That call
@@ -176,7 +176,7 @@ ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completi
 
 ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
     std::string why;
-    *fd = tern::iface_of(iface).engine->event_fd(why);
+    *fd = tern::iface_of(iface).engine->sleep().event_fd(why);
     if (*fd >= 0) return UCS_OK;
     ucs_error("tern: %s", why.c_str());
     return UCS_ERR_IO_ERROR;
@@ -190,7 +190,7 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     std::vector<tern::Watched> words;
     tern::Status status = self.rendezvous->arm(words);
     if (status == tern::Status::kOk && self.tupleq != nullptr) status = self.tupleq->arm();
-    if (status == tern::Status::kOk) status = self.engine->arm(words);
+    if (status == tern::Status::kOk) status = self.engine->sleep().arm(words);
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
 }
 
@@ -340,9 +340,9 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->request_handler = nullptr;
     self->requests_of_ucp = false;
     if (config.tags.matching != UCS_NO && tern::wants_tags(*params))
-        state->tags =
-            std::make_unique<tern::TagInterface>(*state->engine, *state->rendezvous, *state,
-                                                 config.tags.receives, tern::tag_callbacks(*params));
+        state->tags = std::make_unique<tern::TagInterface>(*state->engine, *state->rendezvous,
+                                                           *state, config.tags.receives,
+                                                           tern::tag_callbacks(*params));
     self->tags = state->tags.get();
     self->tupleq = nullptr;
     if (self->tags != nullptr && direct_settings.tuples != 0) {

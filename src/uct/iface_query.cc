@@ -38,8 +38,8 @@ ucs_status_t iface_query(uct_iface_h uct_iface, uct_iface_attr_t* attributes) {
     attributes->cap.am.max_short = engine.max_short() + sizeof(uint64_t);
     attributes->cap.am.max_bcopy = engine.settings().segment_size;
     attributes->cap.am.max_zcopy = engine.settings().segment_size;
-    attributes->cap.am.max_hdr = engine.max_header();
-    attributes->cap.am.max_iov = engine.max_pieces();
+    attributes->cap.am.max_hdr = engine.settings().max_header();
+    attributes->cap.am.max_iov = Engine::kMaxPieces;
     attributes->cap.am.opt_zcopy_align = UCS_SYS_PCI_MAX_PAYLOAD;
     attributes->cap.am.align_mtu = mtu;
     attributes->cap.put.max_short = engine.max_inline();

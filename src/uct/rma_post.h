@@ -2,7 +2,7 @@
 // The data path of puts and gets: inline members of Rma.
 #pragma once
 
-#include "engine/engine_send.h"
+#include "engine/engine.h"
 #include "uct/rma.h"
 
 namespace tern {
@@ -54,8 +54,8 @@ namespace tern {
     operation->reads = true;
     operation->length = static_cast<uint32_t>(length);
     const Status posted =
-        engine_.get_copy(channel, operation->length, from.address, from.rkey,
-                         make_cookie(CookieKind::kRma, operation), operation->buffer);
+        engine_.one_sided().get_copy(channel, operation->length, from.address, from.rkey,
+                                     make_cookie(CookieKind::kRma, operation), operation->buffer);
     if (posted == Status::kOk) [[likely]] {
         ++under_way_;
         return Status::kInProgress;
@@ -71,7 +71,7 @@ template <bool reads>
                                                                   const Remote& remote,
                                                                   void* cookie) {
     if (memory.pieces.size() != 1 || memory.length > kLongest ||
-        !Engine::has_room_in_place(channel) || channel.transfers != 0) [[unlikely]]
+        !OneSided::has_room_in_place(channel) || channel.transfers != 0) [[unlikely]]
         return std::nullopt;
     std::byte* const at = memory.pieces.front().at;
     const auto pin = pins_.find(at, memory.length, reads ? kLocalWrite : kLocalRead);
@@ -88,8 +88,8 @@ template <bool reads>
                         .lkey = pin.pin->lkey()};
     void* const own = make_cookie(CookieKind::kRma, operation);
     const Status posted =
-        reads ? engine_.get_in_place(channel, piece, remote.address, remote.rkey, own)
-              : engine_.put_in_place(channel, piece, remote.address, remote.rkey, own);
+        reads ? engine_.one_sided().get_in_place(channel, piece, remote.address, remote.rkey, own)
+              : engine_.one_sided().put_in_place(channel, piece, remote.address, remote.rkey, own);
     if (posted == Status::kOk) [[likely]] {
         ++under_way_;
         return Status::kInProgress;
@@ -111,7 +111,7 @@ template <bool reads>
             operation.unpack(operation.argument, operation.buffer->data, operation.length);
         else if (operation.unpack == to_pieces)
             give(*static_cast<Scattered*>(operation.argument));
-        engine_.give_back(operation.buffer);
+        engine_.one_sided().give_back(operation.buffer);
     }
     void* const users = operation.cookie;
     give(operation);

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "engine/engine_send.h"
+#include "engine/engine.h"
 #include "uct/iface.h"
 
 namespace tern {

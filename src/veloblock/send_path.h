@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "veloblock/block_writer.h"
@@ -21,6 +22,9 @@ namespace tern {
 class SendPath {
   public:
     enum class Route : uint8_t { kCold, kBlock, kStall };
+
+    // The part of this object that a frame needs which goes straight.
+    static constexpr size_t kHotBytes = 3 * sizeof(uint32_t) + sizeof(BlockWriter);
 
     struct Choice {
         Route route = Route::kCold;
@@ -125,6 +129,7 @@ class SendPath {
         return size;
     }
 
+    // What a frame that goes straight needs comes first: kHotBytes.
     bool hot_ = false;
     bool release_due_ = false;
     uint16_t hot_count_ = 0;  // frames sent through blocks, modulo 2^16

@@ -33,12 +33,12 @@ class EngineCreditTest : public OneWayTest {
     size_t fill() {
         size_t count = 0;
         while (count < 1000 && send() == Status::kOk) ++count;
-        EXPECT_TRUE(channel->stalled);
+        EXPECT_TRUE(channel->sending.stalled);
         return count;
     }
     bool sleeps() {
         return until([this] { sender.poll(); },
-                     [this] { return sender.engine->arm() == Status::kOk; });
+                     [this] { return sender.engine->sleep().arm() == Status::kOk; });
     }
     // The receiver takes messages until the sender is woken. False: it never is.
     bool wakes() {
@@ -159,17 +159,18 @@ TEST_F(RevokedCreditTest, ASenderThatMaySendColdDoesNotSleep) {
     // The last frames in the block end the window.
     ASSERT_NO_FATAL_FAILURE(send_until(2 * kWindow - 10 - kSetUp));
     for (int i = 0; i < 1000; ++i) poll();
-    ASSERT_TRUE(channel->tx.hot());
+    ASSERT_TRUE(channel->sending.path.hot());
     while (sender.poll() != 0) {
     }
     ASSERT_NO_FATAL_FAILURE(count_fill());
-    ASSERT_TRUE(channel->tx.release_due()) << "at the eighth stall it wants a larger block";
+    ASSERT_TRUE(channel->sending.path.release_due())
+        << "at the eighth stall it wants a larger block";
     // It gives the block up in arm().
-    Status armed = sender.engine->arm();
+    Status armed = sender.engine->sleep().arm();
     while (armed == Status::kInProgress) {
         sender.poll();
         if (send() == Status::kOk) return;
-        armed = sender.engine->arm();
+        armed = sender.engine->sleep().arm();
     }
     ASSERT_EQ(armed, Status::kOk);
     EXPECT_TRUE(wakes()) << "a send could go cold";
@@ -205,7 +206,7 @@ class RogueCreditTest : public testing::Test, public RogueWorld<Node> {
 TEST_F(RogueCreditTest, GoodCreditIsTaken) {
     while (send() == Status::kOk) {
     }
-    EXPECT_TRUE(channel->stalled);
+    EXPECT_TRUE(channel->sending.stalled);
     constexpr uint32_t kFrame = padded(kLength) + Word::kUnit;
     write_credit(4 * kFrame);
     uint32_t more = 0;

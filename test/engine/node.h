@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine_poll.h"
-#include "engine/engine_send.h"
+#include "engine/engine.h"
 
 namespace tern::test {
 

@@ -26,12 +26,12 @@ class OneWayTest : public testing::Test {
         std::string why;
         channel = sender.engine->attach(receiver.engine->address(), this, why);
         ASSERT_TRUE(channel) << why;
-        fd = sleeper.engine->event_fd(why);
+        fd = sleeper.engine->sleep().event_fd(why);
         ASSERT_GE(fd, 0) << why;
         for (size_t i = 0; i < messages; ++i) ASSERT_TRUE(sender.send(*channel, 1, text, receiver));
         ASSERT_TRUE(
             until([this] { poll(); }, [&] { return receiver.messages.size() == messages; }));
-        ASSERT_EQ(receiver.engine->hot_peers(), 1u);
+        ASSERT_EQ(receiver.engine->usage().hot_peers, 1u);
         // Time for the receiver to learn where the sender's words are.
         for (int i = 0; i < 1000; ++i) poll();
         receiver.messages.clear();

@@ -27,7 +27,7 @@ Rogue::Rogue() {
     if (port().global) memcpy(self_.port.gid.data(), port().gid.raw, sizeof(port().gid.raw));
     self_.interface = {.qp_num = datagrams->qp_num(), .instance = 7};
     datagrams->set_self(self_);
-    connector_.reset(new Connector(device(), port(),
+    connector_.reset(new Connector(device().pd.get(), port(),
                                    {.queues = {.sends = 256, .inline_bytes = 64, .pieces = 1},
                                     .retry = settings.retry,
                                     .times = settings.handshake},

@@ -39,7 +39,7 @@ class RogueTest : public testing::Test {
                 rogue.poll();
             },
             [this] { return rogue.grant().has_value(); }));
-        ASSERT_EQ(victim.engine->hot_peers(), 1u);
+        ASSERT_EQ(victim.engine->usage().hot_peers, 1u);
     }
     void write_tail(Word word) { rogue.write(&word, sizeof(word), rogue.grant()->size - 8); }
     // The victim drops the connection, tells the peer, and still serves an honest peer.

@@ -13,7 +13,7 @@ namespace {
 // Polls only this node.
 bool arms(Node& node) {
     for (int tries = 0; tries < 1000; ++tries)
-        if (node.poll() == 0 && node.engine->arm() == Status::kOk) return true;
+        if (node.poll() == 0 && node.engine->sleep().arm() == Status::kOk) return true;
     return false;
 }
 
@@ -27,7 +27,7 @@ class EngineSleepTest : public OneWayTest {
                                     [&](std::byte* to) { memcpy(to, &payload, sizeof(payload)); }),
             Status::kOk);
     }
-    const Counters& counters() const { return receiver.engine->counters(); }
+    Counters counters() const { return receiver.engine->counters(); }
 };
 
 // A receiver that sleeps between any two messages tells that once, and again when it stays awake.
@@ -41,17 +41,17 @@ TEST_F(EngineSleepTest, TellsSeldom) {
                 until([this] { receiver.poll(); }, [&] { return receiver.messages.size() == i; }));
             sender.poll();
         }
-        EXPECT_EQ(counters().tellings, 2 * round + 1);
-        const uint64_t notices = counters().notices;
+        EXPECT_EQ(counters().notify_requests, 2 * round + 1);
+        const uint64_t notices = counters().notifications;
         EXPECT_GE(notices, (round + 1) * 90);
         for (int i = 0; i < 10000; ++i) receiver.poll();
-        EXPECT_EQ(counters().tellings, 2 * round + 2);
+        EXPECT_EQ(counters().notify_requests, 2 * round + 2);
         for (int i = 0; i < 50; ++i) {
             ASSERT_NO_FATAL_FAILURE(post());
             poll();
         }
         ASSERT_TRUE(until([this] { poll(); }, [this] { return receiver.messages.size() == 150; }));
-        EXPECT_EQ(counters().notices, notices) << "the sender knows that it is awake";
+        EXPECT_EQ(counters().notifications, notices) << "the sender knows that it is awake";
         receiver.messages.clear();
     }
 }
@@ -67,13 +67,14 @@ TEST_F(EngineSleepTest, WakesToABurst) {
     ASSERT_TRUE(until([this] { poll(); }, [this] { return receiver.messages.size() == 3000; }));
     for (int i = 1; i < 3000; ++i)
         ASSERT_EQ(receiver.messages[static_cast<size_t>(i)].data, std::to_string(i));
-    EXPECT_GT(counters().notices, 2000u);
+    EXPECT_GT(counters().notifications, 2000u);
 }
 
 // Memory besides the receive buffers and the send pool counts too.
 TEST_F(EngineSleepTest, MemoryIsCounted) {
-    EXPECT_GE(sender.engine->registered_bytes(),
-              sender.engine->receive_queue_bytes() + sender.engine->send_pool_bytes() + 4096);
+    EXPECT_GE(
+        sender.engine->usage().registered_bytes,
+        sender.engine->usage().receive_queue_bytes + sender.engine->usage().send_pool_bytes + 4096);
 }
 
 class RogueSleepTest : public testing::Test {
@@ -126,7 +127,7 @@ TEST_F(RogueSleepTest, SpeaksProperlyAndIsTold) {
     for (int i = 0; i < 1000; ++i) victim.poll();
     EXPECT_EQ(value(), 0u);
     std::string why;
-    const int fd = victim.engine->event_fd(why);
+    const int fd = victim.engine->sleep().event_fd(why);
     ASSERT_TRUE(arms(victim));
     ASSERT_TRUE(turn(rogue, [&] { return value() != 0; }));
     EXPECT_TRUE(notify::is_of_block(value()));

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "connection/little_endian.h"
-#include "engine/engine_send.h"
+#include "engine/engine.h"
 #include "tupleq/xrc/messages.h"
 
 namespace tern {

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "engine/engine_send.h"
+#include "engine/engine.h"
 #include "tupleq/xrc/immediate.h"
 #include "tupleq/xrc/sender.h"
 

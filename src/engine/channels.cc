@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine/channels.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include "base/trace.h"
+#include "engine/completion_poller.h"
+#include "engine/completion_sink.h"
+#include "engine/control_frames.h"
+#include "engine/device_health.h"
+#include "engine/early_sends.h"
+#include "engine/offered_blocks.h"
+#include "engine/owner.h"
+#include "engine/peer_blocks.h"
+#include "engine/work_requests.h"
+
+namespace tern {
+
+Channel* Channels::attach(const PeerAddress& peer, void* user, std::string& why) {
+    if (parts_.health.has_failed()) {
+        why = "the device has failed";
+        return nullptr;
+    }
+    auto* channel = static_cast<Channel*>(connector_.connect(peer, why));
+    if (channel == nullptr) return nullptr;
+    channel->users.push_back(user);
+    channel->closing = false;
+    return channel;
+}
+
+void Channels::leave(Channel* channel, void* user) {
+    connector_.forget_probe(user);
+    if (channel == nullptr) return;
+    std::erase(channel->users, user);
+    if (!channel->users.empty() || channel->failed) return;
+    parts_.requests.report_all(*channel);
+    connector_.disconnect(*channel);
+}
+
+void Channels::leave_at_once(Channel& channel, void* user) {
+    connector_.fail(channel, Status::kCanceled, "its last endpoint has gone");
+    flush_sends(channel);
+    (void)parts_.early.drop_all(channel, Status::kCanceled);
+    // While other queue pairs hold the channel, closed() calls ended() later.
+    if (channel.sends.idle() && channel.holds == 0) (void)owner_.ended(channel, Status::kCanceled);
+    leave(&channel, user);
+}
+
+// The queue pair is in error, so the device completes its work requests at once. Other completions
+// are kept for later.
+void Channels::flush_sends(Channel& channel) {
+    CompletionSink sink{owner_};
+    const uint64_t limit = now() + kFlushLimit;
+    while (!channel.sends.idle() && now() < limit) {
+        ibv_wc completion{};
+        const int count = ibv_poll_cq(cq_, 1, &completion);
+        if (count < 0) return parts_.health.break_down("its completion queue cannot be polled");
+        if (count == 0) {
+            if (!channel.sends.last_is_signaled()) WorkRequests::post_marker(channel);
+        } else if (!work_request_id::is_receive(completion.wr_id) &&
+                   connector_.find_send(completion.wr_id) == &channel) {
+            parts_.completions.sent(completion, sink);
+        } else {
+            parts_.completions.late().set_aside(completion);
+        }
+    }
+}
+
+void Channels::cancel(Channel& channel, const void* user) {
+    if (channel.users.size() != 1 || channel.users.front() != user) return;
+    connector_.fail(channel, Status::kCanceled, "the endpoint is flushed by force");
+}
+
+void Channels::on_last_transfer(Channel& channel) {
+    if (channel.carries() && !channel.up()) parts_.requests.report_all(channel);
+    connector_.finish_if_idle(channel);
+}
+
+std::unique_ptr<Connection> Channels::make_connection(uint32_t index, const PeerAddress& peer,
+                                                      const Handshake& handshake) {
+    auto channel = std::make_unique<Channel>(index, peer, handshake);
+    channel->receiving.activity.owner = channel.get();
+    return channel;
+}
+
+bool Channels::reserve_completions(uint32_t sends) {
+    errno = EIO;
+    if (parts_.health.has_failed()) return false;
+    const uint64_t needed = uint64_t{receives_} + sends;
+    if (static_cast<uint64_t>(cq_->cqe) >= needed) return true;
+    errno = ENOMEM;
+    if (needed > max_cqe_) return false;
+    const int error =
+        ibv_resize_cq(cq_, static_cast<int>(std::min<uint64_t>(needed * 2, max_cqe_)));
+    if (error == 0) return true;
+    errno = error;
+    return false;
+}
+
+void Channels::refused(const PeerAddress& peer, const std::string& why) {
+    owner_.warn("a connection of " + peer.to_string() + " is refused: " + why +
+                "; fewer peers, or a smaller UCX_TERN_TX_QUEUE_LEN or UCX_TERN_RX_QUEUE_LEN, need "
+                "less of the device");
+}
+
+bool Channels::wanted(const Connection& connection) const {
+    return !static_cast<const Channel&>(connection).backlog.empty() || connection.transfers != 0;
+}
+
+void Channels::established(Connection& connection) {
+    auto& channel = static_cast<Channel&>(connection);
+    channel.sends.reserve(engine_limits::kControlPlaces);
+    channel.transfer_reserve = engine_limits::kControlPlaces;
+    channel.receiving.polls_memory =
+        poll_ == PollMode::kMemory ||
+        (poll_ == PollMode::kAuto && verbs::writes_in_order(channel.qp.get()));
+    TERN_DEBUG(
+        "the connection to %s is up; %u sends have waited, and its writes into blocks are "
+        "found %s",
+        channel.peer.to_string().c_str(), channel.backlog.sends(),
+        channel.receiving.polls_memory ? "in memory" : "by completions");
+    parts_.early.send_all(channel);
+}
+
+void Channels::draining(Connection& connection) {
+    parts_.requests.report_all(static_cast<Channel&>(connection));
+}
+
+void Channels::post_marker(Connection& connection) {
+    WorkRequests::post_marker(static_cast<Channel&>(connection));
+}
+
+void Channels::closed(Connection& connection, Status status, const std::string& why) {
+    auto& channel = static_cast<Channel&>(connection);
+    parts_.offered.forget(channel);
+    parts_.control.forget(channel);
+    parts_.peer_blocks.forget(channel);
+    status = parts_.early.drop_all(channel, owner_.ended(channel, status));
+    void* cookie = nullptr;
+    while (channel.sends.take_waiter(cookie)) owner_.completed(cookie, status);
+    // A timeout is not logged if no endpoint uses the connection; all other errors are.
+    if (!parts_.health.has_failed() && status != Status::kOk &&
+        (!channel.users.empty() || status != Status::kTimedOut))
+        owner_.lost(channel.peer, status, why);
+    // closed() may remove other endpoints from the list.
+    while (!channel.users.empty()) {
+        void* user = channel.users.back();
+        channel.users.pop_back();
+        owner_.closed(user, status);
+    }
+}
+
+uint64_t Channels::now() {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+}  // namespace tern

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "connection/connector.h"
+#include "engine/channel.h"
+#include "engine/poll_budget.h"
+#include "engine/settings.h"
+
+namespace tern {
+
+class CompletionPoller;
+class ControlFrames;
+class DeviceHealth;
+class EarlySends;
+class EngineOwner;
+class OfferedBlocks;
+class PeerBlocks;
+class WorkRequests;
+
+// The objects of the engine that a channel's life concerns.
+struct ChannelParts {
+    WorkRequests& requests;
+    ControlFrames& control;
+    OfferedBlocks& offered;
+    PeerBlocks& peer_blocks;
+    EarlySends& early;
+    CompletionPoller& completions;
+    DeviceHealth& health;
+    PollBudget& budget;
+};
+
+// The life of channels: who uses them, what happens when they come up, and what when they end. The
+// states are those of Handshake. Control path, except transfers.
+class Channels final : public ConnectorOwner {
+  public:
+    Channels(const EngineSettings& settings, ibv_cq* cq, uint32_t max_cqe, Connector& connector,
+             const ChannelParts& parts, EngineOwner& owner)
+        : receives_(settings.receive_queue),
+          poll_(settings.poll),
+          cq_(cq),
+          max_cqe_(max_cqe),
+          connector_(connector),
+          parts_(parts),
+          owner_(owner) {}
+
+    // See Engine.
+    Channel* attach(const PeerAddress& peer, void* user, std::string& why);
+    void leave(Channel* channel, void* user);
+    void leave_at_once(Channel& channel, void* user);
+    void cancel(Channel& channel, const void* user);
+    void begin_transfer(Channel& channel) {
+        parts_.budget.begin_reason();
+        ++channel.transfers;
+    }
+    void end_transfer(Channel& channel) {
+        TERN_ASSERT(channel.transfers != 0);
+        parts_.budget.end_reason();
+        if (--channel.transfers == 0) on_last_transfer(channel);
+    }
+
+  private:
+    static constexpr uint64_t kFlushLimit = 1'000'000'000;  // ns, for a queue pair in error
+
+    // ConnectorOwner
+    std::unique_ptr<Connection> make_connection(uint32_t index, const PeerAddress& peer,
+                                                const Handshake& handshake) override;
+    bool reserve_completions(uint32_t sends) override;
+    bool wanted(const Connection& connection) const override;
+    void established(Connection& connection) override;
+    void draining(Connection& connection) override;
+    void post_marker(Connection& connection) override;
+    void refused(const PeerAddress& peer, const std::string& why) override;
+    void closed(Connection& connection, Status status, const std::string& why) override;
+    uint64_t now() override;
+
+    void flush_sends(Channel& channel);
+    void on_last_transfer(Channel& channel);
+
+    uint32_t receives_;  // buffers of the shared receive queue
+    PollMode poll_;
+    ibv_cq* cq_;
+    uint32_t max_cqe_;  // the device's limit
+    Connector& connector_;
+    ChannelParts parts_;
+    EngineOwner& owner_;
+};
+
+}  // namespace tern

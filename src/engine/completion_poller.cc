@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine/completion_poller.h"
+
+#include <string>
+
+#include "engine/device_health.h"
+
+namespace tern {
+
+// A work request of a channel that ends has completed. A control frame may have been posted after
+// the last signaled one.
+void CompletionPoller::sent_last(Channel& channel) {
+    if (!channel.sends.idle()) requests_.report_all(channel);
+    connector_.finish_if_idle(channel);
+}
+
+void CompletionPoller::fail(Channel& channel, const ibv_wc& completion) {
+    if (channel.failed) return;
+    Status status = Status::kDevice;
+    switch (completion.status) {
+        case IBV_WC_RETRY_EXC_ERR:
+        case IBV_WC_RNR_RETRY_EXC_ERR:
+            status = Status::kTimedOut;
+            break;
+        case IBV_WC_WR_FLUSH_ERR:
+        case IBV_WC_REM_ABORT_ERR:
+            status = Status::kConnectionReset;
+            break;
+        case IBV_WC_REM_ACCESS_ERR:
+            status = Status::kRemoteAccess;
+            break;
+        case IBV_WC_REM_INV_REQ_ERR:
+        case IBV_WC_REM_OP_ERR:
+            status = Status::kProtocol;
+            break;
+        default:
+            break;
+    }
+    connector_.fail(channel, status,
+                    std::string("a work request failed: ") + ibv_wc_status_str(completion.status));
+}
+
+void CompletionPoller::on_failed_receive(const ibv_wc& completion) {
+    // The failure of the queue pair has been reported already.
+    if (completion.status == IBV_WC_WR_FLUSH_ERR) return;
+    Channel* channel = receiver(completion.qp_num);
+    if (channel != nullptr)
+        connector_.fail(*channel, Status::kProtocol,
+                        std::string("a receive failed: ") + ibv_wc_status_str(completion.status));
+}
+
+void CompletionPoller::on_failed_queue() {
+    health_.break_down("its completion queue cannot be polled");
+}
+
+}  // namespace tern

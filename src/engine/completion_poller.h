@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+
+#include "base/trace.h"
+#include "connection/connector.h"
+#include "engine/block_poller.h"
+#include "engine/control_frames.h"
+#include "engine/notify_requests.h"
+#include "engine/offered_blocks.h"
+#include "engine/receive_queue.h"
+#include "engine/send_pool.h"
+#include "engine/work_requests.h"
+#include "verbs/late_completion.h"
+
+namespace tern {
+
+class DeviceHealth;
+
+// Takes completions: of sends, of cold frames, and of notified writes. For the sink see Engine.
+// Data path.
+class CompletionPoller {
+  public:
+    static constexpr unsigned kBurst = 16;  // completions taken at a time
+
+    CompletionPoller(ibv_cq* cq, ReceiveQueue& receives, SendPool& pool, BlockPoller& blocks,
+                     OfferedBlocks& offered, ControlFrames& control, WorkRequests& requests,
+                     Connector& connector, DeviceHealth& health)
+        : cq_(cq),
+          receives_(receives),
+          pool_(pool),
+          blocks_(blocks),
+          offered_(offered),
+          control_(control),
+          requests_(requests),
+          connector_(connector),
+          health_(health) {}
+
+    // The frames of blocks that may be taken, from now on, because a cold frame follows them.
+    void allow_preceding() { preceding_ = kPreceding; }
+    // Returns the number of completions handled; if it stops early, also of the frames that
+    // precede.
+    template <class Sink>
+    unsigned poll(Sink& sink);
+
+    // Handles the completion of a send.
+    template <class Sink>
+    void sent(const ibv_wc& completion, Sink& sink);
+    // Gives back buffers, and reports cookies and waiters of complete work requests.
+    template <class Sink>
+    void settle(Channel& channel, Status status, Sink& sink);
+
+    // The channel of a queue pair; null if there is none. The peer of a connection that was
+    // accepted in the background may have sent before adopt().
+    Channel* receiver(uint32_t qp_num) {
+        Connection* connection = connector_.find(qp_num);
+        if (connection == nullptr) [[unlikely]]
+            connection = connector_.find_accepted(qp_num);
+        return static_cast<Channel*>(connection);
+    }
+
+    verbs::LateCompletion& late() { return late_; }
+    // The most completions that can be in the queue.
+    unsigned capacity() const { return static_cast<unsigned>(cq_->cqe); }
+    uint64_t received() const { return received_; }
+    uint64_t notifications() const { return notifications_; }
+
+  private:
+    // If more frames precede a cold frame, it waits for the next poll. With kBurst, this bounds the
+    // time of a poll.
+    static constexpr unsigned kPreceding = 512;
+
+    // Whether `next` reports the same success.
+    static bool reports_too(const ibv_wc& next, const ibv_wc& completion) {
+        return work_request_id::tag(next.wr_id) == work_request_id::tag(completion.wr_id) &&
+               next.status == IBV_WC_SUCCESS && completion.status == IBV_WC_SUCCESS;
+    }
+    template <class Sink>
+    bool received(const ibv_wc& completion, Sink& sink);
+    template <class Sink>
+    void notified(Channel& channel, uint32_t immediate, Sink& sink);
+    template <class Sink>
+    bool received_cold(Channel& channel, const std::byte* frame, uint32_t length, Sink& sink);
+    template <class Sink>
+    bool take_preceding(Channel& channel, unsigned before, Sink& sink, bool& all);
+    template <class Sink>
+    void deliver(Channel& channel, Word word, const std::byte* payload, Sink& sink);
+    template <class Sink>
+    void on_failed_send(Channel& channel, const ibv_wc& completion, Sink& sink);
+    void sent_last(Channel& channel);
+    void fail(Channel& channel, const ibv_wc& completion);
+    void on_failed_receive(const ibv_wc& completion);
+    [[gnu::cold]] void on_failed_queue();
+
+    ibv_cq* cq_;
+    verbs::LateCompletion late_;
+    unsigned preceding_ = 0;  // of kPreceding: how many this poll may still take
+    ReceiveQueue& receives_;
+    SendPool& pool_;
+    BlockPoller& blocks_;
+    OfferedBlocks& offered_;
+    ControlFrames& control_;
+    WorkRequests& requests_;
+    Connector& connector_;
+    DeviceHealth& health_;
+    uint64_t received_ = 0;       // cold frames
+    uint64_t notifications_ = 0;  // of frames in blocks
+};
+
+template <class Sink>
+unsigned CompletionPoller::poll(Sink& sink) {
+    ibv_wc completions[kBurst];
+    const int count = late_.poll(cq_, kBurst, completions);
+    const unsigned preceding = preceding_;
+    for (int i = 0; i < count; ++i) {
+        if (!work_request_id::is_receive(completions[i].wr_id)) {
+            // A completion reports all work requests of its connection up to its own.
+            if (i + 1 == count || !reports_too(completions[i + 1], completions[i]))
+                sent(completions[i], sink);
+        } else if (!received(completions[i], sink)) [[unlikely]] {
+            late_.put_back(completions + i, count - i);
+            return static_cast<unsigned>(i) + preceding - preceding_;
+        }
+    }
+    if (count < 0) [[unlikely]]
+        on_failed_queue();
+    return count > 0 ? static_cast<unsigned>(count) : 0;
+}
+
+// False: the frame must wait for the next poll, and the completions after it with it.
+template <class Sink>
+bool CompletionPoller::received(const ibv_wc& completion, Sink& sink) {
+    const uint32_t index = work_request_id::number(completion.wr_id);
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+        on_failed_receive(completion);
+    } else if (Channel* channel = receiver(completion.qp_num);
+               channel != nullptr && !channel->failed) {
+        if (!channel->up()) [[unlikely]]
+            connector_.data_arrived(*channel);
+        if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+            const uint32_t immediate = ntohl(completion.imm_data);
+            if (notify::is_of_block(immediate))
+                notified(*channel, immediate, sink);
+            else if (!sink.notified(*channel, immediate)) [[unlikely]]
+                blocks_.on_malformed(*channel,
+                                     "the peer notifies a write to a transfer that does "
+                                     "not expect one");
+        } else if (!received_cold(*channel, receives_.buffer(index), completion.byte_len, sink))
+            [[unlikely]] {
+            return false;
+        }
+    }
+    receives_.release(index);
+    return true;
+}
+
+// The notification of a write into the channel's block. The block is polled, so the frame may have
+// been taken already.
+template <class Sink>
+void CompletionPoller::notified(Channel& channel, uint32_t immediate, Sink& sink) {
+    if (!channel.receiving.polled)
+        return blocks_.on_malformed(channel, "the peer notifies a frame in a block, but has none");
+    (void)blocks_.poll(channel, sink, 1);
+    ++notifications_;
+    NotifyRequests::on_notification(channel, immediate);
+}
+
+// False: more frames precede it than this poll may still take.
+template <class Sink>
+bool CompletionPoller::received_cold(Channel& channel, const std::byte* frame, uint32_t length,
+                                     Sink& sink) {
+    const Word word(length >= sizeof(Word) ? *reinterpret_cast<const uint64_t*>(frame) : 0);
+    if (!word.well_formed() || word.kind() == FrameKind::kWrap ||
+        length != sizeof(Word) + word.length()) [[unlikely]] {
+        blocks_.on_malformed(channel, "a frame is malformed");
+        return true;
+    }
+    if (const unsigned before = channel.receiving.path.before(word); before != 0) {
+        bool all = true;
+        if (!take_preceding(channel, before, sink, all)) [[unlikely]]
+            return true;
+        if (!all) [[unlikely]]
+            return false;
+    }
+    if (channel.failed || !channel.sending.path.credited(word.credit())) [[unlikely]] {
+        blocks_.on_malformed(channel, "it returns more credit than there is");
+        return true;
+    }
+    ++received_;
+    TERN_TRACE_DATA("received cold frame: kind %u, id %u, %u bytes, from %s",
+                    static_cast<unsigned>(word.kind()), word.id(), word.length(),
+                    channel.peer.to_string().c_str());
+    deliver(channel, word, frame + sizeof(Word), sink);
+    return true;
+}
+
+// The frames of the block that precede a cold frame are delivered first; they have arrived. `all`:
+// whether this poll may take all of them. False: the channel has failed.
+template <class Sink>
+bool CompletionPoller::take_preceding(Channel& channel, unsigned before, Sink& sink, bool& all) {
+    const unsigned now = std::min(before, preceding_);
+    preceding_ -= now;
+    if (blocks_.poll(channel, sink, now) != now) [[unlikely]] {
+        blocks_.on_malformed(channel, "frames are missing from its block");
+        return false;
+    }
+    all = now == before;
+    return true;
+}
+
+template <class Sink>
+void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* payload, Sink& sink) {
+    if (word.kind() == FrameKind::kControl) {
+        channel.receiving.path.received_cold();
+        const bool ours = word.id() < static_cast<uint32_t>(ControlId::kFirstTransfer);
+        if (!(ours ? control_.receive(channel, word, payload)
+                   : sink.control(channel, word.id(), payload, word.length()))) [[unlikely]]
+            blocks_.on_malformed(channel, "a control frame is malformed");
+        return;
+    }
+    if (word.kind() == FrameKind::kActiveMessage) {
+        offered_.count(channel);
+        sink.message(word.id(), payload, word.length());
+    } else if (!blocks_.tagged(channel, word, payload, sink)) {
+        return;
+    }
+    channel.receiving.path.received_cold();
+    offered_.consider(channel);
+}
+
+template <class Sink>
+[[gnu::always_inline]] inline void CompletionPoller::sent(const ibv_wc& completion, Sink& sink) {
+    auto* channel = static_cast<Channel*>(connector_.find_send(completion.wr_id));
+    if (channel == nullptr) [[unlikely]]
+        return;
+    const uint32_t number = work_request_id::number(completion.wr_id);
+    if (completion.status == IBV_WC_SUCCESS) [[likely]] {
+        channel->sends.complete(number);
+        settle(*channel, Status::kOk, sink);
+    } else {
+        on_failed_send(*channel, completion, sink);
+    }
+    if (channel->closing || channel->handshake.state() == Handshake::State::kDraining) [[unlikely]]
+        sent_last(*channel);
+}
+
+template <class Sink>
+[[gnu::noinline, gnu::cold]] void CompletionPoller::on_failed_send(Channel& channel,
+                                                                   const ibv_wc& completion,
+                                                                   Sink& sink) {
+    const uint32_t number = work_request_id::number(completion.wr_id);
+    // All work requests before the first that failed are complete.
+    if (!channel.sends.failing()) {
+        channel.sends.complete(number - 1);
+        settle(channel, Status::kOk, sink);
+        // Frames that the peer wrote before it went are delivered before the channel fails.
+        if (!channel.failed && channel.receiving.polled)
+            (void)blocks_.poll(channel, sink, BlockPoller::kWholeBlock);
+        fail(channel, completion);
+    }
+    channel.sends.fail(number);
+    channel.sends.complete(number);
+    settle(channel, channel.status == Status::kOk ? Status::kCanceled : channel.status, sink);
+}
+
+template <class Sink>
+[[gnu::always_inline]] inline void CompletionPoller::settle(Channel& channel, Status status,
+                                                            Sink& sink) {
+    SendQueue::Record record;
+    while (channel.sends.take(record)) {
+        if (record.buffer != nullptr) pool_.give(static_cast<SendPool::Buffer*>(record.buffer));
+        if (record.cookie != nullptr) sink.completed(record.cookie, status);
+    }
+    // A flush succeeds if only work requests were lost that are not the user's.
+    void* cookie = nullptr;
+    while (channel.sends.take_waiter(cookie))
+        sink.completed(cookie, channel.sends.users_lost() ? status : Status::kOk);
+}
+
+}  // namespace tern

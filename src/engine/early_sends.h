@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/channel.h"
+#include "engine/send_pool.h"
+#include "engine/send_room.h"
+#include "engine/settings.h"
+
+namespace tern {
+
+class EngineOwner;
+class FastPath;
+class OneSided;
+class WorkRequests;
+
+// Sends that wait for their connection to come up, as copies. Owns Channel::backlog. Control path.
+class EarlySends {
+  public:
+    EarlySends(const EngineSettings& settings, SendPool& pool, SendRoom& room, FastPath& fast_path,
+               OneSided& one_sided, WorkRequests& requests, EngineOwner& owner);
+
+    // Whether a send would wait now.
+    bool may_wait(const Channel& channel) const { return accepts_any_ && has_room(channel); }
+
+    // Each returns kOk if the send waits, or else kNoResource.
+    //
+    // An active message. `fill(std::byte* to)` writes the payload and returns its length.
+    template <class Fill>
+    [[gnu::noinline, gnu::cold]] Status message(Channel& channel, uint32_t id, Fill&& fill) {
+        const bool taken = accepts_any_ || id == accepted_id_;
+        SendPool::Buffer* buffer = taken && has_room(channel) ? pool_.take() : nullptr;
+        if (buffer == nullptr) return room_.no_place(channel);
+        const uint32_t length = fill(buffer->data + sizeof(Word));
+        wait(channel,
+             {.kind = Backlog::Kind::kMessage, .id = id, .length = length, .buffer = buffer});
+        return Status::kOk;
+    }
+    Status gathered_message(Channel& channel, uint32_t id, std::span<const std::byte> header,
+                            std::span<const ibv_sge> pieces);
+    // A put; as message().
+    template <class Fill>
+    [[gnu::noinline, gnu::cold]] Status write(Channel& channel, uint64_t to, uint32_t rkey,
+                                              Fill&& fill) {
+        SendPool::Buffer* buffer = may_wait(channel) ? pool_.take() : nullptr;
+        if (buffer == nullptr) return room_.no_place(channel);
+        const uint32_t length = fill(buffer->data);
+        wait(channel, {.kind = Backlog::Kind::kWrite,
+                       .length = length,
+                       .rkey = rkey,
+                       .to = to,
+                       .buffer = buffer});
+        return Status::kOk;
+    }
+    Status atomic(Channel& channel, const Backlog::Entry& entry);
+    Status fence(Channel& channel);
+    // `waiter` is reported when all that waits has arrived.
+    static void flush(Channel& channel, const Waiter& waiter);
+
+    // The connection has just come up: posts what has waited.
+    void send_all(Channel& channel);
+    // The connection has ended before it was up. Returns the status for its endpoints.
+    Status drop_all(Channel& channel, Status status);
+
+  private:
+    static constexpr uint32_t kMost = 32;  // sends and transfers, for one connection
+
+    bool has_room(const Channel& channel) const;
+    void wait(Channel& channel, const Backlog::Entry& entry);
+    void send(Channel& channel, const Backlog::Entry& entry);
+    void post_copy(Channel& channel, const Backlog::Entry& entry);
+
+    SendPool& pool_;
+    SendRoom& room_;
+    FastPath& fast_path_;
+    OneSided& one_sided_;
+    WorkRequests& requests_;
+    EngineOwner& owner_;
+    bool accepts_any_;
+    uint32_t accepted_id_;  // of active messages that may wait in any case
+    uint32_t most_;         // sends and transfers, for one connection
+    uint32_t most_of_all_;  // sends, for all connections
+    uint32_t waiting_ = 0;  // sends
+};
+
+}  // namespace tern

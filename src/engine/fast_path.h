@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <arpa/inet.h>
+
+#include <cstring>
+#include <span>
+
+#include "engine/counters.h"
+#include "engine/early_sends.h"
+#include "engine/peer_blocks.h"
+#include "engine/send_pool.h"
+#include "engine/send_room.h"
+#include "engine/settings.h"
+#include "engine/work_requests.h"
+
+namespace tern {
+
+// Active messages: chooses the path of each (SendPath) and posts its frame. While a connection is
+// being made, messages wait as copies (EarlySends). Data path.
+//
+// All functions that send return kNoResource if the caller is to try again after some progress.
+// `id`: of an active message, or the value of tag_message().
+class FastPath {
+  public:
+    FastPath(uint32_t max_inline, SendPool& pool, WorkRequests& requests, PeerBlocks& blocks,
+             EarlySends& early, SendRoom& room)
+        : max_inline_(max_inline),
+          pool_(pool),
+          requests_(requests),
+          blocks_(blocks),
+          early_(early),
+          room_(room) {}
+
+    // Whether am_bcopy would accept a message of any length now. If not, counts a refused send.
+    bool takes_copies(Channel& channel);
+
+    // `fill(std::byte* to)` writes the payload of `length` bytes, at most Engine::max_short() + 8.
+    // Capture by value: only then does the compiler keep it in registers.
+    template <class Fill>
+    Status am_short(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    // A put of `data`, and am_short() behind it, by one call of the device. kNoResource: nothing is
+    // sent, and the two may still be sent one after the other. `puts`: is incremented for the put.
+    template <class Fill>
+    Status put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
+                        uint32_t rkey, uint64_t& puts, uint32_t id, uint32_t length, Fill fill);
+    // `pack(void* to)` writes the payload, at most segment_size bytes, and returns its length.
+    // `length` returns it to the caller.
+    template <class Pack>
+    Status am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length);
+    // kInProgress: `cookie` is reported when the pieces may be used again. kOk: they may be used at
+    // once.
+    Status am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
+                    std::span<const ibv_sge> pieces, void* cookie);
+
+    // For EarlySends: posts a cold frame whose payload is in `buffer`, after a place for the word.
+    // True: the buffer is given back when the frame is complete. False: it may be given back now.
+    bool post_copy(Channel& channel, uint32_t id, uint32_t length, SendPool::Buffer& buffer);
+
+    const MessageCounters& counters() const { return counters_; }
+
+  private:
+    // The work request of short messages to hot peers, and its frame, prepared but for what differs
+    // between messages. The device has copied the frame when it has been posted.
+    struct ShortWrite {
+        ShortWrite() {
+            piece.addr = address_of(frame);
+            request.sg_list = &piece;
+            request.num_sge = 1;
+            request.opcode = IBV_WR_RDMA_WRITE;
+            request.send_flags = IBV_SEND_INLINE;
+        }
+        ShortWrite(const ShortWrite&) = delete;
+        ShortWrite& operator=(const ShortWrite&) = delete;
+
+        alignas(64) ibv_send_wr request{};
+        ibv_sge piece{};
+        // The zero word, the payload and the tail.
+        alignas(64) std::byte frame[engine_limits::kInline]{};
+    };
+
+    // Whether the usual case holds for `count` sends, of which the last is a frame: there is room,
+    // no completion or notification is due, and no wrap.
+    [[gnu::always_inline]] static bool is_usual(const Channel& channel, uint32_t body,
+                                                int32_t count = 1) {
+        return channel.sends.takes_unsignaled(count) && channel.sending.path.straight(body) &&
+               __atomic_load_n(channel.sending.notify, __ATOMIC_RELAXED) == notify::kNever;
+    }
+    template <class Fill>
+    void make_short(Channel& channel, uint32_t id, uint32_t length, uint32_t body, Fill fill);
+    void sent_short(Channel& channel, uint32_t body);
+    template <class Fill>
+    Status am_short_slow(Channel& channel, uint32_t id, uint32_t length, Fill fill);
+    Status post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
+                      uint32_t length, ibv_sge* pieces, int count, unsigned flags, void* buffer,
+                      void* cookie);
+    static uint32_t frame_length(bool hot, uint32_t payload) {
+        return hot ? padded(payload) + BlockWriter::kOverhead : payload + uint32_t{sizeof(Word)};
+    }
+
+    ShortWrite short_;
+    MessageCounters counters_;
+    uint32_t max_inline_;
+    SendPool& pool_;
+    WorkRequests& requests_;
+    PeerBlocks& blocks_;
+    EarlySends& early_;
+    SendRoom& room_;
+};
+
+// Makes the work request of a message to a hot peer, in the usual case.
+template <class Fill>
+[[gnu::always_inline]] inline void FastPath::make_short(Channel& channel, uint32_t id,
+                                                        uint32_t length, uint32_t body, Fill fill) {
+    std::byte* const tail = short_.frame + body;
+    memset(tail - sizeof(Word), 0, sizeof(Word));  // the padding, if any, is in these bytes
+    fill(short_.frame + sizeof(Word));
+    const Word word = channel.sending.path.block_word(FrameKind::kActiveMessage, id, length,
+                                                      channel.receiving.path.credit());
+    memcpy(tail, &word, sizeof(word));
+    short_.piece.length = body + uint32_t{sizeof(Word)};
+    short_.request.wr.rdma.remote_addr =
+        channel.sending.block_address + channel.sending.path.straight_at(body);
+    short_.request.wr.rdma.rkey = channel.sending.block_rkey;
+}
+
+[[gnu::always_inline]] inline void FastPath::sent_short(Channel& channel, uint32_t body) {
+    channel.sends.posted(false, true);
+    channel.sending.path.sent_straight(body);
+    channel.sending.stalled = false;
+    channel.receiving.path.credit_sent();
+    ++counters_.sent_hot;
+    ++counters_.shorts;
+}
+
+template <class Fill>
+[[gnu::always_inline]] inline Status FastPath::am_short(Channel& channel, uint32_t id,
+                                                        uint32_t length, Fill fill) {
+    const uint32_t body = padded(length) + uint32_t{sizeof(Word)};
+    if (!is_usual(channel, body)) [[unlikely]]
+        return am_short_slow(channel, id, length, fill);
+    make_short(channel, id, length, body, fill);
+    short_.request.wr_id = channel.tag | channel.sends.next();
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(channel.qp.get(), &short_.request, &bad) != 0) [[unlikely]]
+        return requests_.on_refused(channel);
+    sent_short(channel, body);
+    return Status::kOk;
+}
+
+template <class Fill>
+Status FastPath::put_am_short(Channel& channel, std::span<const std::byte> data, uint64_t to,
+                              uint32_t rkey, uint64_t& puts, uint32_t id, uint32_t length,
+                              Fill fill) {
+    const uint32_t body = padded(length) + uint32_t{sizeof(Word)};
+    if (!is_usual(channel, body, 2)) return Status::kNoResource;
+    make_short(channel, id, length, body, fill);
+    ibv_sge piece{
+        .addr = address_of(data.data()), .length = static_cast<uint32_t>(data.size()), .lkey = 0};
+    ibv_send_wr put{};
+    put.wr_id = channel.tag | channel.sends.next();
+    put.next = &short_.request;
+    put.sg_list = &piece;
+    put.num_sge = data.empty() ? 0 : 1;
+    put.opcode = IBV_WR_RDMA_WRITE;
+    put.send_flags = IBV_SEND_INLINE | signal_first(channel);
+    put.wr.rdma.remote_addr = to;
+    put.wr.rdma.rkey = rkey;
+    short_.request.wr_id = channel.tag | (channel.sends.next() + 1);
+    ibv_send_wr* bad = nullptr;
+    const bool refused = ibv_post_send(channel.qp.get(), &put, &bad) != 0;
+    if (!refused || bad == &short_.request) {
+        channel.sends.posted((put.send_flags & IBV_SEND_SIGNALED) != 0, true);
+        ++puts;
+    }
+    if (refused) [[unlikely]]
+        return requests_.on_refused(channel);
+    sent_short(channel, body);
+    return Status::kOk;
+}
+
+// In all other cases.
+template <class Fill>
+[[gnu::noinline]] Status FastPath::am_short_slow(Channel& channel, uint32_t id, uint32_t length,
+                                                 Fill fill) {
+    if (!channel.sends.takes_data()) [[unlikely]] {
+        const Status waits = early_.message(channel, id, [&](std::byte* to) {
+            fill(to);
+            return length;
+        });
+        counters_.shorts += waits == Status::kOk;
+        return waits;
+    }
+    const SendPath::Choice choice = blocks_.choose(channel, length);
+    if (choice.route == SendPath::Route::kStall) [[unlikely]]
+        return blocks_.on_stall(channel);
+    alignas(64) std::byte bytes[engine_limits::kInline];
+    memset(bytes + padded(length), 0, sizeof(Word));
+    fill(bytes + sizeof(Word));
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    ibv_sge piece{.addr = address_of(bytes), .length = frame_length(hot, length), .lkey = 0};
+    const Status status =
+        post_frame(channel, choice, id, length, &piece, 1, IBV_SEND_INLINE, nullptr, nullptr);
+    ++counters_.shorts;
+    if (!hot) blocks_.on_detour(channel, length);
+    return status;
+}
+
+template <class Pack>
+Status FastPath::am_bcopy(Channel& channel, uint32_t id, Pack&& pack, uint32_t& length) {
+    if (!channel.sends.takes_data()) [[unlikely]] {
+        const Status waits = early_.message(
+            channel, id, [&](std::byte* to) { return length = pack(static_cast<void*>(to)); });
+        counters_.bcopies += waits == Status::kOk;
+        return waits;
+    }
+    // `pack` may be called only once, and the length is not known before: the last length serves as
+    // a guess. If the block has no room for the actual length, the frame goes cold.
+    if (blocks_.choose(channel, channel.sending.last_bcopy).route == SendPath::Route::kStall)
+        [[unlikely]]
+        return blocks_.on_stall(channel);
+    SendPool::Buffer* buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]]
+        return room_.no_buffer();
+    length = pack(static_cast<void*>(buffer->data + sizeof(Word)));
+    channel.sending.last_bcopy = length;
+    SendPath::Choice choice = channel.sending.path.choose(length);
+    if (choice.route == SendPath::Route::kStall) {
+        (void)blocks_.on_stall(channel);
+        choice.route = SendPath::Route::kCold;
+    }
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    ibv_sge piece{.addr = address_of(buffer->data),
+                  .length = frame_length(hot, length),
+                  .lkey = buffer->lkey};
+    const bool at_once = piece.length <= max_inline_;
+    const Status status =
+        post_frame(channel, choice, id, length, &piece, 1, at_once ? IBV_SEND_INLINE : 0,
+                   at_once ? nullptr : buffer, nullptr);
+    if (at_once || status != Status::kOk) pool_.give(buffer);
+    ++counters_.bcopies;
+    if (!hot) blocks_.on_detour(channel, length);
+    return status;
+}
+
+inline Status FastPath::am_zcopy(Channel& channel, uint32_t id, std::span<const std::byte> header,
+                                 std::span<const ibv_sge> user, void* cookie) {
+    if (!channel.sends.takes_data()) [[unlikely]] {
+        const Status waits = early_.gathered_message(channel, id, header, user);
+        counters_.zcopies += waits == Status::kOk;
+        return waits;
+    }
+    uint32_t size = static_cast<uint32_t>(header.size());
+    for (const ibv_sge& piece : user) size += piece.length;
+    const SendPath::Choice choice = blocks_.choose(channel, size);
+    if (choice.route == SendPath::Route::kStall) [[unlikely]]
+        return blocks_.on_stall(channel);
+    SendPool::Buffer* buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]]
+        return room_.no_buffer();
+    const bool hot = choice.route == SendPath::Route::kBlock;
+    // [head, header] and [padding, tail] are in `buffer`; the device gathers the rest from the
+    // user's memory.
+    ibv_sge pieces[engine_limits::kPieces];
+    int count = 0;
+    const auto front = static_cast<uint32_t>(sizeof(Word) + header.size());
+    if (!header.empty()) memcpy(buffer->data + sizeof(Word), header.data(), header.size());
+    pieces[count++] = {.addr = address_of(buffer->data), .length = front, .lkey = buffer->lkey};
+    for (const ibv_sge& piece : user)
+        if (piece.length != 0) pieces[count++] = piece;
+    if (hot) {
+        const uint32_t padding = padded(size) - size;
+        std::byte* tail = buffer->data + padded(front);
+        pieces[count++] = {.addr = address_of(tail) + (Word::kUnit - padding),
+                           .length = padding + uint32_t{sizeof(Word)},
+                           .lkey = buffer->lkey};
+    }
+    const bool at_once = frame_length(hot, size) <= max_inline_;
+    const Status status = post_frame(channel, choice, id, size, pieces, count,
+                                     at_once ? IBV_SEND_INLINE : IBV_SEND_SIGNALED,
+                                     at_once ? nullptr : buffer, at_once ? nullptr : cookie);
+    ++counters_.zcopies;
+    if (!hot) blocks_.on_detour(channel, size);
+    if (at_once || status != Status::kOk) pool_.give(buffer);
+    return at_once || status != Status::kOk ? status : Status::kInProgress;
+}
+
+// Posts a frame on the chosen path. `pieces` are the whole frame, with its words, which are written
+// here: into the memory of the first piece and, for a block, of the last.
+inline Status FastPath::post_frame(Channel& channel, const SendPath::Choice& choice, uint32_t id,
+                                   uint32_t length, ibv_sge* pieces, int count, unsigned flags,
+                                   void* buffer, void* cookie) {
+    Channel::Sending& sending = channel.sending;
+    const uint16_t credit = channel.receiving.path.credit();
+    auto* head = reinterpret_cast<uint64_t*>(pieces[0].addr);
+    if (choice.route == SendPath::Route::kBlock) {
+        TERN_ASSERT(choice.plan.fits);
+        const ibv_sge& last = pieces[count - 1];
+        *head = choice.plan.below().raw();
+        *reinterpret_cast<uint64_t*>(last.addr + last.length - sizeof(uint64_t)) =
+            sending.path.block_word(FrameKind::kActiveMessage, id, length, credit).raw();
+        if (choice.plan.wrap && !blocks_.post_wrap(channel, choice.plan.wrap_at))
+            return Status::kDevice;
+        const uint32_t notify = __atomic_load_n(sending.notify, __ATOMIC_RELAXED);
+        ibv_send_wr& request = requests_.prepare(
+            notify != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, pieces, count, flags);
+        request.imm_data = htonl(notify::immediate(notify));
+        request.wr.rdma.remote_addr = sending.block_address + choice.plan.at;
+        request.wr.rdma.rkey = sending.block_rkey;
+        if (!requests_.post(channel, request, true)) return Status::kDevice;
+        sending.path.sent_block(choice.plan);
+        sending.stalled = false;
+        ++counters_.sent_hot;
+    } else {
+        *head = sending.path.cold_word(FrameKind::kActiveMessage, id, length, credit).raw();
+        if (!requests_.post(channel, requests_.prepare(IBV_WR_SEND, pieces, count, flags), true))
+            return Status::kDevice;
+        sending.path.sent_cold();
+        ++counters_.sent_cold;
+    }
+    channel.receiving.path.credit_sent();
+    if (buffer != nullptr || cookie != nullptr) channel.sends.record(buffer, cookie);
+    return Status::kOk;
+}
+
+}  // namespace tern

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/channel.h"
+#include "engine/counters.h"
+#include "engine/settings.h"
+
+namespace tern {
+
+class ControlFrames;
+class EngineOwner;
+class PolledBlocks;
+class Sleep;
+class WorkRequests;
+
+// The blocks that this side offers to its peers and reads: which peers have one, its memory, and
+// the credit that goes back. Owns Channel::receiving. Control path, except count().
+//
+// States of a block (ReceivePath::Block):
+//
+//   kNone     the peer's messages come cold
+//   kOffered  registered and polled; the peer writes into it
+//   kRevoked  the same, but the peer has been asked to release it
+//
+//   kNone     the peer qualifies, or a released block is to be larger; there is room  kOffered
+//   kOffered  it was used little, or another peer sends more                         kRevoked
+//             a release frame of the peer                                            kNone
+//   kRevoked  a release frame of the peer                                            kNone
+//   all       the connection is over                                                 kNone
+class OfferedBlocks {
+  public:
+    OfferedBlocks(ibv_pd* pd, const EngineSettings& settings, PolledBlocks& polled,
+                  ControlFrames& control, WorkRequests& requests, Sleep& sleep, EngineOwner& owner)
+        : pd_(pd),
+          first_(settings.block_first),
+          most_(settings.block_most),
+          polled_(polled),
+          control_(control),
+          requests_(requests),
+          sleep_(sleep),
+          owner_(owner),
+          promotion_(settings.promotion) {}
+
+    // Counts a message of the peer's. Data path.
+    [[gnu::always_inline]] void count(Channel& channel) {
+        if (promotion_.count(channel.receiving.activity)) [[unlikely]]
+            end_window();
+    }
+    // Called after a cold message.
+    void consider(Channel& channel) {
+        if (!channel.receiving.activity.hot && channel.up()) decide(channel);
+    }
+
+    // Received control frames. False: the frame is malformed.
+    bool on_release(Channel& channel, const std::byte* payload, uint32_t length);
+    bool on_words(Channel& channel, const std::byte* payload, uint32_t length);
+    bool on_credit_request(Channel& channel);
+
+    // Control frames that are due. False: there is no room now.
+    bool send_offer(Channel& channel);
+    // Returns credit to the writer: by a write to its credit word, which costs the writer no
+    // receive and no completion, or by a frame.
+    bool return_credit(Channel& channel);
+    // Whether credit is due that no frame has carried.
+    static bool owes_credit(const Channel& channel) {
+        return channel.receiving.path.credit_due() ||
+               (channel.receiving.peer_wants_credit_frame && channel.receiving.path.credit_ahead());
+    }
+
+    // The channel is over; its queue pair is in error.
+    void forget(Channel& channel);
+
+    uint32_t hot_peers() const { return promotion_.hot(); }
+    const BlockCounters& counters() const { return counters_; }
+
+  private:
+    // Of the ends of blocks.
+    static constexpr uint32_t kColours = 8;
+    static constexpr uint32_t kCacheLine = 64;
+    static constexpr uint32_t kPage = 4096;
+
+    [[gnu::cold]] void end_window();
+    void decide(Channel& channel);
+    void revoke(Channel& channel);
+    bool offer(Channel& channel);
+    void on_no_memory(const Channel& channel, uint32_t size);
+    void count_offer(const Channel& channel);
+    void drop(Channel& channel);
+
+    ibv_pd* pd_;
+    uint32_t first_;  // bytes of a peer's first block
+    uint32_t most_;   // bytes of the largest block
+    PolledBlocks& polled_;
+    ControlFrames& control_;
+    WorkRequests& requests_;
+    Sleep& sleep_;
+    EngineOwner& owner_;
+    Promotion promotion_;
+    BlockCounters counters_;
+    bool warned_ = false;  // the owner, that a block cannot be registered
+};
+
+}  // namespace tern

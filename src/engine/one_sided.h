@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <arpa/inet.h>
+
+#include <span>
+
+#include "engine/counters.h"
+#include "engine/early_sends.h"
+#include "engine/poll_budget.h"
+#include "engine/send_pool.h"
+#include "engine/send_room.h"
+#include "engine/work_requests.h"
+
+namespace tern {
+
+// Puts, gets, atomics and fences of the user, and the RDMA writes and reads of the layer above.
+// While a connection is being made, puts, atomics and fences wait as copies (EarlySends). Data
+// path.
+//
+// All functions return kNoResource if the caller is to try again after some progress.
+class OneSided {
+  public:
+    OneSided(uint32_t max_inline, SendPool& pool, WorkRequests& requests, EarlySends& early,
+             SendRoom& room, PollBudget& budget)
+        : max_inline_(max_inline),
+          pool_(pool),
+          requests_(requests),
+          early_(early),
+          room_(room),
+          budget_(budget) {}
+
+    // Copies the bytes, at most Engine::max_inline(), into the work request.
+    Status put_short(Channel& channel, const void* data, uint32_t length, uint64_t to,
+                     uint32_t rkey);
+    // As FastPath::am_bcopy().
+    template <class Pack>
+    Status put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to, uint32_t rkey);
+
+    // A put or get of registered memory. `cookie` is reported when it is over; that of a get
+    // decrements channel.replies. The channel must have room: has_room_in_place().
+    static bool has_room_in_place(const Channel& channel) {
+        return channel.sends.room() > channel.transfer_reserve;
+    }
+    Status put_in_place(Channel& channel, const ibv_sge& from, uint64_t to, uint32_t rkey,
+                        void* cookie);
+    Status get_in_place(Channel& channel, const ibv_sge& to, uint64_t from, uint32_t rkey,
+                        void* cookie);
+    // A get of at most segment_size bytes into a buffer of the send pool, which the handler of
+    // `cookie` gives back.
+    Status get_copy(Channel& channel, uint32_t length, uint64_t from, uint32_t rkey, void* cookie,
+                    SendPool::Buffer*& buffer);
+    void give_back(SendPool::Buffer* buffer) { pool_.give(buffer); }
+
+    // An atomic operation; `result`: 8 bytes for the old value. The handler of `cookie` decrements
+    // channel.replies.
+    Status atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result, uint64_t compare_add,
+                  uint64_t swap, uint64_t to, uint32_t rkey, void* cookie);
+    // Work requests posted from now on begin when all reads and atomics before them are complete.
+    // False: there is no room now, or the channel has failed.
+    bool fence(Channel& channel);
+
+    // For the layer above: an RDMA write of a word. Its loss does not count as the user's.
+    Status write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey);
+    // An RDMA write of `pieces`, with immediate data if that is not 0. `cookie`, if any, is
+    // reported when the pieces may be used again.
+    Status write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to, uint32_t rkey,
+                 uint32_t immediate, void* cookie);
+    // An RDMA read into `pieces`. The handler of `cookie` decrements channel.replies.
+    Status read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from, uint32_t rkey,
+                void* cookie);
+
+    // For EarlySends. post_copy(): a put from `buffer`. True: the buffer is given back when the put
+    // is complete. False: it may be given back now.
+    bool post_copy(Channel& channel, uint32_t length, uint64_t to, uint32_t rkey,
+                   SendPool::Buffer& buffer);
+    bool post_atomic(Channel& channel, const Backlog::Entry& atomic);
+
+    // For a put that FastPath posts.
+    uint64_t& puts() { return counters_.puts; }
+    const OneSidedCounters& counters() const { return counters_; }
+
+  private:
+    // The work request of a put or get of one piece, prepared but for what differs between them.
+    struct Access {
+        Access() {
+            request.sg_list = &piece;
+            request.num_sge = 1;
+        }
+        Access(const Access&) = delete;
+        Access& operator=(const Access&) = delete;
+
+        alignas(64) ibv_send_wr request{};
+        ibv_sge piece{};
+    };
+
+    bool access(Channel& channel, ibv_wr_opcode opcode, unsigned flags, const ibv_sge& piece,
+                uint64_t remote, uint32_t rkey);
+    Status get(Channel& channel, const ibv_sge& to, uint64_t from, uint32_t rkey, void* cookie);
+    Status put_short_slow(Channel& channel, const void* data, uint32_t length, uint64_t to,
+                          uint32_t rkey);
+
+    Access access_;
+    OneSidedCounters counters_;
+    uint32_t max_inline_;
+    SendPool& pool_;
+    WorkRequests& requests_;
+    EarlySends& early_;
+    SendRoom& room_;
+    PollBudget& budget_;
+};
+
+// An RDMA write or read of one piece. The send queue must have room, and a signaled work request
+// must not be due unless this one is.
+[[gnu::always_inline]] inline bool OneSided::access(Channel& channel, ibv_wr_opcode opcode,
+                                                    unsigned flags, const ibv_sge& piece,
+                                                    uint64_t remote, uint32_t rkey) {
+    TERN_ASSERT(channel.sends.room() != 0);
+    access_.piece = piece;
+    access_.request.wr_id = channel.tag | channel.sends.next();
+    access_.request.opcode = opcode;
+    access_.request.send_flags = flags;
+    access_.request.wr.rdma.remote_addr = remote;
+    access_.request.wr.rdma.rkey = rkey;
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(channel.qp.get(), &access_.request, &bad) != 0) [[unlikely]] {
+        (void)requests_.on_refused(channel);
+        return false;
+    }
+    channel.sends.posted((flags & IBV_SEND_SIGNALED) != 0, true);
+    return true;
+}
+
+[[gnu::always_inline]] inline Status OneSided::put_in_place(Channel& channel, const ibv_sge& from,
+                                                            uint64_t to, uint32_t rkey,
+                                                            void* cookie) {
+    if (!access(channel, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, from, to, rkey)) [[unlikely]]
+        return Status::kDevice;
+    channel.sends.record(nullptr, cookie);
+    budget_.end();
+    ++counters_.puts;
+    ++counters_.in_place;
+    return Status::kOk;
+}
+
+[[gnu::always_inline]] inline Status OneSided::get_in_place(Channel& channel, const ibv_sge& to,
+                                                            uint64_t from, uint32_t rkey,
+                                                            void* cookie) {
+    const Status posted = get(channel, to, from, rkey, cookie);
+    if (posted == Status::kOk) [[likely]]
+        ++counters_.in_place;
+    return posted;
+}
+
+[[gnu::always_inline]] inline Status OneSided::get(Channel& channel, const ibv_sge& to,
+                                                   uint64_t from, uint32_t rkey, void* cookie) {
+    if (!access(channel, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, to, from, rkey)) [[unlikely]]
+        return Status::kDevice;
+    ++channel.replies;
+    channel.sends.record(nullptr, cookie);
+    budget_.end();
+    ++counters_.gets;
+    return Status::kOk;
+}
+
+[[gnu::always_inline]] inline Status OneSided::get_copy(Channel& channel, uint32_t length,
+                                                        uint64_t from, uint32_t rkey, void* cookie,
+                                                        SendPool::Buffer*& buffer) {
+    if (!channel.sends.takes_data()) [[unlikely]]
+        return room_.no_place(channel);
+    buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]]
+        return room_.no_buffer();
+    const ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
+    const Status posted = get(channel, piece, from, rkey, cookie);
+    if (posted != Status::kOk) [[unlikely]]
+        pool_.give(buffer);
+    return posted;
+}
+
+[[gnu::always_inline]] inline Status OneSided::put_short(Channel& channel, const void* data,
+                                                         uint32_t length, uint64_t to,
+                                                         uint32_t rkey) {
+    if (!channel.sends.takes_unsignaled() || length == 0) [[unlikely]]
+        return put_short_slow(channel, data, length, to, rkey);
+    ++counters_.puts;
+    const ibv_sge piece{.addr = address_of(data), .length = length, .lkey = 0};
+    return access(channel, IBV_WR_RDMA_WRITE, IBV_SEND_INLINE | signal_first(channel), piece, to,
+                  rkey)
+               ? Status::kOk
+               : Status::kDevice;
+}
+
+template <class Pack>
+Status OneSided::put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint64_t to,
+                           uint32_t rkey) {
+    if (!channel.sends.takes_data()) [[unlikely]] {
+        const Status waits = early_.write(channel, to, rkey, [&](std::byte* at) {
+            return length = pack(static_cast<void*>(at));
+        });
+        counters_.puts += waits == Status::kOk;
+        return waits;
+    }
+    SendPool::Buffer* buffer = pool_.take();
+    if (buffer == nullptr) [[unlikely]]
+        return room_.no_buffer();
+    length = pack(static_cast<void*>(buffer->data));
+    if (length <= max_inline_) {
+        const Status posted = put_short(channel, buffer->data, length, to, rkey);
+        pool_.give(buffer);
+        return posted;
+    }
+    ++counters_.puts;
+    const ibv_sge piece{.addr = address_of(buffer->data), .length = length, .lkey = buffer->lkey};
+    const unsigned signal =
+        channel.sends.takes_unsignaled() ? signal_first(channel) : unsigned{IBV_SEND_SIGNALED};
+    if (!access(channel, IBV_WR_RDMA_WRITE, signal, piece, to, rkey)) [[unlikely]] {
+        pool_.give(buffer);
+        return Status::kDevice;
+    }
+    channel.sends.record(buffer, nullptr);
+    return Status::kOk;
+}
+
+inline Status OneSided::write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey) {
+    if (!channel.sends.takes_data()) return room_.no_place(channel);
+    return requests_.write_inline(channel, &word, sizeof(word), to, rkey, false) ? Status::kOk
+                                                                                 : Status::kDevice;
+}
+
+inline Status OneSided::write(Channel& channel, std::span<ibv_sge> pieces, uint64_t to,
+                              uint32_t rkey, uint32_t immediate, void* cookie) {
+    if (!has_room_in_place(channel)) return room_.no_place(channel);
+    ibv_send_wr& request = requests_.prepare(
+        immediate != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, pieces.data(),
+        static_cast<int>(pieces.size()), cookie != nullptr ? IBV_SEND_SIGNALED : 0);
+    request.imm_data = htonl(immediate);
+    request.wr.rdma.remote_addr = to;
+    request.wr.rdma.rkey = rkey;
+    if (!requests_.post(channel, request, true)) return Status::kDevice;
+    if (cookie == nullptr) return Status::kOk;
+    channel.sends.record(nullptr, cookie);
+    budget_.end();
+    return Status::kOk;
+}
+
+inline Status OneSided::read(Channel& channel, std::span<ibv_sge> pieces, uint64_t from,
+                             uint32_t rkey, void* cookie) {
+    if (!has_room_in_place(channel)) return room_.no_place(channel);
+    ibv_send_wr& request = requests_.prepare(IBV_WR_RDMA_READ, pieces.data(),
+                                             static_cast<int>(pieces.size()), IBV_SEND_SIGNALED);
+    request.wr.rdma.remote_addr = from;
+    request.wr.rdma.rkey = rkey;
+    if (!requests_.post(channel, request, true)) return Status::kDevice;
+    ++channel.replies;
+    channel.sends.record(nullptr, cookie);
+    budget_.end();
+    return Status::kOk;
+}
+
+}  // namespace tern

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/channel.h"
+#include "engine/writer_words.h"
+
+namespace tern {
+
+class Connector;
+class ControlFrames;
+class WorkRequests;
+
+// The blocks of the peers, into which this side writes: the credit of each, the words that its
+// reader writes, and stalls. Owns Channel::sending. take_credit() and choose() are on the data
+// path.
+//
+// States of a peer's block, as this side sees it:
+//
+//   none         sends go cold
+//   in use       sends go into the block as long as the peer's credit permits
+//   release due  still in use; a release frame is sent as soon as there is room
+//
+//   none         an offer                                     in use
+//   in use       a revocation                                 release due
+//                too many stalls, or payloads too long        release due, asking for a larger
+//                block
+//   release due  the release frame is posted                  none
+class PeerBlocks {
+  public:
+    PeerBlocks(ibv_pd* pd, Connector& connector, WorkRequests& requests, ControlFrames& control)
+        : connector_(connector), requests_(requests), control_(control), words_(pd) {}
+
+    // Takes what the peer has written to the credit word. False: nothing new.
+    bool take_credit(Channel& channel) {
+        const WriterWords::Pair* words = channel.sending.words.at;
+        if (words == nullptr) return false;
+        const uint32_t freed = __atomic_load_n(&words->credit, __ATOMIC_ACQUIRE);
+        if (freed == channel.sending.credit_taken) return false;
+        const BlockWriter::Taken taken = channel.sending.path.credit_word(freed);
+        if (taken == BlockWriter::Taken::kMalformed) [[unlikely]]
+            on_malformed_credit(channel);
+        if (taken != BlockWriter::Taken::kYes) return false;
+        channel.sending.credit_taken = freed;
+        return true;
+    }
+    // The path of a payload of `length` bytes, with all credit. A frame that goes straight needs no
+    // more than there is.
+    SendPath::Choice choose(Channel& channel, uint32_t length) {
+        (void)take_credit(channel);
+        if (channel.failed) [[unlikely]]
+            return {.route = SendPath::Route::kStall, .plan = {}};
+        return channel.sending.path.choose(length);
+    }
+    // Sends the reader to the block's high end, since the next frame does not fit below.
+    bool post_wrap(Channel& channel, uint32_t at);
+    // A send has found the block full. Returns kNoResource.
+    Status on_stall(Channel& channel);
+    // A payload went cold although there is a block, because it is full or too small.
+    void on_detour(Channel& channel, uint32_t length);
+
+    // Received control frames. False: the frame is malformed.
+    bool on_offer(Channel& channel, const std::byte* payload, uint32_t length);
+    bool on_revoke(Channel& channel);
+
+    // Control frames that are due. False: there is no room now.
+    bool send_words(Channel& channel);
+    bool send_release(Channel& channel);
+    bool send_credit_request(Channel& channel);
+
+    // Before a sleep: asks the readers of full blocks for frames, because a write to a credit word
+    // wakes no sleeper. True: what has found no room may find it now.
+    bool request_credit_frames();
+    // The channel is over.
+    void forget(Channel& channel);
+
+    uint64_t stalls() const { return stalls_; }
+    size_t registered_bytes() const { return words_.registered_bytes(); }
+
+  private:
+    // Sends refused for lack of credit, between two checks whether the peer lives.
+    static constexpr uint16_t kStallCheck = 4096;
+
+    void choose_notification(Channel& channel, const BlockOffer& offer);
+    [[gnu::cold]] void on_malformed_credit(Channel& channel);
+
+    Connector& connector_;
+    WorkRequests& requests_;
+    ControlFrames& control_;
+    WriterWords words_;
+    std::vector<Channel*> stalled_;  // those that have stalled, and perhaps do still
+    uint64_t stalls_ = 0;            // of a series only the first
+};
+
+}  // namespace tern

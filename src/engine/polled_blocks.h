@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/assert.h"
+#include "engine/channel.h"
+#include "engine/poll_budget.h"
+
+namespace tern {
+
+// The blocks that an interface polls, in one array of the words to look at: the next tail of each
+// block. Data path, except add() and remove().
+class PolledBlocks {
+  public:
+    explicit PolledBlocks(PollBudget& budget) : budget_(budget) {}
+
+    // Whether any block may have a frame. The caller looks again, with acquire.
+    [[gnu::always_inline]] bool any_frame() const {
+        uint64_t any = 0;
+        const uint64_t* const* const end = tails_.data() + tails_.size();
+        for (const uint64_t* const* tail = tails_.data(); tail != end; tail += kGroup)
+            any |= __atomic_load_n(tail[0], __ATOMIC_RELAXED) |
+                   __atomic_load_n(tail[1], __ATOMIC_RELAXED) |
+                   __atomic_load_n(tail[2], __ATOMIC_RELAXED) |
+                   __atomic_load_n(tail[3], __ATOMIC_RELAXED);
+        return any != 0;
+    }
+    bool may_have_frame(size_t i) const {
+        return __atomic_load_n(tails_[i], __ATOMIC_RELAXED) != 0;
+    }
+
+    // Handlers of frames may add and remove blocks, so loops go by index.
+    size_t size() const { return channels_.size(); }
+    Channel& at(size_t i) const { return *channels_[i]; }
+
+    // The channel's block has been offered, or is about to be freed.
+    void add(Channel& channel);
+    void remove(Channel& channel);
+    // Frames have been taken from the channel's block.
+    void update(Channel& channel) {
+        if (channel.receiving.polled)
+            tails_[channel.receiving.poll_index] = channel.receiving.path.next();
+    }
+
+  private:
+    // The tails are looked at in groups. Where a group has no more blocks, it has kNoTail.
+    static constexpr size_t kGroup = 4;
+    static constexpr uint64_t kNoTail = 0;
+
+    std::vector<const uint64_t*> tails_;
+    std::vector<Channel*> channels_;
+    PollBudget& budget_;
+};
+
+}  // namespace tern

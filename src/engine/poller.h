@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include "connection/connector.h"
+#include "engine/block_poller.h"
+#include "engine/completion_poller.h"
+#include "engine/device_health.h"
+#include "engine/owner.h"
+#include "engine/poll_budget.h"
+#include "engine/poll_gap.h"
+#include "engine/polled_blocks.h"
+#include "engine/sleep.h"
+
+namespace tern {
+
+// Decides what each poll looks at: the blocks always, the completion queue less often, packets,
+// deadlines and the device's events seldom. For the sink see Engine. Data path.
+class Poller {
+  public:
+    Poller(BlockPoller& blocks, CompletionPoller& completions, ControlFrames& control,
+           Connector& connector, DeviceHealth& health, Sleep& sleep, EngineOwner& owner)
+        : polled_(budget_),
+          blocks_(blocks),
+          completions_(completions),
+          control_(control),
+          connector_(connector),
+          health_(health),
+          sleep_(sleep),
+          owner_(owner) {}
+
+    // Most polls find nothing. True: this was one of them. False: call poll().
+    [[gnu::always_inline]] bool blocks_are_empty() {
+        after_gap_ = gap_.is_long();
+        const bool any = polled_.any_frame();
+        if (any || !budget_.is_left() || after_gap_) return false;
+        ++polls_;
+        budget_.spend_empty();
+        return true;
+    }
+
+    // Handles frames, completions and packets, and adds their number to `count`. True: it has only
+    // looked at the blocks; the rest is not due now, and no transfer is under way.
+    template <class Sink>
+    bool poll(Sink& sink, unsigned& count);
+
+    PollBudget& budget() { return budget_; }
+    PolledBlocks& polled_blocks() { return polled_; }
+    uint64_t polls() const { return polls_; }
+
+  private:
+    static constexpr unsigned kBurst = 16;  // frames taken from one block at a time
+    // Of the polls that found a frame in a block, one in this many goes on after the blocks, and
+    // all while there is no budget.
+    static constexpr unsigned kBusyPolls = 8;
+    // Of the polls that found completions, one in this many sends the control frames that are due.
+    static constexpr unsigned kDeferredPolls = 8;
+    // Calls of poll_seldom() between two looks at the device's asynchronous events.
+    static constexpr unsigned kEventPolls = 1024;
+    // Frames and completions after which take_arrived() stops until the next poll.
+    static constexpr unsigned kTakenAtOnce = 64;
+
+    template <class Sink>
+    unsigned poll_rest(Sink& sink, unsigned count);
+    template <class Sink>
+    unsigned poll_seldom(Sink& sink);
+    template <class Sink>
+    bool take_arrived(Sink& sink, unsigned& count);
+
+    // What a poll that finds nothing touches comes first.
+    PollGap gap_;
+    bool after_gap_ = false;  // the program polls rarely, so this poll looks at everything
+    PollBudget budget_;
+    PolledBlocks polled_;
+    uint64_t polls_ = 0;
+    BlockPoller& blocks_;
+    CompletionPoller& completions_;
+    ControlFrames& control_;
+    Connector& connector_;
+    DeviceHealth& health_;
+    Sleep& sleep_;
+    EngineOwner& owner_;
+    unsigned busy_ = 0;          // polls that found something in a block
+    unsigned deferred_ = 0;      // polls with due control frames that found completions
+    unsigned seldom_polls_ = 0;  // calls of poll_seldom
+    unsigned taken_ = 0;         // frames and completions taken since poll_seldom began
+};
+
+template <class Sink>
+[[gnu::noinline]] bool Poller::poll(Sink& sink, unsigned& count) {
+    ++polls_;
+    // BlockPoller looks again, with acquire. Handlers may change the list.
+    for (size_t i = 0; i < polled_.size(); ++i)
+        if (polled_.may_have_frame(i)) count += blocks_.poll(polled_.at(i), sink, kBurst);
+    if (budget_.is_left() && !after_gap_) {
+        budget_.spend(count == 0);
+        return true;
+    }
+    count = poll_rest(sink, count);
+    return false;
+}
+
+// Returns `count` and the number of what it handles.
+template <class Sink>
+[[gnu::always_inline]] inline unsigned Poller::poll_rest(Sink& sink, unsigned count) {
+    const bool asleep = budget_.has_reason() && sleep_.is_asleep();
+    if (asleep) [[unlikely]]
+        sleep_.on_poll();
+    // Blocks that are never empty must not delay the completion queue for ever. Before peers have
+    // seen that this side no longer sleeps, they may notify, so each poll looks there.
+    if (count != 0 && !asleep && !after_gap_ && ++busy_ % kBusyPolls != 0) return count;
+    completions_.allow_preceding();
+    // Polling the completion queue costs more than looking at the blocks, but transfers need it.
+    unsigned completed = completions_.poll(sink);
+    // Notified frames are taken from memory, but each consumes a receive buffer, so as many of
+    // their completions are taken.
+    unsigned last = completed;
+    while (last == CompletionPoller::kBurst && completed < count)
+        [[unlikely]] completed += last = completions_.poll(sink);
+    count += completed;
+    // An answer to what was received is likely, and would carry the credit; but wait no longer than
+    // kDeferredPolls.
+    if (control_.any_due() && (completed == 0 || ++deferred_ % kDeferredPolls == 0)) [[unlikely]]
+        control_.send_due();
+    if (budget_.seldom_is_due() || connector_.urgent()) [[unlikely]]
+        count += poll_seldom(sink);
+    budget_.refill();
+    return count;
+}
+
+// Takes the frames and completions that have arrived, or, to limit the time of a poll, a part of
+// them. False: there may be more.
+template <class Sink>
+bool Poller::take_arrived(Sink& sink, unsigned& count) {
+    // As many as the queue and one block hold: later arrivals need not be taken.
+    const unsigned most = completions_.capacity() + BlockPoller::kWholeBlock;
+    completions_.allow_preceding();
+    for (unsigned now = 0; now < kTakenAtOnce;) {
+        unsigned taken = completions_.poll(sink);
+        for (size_t i = 0; i < polled_.size(); ++i)
+            taken += blocks_.poll(polled_.at(i), sink, kBurst);
+        now += taken;
+        count += taken;
+        taken_ += taken;
+        if (taken == 0 || taken_ >= most) {
+            taken_ = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+// Handles packets, deadlines and connections that are over. A packet or a deadline may end a
+// connection whose last frames have arrived already, so these are taken before each.
+template <class Sink>
+unsigned Poller::poll_seldom(Sink& sink) {
+    unsigned count = 0;
+    unsigned packets = 0;
+    if (++seldom_polls_ % kEventPolls == 0) packets += health_.take_events();
+    budget_.make_seldom_due();
+    do {
+        if (!take_arrived(sink, count)) return count + packets;
+        packets += connector_.progress();
+    } while (connector_.datagrams_waiting() && packets < PollBudget::kSeldom);
+    if (!take_arrived(sink, count)) return count + packets;
+    budget_.seldom_is_done();
+    if (connector_.datagrams().failed()) [[unlikely]]
+        health_.break_down("its completion queue for datagrams cannot be polled");
+    count += packets + connector_.destroy_closed();
+    for (void* user = nullptr; connector_.take_unanswered_probe(user); ++count)
+        owner_.on_probe_timeout(user);
+    return count;
+}
+
+}  // namespace tern

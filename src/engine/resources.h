@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "connection/connector.h"
+#include "engine/receive_queue.h"
+#include "engine/send_pool.h"
+#include "engine/settings.h"
+#include "verbs/async_events.h"
+#include "verbs/handles.h"
+#include "verbs/port.h"
+
+namespace tern {
+
+class EngineOwner;
+
+// What an interface has of the device: the queues and memory that its connections share. Set-up
+// only.
+struct Resources {
+    // Opens all of them. Lowers settings.receive_queue if memory is short. Empty on failure; `why`
+    // says why.
+    static std::optional<Resources> open(const verbs::Device& device, const verbs::Port& port,
+                                         EngineSettings& settings, EngineOwner& owner,
+                                         std::string& why);
+
+    verbs::Port port;
+    ibv_pd* pd;
+    uint32_t max_cqe;
+    std::unique_ptr<verbs::AsyncEvents::Inbox> device_events;  // null: the device has none
+    verbs::CompletionChannel events;
+    verbs::CompletionQueue cq;
+    SendPool pool;
+    std::unique_ptr<Datagrams> datagrams;  // the connector takes them
+    std::unique_ptr<ReceiveQueue> receives;
+    PeerAddress self;
+    ConnectorSettings connector;
+    uint32_t max_inline = 0;  // bytes, whole units
+
+  private:
+    Resources(const verbs::Device& device, const verbs::Port& own_port,
+              const EngineSettings& settings);
+    bool open_queues(const verbs::Device& device, EngineSettings& settings, EngineOwner& owner,
+                     std::string& why);
+    bool open_receives(EngineSettings& settings, EngineOwner& owner);
+    bool find_max_inline();
+    void set_address();
+};
+
+}  // namespace tern

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "connection/handshake.h"
+#include "veloblock/promotion.h"
+#include "verbs/queue_pair.h"
+
+namespace tern {
+
+// How an interface notices frames in blocks; the order is that of UCX_TERN_POLL's values.
+enum class PollMode : uint8_t { kAuto, kMemory, kCq };
+
+// The settings of an interface's messaging. The defaults of UCX's configuration are these.
+struct EngineSettings {
+    uint32_t segment_size = 8256;  // bytes of the longest active message: 8 KiB and UCP's header
+    uint32_t send_queue = 256;     // work requests of a connection
+    uint32_t send_buffers = 1024;  // at most, for all connections
+    uint32_t receive_queue = 512;  // buffers, for all connections
+    uint32_t inline_bytes = 128;   // at least
+    uint32_t block_first = 4096;   // bytes of a peer's first block
+    uint32_t block_most = 32768;   // bytes of a peer's largest block
+    bool early_sends = true;       // accept sends while a connection is being made
+    uint32_t early_id = ~0u;       // accept active messages of this id then in any case
+    PollMode poll = PollMode::kAuto;
+    Promotion::Limits promotion;
+    verbs::RetrySettings retry;
+    HandshakeTimes handshake;
+
+    uint32_t max_header() const { return segment_size / 2; }
+};
+
+// Limits that no setting changes.
+namespace engine_limits {
+
+inline constexpr uint32_t kPieces = 8;         // scatter/gather entries of a send
+inline constexpr uint32_t kInline = 1024;      // bytes of a frame on the stack
+inline constexpr uint32_t kControlPlaces = 8;  // of a send queue, reserved for control frames
+// Bytes that an interface must register at least, with the default segment size.
+inline constexpr size_t kLeastMemory = 512 * 1024;
+
+}  // namespace engine_limits
+
+}  // namespace tern

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "engine/work_requests.h"
+
+#include "connection/connector.h"
+
+namespace tern {
+
+bool WorkRequests::post_empty(Channel& channel, bool users) {
+    if (channel.failed || channel.sends.room() == 0) return false;
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_SIGNALED;
+    return post(channel, request, users);
+}
+
+void WorkRequests::post_marker(Channel& channel) {
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr_id = channel.tag | channel.sends.next();
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(channel.qp.get(), &request, &bad) == 0) channel.sends.posted(true, false);
+}
+
+bool WorkRequests::post_fence(Channel& channel) {
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_FENCE;
+    return post(channel, request, false);
+}
+
+Status WorkRequests::on_refused(Channel& channel) {
+    connector_.fail(channel, Status::kDevice, "the device refuses a work request");
+    return Status::kDevice;
+}
+
+}  // namespace tern
