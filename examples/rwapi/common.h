@@ -37,7 +37,7 @@ static inline void receive(int kind, int* node, rwapi_small* small) {
     static struct {
         int node;
         rwapi_small small;
-    }* early;
+    } * early;
     static int waiting, room;
     for (int i = 0; i < waiting; ++i) {
         if (early[i].small.bytes[0] != kind) continue;

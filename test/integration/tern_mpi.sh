@@ -87,9 +87,20 @@ every_setting() {
     use_tern
 }
 
+# Each scheme, and that it is what is done.
+large_by_every_scheme() {
+    local file=$tmp/counters value
+    for value in superpipeline zcopy; do
+        rm -f "$file"
+        UCX_TERN_COUNTERS=$file UCX_TERN_RNDV_SCHEME=$value UCX_RNDV_THRESH=1k verify "TERN_RNDV_SCHEME=$value" 2 large point
+        [ "$(counter "$file" "rndv_${value/zcopy/zero_copy}")" -gt 20 ]
+        result $? "TERN_RNDV_SCHEME=$value: it is what is done" "$file"
+    done
+}
+
 # Large messages with each protocol of UCP, each scheme, and each way of noticing changes of memory.
 every_large() { # [section of one-sided communication]
-    local file=$tmp/counters value
+    local value
     use_tern
     UCX_RNDV_THRESH=0 verify 'RNDV_THRESH=0' 4 large point one-sided
     UCX_RNDV_THRESH=1k verify 'RNDV_THRESH=1k' 2 large order one-sided
@@ -99,12 +110,7 @@ every_large() { # [section of one-sided communication]
     for value in put_zcopy get_zcopy; do
         UCX_RNDV_SCHEME=$value verify "RNDV_SCHEME=$value" 2 large
     done
-    for value in superpipeline zcopy; do
-        rm -f "$file"
-        UCX_TERN_COUNTERS=$file UCX_TERN_RNDV_SCHEME=$value UCX_RNDV_THRESH=1k verify "TERN_RNDV_SCHEME=$value" 2 large point
-        [ "$(counter "$file" "rndv_${value/zcopy/zero_copy}")" -gt 20 ]
-        result $? "TERN_RNDV_SCHEME=$value: it is what is done" "$file"
-    done
+    large_by_every_scheme
     UCX_TERN_RNDV_WINDOWS=1 UCX_TERN_POLL=cq verify 'TERN_RNDV_WINDOWS=1' 4 large
     UCX_MEM_EVENTS=n verify 'MEM_EVENTS=n' 2 large
     for value in userfaultfd ucm none; do
@@ -114,8 +120,8 @@ every_large() { # [section of one-sided communication]
     other_allocators
 }
 
-# The transport matches messages with receives. UCP's thresholds are set to their extremes.
-every_matching() {
+# The transport matches messages with receives: in software, and by the device.
+matched_by_the_transport() {
     local file=$tmp/counters status=0 pair sent matched unexpected
     use_tern
     rm -f "$file"
@@ -137,6 +143,13 @@ every_matching() {
     [ "$(counter "$file" direct_not_ready)" = 0 ] || status=1
     [ "$(counter "$file" direct_received)" -gt 100 ] || status=1
     result $status 'direct messages: all find a receive' "$file"
+    unset UCX_TERN_TM_ENABLE UCX_TM_THRESH UCX_TERN_TM_TUPLE_AFTER UCX_TERN_TM_TUPLE_MIN
+}
+
+# The same with UCP's thresholds and Tern's queues at their extremes.
+every_matching() {
+    matched_by_the_transport
+    export UCX_TERN_TM_ENABLE=y UCX_TM_THRESH=0 UCX_TERN_TM_TUPLE_AFTER=1 UCX_TERN_TM_TUPLE_MIN=0
     UCX_TERN_TM_TUPLES=2 UCX_TERN_TM_DEPTH=1 verify 'direct messages, two queues for one receive each' 4 matching point cancel
     UCX_TERN_TM_DEPTH=64 verify 'direct messages, queues for 64 receives' 8 matching
     verify 'direct messages, threads' 2 --threads threads

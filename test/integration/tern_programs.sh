@@ -37,12 +37,12 @@ over() {
     shift 2
     mkdir -p "$folder"
     cp "$tmp"/melt.in "$tmp"/hpccinf.txt "$folder"
-    command=(env -C "$folder" UCX_TLS=tern,self UCX_TERN_COUNTERS="$folder/counters"
+    command=(env -C "$folder" "UCX_TLS=tern,self" UCX_TERN_COUNTERS="$folder/counters"
         mpirun.openmpi --oversubscribe -np 4 --mca mpi_yield_when_idle 1)
     if [ "$transport" = tern ]; then
         command+=(--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any "${hca[@]}")
     else
-        command+=(--mca pml ob1 --mca btl self,vader)
+        command+=(--mca pml ob1 --mca btl "self,vader")
     fi
     check "$name over $transport" "${command[@]}" "$@"
 }

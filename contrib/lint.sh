@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck source-path=SCRIPTDIR
+#
+# Usage: contrib/lint.sh [--tidy none|changed|all]
+#
+# Checks the form of the sources, and prints TAP: clang-format, shellcheck, spelling, and clang-tidy on the C++ files
+# that differ from LINT_BASE (default: the commit before the last). clang-tidy needs a configured build/check or
+# build/dev, for the headers of UCX, and takes some 5 s for a file.
+. "$(dirname "$0")/common.sh"
+
+tidy=changed
+[ "${1:-}" != --tidy ] || tidy=$2
+number=0
+failures=0
+
+# verdict NAME COMMAND...: runs the command, and shows its output if it fails.
+verdict() {
+    local name=$1 output
+    shift
+    number=$((number + 1))
+    if output=$("$@" 2>&1); then
+        echo "ok $number - $name"
+    else
+        failures=$((failures + 1))
+        echo "not ok $number - $name"
+        # shellcheck disable=SC2001
+        sed 's/^/# /' <<<"$output" | head -n 200
+    fi
+}
+
+skip() { # name reason
+    number=$((number + 1))
+    echo "ok $number - $1 # SKIP $2"
+}
+
+# tracked PATTERN...: the files of the checkout that still exist.
+tracked() {
+    local file
+    while read -r file; do [ ! -e "$file" ] || echo "$file"; done < <(git ls-files -- "$@")
+}
+
+format() {
+    tracked '*.cc' '*.h' '*.c' | xargs clang-format --dry-run --Werror
+}
+
+# Scripts share variables and `set -e` with the files that they source, which shellcheck does not follow everywhere.
+shell_scripts() {
+    tracked '*.sh' .ci/run | xargs shellcheck --severity=warning --exclude=SC1091,SC2034,SC2154,SC2164
+}
+
+spelling() {
+    tracked '*.cc' '*.h' '*.c' '*.f90' '*.md' '*.sh' '*.py' '*.am' '*.ac' '*.1' '*.7' | xargs codespell
+}
+
+tidy_files() {
+    case $tidy in
+        all) tracked 'src/*.cc' ;;
+        changed) git diff --name-only --diff-filter=AM "${LINT_BASE:-HEAD~1}" -- 'src/*.cc' ;;
+    esac
+}
+
+tidy_file() { # file
+    clang-tidy --quiet --warnings-as-errors='*' "$1" -- -std=gnu++20 -Isrc "-I$folder" "-I$folder/src" "-I$folder/ucx" \
+        -Isrc/rwapi/include -isystem build/ucx-headers/src -DTERN_LIBDIR='""' -DSOFTHCA_LIBDIR='""' 2>/dev/null
+}
+
+if ! git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    echo "1..0 # SKIP not a checkout"
+    exit 0
+fi
+verdict 'the code has the format of .clang-format' format
+verdict 'shellcheck has nothing to say' shell_scripts
+verdict 'the words are spelled correctly' spelling
+for folder in build/check build/dev; do [ ! -e $folder/tern_config.h ] || break; done
+if [ ! -e $folder/tern_config.h ]; then
+    skip clang-tidy 'there is no configured build/check'
+elif ! git rev-parse -q --verify "${LINT_BASE:-HEAD~1}" >/dev/null; then
+    skip clang-tidy 'this is the first commit'
+else
+    while read -r file; do
+        verdict "clang-tidy: $file" tidy_file "$file"
+    done < <(tidy_files)
+fi
+echo "1..$number"
+[ $failures = 0 ]

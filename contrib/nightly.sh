@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck source-path=SCRIPTDIR
+#
+# What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++ and of
+# each file by itself; every test with all its settings; all of UCX's own tests; all tests on rdma_rxe; the sanitizers
+# with the software HCA's thread too. Takes about three hours on two processors. The last line is
+# "N passed, N failed, N skipped".
+. "$(dirname "$0")/common.sh"
+. contrib/tests.sh
+
+clang_build() {
+    command -v clang++ >/dev/null || die "clang++ is missing; install clang"
+    build build/nightly-clang --enable-werror CC=clang CXX=clang++ CXXFLAGS='-g1 -O2'
+    build_tests build/nightly-clang
+}
+
+say "this takes about three hours on two processors"
+install_packages
+phase 'build' build_to_check
+phase 'form of the sources' run_lint yes --tidy all
+phase 'build with clang++' clang_build
+phase 'build of each file by itself' build build/nightly-files --enable-werror --disable-units CXXFLAGS='-g1 -O1'
+phase 'build without the commands' build build/nightly-libraries --enable-werror --disable-tools CXXFLAGS='-g1 -O2'
+phase 'build of the tests' build_tests build/check
+phase 'tests without a device' run_tests build/check check-pure "-j$(nproc)"
+phase 'tests on the software HCA' run_tests build/check check-device
+phase 'tests that take long' run_tests build/check check-nightly
+phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
+phase "UCX's own tests" run_tests build/check check-ucx
+phase 'guests with rdma_rxe' run_tests build/check check-rxe
+phase 'address sanitizer and assertions' sanitize build/check-sanitize address \
+    'softhca-unit tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job' \
+    'unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh conformance_thread.sh rwapi_core.sh rwapi_job.sh'
+phase 'thread sanitizer' sanitize build/check-threads thread 'tern-engine tern-uct rwapi-job' \
+    'tern_engine.sh uct.sh rwapi_job.sh'

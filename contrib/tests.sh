@@ -1,0 +1,110 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What check.sh and nightly.sh share: running tests, and counting their verdicts. Sourced after common.sh. When the
+# script ends, failures are shown once more, and the last line is "N passed, N failed, N skipped".
+max_lines=20 # of a failed test case's output, in the summary
+
+passed=0
+failed=0
+skipped=0
+failures=() # printed at the end, so that the last page of a log has them
+
+# phase NAME COMMAND...: runs the command, and says how long it took.
+phase() {
+    local name=$1 begin=$SECONDS
+    shift
+    say "$name"
+    "$@"
+    say "$name: $((SECONDS - begin)) s"
+}
+
+# The lines of a log that count as failures, each with the beginning of its output.
+excerpts() { # log
+    awk -v max="$max_lines" '
+        /^(not ok|ok .* # TODO|Bail out!)/ && !/^not ok .* # TODO/ { print; left = max; next }
+        /^#/ { if (left-- > 0) print; next }
+        /^(PASS|FAIL|XPASS|XFAIL|ERROR): / { next } # what the driver makes of the line before
+        { left = 0 }' "$1"
+}
+
+# Counts the verdicts of a folder's tests, and shows the output of failed ones.
+count() { # folder
+    local verdict log
+    while read -r verdict; do
+        case $verdict in
+            PASS | XFAIL) passed=$((passed + 1)) ;;
+            SKIP) skipped=$((skipped + 1)) ;;
+            *) failed=$((failed + 1)) ;;
+        esac
+    done < <(find "$1/test" -name '*.trs' -exec sed -n 's/^:test-result: \([A-Z]*\).*/\1/p' {} +)
+    while read -r log; do
+        log=${log%.trs}.log
+        say "$log"
+        cat "$log"
+        failures+=("$(say "$log failed:")" "$(excerpts "$log")")
+    done < <(find "$1/test" -name '*.trs' -exec grep -El '^:test-result: (FAIL|XPASS|ERROR)' {} +)
+}
+
+# A broken set-up, or tests that never ran, count as one failure.
+summary() {
+    local status=$?
+    [ $status = 0 ] || [ $failed -gt 0 ] || failed=1
+    [ $((passed + failed)) -gt 0 ] || failed=1
+    [ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}"
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ $failed = 0 ] || exit 1
+}
+trap summary EXIT
+trap 'exit 1' HUP INT TERM
+
+# run_lint yes|no OPTION...: the form of the sources.
+run_lint() {
+    local yes=$1 log=build/lint.log
+    shift
+    [ "$yes" != no ] || return 0
+    mkdir -p build
+    contrib/lint.sh "$@" >"$log" 2>&1 || failures+=("$(say "$log failed:")" "$(excerpts "$log")")
+    cat "$log"
+    passed=$((passed + $(grep -c '^ok .*' "$log" || true) - $(grep -c '^ok .* # SKIP' "$log" || true)))
+    skipped=$((skipped + $(grep -c '# SKIP' "$log" || true)))
+    failed=$((failed + $(grep -c '^not ok' "$log" || true)))
+}
+
+# build_tests FOLDER [make argument...]: most of the test programs' time is the library's or the compiler's, so they are
+# optimized little.
+build_tests() {
+    local folder=$1
+    shift
+    make -C "$folder/test" -s -j"$(nproc)" check CXXFLAGS='-g1 -O1' TESTS= "$@"
+}
+
+# How long each test took, from the times of their logs; for tests that ran one after the other.
+durations() { # folder begin
+    find "$1/test" -name '*.trs' -printf '%T@ %P\n' | sort -n |
+        awk -v last="$2" '{ printf "   %4d s  %s\n", $1 - last, $2; last = $1 }'
+}
+
+# run_tests FOLDER TARGET [make argument...]: the test programs have been built.
+run_tests() {
+    local folder=$1 target=$2 status=0 failed_before=$failed begin
+    shift 2
+    find "$folder/test" -name '*.trs' -delete
+    begin=$(date +%s)
+    make -C "$folder/test" -s "$target" CXXFLAGS='-g1 -O1' "$@" || status=$?
+    count "$folder"
+    durations "$folder" "$begin"
+    # make failed for another reason than a failed test.
+    [ $status = 0 ] || [ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
+}
+
+# sanitize FOLDER SANITIZERS PROGRAMS TESTS: builds these GoogleTest programs, and runs the tests. The transport checks
+# its own assertions.
+sanitize() {
+    local folder=$1 sanitizers=$2 programs=$3 tests=$4
+    set_up "$folder" --enable-werror --enable-debug --enable-sanitizers="$sanitizers" CXXFLAGS='-g1 -O1'
+    make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la ucp/librelease.la softhca/libsofthca.la librwapi.la \
+        tools/softhca tools/tern-run tools/rwapi-run
+    build_tests "$folder" check_PROGRAMS="$programs"
+    run_tests "$folder" check check_PROGRAMS="$programs" TESTS="$tests"
+}
