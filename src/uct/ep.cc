@@ -2,6 +2,8 @@
 
 // The control path of endpoints: creation, pending requests, flush, failure of the peer.
 
+#include "base/assert.h"
+#include "base/trace.h"
 #include "uct/tag.h"
 
 using tern::Engine;
@@ -13,7 +15,8 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     const auto* device = reinterpret_cast<const std::byte*>(params->dev_addr);
     const auto port = tern::PortAddress::unpack({device, tern::PortAddress::packed_size(*device)});
     if (!port) {
-        ucs_error("tern: the peer's device address makes no sense");
+        ucs_error("tern: the peer's device address is malformed: its first byte is 0x%02x",
+                  static_cast<unsigned>(*device));
         return UCS_ERR_INVALID_ADDR;
     }
     self->peer = {*port, tern::InterfaceAddress::unpack(
@@ -26,12 +29,14 @@ UCS_CLASS_INIT_FUNC(TernEp, const uct_ep_params_t* params) {
     self->last_fence = nullptr;
     self->fence_is_last = false;
     ucs_list_add_tail(&iface.endpoints, &self->in_interface);
+    TERN_DEBUG("endpoint %p to %s is made", static_cast<void*>(self),
+               self->peer.to_string().c_str());
     return UCS_OK;
 }
 
-// Ends the operations of an endpoint that is destroyed; the user is told now. If other endpoints
-// share the channel, only the endpoint's flushes end now: operations that use memory go on until
-// they are done or the last endpoint leaves.
+// Ends the operations of an endpoint that is destroyed, and calls their completions. If other
+// endpoints share the channel, only the endpoint's flushes end now: operations that use memory
+// continue until they are complete or the last endpoint leaves.
 static void leave_channel(TernEp& ep) {
     TernIface& iface = tern::iface_of(&ep.super.super);
     tern::Channel* channel = ep.channel;
@@ -49,6 +54,8 @@ static void leave_channel(TernEp& ep) {
 
 static UCS_CLASS_CLEANUP_FUNC(TernEp) {
     TernIface& iface = tern::iface_of(&self->super.super);
+    TERN_DEBUG("endpoint %p to %s is destroyed", static_cast<void*>(self),
+               self->peer.to_string().c_str());
     tern::ep_pending_purge(
         &self->super.super, [](uct_pending_req_t*, void*) {}, nullptr);
     tern::drop_fences(*self);
@@ -70,13 +77,18 @@ static bool attach(TernEp& ep) {
     if (ep.channel != nullptr) return true;
     std::string why;
     ep.channel = iface_of(&ep.super.super).engine->attach(ep.peer, &ep, why);
-    if (ep.channel != nullptr) return true;
+    if (ep.channel != nullptr) {
+        TERN_DEBUG("endpoint %p uses channel %p", static_cast<void*>(&ep),
+                   static_cast<void*>(ep.channel));
+        return true;
+    }
     ucs_error("tern: cannot connect to %s: %s", ep.peer.to_string().c_str(), why.c_str());
     ep.failed = UCS_ERR_IO_ERROR;
     return false;
 }
 
 Channel* find_channel(TernEp& ep, ucs_status_t& status) {
+    TERN_ASSERT(ep.ready == nullptr);
     if (ep.failed != UCS_OK) {
         status = ep.failed;
         return nullptr;
@@ -108,6 +120,8 @@ ucs_status_t ep_pending_add(uct_ep_h uct_ep, uct_pending_req_t* request, unsigne
     ep.fence_is_last = false;
     ucs_arbiter_group_schedule(&iface.arbiter, &ep.pending);
     pending_changed(ep);
+    TERN_TRACE("endpoint %p: request %p is pending", static_cast<void*>(&ep),
+               static_cast<void*>(request));
     return UCS_OK;
 }
 
@@ -118,11 +132,14 @@ static ucs_arbiter_cb_result_t dispatch_one(ucs_arbiter_t*, ucs_arbiter_group_t*
     if (fence == FenceState::kWaits) return UCS_ARBITER_CB_RESULT_RESCHED_GROUP;
     if (fence == FenceState::kPassed) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     uct_pending_req_t* request = ucs_container_of(element, uct_pending_req_t, priv);
-    // During this endpoint's turn only its pending requests may send.
+    TERN_ASSERT(ep.ready == nullptr);
+    // The endpoint accepts sends only while the function of its pending request runs.
     if (ep.failed == UCS_OK) (void)attach(ep);
     ep.ready = ep.channel;
     const ucs_status_t status = request->func(request);
     ep.ready = nullptr;
+    TERN_TRACE("endpoint %p: pending request %p: %s", static_cast<void*>(&ep),
+               static_cast<void*>(request), ucs_status_string(status));
     if (!UCS_STATUS_IS_ERR(status)) ++*static_cast<unsigned*>(count);
     if (status == UCS_OK) return UCS_ARBITER_CB_RESULT_REMOVE_ELEM;
     if (status == UCS_INPROGRESS) return UCS_ARBITER_CB_RESULT_NEXT_GROUP;
@@ -197,6 +214,8 @@ int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,
 }
 
 void ep_closed(TernEp& ep, ucs_status_t status) {
+    TERN_DEBUG("endpoint %p leaves channel %p: %s", static_cast<void*>(&ep),
+               static_cast<void*>(ep.channel), ucs_status_string(status));
     ep.channel = nullptr;
     ep.ready = nullptr;
     if (status == UCS_OK) return;

@@ -17,6 +17,8 @@
 
 #include <new>
 
+#include "base/assert.h"
+#include "base/trace.h"
 #include "uct/tag.h"
 
 namespace tern {
@@ -74,6 +76,7 @@ bool is_passed(TernEp& ep, Fence& fence) {
 
 void remove_first(TernEp& ep) {
     Fence* fence = ep.fences;
+    TERN_ASSERT(fence != nullptr && (fence->next == nullptr) == (fence == ep.last_fence));
     ep.fences = fence->next;
     if (ep.fences == nullptr) ep.last_fence = nullptr;
     delete fence;
@@ -99,6 +102,7 @@ ucs_status_t ep_fence(uct_ep_h uct_ep, unsigned) {
     (ep.last_fence != nullptr ? ep.last_fence->next : ep.fences) = fence;
     ep.last_fence = fence;
     ep.fence_is_last = true;
+    TERN_TRACE("endpoint %p: a fence waits behind pending operations", static_cast<void*>(&ep));
     ucs_arbiter_elem_init(&fence->element);
     ucs_arbiter_group_push_elem_always(&ep.pending, &fence->element);
     ucs_arbiter_group_schedule(&iface.arbiter, &ep.pending);
@@ -129,6 +133,7 @@ FenceState fence_at(TernEp& ep, const ucs_arbiter_elem_t* element) {
     if (ep.fences == nullptr || element != &ep.fences->element) return FenceState::kNone;
     if (!is_passed(ep, *ep.fences)) return FenceState::kWaits;
     if (ep.fences == ep.last_fence) ep.fence_is_last = false;
+    TERN_TRACE("endpoint %p: the fence has passed", static_cast<void*>(&ep));
     remove_first(ep);
     return FenceState::kPassed;
 }

@@ -83,35 +83,39 @@ template <class Move>
     return go({pieces, count}, total(iov, count));
 }
 
-[[gnu::always_inline]] inline Status send_short(Engine& engine, Channel& channel, uint8_t id,
+[[gnu::always_inline]] inline Status send_short(TernIface& iface, Channel& channel, uint8_t id,
                                                 uint64_t header, const void* payload,
                                                 unsigned length) {
-    return engine.am_short(channel, id, sizeof(header) + length, [=](std::byte* to) {
+    return iface.engine->am_short(channel, id, sizeof(header) + length, [=, &iface](std::byte* to) {
         memcpy(to, &header, sizeof(header));
         if (length != 0) memcpy(to + sizeof(header), payload, length);
+        dump_message(iface, UCT_AM_TRACE_TYPE_SEND, id, to, sizeof(header) + length,
+                     "TX: AM_SHORT");
     });
 }
 
 // What am_bcopy returns.
-ssize_t send_packed(Engine& engine, Channel& channel, uint8_t id, uct_pack_callback_t pack,
+ssize_t send_packed(TernIface& iface, Channel& channel, uint8_t id, uct_pack_callback_t pack,
                     void* argument) {
     uint32_t length = 0;
-    const Status sent = engine.am_bcopy(
+    const Status sent = iface.engine->am_bcopy(
         channel, id,
         [&](void* to) {
             const PackingMessage packing(id == compat::kUcpRequestToSend ? Packer::kRequestToSend
                                                                          : Packer::kOtherMessage);
-            return static_cast<uint32_t>(pack(to, argument));
+            const auto packed = static_cast<uint32_t>(pack(to, argument));
+            dump_message(iface, UCT_AM_TRACE_TYPE_SEND, id, to, packed, "TX: AM_BCOPY");
+            return packed;
         },
         length);
     return sent == Status::kOk ? static_cast<ssize_t>(length) : static_cast<ssize_t>(to_ucs(sent));
 }
 
-// The same for requests to send. Functions of their own: other messages get no slower.
+// The same for requests to send. Out of line, so that other messages take no instruction more.
 [[gnu::noinline]] Status short_request(TernIface& iface, Channel& channel, uint64_t header,
                                        const void* payload, unsigned length) {
     const Status sent =
-        send_short(*iface.engine, channel, compat::kUcpRequestToSend, header, payload, length);
+        send_short(iface, channel, compat::kUcpRequestToSend, header, payload, length);
     if (sent == Status::kOk)
         request_sent(iface, channel, {static_cast<const std::byte*>(payload), length});
     return sent;
@@ -120,8 +124,7 @@ ssize_t send_packed(Engine& engine, Channel& channel, uint8_t id, uct_pack_callb
 [[gnu::noinline]] ssize_t packed_request(TernIface& iface, Channel& channel,
                                          uct_pack_callback_t pack, void* argument) {
     request_begins();
-    const ssize_t sent =
-        send_packed(*iface.engine, channel, compat::kUcpRequestToSend, pack, argument);
+    const ssize_t sent = send_packed(iface, channel, compat::kUcpRequestToSend, pack, argument);
     if (sent >= 0) request_sent(iface, channel);
     return sent;
 }
@@ -159,7 +162,7 @@ ucs_status_t ep_am_short(uct_ep_h ep, uint8_t id, uint64_t header, const void* p
         return status;
     if (id == compat::kUcpRequestToSend) [[unlikely]]
         return to_ucs(short_request(iface_of(ep), *channel, header, payload, length));
-    return to_ucs(send_short(engine, *channel, id, header, payload, length));
+    return to_ucs(send_short(iface_of(ep), *channel, id, header, payload, length));
 }
 
 ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size_t count) {
@@ -175,6 +178,7 @@ ucs_status_t ep_am_short_iov(uct_ep_h ep, uint8_t id, const uct_iov_t* iov, size
         ucs_iov_iter_t iterator;
         ucs_iov_iter_init(&iterator);
         (void)uct_iov_to_buffer(iov, count, &iterator, to, SIZE_MAX);
+        dump_message(iface_of(ep), UCT_AM_TRACE_TYPE_SEND, id, to, length, "TX: AM_SHORT_IOV");
     }));
 }
 
@@ -187,7 +191,7 @@ ssize_t ep_am_bcopy(uct_ep_h ep, uint8_t id, uct_pack_callback_t pack, void* arg
     TernIface& iface = iface_of(ep);
     if (id == compat::kUcpRequestToSend) [[unlikely]]
         return packed_request(iface, *channel, pack, argument);
-    return send_packed(*iface.engine, *channel, id, pack, argument);
+    return send_packed(iface, *channel, id, pack, argument);
 }
 
 ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned header_length,
@@ -203,6 +207,7 @@ ucs_status_t ep_am_zcopy(uct_ep_h ep, uint8_t id, const void* header, unsigned h
     Channel* channel = channel_for(ep_of(ep), status);
     if (channel == nullptr) [[unlikely]]
         return status;
+    dump_message(iface_of(ep), UCT_AM_TRACE_TYPE_SEND, id, header, header_length, "TX: AM_ZCOPY");
     return send_zcopy(engine, *channel, id, {static_cast<const std::byte*>(header), header_length},
                       iov, count, completion);
 }
@@ -219,6 +224,7 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
     // An empty put needs no key, but is posted: if it fails, the peer's death is noticed.
     if (key.rkey == 0 && length != 0) [[unlikely]]
         return to_ucs(put_short_copied(*iface_of(ep).rendezvous, *channel, data, length, to, key));
+    ucs_trace_data("tern: put_short of %u bytes to 0x%lx, rkey 0x%x", length, to, key.rkey);
     return to_ucs(engine.one_sided().put_short(*channel, data, length, to, key.rkey));
 }
 
@@ -226,6 +232,8 @@ ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                           uct_rkey_t rkey, uct_completion_t* completion) {
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "put_zcopy");
     const RemoteKey& key = remote_key(rkey);
+    ucs_trace_data("tern: put_zcopy of %zu bytes to 0x%lx, rkey 0x%x", total(iov, count), to,
+                   key.rkey);
     TernIface& iface = iface_of(ep);
     return with_pieces(ep, iov, count, [&](Channel& channel, const Rma::Memory& from) {
         if (const auto put = iface.rma->put(channel, from, {to, key.rkey}, completion)) return *put;
@@ -237,6 +245,8 @@ ucs_status_t ep_get_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint6
                           uct_rkey_t rkey, uct_completion_t* completion) {
     UCT_CHECK_IOV_SIZE(count, Buffers::kMost, "get_zcopy");
     const RemoteKey& key = remote_key(rkey);
+    ucs_trace_data("tern: get_zcopy of %zu bytes from 0x%lx, rkey 0x%x", total(iov, count), from,
+                   key.rkey);
     TernIface& iface = iface_of(ep);
     ReplyOffer& offer = iface.offer;
     bool takes = offer.ep == ep &&

@@ -7,11 +7,13 @@
 #include <memory>
 #include <new>
 
+#include "base/trace.h"
 #include "engine/engine.h"
 #include "uct/compat.h"
 #include "uct/config.h"
 #include "uct/md.h"
 #include "uct/rma_post.h"
+#include "uct/send.h"
 #include "uct/stub.h"
 #include "uct/tag.h"
 
@@ -63,6 +65,8 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     }
 
     void message(uint32_t id, const void* data, uint32_t length) {
+        tern::dump_message(iface, UCT_AM_TRACE_TYPE_RECV, static_cast<uint8_t>(id), data, length,
+                           "RX: AM");
         (void)uct_iface_invoke_am(&iface.super, static_cast<uint8_t>(id), const_cast<void*>(data),
                                   length, 0);
     }
@@ -361,10 +365,15 @@ UCS_CLASS_INIT_FUNC(TernIface, uct_md_h md, uct_worker_h worker, const uct_iface
     self->engine = state->engine.get();
     tern::start_background(*self);
     self->state = state.release();
+    TERN_DEBUG("%s: interface %p is open: active messages of up to %u bytes, %s%s",
+               self->state->device.c_str(), static_cast<void*>(self), settings.segment_size,
+               self->tags == nullptr ? "no tag matching" : "tag matching in software",
+               self->tupleq == nullptr ? "" : " and by the device");
     return UCS_OK;
 }
 
 static UCS_CLASS_CLEANUP_FUNC(TernIface) {
+    TERN_DEBUG("%s: interface %p closes", self->state->device.c_str(), static_cast<void*>(self));
     tern::stop_background(*self);
     uct_base_iface_progress_disable(&self->super.super, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
     if (!self->state->counters.empty())

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <new>
 
+#include "base/assert.h"
+#include "base/trace.h"
 #include "rendezvous/progress_budget.h"
 #include "uct/key_owner.h"
 #include "uct/md.h"
@@ -85,12 +87,17 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle) {
     handle.open.store(ibv_reg_mr(domain.device.pd.get(), at, region.length(),
                                  open_access(domain.device.attributes)),
                       std::memory_order_release);
+    TERN_DEBUG("memory %p: %zu bytes at %p %s", static_cast<void*>(&handle),
+               static_cast<size_t>(region.length()), at,
+               registration(&handle) != nullptr ? "are open to peers"
+                                                : "cannot be registered: peers use transfers");
 }
 
 void take_back(MemoryDomain& domain, MemoryHandle& handle) {
     if (handle.lent.empty() || domain.fork.inherited()) return;
     const std::lock_guard lock(domain.opening);
     for (Pin* pin : handle.lent) {
+        TERN_ASSERT(domain.lent_bytes >= static_cast<uint64_t>(pin->end() - pin->start()));
         domain.lent_bytes -= pin->end() - pin->start();
         domain.pins->release(pin);
     }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/trace.h"
 #include "engine/engine.h"
 #include "rendezvous/calibration.h"
 #include "uct/compat.h"
@@ -87,6 +88,8 @@ ucs_status_t mem_reg(uct_md_h md, void* address, size_t length, Flags flags, uct
         region->attach(handle);
     }
     *memh = handle;
+    TERN_TRACE("memory %p: %zu bytes at %p are declared", static_cast<void*>(handle), length,
+               address);
     return UCS_OK;
 }
 
@@ -103,6 +106,8 @@ ucs_status_t mem_dereg(uct_md_h md, const uct_md_mem_dereg_params_t* params) {
     const std::byte* end = start + region.length();
     const bool invalidate = (UCT_MD_MEM_DEREG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0) &
                              UCT_MD_MEM_DEREG_FLAG_INVALIDATE) != 0;
+    TERN_TRACE("memory %p: the declaration ends%s", static_cast<void*>(handle),
+               invalidate ? ", and is invalidated" : "");
     // Another thread may declare a region in this slot as soon as this one is undeclared.
     std::unique_ptr<MemoryHandle> own;
     if (!handle->is_as_new()) {
@@ -150,6 +155,9 @@ ucs_status_t mkey_pack(uct_md_h md, uct_mem_h memh, More... more) {
         open_memory(domain, handle);
     }
     const auto [address, length] = compat::memory_of_key(*handle.region, more...);
+    TERN_TRACE("memory %p: %s packs a key%s", static_cast<void*>(&handle),
+               owner == KeyOwner::kProgram ? "the program" : "UCP",
+               domain.opens_all_keys ? " (OPEN_ALL_KEYS: every key counts as the program's)" : "");
     packed_keys.last = pack_key(domain, handle, address, length);
     ++packed_keys.count;
     memcpy(compat::from_end<0>(more...), &packed_keys.last.key, sizeof(PackedKey));
@@ -308,6 +316,8 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
     open_pins(*domain, {.monitor = static_cast<MonitorKind>(config.monitor),
                         .most_bytes = config.pin_most == UCS_MEMUNITS_AUTO ? 0 : config.pin_most});
     domain->costs = calibrate(domain->device.pd.get(), *domain->pins);
+    TERN_DEBUG("memory domain %s is open: lost pages are noticed by %s", name,
+               monitor_name(domain->pins->monitor()));
     domain->super.ops = &md_ops.table;
     domain->super.component = component;
     *md = &domain->super;

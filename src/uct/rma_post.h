@@ -2,12 +2,13 @@
 // The data path of puts and gets: inline members of Rma.
 #pragma once
 
+#include "base/assert.h"
 #include "engine/engine.h"
 #include "uct/rma.h"
 
 namespace tern {
 
-// Copies so few bytes that asking whether they are pinned would cost more.
+// Bytes of at most a segment are copied: to ask whether they are pinned would cost more.
 [[gnu::always_inline]] inline std::optional<Status> Rma::put(Channel& channel, const Memory& from,
                                                              const Remote& to, void* cookie) {
     if (to.rkey == 0) return std::nullopt;
@@ -64,7 +65,7 @@ namespace tern {
     return posted;
 }
 
-// A refusal for lack of room is the transfers' matter, which wait for it.
+// Returns nothing if there is no room now: the operation then becomes a transfer, which waits.
 template <bool reads>
 [[gnu::always_inline]] inline std::optional<Status> Rma::in_place(Channel& channel,
                                                                   const Memory& memory,
@@ -102,7 +103,10 @@ template <bool reads>
 // Returns the user's cookie.
 [[gnu::always_inline]] inline void* Rma::done(void* cookie, bool good) {
     auto& operation = owner_of<Operation>(cookie);
+    TERN_ASSERT(under_way_ != 0);
+    TERN_ASSERT(operation.pin || operation.buffer != nullptr);
     --under_way_;
+    TERN_ASSERT(!operation.reads || operation.channel->replies != 0);
     if (operation.reads) --operation.channel->replies;
     if (operation.pin) {
         pins_.release(std::exchange(operation.pin, {}));

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "base/assert.h"
 #include "engine/engine.h"
 #include "uct/iface.h"
 
@@ -12,7 +13,16 @@ namespace tern {
 // The channel to send on. Null: `status` says why.
 inline Channel* channel_for(TernEp& ep, ucs_status_t& status) {
     Channel* channel = ep.ready;
+    TERN_ASSERT(channel == nullptr || (channel == ep.channel && ep.failed == UCS_OK));
     return channel != nullptr ? channel : find_channel(ep, status);
+}
+
+// Writes an active message to the log at trace_data, with the user's description of it. UCX without
+// that level compiles no code for this, as in its own transports.
+[[gnu::always_inline]] inline void dump_message(TernIface& iface, uct_am_trace_type_t type,
+                                                uint8_t id, const void* data, size_t length,
+                                                const char* how) {
+    uct_iface_trace_am(&iface.super, type, id, data, length, "%s", how);
 }
 
 inline size_t total(const uct_iov_t* iov, size_t count) {
