@@ -65,7 +65,7 @@ refusal_tests() {
         env UCX_TERN_SEG_SIZE=1 "${hca[@]}" "$tern_bench" latency --quick
     refuses 'a file that cannot be written' 1 'No such file' \
         "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/none/x"
-    mkdir "$tmp/kept"
+    mkdir -p "$tmp/kept"
     echo old >"$tmp/kept/x"
     refuses 'a measurement that fails' 1 'no transport nosuch' \
         "${hca[@]}" "$tern_bench" latency --quick --transport nosuch --json "$tmp/kept/x"
@@ -404,6 +404,7 @@ memory_tests() {
     local bytes='registered memory of a process, 3 peers' pairs='queue pairs of a process, 3 peers' stage
     check 'memory' "${hca[@]}" "$tern_bench" memory --peers 3
     cp "$tmp/output" "$tmp/memory"
+    mkdir -p "$tmp/kept"
     check 'memory: another result in the place of a file' "${hca[@]}" "$tern_bench" memory --peers 1 --json "$tmp/kept/x"
     check_match 'memory: the new file, and no other' '^ "command": "memory",x$' \
         sh -c 'echo "$(grep command "$0/x")$(ls "$0")"' "$tmp/kept"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <optional>
 
 #include "bench/measure/clock.h"
@@ -34,10 +35,14 @@ void set_text(char (&field)[kSize], const std::string& text) {
 
 void work(OpenPort open_port, Channel& control) {
     const auto job = control.take<WorkerJob>();
-    Peer peer(control.take_descriptor(), job.measures);
+    std::deque<Peer> peers;
+    peers.emplace_back(control.take_descriptor(), job.measures);
     // Threads that libraries start inherit the CPU.
     if (job.device_cpu >= 0) stay_on(job.device_cpu);
-    const std::unique_ptr<Port> port = open_port(peer, job);
+    const std::unique_ptr<Port> port = open_port(peers.front(), job);
+    while (peers.size() < job.peers) {
+        port->add_peer(peers.emplace_back(control.take_descriptor(), job.measures));
+    }
     if (job.cpu >= 0) stay_on(job.cpu);
     Reply reply;
     reply.ok = true;
@@ -102,7 +107,8 @@ Environment environment_of(const Arm& arm, const Setup& setup) {
     return changes;
 }
 
-Pair::Pair(const Arm& arm, const Setup& setup) : name_(arm.name) {
+Pair::Pair(const Arm& arm, const Setup& setup, uint32_t peers)
+    : name_(arm.name), answering_(peers) {
     if (arm.launcher.empty()) {
         start(arm, setup);
     } else {
@@ -110,21 +116,31 @@ Pair::Pair(const Arm& arm, const Setup& setup) : name_(arm.name) {
     }
     {
         // Then only the workers have these descriptors: each notices the end of the other.
-        const auto [one, other] = Channel::make("the peer process");
-        measuring_.put(job_of(arm, setup, true));
-        measuring_.put_descriptor(one.fd());
-        answering_.put(job_of(arm, setup, false));
-        answering_.put_descriptor(other.fd());
+        WorkerJob job = job_of(arm, setup, true);
+        job.peers = peers;
+        measuring_.put(job);
+        for (Channel& control : answering_) {
+            const auto [one, other] = Channel::make("the peer process");
+            measuring_.put_descriptor(one.fd());
+            control.put(job_of(arm, setup, false));
+            control.put_descriptor(other.fd());
+        }
     }
-    for (Channel* control : {&measuring_, &answering_}) {
+    for (Channel* control : controls()) {
         const auto reply = control->take<Reply>();
         if (!reply.ok) throw Failure(name_ + ": " + reply.text);
         library_ = reply.text;
     }
 }
 
+std::vector<Channel*> Pair::controls() {
+    std::vector<Channel*> all = {&measuring_};
+    for (Channel& control : answering_) all.push_back(&control);
+    return all;
+}
+
 void Pair::start(const Arm& arm, const Setup& setup) {
-    for (Channel* control : {&measuring_, &answering_}) {
+    for (Channel* control : controls()) {
         auto [mine, theirs] = Channel::make(whom(arm));
         processes_.emplace_back(worker_command(setup, std::to_string(theirs.fd())),
                                 environment_of(arm, setup), std::vector<int>{theirs.fd()});
@@ -141,7 +157,7 @@ void Pair::launch(const Arm& arm, const Setup& setup) {
     processes_.emplace_back(std::move(words), environment_of(arm, setup), std::vector<int>{},
                             SIGTERM, Streams{.input = nothing.fd()});
     const uint64_t end = now_ns() + kPatienceNs;
-    for (Channel* control : {&measuring_, &answering_}) {
+    for (Channel* control : controls()) {
         std::optional<Channel> came;
         while (!(came = meeting.wait(whom(arm), kLookNs))) {
             if (processes_.front().wait_for(0)) throw Failure(name_ + ": the launcher has ended");
@@ -159,13 +175,14 @@ Samples Pair::read_reply(Channel& control, double* cpu_share) {
 }
 
 Outcome Pair::run(const Order& order) {
-    answering_.put(order);
+    Channel& answering = answering_.at(order.peer);
+    answering.put(order);
     measuring_.put(order);
     Outcome outcome;
     double theirs;
     try {
         outcome.samples = read_reply(measuring_, &outcome.cpu_share);
-        read_reply(answering_, &theirs);
+        read_reply(answering, &theirs);
     } catch (const Failure& failure) {
         throw Failure(std::string(failure.what()) + ", with messages of " +
                       std::to_string(order.size) + " bytes");
@@ -177,7 +194,7 @@ Outcome Pair::run(const Order& order) {
 void Pair::finish() {
     Order quit;
     quit.kind = Order::Kind::kQuit;
-    for (Channel* control : {&measuring_, &answering_}) control->put(quit);
+    for (Channel* control : controls()) control->put(quit);
     for (Process& process : processes_) {
         if (!process.finish()) throw Failure(name_ + ": a worker process failed at its end");
     }

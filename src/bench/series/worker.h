@@ -56,10 +56,11 @@ struct Outcome {
     double cpu_share = 1;  // the lower of both processes'; one-sided: the measuring one's
 };
 
-// Two connected workers of one arm. They sleep while they wait for orders.
+// Two connected workers of one arm, or one with several peers. They sleep while they wait for
+// orders.
 class Pair {
   public:
-    Pair(const Arm& arm, const Setup& setup);
+    Pair(const Arm& arm, const Setup& setup, uint32_t peers = 1);
     Pair(const Pair&) = delete;
     Pair& operator=(const Pair&) = delete;
 
@@ -67,11 +68,14 @@ class Pair {
     Outcome run(const Order& order);
     // Port::library() of the worker that measures.
     const std::string& library() const { return library_; }
-    // Ends both workers. Throws Failure if one fails. The destructor kills them.
+    // Of the worker that measures.
+    pid_t pid() const { return processes_.front().pid(); }
+    // Ends the workers. Throws Failure if one fails. The destructor kills them.
     void finish();
 
   private:
     void start(const Arm& arm, const Setup& setup);
+    std::vector<Channel*> controls();
     void launch(const Arm& arm, const Setup& setup);
     Samples read_reply(Channel& control, double* cpu_share);
 
@@ -79,7 +83,7 @@ class Pair {
     std::string library_;
     std::vector<Process> processes_;  // the workers, or their launcher
     Channel measuring_;
-    Channel answering_;
+    std::vector<Channel> answering_;
 };
 
 // One end of the connection between the two workers of a pair. Both workers construct it, and call
@@ -92,6 +96,8 @@ class Port {
     // messages, one sample for each burst; in us. The result is empty in the worker that answers,
     // and in both if messages of the size are impossible.
     virtual Samples run(const Order& order) = 0;
+    // Connects to one more peer, whose port is opened at the same time. Orders name the peer.
+    virtual void add_peer(Peer&) { throw Failure("this port has one peer only"); }
     // The library that is measured, and its version, if a reader needs the name. Short.
     virtual std::string library() const { return {}; }
 };
@@ -103,6 +109,7 @@ struct WorkerJob {
     char device[64] = {};
     int gid_index = 0;
     bool measures = false;
+    uint32_t peers = 1;
     int cpu = -1;         // -1: any
     int device_cpu = -1;  // for threads that libraries start
 };

@@ -14,16 +14,21 @@
 
 namespace bench {
 
-// Waits until the peer calls it, too, and progresses the transport meanwhile.
+// Waits until the peer has called this process, and progresses the transport meanwhile.
 template <typename End>
-void meet_in_progress(Peer& peer, End& end) {
-    peer.channel().put('.');
+void await_in_progress(Peer& peer, End& end) {
     Patience patience("the peer process");
     while (!peer.channel().has_message()) {
         for (int i = 0; i < 16; ++i) end.progress();
         patience.spend();
     }
     peer.channel().take<char>();
+}
+// Waits until the peer calls it, too.
+template <typename End>
+void meet_in_progress(Peer& peer, End& end) {
+    peer.channel().put('.');
+    await_in_progress(peer, end);
 }
 
 template <typename End>

@@ -6,7 +6,6 @@
 
 #include "bench/measure/clock.h"
 #include "bench/tern-bench/arms.h"
-#include "bench/tern-bench/crowd.h"
 #include "softhca/inspect/inspect.h"
 
 namespace bench {
@@ -40,16 +39,24 @@ Footprint footprint_of(pid_t process) {
 }
 
 Life live(const Arm& arm, const Setup& setup, uint32_t peers, uint32_t hot) {
-    Crowd crowd(arm, setup, peers);
+    Pair middle(arm, setup, peers);
+    // `count` round trips with each of the first `others` peers in turn, `rounds` times.
+    const auto talk = [&](uint32_t others, uint32_t size, uint32_t rounds, uint64_t count) {
+        Order order = {Order::Kind::kMessages, size, count};
+        for (uint32_t i = 0; i < rounds * others; ++i) {
+            order.peer = i % others;
+            middle.run(order);
+        }
+    };
     Life life;
-    life[kIdle] = footprint_of(crowd.middle());
-    crowd.talk(peers, 8, 1, 1);
-    life[kTalked] = footprint_of(crowd.middle());
-    crowd.talk(hot, 8, 4, 20);
-    life[kHot] = footprint_of(crowd.middle());
-    crowd.talk(hot, kLong, 8, 20);
-    life[kHotLong] = footprint_of(crowd.middle());
-    crowd.finish();
+    life[kIdle] = footprint_of(middle.pid());
+    talk(peers, 8, 1, 1);
+    life[kTalked] = footprint_of(middle.pid());
+    talk(hot, 8, 4, 20);
+    life[kHot] = footprint_of(middle.pid());
+    talk(hot, kLong, 8, 20);
+    life[kHotLong] = footprint_of(middle.pid());
+    middle.finish();
     return life;
 }
 

@@ -8,7 +8,6 @@
 #include "bench/measure/link.h"
 #include "bench/tern-bench/arms.h"
 #include "bench/tern-bench/command.h"
-#include "bench/tern-bench/crowd.h"
 #include "tools/common/library.h"
 
 namespace bench {
@@ -63,7 +62,6 @@ int run(const Options& options) {
 int main_of(int argc, char** argv) {
     if (argc == 3 && std::strcmp(argv[1], kWorkerCommand) == 0)
         return worker_main(argv[2], open_port);
-    if (argc == 3 && std::strcmp(argv[1], kMemberCommand) == 0) return member_main(argv[2]);
     Options options;
     if (const auto status = parse_command_line(argc, argv, &options)) return *status;
     try {
