@@ -15,6 +15,15 @@ Setup make_setup(const Options& options);
 // The measured software and the machine, as facts for the output.
 Facts facts_of(const Options& options, const Setup& setup);
 
+// What several commands share. Targets for Tern's ratio to rc_v: of times, at most; of bandwidths,
+// at least.
+constexpr double kTimeToVerbs = 1.05;
+constexpr double kBandwidthToVerbs = 0.98;
+constexpr uint32_t kTargetSize = 8;         // of short messages, for other targets
+constexpr uint32_t kShort = 8 << 10;        // up to here, reading the clock each time would show
+constexpr uint64_t kOrderBytes = 16 << 20;  // of an order, in each direction
+constexpr uint32_t kBytesAtOnce = 4 << 20;  // of what is on its way at once, at most
+
 // A series of the command's rounds, in a few starts.
 Series make_series(const Options& options, const Setup& setup, int quick_rounds, int starts);
 

@@ -22,7 +22,6 @@ constexpr double kReusedToDirect = 0.95;
 constexpr double kFirstToBest = 0.95;
 constexpr double kToOtherProtocols = 0.97;
 
-constexpr uint64_t kBytes = 16 << 20;  // of an order, in each direction
 constexpr uint64_t kFewestTrips = 4;
 constexpr uint64_t kMostTrips = 30;
 // Additional messages of a reused buffer, because the buffer may be pinned piece by piece.
@@ -65,9 +64,9 @@ constexpr const char* kProtocolsNotes =
     "`<`: less than the target.\n";
 
 // The bandwidth of a ping-pong of messages, or of writes if the arm is not UCP's.
-Order order_of(const Options& options, const Arm& arm, uint32_t size, Buffers buffers) {
+Order long_order(const Options& options, const Arm& arm, uint32_t size, Buffers buffers) {
     const uint64_t trips =
-        options.quick ? kFewestTrips - 1 : std::clamp(kBytes / size, kFewestTrips, kMostTrips);
+        options.quick ? kFewestTrips - 1 : std::clamp(kOrderBytes / size, kFewestTrips, kMostTrips);
     const auto kind = arm.port == "ucp" ? Order::Kind::kMessages : Order::Kind::kWrites;
     return {kind, size, trips, 1, buffers};
 }
@@ -110,7 +109,7 @@ struct Contender {
 Group fresh_group(const Options& options, const std::vector<Contender>& contenders, uint32_t size) {
     Group group = group_of(kFresh, size);
     for (const auto& [name, arm] : contenders)
-        group.add(name, arm, order_of(options, arm, size, Buffers::kFresh));
+        group.add(name, arm, long_order(options, arm, size, Buffers::kFresh));
     const std::string& tern = contenders.front().name;
     const double to_write = size >= kLong ? kLongToWrite : size >= kMiddle ? kMiddleToWrite : kNone;
     // The cost of registration is visible only where messages are not copied.
@@ -127,7 +126,7 @@ Group reused_group(const Options& options, const std::vector<Contender>& contend
     Group group = group_of(kReused, size);
     group.first_test = kFirst;
     for (const auto& [name, arm] : contenders) {
-        Order order = order_of(options, arm, size, Buffers::kReused);
+        Order order = long_order(options, arm, size, Buffers::kReused);
         order.count += options.quick ? 1 : kSettling + 1;
         group.add(name, arm, order).has_first = arm.port == "ucp";
     }
@@ -192,7 +191,7 @@ Result run_pinning(const Options& options, const Setup& setup) {
     for (const uint32_t size : long_sizes(options)) {
         Group group = group_of("pinned buffers", size);
         const auto add = [&](const char* name, const Arm& arm, Buffers buffers) {
-            group.add(name, arm, order_of(options, arm, size, buffers));
+            group.add(name, arm, long_order(options, arm, size, buffers));
         };
         add("before", before, Buffers::kFresh);
         add("overlapped", overlapped, Buffers::kFresh);
@@ -231,7 +230,7 @@ Result run_protocols(const Options& options, const Setup& setup) {
         for (const uint32_t size : long_sizes(options)) {
             Group group = group_of(is_fresh ? kFresh : kReused, size);
             const auto add = [&](const std::string& name, const Arm& arm) {
-                Entry& entry = group.add(name, arm, order_of(options, arm, size, buffers));
+                Entry& entry = group.add(name, arm, long_order(options, arm, size, buffers));
                 entry.order.count += settling;
             };
             for (const Arm& arm : arms) add(arm.name, arm);

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kBytesTest = "registered memory of a process";
 constexpr const char* kQueuePairsTest = "queue pairs of a process";
 constexpr uint32_t kClassicBytes = 512 << 10;  // 32 slots of 8 KiB at each end
-constexpr uint32_t kLong = 8192;
+constexpr uint32_t kLongMessage = 8192;
 constexpr uint32_t kAllHot = 32;  // UCX_TERN_HOT_MAX
 
 // Stages in the life of a process with peers.
@@ -54,7 +54,7 @@ Life live(const Arm& arm, const Setup& setup, uint32_t peers, uint32_t hot) {
     life[kTalked] = footprint_of(middle.pid());
     talk(hot, 8, 4, 20);
     life[kHot] = footprint_of(middle.pid());
-    talk(hot, kLong, 8, 20);
+    talk(hot, kLongMessage, 8, 20);
     life[kHotLong] = footprint_of(middle.pid());
     middle.finish();
     return life;

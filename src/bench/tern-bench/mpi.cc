@@ -8,21 +8,15 @@
 namespace bench {
 namespace {
 
-// Targets for Tern's ratio to rc_v.
-constexpr double kLatency = 1.05;
-constexpr double kBandwidth = 0.98;
-
-constexpr const char* kNotes =
+constexpr const char* kMpiNotes =
     "Two ranks. ping-pong: half round trips. at once: 16 messages, puts or gets, at least 4 and up "
     "to 4 MiB of them.\n"
     "put, get: one with a flush. fresh: each operation in memory that was never sent from or "
     "received into. `?`: see\n"
     "behind the line; `<`, `>`: misses the target.\n";
 
-constexpr uint32_t kShort = 8 << 10;  // up to here, reading the clock each time would show
-constexpr uint32_t kBytes = 8 << 20;  // of an order
-constexpr uint32_t kAtOnce = 16;
-constexpr uint32_t kBytesAtOnce = 4 << 20;
+constexpr uint32_t kMpiBytes = 8 << 20;  // of an order
+constexpr uint32_t kMpiAtOnce = 16;
 
 using Kind = Order::Kind;
 using Request = Order::Request;
@@ -35,11 +29,11 @@ struct Test {
     Request request = Request::kSend;
 
     uint32_t parts(uint32_t size) const {
-        return at_once ? std::clamp(kBytesAtOnce / size, 4U, kAtOnce) : 1;
+        return at_once ? std::clamp(kBytesAtOnce / size, 4U, kMpiAtOnce) : 1;
     }
     Order order(uint32_t size, bool quick) const {
         const uint32_t operations =
-            std::clamp(kBytes / size / parts(size), 10U, size <= kShort ? 50U : 100U);
+            std::clamp(kMpiBytes / size / parts(size), 10U, size <= kShort ? 50U : 100U);
         const uint32_t samples = quick ? std::max(operations / 10, 3U) : operations;
         const uint32_t batch = size <= kShort ? 10 : 1;
         Order order;
@@ -111,7 +105,7 @@ class MpiSeries {
         Result result;
         result.figures = series_.run();
         result.table = as_groups(result.figures);
-        result.notes = kNotes + std::string(differs_ ? kSharedMemoryNote : "") + left_out_;
+        result.notes = kMpiNotes + std::string(differs_ ? kSharedMemoryNote : "") + left_out_;
         for (const std::string& library : series_.libraries()) result.notes += library + ".\n";
         return result;
     }
@@ -164,7 +158,7 @@ class MpiSeries {
             if (usual) group.add(before + tls(), tern, order);
             const auto compare = [&](const std::string& name) {
                 group.ratios.push_back({before + name, before + "rc_v",
-                                        test.at_once ? kBandwidth : kLatency,
+                                        test.at_once ? kBandwidthToVerbs : kTimeToVerbs,
                                         before + name + " / rc_v"});
             };
             if (like_) compare(tls() + ", private");

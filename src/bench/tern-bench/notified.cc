@@ -12,20 +12,17 @@ namespace {
 
 // Targets for 8 bytes: compared with RDMA writes in the same kind of memory, and of the time of a
 // put with a signal compared with MPI's and OpenSHMEM's.
-constexpr double kLatency = 1.10;
-constexpr double kRate = 0.9;
+constexpr double kNotifiedToWrite = 1.10;
+constexpr double kNotifiedRateToWrite = 0.9;
 constexpr double kMpiTime = 0.6;
 constexpr double kOpenShmemTime = 0.7;
-constexpr uint32_t kTargetSize = 8;
 // Of bursts on the model of the paper's cluster, compared with RDMA writes.
 constexpr double kThroughput = 0.97;
 constexpr uint32_t kThroughputSize = 4 << 10;
 
-constexpr uint32_t kShort = 8 << 10;        // up to here, reading the clock each time would show
-constexpr uint64_t kBytes = 16 << 20;       // of an order
 constexpr uint64_t kBurstBytes = 16 << 20;  // of a burst
 
-constexpr const char* kNotes =
+constexpr const char* kRwapiNotes =
     "tern, rc_verbs: of rwapi, a write and a notification that the target waits for; small: "
     "rwapi_send of 16 bytes. RDMA write:\n"
     "the target waits for the end of the data in memory. in a chain: and then a write of a word in "
@@ -35,13 +32,13 @@ constexpr const char* kNotes =
     "put and signal: rwapi_put_signal; MPI: put, flush, put of a word, flush; OpenSHMEM: put, "
     "fence, put of a word.\n"
     "`?`: see behind the line; `<`, `>`: misses the target.\n";
-constexpr const char* kSharedNote =
+constexpr const char* kRwapiSharedNote =
     "The software HCA copies into shared memory directly and into private memory by a system call: "
     "compare lines of the\n"
     "same kind. The memory of the program's data is meant; Tern's own is shared, that of rc_verbs "
     "and rc_v is private.\n";
 
-std::vector<uint32_t> sizes_of(const Options& options) {
+std::vector<uint32_t> notified_sizes(const Options& options) {
     std::vector<uint32_t> sizes = long_sizes(options);
     if (options.low <= kTargetSize && kTargetSize <= options.high) sizes.push_back(kTargetSize);
     std::ranges::sort(sizes);
@@ -59,14 +56,14 @@ class NotifiedSeries {
         for (const Test& test : kTests) {
             for (const char* memory : {"private", "shared"}) {
                 if (!differs_ && memory != std::string("private")) continue;
-                for (const uint32_t size : sizes_of(options)) add({test, memory, size});
+                for (const uint32_t size : notified_sizes(options)) add({test, memory, size});
             }
         }
     }
 
     Result run() {
         return matrix_of(series_.run(),
-                         kNotes + std::string(differs_ ? kSharedNote : "") + left_out_);
+                         kRwapiNotes + std::string(differs_ ? kRwapiSharedNote : "") + left_out_);
     }
 
   private:
@@ -147,7 +144,7 @@ class NotifiedSeries {
 
     // Of the ratio to RDMA writes.
     static double target_of(const Line& line) {
-        if (line.size == kTargetSize) return line.burst() ? kRate : kLatency;
+        if (line.size == kTargetSize) return line.burst() ? kNotifiedRateToWrite : kNotifiedToWrite;
         const bool is_of_paper = line.burst() && device_profile() == "muse";
         return is_of_paper && line.size >= kThroughputSize ? kThroughput : kNone;
     }
@@ -163,7 +160,7 @@ class NotifiedSeries {
         } else {
             order.per_sample = line.size <= kShort ? 10 : 1;
             const uint64_t most = options_.quick ? 20 : 2000;
-            order.count = std::clamp(kBytes / line.size, 2 * order.per_sample, most);
+            order.count = std::clamp(kOrderBytes / line.size, 2 * order.per_sample, most);
         }
         return order;
     }

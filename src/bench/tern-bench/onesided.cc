@@ -9,35 +9,28 @@
 namespace bench {
 namespace {
 
-// Targets for Tern's ratio to rc_v.
-constexpr double kLatency = 1.05;
-constexpr double kBandwidth = 0.98;
-
-constexpr uint32_t kShort = 8 << 10;  // up to here, reading the clock each time would show
 constexpr uint32_t kMostAtOnce = 64;  // as in OSU's programs
 constexpr uint32_t kFewestAtOnce = 4;
-constexpr uint32_t kBytesAtOnce = 4 << 20;
-constexpr uint64_t kBytes = 16 << 20;  // of an order
 
-constexpr const char* kNotes =
+constexpr const char* kOneSidedNotes =
     "latency: one operation and a flush of the endpoint. bandwidth: 64 operations and a flush, "
     "fewer from 128 KiB on.\n"
     "RDMA write, RDMA read: by verbs, in the same kind of memory; the last one of a window is "
     "waited for. `?`: see behind\n"
     "the line; `<`, `>`: misses the target.\n";
-constexpr const char* kSharedNote =
+constexpr const char* kOneSidedSharedNote =
     "The software HCA copies into shared memory directly and into private memory by a system call: "
     "the memory of most\n"
     "programs is private; in shared memory the transports' own instructions are seen.\n";
 
-Order order_of(bool reads, bool latency, uint32_t size, bool quick) {
+Order one_sided_order(bool reads, bool latency, uint32_t size, bool quick) {
     const uint64_t most = latency ? 1000 : 30;
     const uint64_t least = latency ? 10 : 3;
     Order order;
     order.kind = Order::Kind::kOneSided;
     order.size = size;
     order.window = latency ? 1 : std::clamp(kBytesAtOnce / size, kFewestAtOnce, kMostAtOnce);
-    order.count = quick ? least : std::clamp(kBytes / size / order.window, least, most);
+    order.count = quick ? least : std::clamp(kOrderBytes / size / order.window, least, most);
     order.per_sample = latency && size <= kShort ? 10 : 1;
     order.one_sided = true;
     order.request = reads ? Order::Request::kRead : Order::Request::kWrite;
@@ -51,7 +44,7 @@ Result run_onesided(const Options& options, const Setup& setup) {
     const std::string tls = ucp_name(options);
     Series series = make_series(options, setup, 2, 2);
     const auto add = [&](const char* memory, bool reads, bool latency, uint32_t size) {
-        const Order order = order_of(reads, latency, size, options.quick);
+        const Order order = one_sided_order(reads, latency, size, options.quick);
         const std::string limit = reads ? "RDMA read" : "RDMA write";
         Group group{.test = std::string(reads ? "get " : "put ") +
                             (latency ? "latency" : "bandwidth") +
@@ -62,7 +55,7 @@ Result run_onesided(const Options& options, const Setup& setup) {
         group.add(tls, rma_arm(tls, memory), order);
         group.add("rc_v", rma_arm("rc_v", memory), order);
         group.add(limit, raw_arm(memory), order);
-        group.compare(tls, "rc_v", latency ? kLatency : kBandwidth);
+        group.compare(tls, "rc_v", latency ? kTimeToVerbs : kBandwidthToVerbs);
         group.compare(tls, limit);
         group.compare("rc_v", limit);
         series.add(std::move(group));
@@ -75,7 +68,8 @@ Result run_onesided(const Options& options, const Setup& setup) {
             }
         }
     }
-    return matrix_of(series.run(), std::string(kNotes) + (differs ? kSharedNote : ""));
+    return matrix_of(series.run(),
+                     std::string(kOneSidedNotes) + (differs ? kOneSidedSharedNote : ""));
 }
 
 }  // namespace bench

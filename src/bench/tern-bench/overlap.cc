@@ -12,15 +12,17 @@
 namespace bench {
 namespace {
 
+using Kind = Order::Kind;
+
 constexpr double kAvailable = 0.95;
 constexpr double kCost = 1.05;
-constexpr uint64_t kMessages = 40;  // of an order; half of them without work
-constexpr uint64_t kLooks = 8;      // the same, for kArrivals
+constexpr uint64_t kOverlapped = 40;  // of an order; half of them without work
+constexpr uint64_t kLooks = 8;        // the same, for kArrivals
 constexpr uint64_t kTrips = 60;
 
 constexpr const char* kCostTest = "half round trip of reused buffers";
 
-constexpr const char* kNotes =
+constexpr const char* kOverlapNotes =
     "The Sandia method: post, work, wait; twice as much work as the message takes without.\n"
     "availability: 1 - overhead / time without work. overhead: time of the processor that is not "
     "work. arrived: messages\n"
@@ -99,7 +101,7 @@ Arm threaded(Arm arm) {
     return with(std::move(arm), " thread", {{"SOFTHCA_EXECUTOR", "thread"}});
 }
 
-std::vector<uint32_t> sizes_of(const Options& options) {
+std::vector<uint32_t> overlap_sizes(const Options& options) {
     if (options.quick) return {8, 64 << 10};
     return {8, 64, 512, 2 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
 }
@@ -107,7 +109,6 @@ std::vector<uint32_t> sizes_of(const Options& options) {
 }  // namespace
 
 Result run_overlap(const Options& options, const Setup& setup) {
-    using Kind = Order::Kind;
     const Part receiver{"while the receiver works"};
     const Part sender{"while the sender works"};
     const Part trips{"round trips"};
@@ -119,7 +120,7 @@ Result run_overlap(const Options& options, const Setup& setup) {
     Series series = make_series(options, setup, 1, 2);
     const auto add = [&](const char* what, const char* unit, Kind kind, bool sends, uint32_t size) {
         const bool looks = kind == Kind::kArrivals;
-        const uint64_t count = options.quick ? 4 : looks ? kLooks : kMessages;
+        const uint64_t count = options.quick ? 4 : looks ? kLooks : kOverlapped;
         const Order order = {kind, size, count, 1, Buffers::kReused, sends};
         Group group{.test = std::string(what) + (sends ? " of the sender" : " of the receiver"),
                     .size = size,
@@ -141,10 +142,10 @@ Result run_overlap(const Options& options, const Setup& setup) {
                                            {"availability", "", Kind::kAvailability},
                                            {"overhead", "us", Kind::kOverhead}}) {
         for (const bool sends : {false, true}) {
-            for (const uint32_t size : sizes_of(options)) add(what, unit, kind, sends, size);
+            for (const uint32_t size : overlap_sizes(options)) add(what, unit, kind, sends, size);
         }
     }
-    for (const uint32_t size : sizes_of(options)) {
+    for (const uint32_t size : overlap_sizes(options)) {
         const Order order = {Kind::kMessages, size, options.quick ? 4 : kTrips, 1,
                              Buffers::kReused};
         Group group{.test = kCostTest, .size = size};
@@ -157,7 +158,8 @@ Result run_overlap(const Options& options, const Setup& setup) {
     for (Figure& figure : figures) {
         if (figure.test.starts_with("availability")) figure.at_most = false;
     }
-    return matrix_of(std::move(figures), kNotes + receiver.text() + sender.text() + trips.text());
+    return matrix_of(std::move(figures),
+                     kOverlapNotes + receiver.text() + sender.text() + trips.text());
 }
 
 }  // namespace bench

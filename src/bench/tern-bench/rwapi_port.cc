@@ -14,7 +14,7 @@
 namespace bench {
 namespace {
 
-void check(const char* call, int result) {
+void check_rwapi(const char* call, int result) {
     if (result < 0) throw Failure(std::string(call) + ": " + rwapi_strerror(result));
 }
 
@@ -51,14 +51,15 @@ class RwapiPort : public Port {
         rwapi_params parameters = {};
         parameters.size = sizeof parameters;
         parameters.bootstrap = &start_up_;
-        check("rwapi_context_create", rwapi_context_create(&parameters, &context_));
-        check("rwapi_register", rwapi_register(context_, memory_.data(), kSize, RWAPI_ALL, &mine_));
+        check_rwapi("rwapi_context_create", rwapi_context_create(&parameters, &context_));
+        check_rwapi("rwapi_register",
+                    rwapi_register(context_, memory_.data(), kSize, RWAPI_ALL, &mine_));
         Key key = {RWAPI_KEY_MAX, {}};
-        check("rwapi_region_pack",
-              rwapi_region_pack(context_, mine_, key.bytes.data(), &key.length));
+        check_rwapi("rwapi_region_pack",
+                    rwapi_region_pack(context_, mine_, key.bytes.data(), &key.length));
         const Key theirs = peer.exchange(key);
-        check("rwapi_region_unpack",
-              rwapi_region_unpack(context_, theirs.bytes.data(), theirs.length, &theirs_));
+        check_rwapi("rwapi_region_unpack",
+                    rwapi_region_unpack(context_, theirs.bytes.data(), theirs.length, &theirs_));
     }
     ~RwapiPort() override {
         rwapi_deregister(context_, theirs_);
@@ -79,7 +80,7 @@ class RwapiPort : public Port {
         return samples;
     }
 
-    void progress() { check("rwapi_progress", rwapi_progress(context_)); }
+    void progress() { check_rwapi("rwapi_progress", rwapi_progress(context_)); }
 
     void send(uint32_t size) {
         const size_t place = place_of(sent_, size, places_, kLongest);
@@ -89,7 +90,7 @@ class RwapiPort : public Port {
         int result;
         while ((result = begin_send(kLongest + place, from, size, number)) == RWAPI_ERR_AGAIN)
             progress();
-        check("a write", result);
+        check_rwapi("a write", result);
     }
 
     void receive(uint32_t size) {
@@ -109,8 +110,8 @@ class RwapiPort : public Port {
     // What waits is sent only while rwapi is called.
     void finish() {
         rwapi_id id = 0;
-        check("rwapi_flush_all", rwapi_flush_all(context_, &id));
-        check("rwapi_wait", rwapi_wait(context_, id, kPatienceNs / 1000));
+        check_rwapi("rwapi_flush_all", rwapi_flush_all(context_, &id));
+        check_rwapi("rwapi_wait", rwapi_wait(context_, id, kPatienceNs / 1000));
     }
 
     struct Key {
@@ -163,7 +164,7 @@ class RwapiPort : public Port {
             default:
                 count = rwapi_notify_reset(context_, 0, nullptr);
         }
-        check("a notification", count);
+        check_rwapi("a notification", count);
         came_ += static_cast<unsigned>(count);
     }
     int receive_small() {

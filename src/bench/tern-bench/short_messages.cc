@@ -11,7 +11,6 @@ constexpr double kUctToVerbs = 0.75;
 constexpr double kUctToWrite = 1.25;
 constexpr double kUcpToVerbs = 0.85;
 constexpr double kRateToVerbs = 1.3;
-constexpr uint32_t kTargetSize = 8;
 constexpr uint32_t kInline = 128;  // bytes that most devices take within a work request
 
 using Kind = Order::Kind;

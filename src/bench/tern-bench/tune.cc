@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "bench/measure/clock.h"
+#include "bench/measure/mark.h"
 #include "bench/tern-bench/arms.h"
 #include "rendezvous/calibration.h"
 #include "rendezvous/policy.h"
@@ -12,13 +13,14 @@
 namespace bench {
 namespace {
 
+using Kind = Order::Kind;
+
 constexpr const char* kCopies = "copying from fresh memory";
 constexpr const char* kRegistrations = "registration";
 constexpr const char* kSpacings = "RDMA writes, from one to the next";
-constexpr const char* kLatency = "RDMA write, half round trip";
+constexpr const char* kWriteLatency = "RDMA write, half round trip";
 constexpr const char* kPosts = "posting an RDMA write";
-constexpr uint32_t kWord = 8;
-constexpr uint64_t kMessages = 24;  // of each sample of kSpacings
+constexpr uint64_t kSpacedMessages = 24;  // of each sample of kSpacings
 
 std::vector<Timing> timings_of(const std::vector<Figure>& figures, const char* test) {
     std::vector<Timing> timings;
@@ -31,7 +33,6 @@ std::vector<Timing> timings_of(const std::vector<Figure>& figures, const char* t
 }
 
 std::vector<Figure> probe(const Options& options, const Setup& setup) {
-    using Kind = Order::Kind;
     const bool quick = options.quick;
     const Arm arm = raw_arm(shared_memory_differs(setup) ? "shared" : "private");
     Series series(setup, quick ? 2 : 5, 1);
@@ -41,7 +42,7 @@ std::vector<Figure> probe(const Options& options, const Setup& setup) {
                   {.kind = kind,
                    .size = size,
                    .count = count,
-                   .per_sample = kind == Kind::kSpacings ? kMessages : 1,
+                   .per_sample = kind == Kind::kSpacings ? kSpacedMessages : 1,
                    .buffers = Buffers::kFresh,
                    .one_sided = kind != Kind::kWrites,
                    .reaps = true});
@@ -53,7 +54,7 @@ std::vector<Figure> probe(const Options& options, const Setup& setup) {
         add(kRegistrations, size, Kind::kPinnings, 4);
     for (uint32_t size = 4 << 10; size <= (1 << 20); size *= quick ? 16 : 4)
         add(kSpacings, size, Kind::kSpacings, quick ? 1 : 3);
-    add(kLatency, kWord, Kind::kWrites, quick ? 50 : 500);
+    add(kWriteLatency, kWord, Kind::kWrites, quick ? 50 : 500);
     add(kPosts, 4 << 10, Kind::kPosts, 50);
     return series.run();
 }
@@ -164,7 +165,7 @@ MeasuredCosts measure_costs(const Options& options, const Setup& setup) {
     costs.network.bandwidth = wire.bandwidth;
     costs.network.gap = wire.constant;
     costs.network.latency = std::max(
-        0.0, timings_of(result.figures, kLatency).front().seconds - kWord / wire.bandwidth);
+        0.0, timings_of(result.figures, kWriteLatency).front().seconds - kWord / wire.bandwidth);
     costs.network.overhead = timings_of(result.figures, kPosts).front().seconds;
     costs.copy = tern::measure_copies();
     costs.registration.latency = pinning.constant;

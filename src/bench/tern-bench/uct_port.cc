@@ -11,6 +11,7 @@
 #include "bench/measure/link.h"
 #include "bench/tern-bench/arms.h"
 #include "bench/tern-bench/exchange.h"
+#include "bench/tern-bench/ucp_link.h"
 
 namespace bench {
 namespace {
@@ -28,14 +29,6 @@ struct EndpointAddress {
 
 using UctEndpoint = std::unique_ptr<uct_ep, tern::verbs::Destroyer<uct_ep_destroy>>;
 using UniqueMd = std::unique_ptr<uct_md, tern::verbs::Destroyer<uct_md_close>>;
-
-Failure uct_failure(const std::string& what, ucs_status_t status) {
-    return Failure(what + ": " + ucs_status_string(status));
-}
-
-void check(const std::string& what, ucs_status_t status) {
-    if (status != UCS_OK) throw uct_failure(what, status);
-}
 
 template <typename Config>
 using UniqueConfig = std::unique_ptr<Config, tern::verbs::Destroyer<uct_config_release>>;
@@ -226,7 +219,7 @@ void UctIface::send(const UctEndpoint& endpoint, uint64_t header, uint32_t size)
         }
         if (sent >= 0) return;
         const auto status = static_cast<ucs_status_t>(sent);
-        if (status != UCS_ERR_NO_RESOURCE) throw uct_failure("sending", status);
+        if (status != UCS_ERR_NO_RESOURCE) check("sending", status);
         progress();
         patience.spend();
     }
@@ -238,7 +231,7 @@ void UctIface::flush() {
         const ucs_status_t status = uct_iface_flush(iface_.get(), 0, nullptr);
         if (status == UCS_OK) return;
         if (status != UCS_INPROGRESS && status != UCS_ERR_NO_RESOURCE) {
-            throw uct_failure("uct_iface_flush", status);
+            check("uct_iface_flush", status);
         }
         progress();
         patience.spend();

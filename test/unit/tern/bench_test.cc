@@ -10,7 +10,7 @@
 #include "bench/measure/order.h"
 #include "bench/measure/statistics.h"
 #include "bench/series/rounds.h"
-#include "bench/tern-bench/options.h"
+#include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {
