@@ -61,7 +61,7 @@ static const ucp_proto_t **place_of(const ucp_proto_t *stock) {
     return NULL;
 }
 
-static const char *look_for(const ucp_proto_t *stock) {
+static const char *check_stock(const ucp_proto_t *stock) {
     if (!in_ucp(stock) || !in_ucp((void *)(uintptr_t)stock->progress[0]) || !in_ucp((void *)(uintptr_t)stock->query) ||
         place_of(stock) == NULL) {
         snprintf(text, sizeof(text), "the table has another protocol in the place of %s", stock->name);
@@ -70,7 +70,7 @@ static const char *look_for(const ucp_proto_t *stock) {
     return NULL;
 }
 
-static const char *look_at_ucp(void) {
+static const char *check_ucp(void) {
     const char *names[UCP_PROTO_MAX_COUNT];
     struct ucp_release loaded = {.count = ucp_protocols_count(), .names = names};
     const char *list = getenv("UCX_PROTOS");
@@ -81,7 +81,7 @@ static const char *look_at_ucp(void) {
     for (i = 0; i < ucs_min(loaded.count, UCP_PROTO_MAX_COUNT); ++i)
         names[i] = ucp_protocols[i] != NULL ? ucp_protocols[i]->name : NULL;
     misfit = release_misfit(&loaded, &built, text, sizeof(text));
-    for (i = 0; misfit == NULL && i < ucs_static_array_size(substitutes); ++i) misfit = look_for(substitutes[i].stock);
+    for (i = 0; misfit == NULL && i < ucs_static_array_size(substitutes); ++i) misfit = check_stock(substitutes[i].stock);
     if (misfit == NULL && !admits(list, "rndv/tern")) misfit = "UCX_PROTOS does not admit rndv/tern";
     return misfit;
 }
@@ -101,7 +101,7 @@ const char *tern_ucp_install(const struct tern_transport *transport) {
     substitutes[1].stock = &ucp_rndv_put_zcopy_proto;
     substitutes[2].stock = &ucp_tag_rndv_proto;
     substitutes[3].stock = &ucp_am_rndv_proto;
-    misfit = look_at_ucp();
+    misfit = check_ucp();
     if (misfit != NULL) return misfit;
     times_use(transport);
     substitutes[0].tern = rndv_tern_make(substitutes[0].stock, transport);

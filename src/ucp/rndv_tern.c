@@ -105,7 +105,7 @@ static int has_failed(ucp_request_t *req) {
 }
 #endif
 
-/* UCX 1.13 acknowledges a message whose fetch has failed, and takes it for good. Later releases end the receive with
+/* UCX 1.13 acknowledges a message whose fetch has failed, and treats it as received. Later releases end the receive with
  * the error, as is done here. */
 static ucs_status_t acknowledge(uct_pending_req_t *self) {
     ucp_request_t *req = ucs_container_of(self, ucp_request_t, send.uct);

@@ -15,7 +15,7 @@ const char* ucp_get_version_string(void);
 namespace tern {
 namespace {
 
-constexpr const char* kToldVariable = "TERN_MISFIT_TOLD";  // environment variable, so inherited
+constexpr const char* kLoggedVariable = "TERN_MISFIT_TOLD";  // environment variable, so inherited
 // UCX's headers do not contain the release number.
 constexpr UcxVersion kBuilt = {UCP_API_MAJOR, UCP_API_MINOR, TERN_UCX_RELEASE};
 
@@ -60,7 +60,7 @@ constexpr size_t kInitialisedBytes = offsetof(ucs_arbiter_group_t, guard) + size
 constexpr size_t kInitialisedBytes = sizeof(ucs_arbiter_group_t);
 #endif
 
-std::optional<std::string> look_at_ucx() {
+std::optional<std::string> check_ucx() {
     const UcxClass classes[] = {
         {"uct_base_iface_t", uct_base_iface_t_class.size, sizeof(uct_base_iface_t)},
         {"uct_base_ep_t", uct_base_ep_t_class.size, sizeof(uct_base_ep_t)},
@@ -79,14 +79,14 @@ bool ucx_fits() {
     if (reason == nullptr) return true;
     // Children of a preloaded program get here too, mostly without any use for UCX: only the first
     // process logs the misfit.
-    if (std::getenv(kToldVariable) == nullptr) ucs_error("%s", reason);
-    ::setenv(kToldVariable, "1", 0);
+    if (std::getenv(kLoggedVariable) == nullptr) ucs_error("%s", reason);
+    ::setenv(kLoggedVariable, "1", 0);
     return false;
 }
 
 }  // namespace tern
 
 const char* tern_misfit() {
-    static const std::optional<std::string> reason = tern::look_at_ucx();
+    static const std::optional<std::string> reason = tern::check_ucx();
     return reason ? reason->c_str() : nullptr;
 }

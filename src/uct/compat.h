@@ -25,9 +25,8 @@
 // |                          | ep_get_sgl_zcopy       | 1.23          | unsupported      |
 // |                          | ep_outstanding_purge   | 1.23          | unsupported      |
 // clang-format on
-//
-// uct_iface_ops_t and uct_base_iface_t are the same in all versions. docs/ucx-versions.md says how
-// to add the next version.
+// uct_iface_ops_t and uct_base_iface_t are the same in all versions. docs/ucx-versions.md lists the
+// steps for the next version.
 #pragma once
 
 #include <array>
@@ -84,8 +83,8 @@ inline constexpr bool kAtomicRightMarksProgramMemory = false;
 inline constexpr bool kAtomicRightMarksProgramMemory = true;
 #endif
 
-// The memory that mkey_pack's caller says the key is for, from the arguments after the memory
-// handle; null and 0 if the caller does not say. UCP says it from 1.16 on.
+// The memory that the caller of mkey_pack names, from the arguments after the memory handle; null
+// and 0 if it names none. UCP names it from 1.16 on.
 template <typename... More>
 std::pair<const void*, size_t> named_memory([[maybe_unused]] More... more) {
     if constexpr (sizeof...(More) > 2)
@@ -176,7 +175,7 @@ void name_system_device(Device device, const char* name) {
 
 // --- Interface and endpoint
 
-// The status of an endpoint whose peer has gone. Up to 1.17, failed endpoints of UCP report a
+// The status of an endpoint whose peer has ended. Up to 1.17, failed endpoints of UCP report a
 // time-out whatever the reason was, and expect this status from the transport.
 #if TERN_UCX_SINCE(18)
 inline constexpr ucs_status_t kPeerGone = UCS_ERR_CONNECTION_RESET;

@@ -182,7 +182,7 @@ ucs_config_field_t config_table[] = {
                "How long messages are received:\n"
                " superpipeline - copied through rings while they are on the wire\n"
                " zcopy         - in place, in memory that is pinned for it\n"
-               " auto          - as the model of their costs says",
+               " auto          - as the cost model decides",
                rendezvous.scheme, UCS_CONFIG_TYPE_ENUM(kSchemeSettings)),
     TERN_FIELD(
         "RNDV_WINDOW", kText<kRendezvous.ring_bytes>,
@@ -312,7 +312,7 @@ EngineSettings engine_settings(const TernConfig& config) {
                     .retries = static_cast<uint8_t>(config.retry.retries),
                     .rnr_timer = verbs::rnr_timer_code(config.retry.rnr_timeout),
                     .rnr_retries = static_cast<uint8_t>(config.retry.rnr_retries)};
-    // Asks a peer several times within the limit: only its answers show that the peer lives.
+    // Several requests within the limit: only an answer shows that the peer lives.
     const double retry_most = std::min(1.0, config.retry.connect_timeout / 4);
     engine.handshake = {
         .retry_first = nanoseconds(config.retry.connect_retry),

@@ -86,7 +86,7 @@ bool read_config(const TernConfig& config, const ibv_device_attr& device, Engine
                  RendezvousSettings& rendezvous, TupleQSettings& tupleq, verbs::PortSettings& port,
                  std::string& why);
 
-// The costs of the cost model: as measured, unless a setting says otherwise. `bandwidth`: of the
+// The costs of the cost model: as measured, unless a setting replaces them. `bandwidth`: of the
 // port, in bytes per second.
 Costs read_costs(const TernConfig& config, const Costs& measured, double bandwidth);
 

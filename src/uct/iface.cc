@@ -31,7 +31,7 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     tern::Status ended(tern::Channel& channel, tern::Status status) override {
         if (rendezvous) status = rendezvous->ended(channel, status);
         if (tags) status = tags->ended(channel, status);
-        if (status != tern::Status::kOk) tern::lost_something(iface, status);
+        if (status != tern::Status::kOk) tern::note_loss(iface, status);
         return status;
     }
     void closed(void* user, tern::Status status) override {
@@ -73,19 +73,19 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     // Of both EngineOwner and RendezvousOwner.
     void completed(void* cookie, tern::Status status) override {
         if (tern::Rma::is_cookie(cookie)) [[likely]]
-            return tell_user(rma->done(cookie, status == tern::Status::kOk), status);
-        if (tern::kind_of(cookie) == tern::CookieKind::kUser) return tell_user(cookie, status);
-        completed_otherwise(cookie, status);
+            return complete(rma->done(cookie, status == tern::Status::kOk), status);
+        if (tern::kind_of(cookie) == tern::CookieKind::kUser) return complete(cookie, status);
+        completed_rarely(cookie, status);
     }
-    [[gnu::noinline]] void completed_otherwise(void* cookie, tern::Status status) {
+    [[gnu::noinline]] void completed_rarely(void* cookie, tern::Status status) {
         if (tern::Rendezvous::is_cookie(cookie)) return rendezvous->done(cookie, status);
         if (tern::TupleQ::is_cookie(cookie)) return tags->tupleq->done(cookie, status);
-        tell_user(atomics->done(cookie, status == tern::Status::kOk), status);
+        complete(atomics->done(cookie, status == tern::Status::kOk), status);
     }
-    [[gnu::always_inline]] void tell_user(void* completion, tern::Status status) {
+    [[gnu::always_inline]] void complete(void* completion, tern::Status status) {
         if (completion == nullptr) return;
         if (status != tern::Status::kOk) [[unlikely]]
-            tern::lost_something(iface, status);
+            tern::note_loss(iface, status);
         uct_invoke_completion(static_cast<uct_completion_t*>(completion), tern::to_ucs(status));
     }
 
@@ -112,7 +112,8 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
     tern::verbs::Port port;
     std::string device;  // name and port
     std::string counters;
-    std::unique_ptr<tern::Atomics> atomics;  // the device writes to it until the engine is gone
+    // The device writes to its memory until the engine is destroyed.
+    std::unique_ptr<tern::Atomics> atomics;
     std::unique_ptr<tern::Rma> rma;
     std::unique_ptr<Engine> engine;
     std::unique_ptr<tern::Rendezvous> rendezvous;
@@ -145,8 +146,8 @@ bool has_work(TernIface& iface) {
     return count;
 }
 
-// A caller that is about to sleep relies on a result of 0: the count includes everything that the
-// user was told, and every request that was sent.
+// A caller that is about to sleep relies on a result of 0: every callback and every pending request
+// that was sent counts.
 unsigned iface_progress(uct_iface_h uct_iface) {
     TernIface& iface = tern::iface_of(uct_iface);
     if (!has_work(iface) && iface.engine->blocks_are_empty()) [[likely]]
@@ -154,7 +155,7 @@ unsigned iface_progress(uct_iface_h uct_iface) {
     return progress(iface);
 }
 
-ucs_status_t look_for_flush(TernIface& self) {
+ucs_status_t flush_status(TernIface& self) {
     // UCP's flush of a worker relies on this: it has to cover the pending queues of the endpoints.
     if (!ucs_arbiter_is_empty(&self.arbiter)) return UCS_INPROGRESS;
     if (!self.rendezvous->idle() || (self.tags != nullptr && self.tags->receives.has_work()))
@@ -168,7 +169,7 @@ ucs_status_t look_for_flush(TernIface& self) {
 ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completion) {
     if (completion != nullptr) return UCS_ERR_UNSUPPORTED;
     TernIface& self = tern::iface_of(iface);
-    const ucs_status_t status = look_for_flush(self);
+    const ucs_status_t status = flush_status(self);
     if (status == UCS_INPROGRESS && !self.flushing) {
         self.flushing = true;
         self.lost = UCS_OK;
@@ -270,7 +271,7 @@ static void warn_of_unknown_speed(const std::string& device, const tern::verbs::
     if (speed.known) return;
     ucs_warn(
         "tern: %s: speed %u and width %u of the link are not known, %.1f GB/s are assumed; set "
-        "UCX_TERN_RNDV_NET_BW to what is true",
+        "UCX_TERN_RNDV_NET_BW to the bandwidth of the link",
         device.c_str(), tern::verbs::speed_code(port.attributes), port.attributes.active_width,
         speed.bandwidth / 1e9);
 }

@@ -84,8 +84,8 @@ inline TernEp& ep_of(uct_ep_h ep) {
     return *reinterpret_cast<TernEp*>(ep);
 }
 
-// For an endpoint whose `ready` is null: its channel if it can send after all. Null: `status` says
-// why not.
+// For an endpoint whose `ready` is null: its channel if it can send after all. Null: `status` is
+// the reason.
 Channel* find_channel(TernEp& ep, ucs_status_t& status);
 // `pending` has become empty, or is no longer empty.
 void pending_changed(TernEp& ep);
@@ -163,16 +163,16 @@ constexpr double kOverhead = 50e-9;
 ucs_status_t iface_estimate_perf(uct_iface_h iface, uct_perf_attr_t* attributes);
 
 // Records a loss for the next flush of the interface; a canceled operation is none. A user with an
-// error handler is told there, and expects later flushes of the interface to succeed.
-inline void lost_something(TernIface& iface, Status status) {
+// error handler gets the error there, and expects later flushes of the interface to succeed.
+inline void note_loss(TernIface& iface, Status status) {
     if (status != Status::kCanceled && iface.super.err_handler == nullptr)
         iface.lost = to_ucs(status);
 }
 
 // background.cc
-// Makes UCX's asynchronous thread answer peers while the program computes, and look at memory
-// while the program sleeps. Without such a thread, peers wait for their answers, and the program
-// is woken to look.
+// Makes UCX's asynchronous thread answer peers while the program computes, and poll blocks while
+// the program sleeps. Without such a thread, peers wait for their answers, and the program is woken
+// to poll.
 void start_background(TernIface& iface);
 void stop_background(TernIface& iface);
 

@@ -10,7 +10,7 @@ namespace tern {
 namespace {
 
 // Times in seconds, measured on the software HCA, less the time that the device itself takes there.
-// Copies that UCP knows of (bcopy) are not included: UCP adds them by itself.
+// Copies for bcopy are not included: UCP adds them.
 struct OperationCosts {
     double before = kOverhead;    // processor time until the device has the work request
     double after = 0;             // and then until the operation is over
@@ -21,7 +21,7 @@ struct OperationCosts {
 };
 
 constexpr double kBuffer = 20e-9;     // take a buffer of the send pool, and give it back
-constexpr double kReport = 30e-9;     // tell the user of the end
+constexpr double kReport = 30e-9;     // call the completion
 constexpr double kFrame = 400e-9;     // per frame of a stream: UCP's, the peer's credit, the queues
 constexpr double kBeginPut = 200e-9;  // by the rendezvous
 constexpr double kBeginGet = 350e-9;
@@ -51,7 +51,7 @@ constexpr OperationCosts costs_of(uct_ep_operation_t operation) {
         case UCT_EP_OP_PUT_BCOPY:
             return {.before = kOverhead + kBuffer, .receiver = 0};
         // A put to memory that is not open takes two more latencies, for an offer and its
-        // acceptance, but the operation does not tell the two apart. The puts of a program go to
+        // acceptance, but the operation is the same for both. The puts of a program go to
         // open memory. The others are those of a rendezvous, to which UCP prefers gets: they need
         // one message less.
         case UCT_EP_OP_PUT_ZCOPY:

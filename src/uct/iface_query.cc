@@ -110,7 +110,7 @@ bool valid_alignment(const uct_iface_params_t& params) {
         return false;
     }
     if (has_offset && !has_alignment) {
-        ucs_error("tern: am_align_offset is %zu: it says nothing without am_alignment",
+        ucs_error("tern: am_align_offset is %zu, and am_alignment is not set",
                   params.am_align_offset);
         return false;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who asks for a key of declared memory: UCP, for a message of its own, or the program. UCT's
-// function that packs keys does not say, and remote access depends on it: memory is opened to
-// peers when the program packs its key. A key of UCP's is of one message; the transfer of the
-// message pins what it needs, so such memory is not opened.
+// Who packs a key of declared memory: UCP, for a message of its own, or the program. No argument of
+// UCT's function distinguishes them, and remote access depends on it: memory is opened to peers
+// when the program packs its key. A key of UCP's is of one message; the transfer of the message
+// pins what it needs, so such memory is not opened.
 //
 // What the rule assumes:
 // - Up to UCX 1.14: UCP asks for the right to atomic operations only for memory that a program maps
@@ -16,7 +16,7 @@
 // When the rule is wrong:
 // - A program's key is taken for UCP's: the memory is not opened. Puts and gets still work, as
 //   transfers, which need the progress of the owner; atomic operations fail with an error. The
-//   memory may be read by an rkey of its pin, which is good for reading only.
+//   memory may be read by an rkey of its pin, which permits reads only.
 // - A key of UCP's is taken for a program's: all of the memory is registered, which takes the time
 //   that the transfer would have saved, and peers that have the key can read and write the memory
 //   until its declaration ends. The message is not copied early.
@@ -54,7 +54,7 @@ constexpr uintptr_t kFrames = 16 << 10;  // bytes; UCP's message is at most UCS_
 
 // The rule from 1.15 on. `marked`: of this thread. `key`: where the key is packed. `frame`: the
 // frame of the function that packs it. `memory`: the address that the key is for, as the caller has
-// said; null in 1.15, and from UCT's older function, which other programs than UCP use.
+// named it; null in 1.15, and from UCT's older function, which other programs than UCP use.
 inline KeyOwner owner_by_place(Packer marked, const void* key, const void* frame,
                                const void* memory) {
     if (marked != Packer::kNone) return KeyOwner::kUcp;

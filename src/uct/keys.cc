@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-// What a key tells the peer that gets it.
+// The contents of a key, and the memory that it gives access to.
 
 #include <algorithm>
 #include <new>
@@ -126,7 +126,7 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     auto* const start = reinterpret_cast<void*>(known ? from : region.address());
     const size_t bytes = known ? length : region.length();
     if (packed.published) return packed;
-    // Tells the peer what to expect: memory that is used again is pinned, or will be soon.
+    // Memory that is used again is pinned, or will be soon: the peer counts on it.
     packed.buffer = {static_cast<std::byte*>(start), bytes};
     const bool returns = domain.pins->uses(start, bytes) > 1;
     if (returns) packed.key.flags |= PackedKey::kPinned;

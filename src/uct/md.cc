@@ -21,9 +21,8 @@ namespace tern {
 
 namespace {
 
-// Seconds that UCP spends on declaring the memory of an operation, of any size. UCX's own
-// transports say the same of a registration that they remember, and the two take the same time: 60
-// ns in the transport, the rest in UCP.
+// Seconds that UCP needs to declare the memory of an operation, of any size: 60 ns in the
+// transport, the rest in UCP. UCX's own transports report the same for a cached registration.
 constexpr double kDeclareCost = 180e-9;
 
 const char* const monitor_names[] = {"auto", "odp", "userfaultfd", "ucm", "none", nullptr};
@@ -178,7 +177,7 @@ constinit auto md_ops = compat::padded(compat::with_new_members({
 }));
 
 // Whether the user may lock the least memory that an interface needs. Warns once if not.
-bool may_lock(const verbs::Device& device) {
+bool can_lock_memory(const verbs::Device& device) {
     rlimit limit{};
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY) return true;
     if (verbs::RegisteredMemory(device.pd.get(), Engine::kLeastMemory, IBV_ACCESS_LOCAL_WRITE))
@@ -255,17 +254,15 @@ ucs_status_t query_md_resources(uct_component_t*, uct_md_resource_desc_t** resou
 ucs_config_field_t memory_config_table[] = {
     {"", "", nullptr, offsetof(MemoryConfig, super), UCS_CONFIG_TYPE_TABLE(uct_md_config_table)},
     {"PIN_MONITOR", "auto",
-     "How it is noticed that pinned memory has lost its pages, so that it can stay pinned from "
-     "one\n"
+     "How lost pages of pinned memory are noticed, so that memory can stay pinned from one\n"
      "transfer to the next:\n"
-     " odp         - the device notices\n"
-     " userfaultfd - the kernel tells\n"
-     " ucm         - UCX's memory events tell\n"
+     " odp         - by the device\n"
+     " userfaultfd - by the kernel\n"
+     " ucm         - by UCX's memory events\n"
      " none        - not at all: memory is pinned for one transfer only\n"
      " auto        - the first of these that there is; with userfaultfd also ucm, for shared "
      "memory\n"
-     "               and other memory of which the kernel does not tell, and to ask the kernel "
-     "less",
+     "               and other memory that the kernel does not watch, and to save system calls",
      offsetof(MemoryConfig, monitor), UCS_CONFIG_TYPE_ENUM(monitor_names)},
     {"PIN_MAX", "auto",
      "Most bytes that are pinned at a time. auto: half of what may be locked, or a quarter of the\n"
@@ -282,7 +279,7 @@ ucs_config_field_t memory_config_table[] = {
      "atomic\n"
      "operations, until it is unmapped. If not, only keys of a program's own open their memory; "
      "keys\n"
-     "that UCP packs for messages are told apart by where and when UCP packs them.",
+     "that UCP packs for messages are recognised by where and when UCP packs them.",
      offsetof(MemoryConfig, open_all_keys), UCS_CONFIG_TYPE_BOOL},
     {nullptr, nullptr, nullptr, 0, {}},
 };
@@ -327,7 +324,7 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
 ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned* count) {
     const verbs::Device& device = memory_domain(md).device;
     std::vector<uint8_t> active = device.active_ports();
-    if (!may_lock(device)) active.clear();
+    if (!can_lock_memory(device)) active.clear();
     auto* list = static_cast<uct_tl_device_resource_t*>(
         ucs_calloc(active.size(), sizeof(**ports), "tern ports"));
     if (list == nullptr && !active.empty()) return UCS_ERR_NO_MEMORY;

@@ -55,7 +55,7 @@ void open_memory(MemoryDomain& domain, MemoryHandle& handle);
 // known; unless they are a part of the memory, the message cannot be copied early.
 Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address, size_t length);
 // To be called when the request to send that carries the key has been sent. Counts a use of the
-// buffer if the receiver need not ask for the message.
+// buffer if the receiver reads the message without a request to the sender.
 void note_use(const Packing& packed);
 // Releases the pins whose rkeys were packed. They may stay pinned until their room is needed.
 void take_back(MemoryDomain& domain, MemoryHandle& handle);

@@ -54,15 +54,15 @@ inline const ibv_mr* registration(uct_mem_h memh) {
 // A key on the wire.
 struct PackedKey {
     WireKey region;
-    uint32_t rkey;  // of open memory, or as kReadOnly says; 0: none
+    uint32_t rkey;  // of open memory; with kReadOnly, of a pin; 0: none
     uint32_t flags;
     static constexpr uint32_t kPinned = 1;   // when packed: memory is pinned, or soon will be
     static constexpr uint32_t kReplies = 2;  // the owner understands an Ack with a Reply
-    // The rkey is of a pin: good for reading, and until the message is over. Earlier versions take
-    // it for one of open memory, but of a message that is announced they only read.
+    // The rkey is of a pin: valid for reads, until the message is over. Earlier versions treat it
+    // as one of open memory, but they only read an announced message.
     static constexpr uint32_t kReadOnly = 4;
     static constexpr uint32_t kTakesWaitedAck = 8;  // the owner takes Ack::kWaited
-    static constexpr uint32_t kLate = 16;  // with kReadOnly: whoever asks the owner has to wait
+    static constexpr uint32_t kLate = 16;  // with kReadOnly: an answer of the owner takes long
 
     bool has(uint32_t flag) const { return (flags & flag) != 0; }
 };

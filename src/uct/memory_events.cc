@@ -10,7 +10,7 @@ namespace tern {
 
 namespace {
 
-// Called from within munmap() and the like, before pages go.
+// Called from within munmap() and similar functions, before the pages are unmapped.
 void unmapped(ucm_event_type_t, ucm_event_t* event, void* cache) {
     const auto* start = static_cast<const std::byte*>(event->vm_unmapped.address);
     static_cast<PinCache*>(cache)->unmapped(start, start + event->vm_unmapped.size);
@@ -40,9 +40,9 @@ MemoryEvents::MemoryEvents(PinCache& cache)
     : cache_(cache),
       installed_(ucm_set_event_handler(UCM_EVENT_VM_UNMAPPED, 0, unmapped, &cache) == UCS_OK) {
     if (!installed_) return;
-    // UCX has no handler called while it enters another one. So when `begins` is entered no call is
-    // under way, and from then on each has a beginning and an end. Whether there is one more
-    // handler, or none, is of no importance: see PinCache::change_begins().
+    // UCX calls no handler while it installs another one. So no call is under way when `begins` is
+    // installed, and each later call has a beginning and an end. Both handlers may be missing, or
+    // only `ends` installed: see PinCache::change_begins().
     constexpr int kSilently = UCM_EVENT_FLAG_NO_INSTALL;  // `unmapped` has installed what there is
     if (ucm_set_event_handler(kCalls | kSilently, kAfter, ends, &cache) == UCS_OK)
         (void)ucm_set_event_handler(kCalls | kSilently, kBefore, begins, &cache);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Listens to UCX's memory events, where neither the device nor the kernel reports lost pages.
+// Handlers of UCX's memory events, for memory whose lost pages neither the device nor the kernel
+// reports.
 #pragma once
 
 #include "pinning/cache/pin_cache.h"
@@ -14,8 +15,8 @@ class MemoryEvents {
     MemoryEvents(const MemoryEvents&) = delete;
     MemoryEvents& operator=(const MemoryEvents&) = delete;
 
-    // Whether UCX tells of every change that a function of libc makes, as it does if it changes
-    // these functions themselves, and not only the calls of them from other libraries.
+    // Whether UCX reports every change that a function of libc makes: it does if its hooks are in
+    // these functions themselves, and not only in the calls of other libraries.
     static bool of_all();
 
     // Whether UCX has accepted the handler.

@@ -13,9 +13,9 @@ extern "C" {
 /* As uct_ep_put_short, uct_ep_fence and uct_ep_am_short one after the other, by one call of the
  * device: the peer's handler for `id` is called when the data are there, and when those of all
  * earlier puts are. `ep` must be Tern's. UCS_OK: both are posted. UCS_ERR_UNSUPPORTED: nothing was
- * done, and the three functions may be called instead; so with a peer that few messages have gone
- * to, memory that is not open, a full block or send queue, and whatever would make a fence wait.
- * Other errors: as of uct_ep_put_short. */
+ * done, and the three functions may be called instead; this is the case for a peer that has got few
+ * messages so far, memory that is not open, a full block or send queue, and whatever would make a
+ * fence wait. Other errors: as of uct_ep_put_short. */
 __attribute__((visibility("default"))) ucs_status_t tern_uct_ep_put_am_short(
     uct_ep_h ep, const void* data, unsigned length, uint64_t to, uct_rkey_t rkey, uint8_t id,
     uint64_t header, const void* payload, unsigned payload_length);

@@ -48,7 +48,7 @@ Status Rma::put_copy(Channel& channel, const Memory& from, const Remote& to) {
 }
 
 // A short one to memory that is not pinned.
-Status Rma::get_otherwise(Channel& channel, const Memory& to, const Remote& from, void* cookie) {
+Status Rma::get_short(Channel& channel, const Memory& to, const Remote& from, void* cookie) {
     if (to.length >= least_in_place_ && pin(to))
         if (const auto posted = in_place<true>(channel, to, from, cookie)) return *posted;
     if (to.pieces.size() == 1)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts and gets, by an rkey of the peer's, that take one work request, without the peer's help.
-// They go in place if the user's memory is pinned from before. Short ones go through a buffer of
-// the send pool otherwise; the memory of gets is pinned when it has come back often enough for that
-// to pay. All others are transfers. Data path.
+// Puts and gets by an rkey of the peer's, of one work request each. The device accesses the user's
+// memory if that is already pinned. Otherwise short operations use a buffer of the send pool; the
+// memory of a get is pinned when it has been used so often that the pin pays. All other operations
+// are transfers. Data path.
 #pragma once
 
 #include <deque>
@@ -57,7 +57,7 @@ class Rma {
     void progress() { pins_.progress(); }
 
   private:
-    static constexpr size_t kLongest = 1 << 20;  // bytes in place: longer ones take turns
+    static constexpr size_t kLongest = 1 << 20;  // bytes in place; longer operations are transfers
 
     struct alignas(64) Operation {  // one cache line
         Channel* channel = nullptr;
@@ -96,7 +96,7 @@ class Rma {
     }
     static void to_pieces(void* to, const void* data, size_t length);
     Status put_copy(Channel& channel, const Memory& from, const Remote& to);
-    Status get_otherwise(Channel& channel, const Memory& to, const Remote& from, void* cookie);
+    Status get_short(Channel& channel, const Memory& to, const Remote& from, void* cookie);
     Status copy(Channel& channel, size_t length, const Remote& from, Unpack unpack, void* argument,
                 void* cookie);
     template <bool reads>

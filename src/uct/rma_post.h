@@ -22,7 +22,7 @@ namespace tern {
     if (to.length >= least_in_place_)
         if (const auto posted = in_place<true>(channel, to, from, cookie)) return posted;
     if (!is_short(channel, to.length)) return std::nullopt;
-    return get_otherwise(channel, to, from, cookie);
+    return get_short(channel, to, from, cookie);
 }
 
 [[gnu::always_inline]] inline std::optional<Status> Rma::get(Channel& channel, size_t length,

@@ -10,7 +10,7 @@
 
 namespace tern {
 
-// The channel to send on. Null: `status` says why.
+// The channel to send on. Null: `status` is the reason.
 inline Channel* channel_for(TernEp& ep, ucs_status_t& status) {
     Channel* channel = ep.ready;
     TERN_ASSERT(channel == nullptr || (channel == ep.channel && ep.failed == UCS_OK));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory of receives whose end the user has not been told of.
+// The memory of receives whose completion has not been called.
 #pragma once
 
 #include <bit>

@@ -106,7 +106,7 @@ ucs_status_t short_of_tuple(uct_ep_h ep, Channel& channel, uint64_t tag, const v
         }));
 }
 
-// Channel and tuple of a message with this tag. Null channel: `status` says why.
+// Channel and tuple of a message with this tag. Null channel: `status` is the reason.
 struct Way {
     Way(uct_ep_h ep, uint64_t tag)
         : sender(iface_of(ep).tupleq->sender()), channel(channel_for(ep_of(ep), status)) {
@@ -120,8 +120,8 @@ struct Way {
     DirectSender::Tuple* tuple = nullptr;
 };
 
-// The user packs a message once, and the receiver may take the grant back until the message is
-// sent: the ordinary way must have room, too.
+// The user packs a message only once, and the receiver may revoke the grant until the message is
+// sent. So an ordinary message must have room, too.
 ssize_t packed_of_tuple(uct_ep_h ep, uint64_t tag, uct_pack_callback_t pack, void* argument) {
     const Way way(ep, tag);
     if (way.channel == nullptr) [[unlikely]]

@@ -40,9 +40,9 @@ TagCallbacks tag_callbacks(const uct_iface_params_t& params) {
 }
 
 // With its protocols v2, UCX before 1.18 announces long messages by active messages, and sends
-// short messages of the same tag as tagged ones. Only these protocols ask for this combination of
-// costs, and they ask before the first message. The query therefore reveals the protocols wherever
-// the user has enabled them.
+// short messages of the same tag as tagged ones. Only these protocols query this combination of
+// costs, and they do so before the first message. So the query shows that the user has enabled
+// them.
 bool sends_tags_two_ways(const uct_perf_attr_t& asked) {
     constexpr unsigned kVersion = UCP_API_MAJOR * 100 + UCP_API_MINOR;
     constexpr uint64_t kCosts = UCT_PERF_ATTR_FIELD_OPERATION | UCT_PERF_ATTR_FIELD_RECV_OVERHEAD |

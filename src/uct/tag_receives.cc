@@ -77,7 +77,7 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
             ++counters_.canceled;
         }
     } else if (!receive->canceled) {
-        return force ? UCS_ERR_BUSY : UCS_OK;  // the message has come
+        return force ? UCS_ERR_BUSY : UCS_OK;  // the message has arrived
     }
     if (force) {
         std::erase(canceled_, receive);
@@ -90,8 +90,8 @@ ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
     return UCS_OK;
 }
 
-// Tells the user not to match the receive with another message, unless the user has asked to cancel
-// the receive.
+// From now on the user must not match the receive with another message. A receive that is being
+// canceled is no longer matched in any case.
 void TagReceives::taken(TupleReceive& direct_receive) {
     const auto& receive = static_cast<TagReceive&>(direct_receive);
     if (!receive.leaving) receive.context->tag_consumed_cb(receive.context);
@@ -125,7 +125,7 @@ bool TagReceives::begin(TagReceive& receive) {
     memcpy(&packed, receive.request.key, sizeof(packed));
     const RemoteKey key(packed);
     const Buffers::Piece piece{receive.buffer, static_cast<size_t>(receive.request.length)};
-    receive.completion.func = moved;
+    receive.completion.func = on_fetched;
     receive.completion.count = 1;
     receive.completion.status = UCS_OK;
     return rendezvous_.get(*receive.channel, {&piece, 1}, receive.request.address, key.region,
@@ -133,13 +133,13 @@ bool TagReceives::begin(TagReceive& receive) {
                            &receive.completion) == Status::kInProgress;
 }
 
-void TagReceives::moved(uct_completion_t* completion) {
+void TagReceives::on_fetched(uct_completion_t* completion) {
     TagReceive& receive = *ucs_container_of(completion, TagReceive, completion);
     receive.owner->over(receive, completion->status);
 }
 
-// The message of a request has been received, or never will be. The sender is told that a message
-// too long for its receive was taken.
+// The message of a request has been received, or never will be. The answer to the sender of a
+// message too long for its receive is the same as for one that was received.
 void TagReceives::over(TagReceive& receive, ucs_status_t status) {
     const RequestHeader request = receive.request;
     uct_tag_context_t* context = receive.context;
@@ -159,7 +159,7 @@ void TagReceives::finish(Channel& channel, uint64_t operation, bool taken) {
     count_work();
 }
 
-// False: there is no room now. The channel stays in use until its peer has been told.
+// False: there is no room now. The channel stays in use until the frame is sent.
 bool TagReceives::send(const Outcome& outcome) {
     Channel& channel = *outcome.channel;
     if (!channel.failed &&

@@ -15,7 +15,7 @@ namespace tern {
 
 class TagReceives;
 
-// A receive, from post() until the user is told of its end.
+// A receive, from post() until its completion is called.
 struct TagReceive : TupleReceive, TagBuffer {
     TagReceive* next_free = nullptr;
     TagReceives* owner = nullptr;
@@ -50,23 +50,23 @@ class TagReceives {
     void use(TupleQ* tupleq) { tupleq_ = tupleq; }
     PostedReceives& table() { return posted_; }
 
-    // UCS_ERR_ALREADY_EXISTS: a receive with this tag and this memory exists, and the user has not
-    // been told of its end. UCS_ERR_EXCEEDS_LIMIT: there are `most` receives.
+    // UCS_ERR_ALREADY_EXISTS: a receive with this tag and this memory exists, whose completion has
+    // not been called. UCS_ERR_EXCEEDS_LIMIT: there are `most` receives.
     ucs_status_t post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* iov, size_t count,
                       uct_tag_context_t* context);
-    // Without `force`, progress() tells the user of the end, unless the message comes first. With
-    // `force`, the receive is over on return; UCS_ERR_BUSY: its message is on the way.
+    // Without `force`, progress() completes the receive as canceled, unless its message arrives
+    // first. With `force`, the receive is over on return; UCS_ERR_BUSY: its message is on the way.
     ucs_status_t cancel(uct_tag_context_t* context, bool force);
     uint32_t most() const { return receives_.count(); }
 
     // Handles a frame of kind kTag. False: the frame is malformed.
     bool arrived(Channel& channel, uint32_t id, const std::byte* data, uint32_t length);
-    // Tells of canceled receives; retries transfers and answers that had no room. Returns how many
+    // Completes canceled receives; retries transfers and answers that had no room. Returns how many
     // entries it has handled.
     unsigned progress();
     // Whether progress() has anything to do.
     bool has_work() const { return work_ != 0; }
-    // Whether the next progress() will tell the user something, with or without room.
+    // Whether the next progress() will call a completion, with or without room.
     bool any_canceled() const { return !canceled_.empty(); }
 
     // From the direct path. taken(): a receive has its message, or will have it. received(): the
@@ -110,7 +110,7 @@ class TagReceives {
         buffers_.remove(*receive);
         receives_.give(receive);
     }
-    static void moved(uct_completion_t* completion);
+    static void on_fetched(uct_completion_t* completion);
     void over(TagReceive& receive, ucs_status_t status);
     void finish(Channel& channel, uint64_t operation, bool taken);
     bool send(const Outcome& outcome);

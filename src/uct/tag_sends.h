@@ -56,9 +56,9 @@ class TagSends {
     // be under way to the peer.
     void progress(Engine& engine) {
         if (under_way_ == 0) {
-            looks_ = 0;
-        } else if (++looks_ == kLooks) {
-            looks_ = 0;
+            idle_polls_ = 0;
+        } else if (++idle_polls_ == kIdlePolls) {
+            idle_polls_ = 0;
             request_reports(engine);
         }
     }
@@ -72,7 +72,7 @@ class TagSends {
     void left(const TernEp& ep);
 
   private:
-    static constexpr uint32_t kLooks = 1 << 14;  // calls of progress() until peers are checked
+    static constexpr uint32_t kIdlePolls = 1 << 14;  // calls of progress() until peers are checked
 
     [[gnu::noinline]] void request_reports(Engine& engine) const;
     template <class Which>
@@ -84,7 +84,7 @@ class TagSends {
     std::vector<std::unique_ptr<TagSend>> sends_;
     std::vector<TagSend*> free_;
     uint32_t under_way_ = 0;
-    uint32_t looks_ = 0;
+    uint32_t idle_polls_ = 0;
 };
 
 }  // namespace tern
