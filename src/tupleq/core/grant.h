@@ -43,11 +43,11 @@ class Grant {
         return raw_ >> 32 == head(epoch, sequence) && length <= capacity();
     }
 
-    // Acquire: the grant is read before the device is told of the message.
+    // Acquire: the grant is read before the message is posted.
     static Grant read(const uint64_t* slot) {
         return Grant(__atomic_load_n(slot, __ATOMIC_ACQUIRE));
     }
-    // Relaxed: telling the device of a later message makes this store visible first.
+    // Relaxed: the post of a later message makes this store visible first.
     static void clear(uint64_t* slot) { __atomic_store_n(slot, 0, __ATOMIC_RELAXED); }
 
   private:

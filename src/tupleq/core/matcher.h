@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The receiving side of TupleQ (docs/tupleq.md), without a device. A binding drives it thus:
+// The receiving side of TupleQ (docs/tupleq.md), without a device. How a binding drives it:
 //
 //   a receive is posted              put it into Posted; posted(tag) if its mask is the key mask
 //   Posted wants another key mask    change_key()
@@ -29,11 +29,10 @@
 
 #include <concepts>
 #include <cstdint>
-#include <vector>
 
 #include "tupleq/core/action.h"
-#include "tupleq/core/index.h"
 #include "tupleq/core/messages.h"
+#include "tupleq/core/received_tuples.h"
 #include "tupleq/core/receiver.h"
 
 namespace tern {
@@ -104,11 +103,11 @@ class TupleMatcher {
 
     // `queues`: their number; queues are numbered from 0. `depth`: entries of each, a power of two.
     TupleMatcher(Posted& posted, uint32_t queues, uint32_t depth)
-        : posted_(&posted), index_(queues), tuples_(queues, Tuple(depth)) {}
+        : posted_(&posted), tuples_(queues, depth) {}
 
     // Receives. Data path.
     void posted(uint64_t tag) {
-        if (Tuple* tuple = find(tag)) refill(*tuple);
+        if (Tuple* tuple = tuples_.find(tag)) refill(*tuple);
     }
     // `keyed`: the receive has the key mask.
     Cancel cancel(ReceiveHandle receive, uint64_t tag, bool keyed);
@@ -149,23 +148,11 @@ class TupleMatcher {
     TupleActions& actions() { return actions_; }
     const Counters& counters() const { return counters_; }
     // The tuple with the key of this tag; TupleIndex::kNone if there is none.
-    uint16_t lookup(uint64_t tag) const { return index_.find(0, tag); }
+    uint16_t lookup(uint64_t tag) const { return tuples_.lookup(tag); }
+    // `revoking`: the sender's number is being read, by the kRevoke with count `revoke_count`.
+    const ReceivedTuple& tuple(uint16_t number) const { return tuples_[number]; }
     const TupleReceiver& queue(uint16_t number) const { return tuples_[number].queue; }
-    uint32_t peer(uint16_t number) const { return tuples_[number].peer; }
-    // The tag of all direct messages of the tuple.
-    uint64_t tag(uint16_t number) const { return tuples_[number].tag; }
-    // True while the sender's number is being read, by the kRevoke with count revoke_count().
-    bool revoking(uint16_t number) const { return tuples_[number].revoking; }
-    uint32_t revoke_count(uint16_t number) const { return tuples_[number].revoke_count; }
-    // Indices into the sender's memory: of the grant for a message, and of the announced number.
-    uint32_t slot(uint16_t number, uint16_t sequence) const {
-        const Tuple& tuple = tuples_[number];
-        return tuple.slot + (sequence & (tuple.queue.depth() - 1));
-    }
-    uint32_t announced_slot(uint16_t number) const {
-        return tuples_[number].slot + tuples_[number].queue.depth();
-    }
-    uint32_t queues() const { return static_cast<uint32_t>(tuples_.size()); }
+    uint32_t queues() const { return tuples_.size(); }
 
     // For tests: the first message of a tuple has number `sequence` + 1 in epoch `epoch`.
     void start_at(uint16_t sequence, uint16_t epoch) { sequence_ = sequence, epoch_ = epoch; }
@@ -179,48 +166,12 @@ class TupleMatcher {
     friend struct TupleSabotage;  // tests that leave out a rule
     using State = TupleReceiver::State;
     using Verdict = typename Arrival::Verdict;
+    using Tuple = ReceivedTuple;
 
-    struct Tuple {
-        explicit Tuple(uint32_t depth) : queue(depth) {}
-
-        TupleReceiver queue;
-        uint64_t tag = 0;
-        uint32_t peer = 0;
-        uint32_t slot = 0;          // the first of its grants, as in TupleBound
-        uint16_t sender = 0;        // the sender's number of the tuple
-        uint16_t wrong_tags = 0;    // latest messages in a row with another tag of the same key
-        bool blocked = false;       // the next receive is behind a wildcard
-        bool holds_others = false;  // messages of other peers are held until its grants are decided
-        bool unbinding = false;     // unbind as soon as possible
-        bool revoking = false;      // grants are being taken back; no new grant is written
-        uint32_t revoke_count = 0;  // number of kRevoke actions so far
-    };
-    // Messages of a peer that are held. The peer is granted nothing meanwhile, because these
-    // messages come first.
-    struct Held {
-        uint32_t peer = 0;
-        uint32_t messages = 0;
-    };
-
-    Tuple* find(uint64_t tag) {
-        const uint16_t number = index_.find(0, tag);
-        return number == TupleIndex::kNone ? nullptr : &tuples_[number];
-    }
-    uint16_t number(const Tuple& tuple) const {
-        return static_cast<uint16_t>(&tuple - tuples_.data());
-    }
-    Tuple* checked(uint32_t peer, uint16_t number) {
-        return number < tuples_.size() && tuples_[number].peer == peer ? &tuples_[number] : nullptr;
-    }
-    Held* find_held(uint32_t peer) {
-        for (Held& held : held_)
-            if (held.peer == peer) return &held;
-        return nullptr;
-    }
     TupleAction& act(TupleAction::Kind kind, const Tuple& tuple) {
         TupleAction& action = actions_.push();
         action.kind = kind;
-        action.tuple = number(tuple);
+        action.tuple = tuples_.number(tuple);
         action.peer = tuple.peer;
         return action;
     }
@@ -238,9 +189,8 @@ class TupleMatcher {
     void change_key_if_free();
 
     Posted* posted_;
-    TupleIndex index_;
-    std::vector<Tuple> tuples_;
-    std::vector<Held> held_;
+    ReceivedTuples tuples_;
+    HeldMessages held_;
     TupleActions actions_;
     Counters counters_;
     bool any_blocked_ = false;

@@ -12,7 +12,7 @@ template <PostedTable Posted>
 void TupleMatcher<Posted>::refill(Tuple& tuple, bool late) {
     TupleReceiver& queue = tuple.queue;
     if (tuple.revoking || tuple.unbinding || !queue.may_grant(late) ||
-        (!held_.empty() && find_held(tuple.peer) != nullptr))
+        (!held_.empty() && held_.find(tuple.peer) != nullptr))
         return;
     ReceiveHandle receive = queue.granted() == 0
                                 ? posted_->first(tuple.tag)
@@ -27,7 +27,7 @@ void TupleMatcher<Posted>::refill(Tuple& tuple, bool late) {
         action.place = queue.place(queue.live());
         action.receive = receive;
         action.grant = queue.grant(receive, posted_->capacity(receive), late);
-        action.slot = tuple.slot + (action.grant.sequence() & (queue.depth() - 1));
+        action.slot = tuple.slot(action.grant.sequence());
         ++counters_.grants;
         receive = posted_->next(receive);
     }
@@ -47,7 +47,7 @@ void TupleMatcher<Posted>::refill_blocked() {
 
 template <PostedTable Posted>
 auto TupleMatcher<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool keyed) -> Cancel {
-    Tuple* tuple = keyed ? find(tag) : nullptr;
+    Tuple* tuple = keyed ? tuples_.find(tag) : nullptr;
     if (tuple != nullptr) {
         TupleReceiver& queue = tuple->queue;
         for (uint32_t i = 0; i < queue.live(); ++i) {
@@ -69,13 +69,13 @@ auto TupleMatcher<Posted>::cancel(ReceiveHandle receive, uint64_t tag, bool keye
 template <PostedTable Posted>
 auto TupleMatcher<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark* mark,
                                     uint64_t length) -> Arrival {
-    Tuple* tuple = find(tag);
+    Tuple* tuple = tuples_.find(tag);
     const bool own = tuple != nullptr && tuple->peer == peer;
     const bool numbered = own && tuple->queue.numbered();
     if (numbered != (mark != nullptr)) return {Verdict::kBroken};
     if (mark != nullptr) {
         const auto before = static_cast<uint16_t>(mark->sequence - 1);
-        if (mark->tuple != number(*tuple) || !epoch_ended(*tuple, before, true))
+        if (mark->tuple != tuples_.number(*tuple) || !epoch_ended(*tuple, before, true))
             return {Verdict::kBroken};
         tuple->queue.passed(length);
         ++counters_.ordinary;
@@ -83,11 +83,10 @@ auto TupleMatcher<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark
         tuple->wrong_tags = tag != tuple->tag ? tuple->wrong_tags + 1 : 0;
         if (tuple->wrong_tags == kMostWrongTags) leave(*tuple);
     }
-    Held* held = held_.empty() ? nullptr : find_held(peer);
-    const Arrival arrival = held == nullptr ? match(peer, tag) : Arrival{Verdict::kHold};
+    const bool behind = !held_.empty() && held_.find(peer) != nullptr;
+    const Arrival arrival = behind ? Arrival{Verdict::kHold} : match(peer, tag);
     if (arrival.verdict == Verdict::kHold) {
-        if (held == nullptr) held = &held_.emplace_back(Held{peer, 0});
-        ++held->messages;
+        held_.add(peer);
         ++counters_.holds;
     }
     if (own) refill(*tuple, true);
@@ -96,7 +95,7 @@ auto TupleMatcher<Posted>::ordinary(uint32_t peer, uint64_t tag, const TupleMark
 
 template <PostedTable Posted>
 auto TupleMatcher<Posted>::retry(uint32_t peer, uint64_t tag) -> Arrival {
-    Held* const held = find_held(peer);
+    HeldMessages::Held* const held = held_.find(peer);
     if (held == nullptr) return {Verdict::kBroken};
     const Arrival arrival = match(peer, tag);
     if (arrival.verdict == Verdict::kMatched && --held->messages == 0) drop_held(peer);
@@ -105,10 +104,9 @@ auto TupleMatcher<Posted>::retry(uint32_t peer, uint64_t tag) -> Arrival {
 
 template <PostedTable Posted>
 void TupleMatcher<Posted>::drop_held(uint32_t peer) {
-    Held* const held = find_held(peer);
+    HeldMessages::Held* const held = held_.find(peer);
     if (held == nullptr) return;
-    *held = held_.back();
-    held_.pop_back();
+    held_.drop(*held);
     for (Tuple& tuple : tuples_)
         if (tuple.peer == peer) refill(tuple);
 }
@@ -117,7 +115,7 @@ void TupleMatcher<Posted>::drop_held(uint32_t peer) {
 // The key has two senders, so the tuple is unbound.
 template <PostedTable Posted>
 auto TupleMatcher<Posted>::match(uint32_t peer, uint64_t tag) -> Arrival {
-    Tuple* tuple = find(tag);
+    Tuple* tuple = tuples_.find(tag);
     if (tuple != nullptr && tuple->peer != peer) {
         leave(*tuple);
         if (tuple->queue.granted() != 0) {
@@ -158,7 +156,7 @@ bool TupleMatcher<Posted>::drained(uint16_t number, uint32_t& place) {
 
 template <PostedTable Posted>
 bool TupleMatcher<Posted>::bind(uint32_t peer, uint64_t tag) {
-    if (changing_key_ || find(tag) != nullptr) return false;
+    if (changing_key_ || tuples_.find(tag) != nullptr) return false;
     const uint64_t mask = posted_->key_mask();
     for (Tuple& tuple : tuples_) {
         if (tuple.queue.state() != State::kFree) continue;
@@ -167,8 +165,8 @@ bool TupleMatcher<Posted>::bind(uint32_t peer, uint64_t tag) {
         tuple.blocked = tuple.holds_others = tuple.unbinding = tuple.revoking = false;
         tuple.wrong_tags = 0;
         tuple.queue.bind(sequence_, epoch_);
-        index_.insert(0, tag, mask, number(tuple));
-        act(TupleAction::Kind::kBind, tuple).bind = {tag, mask, number(tuple),
+        tuples_.insert(tuple, mask);
+        act(TupleAction::Kind::kBind, tuple).bind = {tag, mask, tuples_.number(tuple),
                                                      static_cast<uint16_t>(tuple.queue.depth())};
         ++counters_.binds;
         return true;
@@ -178,14 +176,14 @@ bool TupleMatcher<Posted>::bind(uint32_t peer, uint64_t tag) {
 
 template <PostedTable Posted>
 bool TupleMatcher<Posted>::bound(uint32_t peer, const TupleBound& answer) {
-    Tuple* tuple = checked(peer, answer.tuple);
+    Tuple* tuple = tuples_.of_peer(peer, answer.tuple);
     if (tuple == nullptr || tuple->queue.state() != State::kBinding) return false;
     if (answer.sender == TupleBound::kRefused) {
         free_queue(*tuple);
         return true;
     }
     tuple->sender = answer.sender;
-    tuple->slot = answer.slot;
+    tuple->first_slot = answer.slot;
     tuple->queue.bound();
     if (tuple->unbinding) close(*tuple);
     refill(*tuple);
@@ -194,7 +192,7 @@ bool TupleMatcher<Posted>::bound(uint32_t peer, const TupleBound& answer) {
 
 template <PostedTable Posted>
 bool TupleMatcher<Posted>::closed(uint32_t peer, const TupleClosed& answer) {
-    Tuple* tuple = checked(peer, answer.tuple);
+    Tuple* tuple = tuples_.of_peer(peer, answer.tuple);
     if (tuple == nullptr) return false;
     TupleReceiver& queue = tuple->queue;
     if (queue.state() != State::kUnbinding || !answer.unbind) return false;
@@ -286,7 +284,8 @@ bool TupleMatcher<Posted>::epoch_ended(Tuple& tuple, uint16_t sequence, bool ord
 template <PostedTable Posted>
 void TupleMatcher<Posted>::release_held(Tuple& tuple) {
     tuple.holds_others = false;
-    for (const Held& held : held_) act(TupleAction::Kind::kRetry, tuple).peer = held.peer;
+    for (const HeldMessages::Held& held : held_)
+        act(TupleAction::Kind::kRetry, tuple).peer = held.peer;
 }
 
 // Call when entries have gone or become void. Drains; frees the queue of an unbound tuple.
@@ -299,7 +298,7 @@ void TupleMatcher<Posted>::settle(Tuple& tuple) {
 
 template <PostedTable Posted>
 void TupleMatcher<Posted>::free_queue(Tuple& tuple) {
-    index_.erase(number(tuple));
+    tuples_.erase(tuple);
     tuple.queue.reset();
     change_key_if_free();
 }
@@ -314,7 +313,7 @@ void TupleMatcher<Posted>::change_key() {
 
 template <PostedTable Posted>
 void TupleMatcher<Posted>::change_key_if_free() {
-    if (!changing_key_ || !index_.empty()) return;
+    if (!changing_key_ || tuples_.any_bound()) return;
     changing_key_ = false;
     posted_->change_key();
 }
@@ -334,7 +333,7 @@ void TupleMatcher<Posted>::peer_died(uint32_t peer) {
             act(lost ? TupleAction::Kind::kFailed : TupleAction::Kind::kCanceled, tuple).receive =
                 entry.receive;
         }
-        index_.erase(number(tuple));
+        tuples_.erase(tuple);
         const bool unused = queue.state() == State::kBinding;
         queue.reset();
         if (!unused) {
@@ -357,7 +356,7 @@ void TupleMatcher<Posted>::save(Sink&& sink) const {
         sink(tuple.tag), sink(tuple.peer), sink(tuple.sender);
         sink(tuple.blocked), sink(tuple.holds_others), sink(tuple.unbinding), sink(tuple.revoking);
     }
-    for (const Held& held : held_) sink(held.peer), sink(held.messages);
+    for (const HeldMessages::Held& held : held_) sink(held.peer), sink(held.messages);
     sink(changing_key_);
     actions_.save(sink);
 }

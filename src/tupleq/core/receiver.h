@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/assert.h"
 #include "tupleq/core/grant.h"
 #include "tupleq/core/grant_window.h"
 
@@ -21,7 +22,7 @@ using ReceiveHandle = uint64_t;
 //   claimed   the message for the receive has been sent and is on its way
 //   granted   not known yet: the sender may use the grant, or has used it
 //   void      no message will come; the entry has to be drained
-// An event that ends the epoch tells how many direct messages were sent in it, so all granted
+// An event that ends the epoch says how many direct messages were sent in it, so all granted
 // receives become claimed or void. Grants that are taken back become void. Those that the sender
 // may have used remain granted until their messages come, or an event says that they will not.
 // Nothing is granted until the void entries are drained.
@@ -58,15 +59,17 @@ class TupleReceiver {
 
     // Control frames: sent by bind() and close(), received by bound() and closed().
     void bind(uint16_t sequence = 0, uint16_t epoch = 0) {
+        TERN_ASSERT(state_ == State::kFree && empty());
         state_ = State::kBinding;
         window_.open(depth());
         known_ = sequence;
         epoch_ = epoch;
     }
-    void bound() { state_ = State::kOpen; }
-    void close() { state_ = State::kUnbinding; }
-    void closed() { state_ = State::kUnbound; }
-    void broken() { state_ = State::kBroken; }
+    void bound() { change(State::kBinding, State::kOpen); }
+    void close() { change(State::kOpen, State::kUnbinding); }
+    void closed() { change(State::kUnbinding, State::kUnbound); }
+    // After reset(): the queue still has entries that nobody counts.
+    void broken() { change(State::kFree, State::kBroken); }
     // The queue has no entries: they are gone, or the queue was destroyed with them.
     void reset() {
         state_ = State::kFree;
@@ -80,6 +83,7 @@ class TupleReceiver {
     }
     // Adds the receive to the end of the queue. Returns the grant for the sender.
     Grant grant(ReceiveHandle receive, uint64_t capacity, bool late) {
+        TERN_ASSERT(state_ == State::kOpen && void_ == 0 && live() < depth());
         const auto sequence = static_cast<uint16_t>(known_ + granted_ + 1);
         entries_[index(live())] = {receive, sequence, late, false};
         ++granted_;
@@ -125,6 +129,7 @@ class TupleReceiver {
             if (ordinary) window_.missed(entry(ended.first_void).late);
         }
         granted_ = 0;
+        TERN_ASSERT(live() + void_ <= depth());
         known_ = static_cast<uint16_t>(sequence + ordinary);
         epoch_ = (epoch_ + 1) & Grant::kEpochMask;
         return ended;
@@ -151,6 +156,7 @@ class TupleReceiver {
     // The first entry has been drained. False if no drain was due.
     bool drained(uint32_t& place) {
         if (draining_ == 0) return false;
+        TERN_ASSERT(live() == 0 && draining_ <= void_);
         place = head_;
         head_ = index(1);
         --void_;
@@ -187,6 +193,10 @@ class TupleReceiver {
     }
 
   private:
+    void change([[maybe_unused]] State from, State to) {
+        TERN_ASSERT(state_ == from);
+        state_ = to;
+    }
     uint32_t index(uint32_t n) const {
         return (head_ + n) & static_cast<uint32_t>(entries_.size() - 1);
     }

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "base/assert.h"
 #include "matching/key_mask.h"
 
 namespace tern {
@@ -18,6 +19,7 @@ bool TupleSenders::bind(uint32_t peer, const TupleBind& bind, TupleBound& answer
 
     const uint16_t number = free_.back();
     free_.pop_back();
+    TERN_ASSERT(!tuples_[number].bound);
     uint64_t* slots = grants_ + first_slot(number);
     for (uint32_t i = 0; i < bind.depth; ++i) Grant::clear(slots + i);
     tuples_[number] = {TupleSender(slots, bind.depth, sequence_, epoch_),
@@ -48,6 +50,7 @@ void TupleSenders::peer_died(uint32_t peer) {
 }
 
 void TupleSenders::forget(Tuple& tuple) {
+    TERN_ASSERT(tuple.bound && &tuple == &tuples_[tuple.number]);
     index_.erase(tuple.number);
     free_.push_back(tuple.number);
     tuple = {};

@@ -31,7 +31,7 @@ class TupleSender {
     // and one word that the receiver reads. The first message has number `sequence` + 1.
     TupleSender(uint64_t* slots, uint32_t depth, uint16_t sequence = 0, uint16_t epoch = 0)
         : slots_(slots), mask_(depth - 1), sequence_(sequence), epoch_(epoch) {
-        tell(sequence);
+        write_announced(sequence);
     }
 
     // True if the next message may be direct. The caller sees to it that the message needs no
@@ -42,7 +42,7 @@ class TupleSender {
     }
 
     // The next message, which may be direct, is sent to the queue; its number is then sequence().
-    // Call before telling the device of the message. False: the grant has been taken back, and no
+    // Call before the message is posted. False: the grant has been taken back, and no
     // number was used.
     bool send_direct(uint64_t length) {
         announce();
@@ -50,12 +50,12 @@ class TupleSender {
     }
     // send_direct() in two steps.
     void announce() {
-        tell(sequence_ + 1);
+        write_announced(sequence_ + 1);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     }
     bool decide(uint64_t length) {
         if (!may_send_direct(length)) [[unlikely]] {
-            tell(sequence_);
+            write_announced(sequence_);
             return false;
         }
         Grant::clear(slot(++sequence_));
@@ -65,7 +65,7 @@ class TupleSender {
     uint16_t sent_ordinary() {
         next_epoch();
         Grant::clear(slot(++sequence_));
-        tell(sequence_);
+        write_announced(sequence_);
         return sequence_;
     }
     // Close has come. Returns the number of the last message, for TupleClosed.
@@ -86,9 +86,9 @@ class TupleSender {
 
   private:
     uint64_t* slot(uint16_t sequence) const { return slots_ + (sequence & mask_); }
-    // Announces the number of the last message, or of one that is about to be sent. The receiver's
-    // device reads it.
-    void tell(uint16_t sequence) {
+    // Writes the announced number: of the last message, or of one that is about to be sent. The
+    // receiver's device reads it.
+    void write_announced(uint16_t sequence) {
         __atomic_store_n(slots_ + depth(), uint64_t{sequence}, __ATOMIC_RELAXED);
     }
     void next_epoch() { epoch_ = (epoch_ + 1) & Grant::kEpochMask; }

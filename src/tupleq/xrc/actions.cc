@@ -88,7 +88,7 @@ void TupleActor::erase_peer(const Channel& channel) {
 
 void TupleActor::fail_tuple(uint16_t number, Status status, const std::string& why) {
     if (matcher_.queue(number).state() == TupleReceiver::State::kFree) return;
-    Peer* const peer = peers_.find(matcher_.peer(number));
+    Peer* const peer = peers_.find(matcher_.tuple(number).peer);
     if (peer != nullptr) engine_.fail(*peer->channel, status, why);
 }
 
@@ -118,8 +118,8 @@ void TupleActor::perform_local(const TupleAction& action) {
         case TupleAction::Kind::kCanceled:
             return owner_.canceled(TupleTable::receive(action.receive));
         case TupleAction::Kind::kFailed:
-            return owner_.received(TupleTable::receive(action.receive), matcher_.tag(action.tuple),
-                                   0, Status::kConnectionReset);
+            return owner_.received(TupleTable::receive(action.receive),
+                                   matcher_.tuple(action.tuple).tag, 0, Status::kConnectionReset);
         case TupleAction::Kind::kRetry:
             return owner_.retry(action.peer);
         case TupleAction::Kind::kDiscard:
@@ -192,7 +192,7 @@ void TupleActor::on_drain_sent(const Drains::Outcome& outcome, ibv_wc_status sta
                           std::string("a queue cannot be drained: ") + ibv_wc_status_str(status));
     TupleAction action{.kind = TupleAction::Kind::kDrain,
                        .tuple = outcome.queue,
-                       .peer = matcher_.peer(outcome.queue),
+                       .peer = matcher_.tuple(outcome.queue).peer,
                        .count = 1};
     perform_or_defer(action);
 }

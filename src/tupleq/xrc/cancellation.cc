@@ -21,7 +21,7 @@ Cancellation::Cancel Cancellation::cancel(TupleReceive& receive) {
     const Cancel result =
         matcher_.cancel(TupleTable::handle(&receive), receive.tag, table_.is_keyed(receive));
     // A tuple that is being unbound is not read again, so ask_again() has to watch the time limit.
-    if (result == Cancel::kLater && !matcher_.revoking(matcher_.lookup(receive.tag)))
+    if (result == Cancel::kLater && !matcher_.tuple(matcher_.lookup(receive.tag)).revoking)
         remember(matcher_.lookup(receive.tag));
     actor_.act();
     return result;
@@ -74,11 +74,11 @@ bool Cancellation::cancel_now(TupleReceive& receive) {
     if (queue == TupleIndex::kNone || actor_.acting()) return false;
     const uint64_t limit = now_ns() + kReadLimit;
     // Waits while the read of the announced number is posted and may complete.
-    while (matcher_.revoking(queue) && actor_.is_up_to_date(matcher_.peer(queue)) &&
+    while (matcher_.tuple(queue).revoking && actor_.is_up_to_date(matcher_.tuple(queue).peer) &&
            now_ns() < limit) {
         const uint64_t announced = actor_.revoker().announced(queue);
         if (announced != Revoker::kNothingRead)
-            revoked(queue, matcher_.revoke_count(queue), announced);
+            revoked(queue, matcher_.tuple(queue).revoke_count, announced);
         else
             engine_.keep_completion();
     }

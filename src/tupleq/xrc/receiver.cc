@@ -102,7 +102,7 @@ bool DirectReceiver::placed(uint16_t number, const ibv_wc& completion) {
     if (!named || queue.live() == 0 || name != message_name(number, queue.entry(0).sequence))
         [[unlikely]]
         return spoil(number, "a direct message is not the one that a receive was granted to");
-    const uint64_t tag = matcher_.tag(number);
+    const uint64_t tag = matcher_.tuple(number).tag;
     const auto message = matcher_.direct(number);
     TERN_ASSERT(message.receive != 0);
     memory_.free(number, message.place);

@@ -11,13 +11,14 @@ namespace tern {
 bool Revoker::post(Channel& channel, const PeerWords& words, const DirectMatcher& matcher,
                    TupleAction& action) {
     const auto has_room = [&] { return channel.sends.takes_data(); };
-    const TupleReceiver& queue = matcher.queue(action.tuple);
+    const ReceivedTuple& tuple = matcher.tuple(action.tuple);
+    const TupleReceiver& queue = tuple.queue;
     const auto last = static_cast<uint16_t>(queue.known() + queue.granted());
     for (; action.place < queue.granted(); ++action.place) {
         if (!has_room()) return false;
         const auto sequence = static_cast<uint16_t>(last - action.place);
-        (void)engine_.one_sided().write_word(
-            channel, 0, words.at(matcher.slot(action.tuple, sequence)), words.rkey);
+        (void)engine_.one_sided().write_word(channel, 0, words.at(tuple.slot(sequence)),
+                                             words.rkey);
     }
     if (!has_room()) return false;
     uint64_t& word = memory_.read_word(action.tuple);
@@ -26,8 +27,7 @@ bool Revoker::post(Channel& channel, const PeerWords& words, const DirectMatcher
     TERN_TRACE("tuple %u: takes %u grants back, for the %u. time", action.tuple, action.place,
                action.count);
     // The read is not the user's, so no fence waits for it.
-    if (engine_.one_sided().read(channel, {&piece, 1},
-                                 words.at(matcher.announced_slot(action.tuple)), words.rkey,
+    if (engine_.one_sided().read(channel, {&piece, 1}, words.at(tuple.announced_slot()), words.rkey,
                                  cookie_of(action)) == Status::kOk)
         --channel.replies;
     return true;

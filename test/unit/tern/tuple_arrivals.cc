@@ -11,8 +11,8 @@ struct TupleSabotage {
     // Hides the held messages from the core during its lifetime.
     template <class Core>
     struct NobodyHeld {
-        explicit NobodyHeld(Core& core) : core_(core) { held_.swap(core.held_); }
-        ~NobodyHeld() { held_.swap(core_.held_); }
+        explicit NobodyHeld(Core& core) : core_(core) { std::swap(held_, core.held_); }
+        ~NobodyHeld() { std::swap(held_, core_.held_); }
         Core& core_;
         decltype(Core::held_) held_;
     };
@@ -138,11 +138,12 @@ void TupleWorld::read(uint8_t p) {
 bool TupleWorld::worth_asking(uint8_t q) {
     if (receivers_.queue(q).state() != TupleReceiver::State::kOpen || !receivers_.undecided(q))
         return false;
-    const Peer& peer = peers_[receivers_.peer(q)];
+    const Peer& peer = peers_[receivers_.tuple(q).peer];
     for (const Write& write : peer.writes)
         if (write.is_read) return false;
     return peer.reads.empty() && receivers_.actions().empty() &&
-           static_cast<uint16_t>(peer.grants[receivers_.announced_slot(q)]) != queues_[q].last_read;
+           static_cast<uint16_t>(peer.grants[receivers_.tuple(q).announced_slot()]) !=
+               queues_[q].last_read;
 }
 
 void TupleWorld::direct(uint8_t p) {
@@ -245,16 +246,16 @@ void TupleWorld::act_one(const TupleAction& action) {
                 note_removed();
             }
             if (peer.dead || is(Sabotage::kNotRead)) break;
-            const Write read{receivers_.announced_slot(action.tuple),
+            const Write read{receivers_.tuple(action.tuple).announced_slot(),
                              {},
                              true,
                              static_cast<uint8_t>(action.tuple),
                              action.count};
             if (is(Sabotage::kReadEarly)) peer.writes.push(read);
             for (uint32_t i = 1; i <= granted.granted(); ++i)
-                peer.writes.push(
-                    {receivers_.slot(action.tuple, static_cast<uint16_t>(granted.known() + i)),
-                     {}});
+                peer.writes.push({receivers_.tuple(action.tuple)
+                                      .slot(static_cast<uint16_t>(granted.known() + i)),
+                                  {}});
             if (!is(Sabotage::kReadEarly)) peer.writes.push(read);
             break;
         }

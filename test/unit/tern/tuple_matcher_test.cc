@@ -200,7 +200,8 @@ TEST_F(TupleMatcherTest, ACancelWaitsForWhatTheSenderHasAnnounced) {
     auto all = actions();
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].kind, Kind::kRevoke);
-    EXPECT_EQ(receivers_.announced_slot(0) - receivers_.slot(0, 0), receivers_.queue(0).depth());
+    EXPECT_EQ(receivers_.tuple(0).announced_slot() - receivers_.tuple(0).slot(0),
+              receivers_.queue(0).depth());
     EXPECT_TRUE(receivers_.undecided(0));
     receivers_.revoked(0, all[0].count + 1, 0);  // the answer to another kRevoke
     EXPECT_TRUE(actions().empty());

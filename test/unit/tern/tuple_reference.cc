@@ -138,14 +138,14 @@ void TupleWorld::expect_end() {
         if (queue.state() != TupleReceiver::State::kOpen) continue;
         uint32_t may = 0;
         for (const Receive& receive : waiting_) {
-            if (posted_.may_be_before(receive, receivers_.tag(q))) break;
-            may += posted_.is_keyed(receive, receivers_.tag(q));
+            if (posted_.may_be_before(receive, receivers_.tuple(q).tag)) break;
+            may += posted_.is_keyed(receive, receivers_.tuple(q).tag);
         }
         if (queue.granted() > may || queue.granted() < std::min(may, queue.window().limit(true)))
             fail_books("a receive is not granted");
         // The sender can use the grants.
-        TupleSenders& senders = peers_[receivers_.peer(q)].senders;
-        const TupleSenders::Tuple* tuple = senders.find(0, receivers_.tag(q));
+        TupleSenders& senders = peers_[receivers_.tuple(q).peer].senders;
+        const TupleSenders::Tuple* tuple = senders.find(0, receivers_.tuple(q).tag);
         if (tuple == nullptr || tuple->sender.may_send_direct(0) != (queue.granted() != 0))
             fail_books("a grant is of no use");
     }
