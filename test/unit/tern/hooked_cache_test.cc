@@ -38,72 +38,72 @@ class HookedCacheTest : public UserfaultTest {
         if (cache->monitor() != MonitorKind::kUserfaultfd)
             GTEST_SKIP() << "userfaultfd is not allowed here";
     }
-    char* map_shared(size_t pages) { return map(pages, MAP_SHARED | MAP_ANONYMOUS); }
+    char* map_shared(size_t pages) { return map_pages(pages, MAP_SHARED | MAP_ANONYMOUS); }
 };
 
 TEST_F(HookedCacheTest, SharedMemoryIsRememberedUntilItsChangeIsReported) {
     char* memory = map_shared(4);
-    pin(memory, 4 * kPage);
-    EXPECT_TRUE(stays_pinned(memory, 4 * kPage));
-    cache->unmapped(memory + kPage, memory + 2 * kPage);
-    EXPECT_FALSE(pinned(memory, 4 * kPage));
+    pin(memory, 4 * kPageSize);
+    EXPECT_TRUE(stays_pinned(memory, 4 * kPageSize));
+    cache->unmapped(memory + kPageSize, memory + 2 * kPageSize);
+    EXPECT_FALSE(pinned(memory, 4 * kPageSize));
     EXPECT_EQ(cache->counters().invalidations, 1u);
-    pin(memory, 4 * kPage);
-    munmap(memory, 4 * kPage);
+    pin(memory, 4 * kPageSize);
+    munmap(memory, 4 * kPageSize);
 }
 
 TEST_F(HookedCacheTest, MemoryThatTheKernelWatchesNeedsNoHook) {
     char* shared = map_shared(1);
-    char* memory = map(2);
-    pin(shared, kPage);
-    pin(memory, 2 * kPage);
-    cache->unmapped(memory, memory + 2 * kPage);
-    EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
-    EXPECT_TRUE(stays_pinned(shared, kPage));
+    char* memory = map_pages(2);
+    pin(shared, kPageSize);
+    pin(memory, 2 * kPageSize);
+    cache->unmapped(memory, memory + 2 * kPageSize);
+    EXPECT_TRUE(stays_pinned(memory, 2 * kPageSize));
+    EXPECT_TRUE(stays_pinned(shared, kPageSize));
     EXPECT_EQ(cache->counters().invalidations, 0u);
-    munmap(memory, 2 * kPage);
-    EXPECT_FALSE(pinned(memory, kPage));
-    munmap(shared, kPage);
+    munmap(memory, 2 * kPageSize);
+    EXPECT_FALSE(pinned(memory, kPageSize));
+    munmap(shared, kPageSize);
 }
 
 // Announced changes may be under way, but only some of them matter.
 TEST_F(HookedCacheTest, APinIsHeldWhateverElseIsAnnounced) {
-    char* memory = map(2);
-    char* other = map(2);
-    pin(memory, 2 * kPage);
-    Pin* local = cache->pin(memory, 2 * kPage, kLocalWrite);
+    char* memory = map_pages(2);
+    char* other = map_pages(2);
+    pin(memory, 2 * kPageSize);
+    Pin* local = cache->pin(memory, 2 * kPageSize, kLocalWrite);
     ASSERT_TRUE(local);
     const uint64_t registrations = cache->counters().registrations;
     for (int i = 0; i < 1000; ++i) {
-        cache->unmapped(other, other + 2 * kPage);
+        cache->unmapped(other, other + 2 * kPageSize);
         if (i == 500) cache->unmapped(memory, memory + 1);
-        EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
-        while (!cache->is_current(*local)) EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+        EXPECT_TRUE(stays_pinned(memory, 2 * kPageSize));
+        while (!cache->is_current(*local)) EXPECT_TRUE(stays_pinned(memory, 2 * kPageSize));
     }
     EXPECT_EQ(cache->counters().registrations, registrations);
     cache->release(local);
-    munmap(memory, 2 * kPage);
-    munmap(other, 2 * kPage);
+    munmap(memory, 2 * kPageSize);
+    munmap(other, 2 * kPageSize);
 }
 
 // The memory is new: neither change of what was there before can matter any more.
 TEST_F(HookedCacheTest, TheKernelIsNotAskedAboutEarlierMemory) {
     for (const bool was_pinned : {false, true}) {
-        char* memory = map(2);
-        if (was_pinned) pin(memory, 2 * kPage);
-        cache->unmapped(memory, memory + 2 * kPage);
-        munmap(memory, 2 * kPage);
-        ASSERT_EQ(mmap(memory, 2 * kPage, PROT_READ | PROT_WRITE,
+        char* memory = map_pages(2);
+        if (was_pinned) pin(memory, 2 * kPageSize);
+        cache->unmapped(memory, memory + 2 * kPageSize);
+        munmap(memory, 2 * kPageSize);
+        ASSERT_EQ(mmap(memory, 2 * kPageSize, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
                   memory);
-        pin(memory, 2 * kPage);
+        pin(memory, 2 * kPageSize);
         const int before = questions;
-        EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+        EXPECT_TRUE(stays_pinned(memory, 2 * kPageSize));
         EXPECT_EQ(questions, before) << was_pinned;
-        cache->unmapped(memory, memory + kPage);
-        EXPECT_TRUE(stays_pinned(memory, 2 * kPage));
+        cache->unmapped(memory, memory + kPageSize);
+        EXPECT_TRUE(stays_pinned(memory, 2 * kPageSize));
         EXPECT_GT(questions, before) << "a change may be under way";
-        munmap(memory, 2 * kPage);
+        munmap(memory, 2 * kPageSize);
     }
 }
 
@@ -112,12 +112,12 @@ TEST_F(HookedCacheTest, AChangeIsNotMissedAfterARegistrationThatFailed) {
     bool refuses = false;
     open([&] { errno = refuses ? EFAULT : 0; }, true);
     char* memory = map_shared(4);
-    pin(memory, 2 * kPage);
+    pin(memory, 2 * kPageSize);
     refuses = true;
-    EXPECT_EQ(cache->pin(memory, 4 * kPage, kPut), nullptr);
-    cache->unmapped(memory, memory + 4 * kPage);
-    EXPECT_FALSE(pinned(memory, 2 * kPage));
-    munmap(memory, 4 * kPage);
+    EXPECT_EQ(cache->pin(memory, 4 * kPageSize, kPutRight), nullptr);
+    cache->unmapped(memory, memory + 4 * kPageSize);
+    EXPECT_FALSE(pinned(memory, 2 * kPageSize));
+    munmap(memory, 4 * kPageSize);
     cache.reset();  // the registrar uses variables of this test
 }
 
@@ -131,14 +131,14 @@ TEST_F(HookedCacheTest, AddressesThatChangeHandsAreNotFound) {
 // While other changes are announced and examined.
 TEST_F(HookedCacheTest, AddressesThatChangeHandsAreNotFoundAmongManyChanges) {
     std::atomic<bool> stop{false};
-    char* other = map(1);
-    pin(other, kPage);
+    char* other = map_pages(1);
+    pin(other, kPageSize);
     std::thread announcer([&] {
         for (unsigned i = 0; !stop; ++i) {
-            char* const from = i % 3 == 0 ? other : other + i % 64 * kPage;
-            cache->unmapped(from, from + kPage);
+            char* const from = i % 3 == 0 ? other : other + i % 64 * kPageSize;
+            cache->unmapped(from, from + kPageSize);
             if (i % 100 == 0) std::this_thread::yield();
-            if (i % 1000 == 0) (void)pinned(other, kPage);
+            if (i % 1000 == 0) (void)pinned(other, kPageSize);
         }
     });
     HeldPins held(*cache);
@@ -146,7 +146,7 @@ TEST_F(HookedCacheTest, AddressesThatChangeHandsAreNotFoundAmongManyChanges) {
               0);
     stop = true;
     announcer.join();
-    munmap(other, kPage);
+    munmap(other, kPageSize);
 }
 
 }  // namespace

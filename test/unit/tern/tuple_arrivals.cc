@@ -157,7 +157,7 @@ void TupleWorld::direct(uint8_t p) {
     if (entry.capacity < direct.message.length) fail("a direct message is longer than its receive");
     const uint8_t receive = direct.matched ? direct.receive.id : match(direct.message).id;
     if (receive != entry.receive) fail("a direct message is in the wrong receive");
-    if (receivers_.tag(direct.tuple) != direct.message.tag)
+    if (receivers_.tuple(direct.tuple).tag != direct.message.tag)
         fail("a direct message has the tag of another");
     const Core::Placed told = receivers_.direct(direct.tuple);
     if (told.receive != receive) fail_books("the core takes a direct message for another");

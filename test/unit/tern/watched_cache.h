@@ -18,13 +18,13 @@
 
 namespace tern {
 
-inline const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-inline constexpr unsigned kPut = kRemotePut;
+inline const size_t kPageSize = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+inline constexpr unsigned kPutRight = kRemotePut;
 
 // Registers nothing, but can run another function instead, which may refuse by EFAULT.
-class Paper final : public Registrar {
+class UnpinnedRegistrar final : public Registrar {
   public:
-    explicit Paper(std::function<void()> also) : also_(std::move(also)) {}
+    explicit UnpinnedRegistrar(std::function<void()> also) : also_(std::move(also)) {}
     ibv_mr* add(void*, size_t, int) override {
         errno = 0;
         if (also_) also_();
@@ -39,8 +39,8 @@ class Paper final : public Registrar {
     std::function<void()> also_;
 };
 
-inline char* map(size_t pages, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1) {
-    void* memory = mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE, flags, fd, 0);
+inline char* map_pages(size_t pages, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1) {
+    void* memory = mmap(nullptr, pages * kPageSize, PROT_READ | PROT_WRITE, flags, fd, 0);
     EXPECT_NE(memory, MAP_FAILED);
     return static_cast<char*>(memory);
 }
@@ -58,7 +58,7 @@ class UserfaultTest : public testing::Test {
     // `hooks`: changes of memory are reported by unmapped() as well.
     void open(std::function<void()> also, bool hooks = false) {
         const MonitorKind monitor = hooks ? MonitorKind::kAuto : MonitorKind::kUserfaultfd;
-        cache = std::make_unique<PinCache>(std::make_unique<Paper>(std::move(also)),
+        cache = std::make_unique<PinCache>(std::make_unique<UnpinnedRegistrar>(std::move(also)),
                                            PinSettings{.monitor = monitor,
                                                        .has_hooks = hooks,
                                                        .hooks_see_all = hooks,
@@ -66,7 +66,7 @@ class UserfaultTest : public testing::Test {
                                                        .quarantine = std::chrono::milliseconds(0)});
     }
     void pin_once(const void* start, size_t length) {
-        Pin* pin = cache->pin(start, length, kPut);
+        Pin* pin = cache->pin(start, length, kPutRight);
         ASSERT_TRUE(pin);
         cache->release(pin);
     }
@@ -82,7 +82,7 @@ class UserfaultTest : public testing::Test {
         ADD_FAILURE() << "never remembered";
     }
     bool pinned(const void* start, size_t length) {
-        Pin* pin = cache->find(start, length, kPut);
+        Pin* pin = cache->find(start, length, kPutRight);
         if (pin != nullptr) cache->release(pin);
         return pin != nullptr;
     }
@@ -102,8 +102,8 @@ class UserfaultTest : public testing::Test {
     template <typename Tell>
     int found_in_other_hands(Tell&& tell, HeldPins* held = nullptr) {
         constexpr int kRounds = 3000;
-        const size_t length = 4 * kPage;
-        char* memory = map(4);
+        const size_t length = 4 * kPageSize;
+        char* memory = map_pages(4);
         std::atomic<int> asked{0};
         std::atomic<int> given{0};
         std::thread giver([&] {
@@ -122,7 +122,8 @@ class UserfaultTest : public testing::Test {
         };
         int found = 0;
         for (int i = 1; i <= kRounds; ++i) {
-            Pin* pin = cache->pin(memory, length, held == nullptr ? kPut : unsigned{kLocalWrite});
+            Pin* pin =
+                cache->pin(memory, length, held == nullptr ? kPutRight : unsigned{kLocalWrite});
             EXPECT_TRUE(pin);
             if (pin != nullptr) cache->release(pin);
             if (held != nullptr) (void)is_found();
