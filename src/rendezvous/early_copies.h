@@ -10,7 +10,7 @@
 #include "pinning/regions/regions.h"
 #include "rendezvous/messages.h"
 #include "rendezvous/ring_pool.h"
-#include "rendezvous/sender.h"
+#include "rendezvous/chunk_source.h"
 
 namespace tern {
 

@@ -8,8 +8,8 @@
 
 #include "connection/cookie.h"
 #include "rendezvous/flushes.h"
-#include "rendezvous/receives.h"
-#include "rendezvous/sends.h"
+#include "rendezvous/incoming.h"
+#include "rendezvous/outgoing.h"
 
 namespace tern {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "rendezvous/buffers.h"
-#include "rendezvous/sender.h"
+#include "rendezvous/chunk_source.h"
 
 namespace tern {
 

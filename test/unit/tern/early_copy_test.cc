@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "rendezvous/early_copies.h"
-#include "rendezvous/receiver.h"
+#include "rendezvous/ring_reader.h"
 #include "rendezvous/staging.h"
 
 namespace tern {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/receiver.h"
-#include "rendezvous/sender.h"
+#include "rendezvous/ring_reader.h"
+#include "rendezvous/chunk_source.h"
 
 namespace tern::test {
 

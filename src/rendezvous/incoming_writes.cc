@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rendezvous/receives.h"
+#include "rendezvous/incoming.h"
 
 namespace tern {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "connection/cookie.h"
-#include "rendezvous/receiver.h"
+#include "rendezvous/ring_reader.h"
 #include "rendezvous/ring_pool.h"
-#include "rendezvous/transfer_context.h"
+#include "rendezvous/transfer_memory.h"
 
 namespace tern {
 

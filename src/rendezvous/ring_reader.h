@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "rendezvous/part.h"
-#include "rendezvous/sender.h"
+#include "rendezvous/chunk_source.h"
 
 namespace tern {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/engine.h"
-#include "rendezvous/receives.h"
+#include "rendezvous/incoming.h"
 
 namespace tern {
 

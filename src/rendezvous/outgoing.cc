@@ -2,7 +2,7 @@
 
 // How transfers from this side begin and end.
 
-#include "rendezvous/sends.h"
+#include "rendezvous/outgoing.h"
 #include "connection/little_endian.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 // How transfers to this side begin and end.
 
-#include "rendezvous/receives.h"
+#include "rendezvous/incoming.h"
 #include "base/trace.h"
 #include "connection/little_endian.h"
 

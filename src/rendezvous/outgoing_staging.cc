@@ -2,7 +2,7 @@
 
 // Staging memory: which transfer has it, and early copies.
 
-#include "rendezvous/sends.h"
+#include "rendezvous/outgoing.h"
 
 #include <algorithm>
 

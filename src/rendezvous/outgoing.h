@@ -9,8 +9,8 @@
 #include "connection/cookie.h"
 #include "rendezvous/early_copies.h"
 #include "rendezvous/ring_pool.h"
-#include "rendezvous/sender.h"
-#include "rendezvous/transfer_context.h"
+#include "rendezvous/chunk_source.h"
+#include "rendezvous/transfer_memory.h"
 
 namespace tern {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/transfer_context.h"
+#include "rendezvous/transfer_memory.h"
 
 namespace tern {
 

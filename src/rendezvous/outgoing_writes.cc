@@ -2,7 +2,7 @@
 
 // How chunks are posted. A piece of the user's memory is pinned while the one before is being sent.
 
-#include "rendezvous/sends.h"
+#include "rendezvous/outgoing.h"
 
 #include <algorithm>
 #include <utility>
