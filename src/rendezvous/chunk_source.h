@@ -39,7 +39,7 @@ struct EarlyChunk {
 // never more than the ring ahead of the acknowledgements. An acknowledgement frees slots of the
 // staging memory too, because those sub-blocks need not be sent again. Between two chunks, when the
 // writes are complete, staging memory may be taken away and other memory given later.
-class Sender {
+class ChunkSource {
   public:
     // One RDMA write.
     struct Chunk {
@@ -57,7 +57,8 @@ class Sender {
     static constexpr size_t kMostParts = 1024;  // told and not completely posted
 
     // `slots` of the receiver's ring, and of the sender's own staging memory.
-    Sender(uint64_t length, uint32_t slots, uint32_t staging_slots, const ScheduleLimits& limits)
+    ChunkSource(uint64_t length, uint32_t slots, uint32_t staging_slots,
+                const ScheduleLimits& limits)
         : length_(length),
           slots_(std::max(1u, slots)),
           staging_slots_(std::max(1u, staging_slots)),

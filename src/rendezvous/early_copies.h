@@ -8,9 +8,9 @@
 #include <span>
 
 #include "pinning/regions/regions.h"
+#include "rendezvous/chunk_source.h"
 #include "rendezvous/messages.h"
 #include "rendezvous/ring_pool.h"
-#include "rendezvous/chunk_source.h"
 
 namespace tern {
 
@@ -22,7 +22,7 @@ struct Announced {
     uint64_t packing = 0;  // of the region's key, for the request
     uint64_t address = 0;
     uint64_t length = 0;
-    bool returns = false;   // the memory is pinned or soon will be
+    bool reused = false;    // the memory is pinned or soon will be
     bool readable = false;  // the request carries an rkey of the memory
 
     WireKey key() const { return {region->key().index, region->key().generation}; }

@@ -1,48 +1,56 @@
 // SPDX-License-Identifier: BSD-3-Clause
-
-// How transfers to this side begin and end.
-
 #include "rendezvous/incoming.h"
-#include "base/trace.h"
-#include "connection/little_endian.h"
 
 #include <algorithm>
 #include <random>
 #include <utility>
 
+#include "base/trace.h"
+#include "connection/little_endian.h"
+
 namespace tern {
 
-void trace_decision(const Incoming& transfer, Scheme scheme, Reason reason) {
-    TERN_TRACE("%s %u of %lu bytes from %s: %s, because %s", transfer.asked_here ? "get" : "put",
-               transfer.number, static_cast<unsigned long>(transfer.length),
-               transfer.channel->peer.to_string().c_str(), std::string(name_of(scheme)).c_str(),
-               text_of(reason));
-}
-
-Receives::Receives(TransferContext& context)
-    : context_(context),
-      rings_(context.engine.pd(), context.settings.ring_slots(), context.settings.most_rings()),
+IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
+                                     TransferAccounts& accounts, Refusals& refusals,
+                                     const Policy& policy, const RendezvousSettings& settings,
+                                     RendezvousCounters& counters, SchemeTimings& timings,
+                                     ProgressBudget& budget)
+    : engine_(engine),
+      memory_(memory),
+      accounts_(accounts),
+      refusals_(refusals),
+      policy_(policy),
+      settings_(settings),
+      counters_(counters),
+      timings_(timings),
+      budget_(budget),
+      rings_(engine.pd(), settings.ring_slots(), settings.most_rings()),
+      pins_(memory, accounts, policy, budget),
+      writes_(engine, pins_, accounts, policy, counters, budget),
+      reads_(engine, pins_, rings_, policy, timings, budget),
       generation_(std::random_device()()) {}
 
-Receives::~Receives() {
-    for (const auto& transfer : table_) context_.release_memory(*transfer);
+IncomingTransfers::~IncomingTransfers() {
+    for (const auto& transfer : table_) memory_.release(*transfer);
 }
 
-void Receives::get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key,
-                   uint32_t rkey, Source source, void* cookie, const Reply* reply) {
+// How transfers begin.
+
+void IncomingTransfers::get(Channel& channel, const Buffers& to, uint64_t from, const WireKey& key,
+                            uint32_t rkey, Source source, void* cookie, const Reply* reply) {
     Incoming* transfer = take();
-    context_.begin(*transfer, channel, cookie);
+    accounts_.begin(*transfer, channel, cookie);
     transfer->memory = to;
     transfer->source = source;
     if (reply != nullptr) transfer->reply = *reply;
     begin_get(*transfer, from, key, rkey);
 }
 
-void Receives::get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, size_t length,
-                         uint64_t from, const WireKey& key, uint32_t rkey, Unpack unpack,
-                         void* argument, void* cookie) {
+void IncomingTransfers::get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory,
+                                  size_t length, uint64_t from, const WireKey& key, uint32_t rkey,
+                                  Unpack unpack, void* argument, void* cookie) {
     Incoming* transfer = take();
-    context_.begin(*transfer, channel, cookie);
+    accounts_.begin(*transfer, channel, cookie);
     const Buffers::Piece piece{.at = memory.get(), .length = length};
     transfer->memory = Buffers({&piece, 1});
     transfer->owned = std::move(memory);
@@ -51,71 +59,133 @@ void Receives::get_owned(Channel& channel, std::unique_ptr<std::byte[]> memory, 
     begin_get(*transfer, from, key, rkey);
 }
 
-void Receives::begin_get(Incoming& transfer, uint64_t from, const WireKey& key, uint32_t rkey) {
-    context_.ask_for(transfer, from, key);
-    ++context_.counters.gets;
+void IncomingTransfers::begin_get(Incoming& transfer, uint64_t from, const WireKey& key,
+                                  uint32_t rkey) {
+    accounts_.begin_operation(transfer, from, key);
+    ++counters_.gets;
     transfer.rkey = rkey;
-    receive(transfer);
+    begin(transfer);
 }
 
 // A peer asks to put.
-bool Receives::deliver(Channel& channel, const std::byte* data, uint32_t length) {
+bool IncomingTransfers::deliver(Channel& channel, const std::byte* data, uint32_t length) {
     Deliver offer;
     if (!unpack(offer, data, length)) return false;
-    RegionUse* use = context_.open(offer.key, offer.address, offer.length, kRemotePut);
+    RegionUse* use = memory_.open(offer.key, offer.address, offer.length, kRemotePut);
     Incoming* transfer = use != nullptr ? take() : nullptr;
     if (transfer == nullptr) {
-        if (use != nullptr) context_.regions.release(use);
-        return context_.refuse(channel, Refuse::kDeliver, offer.sender);
+        if (use != nullptr) memory_.close(use);
+        return refusals_.refuse(channel, Refuse::kDeliver, offer.sender);
     }
-    context_.begin(*transfer, channel, nullptr);
-    context_.serve(*transfer, use, offer.address, offer.length);
+    accounts_.begin(*transfer, channel, nullptr);
+    accounts_.begin_service(*transfer, use, offer.address, offer.length);
     transfer->sender = offer.sender;
-    receive(*transfer);
+    begin(*transfer);
     return true;
 }
 
-Incoming* Receives::take() {
+Incoming* IncomingTransfers::take() {
     Incoming* transfer = table_.take();
-    if (transfer != nullptr) transfer->state = Incoming::State::kWaiting;
+    if (transfer != nullptr) transfer->move_to(Incoming::State::kWaiting);
     return transfer;
 }
 
-void Receives::receive(Incoming& transfer) {
+void IncomingTransfers::begin(Incoming& transfer) {
     // No ring is lent while the peer may never answer.
     if (transfer.asked_here && !transfer.channel->up()) {
-        unconnected_.push_back(&transfer);
+        waiting_.for_connection.push_back(&transfer);
         return;
     }
-    // What was left comes first.
-    if (context_.budget.behind() || !later_.empty()) {
-        later_.push_back(&transfer);
+    // Transfers that an earlier call of progress had no time for come first.
+    if (budget_.behind() || !waiting_.for_budget.empty()) {
+        waiting_.for_budget.push_back(&transfer);
         return;
     }
     // Rings are lent in the order of the requests, so that no transfer waits for ever. A transfer
     // that needs no ring does not wait.
-    wait(transfer, start(transfer, waiting_.empty()));
+    wait(transfer, start(transfer, waiting_.for_ring.empty()));
 }
 
 // Lets a transfer wait that has not begun.
-void Receives::wait(Incoming& transfer, Start why) {
-    if (why == Start::kLater) later_.push_back(&transfer);
+void IncomingTransfers::wait(Incoming& transfer, Start why) {
+    if (why == Start::kLater) waiting_.for_budget.push_back(&transfer);
     if (why != Start::kNoRing) return;
-    ++context_.counters.ring_waits;
-    waiting_.push_back(&transfer);
+    ++counters_.ring_waits;
+    waiting_.for_ring.push_back(&transfer);
+}
+
+void IncomingTransfers::Waiting::remove(Incoming& transfer) {
+    std::erase(for_connection, &transfer);
+    std::erase(for_ring, &transfer);
+    std::erase(for_budget, &transfer);
+    std::erase(failed, &transfer);
+}
+
+unsigned IncomingTransfers::begin_waiting() {
+    unsigned count = 0;
+    if (!waiting_.for_connection.empty()) [[unlikely]]
+        count += take_connected(waiting_.for_connection,
+                                [this](Incoming& transfer) { begin(transfer); });
+    for (auto& later = waiting_.for_budget; !later.empty() && !budget_.over(); ++count) {
+        Incoming& transfer = *later.front();
+        const Start now = start(transfer, waiting_.for_ring.empty());
+        if (now == Start::kLater) break;
+        later.pop_front();
+        wait(transfer, now);
+    }
+    while (!waiting_.for_ring.empty()) {
+        Incoming& transfer = *waiting_.for_ring.front();
+        const Start now = start(transfer, true);
+        if (now == Start::kNoRing) break;
+        waiting_.for_ring.pop_front();
+        wait(transfer, now);
+        waiting_.without_ring = 0;
+        ++count;
+    }
+    if (!waiting_.for_ring.empty() && ++waiting_.without_ring >= kPatience)
+        count += do_without_rings();
+    while (!waiting_.failed.empty()) {
+        Incoming* transfer = waiting_.failed.back();
+        waiting_.failed.pop_back();
+        end(*transfer, Status::kDevice);
+        ++count;
+    }
+    return count;
+}
+
+bool IncomingTransfers::reads(std::span<const Buffers::Piece> to, const Source& source) const {
+    DecisionInputs inputs{
+        .readable = source.readable, .late = source.late, .one_piece = to.size() == 1};
+    if (!inputs.one_piece) return false;
+    inputs.length = to.front().length;
+    if (!source.late) inputs.own = memory_.state_of(to.front());
+    return expect(inputs, policy_).scheme == Scheme::kRead;
+}
+
+Decision IncomingTransfers::decide_scheme(Incoming& transfer) {
+    DecisionInputs inputs{.length = transfer.length,
+                          .sender = {.pinned = transfer.source.pinned},
+                          .one_piece = transfer.in_one_piece(),
+                          .may_try = accounts_.running() == 0};
+    if (inputs.one_piece) inputs.own = memory_.look_up(transfer, kRemotePut);
+    const Decision decision = decide(inputs, policy_, timings_);
+    transfer.trace_decision(decision.scheme, decision.reason);
+    if (decision.staged() && transfer.pin != nullptr)
+        memory_.release(std::exchange(transfer.pin, nullptr));
+    if (transfer.pin != nullptr) transfer.pinned = transfer.length;
+    return decision;
 }
 
 // Decides how the message is to come, and asks for it. `may_lend`: the transfer may get a ring now.
-Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
-    // To begin takes time as well, if many do.
-    if (!transfer.decided && context_.budget.over()) return Start::kLater;
+IncomingTransfers::Start IncomingTransfers::start(Incoming& transfer, bool may_lend) {
+    // The beginnings of many transfers take time, too.
+    if (!transfer.decided && budget_.over()) return Start::kLater;
     if (transfer.rkey != 0) return start_reading(transfer, may_lend);
     if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
     if (!transfer.decided) {
         transfer.decided = true;
         transfer.asked_at = std::chrono::steady_clock::now();
         transfer.decision = decide_scheme(transfer);
-        trace_decision(transfer, transfer.decision.scheme, transfer.decision.reason);
     }
     // In pieces, both sides pin their first piece at the same time. The ring is for pieces that
     // cannot be pinned; if no ring is free, all of the buffer is pinned first.
@@ -129,113 +199,182 @@ Receives::Start Receives::start(Incoming& transfer, bool may_lend) {
         in_place = pinned == Start::kBegun;
     }
     if (!in_place && !lend_ring(transfer, may_lend)) return without_ring(transfer, may_lend);
-    if (in_place && !in_pieces && !context_.expose(transfer, true)) return give_up(transfer);
-    ++(transfer.decision.staged() ? context_.counters.superpipeline : context_.counters.zero_copy);
+    if (in_place && !in_pieces && !TransferMemory::expose(transfer, true)) return give_up(transfer);
+    ++(transfer.decision.staged() ? counters_.superpipeline : counters_.zero_copy);
     transfer.generation = ++generation_ & WireRing::kGeneration;
     transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
-                          !context_.engine.sleep().polls_memory(*transfer.channel),
-                          transfer.ring.slots / (context_.settings.chunks_per_ring + 1));
+                          !engine_.sleep().polls_memory(*transfer.channel),
+                          transfer.ring.slots / (settings_.chunks_per_ring + 1));
     if (in_pieces) {
-        const uint64_t piece = context_.piece_of(transfer.decision.piece, transfer.decision.reused,
-                                                 transfer.memory.data(), transfer.length);
-        transfer.first = WirePart::announce(piece);
+        transfer.first = WirePart::announce(pins_.first_piece(transfer));
     } else {
-        const Part first = in_place ? direct_part(transfer) : Part{.upto = transfer.length};
+        const Part first = in_place ? pins_.pinned_part(transfer) : Part{.upto = transfer.length};
         transfer.first = WirePart::of(first);
         transfer.core->add(first);
     }
-    transfer.state = Incoming::State::kAsking;
-    transfer.alone = context_.running == 0;
-    running_.push_back(&transfer);
-    ++context_.running;
-    if (ask_sender(transfer)) transfer.state = Incoming::State::kRunning;
+    transfer.alone = accounts_.running() == 0;
+    run(transfer, Incoming::State::kAsking);
+    if (writes_.ask_sender(transfer)) transfer.move_to(Incoming::State::kRunning);
     return Start::kBegun;
 }
 
-// Pins all of the buffer, in several turns if need be. kNoRing: it cannot be pinned, and the
-// message is staged after all.
-Receives::Start Receives::pin_all(Incoming& transfer) {
+// Reads into the user's memory if it is pinned or worth pinning, else into a ring.
+IncomingTransfers::Start IncomingTransfers::start_reading(Incoming& transfer, bool may_lend) {
+    if (!transfer.decided) {
+        transfer.trace_decision(Scheme::kRead,
+                                reason_to_read(transfer.source.readable, transfer.source.late));
+        // Only once for each transfer, because look_up() counts a use of the buffer.
+        if (transfer.in_one_piece()) {
+            const BufferState own = memory_.look_up(transfer, kLocalWrite);
+            transfer.decision = decide_target(transfer.length, own, policy_);
+            if (own.pinned) transfer.pinned = transfer.length;
+        }
+    }
+    transfer.decided = true;
+    if (transfer.decision.staged() && !lend_ring(transfer, may_lend))
+        return without_ring(transfer, may_lend);
+    run(transfer, Incoming::State::kReading);
+    (void)step_reading(transfer);
+    return Start::kBegun;
+}
+
+void IncomingTransfers::run(Incoming& transfer, Incoming::State state) {
+    transfer.move_to(state);
+    running_.push_back(&transfer);
+    accounts_.started();
+}
+
+// Pins all of the buffer, in several calls of progress if need be. kNoRing: it cannot be pinned,
+// and the message is staged after all.
+IncomingTransfers::Start IncomingTransfers::pin_all(Incoming& transfer) {
     while (transfer.pinned != transfer.length) {
-        if (find_piece(transfer)) continue;
-        if (!may_pin(transfer)) return Start::kLater;
-        if (pin_piece(transfer, kRemotePut)) continue;
-        for (Pin* pin : transfer.pins) context_.pins.release(pin);
-        transfer.pins.clear();
-        transfer.ends.clear();
-        transfer.pinned = 0;
-        transfer.decision = decide({.length = transfer.length, .pin_failed = true}, context_.policy,
-                                   context_.timings);
+        if (pins_.find(transfer)) continue;
+        if (!pins_.may_pin(transfer)) return Start::kLater;
+        if (pins_.pin(transfer, kRemotePut)) continue;
+        pins_.release_all(transfer);
+        transfer.decision =
+            decide({.length = transfer.length, .pin_failed = true}, policy_, timings_);
+        transfer.trace_decision(transfer.decision.scheme, transfer.decision.reason);
         return Start::kNoRing;
     }
     return Start::kBegun;
 }
 
+// Whether the transfer has a ring, now or from before.
+bool IncomingTransfers::lend_ring(Incoming& transfer, bool may_lend) {
+    return transfer.ring.slots != 0 || (may_lend && rings_.lend(transfer.ring, budget_));
+}
+
 // How a transfer goes on that needs a ring and has got none.
-Receives::Start Receives::without_ring(Incoming& transfer, bool may_lend) {
-    if (rings_.cannot_register()) return out_of_rings(transfer);
+IncomingTransfers::Start IncomingTransfers::without_ring(Incoming& transfer, bool may_lend) {
+    if (rings_.cannot_register()) return fail_without_rings(transfer);
     return may_lend && rings_.may_grow() ? Start::kLater : Start::kNoRing;
 }
 
-// Whether the transfer has a ring, now or from before.
-bool Receives::lend_ring(Incoming& transfer, bool may_lend) {
-    return transfer.ring.slots != 0 || (may_lend && context_.lend(rings_, transfer.ring));
+// The rings are lent to peers that do nothing, perhaps for minutes. Transfers whose memory can be
+// pinned go in place.
+unsigned IncomingTransfers::do_without_rings() {
+    waiting_.without_ring = 0;
+    return static_cast<unsigned>(std::erase_if(waiting_.for_ring, [this](Incoming* transfer) {
+        if (!transfer->in_one_piece()) return false;
+        if (transfer->decision.staged()) {
+            transfer->decision =
+                decide({.length = transfer->length, .rings_taken = true}, policy_, timings_);
+            transfer->trace_decision(transfer->decision.scheme, transfer->decision.reason);
+        }
+        const Start now = start(*transfer, false);
+        if (now == Start::kLater) waiting_.for_budget.push_back(transfer);
+        return now != Start::kNoRing;
+    }));
 }
 
-// Tells the sender to begin. False: the frame cannot be sent now.
-bool Receives::ask_sender(Incoming& transfer) {
-    const WireRing ring{
-        .address = reinterpret_cast<uint64_t>(transfer.ring.data),
-        .rkey = transfer.ring.rkey,
-        .slots = static_cast<uint16_t>(transfer.ring.slots),
-        .flags = static_cast<uint16_t>(transfer.core->notified() ? WireRing::kNotify : 0),
-        .generation = transfer.generation};
-    if (transfer.asked_here) {
-        const Fetch frame{.receiver = transfer.number,
-                          .address = transfer.address,
-                          .length = transfer.length,
-                          .key = transfer.key,
-                          .ring = ring,
-                          .part = transfer.first};
-        return context_.send(*transfer.channel, TransferId::kFetch, frame);
+// Ends a transfer because not even a small ring can be registered.
+IncomingTransfers::Start IncomingTransfers::fail_without_rings(Incoming& transfer) {
+    accounts_.warn_of_limit();
+    if (!transfer.asked_here)
+        (void)refusals_.refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
+    waiting_.failed.push_back(&transfer);
+    return Start::kBegun;
+}
+
+// Ends a put whose memory was undeclared before anything was written to it.
+IncomingTransfers::Start IncomingTransfers::give_up(Incoming& transfer) {
+    ++counters_.refused;
+    refusals_.add(*transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender});
+    waiting_.failed.push_back(&transfer);
+    return Start::kBegun;
+}
+
+// How transfers go on.
+
+// A completion calls the user, who may begin further transfers: the list grows at its end.
+unsigned IncomingTransfers::advance() {
+    unsigned count = 0;
+    size_t at = budget_.behind() ? next_ : 0;
+    for (size_t left = running_.size(); left != 0 && !running_.empty(); --left) {
+        if (at >= running_.size()) at = 0;
+        Incoming& transfer = *running_[at];
+        const bool late = budget_.over();
+        count += step(transfer);
+        // If the transfer is over, the next one has taken its place.
+        const size_t was = at;
+        if (at < running_.size() && running_[at] == &transfer) ++at;
+        // A registration that did not fit in comes first in the next call.
+        if (!late && budget_.over()) next_ = budget_.put_off() ? was : at;
     }
-    const Accept frame{.sender = transfer.sender,
-                       .receiver = transfer.number,
-                       .ring = ring,
-                       .part = transfer.first};
-    return context_.send(*transfer.channel, TransferId::kAccept, frame);
+    return count;
 }
 
-Decision Receives::decide_scheme(Incoming& transfer) {
-    DecisionInputs inputs{.length = transfer.length,
-                          .sender = {.pinned = transfer.source.pinned},
-                          .one_piece = transfer.memory.contiguous() && !transfer.owned,
-                          .may_try = context_.running == 0};
-    if (inputs.one_piece) inputs.own = context_.look_up(transfer, kRemotePut);
-    const Decision decision = decide(inputs, context_.policy, context_.timings);
-    if (decision.staged() && transfer.pin != nullptr)
-        context_.pins.release(std::exchange(transfer.pin, nullptr));
-    if (transfer.pin != nullptr) transfer.pinned = transfer.length;
-    return decision;
+// The transfer may be over after this.
+unsigned IncomingTransfers::step(Incoming& transfer) {
+    if (transfer.channel->failed) return 0;
+    if (transfer.state == Incoming::State::kReading) return step_reading(transfer);
+    const IncomingWrites::Step step = writes_.step(transfer);
+    if (step.over) end(transfer, transfer.failed ? Status::kRemoteAccess : Status::kOk);
+    return step.count;
 }
 
-bool Receives::finish(Channel& channel, const std::byte* data, uint32_t length) {
+// The transfer may be over after this.
+unsigned IncomingTransfers::step_reading(Incoming& transfer) {
+    const unsigned count = reads_.take(transfer);
+    if (transfer.taken == transfer.length) {
+        end(transfer, Status::kOk);
+        return count + 1;
+    }
+    const IncomingReads::Posted posted = reads_.post(transfer, waiting_.for_ring.empty());
+    if (posted.no_rings) (void)fail_without_rings(transfer);
+    return count + posted.count;
+}
+
+// Reads complete in the order in which they were posted.
+void IncomingTransfers::have_read(Incoming::Read& read, Status status) {
+    Incoming& transfer = *read.owner;
+    TERN_ASSERT(transfer.state == Incoming::State::kReading && !read.arrived);
+    --transfer.channel->replies;
+    if (status != Status::kOk) return;  // the channel ends, and the transfer with it
+    read.arrived = true;
+    if (!budget_.behind()) (void)step_reading(transfer);
+}
+
+bool IncomingTransfers::finish(Channel& channel, const std::byte* data, uint32_t length) {
     Finish frame;
     if (!unpack(frame, data, length)) return false;
     Incoming* transfer = table_.find(channel, frame.receiver);
     return transfer != nullptr && transfer->core && transfer->core->finished();
 }
 
-bool Receives::notified(Channel& channel, uint32_t immediate) {
+bool IncomingTransfers::notified(Channel& channel, uint32_t immediate) {
     Incoming* transfer = table_.find_index(channel, immediate >> 16);
     return transfer != nullptr && transfer->core && transfer->core->arrived(immediate & 0xffff);
 }
 
 // The sender refuses a fetch, or the rest of one.
-bool Receives::refused(Channel& channel, const Refuse& frame) {
+bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
     Incoming* transfer = table_.find(channel, frame.number);
     if (transfer == nullptr) return false;
+    TERN_TRACE("incoming transfer %u is refused by the sender", transfer->number);
     if (frame.what == Refuse::kFetch) {
-        over(*transfer, Status::kRemoteAccess);
+        end(*transfer, Status::kRemoteAccess);
         return true;
     }
     // All earlier writes have arrived, so the ring can be lent to another transfer.
@@ -243,133 +382,80 @@ bool Receives::refused(Channel& channel, const Refuse& frame) {
     return transfer->asked_here && transfer->state == Incoming::State::kRunning;
 }
 
-// Ends a transfer because not even a small ring can be registered.
-Receives::Start Receives::out_of_rings(Incoming& transfer) {
-    context_.warn_of_limit();
-    if (!transfer.asked_here)
-        (void)context_.refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
-    failures_.push_back(&transfer);
-    return Start::kBegun;
+// All transfers have been moved on. Besides the flags, they wait only for completions and frames.
+Status IncomingTransfers::arm(std::vector<Watched>& words) {
+    if (!waiting_.failed.empty() || !waiting_.for_budget.empty()) return Status::kInProgress;
+    for (Incoming* transfer : running_) {
+        if (!transfer->core || transfer->channel->failed) continue;
+        RingReader& core = *transfer->core;
+        // Read the flag before next(): a value written after that differs from `was`.
+        Watched flag;
+        if (core.polls_memory()) {
+            flag.at = core.flag(transfer->ring.data);
+            flag.was = __atomic_load_n(flag.at, __ATOMIC_RELAXED);
+        }
+        RingReader::Block block;
+        if (core.next(transfer->ring.data, block)) return Status::kInProgress;
+        // The sender may have no room left, and this side does not poll while it sleeps.
+        if (core.ack_owed()) {
+            if (!core.notified()) core.waited();
+            (void)writes_.acknowledge(*transfer);
+        }
+        if (flag.at != nullptr) words.push_back(flag);
+    }
+    return Status::kOk;
 }
 
-// Ends a put whose memory was undeclared before anything was written to it.
-Receives::Start Receives::give_up(Incoming& transfer) {
-    ++context_.counters.refused;
-    context_.add_refusal(*transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender});
-    failures_.push_back(&transfer);
-    return Start::kBegun;
-}
+// How transfers end.
 
-// Whether no other transfer was under way since this one began.
-bool Receives::was_alone(const Incoming& transfer) const {
-    return transfer.alone && transfer.sequence == context_.begun;
-}
-
-// Without others meanwhile, the scheme has taken as long as it takes.
-void Receives::learn(const Incoming& transfer) {
-    if (!was_alone(transfer) || !(transfer.decision.expected > 0)) return;
+// If nothing else was under way, the time of the message is that of its scheme.
+void IncomingTransfers::learn(const Incoming& transfer) {
+    if (!writes_.was_alone(transfer) || !(transfer.decision.expected > 0)) return;
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - transfer.asked_at;
-    context_.timings.took(transfer.length, transfer.decision.way, transfer.decision.expected,
-                          time.count());
+    timings_.took(transfer.length, transfer.decision.way, transfer.decision.expected, time.count());
 }
 
-void Receives::over(Incoming& transfer, Status status) {
+void IncomingTransfers::end(Incoming& transfer, Status status) {
     if (status == Status::kOk) learn(transfer);
-    std::erase(unconnected_, &transfer);
-    context_.running -= static_cast<uint32_t>(std::erase(running_, &transfer));
-    std::erase(waiting_, &transfer);
-    std::erase(later_, &transfer);
-    std::erase(failures_, &transfer);
+    TERN_TRACE("incoming transfer %u is over, status %u", transfer.number,
+               static_cast<unsigned>(status));
+    accounts_.stopped(std::erase(running_, &transfer));
+    waiting_.remove(transfer);
     if (transfer.ring.slots != 0) rings_.give_back(transfer.ring);
-    const bool users = transfer.asked_here;
+    const bool asked_here = transfer.asked_here;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;
     const auto owned = std::move(transfer.owned);
     const Unpack unpack = transfer.unpack;
     void* const argument = transfer.argument;
     const auto length = static_cast<size_t>(transfer.length);
-    context_.end(transfer);
+    accounts_.end(transfer);
     table_.put_back(transfer);
     if (owned && status == Status::kOk) unpack(argument, owned.get(), length);
-    context_.tell_user(users, cookie, channel, status);
+    accounts_.complete(asked_here, cookie, channel, status);
 }
 
-// The rings are lent to peers that do nothing, perhaps for minutes. Transfers whose memory can be
-// pinned go in place.
-unsigned Receives::do_without_rings() {
-    waits_ = 0;
-    return static_cast<unsigned>(std::erase_if(waiting_, [this](Incoming* transfer) {
-        if (!transfer->memory.contiguous() || transfer->owned) return false;
-        if (transfer->decision.staged()) {
-            transfer->decision = decide({.length = transfer->length, .rings_taken = true},
-                                        context_.policy, context_.timings);
-            trace_decision(*transfer, transfer->decision.scheme, transfer->decision.reason);
-        }
-        const Start now = start(*transfer, false);
-        if (now == Start::kLater) later_.push_back(transfer);
-        return now != Start::kNoRing;
-    }));
+// By index: a user who gets a completion may begin transfers on other channels, and the table
+// grows.
+void IncomingTransfers::ended(Channel& channel, Status status) {
+    for (size_t i = 0; i < table_.size(); ++i)
+        if (table_[i].channel == &channel) end(table_[i], status);
 }
 
-// Begins the transfers that wait for a turn, in their order.
-unsigned Receives::begin_later() {
-    unsigned count = 0;
-    for (; !later_.empty() && !context_.budget.over(); ++count) {
-        Incoming& transfer = *later_.front();
-        const Start now = start(transfer, waiting_.empty());
-        if (now == Start::kLater) break;
-        later_.pop_front();
-        wait(transfer, now);
-    }
-    return count;
-}
-
-unsigned Receives::begin_waiting() {
-    unsigned count = 0;
-    if (!unconnected_.empty()) [[unlikely]]
-        count += take_connected(unconnected_, [this](Incoming& transfer) { receive(transfer); });
-    if (!later_.empty()) [[unlikely]]
-        count += begin_later();
-    while (!waiting_.empty()) {
-        Incoming& transfer = *waiting_.front();
-        const Start now = start(transfer, true);
-        if (now == Start::kNoRing) break;
-        waiting_.pop_front();
-        wait(transfer, now);
-        waits_ = 0;
-        ++count;
-    }
-    if (!waiting_.empty() && ++waits_ >= kPatience) count += do_without_rings();
-    while (!failures_.empty()) {
-        Incoming* transfer = failures_.back();
-        failures_.pop_back();
-        over(*transfer, Status::kDevice);
-        ++count;
-    }
-    return count;
-}
-
-bool Receives::pending(const Channel& channel, uint64_t until) const {
+bool IncomingTransfers::pending(const Channel& channel, uint64_t until) const {
     return table_.any_pending(channel, until, [](const Incoming&) { return true; });
 }
 
 // The send queue keeps the order of reads that have all been posted.
-bool Receives::may_be_overtaken(const Channel& channel, uint64_t until) const {
+bool IncomingTransfers::may_be_overtaken(const Channel& channel, uint64_t until) const {
     return table_.any_pending(channel, until, [](const Incoming& transfer) {
         return transfer.state != Incoming::State::kReading || transfer.asked != transfer.length;
     });
 }
 
-void Receives::request_reports() const {
+void IncomingTransfers::request_reports() const {
     for (const auto& transfer : table_)
-        if (transfer->channel != nullptr)
-            context_.engine.flushing().request_report(*transfer->channel);
-}
-
-// By index: a user who is told may begin transfers on other channels, and the table grows.
-void Receives::ended(Channel& channel, Status status) {
-    for (size_t i = 0; i < table_.size(); ++i)
-        if (table_[i].channel == &channel) over(table_[i], status);
+        if (transfer->channel != nullptr) engine_.flushing().request_report(*transfer->channel);
 }
 
 }  // namespace tern

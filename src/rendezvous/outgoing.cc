@@ -1,53 +1,69 @@
 // SPDX-License-Identifier: BSD-3-Clause
-
-// How transfers from this side begin and end.
-
 #include "rendezvous/outgoing.h"
-#include "connection/little_endian.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
+
+#include "base/trace.h"
+#include "connection/little_endian.h"
 
 namespace tern {
 
-Sends::Sends(TransferContext& context)
-    : context_(context),
-      staging_(context.engine.pd(), context.settings.ring_slots(), context.settings.most_rings()) {}
+OutgoingTransfers::OutgoingTransfers(Engine& engine, TransferMemory& memory,
+                                     TransferAccounts& accounts, Refusals& refusals,
+                                     const Policy& policy, const RendezvousSettings& settings,
+                                     RendezvousCounters& counters, const SchemeTimings& timings,
+                                     ProgressBudget& budget, RendezvousOwner& owner)
+    : engine_(engine),
+      memory_(memory),
+      accounts_(accounts),
+      refusals_(refusals),
+      policy_(policy),
+      settings_(settings),
+      counters_(counters),
+      budget_(budget),
+      owner_(owner),
+      pins_(memory, accounts, policy, budget),
+      staging_(engine, memory, accounts, policy, settings, counters, timings, budget),
+      writes_(engine, pins_, staging_, policy, counters, budget) {}
 
-Sends::~Sends() {
-    for (const auto& transfer : table_) context_.release_memory(*transfer);
+OutgoingTransfers::~OutgoingTransfers() {
+    for (const auto& transfer : table_) memory_.release(*transfer);
 }
 
-void Sends::put(Channel& channel, const Buffers& from, uint64_t to, const WireKey& key,
-                uint32_t rkey, void* cookie) {
+// How transfers begin.
+
+void OutgoingTransfers::put(Channel& channel, const Buffers& from, uint64_t to, const WireKey& key,
+                            uint32_t rkey, void* cookie) {
     Outgoing* transfer = table_.take();
-    context_.begin(*transfer, channel, cookie);
+    accounts_.begin(*transfer, channel, cookie);
     transfer->memory = from;
     begin_put(*transfer, to, key, rkey);
 }
 
-void Sends::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
-                      uint64_t to, const WireKey& key) {
+void OutgoingTransfers::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data,
+                                  size_t length, uint64_t to, const WireKey& key) {
     Outgoing* transfer = table_.take();
-    context_.begin(*transfer, channel, nullptr);
+    accounts_.begin(*transfer, channel, nullptr);
     const Buffers::Piece piece{.at = data.get(), .length = length};
     transfer->memory = Buffers({&piece, 1});
     transfer->owned = std::move(data);
     begin_put(*transfer, to, key, 0);
 }
 
-void Sends::begin_put(Outgoing& transfer, uint64_t to, const WireKey& key, uint32_t rkey) {
-    context_.ask_for(transfer, to, key);
-    ++context_.counters.puts;
+void OutgoingTransfers::begin_put(Outgoing& transfer, uint64_t to, const WireKey& key,
+                                  uint32_t rkey) {
+    accounts_.begin_operation(transfer, to, key);
+    ++counters_.puts;
     transfer.rkey = rkey;
-    transfer.state = Outgoing::State::kOffering;
+    transfer.move_to(Outgoing::State::kOffering);
     if (transfer.channel->up())
         offer(transfer);
     else
         unconnected_.push_back(&transfer);
 }
 
-void Sends::offer(Outgoing& transfer) {
+void OutgoingTransfers::offer(Outgoing& transfer) {
     if (transfer.alone()) {
         (void)start(transfer, {},
                     WirePart::of({.upto = transfer.length,
@@ -61,38 +77,38 @@ void Sends::offer(Outgoing& transfer) {
 }
 
 // Keeps the order within each channel: if one offer has no room, the later ones have none either.
-unsigned Sends::make_offers() {
+unsigned OutgoingTransfers::make_offers() {
     return static_cast<unsigned>(std::erase_if(offers_, [this](Outgoing* transfer) {
         const Deliver frame{.sender = transfer->number,
                             .address = transfer->address,
                             .length = transfer->length,
                             .key = transfer->key};
-        if (!context_.send(*transfer->channel, TransferId::kDeliver, frame)) return false;
-        transfer->state = Outgoing::State::kOffered;
+        if (!send_frame(engine_, *transfer->channel, TransferId::kDeliver, frame)) return false;
+        transfer->move_to(Outgoing::State::kOffered);
         return true;
     }));
 }
 
 // A peer asks to get.
-bool Sends::fetch(Channel& channel, const std::byte* data, uint32_t length) {
+bool OutgoingTransfers::fetch(Channel& channel, const std::byte* data, uint32_t length) {
     Fetch frame;
     if (!unpack(frame, data, length)) return false;
     if (!frame.ring.valid() || !frame.part.valid()) return false;
-    RegionUse* use = context_.open(frame.key, frame.address, frame.length, kRemoteGet);
+    RegionUse* use = memory_.open(frame.key, frame.address, frame.length, kRemoteGet);
     Outgoing* transfer = use != nullptr ? table_.take() : nullptr;
     if (transfer == nullptr) {
-        if (use != nullptr) context_.regions.release(use);
-        return context_.refuse(channel, Refuse::kFetch, frame.receiver);
+        if (use != nullptr) memory_.close(use);
+        return refusals_.refuse(channel, Refuse::kFetch, frame.receiver);
     }
-    context_.begin(*transfer, channel, nullptr);
-    context_.serve(*transfer, use, frame.address, frame.length);
+    accounts_.begin(*transfer, channel, nullptr);
+    accounts_.begin_service(*transfer, use, frame.address, frame.length);
     transfer->receiver = frame.receiver;
     channel.fetches |= channel.readable;
-    if (!early_copies_.empty()) take_early_copy(*transfer, frame);
+    staging_.take_early_copy(*transfer, frame);
     return start(*transfer, frame.ring, frame.part);
 }
 
-bool Sends::accepted(Channel& channel, const std::byte* data, uint32_t length) {
+bool OutgoingTransfers::accepted(Channel& channel, const std::byte* data, uint32_t length) {
     Accept frame;
     if (!unpack(frame, data, length)) return false;
     if (!frame.ring.valid() || !frame.part.valid()) return false;
@@ -103,24 +119,82 @@ bool Sends::accepted(Channel& channel, const std::byte* data, uint32_t length) {
 }
 
 // Begins to write for a receiver that is ready. False: its frame is invalid.
-bool Sends::start(Outgoing& transfer, const WireRing& ring, const WirePart& first) {
+bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const WirePart& first) {
     transfer.to = ring;
     const uint32_t slots = std::min<uint32_t>(ring.slots, staging_.slots());
-    transfer.core.emplace(
-        transfer.length, ring.slots, staging_.slots(),
-        context_.policy.limits(transfer.length, slots, context_.settings.chunks_per_ring));
+    transfer.core.emplace(transfer.length, ring.slots, staging_.slots(),
+                          policy_.limits(transfer.length, slots, settings_.chunks_per_ring));
     transfer.core->set_early_chunk(transfer.early);
-    transfer.state = Outgoing::State::kWriting;
+    transfer.move_to(Outgoing::State::kWriting);
     running_.push_back(&transfer);
-    ++context_.running;
-    if (first.announced()) return prepare_source(transfer, first.upto);
+    accounts_.started();
+    if (first.announced()) return pins_.prepare(transfer, first.upto);
     const Part part = first.part();
     if ((!part.direct && ring.slots == 0) || !transfer.core->add(part)) return false;
     step_now(transfer);
     return true;
 }
 
-bool Sends::part(Channel& channel, const std::byte* data, uint32_t length) {
+// How transfers go on.
+
+unsigned OutgoingTransfers::advance() {
+    unsigned count = 0;
+    if (!unconnected_.empty()) [[unlikely]]
+        count += take_connected(unconnected_, [this](Outgoing& transfer) { offer(transfer); });
+    if (staging_.any_waiting()) count += staging_.lend_to_waiting(running_) + end_starved();
+    count += make_offers();
+    // A completion calls the user, who may begin further transfers: the list grows at its end.
+    const size_t first = budget_.behind() ? next_ : 0;
+    for (size_t i = 0; i < running_.size(); ++i) {
+        const size_t at = (first + i) % running_.size();
+        const bool late = budget_.over();
+        count += step(*running_[at]);
+        // A registration that did not fit in comes first in the next call.
+        if (!late && budget_.over()) next_ = budget_.put_off() ? at : at + 1;
+    }
+    return count;
+}
+
+// A frame of the peer lets the transfer go on; at once, unless others are due.
+void OutgoingTransfers::step_now(Outgoing& transfer) {
+    if (!budget_.behind()) (void)step(transfer);
+}
+
+// Posts a few writes, pins the next piece, and sends the finish.
+unsigned OutgoingTransfers::step(Outgoing& transfer) {
+    Channel& channel = *transfer.channel;
+    if (channel.failed) return 0;
+    if (transfer.use != nullptr && transfer.use->revoked() && withdraw(transfer)) return 0;
+    // Of a transfer that the peer has ended, only completions are to come.
+    if (transfer.state == Outgoing::State::kWaiting || transfer.state == Outgoing::State::kEnded)
+        return 0;
+    ChunkSource& core = *transfer.core;
+    unsigned count = 0;
+    ChunkSource::Chunk chunk;
+    while (count < kWritesAtOnce && channel.sends.room() > channel.transfer_reserve) {
+        // A transfer whose staging memory was taken away needs some again only for a next write.
+        if (core.staged() != 0 && transfer.staging.slots == 0 &&
+            !core.next(OutgoingWrites::kLongestWrite, chunk))
+            break;
+        // Before next(), because chunks depend on the size of the staging memory.
+        if (core.staging() && !staging_.lend_or_wait(transfer)) break;
+        if (!core.next(OutgoingWrites::kLongestWrite, chunk)) break;
+        if (!writes_.post(transfer, chunk)) break;
+        core.posted(chunk);
+        ++counters_.chunks;
+        ++count;
+    }
+    count += pins_.pin_ahead(transfer);
+    if (core.all_posted() && core.must_tell() && !transfer.alone() &&
+        transfer.state == Outgoing::State::kWriting) {
+        const Finish frame{.receiver = transfer.receiver};
+        if (send_frame(engine_, *transfer.channel, TransferId::kFinish, frame))
+            transfer.move_to(Outgoing::State::kFinished);
+    }
+    return count;
+}
+
+bool OutgoingTransfers::part(Channel& channel, const std::byte* data, uint32_t length) {
     MorePart frame;
     if (!unpack(frame, data, length)) return false;
     if (!frame.part.valid() || frame.part.announced()) return false;
@@ -132,7 +206,7 @@ bool Sends::part(Channel& channel, const std::byte* data, uint32_t length) {
     return true;
 }
 
-bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t length) {
+bool OutgoingTransfers::acknowledged(Channel& channel, const std::byte* data, uint32_t length) {
     Ack frame;
     if (!unpack(frame, data, std::min<uint32_t>(length, sizeof(frame)))) return false;
     if (!frame.valid(length)) return false;
@@ -150,40 +224,38 @@ bool Sends::acknowledged(Channel& channel, const std::byte* data, uint32_t lengt
         (!transfer->core->all_posted() || !transfer->core->all_acknowledged()))
         return false;
     if ((frame.flags & Ack::kFailed) != 0) transfer->status = Status::kRemoteAccess;
-    if (!transfer->asked_here) note_wait((frame.flags & Ack::kWaited) != 0);
-    // The receiver knows of the end before this side has the completions of the writes.
+    if (!transfer->asked_here) {
+        const bool waited = (frame.flags & Ack::kWaited) != 0;
+        counters_.waits += waited;
+        owner_.fetched(waited);
+    }
+    // The receiver has all bytes before this side has the completions of the writes.
     if (transfer->under_way() != 0)
-        transfer->state = Outgoing::State::kEnded;
+        transfer->move_to(Outgoing::State::kEnded);
     else
-        over(*transfer, transfer->status);
+        end(*transfer, transfer->status);
     // Last, because the user may begin transfers, or undeclare the memory.
     if (replies)
-        context_.owner.replied(frame.reply, data + sizeof(frame),
-                               length - static_cast<uint32_t>(sizeof(frame)));
+        owner_.replied(frame.reply, data + sizeof(frame),
+                       length - static_cast<uint32_t>(sizeof(frame)));
     return true;
 }
 
-void Sends::note_wait(bool waited) {
-    context_.counters.waits += waited;
-    context_.owner.fetched(waited);
-}
-
-// Ends a transfer whose memory was undeclared. False: nothing is left to withdraw.
-bool Sends::withdraw(Outgoing& transfer) {
-    if (transfer.state == Outgoing::State::kWithdrawn || context_.cut(transfer)) return true;
-    if (transfer.state == Outgoing::State::kEnded || transfer.core->all_posted()) return false;
-    std::erase(waiting_, &transfer);
-    transfer.state = Outgoing::State::kWriting;
-    const Refuse frame{.what = Refuse::kRest, .number = transfer.receiver};
-    if (context_.send(*transfer.channel, TransferId::kRefuse, frame)) {
-        transfer.state = Outgoing::State::kWithdrawn;
-        ++context_.counters.refused;
-    }
-    return true;
+void OutgoingTransfers::written(Outgoing::Write& write, Status status) {
+    Outgoing& transfer = *write.owner;
+    TERN_ASSERT(write.under_way != 0);
+    --write.under_way;
+    // The channel ends, and the transfer with it.
+    if (status != Status::kOk) return;
+    writes_.completed(write);
+    if (transfer.under_way() != 0) return;
+    if (transfer.state == Outgoing::State::kEnded ||
+        (transfer.alone() && transfer.core->all_posted()))
+        end(transfer, transfer.status);
 }
 
 // By the receiver's number; null if there is none.
-Outgoing* Sends::of_receiver(const Channel& channel, uint32_t receiver) const {
+Outgoing* OutgoingTransfers::of_receiver(const Channel& channel, uint32_t receiver) const {
     for (Outgoing* transfer : running_)
         if (transfer->channel == &channel && transfer->receiver == receiver && !transfer->alone())
             return transfer;
@@ -191,55 +263,87 @@ Outgoing* Sends::of_receiver(const Channel& channel, uint32_t receiver) const {
 }
 
 // By this side's number, while the peer has not answered; null if there is none.
-Outgoing* Sends::offered(const Channel& channel, uint32_t number) const {
+Outgoing* OutgoingTransfers::offered(const Channel& channel, uint32_t number) const {
     Outgoing* transfer = table_.find(channel, number);
     const bool is = transfer != nullptr && transfer->state == Outgoing::State::kOffered;
     return is ? transfer : nullptr;
 }
 
-bool Sends::refused(Channel& channel, const Refuse& frame) {
-    Outgoing* transfer = offered(channel, frame.number);
-    if (transfer == nullptr) return false;
-    over(*transfer, Status::kRemoteAccess);
+// How transfers end.
+
+// Ends a transfer whose memory was undeclared. False: nothing is left to withdraw.
+bool OutgoingTransfers::withdraw(Outgoing& transfer) {
+    if (transfer.state == Outgoing::State::kWithdrawn || accounts_.fail_if_cut(transfer))
+        return true;
+    if (transfer.state == Outgoing::State::kEnded || transfer.core->all_posted()) return false;
+    staging_.forget(transfer);
+    if (transfer.state == Outgoing::State::kWaiting) transfer.move_to(Outgoing::State::kWriting);
+    const Refuse frame{.what = Refuse::kRest, .number = transfer.receiver};
+    if (send_frame(engine_, *transfer.channel, TransferId::kRefuse, frame)) {
+        transfer.move_to(Outgoing::State::kWithdrawn);
+        ++counters_.refused;
+    }
     return true;
 }
 
-void Sends::over(Outgoing& transfer, Status status) {
-    context_.running -= static_cast<uint32_t>(std::erase(running_, &transfer));
-    std::erase(unconnected_, &transfer);
-    std::erase(offers_, &transfer);
-    std::erase(waiting_, &transfer);
-    if (transfer.staging.slots != 0) staging_.give_back(transfer.staging);
-    const bool users = transfer.asked_here;
-    void* cookie = transfer.cookie;
-    Channel& channel = *transfer.channel;
-    context_.end(transfer);
-    table_.put_back(transfer);
-    context_.tell_user(users, cookie, channel, status);
+bool OutgoingTransfers::refused(Channel& channel, const Refuse& frame) {
+    Outgoing* transfer = offered(channel, frame.number);
+    if (transfer == nullptr) return false;
+    TERN_TRACE("outgoing transfer %u is refused by the receiver", transfer->number);
+    end(*transfer, Status::kRemoteAccess);
+    return true;
 }
 
-bool Sends::pending(const Channel& channel, uint64_t until) const {
+// Ends the transfers that wait for staging memory if none can be registered, now or later.
+unsigned OutgoingTransfers::end_starved() {
+    unsigned count = 0;
+    while (Outgoing* transfer = staging_.starved()) {
+        accounts_.warn_of_limit();
+        if (!transfer->alone()) refusals_.add(*transfer->channel, {.number = transfer->receiver});
+        end(*transfer, Status::kDevice);
+        ++count;
+    }
+    return count;
+}
+
+void OutgoingTransfers::end(Outgoing& transfer, Status status) {
+    TERN_TRACE("outgoing transfer %u is over, status %u", transfer.number,
+               static_cast<unsigned>(status));
+    accounts_.stopped(std::erase(running_, &transfer));
+    std::erase(unconnected_, &transfer);
+    std::erase(offers_, &transfer);
+    staging_.forget(transfer);
+    staging_.give_back(transfer);
+    const bool asked_here = transfer.asked_here;
+    void* cookie = transfer.cookie;
+    Channel& channel = *transfer.channel;
+    accounts_.end(transfer);
+    table_.put_back(transfer);
+    accounts_.complete(asked_here, cookie, channel, status);
+}
+
+// By index: a user who gets a completion may begin transfers on other channels, and the table
+// grows.
+void OutgoingTransfers::ended(Channel& channel, Status status) {
+    staging_.drop_early_copies(channel);
+    for (size_t i = 0; i < table_.size(); ++i)
+        if (table_[i].channel == &channel) end(table_[i], status);
+}
+
+bool OutgoingTransfers::pending(const Channel& channel, uint64_t until) const {
     return table_.any_pending(channel, until, [](const Outgoing&) { return true; });
 }
 
 // The send queue keeps the order of writes to open memory that have all been posted.
-bool Sends::may_be_overtaken(const Channel& channel, uint64_t until) const {
+bool OutgoingTransfers::may_be_overtaken(const Channel& channel, uint64_t until) const {
     return table_.any_pending(channel, until, [](const Outgoing& transfer) {
         return !transfer.alone() || !transfer.core || !transfer.core->all_posted();
     });
 }
 
-void Sends::request_reports() const {
+void OutgoingTransfers::request_reports() const {
     for (const auto& transfer : table_)
-        if (transfer->channel != nullptr)
-            context_.engine.flushing().request_report(*transfer->channel);
-}
-
-// By index: a user who is told may begin transfers on other channels, and the table grows.
-void Sends::ended(Channel& channel, Status status) {
-    while (const EarlyCopy* copy = early_copies_.of(&channel)) drop(*copy);
-    for (size_t i = 0; i < table_.size(); ++i)
-        if (table_[i].channel == &channel) over(table_[i], status);
+        if (transfer->channel != nullptr) engine_.flushing().request_report(*transfer->channel);
 }
 
 }  // namespace tern

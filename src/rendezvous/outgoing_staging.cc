@@ -1,87 +1,101 @@
 // SPDX-License-Identifier: BSD-3-Clause
-
-// Staging memory: which transfer has it, and early copies.
-
-#include "rendezvous/outgoing.h"
+#include "rendezvous/outgoing_staging.h"
 
 #include <algorithm>
 
+#include "base/trace.h"
+#include "rendezvous/outgoing_writes.h"
 #include "rendezvous/staging.h"
 
 namespace tern {
 
-// Lends staging memory to a transfer that has none, in the order of the requests. False: it waits.
-bool Sends::stage(Outgoing& transfer) {
+OutgoingStaging::OutgoingStaging(Engine& engine, const TransferMemory& memory,
+                                 const TransferAccounts& accounts, const Policy& policy,
+                                 const RendezvousSettings& settings, RendezvousCounters& counters,
+                                 const SchemeTimings& timings, ProgressBudget& budget)
+    : engine_(engine),
+      memory_(memory),
+      accounts_(accounts),
+      policy_(policy),
+      settings_(settings),
+      counters_(counters),
+      timings_(timings),
+      budget_(budget),
+      rings_(engine.pd(), settings.ring_slots(), settings.most_rings()) {}
+
+bool OutgoingStaging::lend_or_wait(Outgoing& transfer) {
     if (transfer.staging.slots != 0) return true;
-    if (waiting_.empty() && lend_staging(transfer)) return true;
-    transfer.state = Outgoing::State::kWaiting;
+    if (waiting_.empty() && lend(transfer)) return true;
+    transfer.move_to(Outgoing::State::kWaiting);
     waiting_.push_back(&transfer);
-    context_.counters.ring_waits += !staging_.may_grow();  // else for the next turn
+    counters_.ring_waits += !rings_.may_grow();  // else for the next call of progress
     return false;
 }
 
-bool Sends::lend_staging(Outgoing& transfer) {
-    if (!context_.lend(staging_, transfer.staging)) {
+bool OutgoingStaging::lend(Outgoing& transfer) {
+    TERN_ASSERT(transfer.staging.slots == 0);
+    if (!rings_.lend(transfer.staging, budget_)) {
         // No transfer waits for an early copy that may never be fetched.
-        if (staging_.may_grow() || early_copies_.empty()) return false;
+        if (rings_.may_grow() || early_copies_.empty()) return false;
         drop(early_copies_.oldest());
-        (void)staging_.lend(transfer.staging);
+        (void)rings_.lend(transfer.staging);
     }
     transfer.core->set_staging(transfer.staging.slots);
     return true;
 }
 
-unsigned Sends::lend_to_waiting() {
+unsigned OutgoingStaging::lend_to_waiting(std::span<Outgoing* const> running) {
     unsigned count = 0;
-    while (!waiting_.empty() && lend_staging(*waiting_.front())) {
-        waiting_.front()->state = Outgoing::State::kWriting;
+    while (!waiting_.empty() && lend(*waiting_.front())) {
+        waiting_.front()->move_to(Outgoing::State::kWriting);
         waiting_.pop_front();
         ++count;
     }
-    if (!waiting_.empty() && !staging_.may_grow()) reclaim_staging();
-    // No staging memory can be registered, now or later.
-    while (staging_.cannot_register() && !waiting_.empty()) {
-        Outgoing& transfer = *waiting_.front();
-        if (transfer.under_way() != 0) break;
-        context_.warn_of_limit();
-        if (!transfer.alone())
-            context_.add_refusal(*transfer.channel, {.number = transfer.receiver});
-        over(transfer, Status::kDevice);
-        ++count;
-    }
+    if (!waiting_.empty() && !rings_.may_grow()) reclaim(running);
     return count;
+}
+
+Outgoing* OutgoingStaging::starved() const {
+    if (!rings_.cannot_register() || waiting_.empty()) return nullptr;
+    return waiting_.front()->under_way() == 0 ? waiting_.front() : nullptr;
 }
 
 // Takes staging memory from transfers that have nothing to write now, be it for good or until the
 // receiver has freed slots of its ring. Staging memory is free when the writes from it are
-// complete, however late the receiver looks.
-void Sends::reclaim_staging() {
-    for (Outgoing* transfer : running_) {
-        Sender::Chunk chunk;
+// complete, however late the receiver polls.
+void OutgoingStaging::reclaim(std::span<Outgoing* const> running) {
+    for (Outgoing* transfer : running) {
+        ChunkSource::Chunk chunk;
         if (transfer->staging.slots == 0 || transfer->reclaim.under_way != 0 ||
-            transfer->channel->failed || transfer->core->next(kLongestWrite, chunk))
+            transfer->channel->failed || transfer->core->next(OutgoingWrites::kLongestWrite, chunk))
             continue;
         transfer->reclaim.owner = transfer;
         transfer->reclaim_at = transfer->core->staged();
         void* cookie = make_cookie(CookieKind::kWrite, &transfer->reclaim);
-        const Status status = context_.engine.flush(*transfer->channel, {cookie});
+        const Status status = engine_.flush(*transfer->channel, {cookie});
         if (status == Status::kInProgress)
             ++transfer->reclaim.under_way;
         else if (status == Status::kOk)
-            take_staging_back(*transfer);
+            take_back(*transfer);
     }
 }
 
-void Sends::take_staging_back(Outgoing& transfer) {
+void OutgoingStaging::take_back(Outgoing& transfer) {
     if (transfer.staging.slots == 0 || transfer.core->staged() != transfer.reclaim_at ||
-        transfer.halves[0].under_way + transfer.halves[1].under_way != 0)
+        transfer.halves_under_way() != 0)
         return;
-    staging_.give_back(transfer.staging);
+    TERN_TRACE("outgoing transfer %u gives its staging memory back", transfer.number);
+    rings_.give_back(transfer.staging);
     transfer.staging = {};
     transfer.core->forget_early_chunk();
 }
 
-uint64_t Sends::make_early_copy(Channel& channel, const Announced& message) {
+void OutgoingStaging::give_back(Outgoing& transfer) {
+    if (transfer.staging.slots != 0) rings_.give_back(transfer.staging);
+    transfer.staging = {};
+}
+
+uint64_t OutgoingStaging::make_early_copy(Channel& channel, const Announced& message) {
     if (!early_copies_.empty()) {
         while (const EarlyCopy* old = early_copies_.outdated(&channel, message)) drop(*old);
         early_copies_.renew(message);
@@ -90,25 +104,25 @@ uint64_t Sends::make_early_copy(Channel& channel, const Announced& message) {
     if (!waiting_.empty() || (message.readable && !channel.fetches)) return 0;
     const uint64_t length = message.length;
     // The receiver's buffer is unknown: it is probably used again if the sender's is.
-    const bool returns = message.returns && !message.readable;
-    const BufferState buffer{.pinned = returns, .can_pin = context_.fits(length)};
+    const BufferState buffer{.pinned = message.reused && !message.readable,
+                             .can_pin = memory_.fits(length)};
     const DecisionInputs inputs{.length = length, .sender = buffer, .own = buffer};
-    if (!expect(inputs, context_.policy, context_.timings).staged()) return 0;
+    if (!expect(inputs, policy_, timings_).staged()) return 0;
     RingPool::Ring staging;
-    if (early_copies_.full() || !staging_.lend(staging)) {
+    if (early_copies_.full() || !rings_.lend(staging)) {
         const EarlyCopy* old = early_copies_.dead();
-        if (old == nullptr) old = early_copies_.overtaken(context_.begun);
+        if (old == nullptr) old = early_copies_.overtaken(accounts_.begun());
         if (old == nullptr) return 0;
         drop(*old);
-        if (!staging_.lend(staging)) return 0;
+        if (!rings_.lend(staging)) return 0;
     }
-    const EarlyChunk copy = EarlyChunk::of(
-        length, context_.policy.limits(length, staging.slots, context_.settings.chunks_per_ring));
+    const EarlyChunk copy =
+        EarlyChunk::of(length, policy_.limits(length, staging.slots, settings_.chunks_per_ring));
     auto* const at = reinterpret_cast<std::byte*>(message.address);
     const Buffers::Piece piece{.at = at, .length = static_cast<size_t>(length)};
     Buffers memory({&piece, 1});
     StagingMemory(staging.data, staging.slots).fill(copy, memory);
-    ++context_.counters.early_copies_made;
+    ++counters_.early_copies_made;
     return early_copies_.add({.channel = &channel,
                               .address = message.address,
                               .length = length,
@@ -117,27 +131,31 @@ uint64_t Sends::make_early_copy(Channel& channel, const Announced& message) {
                               .packing = message.packing,
                               .staged = copy,
                               .staging = staging,
-                              .since = context_.begun});
+                              .since = accounts_.begun()});
 }
 
-void Sends::drop_early_copy(uint64_t number) {
+void OutgoingStaging::drop_early_copy(uint64_t number) {
     if (const EarlyCopy* copy = early_copies_.numbered(number); copy != nullptr) drop(*copy);
 }
 
-void Sends::drop(const EarlyCopy& copy) {
-    ++context_.counters.early_copies_dropped;
+void OutgoingStaging::drop_early_copies(const Channel& channel) {
+    while (const EarlyCopy* copy = early_copies_.of(&channel)) drop(*copy);
+}
+
+void OutgoingStaging::drop(const EarlyCopy& copy) {
+    ++counters_.early_copies_dropped;
     copy.channel->fetches = false;
-    staging_.give_back(copy.staging);
+    rings_.give_back(copy.staging);
     early_copies_.remove(copy);
 }
 
-// Gives the transfer the early copy of the memory fetched, if there is one.
-void Sends::take_early_copy(Outgoing& transfer, const Fetch& frame) {
+void OutgoingStaging::take_early_copy(Outgoing& transfer, const Fetch& frame) {
+    if (early_copies_.empty()) return;
     const EarlyCopy* copy = early_copies_.of(transfer.channel, frame);
     if (copy == nullptr) return;
     // The region is another message's by now, or the message is fetched in another way.
     if (copy->dead() || !copy->staged.fits(frame.part.part())) return drop(*copy);
-    ++context_.counters.early_copies_used;
+    ++counters_.early_copies_used;
     transfer.staging = copy->staging;
     transfer.early = copy->staged;
     early_copies_.remove(*copy);

@@ -10,13 +10,25 @@ namespace tern {
 
 Rendezvous::Rendezvous(Engine& engine, Regions& regions, PinCache& pins, const Policy& policy,
                        const RendezvousSettings& settings, RendezvousOwner& owner)
-    : context_(engine, regions, pins, policy, settings, owner) {}
+    : engine_(engine),
+      pins_(pins),
+      owner_(owner),
+      settings_(settings),
+      policy_(policy),
+      budget_(policy_.model().costs()),
+      memory_(regions, pins, policy_, budget_, counters_),
+      accounts_(engine, memory_, counters_, owner),
+      refusals_(engine, counters_, owner),
+      incoming_(engine, memory_, accounts_, refusals_, policy_, settings_, counters_, timings_,
+                budget_),
+      outgoing_(engine, memory_, accounts_, refusals_, policy_, settings_, counters_, timings_,
+                budget_, owner) {}
 
 Status Rendezvous::get(Channel& channel, std::span<const Buffers::Piece> to, uint64_t from,
                        const WireKey& key, uint32_t rkey, Source source, void* cookie,
                        const Reply* reply) {
     if (!can_begin(channel)) return Status::kNoResource;
-    receives_.get(channel, Buffers(to), from, key, rkey, source, cookie, reply);
+    incoming_.get(channel, Buffers(to), from, key, rkey, source, cookie, reply);
     return Status::kInProgress;
 }
 
@@ -25,7 +37,7 @@ Status Rendezvous::get_owned(Channel& channel, size_t length, uint64_t from, con
     if (!can_begin(channel)) return Status::kNoResource;
     std::unique_ptr<std::byte[]> memory(new (std::nothrow) std::byte[length]);
     if (!memory) return Status::kDevice;
-    receives_.get_owned(channel, std::move(memory), length, from, key, rkey, unpack, argument,
+    incoming_.get_owned(channel, std::move(memory), length, from, key, rkey, unpack, argument,
                         cookie);
     return Status::kInProgress;
 }
@@ -33,37 +45,36 @@ Status Rendezvous::get_owned(Channel& channel, size_t length, uint64_t from, con
 Status Rendezvous::put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
                        const WireKey& key, uint32_t rkey, void* cookie) {
     if (!can_begin(channel)) return Status::kNoResource;
-    sends_.put(channel, Buffers(from), to, key, rkey, cookie);
+    outgoing_.put(channel, Buffers(from), to, key, rkey, cookie);
     return Status::kInProgress;
 }
 
 Status Rendezvous::put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
                              uint64_t to, const WireKey& key) {
     if (!can_begin(channel)) return Status::kNoResource;
-    sends_.put_owned(channel, std::move(data), length, to, key);
+    outgoing_.put_owned(channel, std::move(data), length, to, key);
     return Status::kOk;
 }
 
 unsigned Rendezvous::advance() {
     unsigned count = 0;
-    if (context_.any_refusals()) [[unlikely]]
-        count += context_.send_refusals();
-    count += receives_.begin_waiting();
-    receives_first_ ^= context_.budget.behind();
-    if (receives_first_) count += receives_.advance();
-    count += sends_.advance();
-    if (!receives_first_) count += receives_.advance();
+    if (!refusals_.empty()) [[unlikely]]
+        count += refusals_.send();
+    count += incoming_.begin_waiting();
+    incoming_first_ ^= budget_.behind();
+    if (incoming_first_) count += incoming_.advance();
+    count += outgoing_.advance();
+    if (!incoming_first_) count += incoming_.advance();
     if (!flushes_.empty()) [[unlikely]]
         count += progress_flushes();
     // Something may be left to do.
-    if (context_.budget.over() || context_.budget.behind() || context_.budget.has_provided())
-        ++count;
-    context_.idle = count != 0 ? 0 : context_.idle + 1;
-    if (context_.idle == kIdleCheck) {
+    if (budget_.over() || budget_.behind() || budget_.has_provided()) ++count;
+    accounts_.note_progress(count != 0);
+    if (accounts_.idle_calls() == kIdleCheck) {
         // A peer may be dead, and no outstanding work request would report it.
-        context_.idle = 0;
-        receives_.request_reports();
-        sends_.request_reports();
+        accounts_.note_progress(true);
+        incoming_.request_reports();
+        outgoing_.request_reports();
     }
     return count;
 }
@@ -72,52 +83,51 @@ unsigned Rendezvous::advance() {
 // transfers then wait only for completions and frames, which are events.
 Status Rendezvous::arm(std::vector<Watched>& words) {
     if (quiet()) return Status::kOk;
-    return context_.idle == 0 ? Status::kInProgress : receives_.arm(words);
+    return accounts_.idle_calls() == 0 ? Status::kInProgress : incoming_.arm(words);
 }
 
 bool Rendezvous::may_be_overtaken(const Channel& channel, uint64_t until) const {
-    if (context_.users == 0 || channel.transfers == 0) return false;
-    return receives_.may_be_overtaken(channel, until) || sends_.may_be_overtaken(channel, until);
+    if (accounts_.users() == 0 || channel.transfers == 0) return false;
+    return incoming_.may_be_overtaken(channel, until) || outgoing_.may_be_overtaken(channel, until);
 }
 
 // A flush on a failed channel ends with the channel, in ended(), and reports what was lost.
 Status Rendezvous::flush(Channel& channel, const Waiter& waiter) {
-    if (!channel.failed && !busy(channel)) return context_.engine.flush(channel, waiter);
-    if (waiter.cookie != nullptr) flushes_.add(channel, context_.begun, waiter);
+    if (!channel.failed && !busy(channel)) return engine_.flush(channel, waiter);
+    if (waiter.cookie != nullptr) flushes_.add(channel, accounts_.begun(), waiter);
     return Status::kInProgress;
 }
 
 unsigned Rendezvous::progress_flushes() {
     return flushes_.progress(
         [this](Channel& channel, uint64_t until, const Waiter& waiter) {
-            return channel.failed || pending(channel, until)
-                       ? Status::kNoResource
-                       : context_.engine.flush(channel, waiter);
+            return channel.failed || pending(channel, until) ? Status::kNoResource
+                                                             : engine_.flush(channel, waiter);
         },
-        context_.owner);
+        owner_);
 }
 
 void Rendezvous::done(void* cookie, Status status) {
     if (kind_of(cookie) == CookieKind::kRead)
-        receives_.have_read(owner_of<Incoming::Read>(cookie), status);
+        incoming_.have_read(owner_of<Incoming::Read>(cookie), status);
     else
-        sends_.written(owner_of<Outgoing::Write>(cookie), status);
+        outgoing_.written(owner_of<Outgoing::Write>(cookie), status);
 }
 
 bool Rendezvous::control(Channel& channel, uint32_t id, const std::byte* data, uint32_t length) {
     switch (static_cast<TransferId>(id)) {
         case TransferId::kFetch:
-            return sends_.fetch(channel, data, length);
+            return outgoing_.fetch(channel, data, length);
         case TransferId::kDeliver:
-            return receives_.deliver(channel, data, length);
+            return incoming_.deliver(channel, data, length);
         case TransferId::kAccept:
-            return sends_.accepted(channel, data, length);
+            return outgoing_.accepted(channel, data, length);
         case TransferId::kPart:
-            return sends_.part(channel, data, length);
+            return outgoing_.part(channel, data, length);
         case TransferId::kAck:
-            return sends_.acknowledged(channel, data, length);
+            return outgoing_.acknowledged(channel, data, length);
         case TransferId::kFinish:
-            return receives_.finish(channel, data, length);
+            return incoming_.finish(channel, data, length);
         case TransferId::kRefuse:
             return refused(channel, data, length);
     }
@@ -125,7 +135,7 @@ bool Rendezvous::control(Channel& channel, uint32_t id, const std::byte* data, u
 }
 
 bool Rendezvous::notified(Channel& channel, uint32_t immediate) {
-    return receives_.notified(channel, immediate);
+    return incoming_.notified(channel, immediate);
 }
 
 bool Rendezvous::refused(Channel& channel, const std::byte* data, uint32_t length) {
@@ -134,9 +144,9 @@ bool Rendezvous::refused(Channel& channel, const std::byte* data, uint32_t lengt
     switch (frame.what) {
         case Refuse::kFetch:
         case Refuse::kRest:
-            return receives_.refused(channel, frame);
+            return incoming_.refused(channel, frame);
         case Refuse::kDeliver:
-            return sends_.refused(channel, frame);
+            return outgoing_.refused(channel, frame);
         default:
             return false;
     }
@@ -144,12 +154,12 @@ bool Rendezvous::refused(Channel& channel, const std::byte* data, uint32_t lengt
 
 Status Rendezvous::ended(Channel& channel, Status status) {
     const Status lost = status == Status::kOk ? Status::kConnectionReset : status;
-    const uint32_t users = context_.users;
-    context_.forget_refusals(channel);
-    receives_.ended(channel, lost);
-    sends_.ended(channel, lost);
-    if (context_.users != users) status = lost;
-    flushes_.ended(channel, status, context_.owner);
+    const uint32_t users = accounts_.users();
+    refusals_.forget(channel);
+    incoming_.ended(channel, lost);
+    outgoing_.ended(channel, lost);
+    if (accounts_.users() != users) status = lost;
+    flushes_.ended(channel, status, owner_);
     return status;
 }
 

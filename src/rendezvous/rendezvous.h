@@ -38,7 +38,7 @@ class Rendezvous {
     uint32_t rkey_to_read(uint32_t open, uint32_t of_message, const Source& source,
                           std::span<const Buffers::Piece> to) const {
         if (open != 0 || of_message == 0) return open;
-        return receives_.reads(to, source) ? of_message : 0;
+        return incoming_.reads(to, source) ? of_message : 0;
     }
     // The same into memory that the rendezvous allocates. If the transfer succeeds, `unpack` gets
     // the bytes before the cookie, if any, is completed. kDevice: out of memory.
@@ -56,42 +56,42 @@ class Rendezvous {
     // is over, its region must be declared, and nobody may have the region's key but the receivers
     // of messages. Returns the number for drop_early_copy(), or 0 if there is no copy. Data path.
     uint64_t make_early_copy(Channel& channel, const Announced& message) {
-        return sends_.make_early_copy(channel, message);
+        return outgoing_.make_early_copy(channel, message);
     }
     // To be called when the message is over, if that is known. No effect if the copy has been used
     // or dropped.
-    void drop_early_copy(uint64_t number) { sends_.drop_early_copy(number); }
+    void drop_early_copy(uint64_t number) { outgoing_.drop_early_copy(number); }
     // kOk: all operations begun on this channel so far are over, and all that was sent has arrived.
     // kInProgress: the waiter, if any, is told when this is so.
     Status flush(Channel& channel, const Waiter& waiter);
-    bool idle() const { return context_.users == 0; }
+    bool idle() const { return accounts_.users() == 0; }
     // For fences: the number of operations begun so far, on all channels; and whether an operation
     // that was begun on this channel, no later than the `until`th, still has something to post or
     // needs the peer, so that something sent now might overtake it. A read that has been posted
     // cannot be overtaken.
-    uint64_t begun() const { return context_.begun; }
+    uint64_t begun() const { return accounts_.begun(); }
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     // Whether operations of this side's users are under way on this channel.
     bool busy(const Channel& channel) const {
-        return context_.users != 0 && pending(channel, context_.begun);
+        return accounts_.users() != 0 && pending(channel, accounts_.begun());
     }
     // Ends the flushes of a user that leaves the channel.
     void cancel_flushes(const Channel& channel, const void* user) {
-        flushes_.cancel(channel, user, context_.owner);
+        flushes_.cancel(channel, user, owner_);
     }
     // Whether an operation on this channel could begin now.
     bool can_begin(const Channel& channel) const {
-        return context_.engine.may_begin(channel) && has_room();
+        return engine_.may_begin(channel) && has_room();
     }
-    bool has_room() const { return receives_.has_room() && sends_.has_room(); }
+    bool has_room() const { return incoming_.has_room() && outgoing_.has_room(); }
 
     // Prepares for sleep. Adds to `words` the flags in memory that transfers wait for, because no
     // event reports them. kInProgress: call progress() first.
     Status arm(std::vector<Watched>& words);
     unsigned progress() {
-        context_.pins.progress();
+        pins_.progress();
         const unsigned count = quiet() ? 0 : advance();
-        context_.budget.renew();
+        budget_.renew();
         return count;
     }
 
@@ -107,34 +107,44 @@ class Rendezvous {
     // endpoints.
     Status ended(Channel& channel, Status status);
 
-    const CostModel& model() const { return context_.policy.model(); }
-    const RendezvousCounters& counters() const { return context_.counters; }
-    const Policy& policy() const { return context_.policy; }
+    const CostModel& model() const { return policy_.model(); }
+    const RendezvousCounters& counters() const { return counters_; }
+    const Policy& policy() const { return policy_; }
     // Bytes of the longest buffer that is pinned.
-    uint64_t longest_pin() const { return context_.longest_pin(); }
+    uint64_t longest_pin() const { return memory_.longest_pin(); }
     uint64_t registered_bytes() const {
-        return receives_.registered_bytes() + sends_.registered_bytes();
+        return incoming_.registered_bytes() + outgoing_.registered_bytes();
     }
 
   private:
     static constexpr uint32_t kIdleCheck = 1 << 14;  // idle calls before peers are checked
 
     bool quiet() const {
-        return context_.users == 0 && receives_.quiet() && sends_.quiet() &&
-               !context_.any_refusals() && flushes_.empty();
+        return accounts_.users() == 0 && incoming_.quiet() && outgoing_.quiet() &&
+               refusals_.empty() && flushes_.empty();
     }
     unsigned advance();
     unsigned progress_flushes();
     bool pending(const Channel& channel, uint64_t until) const {
-        return receives_.pending(channel, until) || sends_.pending(channel, until);
+        return incoming_.pending(channel, until) || outgoing_.pending(channel, until);
     }
     bool refused(Channel& channel, const std::byte* data, uint32_t length);
 
-    TransferContext context_;
-    Receives receives_{context_};
-    Sends sends_{context_};
+    Engine& engine_;
+    PinCache& pins_;
+    RendezvousOwner& owner_;
+    const RendezvousSettings settings_;
+    const Policy policy_;
+    RendezvousCounters counters_;
+    SchemeTimings timings_;
+    ProgressBudget budget_;
+    TransferMemory memory_;
+    TransferAccounts accounts_;
+    Refusals refusals_;
+    IncomingTransfers incoming_;
+    OutgoingTransfers outgoing_;
     Flushes flushes_;
-    bool receives_first_ = false;
+    bool incoming_first_ = false;
 };
 
 }  // namespace tern

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
+#include "base/trace.h"
+
 namespace tern {
 
 bool RingPool::lend(Ring& ring) {
@@ -17,6 +20,23 @@ bool RingPool::lend(Ring& ring) {
             .slots = slots_,
             .number = number};
     return true;
+}
+
+void RingPool::give_back(const Ring& ring) {
+    TERN_ASSERT(ring.number < rings_.size() && rings_[ring.number].data() == ring.data);
+    TERN_ASSERT(std::find(free_.begin(), free_.end(), ring.number) == free_.end());
+    free_.push_back(ring.number);
+}
+
+void RingPool::work_on_next(ProgressBudget& budget) {
+    if (!provided_) {
+        if (!budget.may_provide()) return;
+        provide();
+        budget.provided();
+    } else if (budget.may_register(ring_size())) {
+        budget.registered(ring_size());
+        grow();
+    }
 }
 
 void RingPool::provide() {
@@ -38,6 +58,8 @@ void RingPool::grow() {
             registered_ += memory.size();
             free_.push_back(static_cast<uint32_t>(rings_.size()));
             rings_.push_back(std::move(memory));
+            TERN_DEBUG("ring %zu of at most %u is registered: %zu bytes", rings_.size(), most_,
+                       ring_size());
             return;
         }
         refused_ = true;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "rendezvous/progress_budget.h"
 #include "rendezvous/schedule.h"
 #include "verbs/memory.h"
 
@@ -26,6 +27,13 @@ class RingPool {
 
     // Lends a ring. False: none is free. Data path.
     bool lend(Ring& ring);
+    // The same; if none is free, works on another one, as `budget` allows. False: there is none
+    // now; if may_grow(), there will be one soon.
+    bool lend(Ring& ring, ProgressBudget& budget) {
+        if (may_grow()) [[unlikely]]
+            work_on_next(budget);
+        return lend(ring);
+    }
     // None is free, but another one can be made: provide() until provided(), then grow(). The
     // kernel takes long to provide pages, so this is done in steps.
     bool may_grow() const { return free_.empty() && !refused_ && rings_.size() < most_; }
@@ -36,7 +44,8 @@ class RingPool {
     void grow();
     // Bytes of a ring.
     size_t ring_size() const { return size_t{slots_} * SubBlocks::kSlot; }
-    void give_back(const Ring& ring) { free_.push_back(ring.number); }
+    // `ring`: lent by this pool, and used by no work request any more.
+    void give_back(const Ring& ring);
 
     // Not even a small ring could be registered: there will be none.
     bool cannot_register() const { return refused_ && rings_.empty(); }
@@ -47,6 +56,8 @@ class RingPool {
     uint64_t registered_bytes() const { return registered_; }
 
   private:
+    void work_on_next(ProgressBudget& budget);
+
     static constexpr size_t kStep = 8 * 4096;  // bytes provided at a time
 
     ibv_pd* pd_;

@@ -5,14 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rendezvous/part.h"
 #include "rendezvous/chunk_source.h"
+#include "rendezvous/part.h"
 
 namespace tern {
 
 // The receiver's half of a transfer: which bytes have arrived, and where they belong. Pure, except
 // that it reads the flags in the ring, which only the device writes.
-class Receiver {
+class RingReader {
   public:
     struct Block {
         uint64_t offset = 0;  // in the message
@@ -21,8 +21,8 @@ class Receiver {
     };
 
     // `notified`: writes carry immediate data, and flags are ignored. `ack_after`: sub-blocks.
-    Receiver(uint64_t length, uint32_t slots, uint64_t generation, bool notified,
-             uint32_t ack_after)
+    RingReader(uint64_t length, uint32_t slots, uint64_t generation, bool notified,
+               uint32_t ack_after)
         : length_(length),
           slots_(slots),
           generation_(generation),

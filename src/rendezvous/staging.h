@@ -17,13 +17,13 @@ class StagingMemory {
     StagingMemory(std::byte* data, uint32_t slots) : data_(data), slots_(slots) {}
 
     // Where the chunk begins in staging memory.
-    std::byte* begin(const Sender::Chunk& chunk) const {
+    std::byte* begin(const ChunkSource::Chunk& chunk) const {
         return data_ + chunk.index % slots_ * SubBlocks::kSlot + SubBlocks::kSubBlock - chunk.first;
     }
     // Copies the sub-blocks that are not there yet from `message`, which moves on by the chunk, and
     // sets all flags, for this generation of the receiver's ring. Returns the length of the chunk
     // with its flags.
-    size_t fill(const Sender::Chunk& chunk, uint64_t generation, Buffers& message) const {
+    size_t fill(const ChunkSource::Chunk& chunk, uint64_t generation, Buffers& message) const {
         return walk(begin(chunk), chunk.first, chunk.blocks,
                     [&](std::byte* at, uint32_t bytes, uint32_t i) {
                         if (i < chunk.ready)

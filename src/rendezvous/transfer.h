@@ -6,7 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/channel.h"
+#include "base/assert.h"
+#include "engine/engine.h"
 #include "pinning/cache/pin_cache.h"
 #include "pinning/regions/regions.h"
 #include "rendezvous/buffers.h"
@@ -22,7 +23,7 @@ struct Transfer {
     Buffers memory;
     RegionUse* use = nullptr;  // of declared memory, if the peer asked
     bool asked_here = false;   // this side's user asked
-    uint64_t sequence = 0;     // TransferContext::begun at its beginning
+    uint64_t sequence = 0;     // TransferAccounts::begun() at its beginning
     void* cookie = nullptr;    // of the user, to be completed
     uint64_t address = 0;      // of the peer's memory, if this side asked
     WireKey key;
@@ -30,6 +31,17 @@ struct Transfer {
     Pin* ahead = nullptr;    // of the next piece
     std::vector<Pin*> pins;  // of earlier pieces
 };
+
+// Sends a frame about a transfer. False: it cannot be sent now.
+inline bool send_frame(Engine& engine, Channel& channel, TransferId id, const void* frame,
+                       uint32_t length, bool of_user = false) {
+    return channel.carries() &&
+           engine.send_control(channel, static_cast<ControlId>(id), frame, length, of_user);
+}
+template <class Frame>
+bool send_frame(Engine& engine, Channel& channel, TransferId id, const Frame& frame) {
+    return send_frame(engine, channel, id, &frame, sizeof(frame));
+}
 
 // While a RegionAccess exists and is true, the memory may be accessed. False: it has been
 // undeclared.
@@ -72,6 +84,7 @@ class TransferTable {
     }
     void put_back(T& transfer) {
         const uint32_t number = transfer.number;
+        TERN_ASSERT(all_[number % kMost].get() == &transfer && transfer.channel != nullptr);
         transfer = {};
         transfer.number = number + kMost;
         free_.push_back(number % kMost);

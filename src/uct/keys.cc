@@ -128,11 +128,11 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
     if (packed.published) return packed;
     // Memory that is used again is pinned, or will be soon: the peer counts on it.
     packed.buffer = {static_cast<std::byte*>(start), bytes};
-    const bool returns = domain.pins->uses(start, bytes) > 1;
-    if (returns) packed.key.flags |= PackedKey::kPinned;
+    const bool reused = domain.pins->uses(start, bytes) > 1;
+    if (reused) packed.key.flags |= PackedKey::kPinned;
     const bool allowed = domain.publishes && open == nullptr && packer != Packer::kOtherMessage;
     const Publishing published =
-        publishing(allowed, returns, allowed && domain.lateness.publishes());
+        publishing(allowed, reused, allowed && domain.lateness.publishes());
     if (published != Publishing::kNone)
         packed.key.rkey = rkey_of_message(domain, handle, start, bytes);
     if (published != Publishing::kNone && packed.key.rkey != 0)
@@ -143,7 +143,7 @@ Packing pack_key(MemoryDomain& domain, MemoryHandle& handle, const void* address
                           .packing = packing,
                           .address = from,
                           .length = length,
-                          .returns = returns,
+                          .reused = reused,
                           .readable = packed.key.rkey != 0};
     return packed;
 }

@@ -16,7 +16,7 @@
 #include "pinning/regions/regions.h"
 #include "rendezvous/buffers.h"
 #include "rendezvous/policy.h"
-#include "rendezvous/incoming.h"
+#include "rendezvous/incoming_transfer.h"
 
 namespace tern {
 

@@ -26,9 +26,9 @@ TEST(EarlyChunk, IsTheFirstChunk) {
         const uint64_t bytes = SubBlocks::offset(length, copy.blocks);
         ASSERT_EQ(copy.first, SubBlocks::first(length));
         ASSERT_TRUE(bytes == length || (bytes < length && length > kFirst)) << length;
-        Sender sender(length, 64, 64, {});
+        ChunkSource sender(length, 64, 64, {});
         ASSERT_TRUE(sender.add({.upto = length}));
-        Sender::Chunk chunk;
+        ChunkSource::Chunk chunk;
         ASSERT_TRUE(sender.next(UINT64_MAX, chunk));
         ASSERT_EQ(chunk.blocks, copy.blocks) << length;
         ASSERT_EQ(chunk.bytes, bytes) << length;
@@ -55,16 +55,16 @@ std::string moved(const std::vector<uint64_t>& parts, const EarlyChunk& copy, Ri
     Buffers early({&piece, 1}), late({&piece, 1});
     staging.fill(copy, early);
 
-    Sender sender(length, rings.ring, rings.staging,
-                  {.most = std::min({21u, rings.ring, rings.staging})});
+    ChunkSource sender(length, rings.ring, rings.staging,
+                       {.most = std::min({21u, rings.ring, rings.staging})});
     sender.set_early_chunk(copy);
-    Receiver receiver(length, rings.ring, kGeneration, false, 1);
+    RingReader receiver(length, rings.ring, kGeneration, false, 1);
     std::vector<std::byte> got;
     uint32_t ready = 0;
     for (const uint64_t upto : parts) {
         if (!sender.add({.upto = upto})) return "a part is not believed";
         receiver.add({.upto = upto});
-        Sender::Chunk chunk;
+        ChunkSource::Chunk chunk;
         while (sender.next(UINT64_MAX, chunk)) {
             if (chunk.ready > chunk.blocks) return "more is ready than there is";
             ready += chunk.ready;
@@ -72,7 +72,7 @@ std::string moved(const std::vector<uint64_t>& parts, const EarlyChunk& copy, Ri
             const uint64_t slot = chunk.index % rings.ring * SubBlocks::kSlot;
             memcpy(ring.data() + slot + kBlock - chunk.first, staging.begin(chunk), bytes);
             sender.posted(chunk);
-            for (Receiver::Block block; receiver.next(ring.data(), block); receiver.taken()) {
+            for (RingReader::Block block; receiver.next(ring.data(), block); receiver.taken()) {
                 const std::byte* const at = ring.data() + block.at;
                 got.insert(got.end(), at, at + block.bytes);
             }
@@ -120,11 +120,11 @@ TEST(EarlyChunk, ThatIsNotWhatIsAskedForIsNotUsed) {
     const Part direct{.upto = kLength, .address = 1, .rkey = 1, .direct = true};
     EXPECT_FALSE(whole.fits(direct));
     EXPECT_FALSE(part.fits({.upto = 0}));
-    Sender sender(2 * kLength, 64, 64, {});
+    ChunkSource sender(2 * kLength, 64, 64, {});
     sender.set_early_chunk(whole);
     ASSERT_TRUE(sender.add(direct));
     ASSERT_TRUE(sender.add({.upto = 2 * kLength}));
-    Sender::Chunk chunk;
+    ChunkSource::Chunk chunk;
     ASSERT_TRUE(sender.next(UINT64_MAX, chunk));
     sender.posted(chunk);
     ASSERT_TRUE(sender.next(UINT64_MAX, chunk));

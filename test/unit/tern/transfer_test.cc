@@ -73,8 +73,8 @@ TEST(TransferTest, TailThroughTheMemoryOfTheHead) {
 class SenderTest : public testing::Test {
   protected:
     static constexpr uint64_t kLength = 100 * kBlock;
-    Sender sender{kLength, 8, 8, {}};
-    Sender::Chunk chunk;
+    ChunkSource sender{kLength, 8, 8, {}};
+    ChunkSource::Chunk chunk;
 };
 
 TEST_F(SenderTest, DoesNothingBeforeItIsToldHow) {
@@ -97,7 +97,7 @@ TEST_F(SenderTest, PartsAreNotCollectedWithoutEnd) {
     uint64_t upto = 0;
     while (upto < kLength && sender.add({.upto = ++upto, .direct = true})) {
     }
-    EXPECT_LE(upto, Sender::kMostParts + 1);
+    EXPECT_LE(upto, ChunkSource::kMostParts + 1);
 }
 
 TEST_F(SenderTest, AcknowledgementsThatMakeNoSense) {
@@ -114,17 +114,17 @@ TEST_F(SenderTest, AcknowledgementsThatMakeNoSense) {
 }
 
 TEST(ReceiverTest, NotificationsThatMakeNoSense) {
-    Receiver polled(100 * kBlock, 8, 1, false, 2);
+    RingReader polled(100 * kBlock, 8, 1, false, 2);
     polled.add({.upto = 100 * kBlock});
     EXPECT_FALSE(polled.arrived(1)) << "not asked for";
-    Receiver receiver(10 * kBlock, 8, 1, true, 2);
+    RingReader receiver(10 * kBlock, 8, 1, true, 2);
     EXPECT_FALSE(receiver.arrived(1)) << "nothing is to come yet";
     receiver.add({.upto = 10 * kBlock});
     EXPECT_FALSE(receiver.arrived(9)) << "more than the window";
     EXPECT_TRUE(receiver.arrived(8));
     EXPECT_FALSE(receiver.arrived(1)) << "nothing is taken";
     const std::vector<std::byte> window(8 * SubBlocks::kSlot);
-    Receiver::Block block;
+    RingReader::Block block;
     for (int i = 0; i < 4; ++i) {
         ASSERT_TRUE(receiver.next(window.data(), block));
         receiver.taken();
@@ -135,10 +135,10 @@ TEST(ReceiverTest, NotificationsThatMakeNoSense) {
 }
 
 TEST(ReceiverTest, EndsThatMakeNoSense) {
-    Receiver staged(kBlock, 8, 1, true, 2);
+    RingReader staged(kBlock, 8, 1, true, 2);
     staged.add({.upto = kBlock});
     EXPECT_FALSE(staged.finished()) << "nothing is direct";
-    Receiver receiver(3 * kBlock, 8, 1, true, 2);
+    RingReader receiver(3 * kBlock, 8, 1, true, 2);
     receiver.add({.upto = kBlock, .direct = true});
     EXPECT_FALSE(receiver.finished()) << "before all is told";
     receiver.add({.upto = 3 * kBlock});
@@ -156,9 +156,9 @@ TEST(ReceiverTest, FlagsOfEarlierTransfers) {
         for (uint64_t index = slot; index < 64; index += 4) {
             const uint64_t flag = flag_of(6, index);
             memcpy(window.data() + slot * SubBlocks::kSlot + kBlock, &flag, sizeof(flag));
-            Receiver receiver(100 * kBlock, 4, 7, false, 1);
+            RingReader receiver(100 * kBlock, 4, 7, false, 1);
             receiver.add({.upto = 100 * kBlock});
-            Receiver::Block block;
+            RingReader::Block block;
             EXPECT_FALSE(receiver.next(window.data(), block));
         }
 }

@@ -146,8 +146,8 @@ std::string TransferWorld::run(const TransferCase& what) {
 }
 
 bool TransferWorld::can(Action action) {
-    Receiver::Block block;
-    Sender::Chunk chunk;
+    RingReader::Block block;
+    ChunkSource::Chunk chunk;
     switch (action) {
         case Action::kTellPart:
             return told_ < case_.parts.size();
@@ -201,14 +201,14 @@ void TransferWorld::act(Action action) {
 }
 
 // Staging memory holds either staged chunks or direct ones, not both.
-bool TransferWorld::can_post(Sender::Chunk& chunk) {
+bool TransferWorld::can_post(ChunkSource::Chunk& chunk) {
     if (!sender_->next(case_.most, chunk)) return false;
     if (!case_.copied) return true;
     return chunk.direct ? sender_->all_acknowledged() : under_way_ == 0;
 }
 
 void TransferWorld::post() {
-    Sender::Chunk chunk;
+    ChunkSource::Chunk chunk;
     if (!can_post(chunk)) return;
     if (chunk.bytes == 0) return wrong("an empty write");
     // A device may limit a write to less.
@@ -282,7 +282,7 @@ void TransferWorld::place_block(const Write& write, uint32_t block) {
 }
 
 void TransferWorld::take() {
-    Receiver::Block block;
+    RingReader::Block block;
     if (!receiver_->next(window_.data(), block)) return;
     if (block.bytes == 0 || block.bytes > SubBlocks::kSubBlock ||
         memcmp(window_.data() + block.at, bytes_at(block.offset), block.bytes) != 0)

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/ring_reader.h"
 #include "rendezvous/chunk_source.h"
+#include "rendezvous/ring_reader.h"
 
 namespace tern::test {
 
@@ -45,7 +45,7 @@ class TransferWorld {
 
   private:
     struct Write {
-        Sender::Chunk chunk;
+        ChunkSource::Chunk chunk;
         uint32_t placed = 0;  // sub-blocks
         bool finish = false;  // not a write, but the frame that says that all is written
     };
@@ -67,7 +67,7 @@ class TransferWorld {
 
     bool can(Action action);
     void act(Action action);
-    bool can_post(Sender::Chunk& chunk);
+    bool can_post(ChunkSource::Chunk& chunk);
     void post();
     void place();
     void place_block(const Write& write, uint32_t block);
@@ -82,8 +82,8 @@ class TransferWorld {
     uint64_t generation_ = 0;
     std::vector<std::byte> window_;  // as large as the largest window so far
     TransferCase case_;
-    std::optional<Sender> sender_;
-    std::optional<Receiver> receiver_;
+    std::optional<ChunkSource> sender_;
+    std::optional<RingReader> receiver_;
     std::vector<uint64_t> staging_;  // number of the sub-block in each slot
     std::deque<Write> wire_;
     std::deque<Control> controls_;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The receiving half of a transfer.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "connection/cookie.h"
+#include "rendezvous/decision.h"
+#include "rendezvous/ring_pool.h"
+#include "rendezvous/ring_reader.h"
+#include "rendezvous/transfer.h"
+
+namespace tern {
+
+// Called with the bytes of a get when all have come.
+using Unpack = void (*)(void* argument, const void* data, size_t length);
+
+// What a get knows of the side that has the bytes.
+struct Source {
+    bool pinned = false;            // as far as is known, the memory is
+    bool takes_waited_ack = false;  // takes Ack::kWaited
+    bool readable = false;          // the rkey is one of the message, not of open memory
+    bool late = false;              // with `readable`: because this side would have to wait
+};
+
+// States, events, next states:
+//
+//   kFree      this side's user gets, or the peer offers             kWaiting
+//   kWaiting   a ring or pins are there, and the scheme is chosen    kAsking
+//              the peer's memory is readable, and reads are posted   kReading
+//              the transfer cannot begin                             kFree
+//   kAsking    the fetch or the accept has been sent                 kRunning
+//              the peer refuses                                      kFree
+//   kRunning   all bytes have come, or the peer ends the transfer    kFree
+//   kReading   all bytes are read, or no ring can be registered      kFree
+//   all        the connection ends                                   kFree
+struct Incoming : Transfer {
+    enum class State : uint8_t { kFree, kWaiting, kAsking, kRunning, kReading };
+
+    // A read that is under way, or whose bytes are in a ring. The cookie of its work request points
+    // here.
+    struct Read {
+        Incoming* owner = nullptr;
+        uint64_t bytes = 0;               // 0: free
+        uint64_t offset = 0;              // in the message
+        const std::byte* from = nullptr;  // in the ring; null: read to its final place
+        bool arrived = false;
+    };
+
+    // Only along the table above. For the log, too.
+    void move_to(State next);
+    // Why the transfer comes as it does, for the log.
+    void trace_decision(Scheme scheme, Reason reason) const;
+    // Only a piece of the user's memory can be pinned.
+    bool in_one_piece() const { return memory.contiguous() && !owned; }
+
+    State state = State::kFree;
+    RingPool::Ring ring;  // slots is 0: none
+    uint32_t sender = 0;  // the peer's number, if the peer asked
+    Source source;
+    uint32_t rkey = 0;   // of memory that is read without the peer; 0: the peer writes
+    uint64_t asked = 0;  // bytes for which reads have been posted
+    Read reads[2];
+    std::unique_ptr<std::byte[]> owned;  // memory of get_owned()
+    Unpack unpack = nullptr;             // gets `owned`
+    void* argument = nullptr;
+    std::optional<Reply> reply;  // to be sent with the end
+    bool decided = false;
+    Decision decision;  // of a read: whether to the user's memory (kPlaced) or to a ring
+    std::chrono::steady_clock::time_point asked_at;
+    bool alone = false;   // when it began, no other transfer was under way
+    uint64_t pinned = 0;  // bytes from the beginning on that are pinned, by `pin` or by `pins`
+    std::vector<uint64_t> ends;  // of the elements of `pins`, in the message
+    size_t told = 0;             // elements of `pins` that the sender may write to
+    std::optional<RingReader> core;
+    uint64_t generation = 0;
+    WirePart first;         // in the fetch or accept
+    Part part;              // to be sent to the sender
+    bool part_due = false;  // `part` has not been sent
+    bool failed = false;    // memory of one side was undeclared: the rest is dropped
+    uint64_t taken = 0;     // bytes copied or skipped
+    uint32_t idle = 0;      // consecutive steps that took nothing
+    // How long this side has polled for nothing, and when it did so last.
+    std::chrono::nanoseconds waited{0};
+    std::chrono::steady_clock::time_point polled_at;
+};
+
+}  // namespace tern
