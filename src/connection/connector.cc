@@ -6,7 +6,20 @@
 #include <cstring>
 #include <utility>
 
+#include "base/trace.h"
+
 namespace tern {
+
+namespace {
+
+// The handshake has not begun, and no earlier connection to the peer exists.
+bool may_connect(const Connection& connection, const Peers& peers) {
+    return connection.handshake.state() == Handshake::State::kConnecting &&
+           connection.handshake.deadline() == UINT64_MAX &&
+           peers.current(connection.peer) == &connection;
+}
+
+}  // namespace
 
 Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSettings& settings,
                      std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq,
@@ -17,7 +30,8 @@ Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSetting
       self_(self),
       owner_(owner),
       acceptor_(queue_pairs_, self, settings.times),
-      by_qp_num_(16) {}
+      probes_(*datagrams_, self, settings.times),
+      admission_(acceptor_, table_, owner, settings.queues.sends) {}
 
 Connector::~Connector() {
     const auto abandon = [this](Handshake& handshake, const PeerAddress& peer) {
@@ -27,44 +41,48 @@ Connector::~Connector() {
         datagrams_->complete_sends();
     };
     for (auto& accepted : acceptor_.take()) abandon(accepted.handshake, accepted.peer);
-    for (const auto& connection : table_)
-        if (connection && !connection->failed) abandon(connection->handshake, connection->peer);
+    table_.for_each([&](Connection& connection) {
+        if (!connection.failed) abandon(connection.handshake, connection.peer);
+    });
     // Queue pairs go first: the connections own memory that the queue pairs access.
-    for (const auto& connection : table_)
-        if (connection) connection->qp.reset();
+    table_.for_each([](Connection& connection) { connection.qp.reset(); });
 }
 
 Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
     claim(peer);
-    const auto known = peers_.find(peer);
-    if (known != peers_.end() && !known->second->sends.open()) {
+    Connection* const known = peers_.current(peer);
+    if (known != nullptr && !known->sends.open()) {
         why = "the completion queue cannot grow";
         return nullptr;  // tick() turns the connection away
     }
-    const bool ends =
-        known != peers_.end() && known->second->handshake.state() > Handshake::State::kUp;
-    if (known != peers_.end() && !ends) return known->second;
-    const auto next = next_.find(peer);
-    if (next != next_.end()) return next->second;
+    const bool ends = known != nullptr && known->handshake.state() > Handshake::State::kUp;
+    if (known != nullptr && !ends) return known;
+    if (Connection* next = peers_.next(peer); next != nullptr) return next;
     Connection* connection = begin(peer, why);
     if (connection == nullptr) {
         release(peer);
         return nullptr;
     }
-    (ends ? next_ : peers_)[peer] = connection;
-    if (!ends) act(*connection, connection->handshake.connect(owner_.now()));
+    TERN_DEBUG("connects to %s%s", peer.to_string().c_str(),
+               ends ? " when the present connection is over" : "");
+    if (ends) {
+        peers_.set_next(peer, *connection);
+    } else {
+        peers_.set_current(peer, *connection);
+        act(*connection, connection->handshake.connect(owner_.now()));
+    }
     return connection;
 }
 
 // Makes a queue pair, a row in the table and a handshake that has not begun. The caller enters the
-// connection into `peers_` or `next_`.
+// connection into `peers_`.
 Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
     const auto refuse = [&](const char* what, int error) {
         why = std::string(what) + ": " + strerror(error);
         return nullptr;
     };
-    if (full()) return refuse("too many connections", ENOMEM);
-    if (!completions_for_one_more()) return refuse("the completion queue cannot grow", errno);
+    if (admission_.table_is_full()) return refuse("too many connections", ENOMEM);
+    if (!admission_.reserve_completions()) return refuse("the completion queue cannot grow", errno);
     const char* what = nullptr;
     auto qp = queue_pairs_.create(what);
     if (!qp) return refuse(what, errno);
@@ -77,35 +95,11 @@ Connection* Connector::begin(const PeerAddress& peer, std::string& why) {
 // Makes a row in the table. `sends`: places in the send queue; the completion queue must have room.
 Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
                              const Handshake& handshake, uint32_t sends) {
-    uint32_t index = static_cast<uint32_t>(table_.size());
-    if (free_.empty()) {
-        table_.emplace_back();
-    } else {
-        index = free_.back();
-        free_.pop_back();
-    }
-    table_[index] = owner_.make_connection(index, peer, handshake);
-    Connection& connection = *table_[index];
-    connection.tag = work_request_id::connection_tag(index, ++generation_);
+    Connection& connection =
+        table_.add(owner_.make_connection(table_.next_index(), peer, handshake), std::move(qp));
     connection.sends.open(sends);
-    connection.qp = std::move(qp);
-    index_qp(connection);
-    most_ = std::max(most_, ++live_);
-    allow_accepting();
+    admission_.update();
     return connection;
-}
-
-// Keeps rows for connections accepted in the background, whose peers are told beforehand.
-bool Connector::full() const {
-    return work_request_id::kMaxConnections - table_.size() + free_.size() <= Acceptor::kMost;
-}
-
-bool Connector::completions_for_one_more() {
-    const bool room = owner_.reserve_completions((live_ + 1 + static_cast<uint32_t>(over_.size())) *
-                                                 settings_.queues.sends);
-    starved_ = !room;
-    allow_accepting();
-    return room;
 }
 
 unsigned Connector::progress() {
@@ -138,14 +132,13 @@ void Connector::handle(const Packet& packet) {
             return;
         }
         case PacketType::kAlive:
-            std::erase_if(probes_, [&](const Probe& probe) { return probe.peer == packet.from; });
+            probes_.on_alive(packet.from);
             break;
         default:
             break;
     }
-    const auto known = peers_.find(packet.from);
-    if (known != peers_.end()) {
-        Connection& connection = *known->second;
+    if (Connection* known = peers_.current(packet.from); known != nullptr) {
+        Connection& connection = *known;
         const uint32_t token = connection.handshake.token();
         act(connection, connection.handshake.receive(packet, owner_.now()));
         // A newer attempt of the peer has ended this connection, and opens the next one.
@@ -161,10 +154,10 @@ void Connector::handle(const Packet& packet) {
 void Connector::take_attempt(const Packet& packet) {
     std::string why;
     claim(packet.from);
-    const auto known = peers_.find(packet.from);
-    Connection* connection = known != peers_.end() ? known->second : begin(packet.from, why);
+    Connection* connection = peers_.current(packet.from);
+    if (connection == nullptr) connection = begin(packet.from, why);
     if (connection != nullptr) {
-        peers_[packet.from] = connection;
+        peers_.set_current(packet.from, *connection);
         act(*connection, connection->handshake.receive(packet, owner_.now()));
         return;
     }
@@ -173,7 +166,7 @@ void Connector::take_attempt(const Packet& packet) {
     if (!over_.empty()) return;
     datagrams_->send(refuse(packet, self_, Refusal::kResources), packet.from.port,
                      packet.from.interface.qp_num);
-    if (!std::exchange(refusal_reported_, true)) owner_.refused(packet.from, why);
+    admission_.on_refused(packet.from, why);
 }
 
 void Connector::act(Connection& connection, const Handshake::Actions& actions) {
@@ -231,18 +224,9 @@ bool Connector::begin_anew(Connection& connection) {
     std::swap(connection.qp, other->qp);
     std::swap(connection.handshake, other->handshake);
     close(*other, Status::kOk, "");
-    rebuild_index(by_qp_num_.size());
+    table_.reindex();
     wake_at(0);
     return true;
-}
-
-// The handshake has not begun, and no earlier connection to the peer exists.
-bool Connector::may_connect(const Connection& connection) const {
-    if (connection.handshake.state() != Handshake::State::kConnecting ||
-        connection.handshake.deadline() != UINT64_MAX)
-        return false;
-    const auto known = peers_.find(connection.peer);
-    return known != peers_.end() && known->second == &connection;
 }
 
 bool Connector::connect_qp(Connection& connection) {
@@ -290,36 +274,21 @@ void Connector::fail(Connection& connection, Status status, const std::string& w
 // Stops sending. Work requests in the send queue complete or are flushed, in order. A last one
 // marks the end, because unsignaled work requests that succeed have no completion.
 void Connector::close(Connection& connection, Status status, const std::string& why) {
+    TERN_ASSERT(!connection.failed);
+    TERN_DEBUG("the connection to %s is over (%s): %s", connection.peer.to_string().c_str(),
+               connection.established ? "it was up" : "it was never up", why.c_str());
     connection.failed = true;
     connection.sends.reserve(SendQueue::kAllPlaces);
     connection.transfer_reserve = SendQueue::kAllPlaces;
     connection.status = status;
     connection.why = why;
-    leave_table(connection);
+    // The next connection to the peer, if one waits, may then begin.
+    if (peers_.remove(connection.peer, connection)) wake_at(0);
     release(connection.peer);
     over_.push_back(&connection);
-    --live_;
+    table_.retire();
     (void)verbs::to_error(connection.qp.get());
     if (!connection.sends.idle()) owner_.post_marker(connection);
-}
-
-// The next connection to the peer, if one waits, may then begin.
-void Connector::leave_table(Connection& connection) {
-    const auto is = [&](const Peers& peers, Peers::const_iterator at) {
-        return at != peers.end() && at->second == &connection;
-    };
-    const auto next = next_.find(connection.peer);
-    if (is(next_, next)) {
-        next_.erase(next);
-        return;
-    }
-    const auto known = peers_.find(connection.peer);
-    if (!is(peers_, known)) return;
-    peers_.erase(known);
-    if (next == next_.end()) return;
-    peers_[connection.peer] = next->second;
-    next_.erase(next);
-    wake_at(0);
 }
 
 unsigned Connector::destroy_closed() {
@@ -342,12 +311,11 @@ unsigned Connector::destroy_closed() {
         const bool waited_for = !connection->established && owner_.wanted(*connection);
         if (!waited_for) connection->status = connection->outcome();
         owner_.closed(*connection, connection->status, connection->why);
-        free_.push_back(connection->index);
-        table_[connection->index].reset();
+        table_.destroy(*connection);
         ++count;
     }
-    allow_accepting();
-    rebuild_index(by_qp_num_.size());
+    admission_.update();
+    table_.reindex();
     return count;
 }
 
@@ -361,100 +329,31 @@ bool Connector::may_destroy_closed() const {
 
 void Connector::tick(uint64_t now) {
     deadline_ = UINT64_MAX;
-    // By index: the end of a connection may add rows to the table.
-    for (size_t i = 0; i < table_.size(); ++i) {
-        Connection* connection = table_[i].get();
+    for (size_t i = 0; i < table_.rows(); ++i) {
+        Connection* connection = table_.row(i);
         if (connection == nullptr || connection->failed) continue;
         if (!connection->sends.open())
             turn_away(*connection);
-        else if (may_connect(*connection))
+        else if (may_connect(*connection, peers_))
             act(*connection, connection->handshake.connect(now));
         else if (connection->handshake.deadline() <= now)
             act(*connection, connection->handshake.tick(now));
         else
             wake_at(connection->handshake.deadline());
     }
-    tick_probes(now);
-}
-
-void Connector::probe(const PeerAddress& peer, void* cookie) {
-    for (const Probe& probe : probes_)
-        if (probe.cookie == cookie) return;
-    const uint64_t now = owner_.now();
-    probes_.push_back({peer, now, now + settings_.times.connect_limit, cookie});
-    wake_at(now);
-}
-
-bool Connector::take_unanswered_probe(void*& cookie) {
-    if (unanswered_.empty()) return false;
-    cookie = unanswered_.back();
-    unanswered_.pop_back();
-    return true;
-}
-
-void Connector::forget_probe(void* cookie) {
-    std::erase_if(probes_, [&](const Probe& probe) { return probe.cookie == cookie; });
-    std::erase(unanswered_, cookie);
+    probes_.tick(now);
+    wake_at(probes_.deadline());
 }
 
 void Connector::look_at_deadlines() {
     if (deadline_ == UINT64_MAX) return;
     deadline_ = UINT64_MAX;
-    for (const auto& connection : table_) {
-        if (!connection || connection->failed) continue;
-        if (may_connect(*connection) || !connection->sends.open()) wake_at(0);
-        wake_at(connection->handshake.deadline());
-    }
-    for (const Probe& probe : probes_) wake_at(std::min(probe.next, probe.limit));
-}
-
-void Connector::tick_probes(uint64_t now) {
-    for (Probe& probe : probes_) {
-        if (now > probe.next) probe.limit += now - probe.next;  // as in Handshake::tick()
-        if (now >= probe.limit) {
-            unanswered_.push_back(probe.cookie);
-            continue;
-        }
-        if (now >= probe.next) {
-            Packet ping;
-            ping.type = PacketType::kPing;
-            ping.from = self_;
-            ping.to = probe.peer.interface;
-            datagrams_->send(ping, probe.peer.port, probe.peer.interface.qp_num);
-            probe.next = now + settings_.times.retry_most;
-        }
-        wake_at(std::min(probe.next, probe.limit));
-    }
-    std::erase_if(probes_, [&](const Probe& probe) { return now >= probe.limit; });
-}
-
-void Connector::index_qp(Connection& connection) {
-    if ((live_ + over_.size() + 1) * 2 > by_qp_num_.size()) {
-        rebuild_index(by_qp_num_.size() * 2);  // includes `connection`, which is in the table
-        return;
-    }
-    const size_t mask = by_qp_num_.size() - 1;
-    size_t at = connection.qp->qp_num & mask;
-    while (by_qp_num_[at].connection != nullptr) at = (at + 1) & mask;
-    by_qp_num_[at] = {connection.qp->qp_num, &connection};
-}
-
-void Connector::rebuild_index(size_t size) {
-    by_qp_num_.assign(size, {});
-    const size_t mask = size - 1;
-    for (const auto& connection : table_) {
-        if (!connection || !connection->qp) continue;
-        size_t at = connection->qp->qp_num & mask;
-        while (by_qp_num_[at].connection != nullptr) at = (at + 1) & mask;
-        by_qp_num_[at] = {connection->qp->qp_num, connection.get()};
-    }
-}
-
-Connection* Connector::find_further(uint32_t qp_num) const {
-    const size_t mask = by_qp_num_.size() - 1;
-    for (size_t at = qp_num & mask; by_qp_num_[at].connection != nullptr; at = (at + 1) & mask)
-        if (by_qp_num_[at].qp_num == qp_num) return by_qp_num_[at].connection;
-    return nullptr;
+    table_.for_each([this](const Connection& connection) {
+        if (connection.failed) return;
+        if (may_connect(connection, peers_) || !connection.sends.open()) wake_at(0);
+        wake_at(connection.handshake.deadline());
+    });
+    wake_at(probes_.deadline());
 }
 
 }  // namespace tern

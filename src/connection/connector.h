@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "connection/acceptor.h"
+#include "connection/admission.h"
 #include "connection/connection.h"
+#include "connection/connection_table.h"
 #include "connection/datagrams.h"
-#include "connection/work_request_id.h"
+#include "connection/peers.h"
+#include "connection/probes.h"
 #include "verbs/port.h"
 
 namespace tern {
@@ -50,8 +52,14 @@ class ConnectorOwner {
     ~ConnectorOwner() = default;
 };
 
-// The peer table of an interface: finds connections, makes them through the handshake, and ends
-// them. Control path, except find() and find_send(). One thread at a time, except answer().
+// Makes connections through the handshake, and ends them. Control path. One thread at a time,
+// except answer().
+//
+// The life of a connection: Handshake has the states of its protocol. Besides,
+//
+//   open    in ConnectionTable and Peers
+//   failed  over, in good order too: in ConnectionTable until its last work request has completed
+//           and nobody holds it; then destroyed
 class Connector {
   public:
     // Every connection uses `cq` and `srq`.
@@ -66,12 +74,13 @@ class Connector {
     // The connection to `peer`, begun if there is none. While a connection is ending, the next one,
     // which begins when the first is over. Null on failure; `why` has the reason.
     Connection* connect(const PeerAddress& peer, std::string& why);
-    // Asks whether an interface is alive, without connecting. Only silence is reported, by
-    // take_unanswered_probe(). No effect while a probe with this cookie runs.
-    void probe(const PeerAddress& peer, void* cookie);
-    // Takes the cookie of an unanswered probe. False: there is none.
-    bool take_unanswered_probe(void*& cookie);
-    void forget_probe(void* cookie);
+    // Asks whether an interface is alive, without connecting; see Probes.
+    void probe(const PeerAddress& peer, void* cookie) {
+        const uint64_t now = owner_.now();
+        probes_.begin(peer, cookie, now);
+        wake_at(now);
+    }
+    Probes& probes() { return probes_; }
 
     // Handles one received packet, and deadlines. Returns how many packets were handled. The caller
     // must first take the data that has come over the connections.
@@ -113,73 +122,33 @@ class Connector {
     // Whether destroy_closed() has work to do before another work request completes.
     bool may_destroy_closed() const;
 
-    // The connection with this queue pair number; null if there is none. Data path.
-    Connection* find(uint32_t qp_num) const {
-        const Slot& slot = by_qp_num_[qp_num & (by_qp_num_.size() - 1)];
-        if (slot.qp_num == qp_num) return slot.connection;
-        return slot.connection == nullptr ? nullptr : find_further(qp_num);
-    }
-    // The same after find() has returned null: adopts connections first. Control path.
+    // Where connections are found. Data path.
+    const ConnectionTable& table() const { return table_; }
+    // As ConnectionTable::find(), after that has returned null: adopts connections first.
     [[gnu::cold]] Connection* find_accepted(uint32_t qp_num);
-    // The connection of a send completion; null if it is destroyed. Data path.
-    Connection* find_send(uint64_t id) const {
-        const uint32_t index = work_request_id::index(id);
-        Connection* connection = index < table_.size() ? table_[index].get() : nullptr;
-        return connection != nullptr && connection->tag == work_request_id::tag(id) ? connection
-                                                                                    : nullptr;
-    }
-
-    Datagrams& datagrams() { return *datagrams_; }
-    const Datagrams& datagrams() const { return *datagrams_; }
-    uint32_t connections() const { return live_; }
-    uint32_t most_connections() const { return most_; }
-    template <class Visit>
-    void for_each(Visit&& visit) {
-        for (const auto& connection : table_)
-            if (connection) visit(*connection);
-    }
+    Datagrams& datagrams() const { return *datagrams_; }
 
   private:
-    struct Slot {
-        uint32_t qp_num = 0;
-        Connection* connection = nullptr;
-    };
-    struct Probe {
-        PeerAddress peer;
-        uint64_t next = 0;
-        uint64_t limit = 0;
-        void* cookie = nullptr;
-    };
-
     static constexpr uint32_t kMostAttempts = 16;  // at one connection, dropped by the peer
 
     Connection* begin(const PeerAddress& peer, std::string& why);
     Connection& enter(const PeerAddress& peer, verbs::QueuePair qp, const Handshake& handshake,
                       uint32_t sends);
-    bool full() const;
-    bool completions_for_one_more();
-    void allow_accepting() { acceptor_.allow(!full() && !starved_); }
     void claim(const PeerAddress& peer);
     void release(const PeerAddress& peer);
     void adopt_all();
     void turn_away(Connection& connection);
     bool begin_anew(Connection& connection);
-    bool may_connect(const Connection& connection) const;
     void handle(const Packet& packet);
     void take_attempt(const Packet& packet);
     void act(Connection& connection, const Handshake::Actions& actions);
     void ended(Connection& connection, const Handshake::Actions& actions);
     bool connect_qp(Connection& connection);
     void close(Connection& connection, Status status, const std::string& why);
-    void leave_table(Connection& connection);
     void tick(uint64_t now);
-    void tick_probes(uint64_t now);
     void wake_at(uint64_t time) {
         if (time < deadline_) deadline_ = time;
     }
-    void index_qp(Connection& connection);
-    void rebuild_index(size_t size);
-    Connection* find_further(uint32_t qp_num) const;
 
     ConnectorSettings settings_;
     QueuePairs queue_pairs_;
@@ -187,23 +156,14 @@ class Connector {
     PeerAddress self_;
     ConnectorOwner& owner_;
     Acceptor acceptor_;
-    uint32_t generation_ = 0;
-    uint32_t live_ = 0;
-    uint32_t most_ = 0;
+    Probes probes_;
+    ConnectionTable table_;
+    Peers peers_;
+    Admission admission_;
+    std::vector<Connection*> over_;  // failed
     uint64_t deadline_ = UINT64_MAX;
     Packet packet_;  // received and not handled yet, if waiting_
     bool waiting_ = false;
-    bool refusal_reported_ = false;  // refused() has been called
-    bool starved_ = false;           // the last reserve_completions() has failed
-    using Peers = std::unordered_map<PeerAddress, Connection*, PeerAddressHash>;
-    Peers peers_;
-    Peers next_;  // begin when the connection in `peers_`, which is ending, is over
-    std::vector<std::unique_ptr<Connection>> table_;
-    std::vector<uint32_t> free_;
-    std::vector<Slot> by_qp_num_;  // power of two in size, linear probing, never full
-    std::vector<Connection*> over_;
-    std::vector<Probe> probes_;
-    std::vector<void*> unanswered_;
 };
 
 }  // namespace tern

@@ -15,7 +15,7 @@ void Connector::claim(const PeerAddress& peer) {
 }
 
 void Connector::release(const PeerAddress& peer) {
-    if (!peers_.contains(peer) && !next_.contains(peer)) acceptor_.release(peer);
+    if (!peers_.has(peer)) acceptor_.release(peer);
 }
 
 // The peers know of these connections and may have sent data, so every connection gets a row. If
@@ -23,22 +23,22 @@ void Connector::release(const PeerAddress& peer) {
 // it away after the data that has come over it is taken.
 void Connector::adopt_all() {
     for (Acceptor::Accepted& accepted : acceptor_.take()) {
-        const bool room = completions_for_one_more();
+        const bool room = admission_.reserve_completions();
         Connection& connection = enter(accepted.peer, std::move(accepted.qp), accepted.handshake,
                                        room ? settings_.queues.sends : 0);
-        peers_[accepted.peer] = &connection;
+        peers_.set_current(accepted.peer, connection);
         wake_at(room ? connection.handshake.deadline() : 0);
     }
 }
 
 Connection* Connector::find_accepted(uint32_t qp_num) {
     adopt_all();
-    return find(qp_num);
+    return table_.find(qp_num);
 }
 
 void Connector::turn_away(Connection& connection) {
     const std::string why = "the completion queue cannot grow";
-    if (!std::exchange(refusal_reported_, true)) owner_.refused(connection.peer, why);
+    admission_.on_refused(connection.peer, why);
     fail(connection, Status::kConnectionReset, why, Refusal::kResources);
 }
 

@@ -27,7 +27,7 @@ Status ChannelFlush::flush(Channel& channel, const Waiter& waiter) {
 
 Status ChannelFlush::flush_all() {
     Status status = Status::kOk;
-    connector_.for_each([&](Connection& connection) {
+    connector_.table().for_each([&](Connection& connection) {
         if (flush(static_cast<Channel&>(connection), {}) != Status::kOk)
             status = Status::kInProgress;
     });

@@ -31,7 +31,7 @@ Channel* Channels::attach(const PeerAddress& peer, void* user, std::string& why)
 }
 
 void Channels::leave(Channel* channel, void* user) {
-    connector_.forget_probe(user);
+    connector_.probes().forget(user);
     if (channel == nullptr) return;
     std::erase(channel->users, user);
     if (!channel->users.empty() || channel->failed) return;
@@ -60,7 +60,7 @@ void Channels::flush_sends(Channel& channel) {
         if (count == 0) {
             if (!channel.sends.last_is_signaled()) WorkRequests::post_marker(channel);
         } else if (!work_request_id::is_receive(completion.wr_id) &&
-                   connector_.find_send(completion.wr_id) == &channel) {
+                   connector_.table().find_send(completion.wr_id) == &channel) {
             parts_.completions.sent(completion, sink);
         } else {
             parts_.completions.late().set_aside(completion);

@@ -56,7 +56,7 @@ class CompletionPoller {
     // The channel of a queue pair; null if there is none. The peer of a connection that was
     // accepted in the background may have sent before adopt().
     Channel* receiver(uint32_t qp_num) {
-        Connection* connection = connector_.find(qp_num);
+        Connection* connection = connector_.table().find(qp_num);
         if (connection == nullptr) [[unlikely]]
             connection = connector_.find_accepted(qp_num);
         return static_cast<Channel*>(connection);
@@ -233,7 +233,7 @@ void CompletionPoller::deliver(Channel& channel, Word word, const std::byte* pay
 
 template <class Sink>
 [[gnu::always_inline]] inline void CompletionPoller::sent(const ibv_wc& completion, Sink& sink) {
-    auto* channel = static_cast<Channel*>(connector_.find_send(completion.wr_id));
+    auto* channel = static_cast<Channel*>(connector_.table().find_send(completion.wr_id));
     if (channel == nullptr) [[unlikely]]
         return;
     const uint32_t number = work_request_id::number(completion.wr_id);

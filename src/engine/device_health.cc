@@ -15,9 +15,9 @@ void DeviceHealth::break_down(const std::string& why) {
     TERN_DEBUG("the device has failed: %s", why.c_str());
     CompletionSink sink{owner_};
     connector_.adopt();
-    connector_.for_each(
+    connector_.table().for_each(
         [&](Connection& connection) { connector_.fail(connection, Status::kDevice, why); });
-    connector_.for_each([&](Connection& connection) {
+    connector_.table().for_each([&](Connection& connection) {
         auto& channel = static_cast<Channel&>(connection);
         if (channel.sends.idle()) return;
         channel.sends.fail(channel.sends.next() - channel.sends.outstanding());

@@ -70,7 +70,7 @@ Counters Engine::counters() const {
 }
 
 EngineUsage Engine::usage() const {
-    EngineUsage usage{.connections_most = connector_.most_connections(),
+    EngineUsage usage{.connections_most = connector_.table().most(),
                       .hot_peers = offered_.hot_peers(),
                       .receive_queue_bytes = resources_.receives->registered_bytes(),
                       .send_pool_bytes = resources_.pool.registered_bytes()};

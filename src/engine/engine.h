@@ -170,7 +170,7 @@ class Engine final {
 
     Counters counters() const;
     EngineUsage usage() const;
-    uint32_t connections() const { return connector_.connections(); }
+    uint32_t connections() const { return connector_.table().live(); }
 
   private:
     Engine(Resources resources, const EngineSettings& settings, EngineOwner& owner);

@@ -166,7 +166,7 @@ unsigned Poller::poll_seldom(Sink& sink) {
     if (connector_.datagrams().failed()) [[unlikely]]
         health_.break_down("its completion queue for datagrams cannot be polled");
     count += packets + connector_.destroy_closed();
-    for (void* user = nullptr; connector_.take_unanswered_probe(user); ++count)
+    for (void* user = nullptr; connector_.probes().take_unanswered(user); ++count)
         owner_.on_probe_timeout(user);
     return count;
 }

@@ -22,7 +22,7 @@ Status SendRoom::no_buffer() {
             "cannot register more memory for the send pool: raise the limit of locked memory "
             "(ulimit -l) or lower UCX_TERN_TX_BUFFERS");
     }
-    connector_.for_each([this](Connection& connection) {
+    connector_.table().for_each([this](Connection& connection) {
         if (connection.up()) requests_.report_all(static_cast<Channel&>(connection));
     });
     return Status::kNoResource;

@@ -46,7 +46,7 @@ void Rogue::poll() {
     ibv_wc completion{};
     while (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
         if (!work_request_id::is_receive(completion.wr_id)) {
-            Connection* connection = connector_->find_send(completion.wr_id);
+            Connection* connection = connector_->table().find_send(completion.wr_id);
             if (connection != nullptr)
                 connection->sends.complete(work_request_id::number(completion.wr_id));
             continue;

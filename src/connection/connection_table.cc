@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/connection_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tern {
+
+Connection& ConnectionTable::add(std::unique_ptr<Connection> connection, verbs::QueuePair qp) {
+    const uint32_t index = next_index();
+    TERN_ASSERT(connection->index == index);
+    if (free_.empty())
+        rows_.emplace_back();
+    else
+        free_.pop_back();
+    rows_[index] = std::move(connection);
+    Connection& added = *rows_[index];
+    added.tag = work_request_id::connection_tag(index, ++generation_);
+    added.qp = std::move(qp);
+    this->index(added);
+    most_ = std::max(most_, ++live_);
+    return added;
+}
+
+void ConnectionTable::destroy(Connection& connection) {
+    const uint32_t index = connection.index;
+    TERN_ASSERT(rows_[index].get() == &connection);
+    free_.push_back(index);
+    rows_[index].reset();
+}
+
+void ConnectionTable::index(Connection& connection) {
+    if (size() * 2 > by_qp_num_.size()) {
+        reindex(by_qp_num_.size() * 2);  // includes `connection`, which has a row
+        return;
+    }
+    const size_t mask = by_qp_num_.size() - 1;
+    size_t at = connection.qp->qp_num & mask;
+    while (by_qp_num_[at].connection != nullptr) at = (at + 1) & mask;
+    by_qp_num_[at] = {connection.qp->qp_num, &connection};
+}
+
+void ConnectionTable::reindex(size_t size) {
+    by_qp_num_.assign(size, {});
+    const size_t mask = size - 1;
+    for (const auto& connection : rows_) {
+        if (!connection || !connection->qp) continue;
+        size_t at = connection->qp->qp_num & mask;
+        while (by_qp_num_[at].connection != nullptr) at = (at + 1) & mask;
+        by_qp_num_[at] = {connection->qp->qp_num, connection.get()};
+    }
+}
+
+Connection* ConnectionTable::find_further(uint32_t qp_num) const {
+    const size_t mask = by_qp_num_.size() - 1;
+    for (size_t at = qp_num & mask; by_qp_num_[at].connection != nullptr; at = (at + 1) & mask)
+        if (by_qp_num_[at].qp_num == qp_num) return by_qp_num_[at].connection;
+    return nullptr;
+}
+
+}  // namespace tern

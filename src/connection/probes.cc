@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "connection/probes.h"
+
+#include <algorithm>
+
+#include "base/trace.h"
+
+namespace tern {
+
+void Probes::begin(const PeerAddress& peer, void* cookie, uint64_t now) {
+    for (const Probe& probe : probes_)
+        if (probe.cookie == cookie) return;
+    probes_.push_back({peer, now, now + times_.connect_limit, cookie});
+}
+
+void Probes::forget(void* cookie) {
+    std::erase_if(probes_, [&](const Probe& probe) { return probe.cookie == cookie; });
+    std::erase(unanswered_, cookie);
+}
+
+void Probes::on_alive(const PeerAddress& peer) {
+    std::erase_if(probes_, [&](const Probe& probe) { return probe.peer == peer; });
+}
+
+void Probes::tick(uint64_t now) {
+    for (Probe& probe : probes_) {
+        if (now > probe.next) probe.limit += now - probe.next;  // as in Handshake::tick()
+        if (now >= probe.limit) {
+            TERN_DEBUG("%s does not answer a probe", probe.peer.to_string().c_str());
+            unanswered_.push_back(probe.cookie);
+        } else if (now >= probe.next) {
+            ping(probe.peer);
+            probe.next = now + times_.retry_most;
+        }
+    }
+    std::erase_if(probes_, [&](const Probe& probe) { return now >= probe.limit; });
+}
+
+void Probes::ping(const PeerAddress& peer) {
+    Packet packet;
+    packet.type = PacketType::kPing;
+    packet.from = self_;
+    packet.to = peer.interface;
+    datagrams_.send(packet, peer.port, peer.interface.qp_num);
+}
+
+uint64_t Probes::deadline() const {
+    uint64_t deadline = UINT64_MAX;
+    for (const Probe& probe : probes_) deadline = std::min({deadline, probe.next, probe.limit});
+    return deadline;
+}
+
+bool Probes::take_unanswered(void*& cookie) {
+    if (unanswered_.empty()) return false;
+    cookie = unanswered_.back();
+    unanswered_.pop_back();
+    return true;
+}
+
+}  // namespace tern
