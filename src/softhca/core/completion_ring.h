@@ -13,7 +13,7 @@ namespace softhca {
 // The queue whose entry becomes free when the owner polls the completion.
 enum class Releases : uint8_t { kNothing, kSendQueue, kReceiveQueue, kSharedReceiveQueue };
 
-// A completion as the process that completes the work knows it.
+// A completion, as the process that completes the work writes it.
 struct Completion {
     uint64_t wr_id = 0;
     uint64_t visible_at = 0;  // ns; the completion is not polled before this time; 0: at once

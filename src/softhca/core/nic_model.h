@@ -60,8 +60,8 @@ struct Booking {
 // the order of the calls; lock-free. A lone message takes latency + bytes/bandwidth; successive
 // messages are spaced gap + bytes/bandwidth, at least by the interval; senders to one port share
 // its bandwidth. Bookings of one pair of links arrive in order. The ingress is booked from `now` +
-// latency, even if the message waits for its sender's egress: such a message must not keep an idle
-// ingress from other senders.
+// latency, even if the message waits for its sender's egress: such a message must not block an idle
+// ingress for other senders.
 Booking book_transfer(const NicParameters& nic, LinkClock& egress, LinkClock& ingress, uint64_t now,
                       uint64_t bytes);
 

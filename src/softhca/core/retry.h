@@ -27,7 +27,7 @@ class RetryState {
         waiting_for_ack_ = false;
     }
 
-    // The responder had no receive and asks the requester to wait `timer` ns. On `wait`, *until is
+    // The responder had no receive; the requester has to wait `timer` ns. On kWait, *until is
     // the time of the next try.
     Verdict on_rnr(uint64_t now, uint64_t timer, uint64_t* until) {
         waiting_for_ack_ = false;

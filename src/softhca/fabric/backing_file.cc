@@ -44,7 +44,7 @@ constexpr unsigned long kProcmapQuery = _IOWR('f', 17, ProcmapQuery);
 constexpr uint64_t kVmaWritable = 2;
 constexpr uint64_t kVmaShared = 8;
 
-// nullopt: the kernel does not know the request.
+// nullopt: the kernel does not support the request.
 std::optional<bool> query_mapping(int maps, uint64_t address, Mapping* mapping) {
     ProcmapQuery query{};
     query.size = sizeof query;
@@ -136,7 +136,7 @@ int open_own_descriptor(const Mapping& mapping) {
 int open_backing(const Mapping& mapping) {
     char link[64];
     std::snprintf(link, sizeof link, "/proc/self/map_files/%lx-%lx", mapping.start, mapping.end);
-    int fd = open_if_backing(link, mapping);  // the kernel wants a privilege for this link
+    int fd = open_if_backing(link, mapping);  // needs a privilege
     if (fd < 0 && mapping.path[0] == '/') fd = open_if_backing(mapping.path, mapping);
     return fd >= 0 ? fd : open_own_descriptor(mapping);
 }

@@ -49,7 +49,7 @@ class Host {
     QpShared* qp(uint32_t number) { return find(&ArenaTables::qps, number); }
     SrqShared* srq(uint32_t number) { return find(&ArenaTables::srqs, number); }
     CqShared* cq(uint32_t number) { return find(&ArenaTables::cqs, number); }
-    // The entry that a key names; check_key() tells whether the key is valid. nullptr if the arena
+    // The entry that a key names; check_key() checks whether the key is valid. nullptr if the arena
     // cannot be mapped.
     KeyEntry* key(uint32_t key) {
         ArenaTables* tables = segment_->arena(KeyNumber::process(key));

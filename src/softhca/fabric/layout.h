@@ -104,7 +104,7 @@ struct Claim {
 };
 
 // The shared part of a queue pair. The first lines hold its address and rights, which change
-// rarely; then comes the responder, which changes with every message that takes a receive.
+// rarely; behind them is the responder, which changes with every message that takes a receive.
 struct alignas(64) QpShared {
     std::atomic<uint32_t> number{0};
     std::atomic<QpState> state{QpState::kReset};

@@ -40,8 +40,8 @@ class MemberFile {
 enum class MemberState { kPresent, kGone, kUnknown };
 
 // Opens a member's memory through /proc into *fd, which the caller closes; -1 if not present.
-// `gone`: the process has died, or the descriptor is something else. `unknown`: descriptors or
-// memory are short.
+// kGone: the process has died, or the descriptor is of something else. kUnknown: there are too few
+// descriptors, or too little memory, to find out.
 MemberState open_member(const MemberFile::Member& member, int* fd);
 
 }  // namespace softhca

@@ -57,8 +57,8 @@ void PeerMaps::replace(std::atomic<Mapping*>& entry, Mapping* fresh) {
     entry.store(fresh, std::memory_order_release);
 }
 
-// The owner may change the entry at the same time: a mapping that is dropped in vain is made
-// again, and one that is kept in vain is dropped the next time.
+// The owner may change the entry at the same time. A mapping that is dropped too early is made
+// again when it is needed, and one that is kept too long is dropped by the next call.
 bool PeerMaps::is_dead(const Mapping& mapping) {
     return mapping.key->key.load(std::memory_order_relaxed) == 0 ||
            __atomic_load_n(&mapping.key->share_id, __ATOMIC_RELAXED) != mapping.share_id ||

@@ -14,7 +14,7 @@ namespace softhca {
 
 constexpr uint32_t kMaxSge = 32;
 
-// A fault is an address that cannot be accessed; `gone`: the other process has died.
+// A fault is an address that cannot be accessed; kGone: the other process has died.
 enum class CopyResult : uint8_t { kOk, kLocalFault, kRemoteFault, kGone };
 
 // A scatter-gather list with room for all elements of a work request.

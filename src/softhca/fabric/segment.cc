@@ -37,7 +37,7 @@ uint64_t inode_of(int fd) {
     return ::fstat(fd, &status) == 0 ? status.st_ino : 0;
 }
 
-// Removes members that are gone. *fd becomes a descriptor of a remaining member's memory, or -1.
+// Removes members that have died. *fd becomes a descriptor of a remaining member's memory, or -1.
 void remove_gone_members(std::vector<MemberFile::Member>* members, int* fd) {
     *fd = -1;
     std::erase_if(*members, [fd](const MemberFile::Member& member) {

@@ -48,7 +48,7 @@ void schedule_event(CqShared& cq, uint64_t visible_at) {
 }
 
 // Under the lock, after a write: whether to notify the owner of an event. If an event is pending
-// and the new completion is visible earlier, the event comes earlier.
+// and the new completion is visible earlier, the event is raised earlier.
 bool update_event(CqShared& cq, uint64_t visible_at) {
     if (event_due(cq)) {
         schedule_event(cq, visible_at);
@@ -221,7 +221,7 @@ void Cq::arm(bool solicited_only) {
 }
 
 // Under the lock, when armed: the earliest `visible_at` of the completions that need an event,
-// because they came after the last event or are not visible yet. kNothing if there is none.
+// because they are newer than the last event or not visible yet. kNothing if there is none.
 uint64_t Cq::first_event_time() {
     if (!adapter_.delays_completions()) return event_due(*shared_) ? 0 : kNothing;
     const bool any = shared_->armed.load(std::memory_order_relaxed) == CqShared::kArmedNext;

@@ -50,8 +50,8 @@ class Cq {
     int poll_empty();
 
     // Requests one event for the next completion (`solicited_only`: for the next one that is
-    // solicited or failed). If such a completion has come since the last event, the event comes at
-    // once.
+    // solicited or failed). If there has been such a completion since the last event, the event is
+    // raised at once.
     void arm(bool solicited_only);
     // 0, EINVAL if `entries` is too few for the completions in the queue, or ENOMEM.
     int resize(uint32_t entries);

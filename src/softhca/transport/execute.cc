@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What all operations need: looking up the peer, listing local memory, and placing data as the
-// timing model and the faults want it.
+// What all operations need: looking up the peer, listing local memory, and placing data as
+// the timing model and the faults require.
 #include "softhca/transport/execute.h"
 
 #include <algorithm>

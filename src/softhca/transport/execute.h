@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Executes work requests: what the wire and the responder would do. Each function makes one step of
-// one request, and returns what the requester learns.
+// one request, and returns the outcome for the requester.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +82,7 @@ enum class Placement : bool {
 };
 
 // Places the rest of the message, as far as the timing model and the faults permit at `now` (ns);
-// `complete` when all is placed. If a copy fails, *failed tells how, and the outcome has no
+// kComplete when all is placed. If a copy fails, *failed is the reason, and the outcome has no
 // meaning.
 Outcome place_message(Qp& qp, Wqe& wqe, const Target& target, const KeyEntry* key,
                       const IovList& local, const IovList& remote, Placement placement,

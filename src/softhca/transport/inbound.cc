@@ -181,7 +181,8 @@ bool place_and_unlock(Adapter& adapter, InboundWrite& write, uint64_t now) {
         return false;
     }
     const uint32_t process = ObjectNumber::process(sender);
-    // The copy reads the sender's memory and writes this process's: the guards keep both.
+    // The copy reads the sender's memory and writes this process's: the guards prevent that either
+    // is freed.
     const AccessGuard sender_guard(host, process);
     const AccessGuard own_guard(host, host.slot());
     const bool forgotten = write.abandoned || !host.alive(process) || host.qp(sender) == nullptr;
@@ -227,7 +228,7 @@ void place_inbound_writes(Adapter& adapter, uint64_t now) {
 
 namespace {
 
-// Places a write after those before it. `depth`: how many more of these to look at.
+// Places a write after those before it. `depth`: how many more of these to place.
 void settle_write(Adapter& adapter, uint32_t index, uint64_t now, uint32_t depth) {
     Host& host = adapter.host();
     InboundWrite& write = host.self().inbound[index];

@@ -51,7 +51,7 @@ void fill_inbound(InboundWrite& write, const Wqe& wqe) {
     }
 }
 
-// Copies the bytes of a write. False if they cannot be read, which the kernel can tell and a plain
+// Copies the bytes of a write. False if they cannot be read, which the kernel reports and a plain
 // copy, as into shared memory, cannot.
 bool stage(ProcessMemory& memory, uint32_t slot, const Wqe& wqe, bool plain, const IovList& local,
            char* bytes) {
@@ -163,7 +163,7 @@ void InboundQueue::free_entry(Host& host, uint32_t qp_number, uint32_t index, bo
     } else if (write.committed.load(std::memory_order_relaxed) != 0 && !ended &&
                write.progress != write.length) {
         write.abandoned = true;
-        // The receiver looks at once when to place or free it.
+        // The receiver checks at once when to place or free it.
         write.due.store(0, std::memory_order_release);
         write.lock.unlock();
     } else {

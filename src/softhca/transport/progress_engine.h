@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The progress engine: one thread for each process runs retries, timed transfers and events, and,
-// with executor `thread`, work requests. Threads that poll run its tasks, too.
+// with Executor::kThread, work requests. Threads that poll run its tasks, too.
 #pragma once
 
 #include <atomic>

@@ -109,9 +109,10 @@ bool Qp::run_send_queue(uint64_t now, uint32_t steps) {
     return true;
 }
 
-// Goes on behind a write that waits for its time and that the receiver may place: hands over the
-// writes behind it, and delivers the sends, whose data nobody sees before its time. A sender that
-// computes would start them too late, where a NIC sends one request behind the other.
+// Continues behind a write that waits for its arrival time and that the receiver may place: hands
+// over the writes behind it, and delivers the sends, whose data become visible when they have
+// arrived. A NIC sends one request behind the other without the processor; a sender that computes
+// would start these requests too late.
 void Qp::run_ahead(uint64_t now) {
     if (inbound_.empty() || state() != QpState::kRts) return;
     const uint64_t end = posted_.load(std::memory_order_acquire);

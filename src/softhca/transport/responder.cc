@@ -134,7 +134,7 @@ RecvWqe* claim_receive(Adapter& adapter, QpShared& qp, SrqShared* srq) {
     const uint32_t wanted = srq == nullptr ? 0 : srq->number.load(std::memory_order_relaxed);
     if (qp.claim.valid.load(std::memory_order_acquire) != 0) {
         if (qp.claim.srq == wanted) return claimed_receive(host, qp);
-        // The claim was for a message to another queue, which was given up.
+        // The claim was for a message to another queue, and its sender has abandoned the message.
         flush_claim(adapter, qp, qp.number.load(std::memory_order_relaxed));
     }
     if (take_rnr(host.header().faults)) return nullptr;

@@ -20,8 +20,8 @@ class ResponderLock {
     QpShared& qp_;
 };
 
-// Claims the receive for the message. nullptr if there is none; then *outcome is what the
-// requester learns: `again` before the message's arrival, then `rnr` for reliable transports, a
+// Claims the receive for the message. nullptr if there is none; then *outcome is for
+// the requester: kAgain before the message's arrival, then kRnr for reliable transports, a
 // dropped message for others. Under the responder's lock.
 const RecvWqe* find_receive(Qp& qp, const Wqe& wqe, Target& target, Outcome* outcome);
 

@@ -30,7 +30,7 @@ int post_to_ring(Host& host, RecvRing& ring, uint64_t wr_id, const Sge* sges, ui
 
 namespace {
 
-// Slots keep their numbers, which messages in progress and unpolled completions name.
+// Slots keep their numbers, because messages in progress and unpolled completions refer to them.
 void copy_ring(char* base, const RecvRing& from, RecvRing& to) {
     for (uint32_t i = 0; i <= from.mask; ++i) {
         std::memcpy(static_cast<void*>(&to.slot(base, i)), &from.slot(base, i),
@@ -96,7 +96,7 @@ void Srq::release(uint32_t slot) {
 int Srq::set_limit(uint32_t limit) {
     if (limit > shared_->ring.capacity) return EINVAL;
     lock_srq(adapter_.host(), *shared_);
-    // If the queue is below the limit already, the specification wants the event at once.
+    // If the queue is below the limit already, the specification requires the event at once.
     const bool undercut = limit != 0 && shared_->ring.posted() < limit;
     shared_->limit.store(undercut ? 0 : limit, std::memory_order_relaxed);
     shared_->lock.unlock();

@@ -53,9 +53,9 @@ struct Wqe {
     Destination destination;
     WindowBind bind;
 
-    bool attempted;            // to start it before it came to the head, in vain
+    bool attempted;            // an attempt to start it ahead of its turn has failed
     bool committed;            // a write that later sends have overtaken: no fault reorders it
-    bool delivered;            // a send that was executed before it came to the head
+    bool delivered;            // a send that was executed before it was at the head
     WcStatus delivery_status;  // its result
     uint64_t progress;         // bytes placed so far
     bool backwards;            // by a fault, placed from the end; set before the first byte

@@ -57,7 +57,7 @@ SOFTHCA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_w
     attributes->src_path_bits = wc->dlid_path_bits;
     attributes->port_num = port;
     if ((wc->wc_flags & IBV_WC_GRH) == 0) return 0;
-    // The answer goes from the GID that received the message.
+    // The answer is sent from the GID that received the message.
     union ibv_gid local;
     int index = 0;
     while (ibv_query_gid(context, port, index, &local) == 0 &&

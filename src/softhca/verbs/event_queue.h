@@ -38,8 +38,8 @@ class EventQueue {
     }
 
     // Takes an event; waits for one unless the descriptor is non-blocking. False with errno set if
-    // there is none. Calls `taken(event)` under the queue's lock, so that a thread that then
-    // removes an object's events knows of this one.
+    // there is none. Calls `taken(event)` under the queue's lock, so that a thread that
+    // removes an object's events afterwards finds this one counted as taken.
     template <typename Taken>
     bool take(Event* event, Taken&& taken) {
         for (;;) {

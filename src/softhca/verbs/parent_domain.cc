@@ -60,7 +60,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
 
 namespace {
 
-// The resource type that allocators are told; its values are the device's choice.
+// The resource type that allocators get; a device defines its own values.
 constexpr uint64_t kSendQueueResource = 1;
 
 void release(void* user, void* memory) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Programs (UCX does) look for the device's node in /dev/infiniband, and there is none. These
+// Some programs, like UCX, open the device's node in /dev/infiniband, and there is none. These
 // functions answer calls about the node, and pass others on.
 #include <dlfcn.h>
 #include <sys/stat.h>
