@@ -183,6 +183,21 @@ inline constexpr ucs_status_t kPeerGone = UCS_ERR_CONNECTION_RESET;
 inline constexpr ucs_status_t kPeerGone = UCS_ERR_ENDPOINT_TIMEOUT;
 #endif
 
+// Whether UCP's protocols v2 announce long messages by active messages, while short messages of the
+// same tag use the tag interface. From 1.18 on they announce by the tag interface, too.
+#if TERN_UCX_SINCE(18)
+inline constexpr bool kAnnouncesByActiveMessages = false;
+#else
+inline constexpr bool kAnnouncesByActiveMessages = true;
+#endif
+
+// The capability of a transport between nodes; 0 in versions without it.
+#ifdef UCT_IFACE_FLAG_INTER_NODE
+inline constexpr uint64_t kInterNode = UCT_IFACE_FLAG_INTER_NODE;
+#else
+inline constexpr uint64_t kInterNode = 0;
+#endif
+
 // Applies `change` to the bandwidths that are asked for. `path_bandwidth` is newer than 1.18; its
 // flag follows that of `bandwidth`.
 template <typename Attributes, typename Change>

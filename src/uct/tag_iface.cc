@@ -2,11 +2,11 @@
 
 // Capabilities and callbacks of the tag interface; its receives.
 
-#include "uct/tag.h"
+#include <algorithm>
 
 #include "connection/little_endian.h"
-
-#include <algorithm>
+#include "uct/compat.h"
+#include "uct/tag.h"
 
 namespace tern {
 
@@ -44,10 +44,9 @@ TagCallbacks tag_callbacks(const uct_iface_params_t& params) {
 // costs, and they do so before the first message. So the query shows that the user has enabled
 // them.
 bool sends_tags_two_ways(const uct_perf_attr_t& asked) {
-    constexpr unsigned kVersion = UCP_API_MAJOR * 100 + UCP_API_MINOR;
     constexpr uint64_t kCosts = UCT_PERF_ATTR_FIELD_OPERATION | UCT_PERF_ATTR_FIELD_RECV_OVERHEAD |
                                 UCT_PERF_ATTR_FIELD_LATENCY;
-    return kVersion < 118 && (asked.field_mask & kCosts) == kCosts;
+    return compat::kAnnouncesByActiveMessages && (asked.field_mask & kCosts) == kCosts;
 }
 
 void query_tags(const TernIface& iface, uct_iface_attr_t& attributes) {
