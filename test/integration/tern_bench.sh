@@ -43,7 +43,7 @@ refusal_tests() {
     check_match 'help' '^  overlap ' "$tern_bench" --help
     check_match 'help: the peers that are measured' '1,4,16,32,63' "$tern_bench" --help
     refuses 'no command' 2 '^tern-bench: COMMAND is required' "$tern_bench"
-    refuses 'an empty value' 2 "no value behind '--json='" "$tern_bench" latency --json= --quick
+    refuses 'an empty value' 2 "no value after '--json='" "$tern_bench" latency --json= --quick
     refuses 'options before the command' 2 '33554432 not in range' \
         "$tern_bench" --peers 1,4 --sizes 64K:32768K bandwidth --quick
     refuses 'wrong command' 2 "^tern-bench: COMMAND: speed not in {$commands}" "$tern_bench" speed

@@ -82,7 +82,7 @@ refusal_tests() {
     if "$tmp/tern-run" true >/dev/null 2>&1; then
         skip 'no library' 'it is installed'
     else
-        refuses 'no library' 1 "cannot find libuct_tern\.so\.0; looked for" "$tmp/tern-run" true
+        refuses 'no library' 1 "cannot find libuct_tern\.so\.0 in any of these places" "$tmp/tern-run" true
     fi
     check_match '--version' '^tern-run [0-9]' "$tern_run" --version
     check_match '--help' '^Usage: tern-run ' "$tern_run" --help

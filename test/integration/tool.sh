@@ -65,7 +65,7 @@ refusal_tests() {
         "$SOFTHCA" run --profil3 x -- true
     refuses 'wrong letter' 2 "no such option '-x'" "$SOFTHCA" run -vx -- true
     refuses 'option without its value' 2 "^softhca run: --profile: 1 required VALUE missing" "$SOFTHCA" run --profile
-    refuses 'an empty value behind =' 2 "no value behind '--model='" "$SOFTHCA" run --model= true
+    refuses 'an empty value behind =' 2 "no value after '--model='" "$SOFTHCA" run --model= true
     check_match 'an empty value is the default' '^$' \
         env SOFTHCA_MODEL=gap=1us "$SOFTHCA" run --model '' printenv SOFTHCA_MODEL
     refuses 'wrong profile' 2 '--profile=myri: choose from ideal, graphene, infini, hdr200, muse' \

@@ -190,11 +190,11 @@ TEST_F(PmiServerTest, ABarrierFailsWhenAProcessHasEnded) {
                 ElementsAre("0 cmd=barrier_out rc=-1 msg=process_2_has_ended"));
 }
 
-TEST_F(PmiServerTest, KnowsWhoOwesAGoodbye) {
-    EXPECT_TRUE(server.owes_goodbye(0));
+TEST_F(PmiServerTest, KnowsWhoIsInTheJob) {
+    EXPECT_TRUE(server.is_in_job(0));
     EXPECT_THAT(take(0, "cmd=finalize"), ElementsAre("0 cmd=finalize_ack rc=0"));
-    EXPECT_FALSE(server.owes_goodbye(0));
-    EXPECT_FALSE(PmiServer(1).owes_goodbye(0));
+    EXPECT_FALSE(server.is_in_job(0));
+    EXPECT_FALSE(PmiServer(1).is_in_job(0));
 }
 
 TEST_F(PmiServerTest, AbortHasAStatus) {

@@ -19,7 +19,7 @@ constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotExecute = 126;
 
-// CLI11 2.1 cannot be given a usage line, and puts a blank before "[=VALUE]".
+// CLI11 2.1 has no setting for the usage line, and puts a blank before "[=VALUE]".
 class Help : public CLI::Formatter {
   public:
     explicit Help(std::string synopsis) : synopsis_(std::move(synopsis)) {}
@@ -37,17 +37,17 @@ class Help : public CLI::Formatter {
     std::string synopsis_;
 };
 
-// CLI11 2.1 takes the next word for the value of "--option=".
+// CLI11 2.1 would use the next word as the value of "--option=".
 void refuse_empty_values(std::span<char*> words) {
     for (const std::string_view word : words) {
         if (word.starts_with("--") && word.ends_with('=')) {
-            throw UsageError("no value behind '" + std::string(word) + "'");
+            throw UsageError("no value after '" + std::string(word) + "'");
         }
     }
 }
 
-// Returns the first word after the options. It is found in `argv` by the number of remaining words,
-// because CLI11 may split the remaining words themselves.
+// Returns the words after the options. They are counted from the end of `argv`, because CLI11 may
+// split the words that it returns.
 char** parse(CLI::App* app, int argc, char** argv) {
     app->get_help_ptr()->description("print this help");
     app->prefix_command();
@@ -69,7 +69,8 @@ int fail(const CLI::App& app, const char* reason, int status) {
     return status;
 }
 
-// Output that is lost is an error: programs rely on what a command prints.
+// The exit status after the output is flushed. Lost output is an error, because other programs read
+// it.
 int flushed(const CLI::App& app, int status) {
     if (status != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return status;
     return fail(app, std::strerror(errno), kExitFailure);
@@ -80,8 +81,8 @@ template <typename Body>
 int guarded(CLI::App* app, Body&& body) {
     try {
         return body();
-    } catch (const CLI::Success& wish) {  // --help or --version
-        return app->exit(wish);
+    } catch (const CLI::Success& request) {  // --help or --version
+        return app->exit(request);
     } catch (const CLI::ParseError& error) {
         return fail(*app, error.what(), kExitUsage);
     } catch (const UsageError& error) {
@@ -94,14 +95,14 @@ int guarded(CLI::App* app, Body&& body) {
 }  // namespace
 
 std::optional<int> parse_options(CLI::App* app, int argc, char** argv) {
-    bool right = false;
+    bool parsed = false;
     const int status = guarded(app, [&] {
         refuse_empty_values({argv + 1, argv + argc});
         app->parse(argc, argv);
-        right = true;
+        parsed = true;
         return 0;
     });
-    return right ? std::nullopt : std::optional(status);
+    return parsed ? std::nullopt : std::optional(status);
 }
 
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Common parts of commands: options before words, errors that begin with the command's name, and
-// executing another command.
+// What commands share: options come before words, errors begin with the command's name, and a
+// command can execute another one.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ class UsageError : public std::runtime_error {
 int run_command(CLI::App* app, const std::string& synopsis, int argc, char** argv,
                 const std::function<int(char** words)>& act);
 
-// Reads the options of a command that takes no other words. Returns nothing if they are right.
-// Otherwise it has printed help or an error, and returns the exit status of the command.
+// Parses the options of a command without other words. Returns nothing if they are valid. Otherwise
+// it prints the help or an error, and returns the exit status.
 std::optional<int> parse_options(CLI::App* app, int argc, char** argv);
 
 // Replaces this process by the command. Returns only on failure: the exit status, with the reason

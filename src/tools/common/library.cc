@@ -37,7 +37,7 @@ std::string program_folder() {
 }
 
 std::string find_library(const Library& library, std::string* error) {
-    *error = std::string("cannot find ") + library.file + "; looked for";
+    *error = std::string("cannot find ") + library.file + " in any of these places:";
     for (const std::string& folder : folders(library)) {
         const std::string path = folder + "/" + library.file;
         char resolved[PATH_MAX];
@@ -45,11 +45,11 @@ std::string find_library(const Library& library, std::string* error) {
             *error += "\n  " + path;
             continue;
         }
-        // A symbolic link in the folders is resolved, but not the file itself: its name identifies
-        // a plug-in.
+        // Symbolic links are resolved in the folders only: UCX identifies a plug-in by the name of
+        // its file.
         const std::string found = std::string(resolved) + "/" + library.file;
         if (found.find_first_of(kSeparators) == std::string::npos) return found;
-        *error = "a path with blanks or colons cannot be preloaded: " + found;
+        *error = "LD_PRELOAD cannot have a path with blanks or colons: " + found;
         break;
     }
     return {};

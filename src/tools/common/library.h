@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the libraries of this package are, and how to preload one.
+// Finds the libraries of this package, and preloads them.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tools {
 
-// The path of this program, and the folder that holds it; ".", if neither is known.
+// The path of this program, and its folder; "." if they are unknown.
 std::string program_path();
 std::string program_folder();
 
@@ -20,12 +20,13 @@ struct Library {
 };
 
 // The path of a library: from the build tree that holds this program, otherwise the installed one.
-// Empty, with the places searched in *error: not found.
+// Empty: it was not found, and *error has the places that were searched.
 std::string find_library(const Library& library, std::string* error);
 
 // The path of the transport libuct_tern.so.0, as find_library().
 std::string find_transport(std::string* error);
-// Whether this release of UCX finds the transport by UCX_PLUGIN_PATH. Otherwise it is preloaded.
+// Whether this release of UCX loads the transport from UCX_PLUGIN_PATH. For other releases, the
+// library is preloaded.
 bool finds_plug_ins(unsigned major, unsigned minor);
 
 // Puts `path` before `list`, which LD_PRELOAD or a similar variable holds; `list` alone if it has

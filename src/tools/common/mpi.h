@@ -9,15 +9,14 @@ struct Variable {
     const char* value;
 };
 
-// Distributions disable UCX in Open MPI. By default Open MPI uses UCX only with transports and
-// devices that it knows.
+// Distributions disable UCX in Open MPI. By default, Open MPI uses UCX only for a list of
+// transports and devices.
 constexpr Variable kOpenMpiOverUcx[] = {{"OMPI_MCA_pml", "ucx"},
                                         {"OMPI_MCA_osc", "ucx"},
                                         {"OMPI_MCA_opal_common_ucx_tls", "any"},
                                         {"OMPI_MCA_opal_common_ucx_devices", "any"}};
 
-// MPICH would otherwise connect the ranks of a machine by its own shared memory, and none of them
-// by UCX.
+// Without this, MPICH connects the ranks of one machine by its own shared memory instead of UCX.
 constexpr Variable kMpichOverUcx = {"MPIR_CVAR_NOLOCAL", "1"};
 
 }  // namespace tools

@@ -27,11 +27,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// From the request to end until a process that has not ended is killed.
+// The time between SIGTERM and SIGKILL.
 constexpr std::chrono::seconds kGrace(2);
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-// With these, a library could take the process for one of another launcher's.
-constexpr const char* kForeign[] = {"PMI_PORT", "PMI_ID", "PMIX_NAMESPACE", "PMIX_RANK"};
+// Variables of other launchers, which would mislead the libraries of the processes.
+constexpr const char* kOtherLaunchers[] = {"PMI_PORT", "PMI_ID", "PMIX_NAMESPACE", "PMIX_RANK"};
 
 std::runtime_error call_failed(const char* call) {
     return std::runtime_error(std::string(call) + ": " + std::strerror(errno));
@@ -63,8 +63,8 @@ int Descriptor::release() {
 }
 
 Job::Job(uint32_t size, bool keep_going)
-    : keep_going_(keep_going), server_(size), processes_(size), not_ours_(children()) {
-    // If it is ignored, which a parent may have said, the kernel tells nobody of ends.
+    : keep_going_(keep_going), server_(size), processes_(size), earlier_children_(children()) {
+    // If SIGCHLD is ignored, which a parent may have set, the kernel does not report ends.
     std::signal(SIGCHLD, SIG_DFL);
     raise_descriptor_limit();
     sigset_t handled;
@@ -74,11 +74,11 @@ Job::Job(uint32_t size, bool keep_going)
     ::sigprocmask(SIG_BLOCK, &handled, &inherited_mask_);
     signals_ = Descriptor(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
     if (signals_.get() < 0) throw call_failed("signalfd");
-    // Processes whose parent ends become children of this one, which can then end them.
+    // Processes whose parent ends become children of this process, which can then end them.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-// A process takes a descriptor.
+// Each process of the job needs a descriptor.
 void Job::raise_descriptor_limit() {
     ::getrlimit(RLIMIT_NOFILE, &inherited_limit_);
     rlimit limit = inherited_limit_;
@@ -132,13 +132,13 @@ void Job::become(uint32_t rank, pid_t parent, int socket, int report, char** com
     if (::getppid() != parent) ::_exit(1);
     ::sigprocmask(SIG_SETMASK, &inherited_mask_, nullptr);
     ::fcntl(socket, F_SETFD, 0);
-    for (const char* name : kForeign) ::unsetenv(name);
+    for (const char* name : kOtherLaunchers) ::unsetenv(name);
     ::setenv("PMI_FD", std::to_string(socket).c_str(), 1);
     ::setenv("PMI_RANK", std::to_string(rank).c_str(), 1);
     ::setenv("PMI_SIZE", std::to_string(processes_.size()).c_str(), 1);
     if (rank != 0) {
         ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-        ::fcntl(STDIN_FILENO, F_SETFD, 0);  // if it was closed, it is what has been opened
+        ::fcntl(STDIN_FILENO, F_SETFD, 0);  // open() itself returns it if it was closed
     }
     std::string error;
     const int status = tools::become(command, &error);
@@ -151,7 +151,7 @@ void Job::serve() {
     while (any_left()) {
         std::vector<pollfd> polled = {{signals_.get(), POLLIN, 0}};
         for (const Process& process : processes_) {
-            // What a process does not take is not added to.
+            // A process that does not read its answers gets no new ones.
             const short events = process.unsent.empty() ? POLLIN : POLLOUT;
             polled.push_back({process.socket.get(), events, 0});
         }
@@ -197,7 +197,7 @@ void Job::on_signal() {
 }
 
 void Job::forward(const signalfd_siginfo& signal) {
-    // A terminal sends its signals to all processes of the group.
+    // A terminal sends its signals to all processes of the group itself.
     if (signal.ssi_code != SI_KERNEL) signal_all(static_cast<int>(signal.ssi_signo));
 }
 
@@ -212,17 +212,17 @@ void Job::reap() {
 
 void Job::on_end(uint32_t rank, int wait_status) {
     processes_[rank].pid = 0;
-    read_from(rank);  // its last words, perhaps its good-bye
+    read_from(rank);  // it may have left the job before it ended
     processes_[rank].socket = Descriptor();
     if (WIFSIGNALED(wait_status)) {
         const int signal = WTERMSIG(wait_status);
         fail(rank, 128 + signal, std::string("was ended by a signal: ") + ::strsignal(signal));
     } else if (const int status = WEXITSTATUS(wait_status); status != 0) {
         fail(rank, status, "has ended with status " + std::to_string(status));
-    } else if (server_.owes_goodbye(rank)) {
+    } else if (server_.is_in_job(rank)) {
         fail(rank, 1, "has ended without leaving the job (rwapi_finalize, MPI_Finalize)");
     }
-    obey(rank, server_.end(rank));
+    apply(rank, server_.end(rank));
 }
 
 void Job::read_from(uint32_t rank) {
@@ -233,26 +233,27 @@ void Job::read_from(uint32_t rank) {
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return;
         const bool too_long = n > 0 && !process.received.append({some, static_cast<size_t>(n)});
-        if (too_long) std::fprintf(stderr, "rwapi-run: process %u: too long a line\n", rank);
+        if (too_long)
+            std::fprintf(stderr, "rwapi-run: process %u sent a line that is too long\n", rank);
         if (n <= 0 || too_long) {
             process.socket = Descriptor();
             return;
         }
         for (std::optional<std::string> line;
              process.socket.get() >= 0 && (line = process.received.next());) {
-            obey(rank, server_.take(rank, *line));
+            apply(rank, server_.take(rank, *line));
         }
     }
 }
 
-void Job::obey(uint32_t rank, const PmiServer::Replies& replies) {
+void Job::apply(uint32_t rank, const PmiServer::Replies& replies) {
     for (const auto& [to, line] : replies.lines) {
         processes_[to].unsent += line + "\n";
         send_unsent(&processes_[to]);
     }
     if (!replies.error.empty()) {
         std::fprintf(stderr, "rwapi-run: process %u: %s\n", rank, replies.error.c_str());
-        processes_[rank].socket = Descriptor();  // it learns by this
+        processes_[rank].socket = Descriptor();  // the end of the connection is its error
     }
     if (replies.abort) fail(rank, *replies.abort, "has aborted the job");
 }
@@ -268,7 +269,7 @@ void Job::send_unsent(Process* process) {
 }
 
 void Job::fail(uint32_t rank, int status, const std::string& how) {
-    if (ending_) return;  // what this program does to a process is not the process's failure
+    if (ending_) return;  // rwapi-run itself has ended the process
     std::fprintf(stderr, "rwapi-run: process %u %s\n", rank, how.c_str());
     status_ = std::max(status_, status);
     if (!keep_going_) end_all();
@@ -288,10 +289,10 @@ void Job::signal_all(int signal) {
 }
 
 void Job::end_orphans() {
-    // Each one that ends may leave others.
+    // The end of a process may leave others.
     const auto orphans = [this] {
         std::vector<pid_t> pids;
-        std::ranges::set_difference(children(), not_ours_, std::back_inserter(pids));
+        std::ranges::set_difference(children(), earlier_children_, std::back_inserter(pids));
         return pids;
     };
     for (auto pids = orphans(); !pids.empty(); pids = orphans()) {

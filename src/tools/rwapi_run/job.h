@@ -37,9 +37,9 @@ class Job {
     // keep_going: the end of a process does not end the others.
     Job(uint32_t size, bool keep_going);
 
-    // Starts the processes, serves them until they have ended, and ends what they leave behind.
-    // Returns the exit status of the command rwapi-run. Throws std::runtime_error, but after a
-    // first process has been started, only with all of them ended.
+    // Starts the processes, serves them until they have ended, and ends processes that they have
+    // left. Returns the exit status of rwapi-run. Before it throws std::runtime_error, it ends all
+    // processes.
     int run(char** command);
 
   private:
@@ -50,7 +50,7 @@ class Job {
         std::string unsent;
     };
 
-    // Returns false if the command cannot be executed; then status_ says why.
+    // False: the command cannot be executed, and status_ is the exit status.
     bool start(uint32_t rank, char** command);
     [[noreturn]] void become(uint32_t rank, pid_t parent, int socket, int report, char** command);
     void serve();
@@ -60,13 +60,13 @@ class Job {
     void reap();
     void on_end(uint32_t rank, int wait_status);
     void read_from(uint32_t rank);
-    void obey(uint32_t rank, const PmiServer::Replies& replies);
+    void apply(uint32_t rank, const PmiServer::Replies& replies);
     void send_unsent(Process* process);
-    // A process has failed; ends the others if it must.
+    // Handles the failure of a process, which ends the others unless keep_going_ is set.
     void fail(uint32_t rank, int status, const std::string& how);
     void end_all();
     void signal_all(int signal);
-    // Ends processes that the job's processes have started and left.
+    // Ends processes that the job's processes have started and not ended.
     void end_orphans();
     void raise_descriptor_limit();
 
@@ -76,8 +76,8 @@ class Job {
     Descriptor signals_;
     sigset_t inherited_mask_;
     rlimit inherited_limit_;
-    const std::vector<pid_t> not_ours_;  // children that this process had before; sorted
-    int status_ = 0;                     // the worst so far
+    const std::vector<pid_t> earlier_children_;  // of this process, before the job; sorted
+    int status_ = 0;                             // the highest exit status so far
     std::optional<std::chrono::steady_clock::time_point> kill_at_;
     bool ending_ = false;
 };

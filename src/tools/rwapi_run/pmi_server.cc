@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kSpace = "job";
 constexpr size_t kMaxKey = 64;
 constexpr size_t kMaxKeys = 4096;  // of a process
-// Where the processes run, in MPICH's words: all on one machine. MPICH asks for it.
+// MPICH requests where the processes run. Here all run on one machine.
 constexpr const char* kMappingKey = "PMI_process_mapping";
 
 }  // namespace
@@ -28,19 +28,19 @@ PmiServer::Replies PmiServer::take(uint32_t rank, std::string_view line) {
     };
     Process& process = processes_[rank];
     const auto message = Pmi1Message::parse(line);
-    if (!message) return refuse("no PMI-1 message");
+    if (!message) return refuse("not a PMI-1 message");
     const std::string_view command = message->command();
     if (command == "init") {
-        if (process.phase != Phase::silent) return refuse("a second introduction");
-        if (!message->number("pmi_version", 1, 1)) return refuse("not version 1");
-        process.phase = Phase::introduced;
+        if (process.phase != Phase::kNew) return refuse("a second cmd=init");
+        if (!message->number("pmi_version", 1, 1)) return refuse("not version 1 of PMI");
+        process.phase = Phase::kEntered;
         return answer("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
     }
     if (command == "abort") {
         replies.abort = message->number("exitcode", 1, 255).value_or(1);
         return replies;
     }
-    if (process.phase != Phase::introduced) return refuse("not introduced, or after good-bye");
+    if (process.phase != Phase::kEntered) return refuse("before cmd=init, or after cmd=finalize");
     if (command == "get_maxes") {
         return answer("cmd=maxes kvsname_max=64 keylen_max=" + std::to_string(kMaxKey) +
                       " vallen_max=" + std::to_string(kPmi1MaxValue));
@@ -52,21 +52,22 @@ PmiServer::Replies PmiServer::take(uint32_t rank, std::string_view line) {
     if (command == "get_appnum") return answer("cmd=appnum rc=0 appnum=0");
     if (command == "put" || command == "get") {
         const auto key = message->text("key");
-        if (message->text("kvsname") != kSpace || !key) return refuse("no such space, or no key");
+        if (message->text("kvsname") != kSpace || !key)
+            return refuse("no such key-value space, or no key");
         if (command == "get") return answer(get(*key));
         return answer(put(&process, *key, message->text("value").value_or("")));
     }
     if (command == "barrier_in") {
-        if (process.in_barrier) return refuse("in the barrier already");
+        if (process.in_barrier) return refuse("a second cmd=barrier_in");
         process.in_barrier = true;
-        settle_barrier(&replies);
+        end_barrier_if_over(&replies);
         return replies;
     }
     if (command == "finalize") {
-        process.phase = Phase::finished;
+        process.phase = Phase::kLeft;
         return answer("cmd=finalize_ack rc=0");
     }
-    return refuse("rwapi-run cannot do this");
+    return refuse("rwapi-run does not have this command");
 }
 
 PmiServer::Replies PmiServer::end(uint32_t rank) {
@@ -74,7 +75,7 @@ PmiServer::Replies PmiServer::end(uint32_t rank) {
     processes_[rank].ended = true;
     processes_[rank].in_barrier = false;
     if (!ended_) ended_ = rank;
-    settle_barrier(&replies);
+    end_barrier_if_over(&replies);
     return replies;
 }
 
@@ -97,7 +98,7 @@ std::string PmiServer::get(std::string_view key) const {
     return "cmd=get_result rc=0 msg=success value=" + found->second;
 }
 
-void PmiServer::settle_barrier(Replies* replies) {
+void PmiServer::end_barrier_if_over(Replies* replies) {
     const bool all = std::ranges::all_of(processes_, &Process::in_barrier);
     if (!all && !ended_) return;
     const std::string line =

@@ -19,25 +19,25 @@ class PmiServer {
     };
     struct Replies {
         std::vector<Reply> lines;
-        std::optional<int> abort;  // a process wants the job to end with this status
-        std::string error;         // the sender breaks the protocol
+        std::optional<int> abort;  // the sender ends the job with this status
+        std::string error;         // the sender has violated the protocol
     };
 
     explicit PmiServer(uint32_t size) : processes_(size) {}
 
-    // Takes a line of a process.
+    // Handles a line of a process.
     Replies take(uint32_t rank, std::string_view line);
 
-    // A process has ended. Barriers without it fail from now on.
+    // Handles the end of a process. From now on, barriers fail.
     Replies end(uint32_t rank);
 
-    // Whether a process has introduced itself and has not said good-bye.
-    bool owes_goodbye(uint32_t rank) const { return processes_[rank].phase == Phase::introduced; }
+    // Whether a process has entered the job and not left it.
+    bool is_in_job(uint32_t rank) const { return processes_[rank].phase == Phase::kEntered; }
 
   private:
-    enum class Phase { silent, introduced, finished };
+    enum class Phase { kNew, kEntered, kLeft };
     struct Process {
-        Phase phase = Phase::silent;
+        Phase phase = Phase::kNew;
         bool in_barrier = false;
         bool ended = false;
         size_t keys = 0;
@@ -45,12 +45,12 @@ class PmiServer {
 
     std::string put(Process* process, std::string_view key, std::string_view value);
     std::string get(std::string_view key) const;
-    // The answers to those in the barrier, if it is over.
-    void settle_barrier(Replies* replies);
+    // Answers the processes in the barrier if it is over.
+    void end_barrier_if_over(Replies* replies);
 
     std::vector<Process> processes_;
     std::map<std::string, std::string, std::less<>> values_;
-    std::optional<uint32_t> ended_;  // a process that has
+    std::optional<uint32_t> ended_;  // the first process that has ended
 };
 
 }  // namespace rwapi

@@ -17,12 +17,13 @@ namespace {
 void set_variable(const std::string& word) {
     const size_t end = word.find('=');
     if (end == 0) throw tools::UsageError("-x " + word + ": no name");
-    // Without a value: the processes inherit it anyway; mpirun's users write it.
+    // Users of mpirun write -x VAR for a variable to be passed on. Here all variables are
+    // inherited.
     if (end == std::string::npos) return;
     ::setenv(word.substr(0, end).c_str(), word.substr(end + 1).c_str(), 1);
 }
 
-// CLI11 knows no options of several letters behind one dash, but everybody writes -np.
+// Users write -np, but CLI11 has no options with several letters after one dash.
 void allow_np(int argc, char** argv) {
     static char count[] = "-n";
     for (int i = 1; i < argc && argv[i][0] == '-'; ++i) {
@@ -40,19 +41,20 @@ int main_of(int argc, char** argv) {
     CLI::App app(
         "Start processes on this machine as one job of rwapi, or of another PMI-1 program.",
         "rwapi-run");
-    app.add_option("-n", size, "-np works too: the number of processes; default 1")
+    app.add_option("-n", size, "(or -np) the number of processes; default 1")
         ->check(CLI::Range(1, 4096))
         ->option_text("N");
-    app.add_option("-x", variables, "set a variable for them; may be repeated")
+    app.add_option("-x", variables, "set a variable for the processes; may be repeated")
         ->option_text("VAR=value")
         ->allow_extra_args(false);
     app.add_flag("--keep-going", keep_going, "when a process fails, do not end the others");
     app.set_version_flag("-V,--version", "rwapi-run " PACKAGE_VERSION, "print the version");
     app.footer(
         "The first process inherits the standard input. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 "
-        "and SIGUSR2\nare passed on. The exit status is the worst one of the processes, 128 more "
-        "than the number after a signal;\nprocesses that rwapi-run had to end do not count. The "
-        "processes that it has started do not outlive it.");
+        "and SIGUSR2\nare passed on. The exit status is the highest one of the processes, where a "
+        "signal "
+        "counts as 128 more than its\nnumber; processes that rwapi-run has ended do not count. All "
+        "processes end with rwapi-run.");
     allow_np(argc, argv);
     return tools::run_command(&app, "[OPTION...] [--] PROGRAM [ARGUMENT...]", argc, argv,
                               [&](char** command) {

@@ -12,11 +12,11 @@
 
 namespace softhca {
 
-// The value of an option. None: the environment decides, otherwise the default.
+// The value of an option. Nothing: the variable of the environment is used, or the default.
 using Value = std::optional<std::string>;
 using SettingValues = std::array<Value, kSettingCount>;
 
-// Sets a setting in the way the library does. Throws UsageError.
+// Sets a setting as the library does. Throws UsageError.
 void choose(const Setting& setting, const Value& value, Settings* settings);
 
 struct RunOptions {

@@ -25,9 +25,8 @@ std::unique_ptr<FabricView> open(const std::string& name) {
     return fabric;
 }
 
-// Wakes the engines, which otherwise sleep until their doorbells ring and would not see a port that
-// changed.
-void announce(FabricView* fabric) {
+// Wakes the engines, which sleep until their doorbells ring, so that they see a changed port.
+void ring_doorbells(FabricView* fabric) {
     for (ProcessSlot& process : fabric->header().slots) {
         if (process.state.load(std::memory_order_acquire) == SlotState::kAlive)
             ring_doorbell(process);
@@ -54,14 +53,14 @@ int show_status(const Value& fabric, bool json) {
 
 int inject(const Value& fabric, const std::string& faults) {
     const std::string name = name_of(fabric);
-    Faults scratch = {};  // reports an invalid list even if the fabric cannot be opened
+    Faults scratch = {};  // an invalid list is an error even if the fabric cannot be opened
     if (const auto reason = apply_faults(faults, scratch)) throw tools::UsageError(*reason);
     const auto view = open(name);
     if (!has_ports(view->header().config, scratch.ports_down)) {
         throw std::runtime_error("fabric '" + name + "' has no such port; see 'softhca status'");
     }
     apply_faults(faults, view->header().faults);
-    announce(view.get());
+    ring_doorbells(view.get());
     std::printf("faults: %s\n", describe(view->header().faults).c_str());
     return 0;
 }

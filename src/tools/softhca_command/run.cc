@@ -84,7 +84,7 @@ int wait_for_child(pid_t pid) {
 // Runs the command while this process is in the fabric, and then prints a report.
 int run_with_report(const Settings& settings, char** command) {
     std::string error;
-    // This membership keeps the fabric alive, and the counters of processes that have ended.
+    // While this process is a member, the fabric and the counters of ended processes remain.
     const auto segment = Segment::open(settings.fabric, Segment::Mode::kJoinOrCreate,
                                        fabric_config(settings), &error);
     if (segment == nullptr) throw std::runtime_error(error);

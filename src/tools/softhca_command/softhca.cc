@@ -25,7 +25,7 @@ CLI::App make_app(const Command& command) {
 
 void add_value(CLI::App* app, const std::string& name, const char* type, const std::string& help,
                Value* value) {
-    // A function option, because CLI11 would take an empty value for a missing one.
+    // A function option, because CLI11 would treat an empty value as a missing one.
     app->add_option_function<std::string>(
            "--" + name, [value](const std::string& text) { *value = text; }, help)
         ->take_last()
@@ -42,7 +42,7 @@ void add_settings(CLI::App* app, SettingValues* values) {
                   &(*values)[i]);
     }
     app->footer(
-        "An option wins over its variable, which is in brackets with its default.\n"
+        "An option overrides its variable, which is in brackets with its default.\n"
         "See 'softhca help faults' for the faults.");
 }
 
@@ -134,9 +134,8 @@ constexpr Command kCommands[] = {
      env_main},
     {"status", "[OPTION...]", "show a fabric: devices, processes, objects, counters, lateness",
      status_main},
-    {"inject", "[OPTION...] FAULT[,FAULT...]", "make something go wrong in a running fabric",
-     inject_main},
-    {"clean", "[OPTION...]", "remove what dead processes left behind", clean_main},
+    {"inject", "[OPTION...] FAULT[,FAULT...]", "inject faults into a running fabric", inject_main},
+    {"clean", "[OPTION...]", "remove fabrics that only dead processes have used", clean_main},
     {"help", "[COMMAND | settings | faults]",
      "help on a command, on 'settings' (a table in Markdown) or on 'faults'", help_main},
 };
@@ -153,7 +152,7 @@ const Command& find_command(std::string_view name) {
 }
 
 int main_of(int argc, char** argv) {
-    CLI::App app("Run programs on the software HCA, and look after its fabrics.", "softhca");
+    CLI::App app("Run programs on the software HCA, and inspect or change its fabrics.", "softhca");
     app.set_version_flag("-V,--version", "softhca " PACKAGE_VERSION, "print the version");
     std::string commands = "Commands:";
     for (const Command& command : kCommands) {

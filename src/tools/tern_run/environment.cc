@@ -26,8 +26,8 @@ Function* function(void* handle, const char* name) {
     return reinterpret_cast<Function*>(::dlsym(handle, name));
 }
 
-// Loads the library to check it. Returns whether this UCX loads it as a plug-in; older versions
-// need it preloaded.
+// Loads the library and checks it. Returns whether this UCX loads it as a plug-in; for older
+// versions it is preloaded.
 bool is_plug_in(const std::string& library) {
     ::setenv("TERN_MISFIT_TOLD", "1", 0);  // this program reports the misfit itself
     // The dynamic linker finds the same UCX for the library as for the command.
@@ -37,7 +37,7 @@ bool is_plug_in(const std::string& library) {
     const auto get_version =
         function<void(unsigned*, unsigned*, unsigned*)>(handle, "ucp_get_version");
     if (misfit == nullptr || get_version == nullptr) {
-        throw std::runtime_error(library + " is not the transport");
+        throw std::runtime_error(library + " is not the transport tern");
     }
     if (misfit() != nullptr) throw std::runtime_error(misfit());
     ::unsetenv("TERN_MISFIT_TOLD");
@@ -67,7 +67,7 @@ int softhca_env(const std::string& profile, bool quiet, std::string* output) {
     if (pid < 0) throw std::runtime_error(std::string("cannot run softhca: ") + strerror(errno));
     if (pid == 0) {
         ::dup2(ends[1], STDOUT_FILENO);
-        ::fcntl(STDOUT_FILENO, F_SETFD, 0);  // which dup2() leaves if both are the same
+        ::fcntl(STDOUT_FILENO, F_SETFD, 0);  // dup2() does not clear it if both are the same
         if (quiet) ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);
         become_softhca(profile);
     }
@@ -86,12 +86,12 @@ int softhca_env(const std::string& profile, bool quiet, std::string* output) {
 
 void Environment::set_default(const std::string& name, const std::string& value) {
     ::setenv(name.c_str(), value.c_str(), 0);
-    mention(name);
+    remember(name);
 }
 
 void Environment::set(const std::string& name, const std::string& value) {
     ::setenv(name.c_str(), value.c_str(), 1);
-    mention(name);
+    remember(name);
 }
 
 void Environment::add_path(const std::string& name, const std::string& path) {
@@ -99,7 +99,7 @@ void Environment::add_path(const std::string& name, const std::string& path) {
     set(name, tools::prepend_path(path, list != nullptr ? list : ""));
 }
 
-void Environment::mention(const std::string& name) {
+void Environment::remember(const std::string& name) {
     if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
 }
 

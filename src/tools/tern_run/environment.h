@@ -8,7 +8,7 @@
 
 namespace tern {
 
-// Changes the environment of this process, and remembers the variables that it set or found set.
+// Changes the environment of this process, and remembers the variables of interest.
 class Environment {
   public:
     // Sets a variable unless it is set already.
@@ -20,7 +20,7 @@ class Environment {
     void print() const;
 
   private:
-    void mention(const std::string& name);
+    void remember(const std::string& name);
 
     std::vector<std::string> names_;
 };
@@ -29,9 +29,9 @@ class Environment {
 // no library fits the installed UCX.
 void set_up_tern(Environment* environment);
 
-// Sets the variables of the software HCA, as the command softhca prints them, and those that help
-// when all processes are on this machine. An empty profile leaves the choice to the environment.
-// Returns the exit status of softhca, which prints its own errors.
+// Sets the variables that `softhca env` prints, and those that MPI needs if all processes are on
+// this machine. An empty profile: that of the environment. Returns the exit status of softhca,
+// which prints its own errors.
 int set_up_soft_hca(Environment* environment, const std::string& profile);
 
 // Whether the software HCA has a profile of this name.

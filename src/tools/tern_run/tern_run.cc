@@ -45,9 +45,9 @@ int main_of(int argc, char** argv) {
     app.add_flag("-v,--verbose", verbose, "print what is set, as NAME=value");
     app.set_version_flag("-V,--version", "tern-run " PACKAGE_VERSION, "print the version");
     app.footer(
-        "Works in front of mpirun, and behind it in front of the program; on several machines "
-        "only\nbehind it. What is set already stays as it is: UCX_TLS, for example, which is "
-        "tern,self otherwise.");
+        "tern-run can start mpirun, or mpirun can start tern-run and the program; on several "
+        "machines, only the\nlatter. Variables that are set already are not changed, for example "
+        "UCX_TLS, whose default here is tern,self.");
     return tools::run_command(&app, "[OPTION...] [--] COMMAND [ARGUMENT...]", argc, argv,
                               [&](char** command) { return run(soft_hca, verbose, command); });
 }
