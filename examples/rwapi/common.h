@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the examples share: ending at an error, and giving each other regions. */
+/* What the examples share: checks of errors, and the exchange of regions. */
 #pragma once
 
 #include <rwapi.h>
@@ -71,9 +71,9 @@ static inline void barrier(int kind) {
     for (int i = 1; i < rwapi_size(); ++i) receive(kind, &node, &small);
 }
 
-/* Registers memory with all rights and gives it to the other nodes: regions[i] becomes that of node
- * i, and regions[rank] this node's. A key takes several small messages; they carry 12 bytes each,
- * and their number. Each call needs another kind. */
+/* Registers memory with all rights and exchanges the keys with the other nodes: regions[i] becomes
+ * the region of node i. A key needs several small messages, each with its number and 12 bytes of
+ * the key. Each call needs another kind. */
 static inline void share(int kind, void* memory, size_t length, rwapi_region* regions) {
     enum { PART = 12, PARTS = (RWAPI_KEY_MAX + PART - 1) / PART };
     const int rank = rwapi_rank(), size = rwapi_size();

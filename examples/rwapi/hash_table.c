@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inserts into a distributed hash table. A key belongs to the node that its hash says. A node puts
- * what it inserts into its ring at the owner, with a signal that adds 1 to the number of entries
- * there; the owner takes the entries into its table, and gives the places back by a signal too.
+ * Inserts into a distributed hash table. The hash of a key determines the node that owns it. A node
+ * puts an entry into its ring at the owner, with a signal that adds 1 to the number of entries
+ * there. The owner moves the entries into its table, and frees their places by another signal.
  */
 #include "common.h"
 
@@ -14,8 +14,8 @@ struct entry {
 };
 
 struct memory {
-    uint64_t come[NODES];  /* entries that have come from each node */
-    uint64_t taken[NODES]; /* entries of this node that each owner has taken */
+    uint64_t come[NODES];  /* entries that have arrived from each node */
+    uint64_t taken[NODES]; /* entries of this node that each owner has moved */
     struct entry rings[NODES][RING];
 };
 
@@ -46,7 +46,7 @@ static rwapi_region regions[NODES];
 static uint64_t sent[NODES], got[NODES];
 static int rank, size;
 
-/* Takes what has come into the table. */
+/* Moves entries that have arrived into the table. */
 static void take(void) {
     rwapi_progress(NULL);
     for (int node = 0; node < size; ++node) {
@@ -70,7 +70,7 @@ static void insert(struct entry entry) {
                 sizeof entry, offsetof(struct memory, come) + 8 * (uint64_t)rank, 1);
 }
 
-/* Until all that this node has sent is taken, here and by everybody. */
+/* Returns when all owners have moved all entries. */
 static void settle(void) {
     for (int node = 0; node < size; ++node) {
         while (sent[node] != rwapi_signal_read(&memory->taken[node])) take();
@@ -89,7 +89,7 @@ static void settle(void) {
     }
 }
 
-/* Compares with a table that this node alone fills with all nodes' inserts of its keys. */
+/* Compares the table with one that this node fills alone, with all nodes' inserts of its keys. */
 static int is_right(void) {
     static struct entry wanted[ROOM];
     for (int node = 0; node < size; ++node) {

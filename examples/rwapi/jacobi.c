@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Jacobi's method by notified puts. A node puts its outer rows into the halo memory of its
- * neighbours, and counts what its neighbours put into its own: it never sends an answer.
+ * neighbours, and counts the rows that its neighbours put into its own. No answers are needed.
  *
- * There are two halo memories, used in turns. A neighbour is at most one iteration ahead, because
- * it needs this node's row, so that what it puts early is in the other memory and counted there.
+ * There are two halo memories, used alternately. A neighbour is at most one iteration ahead,
+ * because it needs this node's row. So a row that it puts early goes to the other memory, whose
+ * counter counts it.
  */
 #include "jacobi.h"
 #include "common.h"
@@ -30,12 +31,13 @@ int main(int argc, char** argv) {
         check("rwapi_counter_attach",
               rwapi_counter_attach(NULL, counters[turn], regions[turn][rank], (uint64_t)count));
     }
-    /* Rows are put again and again: rwapi need not copy them or register them each time. */
+    /* Rows are put again and again. Registered memory is neither copied nor registered each time.
+     */
     rwapi_region own;
     const size_t bytes = (size_t)(band.rows + 2) * ROW;
     check("rwapi_register", rwapi_register(NULL, band.now, bytes, 0, &own));
     check("rwapi_register", rwapi_register(NULL, band.before, bytes, 0, &own));
-    barrier(3); /* all count */
+    barrier(3); /* all nodes have attached their counters */
 
     const double start = microseconds();
     rwapi_id ids[2] = {0, 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rwapi in an MPI program: MPI starts it, by a table of two functions. Numbers go round the ring of
- * processes by rwapi, and MPI sums them up.
+ * rwapi in an MPI program. A table of two functions starts rwapi by MPI. Each process sends its
+ * rank to the next one by rwapi, and MPI sums the ranks up.
  */
 #include <mpi.h>
 #include <rwapi.h>
@@ -18,8 +18,8 @@ static int barrier(void* context) {
 }
 
 int main(int argc, char** argv) {
-    /* rwapi calls the barrier in a thread of its own at the end; a communicator of its own keeps
-     * that apart from the program's calls. */
+    /* At the end, rwapi calls the barrier in another thread. Its own communicator separates this
+     * from the program's calls. */
     int rank, size, threads, sum, from = 0;
     MPI_Comm own;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &threads);
@@ -43,8 +43,8 @@ int main(int argc, char** argv) {
     while (error == 0) error = rwapi_context_receive(context, &from, &small);
     int number = -1;
     if (error == 1) memcpy(&number, small.bytes, sizeof number);
-    /* Another process may wait for this one's message, which leaves in calls of rwapi: a call that
-     * waits in MPI alone would keep it. */
+    /* Calls of rwapi send this process's message. A call that waits in MPI would delay it, and
+     * another process may wait for the message. */
     MPI_Request request;
     int done = 0;
     MPI_Iallreduce(&number, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);

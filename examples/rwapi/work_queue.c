@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A work queue: node 0 hands out tasks, the others do them. A task is put into the ring of a
- * worker, with a signal that adds 1 to the number of tasks that have come; the result comes back in
- * the same way. Both sides look only at their own memory.
+ * A work queue: node 0 distributes tasks to the other nodes. A task is put into the ring of a
+ * worker, with a signal that adds 1 to the worker's number of tasks. The result is returned in the
+ * same way. Both sides read only their own memory.
  */
 #include "common.h"
 
 enum { TASKS = 3000, DEPTH = 8, END = -1 };
 
-/* What each node has; node 0 uses `done` and `results`, the others the rest. */
+/* The memory of each node. Node 0 uses `done` and `results`, the others the rest. */
 struct memory {
     uint64_t given;              /* tasks that have been put into the ring */
     int64_t ring[DEPTH];         /* numbers of tasks */
-    uint64_t done[64];           /* results of each worker that have come */
+    uint64_t done[64];           /* results that have arrived from each worker */
     uint64_t results[TASKS + 1]; /* of each task; 0: it has not been done */
 };
 
