@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Functions that carry out orders over a link, or over the memory of the machine. Both processes
-// call a function at the same time. Only the one that measures gets samples, in us.
+// What carries out orders. Both processes call a function at the same time. Only the one that
+// measures gets samples, in us.
 #pragma once
 
 #include "bench/measure/clock.h"
@@ -23,15 +23,6 @@ void wait_for_end(Tail end, uint64_t number, Idle&& idle) {
 template <typename Idle>
 void wait_for_word(char* memory, uint64_t value, Idle&& idle) {
     wait_for_end({memory, kWord}, value, idle);
-}
-
-// Calls run(idle), with what a process that waits for memory calls in between.
-template <typename Run>
-Samples with_idle(Link& link, const Order& order, Run&& run) {
-    if (!order.reaps) return run([] {});
-    return run([&] {
-        if (link.outstanding() != 0) link.reap();
-    });
 }
 
 // Calls trip() as often as the order says and records half of its duration. Reads the clock once
@@ -103,37 +94,14 @@ Samples burst_times(Link& link, const Order& order, Send&& send) {
     return samples;
 }
 
-// Half round trips of RDMA writes. The size is a multiple of 8 bytes, or less than that; the
-// receiver polls the end.
-Samples write_trips(Peer& peer, Link& link, const Order& order);
-// Exchanges of such writes.
-Samples write_exchanges(Peer& peer, Link& link, const Order& order);
-// Half round trips of sends. The receiver polls its completion queue.
-Samples send_trips(Peer& peer, Link& link, const Order& order);
-// Half round trips of 8 bytes by process_vm_writev, without the HCA.
-Samples copy_trips(Peer& peer, Link& link, const Order& order);
-// Half round trips of 8 bytes by stores to the other process's in(), which is mapped at `there`.
-Samples store_trips(Peer& peer, Link& link, char* there, const Order& order);
-
-// The duration of one process_vm_writev of 8 bytes, while the other process polls these bytes.
-Samples copy_calls(Peer& peer, Link& link, const Order& order);
-
-// The time from the post of a long write until the receiver sees its first `bytes`. The receiver
-// measures; it polls the pages of the message in order, and its completion queue.
-Samples piece_times(Peer& peer, Link& link, const Order& order);
-
 // A stream of messages at full speed: the time between two messages, without the first ones. A
 // sample has at most Link::kDepth messages, so that a slow receiver does not slow down the sender,
 // and at least three windows.
 Samples message_spacings(Peer& peer, Link& link, const Order& order);
 // Like message_spacings(), for process_vm_writev calls, or process_vm_readv calls for reads.
 Samples copy_spacings(Peer& peer, Link& link, const Order& order);
-
 // The time between two writes of a stream into a ring of 32 KiB. The receiver waits for each write
-// in memory, and tells by a write of a word when it has taken half of the ring.
+// in memory, and reports by a write of a word when it has taken half of the ring.
 Samples ring_times(Peer& peer, Link& link, const Order& order);
-
-// The time of one RDMA write or read: see one_sided.h.
-Samples one_sided_times(Peer& peer, Link& link, const Order& order);
 
 }  // namespace bench

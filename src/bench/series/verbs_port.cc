@@ -2,18 +2,231 @@
 // The bare device, which is the limit for all transports; the parts of the cost of long messages;
 // and the machine without the device.
 #include <sys/prctl.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
 
-#include "bench/measure/chain.h"
-#include "bench/measure/traffic.h"
+#include "bench/measure/one_sided.h"
 #include "bench/series/worker.h"
 
 namespace bench {
 namespace {
+
+// A word in shared memory that the target polls, behind a message: with it, an RDMA write tells the
+// target that it has come, in the way that is least on the wire.
+// Both processes construct it at the same time.
+class Flag {
+  public:
+    Flag(Device& device, Peer& peer);
+
+    // The write of a number into the peer's word.
+    Link::Write write(uint64_t number);
+    // This process's word.
+    char* word() { return memory_.data(); }
+
+  private:
+    struct Address {
+        uint64_t word;
+        uint32_t key;
+    };
+    static constexpr size_t kSize = 4096;
+
+    Memory memory_;
+    tern::verbs::MemoryRegion mr_;
+    Address theirs_;
+};
+
+Flag::Flag(Device& device, Peer& peer)
+    : memory_(Memory::Kind::kShared, kSize),
+      mr_(device.register_memory(memory_.data(), kSize)),
+      theirs_(peer.exchange(Address{reinterpret_cast<uint64_t>(word()), mr_->rkey})) {}
+
+Link::Write Flag::write(uint64_t number) {
+    char* const from = memory_.data() + kSize / 2;
+    word_at(from).store(number, std::memory_order_relaxed);
+    return {from, mr_->lkey, theirs_.word, theirs_.key, kWord};
+}
+
+void copy_word(Peer& peer, Link& link, uint64_t value) {
+    iovec mine{&value, kWord};
+    iovec theirs{reinterpret_cast<void*>(link.remote_in()), kWord};
+    if (::process_vm_writev(peer.pid(), &mine, 1, &theirs, 1, 0) != kWord) {
+        throw call_failed("process_vm_writev");
+    }
+}
+
+// Ways of a numbered message to the other process.
+
+// Writes whose end the receiver polls in memory. The size is a multiple of 8 bytes, or less.
+class Writes {
+  public:
+    Writes(Link& link, const Order& order)
+        : link_(link),
+          size_(order.size),
+          // In exchanges a message may be on its way while the one before is looked at.
+          places_(order.kind == Order::Kind::kExchanges ? 2 : 1),
+          reaps_(order.reaps) {
+        for (uint32_t i = 0; i < places_; ++i)
+            Tail(link.in() + place(i), size_).store(link.sequence);
+    }
+    void send(uint64_t number) {
+        Tail(link_.out() + place(number), size_).store(number);
+        link_.post(IBV_WR_RDMA_WRITE, place(number), size_);
+    }
+    void receive(uint64_t number) {
+        wait_for_end({link_.in() + place(number), size_}, number, [this] {
+            if (reaps_ && link_.outstanding() != 0) link_.reap();
+        });
+    }
+
+  private:
+    uint64_t place(uint64_t number) const { return number % places_ * size_; }
+
+    Link& link_;
+    const uint32_t size_;
+    const uint32_t places_;
+    const bool reaps_;
+};
+
+// Chains of two writes, of the message and of its number into the flag.
+struct Chains {
+    void send(uint64_t number) {
+        link.post_chain(place_of(number, order.size, order.places(), link.half()), order.size,
+                        flag.write(number));
+    }
+    // In exchanges the word may have the next number already.
+    void receive(uint64_t number) {
+        Patience patience("a word in memory");
+        while (word_at(flag.word()).load(std::memory_order_acquire) < number) {
+            if (order.reaps && link.outstanding() != 0) link.reap();
+            patience.spend();
+        }
+    }
+
+    Link& link;
+    Flag& flag;
+    const Order& order;
+};
+
+// Sends, whose receiver polls its completion queue.
+class Sends {
+  public:
+    Sends(Link& link, const Order& order)
+        : link_(link), size_(order.size), receives_(link, order.size, order.trips()) {}
+    void send(uint64_t) {
+        link_.post(IBV_WR_SEND, 0, size_);
+        receives_.refill();
+        link_.reap();
+    }
+    void receive(uint64_t) { receives_.wait_for(++taken_); }
+
+  private:
+    Link& link_;
+    const uint32_t size_;
+    Receives receives_;
+    uint64_t taken_ = 0;
+};
+
+// 8 bytes that the process itself puts into the other one's in(), without the HCA: by
+// process_vm_writev, or by a store to where it is mapped.
+struct PlainWords {
+    void send(uint64_t number) {
+        if (there == nullptr) return copy_word(peer, link, number);
+        word_at(there).store(number, std::memory_order_release);
+    }
+    void receive(uint64_t number) {
+        wait_for_word(link.in(), number, [] {});
+    }
+
+    Peer& peer;
+    Link& link;
+    char* there;
+};
+
+// Half round trips, or exchanges.
+template <typename Way>
+Samples trips(Peer& peer, Link& link, const Order& order, Way way) {
+    uint64_t sent = link.sequence;
+    const auto send = [&] { way.send(++sent); };
+    const auto receive = [&] { way.receive(++link.sequence); };
+    peer.meet();
+    Samples samples = order.kind == Order::Kind::kExchanges
+                          ? exchanges(peer, order,
+                                      [&] {
+                                          send();
+                                          receive();
+                                      })
+                          : round_trips(peer, order, send, receive);
+    link.reap_until(0);
+    return samples;
+}
+
+// The duration of one process_vm_writev of 8 bytes, while the other process polls these bytes.
+Samples copy_calls(Peer& peer, Link& link, const Order& order) {
+    peer.meet();
+    if (peer.measures()) {
+        return timed(order.count, [&] { copy_word(peer, link, ++link.sequence); });
+    }
+    link.sequence += order.count;
+    wait_for_word(link.in(), link.sequence, [] {});
+    return {};
+}
+
+constexpr uint32_t kPage = 4096;
+
+// The time from the post of a long write until the receiver sees its first `bytes`. The receiver
+// measures; it polls the pages of the message in order, and its completion queue.
+Samples piece_times(Peer& peer, Link& link, const Order& order) {
+    Samples samples;
+    const auto reap = [&] { link.reap(); };
+    peer.meet();
+    for (uint64_t i = 0; i < order.count; ++i) {
+        ++link.sequence;
+        if (peer.measures()) {
+            // Requests a write from the peer. The first word of the write holds its time of
+            // posting.
+            word_at(link.out()).store(link.sequence, std::memory_order_relaxed);
+            link.post(IBV_WR_RDMA_WRITE, 0, kWord);
+            for (uint32_t end = kPage; end <= order.size; end += kPage) {
+                wait_for_word(link.in() + end - kWord, link.sequence, reap);
+                if (end != order.bytes) continue;
+                samples.push_back(us_since(word_at(link.in()).load(std::memory_order_relaxed)));
+            }
+        } else {
+            wait_for_word(link.in(), link.sequence, reap);
+            for (uint32_t end = kPage; end <= order.size; end += kPage) {
+                word_at(link.out() + end - kWord).store(link.sequence, std::memory_order_relaxed);
+            }
+            word_at(link.out()).store(now_ns(), std::memory_order_relaxed);
+            link.post(IBV_WR_RDMA_WRITE, 0, order.size);
+        }
+        link.reap_until(0);
+    }
+    peer.meet();
+    return samples;
+}
+
+struct LinkEnd {
+    char* out() { return link.out(); }
+    char* in() { return link.in(); }
+    size_t half() const { return link.half(); }
+    void meet() { peer.meet(); }
+    void begin(uint64_t offset, uint32_t size, bool last) { link.post(opcode, offset, size, last); }
+    void flush() { link.reap_until(0); }
+
+    Peer& peer;
+    Link& link;
+    ibv_wr_opcode opcode;
+};
+
+Samples one_sided_times(Peer& peer, Link& link, const Order& order) {
+    LinkEnd end{peer, link,
+                order.request == Order::Request::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
+    return one_sided(peer, end, order, ++link.sequence);
+}
 
 class VerbsPort : public Port {
   public:
@@ -34,22 +247,20 @@ class VerbsPort : public Port {
         if (order.chained && !flag_) flag_.emplace(device_, peer_);
         switch (order.kind) {
             case Order::Kind::kWrites:
-                return order.chained ? chain_trips(peer_, link_, *flag_, order)
-                                     : write_trips(peer_, link_, order);
             case Order::Kind::kExchanges:
-                return order.chained ? chain_exchanges(peer_, link_, *flag_, order)
-                                     : write_exchanges(peer_, link_, order);
+                if (order.chained) return trips(peer_, link_, order, Chains{link_, *flag_, order});
+                return trips(peer_, link_, order, Writes(link_, order));
             case Order::Kind::kSends:
-                return send_trips(peer_, link_, order);
+                return trips(peer_, link_, order, Sends(link_, order));
             case Order::Kind::kPieces:
                 return piece_times(peer_, link_, order);
             case Order::Kind::kCopyCalls:
                 return copy_calls(peer_, link_, order);
             case Order::Kind::kCopyTrips:
-                return copy_trips(peer_, link_, order);
+                return word_trips(order, nullptr);
             case Order::Kind::kStoreTrips:
                 if (!theirs_) throw Failure("no memory is shared");
-                return store_trips(peer_, link_, theirs_->data() + kWire / 2, order);
+                return word_trips(order, theirs_->data() + kWire / 2);
             case Order::Kind::kSpacings:
                 return message_spacings(peer_, link_, order);
             case Order::Kind::kCopySpacings:
@@ -108,11 +319,16 @@ class VerbsPort : public Port {
                 throw Failure("not an order for verbs");
         }
     }
+    Samples word_trips(const Order& order, char* there) {
+        word_at(link_.in()).store(link_.sequence, std::memory_order_relaxed);
+        return trips(peer_, link_, order, PlainWords{peer_, link_, there});
+    }
     // Writes with few completions, as in perftest's bandwidth tests.
     Samples bursts(const Order& order) {
-        if (order.chained) return chain_bursts(link_, *flag_, order);
         return burst_times(link_, order, [&](uint64_t i, bool last) {
             const uint64_t place = place_of(i, order.size, order.places(), link_.half());
+            // Less than the number of any message that is waited for.
+            if (order.chained) return link_.post_chain(place, order.size, flag_->write(0), last);
             link_.post(IBV_WR_RDMA_WRITE, place, order.size, last);
         });
     }
