@@ -85,6 +85,8 @@ bool TagReceives::arrived(Channel& channel, uint32_t id, const std::byte* data, 
         id &= ~kMarkedTagFrame;
     }
     if (length < header_size(id)) return false;
+    ucs_trace_data("tern: RX: tag frame %u, tag 0x%lx, %u bytes with its header", id,
+                   static_cast<unsigned long>(header_of<EagerHeader>(data).tag), length);
     if (id == static_cast<uint32_t>(TagFrameId::kEagerImmediate) &&
         header_of<ImmediateHeader>(data).immediate == 0)
         return false;

@@ -48,6 +48,8 @@ ssize_t copied(uct_ep_h ep, TagFrameId id, const Header& header, Fill&& fill) {
             memcpy(at, &header, sizeof(header));
             at += sizeof(header);
             filled = fill(at);
+            ucs_trace_data("tern: TX: tag frame %u, tag 0x%lx, %zu bytes", type_of(id),
+                           static_cast<unsigned long>(header.tag), filled);
             return static_cast<uint32_t>(at - static_cast<std::byte*>(to) + filled);
         },
         length);

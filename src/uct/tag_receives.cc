@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
+#include "base/trace.h"
 #include "uct/memory.h"
 
 namespace tern {
@@ -63,6 +65,9 @@ ucs_status_t TagReceives::post(uct_tag_t tag, uct_tag_t mask, const uct_iov_t* i
 
 ucs_status_t TagReceives::cancel(uct_tag_context_t* context, bool force) {
     TagReceive* receive = receive_of(context);
+    TERN_ASSERT(receive->owner == this && receive->context == context);
+    TERN_TRACE("tag receive %p is to be canceled%s", static_cast<void*>(receive->buffer),
+               force ? " now" : "");
     if (receive->posted) {
         receive->leaving = true;
         if (tupleq_ == nullptr)
@@ -141,6 +146,9 @@ void TagReceives::on_fetched(uct_completion_t* completion) {
 // The message of a request has been received, or never will be. The answer to the sender of a
 // message too long for its receive is the same as for one that was received.
 void TagReceives::over(TagReceive& receive, ucs_status_t status) {
+    TERN_ASSERT(receive.owner == this && receive.channel != nullptr && !receive.posted);
+    TERN_TRACE("tag receive %p of %llu bytes is over: %s", static_cast<void*>(receive.buffer),
+               static_cast<unsigned long long>(receive.request.length), ucs_status_string(status));
     const RequestHeader request = receive.request;
     uct_tag_context_t* context = receive.context;
     Channel& channel = *receive.channel;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "uct/tag_sends.h"
+
+#include "base/assert.h"
+#include "base/trace.h"
 #include "connection/little_endian.h"
 
 namespace tern {
@@ -16,6 +19,7 @@ TagSend& TagSends::take() {
 }
 
 void TagSends::give(TagSend& send) {
+    TERN_ASSERT(!send.under_way || under_way_ != 0);
     under_way_ -= send.under_way;
     if (send.early_copy != 0) rendezvous_.drop_early_copy(send.early_copy);
     send = {.number = send.number + (uint64_t{1} << 32)};
@@ -39,6 +43,8 @@ bool TagSends::finished(const Channel& channel, const std::byte* data, uint32_t 
 }
 
 void TagSends::over(TagSend& send, ucs_status_t status) {
+    TERN_TRACE("tag send %llu is over: %s", static_cast<unsigned long long>(send.number),
+               ucs_status_string(status));
     uct_completion_t* completion = send.completion;
     give(send);
     if (completion != nullptr) uct_invoke_completion(completion, status);
@@ -46,6 +52,7 @@ void TagSends::over(TagSend& send, ucs_status_t status) {
 
 void TagSends::placed(uct_completion_t* completion) {
     TagSend& send = *ucs_container_of(completion, TagSend, placed);
+    TERN_ASSERT(send.owner != nullptr && !send.under_way);
     send.owner->over(send, completion->status);
 }
 
