@@ -100,15 +100,15 @@ tern::verbs::CompletionQueue Link::make_cq(Device& device) {
 }
 
 void Link::make_qp(Device& device) {
-    ibv_qp_init_attr wish = {};
-    wish.send_cq = send_cq_.get();
-    wish.recv_cq = receive_cq_.get();
-    wish.cap = {kDepth, kDepth, 1, 1, kInline};
-    wish.qp_type = IBV_QPT_RC;
-    wish.sq_sig_all = 0;
-    qp_.reset(ibv_create_qp(device.pd(), &wish));
+    ibv_qp_init_attr attributes = {};
+    attributes.send_cq = send_cq_.get();
+    attributes.recv_cq = receive_cq_.get();
+    attributes.cap = {kDepth, kDepth, 1, 1, kInline};
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.sq_sig_all = 0;
+    qp_.reset(ibv_create_qp(device.pd(), &attributes));
     if (!qp_) throw call_failed("ibv_create_qp");
-    inline_limit_ = wish.cap.max_inline_data;
+    inline_limit_ = attributes.cap.max_inline_data;
 }
 
 void Link::connect(Device& device, int gid_index) {

@@ -41,7 +41,7 @@ Machine this_machine() {
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line) && !line.empty();) {
         if (line.starts_with("model name")) machine.cpu = line.substr(line.find(':') + 2);
-        // The flag by which hypervisors tell a guest of themselves.
+        // Hypervisors set this flag in their guests.
         if (line.starts_with("flags")) machine.is_virtual = line.find(" hypervisor") != line.npos;
     }
     utsname system;

@@ -56,7 +56,7 @@ class Channel {
     // A descriptor, which the other process gets as one of its own.
     void put_descriptor(int fd);
     int take_descriptor();
-    // Samples, in several messages. Both sides must know their number.
+    // Samples, in several messages. Both sides have agreed on their number.
     void put_samples(const Samples& samples);
     Samples take_samples(size_t count);
 

@@ -76,14 +76,14 @@ class Ring {
     const uint64_t places_;
 };
 
-// Waits until the receiver has taken the messages before the last half of the ring, as far as
-// *taken does not tell yet.
+// Waits until the receiver has taken the messages before the last half of the ring. *taken is what
+// it has reported so far.
 void wait_for_room(Link& link, const Ring& ring, uint64_t number, uint64_t* taken) {
     Patience patience("room in the ring");
     while (number - *taken > 2 * ring.half()) {
-        const uint64_t told = word_at(link.in()).load(std::memory_order_acquire);
-        if (told > *taken && told < number) {
-            *taken = told;
+        const uint64_t reported = word_at(link.in()).load(std::memory_order_acquire);
+        if (reported > *taken && reported < number) {
+            *taken = reported;
         } else {
             link.reap();
             patience.spend();

@@ -15,8 +15,8 @@
 namespace bench {
 namespace {
 
-// A word in shared memory that the target polls, behind a message: with it, an RDMA write tells the
-// target that it has come, in the way that is least on the wire.
+// A word in shared memory that the target polls. A write of the word behind the write of a message
+// is the notification with the fewest bytes on the wire.
 // Both processes construct it at the same time.
 class Flag {
   public:
