@@ -54,7 +54,7 @@ class ChunkSource {
         uint32_t ready = 0;   // sub-blocks that are in staging memory already
     };
 
-    static constexpr size_t kMostParts = 1024;  // told and not completely posted
+    static constexpr size_t kMostParts = 1024;  // announced and not completely posted
 
     // `slots` of the receiver's ring, and of the sender's own staging memory.
     ChunkSource(uint64_t length, uint32_t slots, uint32_t staging_slots,
@@ -73,11 +73,12 @@ class ChunkSource {
     // The staging memory with the early chunk has been taken away.
     void forget_early_chunk() { early_ = {}; }
 
-    // The receiver tells of the next part. False: the part is invalid.
+    // The receiver has chosen how the next part is to be sent. False: the part is invalid.
     bool add(const Part& part) {
-        if (part.upto <= told_ || part.upto > length_ || parts_.size() >= kMostParts) return false;
+        if (part.upto <= parts_end_ || part.upto > length_ || parts_.size() >= kMostParts)
+            return false;
         parts_.push(part);
-        told_ = part.upto;
+        parts_end_ = part.upto;
         if (parts_.size() == 1) begin();
         return true;
     }
@@ -136,8 +137,8 @@ class ChunkSource {
     }
 
     bool all_posted() const { return at_ == length_; }
-    // Whether the receiver must be told of the end, because it cannot see direct writes.
-    bool must_tell() const { return any_direct_; }
+    // Whether the transfer ends with a Finish, because the receiver cannot see direct writes.
+    bool needs_finish() const { return any_direct_; }
     bool all_acknowledged() const { return acked_ == index_; }
     uint64_t staged() const { return index_; }  // sub-blocks so far
     uint64_t sent() const { return at_; }       // bytes
@@ -163,7 +164,7 @@ class ChunkSource {
     uint32_t staging_slots_;
     ScheduleLimits limits_;
     PartQueue parts_;
-    uint64_t told_ = 0;        // where the last part ends
+    uint64_t parts_end_ = 0;   // where the last part ends
     uint64_t part_begin_ = 0;  // where the first of parts_ begins
     uint64_t at_ = 0;          // bytes posted
     Schedule schedule_;        // of the first of parts_, if it is staged

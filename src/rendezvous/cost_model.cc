@@ -202,9 +202,9 @@ double CostModel::copied_once(uint64_t length, const Staging& staging) const {
            costs_.network.latency;
 }
 
-// Both sides pin the pieces one after the other. The frame that tells the sender of a piece travels
-// while the wire is busy with the piece before. The maximum is taken as in stage(), but the last
-// piece may be short.
+// Both sides pin the pieces one after the other. The frame that announces a piece to the sender
+// travels while the wire is busy with the piece before. The maximum is taken as in stage(), but the
+// last piece may be short.
 double CostModel::pinned_behind_wire(uint64_t length, uint64_t piece) const {
     if (length == 0) return raw(0);
     const NetworkCosts& network = costs_.network;

@@ -14,7 +14,7 @@ struct NetworkCosts {
     double bandwidth = std::numeric_limits<double>::infinity();  // B_net
     double gap = 0;       // g: between two messages on the wire
     double overhead = 0;  // o: processor time to send a message
-    double notice = 0;    // from the writing of the last byte until the receiver knows of it
+    double notice = 0;    // from the writing of the last byte until the receiver has seen it
 };
 
 // The first `cache` bytes of a message are in the cache and the others in memory. (The paper has
@@ -82,7 +82,7 @@ class CostModel {
     // placing() if both sides are pinned.
     double raw(uint64_t length) const;
     // The further time of zero-copy: both sides check, one after the other, whether their memory is
-    // pinned, and the receiver is told of the end.
+    // pinned, and the sender sends a frame at the end.
     double placing() const { return 2 * costs_.registration.look + costs_.network.notice; }
     // Section 2: L / B_copy + T_net(L). Counts one copy, as the paper does.
     double naive_copy(uint64_t length) const;

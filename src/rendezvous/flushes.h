@@ -31,7 +31,8 @@ class Flushes {
             const Status failure = flush.channel->failure;
             const Status status =
                 begin(*flush.channel, flush.until, lost ? Waiter{} : flush.waiter);
-            // The engine knows of no loss: it gets no waiter, and is asked until all has arrived.
+            // The engine does not see what transfers have lost. It gets no waiter in that case, and
+            // is asked again until all has arrived.
             if (status == Status::kNoResource || (lost && status == Status::kInProgress)) {
                 ++i;
                 continue;

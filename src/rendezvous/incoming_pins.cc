@@ -43,7 +43,7 @@ void IncomingPins::take(Incoming& transfer, uint64_t piece, Pin* pin) {
 }
 
 void IncomingPins::release_all(Incoming& transfer) {
-    TERN_ASSERT(transfer.pin == nullptr && transfer.told == 0);
+    TERN_ASSERT(transfer.pin == nullptr && transfer.announced == 0);
     for (Pin* pin : transfer.pins) memory_.release(pin);
     transfer.pins.clear();
     transfer.ends.clear();
@@ -52,16 +52,16 @@ void IncomingPins::release_all(Incoming& transfer) {
 
 Part IncomingPins::next_part(Incoming& transfer) {
     const Part rest{.upto = transfer.length};
-    if (transfer.told == transfer.pins.size() && !pin(transfer, kRemotePut)) return rest;
+    if (transfer.announced == transfer.pins.size() && !pin(transfer, kRemotePut)) return rest;
     return TransferMemory::expose(transfer, true) ? pinned_part(transfer) : rest;
 }
 
 Part IncomingPins::pinned_part(Incoming& transfer) const {
-    const uint64_t begin = transfer.core->told();
+    const uint64_t begin = transfer.core->parts_end();
     const auto address = reinterpret_cast<uint64_t>(transfer.memory.data()) + begin;
     if (transfer.pin != nullptr) return {transfer.length, address, transfer.pin->rkey(), true};
-    TERN_ASSERT(transfer.told < transfer.pins.size());
-    const size_t next = transfer.told++;
+    TERN_ASSERT(transfer.announced < transfer.pins.size());
+    const size_t next = transfer.announced++;
     return {transfer.ends[next], address, transfer.pins[next]->rkey(), true};
 }
 

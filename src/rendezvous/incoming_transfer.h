@@ -18,7 +18,7 @@ namespace tern {
 // Called with the bytes of a get when all have come.
 using Unpack = void (*)(void* argument, const void* data, size_t length);
 
-// What a get knows of the side that has the bytes.
+// What the key says of the side that has the bytes, and of its memory.
 struct Source {
     bool pinned = false;            // as far as is known, the memory is
     bool takes_waited_ack = false;  // takes Ack::kWaited
@@ -74,7 +74,7 @@ struct Incoming : Transfer {
     bool alone = false;   // when it began, no other transfer was under way
     uint64_t pinned = 0;  // bytes from the beginning on that are pinned, by `pin` or by `pins`
     std::vector<uint64_t> ends;  // of the elements of `pins`, in the message
-    size_t told = 0;             // elements of `pins` that the sender may write to
+    size_t announced = 0;        // elements of `pins` whose part was given to the sender
     std::optional<RingReader> core;
     uint64_t generation = 0;
     WirePart first;         // in the fetch or accept

@@ -41,7 +41,7 @@ IncomingWrites::Step IncomingWrites::step(Incoming& transfer) {
         return {over, over};
     }
     unsigned count = take_blocks(transfer);
-    if (core.told() != transfer.length || transfer.part_due) count += pin_more(transfer);
+    if (core.parts_end() != transfer.length || transfer.part_due) count += pin_more(transfer);
     if (core.complete()) {
         const bool over = end(transfer);
         return {count + over, over};
@@ -117,10 +117,10 @@ unsigned IncomingWrites::pin_more(Incoming& transfer) {
     unsigned count = 0;
     bool found = true;
     while (count < kPartsAtOnce && found &&
-           (transfer.part_due || transfer.core->told() != transfer.length)) {
+           (transfer.part_due || transfer.core->parts_end() != transfer.length)) {
         if (!transfer.part_due) {
             if (budget_.over()) break;
-            found = transfer.told != transfer.pins.size() || pins_.find(transfer);
+            found = transfer.announced != transfer.pins.size() || pins_.find(transfer);
             if (!found && (count != 0 || !pins_.may_pin(transfer))) break;
             transfer.part = pins_.next_part(transfer);
             transfer.core->add(transfer.part);

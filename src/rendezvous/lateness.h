@@ -8,7 +8,8 @@ namespace tern {
 
 // Whether this process keeps the receivers of its messages waiting, because it computes instead of
 // calling the library: then it should register its messages when it announces them, so that the
-// receivers read them without it. For any thread; of notes at the same time, some may be lost.
+// receivers read them without it. For any thread. If threads call note() at the same time, some of
+// the samples may be lost, which changes the average little.
 class Lateness {
   public:
     // A peer has fetched a message with this side's help, and had to wait for it if `waited`.

@@ -185,7 +185,7 @@ unsigned OutgoingTransfers::step(Outgoing& transfer) {
         ++count;
     }
     count += pins_.pin_ahead(transfer);
-    if (core.all_posted() && core.must_tell() && !transfer.alone() &&
+    if (core.all_posted() && core.needs_finish() && !transfer.alone() &&
         transfer.state == Outgoing::State::kWriting) {
         const Finish frame{.receiver = transfer.receiver};
         if (send_frame(engine_, *transfer.channel, TransferId::kFinish, frame))

@@ -10,8 +10,8 @@
 namespace tern {
 
 // Bounds the work of one call of progress by the costs of the model, without a clock. Nothing
-// begins when the work of the turn has taken kTime, and no registration that would end after
-// kLongest, unless it is the first thing in the turn. The turn ends with the call of progress. Data
+// begins when the work of the call has taken kTime, and no registration that would end after
+// kLongest, unless nothing has been done before it. Each call of progress ends with renew(). Data
 // path.
 class ProgressBudget {
   public:
@@ -44,7 +44,7 @@ class ProgressBudget {
     }
 
     bool over() const { return spent_ >= kTime; }
-    // Whether a registration may begin. If not, the turn is over.
+    // Whether a registration may begin. If not, the budget is spent.
     bool may_register(uint64_t bytes) {
         if (over()) return false;
         const bool first = spent_ == 0 || (owes_ && !begun_);
@@ -53,14 +53,14 @@ class ProgressBudget {
         put_off_ = true;
         return false;
     }
-    // The turn was over because a registration did not fit in.
+    // The budget is spent because a registration did not fit in.
     bool put_off() const { return put_off_; }
-    // Whether the kernel may be asked for a few pages, for a ring: once in a turn, because nobody
-    // knows how long that takes. A registration that was put off comes first.
+    // Whether the kernel may be asked for a few pages, for a ring: once in a call, because the time
+    // that this takes cannot be predicted. A registration that was put off comes first.
     bool may_provide() const { return !provided_ && !over() && !owes_; }
     bool has_provided() const { return provided_; }
-    // The turn before this one was over before all transfers had had theirs. What has been left
-    // comes first now: frames of peers only tell of work.
+    // The budget of the call before was spent before all transfers had been moved on. The others
+    // come first now, so frames of peers do not move transfers on at once.
     bool behind() const { return behind_; }
     void copied(uint64_t bytes) {
         spent_ += static_cast<double>(bytes) * copied_;
@@ -72,7 +72,7 @@ class ProgressBudget {
         owes_ = false;
     }
     void watched() { spent_ += kWatch; }
-    // Has looked whether memory is pinned.
+    // A pin has been looked up.
     void looked() { spent_ += look_; }
     void provided() {
         provided_ = true;
@@ -86,9 +86,11 @@ class ProgressBudget {
     }
 
   private:
-    // Copies were measured alone. The devices and the processors of other processes copy as well.
+    // Copies were measured while nothing else was copying. In use, the devices and the processors
+    // of other processes copy at the same time, so a copy may take this many times as long.
     static constexpr double kSlowCopies = 2;
-    // Seconds to begin a transfer that has its buffer watched: two system calls, and the frame.
+    // Seconds to begin a transfer whose buffer is watched from now on: two system calls, and the
+    // frame.
     static constexpr double kWatch = 16e-6;
     static constexpr double kProvision = kTime / 2;
     static constexpr double kPiece = 150e-6;
@@ -114,7 +116,7 @@ class ProgressBudget {
     bool behind_ = false;
     bool put_off_ = false;
     bool provided_ = false;
-    bool owes_ = false;   // the turn before this one has put a registration off
+    bool owes_ = false;   // the call before this one has put a registration off
     bool begun_ = false;  // something has been copied or registered
 };
 

@@ -79,8 +79,8 @@ unsigned Rendezvous::advance() {
     return count;
 }
 
-// `idle` is not 0 if every transfer has had a turn and none has moved. Apart from words in memory,
-// transfers then wait only for completions and frames, which are events.
+// idle_calls() is not 0 if every transfer has been given a step and none has moved. Apart from
+// words in memory, transfers then wait only for completions and frames, which are events.
 Status Rendezvous::arm(std::vector<Watched>& words) {
     if (quiet()) return Status::kOk;
     return accounts_.idle_calls() == 0 ? Status::kInProgress : incoming_.arm(words);

@@ -48,7 +48,7 @@ class Rendezvous {
     // the peer's memory. `rkey`: of memory that is open to writes, or 0.
     Status put(Channel& channel, std::span<const Buffers::Piece> from, uint64_t to,
                const WireKey& key, uint32_t rkey, void* cookie);
-    // The same, and takes ownership of the bytes. kOk: begun; only a flush tells when it ends.
+    // The same, and takes ownership of the bytes. kOk: begun; only a flush waits for its end.
     Status put_owned(Channel& channel, std::unique_ptr<std::byte[]> data, size_t length,
                      uint64_t to, const WireKey& key);
     // Copies the first chunk of a message whose request to send has just been sent to the peer, if
@@ -62,7 +62,7 @@ class Rendezvous {
     // or dropped.
     void drop_early_copy(uint64_t number) { outgoing_.drop_early_copy(number); }
     // kOk: all operations begun on this channel so far are over, and all that was sent has arrived.
-    // kInProgress: the waiter, if any, is told when this is so.
+    // kInProgress: the waiter, if any, is completed when this is so.
     Status flush(Channel& channel, const Waiter& waiter);
     bool idle() const { return accounts_.users() == 0; }
     // For fences: the number of operations begun so far, on all channels; and whether an operation

@@ -35,9 +35,9 @@ class RingReader {
         if (part.direct) {
             any_direct_ = true;
         } else {
-            staged_ += SubBlocks::count(part.upto - told_);
+            staged_ += SubBlocks::count(part.upto - parts_end_);
         }
-        told_ = part.upto;
+        parts_end_ = part.upto;
         skip_direct();
     }
 
@@ -84,7 +84,7 @@ class RingReader {
     }
     // The sender has written everything. False: that cannot be.
     bool finished() {
-        if (!any_direct_ || done_ || told_ != length_) return false;
+        if (!any_direct_ || done_ || parts_end_ != length_) return false;
         done_ = true;
         return true;
     }
@@ -107,9 +107,9 @@ class RingReader {
     }
 
     bool complete() const {
-        return told_ == length_ && index_ == staged_ && (done_ || !any_direct_);
+        return parts_end_ == length_ && index_ == staged_ && (done_ || !any_direct_);
     }
-    uint64_t told() const { return told_; }
+    uint64_t parts_end() const { return parts_end_; }
     uint64_t length() const { return length_; }
     bool notified() const { return notified_; }
     bool polls_memory() const { return !notified_ && index_ != staged_; }
@@ -129,13 +129,13 @@ class RingReader {
     uint64_t generation_;
     bool notified_;
     uint32_t ack_after_;
-    PartQueue parts_;       // not copied completely; the first is staged
-    uint64_t told_ = 0;     // where the last part ends
-    uint64_t begin_ = 0;    // where the first part begins, in the message
-    uint64_t first_ = 0;    // number of its first sub-block
-    uint64_t staged_ = 0;   // sub-blocks in all parts so far
-    uint64_t index_ = 0;    // sub-blocks copied
-    uint64_t arrived_ = 0;  // sub-blocks notified
+    PartQueue parts_;         // not copied completely; the first is staged
+    uint64_t parts_end_ = 0;  // where the last part ends
+    uint64_t begin_ = 0;      // where the first part begins, in the message
+    uint64_t first_ = 0;      // number of its first sub-block
+    uint64_t staged_ = 0;     // sub-blocks in all parts so far
+    uint64_t index_ = 0;      // sub-blocks copied
+    uint64_t arrived_ = 0;    // sub-blocks notified
     uint64_t acked_ = 0;
     bool any_direct_ = false;
     bool done_ = false;

@@ -20,7 +20,7 @@ const size_t kRing =
     (size_t{RendezvousSettings().ring_slots()} * SubBlocks::kSlot + 4095) / 4096 * 4096;
 
 // Gets by one node of the memory of another.
-class TurnTest : public testing::Test {
+class ProgressBudgetTest : public testing::Test {
   protected:
     struct Get {
         size_t in_place = 0;  // bytes
@@ -93,7 +93,7 @@ class TurnTest : public testing::Test {
         EXPECT_EQ(from_, to_);
         for (const Status status : asker_->completions) EXPECT_EQ(status, Status::kOk);
     }
-    bool turn(const std::function<bool()>& done) {
+    bool run_until(const std::function<bool()>& done) {
         return until(
             [this] {
                 asker_->poll();
@@ -116,7 +116,7 @@ class TurnTest : public testing::Test {
     }
 
     Costs costs_ = *find_costs("graphene");
-    const double copies_ = ProgressBudget::kTime * costs_.copy.memory_bandwidth;  // bytes of a turn
+    const double copies_ = ProgressBudget::kTime * costs_.copy.memory_bandwidth;  // bytes in a call
     size_t length_ = 0;
     std::vector<std::byte> from_;
     std::vector<std::byte> to_;
@@ -128,8 +128,8 @@ class TurnTest : public testing::Test {
     Channel* channel_ = nullptr;
 };
 
-// Both sides register as much as a turn allows.
-class RegistrationTest : public TurnTest {
+// Both sides register as much as a call allows.
+class RegistrationTest : public ProgressBudgetTest {
   protected:
     void run_and_check() {
         const double most = (ProgressBudget::kLongest - costs_.registration.latency) *
@@ -196,7 +196,7 @@ TEST_F(RegistrationTest, PartsThatArePinnedAreToldAtOnce) {
 }
 
 // A program that begins a transfer before each call of progress delays others, but stops none.
-TEST_F(TurnTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
+TEST_F(ProgressBudgetTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
     const auto longest = static_cast<size_t>(ProgressBudget::longest_registration(costs_));
     constexpr size_t kNewcomers = 100;
     prepare(SchemeSetting::kAuto, 1, longest, 16, MonitorKind::kUcm);
@@ -205,7 +205,7 @@ TEST_F(TurnTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
     std::vector<std::byte> short_to(short_from.size());
     Region* region =
         owner_->regions.declare(short_from.data(), short_from.size(), kLocalRead | kRemoteAll);
-    EXPECT_TRUE(turn([&] { return channel_->up(); }));
+    EXPECT_TRUE(run_until([&] { return channel_->up(); }));
     size_t calls = 0;
     for (size_t i = 0; i < kNewcomers; ++i) {
         // Their second use: this side has the buffer watched.
@@ -223,14 +223,14 @@ TEST_F(TurnTest, NewTransfersDoNotOvertakeWhatWasPutOff) {
     EXPECT_GE(asker_->completions.size(), 10u);
     // The first of the others has its ring made before.
     EXPECT_LE(calls, 12u) << "calls of progress before the long buffer was registered";
-    EXPECT_TRUE(turn([&] { return asker_->completions.size() == kNewcomers + 1; }));
+    EXPECT_TRUE(run_until([&] { return asker_->completions.size() == kNewcomers + 1; }));
     asker_.reset();
     (void)owner_->regions.undeclare(region);
 }
 
-TEST_F(TurnTest, RingsAreLentInTheOrderOfTheRequests) {
+TEST_F(ProgressBudgetTest, RingsAreLentInTheOrderOfTheRequests) {
     prepare(SchemeSetting::kSuperpipeline, 40, 100'000, 1);
-    EXPECT_TRUE(turn([&] { return channel_->up(); }));
+    EXPECT_TRUE(run_until([&] { return channel_->up(); }));
     for (Get& get : gets_) get.begun = true;
     size_t next = 0;
     run(
@@ -247,7 +247,7 @@ TEST_F(TurnTest, RingsAreLentInTheOrderOfTheRequests) {
 }
 
 // To look whether pieces are pinned takes time, too.
-TEST_F(TurnTest, LooksForPinsCount) {
+TEST_F(ProgressBudgetTest, LooksForPinsCount) {
     costs_.registration.bandwidth /= 100;
     costs_.registration.look = 0.8e-6;
     prepare(SchemeSetting::kZeroCopy, 48, 5 * kMB, 64, MonitorKind::kUcm);
@@ -266,7 +266,7 @@ TEST_F(TurnTest, LooksForPinsCount) {
 }
 
 // Rings and staging memory are registered when they are first needed.
-TEST_F(TurnTest, RegistersFewRings) {
+TEST_F(ProgressBudgetTest, RegistersFewRings) {
     prepare(SchemeSetting::kSuperpipeline, 16, kMB);
     uint64_t before = 0;
     run([&](RendezvousNode& node) { before = node.rendezvous->registered_bytes(); },
@@ -278,7 +278,7 @@ TEST_F(TurnTest, RegistersFewRings) {
     expect_all();
 }
 
-class CopyTest : public TurnTest {
+class CopyTest : public ProgressBudgetTest {
   protected:
     // Everything has been posted that the receiver's rings and reads take, and nothing taken.
     void let_arrive() {
@@ -291,7 +291,7 @@ class CopyTest : public TurnTest {
             [&] { return gets_.back().begun && channel_->up(); }));
         for (int i = 0; i < 1000; ++i) owner_->poll();
     }
-    void expect_turns_of_the_receiver(double longest) {
+    void expect_steps_of_the_receiver(double longest) {
         let_arrive();
         (void)placed();
         run([](RendezvousNode&) {},
@@ -305,13 +305,13 @@ class CopyTest : public TurnTest {
 
 TEST_F(CopyTest, OutOfRings) {
     prepare(SchemeSetting::kSuperpipeline, 16, kMB);
-    expect_turns_of_the_receiver(64 * 1024);
+    expect_steps_of_the_receiver(64 * 1024);
 }
 
 TEST_F(CopyTest, OfReads) {
     prepare(SchemeSetting::kSuperpipeline, 16, kMB);
     open();
-    expect_turns_of_the_receiver(128 * 1024);
+    expect_steps_of_the_receiver(128 * 1024);
 }
 
 TEST_F(CopyTest, IntoStagingMemory) {

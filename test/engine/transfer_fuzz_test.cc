@@ -24,12 +24,12 @@ TEST_P(TransferFuzzTest, RandomFrames) {
     const auto any_part = [&] {
         return WirePart{
             .upto = any_length(),
-            .address = any({window().address, 0, random()}),
-            .rkey = static_cast<uint32_t>(any({window().rkey, 0, random()})),
+            .address = any({ring().address, 0, random()}),
+            .rkey = static_cast<uint32_t>(any({ring().rkey, 0, random()})),
             .flags = static_cast<uint32_t>(random() % 8 == 0 ? random() : random() % 4)};
     };
-    const auto any_window = [&] {
-        WireRing it = window(static_cast<uint16_t>(any({1, 2, 15, 60, 0, 4096, 4097})));
+    const auto any_ring = [&] {
+        WireRing it = ring(static_cast<uint16_t>(any({1, 2, 15, 60, 0, 4096, 4097})));
         it.flags = static_cast<uint16_t>(any({0, 0, 0, 1, 2}));
         if (random() % 8 == 0) it.rkey ^= 1;
         it.generation = any({1, 2, random() & WireRing::kGeneration});
@@ -58,7 +58,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
                                                                   .address = address,
                                                                   .length = any_length(),
                                                                   .key = key,
-                                                                  .ring = any_window(),
+                                                                  .ring = any_ring(),
                                                                   .part = any_part()});
                     break;
                 case 1:
@@ -70,7 +70,7 @@ TEST_P(TransferFuzzTest, RandomFrames) {
                 case 2:
                     rogue->send_control(TransferId::kAccept, Accept{.sender = number(),
                                                                     .receiver = number(),
-                                                                    .ring = any_window(),
+                                                                    .ring = any_ring(),
                                                                     .part = any_part()});
                     break;
                 case 3:

@@ -98,7 +98,7 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>,
         EXPECT_NE(victim.completions[0], Status::kOk);
     }
 
-    WireRing window(uint16_t slots = 15) const {
+    WireRing ring(uint16_t slots = 15) const {
         return {.address = reinterpret_cast<uint64_t>(rogue->window().data()),
                 .rkey = rogue->window().rkey(),
                 .slots = slots,
@@ -110,7 +110,7 @@ class TransferRogueTest : public testing::TestWithParam<PollMode>,
                 .address = victim.address(),
                 .length = 100000,
                 .key = victim.key(victim.open),
-                .ring = window(),
+                .ring = ring(),
                 .part = {.upto = 100000}};
     }
 

@@ -102,7 +102,7 @@ TEST_P(TransferRogueTest, WindowThatIsNone) {
 }
 
 TEST_P(TransferRogueTest, AnswersToNothing) {
-    const Accept accept{.sender = 0, .receiver = 0, .ring = window(), .part = {.upto = 1}};
+    const Accept accept{.sender = 0, .receiver = 0, .ring = ring(), .part = {.upto = 1}};
     rogue->send_control(TransferId::kAccept, accept);
     expect_dropped();
     meet();
@@ -205,7 +205,7 @@ TEST_P(TransferRogueTest, RepliesToAPut) {
     ASSERT_GT(blocks, 60u);
     rogue->send_control(TransferId::kAccept, Accept{.sender = deliver.sender,
                                                     .receiver = 5,
-                                                    .ring = window(60),
+                                                    .ring = ring(60),
                                                     .part = {.upto = deliver.length}});
     ASSERT_TRUE(come(59));
     rogue->send_control(TransferId::kAck, Ack{.receiver = 5, .count = 60});
@@ -334,7 +334,7 @@ TEST_P(TransferRogueTest, AcceptsNonsense) {
     EXPECT_EQ(deliver.length, RendezvousNode::kSize);
     rogue->send_control(TransferId::kAccept, Accept{.sender = deliver.sender,
                                                     .receiver = 5,
-                                                    .ring = window(),
+                                                    .ring = ring(),
                                                     .part = {.upto = deliver.length + 1}});
     expect_failed();
     expect_alive();
@@ -343,10 +343,8 @@ TEST_P(TransferRogueTest, AcceptsNonsense) {
 TEST_P(TransferRogueTest, AcceptsTwice) {
     let_ask(false);
     const Deliver deliver = rogue->controls[0].as<Deliver>();
-    const Accept accept{.sender = deliver.sender,
-                        .receiver = 5,
-                        .ring = window(),
-                        .part = {.upto = deliver.length}};
+    const Accept accept{
+        .sender = deliver.sender, .receiver = 5, .ring = ring(), .part = {.upto = deliver.length}};
     rogue->send_control(TransferId::kAccept, accept);
     rogue->send_control(TransferId::kAccept, accept);
     expect_failed();
@@ -371,7 +369,7 @@ TEST_P(TransferRogueTest, NotifiesOfTooMuch) {
 }
 
 // Valid flags, and garbage that looks like flags: it arrives, but in no other memory.
-TEST_P(TransferRogueTest, FillsTheWindowWithGarbage) {
+TEST_P(TransferRogueTest, FillsTheRingWithGarbage) {
     let_ask(true);
     const Fetch fetch = rogue->controls[0].as<Fetch>();
     const size_t bytes = size_t{fetch.ring.slots} * SubBlocks::kSlot;

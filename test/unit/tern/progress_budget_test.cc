@@ -27,32 +27,32 @@ ProgressBudget with_one_put_off() {
     return budget;
 }
 
-TEST(TurnTest, TheLongestRegistrationMayBeginFirst) {
+TEST(ProgressBudgetTest, TheLongestRegistrationMayBeginFirst) {
     ProgressBudget budget(graphene());
     EXPECT_TRUE(budget.may_register(ProgressBudget::longest_registration(graphene())));
     EXPECT_FALSE(budget.over());
 }
 
 // Even if it is longer than any should be, because otherwise it would never begin.
-TEST(TurnTest, AnyRegistrationMayBeginFirst) {
+TEST(ProgressBudgetTest, AnyRegistrationMayBeginFirst) {
     ProgressBudget budget(graphene());
     EXPECT_TRUE(budget.may_register(uint64_t{1} << 40));
 }
 
-TEST(TurnTest, ALongRegistrationDoesNotFollowAShortOne) {
+TEST(ProgressBudgetTest, ALongRegistrationDoesNotFollowAShortOne) {
     ProgressBudget budget = with_one_put_off();
     EXPECT_TRUE(budget.over());
     EXPECT_TRUE(budget.put_off());
     EXPECT_FALSE(budget.may_register(4096)) << "it would overtake the one that has been put off";
 }
 
-TEST(TurnTest, ShortRegistrationsFollowEachOther) {
+TEST(ProgressBudgetTest, ShortRegistrationsFollowEachOther) {
     ProgressBudget budget(graphene());
     budget.registered(8192);
     EXPECT_TRUE(budget.may_register(8192));
 }
 
-TEST(TurnTest, WhatIsPutOffComesFirstInTheNextTurn) {
+TEST(ProgressBudgetTest, WhatIsPutOffComesFirstInTheNextCall) {
     ProgressBudget budget = with_one_put_off();
     budget.renew();
     EXPECT_TRUE(budget.behind());
@@ -62,7 +62,7 @@ TEST(TurnTest, WhatIsPutOffComesFirstInTheNextTurn) {
 }
 
 // Even if frames of peers and new transfers have come before it.
-TEST(TurnTest, WhatIsPutOffComesBeforeRings) {
+TEST(ProgressBudgetTest, WhatIsPutOffComesBeforeRings) {
     ProgressBudget budget = with_one_put_off();
     budget.renew();
     EXPECT_FALSE(budget.may_provide());
@@ -73,20 +73,20 @@ TEST(TurnTest, WhatIsPutOffComesBeforeRings) {
 }
 
 // Copies take up to twice as long as when they were measured, with nothing else to do.
-TEST(TurnTest, CopiesAreTakenToBeSlow) {
+TEST(ProgressBudgetTest, CopiesAreTakenToBeSlow) {
     ProgressBudget budget(graphene());
     budget.copied(
         static_cast<uint64_t>(ProgressBudget::kTime * graphene().copy.memory_bandwidth / 2) + 1);
     EXPECT_TRUE(budget.over());
 }
 
-TEST(TurnTest, WatchesCount) {
+TEST(ProgressBudgetTest, WatchesCount) {
     ProgressBudget budget(graphene());
     for (int i = 0; i < 30 && !budget.over(); ++i) budget.watched();
     EXPECT_TRUE(budget.over());
 }
 
-TEST(TurnTest, PagesAreProvidedOnceInATurn) {
+TEST(ProgressBudgetTest, PagesAreProvidedOnceInACall) {
     ProgressBudget budget(graphene());
     EXPECT_TRUE(budget.may_provide());
     budget.provided();
@@ -98,7 +98,7 @@ TEST(TurnTest, PagesAreProvidedOnceInATurn) {
     EXPECT_FALSE(budget.may_provide());
 }
 
-TEST(TurnTest, NoOrderOfWorkTakesLongerThanTheLongestRegistration) {
+TEST(ProgressBudgetTest, NoOrderOfWorkTakesLongerThanTheLongestRegistration) {
     const auto seed = std::random_device()();
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);

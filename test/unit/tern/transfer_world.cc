@@ -113,7 +113,7 @@ std::string TransferWorld::run(const TransferCase& what) {
     controls_.clear();
     arrived_.clear();
     posted_ = taken_ = 0;
-    told_ = under_way_ = 0;
+    announced_ = under_way_ = 0;
     finished_ = end_sent_ = ended_ = false;
     wrong_.clear();
     while (!ended_ && wrong_.empty()) {
@@ -150,7 +150,7 @@ bool TransferWorld::can(Action action) {
     ChunkSource::Chunk chunk;
     switch (action) {
         case Action::kTellPart:
-            return told_ < case_.parts.size();
+            return announced_ < case_.parts.size();
         case Action::kTake:
             return receiver_->next(window_.data(), block);
         case Action::kAck:
@@ -161,7 +161,7 @@ bool TransferWorld::can(Action action) {
         case Action::kPost:
             return can_post(chunk);
         case Action::kFinish:
-            return sender_->all_posted() && sender_->must_tell() && !finished_;
+            return sender_->all_posted() && sender_->needs_finish() && !finished_;
         case Action::kPlace:
             return !wire_.empty();
         default:
@@ -172,7 +172,7 @@ bool TransferWorld::can(Action action) {
 void TransferWorld::act(Action action) {
     switch (action) {
         case Action::kTellPart: {
-            const Part part = case_.parts[told_++];
+            const Part part = case_.parts[announced_++];
             receiver_->add(part);
             controls_.push_back({.part = part});
             break;
