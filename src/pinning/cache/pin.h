@@ -33,6 +33,7 @@ class Pin {
     friend class PinCache;
     friend class PinIndex;
     friend class PinList;
+    friend class PinTable;
     uint64_t start_ = 0;
     uint64_t end_ = 0;
     unsigned access_ = 0;

@@ -11,6 +11,9 @@
 #include <new>
 #include <thread>
 
+#include "base/assert.h"
+#include "base/trace.h"
+
 namespace tern {
 
 namespace {
@@ -55,6 +58,7 @@ PinCache::PinCache(std::unique_ptr<Registrar> registrar, const PinSettings& sett
     : registrar_(std::move(registrar)),
       settings_(settings),
       most_bytes_(settings.most_bytes != 0 ? settings.most_bytes : default_pinned_bytes()),
+      quarantine_(settings.quarantine),
       survives_fork_(registrar_->survives_fork()),
       monitor_(make_monitor(settings.monitor,
                             {registrar_->on_demand(), settings.has_hooks, settings.hooks_see_all},
@@ -70,12 +74,10 @@ PinCache::~PinCache() {
     reaper_.stop();  // the reaper uses the monitor
     handle_changes();
     monitor_.reset();
-    for (PinList* list : {&unused_, &used_, &dead_})
-        while (Pin* pin = list->newest()) {
-            list->remove(pin);
-            registrar_->remove(pin->region_);
-            delete pin;
-        }
+    table_.clear([this](Pin* pin) {
+        registrar_->remove(pin->region_);
+        delete pin;
+    });
 }
 
 bool PinCache::pages(const void* address, size_t length, Range& range) {
@@ -95,26 +97,20 @@ Pin* PinCache::find(const void* address, size_t length, unsigned access) {
     {
         const std::lock_guard lock(mutex_);
         pin = lookup(range, access);
-        dead = take_dead();
+        dead = table_.take_dead();
     }
     deregister(dead);
     return pin;
 }
 
 Pin* PinCache::lookup(const Range& range, unsigned access) {
-    // Looks first, because up_to_date() costs more.
-    if (index_.find(range.start, range.end, access) == nullptr || !up_to_date()) return nullptr;
-    Pin* pin = index_.find(range.start, range.end, access);
+    // Looks first, because up_to_date() costs more; it may drop the pin.
+    if (table_.find(range.start, range.end, access) == nullptr || !up_to_date()) return nullptr;
+    Pin* pin = table_.find(range.start, range.end, access);
     if (pin == nullptr) return nullptr;
-    hold(pin);
+    table_.hold(pin);
     ++counters_.hits;
     return pin;
-}
-
-void PinCache::hold(Pin* pin) {
-    if (pin->references_++ > 0) return;
-    unused_.remove(pin);
-    used_.add(pin);
 }
 
 // Takes `bytes` of the cap. If need be, evicts the pins that were not used for the longest time.
@@ -122,14 +118,14 @@ bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
     if (bytes > most_bytes_) return false;
     for (;;) {
         if (counters_.pinned_bytes + bytes <= most_bytes_) break;
-        while (counters_.pinned_bytes - dying_ + bytes > most_bytes_ && evict()) {
+        while (counters_.pinned_bytes - table_.dying() + bytes > most_bytes_ && evict()) {
         }
-        if (counters_.pinned_bytes - dying_ + bytes > most_bytes_) {
-            changes_.fetch_add(1, std::memory_order_relaxed);
+        if (counters_.pinned_bytes - table_.dying() + bytes > most_bytes_) {
+            table_.want_back();
             return false;
         }
         // Enough pins are dead, or being deregistered by another thread.
-        const PinList dead = take_dead();
+        const PinList dead = table_.take_dead();
         lock.unlock();
         deregister(dead);
         std::this_thread::yield();
@@ -140,10 +136,11 @@ bool PinCache::reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock) {
 }
 
 bool PinCache::evict() {
-    Pin* victim = unused_.oldest();
+    Pin* victim = table_.oldest_unused();
     if (victim == nullptr) return false;
     ++counters_.evictions;
-    drop(victim);
+    TERN_TRACE("pin of %#lx to %#lx is evicted", victim->start(), victim->end());
+    table_.drop(victim);
     return true;
 }
 
@@ -171,17 +168,17 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             error = ENOMEM;
         }
         if (found == nullptr && error == 0) {
-            index_.overlapping(range.start, range.end,
+            table_.overlapping(range.start, range.end,
                                [&](const Pin* other) { other_rights |= other->access_; });
             fresh->start_ = range.start;
             fresh->end_ = range.end;
             fresh->access_ = access | kLocalRead;
-            // Before the registration: a change meanwhile is told, and makes the pin stale.
+            // Before the registration: a change meanwhile is reported, and makes the pin stale.
             watched = monitor_->watch(range.start, range.end);
             monitor_->review(pinned_);
-            registering_.add(fresh.get());
+            table_.add_registering(fresh.get());
         }
-        dead = take_dead();
+        dead = table_.take_dead();
     }
     deregister(dead);
     if (found != nullptr || error != 0) {
@@ -195,9 +192,9 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
         // Others may share the limit with this cache: evict pins and try again.
         {
             const std::lock_guard lock(mutex_);
-            while (dying_ < bytes && evict()) {
+            while (table_.dying() < bytes && evict()) {
             }
-            dead = take_dead();
+            dead = table_.take_dead();
         }
         deregister(dead);
         registered = register_memory(fresh.get(), other_rights);
@@ -206,16 +203,17 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
     {
         const std::lock_guard lock(mutex_);
         handle_changes();
-        registering_.remove(fresh.get());
+        table_.remove_registering(fresh.get());
         if (registered) {
             ++counters_.registrations;
             ++counters_.pins;
             counters_.pinned_bytes_most =
                 std::max(counters_.pinned_bytes_most, counters_.pinned_bytes);
-            fresh->references_ = 1;
-            used_.add(fresh.get());
+            table_.add(fresh.get());
             if (watched) publish(fresh.get());
-            if (!fresh->listed_ && !quarantined(range))
+            TERN_TRACE("pinned %#lx to %#lx, rights %#x, %s", range.start, range.end,
+                       fresh->access(), fresh->listed_ ? "remembered" : "for this use only");
+            if (!fresh->listed_ && !quarantine_.has(range.start, range.end))
                 recent_.lose(to_word(address), to_word(address) + length);
             found = fresh.release();
         } else {
@@ -223,14 +221,14 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
             counters_.pinned_bytes -= bytes;
             if (error == ENOMEM) refused_until_ = Clock::now() + settings_.refusal;
             // Perhaps nothing is mapped here: a later mapping has to be watched anew. The monitor
-            // hears no more of this memory, so no pin of it may be found.
+            // does not watch this memory any more, so no pin of it may be found.
             if (error != ENOMEM) {
                 monitor_->changed({range.start, range.end, true});
                 drop_overlapping(range);
                 recent_.lose(to_word(address), to_word(address) + length);
             }
         }
-        dead = take_dead();
+        dead = table_.take_dead();
     }
     deregister(dead);
     errno = error;
@@ -260,13 +258,15 @@ bool PinCache::register_memory(Pin* pin, unsigned other_rights) {
 void PinCache::publish(Pin* pin) {
     const Range range{pin->start_, pin->end_};
     // A later store may replace pages that are registered for reading only (copy on write).
-    if (pin->stale_ || (pin->access_ & kLocalWrite) == 0 || quarantined(range)) return;
-    index_.overlapping(range.start, range.end, [&](Pin* other) {
+    if (pin->stale_ || (pin->access_ & kLocalWrite) == 0 || quarantine_.has(range.start, range.end))
+        return;
+    table_.overlapping(range.start, range.end, [&](Pin* other) {
         const bool within = range.start <= other->start_ && other->end_ <= range.end;
         const bool lacks = other->start_ <= range.start && range.end <= other->end_;
-        if (within || (lacks && (other->access_ & pin->access_) != pin->access_)) drop(other);
+        if (within || (lacks && (other->access_ & pin->access_) != pin->access_))
+            table_.drop(other);
     });
-    index_.add(pin);
+    (void)table_.list(pin);
     if (settings_.background && monitor_->kind() != MonitorKind::kOdp) reaper_.start();
 }
 
@@ -275,15 +275,8 @@ void PinCache::release(Pin* pin) {
     PinList dead;
     {
         const std::lock_guard lock(mutex_);
-        if (--pin->references_ > 0) return;
-        used_.remove(pin);
-        if (pin->listed_) {
-            unused_.add(pin);
-        } else {
-            dead_.add(pin);
-            dying_ += pin->end_ - pin->start_;
-        }
-        dead = take_dead();
+        if (!table_.release(pin)) return;
+        dead = table_.take_dead();
     }
     deregister(dead);
 }
@@ -318,6 +311,8 @@ void PinCache::deregister(PinList dead) {
     uint64_t count = 0;
     while (Pin* pin = dead.newest()) {
         dead.remove(pin);
+        TERN_ASSERT(pin->references_ == 0 && !pin->listed_);
+        TERN_TRACE("unpins %#lx to %#lx", pin->start(), pin->end());
         registrar_->remove(pin->region_);
         bytes += pin->end_ - pin->start_;
         ++count;
@@ -325,7 +320,7 @@ void PinCache::deregister(PinList dead) {
     }
     if (count == 0) return;
     const std::lock_guard lock(mutex_);
-    dying_ -= bytes;
+    table_.gone(bytes);
     counters_.pinned_bytes -= bytes;
     counters_.pins -= count;
 }

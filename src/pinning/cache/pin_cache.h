@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <utility>
 
 #include "pinning/cache/pin.h"
-#include "pinning/cache/pin_index.h"
+#include "pinning/cache/pin_table.h"
+#include "pinning/cache/quarantine.h"
 #include "pinning/cache/reaper.h"
 #include "pinning/cache/recent_buffers.h"
 #include "pinning/cache/registrar.h"
@@ -87,26 +86,25 @@ class PinCache {
     }
     // A number that changes when pins should be given back soon: because some are not found any
     // more, or room is wanted.
-    uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
+    uint64_t changes() const { return table_.changes(); }
 
     // Counts a use of a buffer; returns the number of its recent uses, this one included. A buffer
-    // is watched from its second use on: at the third, it has not been unmapped in between. While a
-    // change is being told, the memory may be new, so it counts as new.
+    // is watched from its second use on: at the third, it has not been unmapped in between. While
+    // changes are on their way to the cache, the memory may be new, so it counts as new.
     uint32_t note(const void* address, size_t length);
     uint32_t uses(const void* address, size_t length);
     // False: a pin of this buffer was not remembered after its use, nor will the next one be, for
-    // example because nobody tells when the memory loses its pages.
+    // example because no monitor reports when the memory loses its pages.
     bool keeps(const void* address, size_t length);
 
     // The memory has lost its pages, or will. Its pins are not found any more, and are deregistered
     // now or with their last reference.
     void invalidate(const void* start, const void* end);
-    // The same, called before the pages go, by an owner that hears (PinSettings). May be called
-    // from within malloc() or munmap(), whatever locks the thread holds. The pins are deregistered
-    // soon.
+    // The same, called by a hook of the owner (PinSettings) before the pages go. May be called from
+    // within malloc() or munmap(), whatever locks the thread holds. The pins are deregistered soon.
     void unmapped(const void* start, const void* end);
-    // The same owner's word that a change of some memory begins, after unmapped(), and has ended.
-    // Without it, the cache may take a change to last for a second.
+    // Called by a hook when a change of some memory begins, after unmapped(), and when it has
+    // ended. Without these calls, the cache may take a change to last for a second.
     void change_begins() { monitor_->change_begins(); }
     void change_ends() { monitor_->change_ends(); }
     // Handles changes of memory, and deregisters invalid pins. Cheap if there are no changes.
@@ -123,11 +121,6 @@ class PinCache {
         uint64_t start = 0;
         uint64_t end = 0;
     };
-    struct Quarantined {
-        Range range;
-        Clock::time_point until;
-    };
-    static constexpr unsigned kQuarantined = 128;
 
     static bool pages(const void* address, size_t length, Range& range);
 
@@ -139,14 +132,8 @@ class PinCache {
     bool handle_past();
     bool handle_changes();
     void change(const MemoryChange& change);
-    bool pinned(const Range& range) const;
     void invalidate_locked(const Range& range);
     void drop_overlapping(const Range& range);
-    void drop(Pin* pin);
-    void hold(Pin* pin);
-    void quarantine(const Range& range);
-    bool quarantined(const Range& range) const;
-    PinList take_dead() { return std::exchange(dead_, {}); }
     bool reserve(uint64_t bytes, std::unique_lock<std::mutex>& lock);
     bool evict();
     void publish(Pin* pin);
@@ -161,17 +148,10 @@ class PinCache {
     const PinSettings settings_;
     const uint64_t most_bytes_;
 
-    mutable std::mutex mutex_;
-    PinIndex index_;
-    PinList unused_;  // in the index, without a reference
-    PinList registering_;
-    PinList used_;        // with a reference
-    PinList dead_;        // to be deregistered
-    uint64_t dying_ = 0;  // bytes in dead_, or being deregistered
+    mutable std::mutex mutex_;  // for the members from here to counters_
+    PinTable table_;
     RecentBuffers recent_;
-    std::array<Quarantined, kQuarantined> quarantine_{};
-    unsigned quarantine_next_ = 0;
-    Clock::time_point quarantine_all_until_{};  // for all memory: a range was overwritten
+    Quarantine quarantine_;
     Clock::time_point refused_until_{};
     PinCounters counters_;
 
@@ -179,13 +159,11 @@ class PinCache {
     std::atomic<unsigned> forks_seen_{ForkGuard::forks()};
     Inbox inbox_;
     std::atomic<bool> handling_{false};  // changes have been taken out of the inbox
-    std::atomic<uint64_t> changes_{0};
     // Handles changes while the cache is not called.
     Reaper reaper_{[this] { clean_up(); }};
     std::unique_ptr<Monitor> monitor_;
-    const Monitor::Pinned pinned_{[this](uint64_t start, uint64_t end) {
-        return pinned({start, end});
-    }};
+    const Monitor::Pinned pinned_{
+        [this](uint64_t start, uint64_t end) { return table_.overlaps(start, end); }};
 };
 
 }  // namespace tern

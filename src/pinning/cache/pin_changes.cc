@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How PinCache handles changes of memory.
-#include <algorithm>
 #include <thread>
 
+#include "base/trace.h"
 #include "pinning/cache/pin_cache.h"
 
 namespace tern {
@@ -50,15 +50,8 @@ void PinCache::change(const MemoryChange& change) {
     const Range range{change.start, change.end};
     if (change.hooked && !monitor_->needs_hook(range.start, range.end)) return;
     monitor_->changed(change);
-    if (change.early) quarantine(range);
+    if (change.early) quarantine_.add(range.start, range.end);
     invalidate_locked(range);
-}
-
-bool PinCache::pinned(const Range& range) const {
-    if (index_.overlaps(range.start, range.end)) return true;
-    for (const Pin* pin = registering_.newest(); pin != nullptr; pin = PinList::next(pin))
-        if (!pin->stale_ && pin->overlaps(range.start, range.end)) return true;
-    return false;
 }
 
 void PinCache::invalidate_locked(const Range& range) {
@@ -67,45 +60,12 @@ void PinCache::invalidate_locked(const Range& range) {
 }
 
 void PinCache::drop_overlapping(const Range& range) {
-    index_.overlapping(range.start, range.end, [this](Pin* pin) {
+    table_.overlapping(range.start, range.end, [this](Pin* pin) {
         ++counters_.invalidations;
-        drop(pin);
+        TERN_TRACE("pin of %#lx to %#lx loses pages", pin->start(), pin->end());
+        table_.drop(pin);
     });
-    for (Pin* pin = registering_.newest(); pin != nullptr; pin = PinList::next(pin))
-        if (pin->overlaps(range.start, range.end)) pin->stale_ = true;
-}
-
-// Takes a pin out of the index. Without a reference, the pin is dead.
-void PinCache::drop(Pin* pin) {
-    index_.remove(pin);
-    changes_.fetch_add(1, std::memory_order_relaxed);
-    if (pin->references_ > 0) return;
-    unused_.remove(pin);
-    dead_.add(pin);
-    dying_ += pin->end_ - pin->start_;
-}
-
-// Memory whose pages go soon must not be remembered with those pages: the thread that caused the
-// event, by madvise() say, may not have dropped them yet. No event tells when it has, so the cache
-// allows a fixed time.
-void PinCache::quarantine(const Range& range) {
-    const auto until = Clock::now() + settings_.quarantine;
-    for (Quarantined& one : quarantine_)
-        if (one.range.start <= range.start && range.end <= one.range.end) {
-            one.until = until;
-            return;
-        }
-    Quarantined& slot = quarantine_[quarantine_next_++ % kQuarantined];
-    quarantine_all_until_ = std::max(quarantine_all_until_, slot.until);
-    slot = {range, until};
-}
-
-bool PinCache::quarantined(const Range& range) const {
-    const auto now = Clock::now();
-    if (quarantine_all_until_ > now) return true;
-    return std::ranges::any_of(quarantine_, [&](const Quarantined& one) {
-        return one.until > now && one.range.start < range.end && range.start < one.range.end;
-    });
+    table_.mark_stale(range.start, range.end);
 }
 
 void PinCache::invalidate(const void* start, const void* end) {
@@ -115,7 +75,7 @@ void PinCache::invalidate(const void* start, const void* end) {
         const std::lock_guard lock(mutex_);
         handle_changes();
         invalidate_locked({to_word(start), to_word(end)});
-        dead = take_dead();
+        dead = table_.take_dead();
     }
     deregister(dead);
 }
@@ -136,7 +96,7 @@ void PinCache::clean_up() {
     {
         const std::lock_guard lock(mutex_);
         handle_changes();
-        dead = take_dead();
+        dead = table_.take_dead();
     }
     deregister(dead);
 }
