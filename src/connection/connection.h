@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -65,5 +66,11 @@ struct alignas(64) Connection {
     // destroyed before, even if it has failed.
     uint32_t holds = 0;
 };
+
+// The counts of SendQueue that a send changes come first in it.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+static_assert(offsetof(Connection, sends) + SendQueue::kHotBytes <= 64);
+#pragma GCC diagnostic pop
 
 }  // namespace tern

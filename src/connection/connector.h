@@ -66,7 +66,7 @@ class Connector {
     Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSettings& settings,
               std::unique_ptr<Datagrams> datagrams, ibv_cq* cq, ibv_srq* srq,
               const PeerAddress& self, ConnectorOwner& owner);
-    // Ends all connections at once, and tells the peers. No thread may be in answer().
+    // Ends all connections at once, and notifies the peers. No thread may be in answer().
     ~Connector();
     Connector(const Connector&) = delete;
     Connector& operator=(const Connector&) = delete;

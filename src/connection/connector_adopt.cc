@@ -18,7 +18,7 @@ void Connector::release(const PeerAddress& peer) {
     if (!peers_.has(peer)) acceptor_.release(peer);
 }
 
-// The peers know of these connections and may have sent data, so every connection gets a row. If
+// These connections are up for their peers, which may have sent data, so each gets a row. If
 // the completion queue has no room for its sends, its send queue gets no places, and tick() turns
 // it away after the data that has come over it is taken.
 void Connector::adopt_all() {

@@ -62,8 +62,8 @@ class Handshake {
     };
 
     // `token` names this connection to the peer: never 0, and newer (modulo 2^32) than all tokens
-    // that this interface has used with this peer, so that the peer can tell late packets from new
-    // attempts. `local` is the own queue pair, created by the caller.
+    // that this interface has used with this peer, so that the peer can distinguish late packets
+    // from new attempts. `local` is the own queue pair, created by the caller.
     Handshake(uint32_t token, const PeerAddress& self, const PeerAddress& peer,
               const QpParameters& local, const HandshakeTimes& times);
 

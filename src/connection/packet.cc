@@ -59,7 +59,7 @@ bool consistent(const Packet& packet) {
 const char* refusal_text(Refusal refusal) {
     switch (refusal) {
         case Refusal::kNone:
-            return "it does not say why";
+            return "it gives no reason";
         case Refusal::kResources:
             return "its device or memory has no room for another connection; fewer peers, or a "
                    "smaller UCX_TERN_TX_QUEUE_LEN or UCX_TERN_RX_QUEUE_LEN there, need less";
@@ -68,7 +68,7 @@ const char* refusal_text(Refusal refusal) {
         case Refusal::kVersion:
             return "its Tern has another version of the protocol; install the same on both nodes";
     }
-    return "for a reason that this version does not know; see its log";
+    return "for a reason that this version does not name; see its log";
 }
 
 size_t Packet::pack(std::span<std::byte, kMaxSize> out) const {

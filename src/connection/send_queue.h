@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
+
+#include "base/assert.h"
 
 namespace tern {
 
@@ -27,6 +30,8 @@ class SendQueue {
     };
 
     static constexpr uint32_t kAllPlaces = UINT32_MAX;
+    // The part of this object that an unsignaled send changes: the first three counts.
+    static constexpr size_t kHotBytes = 3 * sizeof(uint32_t);
 
     // `first`: the number of the first work request.
     void open(uint32_t depth, uint32_t first = 0) {
@@ -72,6 +77,7 @@ class SendQueue {
 
     // The next work request has been posted. `users`: its loss is an error for a user.
     void posted(bool signaled, bool users) {
+        TERN_ASSERT(room() != 0);
         ++posted_;
         if (users) users_ = posted_;
         if (!signaled) return;
@@ -80,6 +86,7 @@ class SendQueue {
     }
     // Sets what is to be done when the work request posted last completes.
     void record(void* buffer, void* cookie) {
+        TERN_ASSERT(last_record_ - first_record_ <= mask_);
         records_[last_record_++ & mask_] = {posted_ - 1, buffer, cookie};
     }
 
@@ -87,6 +94,7 @@ class SendQueue {
     void complete(uint32_t number) {
         if (static_cast<int32_t>(number + 1 - completed_) <= 0) return;
         completed_ = number + 1;
+        TERN_ASSERT(static_cast<int32_t>(posted_ - completed_) >= 0);
         set_stop();
     }
     bool take(Record& record) {

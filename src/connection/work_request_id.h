@@ -11,7 +11,8 @@ namespace tern {
 //   send      bit 63 is 0; bits 52..62 generation and bits 32..51 index of the connection;
 //             bits 0..31 the number of the work request in its send queue
 //
-// The generation tells a late completion of a destroyed connection from one of its successor.
+// The generation distinguishes a late completion of a destroyed connection from one of its
+// successor.
 namespace work_request_id {
 
 inline constexpr uint64_t kReceive = uint64_t{1} << 63;

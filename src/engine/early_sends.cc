@@ -64,8 +64,8 @@ void EarlySends::flush(Channel& channel, const Waiter& waiter) {
         {.kind = Backlog::Kind::kFlush, .cookie = waiter.cookie, .user = waiter.user});
 }
 
-// Posts a message or a write from its copy. The endpoints of a failed channel are told when it
-// ends.
+// Posts a message or a write from its copy. The endpoints of a failed channel learn of the loss
+// when it ends.
 void EarlySends::post_copy(Channel& channel, const Backlog::Entry& entry) {
     const bool posted_with_buffer =
         !channel.failed &&

@@ -162,9 +162,9 @@ class Engine final {
             completions_.late().set_aside(completion);
     }
 
-    // For a background thread: calls answer() when the descriptor is readable. answer() tells
-    // probing peers that this process is alive, and accepts connections, even if the process does
-    // not poll. Call answer() once to begin; no thread may call it when the engine is destroyed.
+    // For a background thread: calls answer() when the descriptor is readable. answer()
+    // answers the probes of peers, and accepts connections, even if the process does not poll. Call
+    // answer() once to begin; no thread may call it when the engine is destroyed.
     int background_fd() { return connector_.datagrams().event_fd(); }
     void answer() { connector_.answer(); }
 
@@ -193,8 +193,8 @@ class Engine final {
     DeviceHealth health_;
     ChannelFlush flush_;
     Channels channels_;
-    // Destroyed before the memory that peers write to, and before the queues. Tells the peers;
-    // outstanding operations are lost.
+    // Destroyed before the memory that peers write to, and before the queues. Its destructor
+    // notifies the peers; outstanding operations are lost.
     Connector connector_;
     Sleep sleep_;
 };

@@ -57,7 +57,12 @@ class FastPath {
     // True: the buffer is given back when the frame is complete. False: it may be given back now.
     bool post_copy(Channel& channel, uint32_t id, uint32_t length, SendPool::Buffer& buffer);
 
-    const MessageCounters& counters() const { return counters_; }
+    MessageCounters counters() const {
+        MessageCounters counters = counters_;
+        counters.sent_hot += usual_;
+        counters.shorts += usual_;
+        return counters;
+    }
 
   private:
     // The work request of short messages to hot peers, and its frame, prepared but for what differs
@@ -99,7 +104,9 @@ class FastPath {
     }
 
     ShortWrite short_;
-    MessageCounters counters_;
+    ibv_send_wr* bad_ = nullptr;  // set if the device refuses a work request; unused
+    uint64_t usual_ = 0;          // short messages to hot peers in the usual case
+    MessageCounters counters_;    // of all others
     uint32_t max_inline_;
     SendPool& pool_;
     WorkRequests& requests_;
@@ -129,8 +136,7 @@ template <class Fill>
     channel.sending.path.sent_straight(body);
     channel.sending.stalled = false;
     channel.receiving.path.credit_sent();
-    ++counters_.sent_hot;
-    ++counters_.shorts;
+    ++usual_;
 }
 
 template <class Fill>
@@ -141,8 +147,7 @@ template <class Fill>
         return am_short_slow(channel, id, length, fill);
     make_short(channel, id, length, body, fill);
     short_.request.wr_id = channel.tag | channel.sends.next();
-    ibv_send_wr* bad = nullptr;
-    if (ibv_post_send(channel.qp.get(), &short_.request, &bad) != 0) [[unlikely]]
+    if (ibv_post_send(channel.qp.get(), &short_.request, &bad_) != 0) [[unlikely]]
         return requests_.on_refused(channel);
     sent_short(channel, body);
     return Status::kOk;

@@ -6,12 +6,12 @@
 
 namespace tern {
 
-// Tells a program that waits, and polls all the time, from one that computes and polls now and
-// then, as by MPI_Test or MPI_Iprobe. For the latter, what a poll leaves to the next one is late by
-// all that the program computes in between.
+// Distinguishes a program that waits, and polls all the time, from one that computes and polls now
+// and then, as by MPI_Test or MPI_Iprobe. In the latter, what a poll leaves to the next one is late
+// by all that the program computes in between.
 class PollGap {
   public:
-    // To be asked at each poll: whether the last one was long ago. Takes a few nanoseconds, which
+    // Called at each poll. True: the last one was long ago. Takes a few nanoseconds, which
     // overlap with the loads that follow.
     bool is_long() {
         const uint64_t now = ticks();

@@ -40,7 +40,7 @@ constexpr uint16_t generation(uint32_t immediate) {
 // that goes to sleep writes the immediate data that it wants to the word, and 0 when it polls
 // memory again.
 //
-//   writer: the device; nothing else while the peer knows the word
+//   writer: the device; nothing else while the peer has its address
 //   reader: this side, at each frame, relaxed: no other data depends on the word
 //
 // The peer's write and this side's reads are not ordered: a frame may go without notification

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/assert.h"
 #include "veloblock/frame.h"
 
 namespace tern {
@@ -48,14 +49,18 @@ class BlockWriter {
     void detach() { tail_ = 0; }
 
     // Whether a frame goes straight below the last one, without a wrap of any kind: most do.
-    // `body`: bytes of its padded payload and its tail. If so, plan() says the same, at more cost.
+    // `body`: bytes of its padded payload and its tail. If so, plan() gives the same result, at
+    // more cost.
     bool straight(uint32_t body) const {
         const auto at = static_cast<int32_t>(tail_ - body);
         return at >= floor_ && at >= static_cast<int32_t>(body);
     }
     // Such a frame has been posted; its zero word went to straight_at(body).
     uint32_t straight_at(uint32_t body) const { return tail_ - body; }
-    void commit_straight(uint32_t body) { tail_ -= body; }
+    void commit_straight(uint32_t body) {
+        tail_ -= body;
+        TERN_ASSERT(used() <= size_ - Word::kUnit);
+    }
 
     // The longest payload that a block of `size` can always take once its reader has consumed all
     // frames and sent the credit that is due. The reader keeps less than a quarter of the block
@@ -95,6 +100,8 @@ class BlockWriter {
         const uint32_t used = this->used() + plan.consumed;
         tail_ = plan.ends ? size_ - Word::kUnit : plan.at;
         floor_ = static_cast<int32_t>(tail_ + used + Word::kUnit - size_);
+        // The credit never permits more than the block.
+        TERN_ASSERT(plan.fits && this->used() <= size_);
     }
 
     // Takes the reader's cumulative count of freed units from the next frame. False: the count

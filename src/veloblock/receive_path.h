@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.h"
 #include "veloblock/block_writer.h"
 #include "veloblock/frame.h"
 
@@ -101,8 +102,8 @@ class BlockReader {
     uint32_t size_ = 0;
     uint32_t tail_ = 0;      // where the next tail lands
     uint32_t freed_ = 0;     // bytes since attach, modulo 2^32
-    uint32_t reported_ = 0;  // the part of freed_ that the writer has been told
-    uint32_t framed_ = 0;    // the part of it that it has been told by frames
+    uint32_t reported_ = 0;  // the part of freed_ that was sent to the writer
+    uint32_t framed_ = 0;    // the part of it that was sent by frames
     uint32_t written_ = 0;   // the value of the credit word
 };
 
@@ -139,10 +140,14 @@ class ReceivePath {
     void received_cold() { ++cold_; }
 
     void offer(std::byte* base, uint32_t size) {
+        TERN_ASSERT(block_ == Block::kNone);
         reader_.attach(base, size);
         block_ = Block::kOffered;
     }
-    void revoke() { block_ = Block::kRevoked; }
+    void revoke() {
+        TERN_ASSERT(block_ == Block::kOffered);
+        block_ = Block::kRevoked;
+    }
     // The sender's release frame, taken in order. False: there is no block to release.
     bool released() {
         if (block_ == Block::kNone) return false;
@@ -161,7 +166,7 @@ class ReceivePath {
     uint32_t credit_word() const { return reader_.freed(); }
     bool credit_frame_due() const { return reader_.frame_due(); }
     void credit_written() { reader_.written(); }
-    // Whether the writer may have been told of credit only by its credit word.
+    // Whether the writer may have got some credit only by its credit word.
     bool credit_ahead() const { return block_ != Block::kNone && reader_.ahead(); }
 
   private:

@@ -103,6 +103,7 @@ class SendPath {
     Release release() const { return {.requested_bytes = requested_bytes_}; }
     // The release frame has been posted.
     void released() {
+        TERN_ASSERT(hot_);
         hot_ = false;
         release_due_ = false;
         writer_.detach();

@@ -31,7 +31,7 @@ struct Device {
 };
 
 // A device's PCI address, such as "0000:3b:00.0", from its path in sysfs. Empty if the device has
-// none, as software devices, or sysfs does not tell.
+// none, as software devices, or sysfs does not have it.
 std::string bus_address(const std::string& sysfs_path);
 
 // Opens a device by name. Empty on failure; errno says why.
