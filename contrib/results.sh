@@ -29,14 +29,18 @@ measure() {
 measure latency tern-bench latency --rounds 9 --json
 measure rate tern-bench rate --rounds 9 --json
 measure bandwidth tern-bench bandwidth --profile graphene --sizes 16K:16M --step 4 --rounds 7 --json
-measure bandwidth-infini tern-bench bandwidth --profile infini --sizes 16K:16M --step 4 --rounds 7 --json
-measure bandwidth-hdr200 tern-bench bandwidth --profile hdr200 --sizes 16K:16M --step 4 --rounds 7 --json
-measure pinning tern-bench pinning --profile graphene --sizes 64K:16M --step 4 --rounds 7 --json
+measure bandwidth-infini tern-bench bandwidth --profile infini --sizes 16K:16M --step 4 --rounds 5 --json
+measure bandwidth-hdr200 tern-bench bandwidth --profile hdr200 --sizes 16K:16M --step 4 --rounds 5 --json
+measure pinning tern-bench pinning --profile graphene --sizes 64K:16M --step 4 --rounds 5 --json
 measure overlap tern-bench overlap --profile graphene --rounds 3 --json
 measure onesided tern-bench onesided --sizes 8:4M --step 8 --rounds 7 --json
 measure rwapi tern-bench rwapi --sizes 8:1M --step 16 --rounds 7 --json
-measure mpi tern-bench mpi --sizes 8:1M --step 16 --rounds 7 --json
-measure mpi-graphene tern-bench mpi --profile graphene --sizes 8:1M --step 16 --rounds 5 --json
+measure mpi-brief tern-bench mpi --brief --json
+measure mpi tern-bench mpi --sizes 16:1M --step 16 --rounds 7 --json
+measure mpi-graphene tern-bench mpi --profile graphene --sizes 16:1M --step 16 --rounds 5 --json
+# On some processors UCX registers each page twice otherwise. And with as long a receive queue as Tern's.
+export UCX_IB_PCI_RELAXED_ORDERING=no
 measure memory tern-bench memory --peers 1,4,16,32,64 --json
+UCX_RC_VERBS_RX_QUEUE_LEN=512 measure memory-512 tern-bench memory --peers 1,4,16,32,64 --json
 measure fastpath paper-tables fastpath --json
 contrib/tables.py
