@@ -9,9 +9,9 @@ HeldPins::~HeldPins() {
     for (uint32_t i = 0; i < count_; ++i) cache_.release(held_[i]->pin);
 }
 
-// Asks the cache, and holds the pin in a place that nobody uses: if possible, in an empty one.
-[[gnu::noinline]] HeldPins::Use HeldPins::look(size_t first, const void* address, size_t length,
-                                               unsigned access) {
+// Asks the cache, and holds the pin in a place without users: if possible, in an empty one.
+[[gnu::noinline]] HeldPins::Use HeldPins::find_in_cache(size_t first, const void* address,
+                                                        size_t length, unsigned access) {
     Pin* const pin = cache_.find(address, length, access);
     if (pin == nullptr) return {};
     if ((pin->access() & kRemoteAll) != 0) return {pin, nullptr};

@@ -9,17 +9,17 @@
 
 namespace tern {
 
-// Finds the pins again that operations of one thread are using, or have used since the thread's
-// last call of progress, without the lock of the cache. A pin that is held cannot be evicted, and
-// stays registered until it is given back, even if its memory has gone. So pins that give peers
-// rights are not held longer than they are used. Data path.
+// Finds pins that operations of one thread are using, or have used since the thread's last call of
+// progress, without the lock of the cache. A held pin cannot be evicted, and stays registered until
+// it is given back, even if its memory has gone. So pins that give rights to peers are not held
+// longer than they are used. Data path.
 class HeldPins {
   public:
     struct Place {
         Pin* pin = nullptr;
         uint32_t users = 0;
     };
-    // One user's.
+    // What find() returns to one user.
     struct Use {
         Pin* pin = nullptr;
         Place* place = nullptr;  // null: the pin is not held beyond this use
@@ -40,7 +40,7 @@ class HeldPins {
         const size_t first = place_of(start);
         for (size_t i = first; i < first + kTries; ++i)
             if (serves(places_[i], start, length, access)) return use(places_[i]);
-        return look(first, address, length, access);
+        return find_in_cache(first, address, length, access);
     }
     void release(const Use& use) {
         if (use.place == nullptr) [[unlikely]]
@@ -77,7 +77,7 @@ class HeldPins {
         last_ = &place;
         return {place.pin, &place};
     }
-    Use look(size_t first, const void* address, size_t length, unsigned access);
+    Use find_in_cache(size_t first, const void* address, size_t length, unsigned access);
     void give_back();
 
     PinCache& cache_;

@@ -42,7 +42,7 @@ struct Close {
     void operator()(FILE* file) const { fclose(file); }
 };
 
-// As private_anonymous(). 1: yes, 0: no, -1: this kernel cannot tell.
+// As private_anonymous(). 1: yes, 0: no, -1: this kernel has no such query.
 int ask(int fd, uint64_t start, uint64_t end) {
     while (start < end) {
         MapQuery query{};

@@ -23,7 +23,7 @@ struct TupleAction {
                   // is done late, software may have matched the receive: use the memory that was
                   // prepared
         kDrain,   // send `count` empty messages to the queue from this process
-        kCanceled,  // `receive` is canceled and no longer posted; tell the user
+        kCanceled,  // `receive` is canceled and no longer posted; report that to the user
         kFailed,   // the message for `receive` is lost with `peer`; the receive is no longer posted
         kRetry,    // offer the held messages of `peer` again
         kDiscard,  // destroy the queue with all its entries, then call replaced()

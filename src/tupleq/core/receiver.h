@@ -68,7 +68,7 @@ class TupleReceiver {
     void bound() { change(State::kBinding, State::kOpen); }
     void close() { change(State::kOpen, State::kUnbinding); }
     void closed() { change(State::kUnbinding, State::kUnbound); }
-    // After reset(): the queue still has entries that nobody counts.
+    // After reset(): the queue has to be destroyed, with entries that are not counted here.
     void broken() { change(State::kFree, State::kBroken); }
     // The queue has no entries: they are gone, or the queue was destroyed with them.
     void reset() {

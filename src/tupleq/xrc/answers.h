@@ -33,7 +33,7 @@ class TupleAnswers {
     unsigned send();
     // The channel has ended.
     void erase(const Channel& channel);
-    bool knows(const Channel& channel) const { return peers_.find(channel) != nullptr; }
+    bool has_peer(const Channel& channel) const { return peers_.find(channel) != nullptr; }
 
   private:
     static constexpr size_t kMostRequests = 4096;  // unanswered, of a peer

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tupleq/xrc/actions.h"
+#include "tupleq/xrc/actor.h"
 #include "tupleq/xrc/binder.h"
 #include "tupleq/xrc/entry_memory.h"
 #include "tupleq/xrc/queues.h"

@@ -74,7 +74,7 @@ class LinkTable {
         for (size_t i = 0; i < links_.size(); ++i)
             if (links_[i]) visit(*links_[i]);
     }
-    bool knows(const Channel& channel) const { return hosts_.find(channel) != nullptr; }
+    bool has_peer(const Channel& channel) const { return hosts_.find(channel) != nullptr; }
     // The channel has ended: destroys the end of the peer's link.
     void erase(const Channel& channel) { hosts_.erase(channel); }
     void close_loopback_end() { loopback_end_.reset(); }

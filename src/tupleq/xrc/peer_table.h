@@ -10,7 +10,7 @@
 
 namespace tern {
 
-// The number of the peer at the other end of a channel. It is used again only after 2^n channels.
+// The number of the peer at the other end of a channel: the channel's index and generation.
 inline uint32_t peer_number(const Channel& channel) {
     return static_cast<uint32_t>(channel.tag >> 32);
 }

@@ -6,6 +6,8 @@
 
 #include <thread>
 
+#include "base/trace.h"
+
 namespace tern {
 
 XrcQueues::XrcQueues(ibv_pd* pd, const verbs::XrcDomain& domain, XrcCompletions& completions,
@@ -31,12 +33,14 @@ bool XrcQueues::open(uint32_t index) {
     queue.srq = verbs::create_xrc_receives(pd_, domain_, completions_.get(), depth_);
     if (queue.srq) queue.number = verbs::xrc_number(queue.srq.get());
     if (queue.number == 0) queue.srq.reset();
+    TERN_DEBUG("queue %u: %s", index, queue.number != 0 ? "open" : "refused by the device");
     return queue.number != 0;
 }
 
 void XrcQueues::destroy(uint32_t index) {
     Queue& queue = queues_[index];
     const std::lock_guard lock(queue.mutex);
+    if (queue.number != 0) TERN_DEBUG("queue %u: destroyed", index);
     completions_.destroy(queue.srq);
     queue.gate = 0;
     queue.number = 0;

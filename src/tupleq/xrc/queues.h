@@ -14,6 +14,11 @@ namespace tern {
 
 // The XRC shared receive queues of an interface: made when they are needed, kept for the next
 // tuple.
+//
+//   closed    open(): a Bind is to be sent                                        open
+//   open      stop(), on any thread: the memory of an entry is undeclared         stopped
+//             destroy(): the tuple ended with entries in the queue                closed
+//   stopped   destroy()                                                           closed
 class XrcQueues {
   public:
     // Work request ids: bit 63 is 1, bits 32..62 are the queue's generation, bits 0..31 its index.
@@ -34,7 +39,7 @@ class XrcQueues {
 
     // Makes queue `index` unless it is open. False if the device refuses.
     bool open(uint32_t index);
-    // Destroys the queue: the device no longer writes to its entries, whoever sends.
+    // Destroys the queue: the device no longer writes to its entries.
     void destroy(uint32_t index);
     // Number of queues that were destroyed at this index, modulo 2^31.
     uint32_t generation(uint32_t index) const { return queues_[index].generation; }

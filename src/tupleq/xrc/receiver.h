@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tupleq/xrc/actions.h"
+#include "tupleq/xrc/actor.h"
 #include "tupleq/xrc/binder.h"
 #include "tupleq/xrc/cancellation.h"
 #include "tupleq/xrc/entry_memory.h"
@@ -71,7 +71,7 @@ class DirectReceiver {
 
     // The channel fails. ended() follows, after all its completions.
     void failing(const Channel& channel) { binder_.peer_gone(peer_number(channel)); }
-    bool knows(const Channel& channel) const { return actor_.knows(channel); }
+    bool has_peer(const Channel& channel) const { return actor_.has_peer(channel); }
     void ended(const Channel& channel);
 
     const DirectMatcher::Counters& matching() const { return matcher_.counters(); }

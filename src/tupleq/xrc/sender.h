@@ -100,7 +100,7 @@ class DirectSender {
     void end_links(const Channel& channel);
     // Closes all links, and gives up the sends under way: nothing completes any more.
     void give_up();
-    bool knows(const Channel& channel) const { return peers_.find(channel) != nullptr; }
+    bool has_peer(const Channel& channel) const { return peers_.find(channel) != nullptr; }
     // The channel has ended; all direct sends to the peer are complete. True if some message may
     // not have arrived.
     bool ended(const Channel& channel);

@@ -157,8 +157,8 @@ bool TupleQ::control(Channel& channel, uint32_t id, const std::byte* data, uint3
 Status TupleQ::ended(Channel& channel, Status status) {
     sender_.end_links(channel);
     receiver_.failing(channel);
-    if (!sender_.knows(channel) && !receiver_.knows(channel) && !answers_.knows(channel) &&
-        !links_.knows(channel))
+    if (!sender_.has_peer(channel) && !receiver_.has_peer(channel) && !answers_.has_peer(channel) &&
+        !links_.has_peer(channel))
         return status;
     // Takes in the messages that the peer sent before it went.
     while (completions_.in_use() && poll() != 0) {

@@ -61,7 +61,7 @@ class TupleActor {
     void add_peer(Channel& channel) { (void)peers_.of(channel); }
     // Bound has come. False if the peer names another memory for grants than before.
     bool learn_words(Channel& channel, const WireBound& frame);
-    bool knows(const Channel& channel) const { return peers_.find(channel) != nullptr; }
+    bool has_peer(const Channel& channel) const { return peers_.find(channel) != nullptr; }
     // The channel has ended: drops the peer's actions.
     void erase_peer(const Channel& channel);
     // Fails the channel of the tuple's sender.

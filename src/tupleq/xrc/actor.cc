@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tupleq/xrc/actions.h"
+#include "tupleq/xrc/actor.h"
 
 #include <utility>
 
