@@ -86,12 +86,20 @@ template <class Move>
 [[gnu::always_inline]] inline Status send_short(TernIface& iface, Channel& channel, uint8_t id,
                                                 uint64_t header, const void* payload,
                                                 unsigned length) {
-    return iface.engine->am_short(channel, id, sizeof(header) + length, [=, &iface](std::byte* to) {
+    const auto fill = [=](std::byte* to) {
         memcpy(to, &header, sizeof(header));
         if (length != 0) memcpy(to + sizeof(header), payload, length);
-        dump_message(iface, UCT_AM_TRACE_TYPE_SEND, id, to, sizeof(header) + length,
-                     "TX: AM_SHORT");
-    });
+    };
+    // What a lambda captures costs instructions even if nothing is dumped.
+    if constexpr (kDumpsMessages)
+        return iface.engine->am_short(channel, id, sizeof(header) + length,
+                                      [=, &iface](std::byte* to) {
+                                          fill(to);
+                                          dump_message(iface, UCT_AM_TRACE_TYPE_SEND, id, to,
+                                                       sizeof(header) + length, "TX: AM_SHORT");
+                                      });
+    else
+        return iface.engine->am_short(channel, id, sizeof(header) + length, fill);
 }
 
 // What am_bcopy returns.

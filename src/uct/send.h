@@ -17,6 +17,9 @@ inline Channel* channel_for(TernEp& ep, ucs_status_t& status) {
     return channel != nullptr ? channel : find_channel(ep, status);
 }
 
+// Whether UCX has the level trace_data.
+inline constexpr bool kDumpsMessages = UCS_LOG_LEVEL_TRACE_DATA <= UCS_MAX_LOG_LEVEL;
+
 // Writes an active message to the log at trace_data, with the user's description of it. UCX without
 // that level compiles no code for this, as in its own transports.
 [[gnu::always_inline]] inline void dump_message(TernIface& iface, uct_am_trace_type_t type,
