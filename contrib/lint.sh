@@ -61,7 +61,7 @@ tidy_files() {
 }
 
 tidy_file() { # file
-    clang-tidy --quiet --warnings-as-errors='*' "$1" -- -std=gnu++20 -Isrc "-I$folder" "-I$folder/src" "-I$folder/ucx" \
+    clang-tidy --quiet --warnings-as-errors='*' "$1" -- -std=gnu++20 -DHAVE_CONFIG_H -Isrc "-I$folder" "-I$folder/src" "-I$folder/ucx" \
         -Isrc/rwapi/include -isystem build/ucx-headers/src -DTERN_LIBDIR='""' -DSOFTHCA_LIBDIR='""' 2>/dev/null
 }
 
