@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "connection/work_request_id.h"
 #include "engine/channel.h"
 
 namespace tern {
