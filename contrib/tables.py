@@ -51,7 +51,7 @@ OPTIONS = ("test", "names", "x", "unit", "rows", "columns", "files", "show", "di
 BLOCK = re.compile(r"(?P<open><!-- (?P<kind>table|source): (?P<words>.*?) -->\n)(?P<body>.*?)(?P<close><!-- end -->)",
                    re.DOTALL)
 VALUE = re.compile(r"(?P<open><!-- value: (?P<words>[^>]*?) -->)(?P<body>[^<]*)(?P<close><!-- end -->)")
-FENCE = re.compile(r"^(```.*?^```|(?:    .*\n)+)", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^(```.*?^```|(?:    [^\n]*\n)+)", re.DOTALL | re.MULTILINE)
 
 
 class Wrong(Exception):
