@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck source-path=SCRIPTDIR
 #
-# Installs missing packages, checks the form of the sources, builds with warnings as errors, and runs the tests: all that
+# Installs missing packages, builds with warnings as errors, checks the form of the sources, and runs the tests: all that
 # use the software HCA, then a selection of UCX's own tests over Tern, and a selection of the tests on rdma_rxe in a
 # guest. Builds once more with the address and undefined-behaviour sanitizers and with the transport's own assertions,
 # and runs the tests that need no other programs; and once with the thread sanitizer for the tests of threads. What takes
@@ -20,8 +20,8 @@ export TERN_SELECTION=ci UCX_SELECTION=ci RXE_SELECTION=ci
 
 say "this takes about 30 minutes on two processors"
 install_packages
-phase 'form of the sources' run_lint "${CHECK_LINT:-yes}" --tidy changed
 phase 'build' build_to_check
+phase 'form of the sources' run_lint "${CHECK_LINT:-yes}" --tidy changed
 phase 'build of the tests' build_tests build/check
 phase 'tests without a device' run_tests build/check check-pure "-j$(nproc)"
 phase 'tests on the software HCA' run_tests build/check check-device

@@ -34,8 +34,8 @@ static int has_fixed_threshold(const ucp_proto_init_params_t *params) {
 }
 
 /* From this length on, UCP announces all messages that are sent in the same way, but without fast completion. With fast
- * completion its own times do not show the length: those of eager protocols end before the message leaves. The selection is not
- * UCP's own, in which it would be missing from UCX's tables. SIZE_MAX: unknown. */
+ * completion its own times do not show the length: those of eager protocols end before the message leaves. The
+ * selection is not UCP's own, in which it would be missing from UCX's tables. SIZE_MAX: unknown. */
 static size_t costs_threshold(const ucp_proto_init_params_t *params) {
     const ucp_proto_select_param_t slow = without_fast_completion(params->select_param);
     ucp_proto_select_t selection = ucp_worker_ep_config(params->worker, params->ep_cfg_index)->proto_select;

@@ -81,7 +81,8 @@ static const char *check_ucp(void) {
     for (i = 0; i < ucs_min(loaded.count, UCP_PROTO_MAX_COUNT); ++i)
         names[i] = ucp_protocols[i] != NULL ? ucp_protocols[i]->name : NULL;
     misfit = release_misfit(&loaded, &built, text, sizeof(text));
-    for (i = 0; misfit == NULL && i < ucs_static_array_size(substitutes); ++i) misfit = check_stock(substitutes[i].stock);
+    for (i = 0; misfit == NULL && i < ucs_static_array_size(substitutes); ++i)
+        misfit = check_stock(substitutes[i].stock);
     if (misfit == NULL && !admits(list, "rndv/tern")) misfit = "UCX_PROTOS does not admit rndv/tern";
     return misfit;
 }

@@ -105,8 +105,8 @@ static int has_failed(ucp_request_t *req) {
 }
 #endif
 
-/* UCX 1.13 acknowledges a message whose fetch has failed, and treats it as received. Later releases end the receive with
- * the error, as is done here. */
+/* UCX 1.13 acknowledges a message whose fetch has failed, and treats it as received. Later releases end the receive
+ * with the error, as is done here. */
 static ucs_status_t acknowledge(uct_pending_req_t *self) {
     ucp_request_t *req = ucs_container_of(self, ucp_request_t, send.uct);
 

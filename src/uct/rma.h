@@ -15,8 +15,8 @@
 #include "pinning/cache/held_pins.h"
 #include "pinning/regions/regions.h"
 #include "rendezvous/buffers.h"
-#include "rendezvous/policy.h"
 #include "rendezvous/incoming_transfer.h"
+#include "rendezvous/policy.h"
 
 namespace tern {
 

@@ -41,8 +41,8 @@ class Region {
     // date. The count does not end with the declaration.
     uint64_t pack() { return __atomic_add_fetch(&packings_, 1, __ATOMIC_ACQ_REL); }
     uint64_t packings() const { return __atomic_load_n(&packings_, __ATOMIC_ACQUIRE); }
-    // An object that belongs to the declarer of the region. It stays when the declaration ends, for the next
-    // region in this slot. Only for the declarer, while the region is declared.
+    // An object that belongs to the declarer of the region. It stays when the declaration ends, for
+    // the next region in this slot. Only for the declarer, while the region is declared.
     void* attachment() const { return attachment_; }
     void attach(void* object) { attachment_ = object; }
 

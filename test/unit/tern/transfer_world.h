@@ -91,7 +91,7 @@ class TransferWorld {
     uint64_t posted_ = 0;                   // sub-blocks
     uint64_t taken_ = 0;
     uint64_t ready_ = 0;    // sub-blocks of the early copy that were used
-    size_t announced_ = 0;       // parts
+    size_t announced_ = 0;  // parts
     size_t under_way_ = 0;  // direct writes from staging memory
     bool finished_ = false;
     bool end_sent_ = false;
