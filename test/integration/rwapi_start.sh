@@ -100,7 +100,7 @@ refuses 'rwapi-run: a variable without name' 2 'no name' "$rwapi_run" -x =3 true
         "$rwapi_run" -np 3 sh -c '[ "$PMI_RANK" != 1 ] || kill -KILL $$; sleep 100'
     refuses 'rwapi-run: a process that ignores SIGTERM is killed' 4 'process 0 has ended with status 4' \
         "$rwapi_run" -np 2 sh -c '[ "$PMI_RANK" != 0 ] || exit 4; trap "" TERM; while :; do sleep 0.1; done'
-    refuses 'rwapi-run: breaking PMI-1 is noticed' 5 'process 0: no PMI-1 message: hello' \
+    refuses 'rwapi-run: breaking PMI-1 is noticed' 5 'process 0: not a PMI-1 message: hello' \
         "$rwapi_run" -np 1 bash -c 'echo hello >&$PMI_FD; read -r -u $PMI_FD || exit 5'
 }
 
