@@ -33,7 +33,7 @@ fi
 if [ "${CHECK_SANITIZERS:-yes}" != no ]; then
     phase 'address sanitizer and assertions' sanitize build/check-sanitize address \
         'softhca-unit tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job' \
-        'unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh rwapi_core.sh rwapi_job.sh'
+        'unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh conformance_thread.sh rwapi_core.sh rwapi_job.sh'
     # Tests of many settings, each with one thread, tell the thread sanitizer nothing new, and take three minutes.
     # Of rwapi's jobs, those with threads.
     GTEST_FILTER='-Setups/*:Ways/*' RWAPI_CASES='threads sleeps-beside-a-thread contexts' \

@@ -3,8 +3,8 @@
 # shellcheck source-path=SCRIPTDIR
 #
 # What takes too long for contrib/check.sh, which is to pass first: clang-tidy on all files; builds with clang++ and of
-# each file by itself; every test with all its settings; all of UCX's own tests; all tests on rdma_rxe; the sanitizers
-# with the software HCA's thread too. Takes about three hours on two processors. The last line is
+# each file by itself; every test with all its settings; all of UCX's own tests; all tests on rdma_rxe; all tests that the
+# sanitizers can run. Takes about three hours on two processors. The last line is
 # "N passed, N failed, N skipped".
 . "$(dirname "$0")/common.sh"
 . contrib/tests.sh
