@@ -126,7 +126,7 @@ class Series::Progress {
         const bool first = std::exchange(next_, now + (terminal_ ? kOftenNs : kSeldomNs)) == 0;
         if (first && !terminal_) return;
         std::fprintf(stderr, terminal_ ? "\rmeasuring: %3zu %%" : "measuring: %zu %%\n",
-                     100 * done_ / all_);
+                     100 * done_ / std::max<size_t>(all_, 1));
     }
 
   private:

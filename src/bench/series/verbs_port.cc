@@ -310,7 +310,7 @@ class VerbsPort : public Port {
                 });
             }
             case Order::Kind::kPosts: {
-                const Samples samples =
+                Samples samples =
                     timed(order.count, [&] { link_.post(IBV_WR_RDMA_WRITE, 0, order.size); });
                 link_.reap_until(0);
                 return samples;

@@ -50,6 +50,7 @@ class Pin {
 class PinList {
   public:
     bool empty() const { return newest_ == nullptr; }
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete): a pin is removed before it is deleted
     Pin* newest() const { return newest_; }
     Pin* oldest() const { return oldest_; }
     static Pin* next(const Pin* pin) { return pin->older_; }

@@ -35,6 +35,7 @@ Regions::Regions() : secret_(random_word()) {}
 // Chunk c holds the indices from (2^c - 1) * kFirstChunk on.
 Region* Regions::slot(uint32_t index) const {
     const unsigned chunk = std::bit_width(index / kFirstChunk + 1) - 1;
+    // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): bit_width() is at least 1
     return &chunks_[chunk][index - ((1u << chunk) - 1) * kFirstChunk];
 }
 
