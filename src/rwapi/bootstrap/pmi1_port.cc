@@ -76,13 +76,14 @@ bool pmi1_port_offered() {
 }
 
 std::unique_ptr<Launcher> connect_pmi1_port() {
+    const char* port = std::getenv("PMI_PORT");
     const char* id = std::getenv("PMI_ID");
     const auto number = id != nullptr ? parse_number(id, 0, INT_MAX) : std::nullopt;
     if (!number) {
         fail_port("PMI_ID is not a number");
         return nullptr;
     }
-    const int fd = connect_to(std::string(std::getenv("PMI_PORT")));
+    const int fd = connect_to(port != nullptr ? port : "");
     if (fd < 0) return nullptr;
     auto launcher = std::make_unique<Pmi1Launcher>(fd);
     return launcher->start_as(*number) == 0 ? std::move(launcher) : nullptr;
