@@ -18,7 +18,7 @@
 # Tests that sweep settings leave out what another test or the nightly run covers.
 export TERN_SELECTION=ci UCX_SELECTION=ci RXE_SELECTION=ci
 
-say "this takes about 30 minutes on two processors"
+say "this takes some 40 minutes on two processors"
 install_packages
 phase 'build' build_to_check
 phase 'form of the sources' run_lint "${CHECK_LINT:-yes}" --tidy changed
