@@ -84,9 +84,9 @@ Pin* TransferMemory::find(std::byte* at, uint64_t length, unsigned access) {
 }
 
 Pin* TransferMemory::pin(std::byte* at, uint64_t length, unsigned access) {
-    Pin* pin = pins_.find(at, static_cast<size_t>(length), access);
-    if (pin != nullptr) return pin;
-    pin = pins_.pin(at, static_cast<size_t>(length), access);
+    bool found = false;
+    Pin* pin = pins_.pin(at, static_cast<size_t>(length), access, &found);
+    if (found) return pin;
     budget_.registered(length);
     if (pin == nullptr) ++counters_.fallbacks;
     TERN_TRACE("%lu bytes at %p %s for a transfer", static_cast<unsigned long>(length),

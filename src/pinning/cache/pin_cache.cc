@@ -144,7 +144,8 @@ bool PinCache::evict() {
     return true;
 }
 
-Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
+Pin* PinCache::pin(const void* address, size_t length, unsigned access, bool* found) {
+    if (found != nullptr) *found = false;
     Range range;
     if (guard_.inherited() || !pages(address, length, range)) {
         errno = EINVAL;
@@ -152,7 +153,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
     }
     std::unique_ptr<Pin> fresh(new (std::nothrow) Pin);
     int error = fresh ? 0 : ENOMEM;
-    Pin* found = nullptr;
+    Pin* pin = nullptr;
     unsigned other_rights = 0;  // the rights of overlapping pins: one pin is to serve all uses
     bool watched = false;
     const uint64_t bytes = range.end - range.start;
@@ -161,13 +162,13 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
         std::unique_lock lock(mutex_);
         // Handled later, a change of an earlier mapping would make the new registration stale.
         handle_past();
-        found = lookup(range, access);
-        if (found == nullptr && Clock::now() < refused_until_) error = ENOMEM;
-        if (found == nullptr && error == 0 && !reserve(bytes, lock)) {
+        pin = lookup(range, access);
+        if (pin == nullptr && Clock::now() < refused_until_) error = ENOMEM;
+        if (pin == nullptr && error == 0 && !reserve(bytes, lock)) {
             ++counters_.failures;
             error = ENOMEM;
         }
-        if (found == nullptr && error == 0) {
+        if (pin == nullptr && error == 0) {
             table_.overlapping(range.start, range.end,
                                [&](const Pin* other) { other_rights |= other->access_; });
             fresh->start_ = range.start;
@@ -181,9 +182,10 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
         dead = table_.take_dead();
     }
     deregister(dead);
-    if (found != nullptr || error != 0) {
+    if (pin != nullptr || error != 0) {
+        if (found != nullptr) *found = pin != nullptr;
         errno = error;
-        return found;
+        return pin;
     }
 
     bool registered = register_memory(fresh.get(), other_rights);
@@ -215,7 +217,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
                        fresh->access(), fresh->listed_ ? "remembered" : "for this use only");
             if (!fresh->listed_ && !quarantine_.has(range.start, range.end))
                 recent_.lose(to_word(address), to_word(address) + length);
-            found = fresh.release();
+            pin = fresh.release();
         } else {
             ++counters_.failures;
             counters_.pinned_bytes -= bytes;
@@ -232,7 +234,7 @@ Pin* PinCache::pin(const void* address, size_t length, unsigned access) {
     }
     deregister(dead);
     errno = error;
-    return found;
+    return pin;
 }
 
 // Registers writable even if only reading is asked for: otherwise the first store to a page that

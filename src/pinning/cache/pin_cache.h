@@ -73,7 +73,8 @@ class PinCache {
     // The same, but registers the pages if need be. Null and errno: ENOMEM if most_bytes() or the
     // limit of locked memory is reached, EFAULT if the memory is not mapped or may not be written,
     // EINVAL if the range is empty. After ENOMEM from the device, fails with ENOMEM for a while.
-    Pin* pin(const void* address, size_t length, unsigned access);
+    // `found`, unless null: whether the pin existed already.
+    Pin* pin(const void* address, size_t length, unsigned access, bool* found = nullptr);
     void release(Pin* pin);
     // Whether a pin that the caller holds would be found now. Data path.
     bool is_current(const Pin& pin) {
