@@ -28,7 +28,7 @@ struct EarlyChunk {
     }
     // Whether the chunk is the beginning of `part`, which is the first part of the message.
     bool fits(const Part& part) const {
-        return blocks != 0 && !part.direct && first == SubBlocks::first(part.upto);
+        return blocks != 0 && !part.placed && first == SubBlocks::first(part.upto);
     }
 };
 
@@ -45,8 +45,8 @@ class ChunkSource {
     struct Chunk {
         uint64_t offset = 0;  // in the message
         uint64_t bytes = 0;   // of the message
-        bool direct = false;
-        uint64_t address = 0;  // direct: in the receiver's memory
+        bool placed = false;
+        uint64_t address = 0;  // placed: in the receiver's memory
         uint32_t rkey = 0;
         uint64_t index = 0;   // staged: number of the first sub-block
         uint32_t blocks = 0;  // sub-blocks
@@ -90,13 +90,13 @@ class ChunkSource {
         return true;
     }
 
-    // Gets the next write that may be made now. False: none. `most`: bytes of a direct write.
+    // Gets the next write that may be made now. False: none. `most`: bytes of a placed write.
     bool next(uint64_t most, Chunk& chunk) {
         if (parts_.empty()) return false;
         const Part& part = parts_.front();
         chunk.offset = at_;
-        chunk.direct = part.direct;
-        if (part.direct) {
+        chunk.placed = part.placed;
+        if (part.placed) {
             chunk.bytes = std::min(part.upto - at_, most);
             chunk.address = part.address + (at_ - part_begin_);
             chunk.rkey = part.rkey;
@@ -125,8 +125,8 @@ class ChunkSource {
     // The write from next() has been posted.
     void posted(const Chunk& chunk) {
         at_ += chunk.bytes;
-        if (chunk.direct) {
-            any_direct_ = true;
+        if (chunk.placed) {
+            any_placed_ = true;
         } else {
             index_ += schedule_.next(chunk.blocks);
         }
@@ -137,21 +137,21 @@ class ChunkSource {
     }
 
     bool all_posted() const { return at_ == length_; }
-    // Whether the transfer ends with a Finish, because the receiver cannot see direct writes.
-    bool needs_finish() const { return any_direct_; }
+    // Whether the transfer ends with a Finish, because the receiver cannot see placed writes.
+    bool needs_finish() const { return any_placed_; }
     bool all_acknowledged() const { return acked_ == index_; }
     uint64_t staged() const { return index_; }  // sub-blocks so far
     uint64_t sent() const { return at_; }       // bytes
     uint64_t length() const { return length_; }
     // Whether the next bytes go through the ring.
-    bool staging() const { return !parts_.empty() && !parts_.front().direct; }
+    bool staging() const { return !parts_.empty() && !parts_.front().placed; }
 
   private:
     // The early chunk does not go beyond the first part.
     void begin() {
         part_begin_ = at_;
         const Part& part = parts_.front();
-        if (!part.direct) schedule_ = Schedule(part.upto - at_, limits_);
+        if (!part.placed) schedule_ = Schedule(part.upto - at_, limits_);
         if (early_.fits(part))
             early_.blocks = static_cast<uint32_t>(
                 std::min<uint64_t>({early_.blocks, staging_slots_, SubBlocks::count(part.upto)}));
@@ -171,7 +171,7 @@ class ChunkSource {
     uint64_t index_ = 0;       // sub-blocks posted
     uint64_t acked_ = 0;
     EarlyChunk early_;
-    bool any_direct_ = false;
+    bool any_placed_ = false;
 };
 
 }  // namespace tern

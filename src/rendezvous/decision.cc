@@ -26,18 +26,18 @@ bool reads_message(const DecisionInputs& inputs, const Policy& policy) {
 template <class Prefer>
 Decision by_costs(const DecisionInputs& inputs, const Policy& policy, Prefer&& prefer) {
     SchemeTimings::Offer through = policy.staged(inputs.length);
-    SchemeTimings::Offer direct = policy.placed(inputs.length, inputs.own, inputs.sender);
-    const double expected[] = {through.time, direct.time};
+    SchemeTimings::Offer in_place = policy.placed(inputs.length, inputs.own, inputs.sender);
+    const double expected[] = {through.time, in_place.time};
     if (!policy.is_reused(inputs.own)) {
         // Such a buffer will probably not be used again, so the message alone counts.
         through.work = 0;
-        direct.time *= 1 + policy.settings().margin;
+        in_place.time *= 1 + policy.settings().margin;
     }
     Reason reason = Reason::kFaster;
-    const bool places = prefer(through, direct, reason);
+    const bool places = prefer(through, in_place, reason);
     Decision decision = places ? placed(inputs, policy, reason)
                                : Decision{.scheme = Scheme::kStaged, .reason = reason};
-    decision.way = places ? direct.way : through.way;
+    decision.way = places ? in_place.way : through.way;
     decision.expected = expected[places] + policy.model().costs().network.latency;  // of the fetch
     return decision;
 }

@@ -31,7 +31,7 @@ IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
       generation_(std::random_device()()) {}
 
 IncomingTransfers::~IncomingTransfers() {
-    for (const auto& transfer : table_) memory_.release(*transfer);
+    table_.for_each([this](Incoming& transfer) { memory_.release(transfer); });
 }
 
 // How transfers begin.
@@ -53,9 +53,9 @@ void IncomingTransfers::get_owned(Channel& channel, std::unique_ptr<std::byte[]>
     accounts_.begin(*transfer, channel, cookie);
     const Buffers::Piece piece{.at = memory.get(), .length = length};
     transfer->memory = Buffers({&piece, 1});
-    transfer->owned = std::move(memory);
-    transfer->unpack = unpack;
-    transfer->argument = argument;
+    transfer->owned.memory = std::move(memory);
+    transfer->owned.unpack = unpack;
+    transfer->owned.argument = argument;
     begin_get(*transfer, from, key, rkey);
 }
 
@@ -63,7 +63,7 @@ void IncomingTransfers::begin_get(Incoming& transfer, uint64_t from, const WireK
                                   uint32_t rkey) {
     accounts_.begin_operation(transfer, from, key);
     ++counters_.gets;
-    transfer.rkey = rkey;
+    transfer.reading.rkey = rkey;
     begin(transfer);
 }
 
@@ -172,7 +172,7 @@ Decision IncomingTransfers::decide_scheme(Incoming& transfer) {
     transfer.trace_decision(decision.scheme, decision.reason);
     if (decision.staged() && transfer.pin != nullptr)
         memory_.release(std::exchange(transfer.pin, nullptr));
-    if (transfer.pin != nullptr) transfer.pinned = transfer.length;
+    if (transfer.pin != nullptr) transfer.pinned.bytes = transfer.length;
     return decision;
 }
 
@@ -180,17 +180,18 @@ Decision IncomingTransfers::decide_scheme(Incoming& transfer) {
 IncomingTransfers::Start IncomingTransfers::start(Incoming& transfer, bool may_lend) {
     // The beginnings of many transfers take time, too.
     if (!transfer.decided && budget_.over()) return Start::kLater;
-    if (transfer.rkey != 0) return start_reading(transfer, may_lend);
+    if (transfer.reading.rkey != 0) return start_reading(transfer, may_lend);
     if (transfer.use != nullptr && transfer.use->revoked()) return give_up(transfer);
     if (!transfer.decided) {
         transfer.decided = true;
-        transfer.asked_at = std::chrono::steady_clock::now();
+        transfer.start.asked_at = std::chrono::steady_clock::now();
         transfer.decision = decide_scheme(transfer);
     }
     // In pieces, both sides pin their first piece at the same time. The ring is for pieces that
     // cannot be pinned; if no ring is free, all of the buffer is pinned first.
     bool in_place = !transfer.decision.staged();
-    const bool may_be_in_pieces = in_place && transfer.decision.piece != 0 && transfer.pinned == 0;
+    const bool may_be_in_pieces =
+        in_place && transfer.decision.piece != 0 && transfer.pinned.bytes == 0;
     const bool in_pieces = may_be_in_pieces && lend_ring(transfer, may_lend);
     if (may_be_in_pieces && !in_pieces && may_lend && rings_.may_grow()) return Start::kLater;
     if (in_place && !in_pieces) {
@@ -206,13 +207,13 @@ IncomingTransfers::Start IncomingTransfers::start(Incoming& transfer, bool may_l
                           !engine_.sleep().polls_memory(*transfer.channel),
                           transfer.ring.slots / (settings_.chunks_per_ring + 1));
     if (in_pieces) {
-        transfer.first = WirePart::announce(pins_.first_piece(transfer));
+        transfer.parts.first = WirePart::announce(pins_.first_piece(transfer));
     } else {
         const Part first = in_place ? pins_.pinned_part(transfer) : Part{.upto = transfer.length};
-        transfer.first = WirePart::of(first);
+        transfer.parts.first = WirePart::of(first);
         transfer.core->add(first);
     }
-    transfer.alone = accounts_.running() == 0;
+    transfer.start.alone = accounts_.running() == 0;
     run(transfer, Incoming::State::kAsking);
     if (writes_.ask_sender(transfer)) transfer.move_to(Incoming::State::kRunning);
     return Start::kBegun;
@@ -227,7 +228,7 @@ IncomingTransfers::Start IncomingTransfers::start_reading(Incoming& transfer, bo
         if (transfer.in_one_piece()) {
             const BufferState own = memory_.look_up(transfer, kLocalWrite);
             transfer.decision = decide_target(transfer.length, own, policy_);
-            if (own.pinned) transfer.pinned = transfer.length;
+            if (own.pinned) transfer.pinned.bytes = transfer.length;
         }
     }
     transfer.decided = true;
@@ -247,7 +248,7 @@ void IncomingTransfers::run(Incoming& transfer, Incoming::State state) {
 // Pins all of the buffer, in several calls of progress if need be. kNoRing: it cannot be pinned,
 // and the message is staged after all.
 IncomingTransfers::Start IncomingTransfers::pin_all(Incoming& transfer) {
-    while (transfer.pinned != transfer.length) {
+    while (transfer.pinned.bytes != transfer.length) {
         if (pins_.find(transfer)) continue;
         if (!pins_.may_pin(transfer)) return Start::kLater;
         if (pins_.pin(transfer, kRemotePut)) continue;
@@ -411,7 +412,8 @@ Status IncomingTransfers::arm(std::vector<Watched>& words) {
 // If nothing else was under way, the time of the message is that of its scheme.
 void IncomingTransfers::learn(const Incoming& transfer) {
     if (!writes_.was_alone(transfer) || !(transfer.decision.expected > 0)) return;
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - transfer.asked_at;
+    const std::chrono::duration<double> time =
+        std::chrono::steady_clock::now() - transfer.start.asked_at;
     timings_.took(transfer.length, transfer.decision.way, transfer.decision.expected, time.count());
 }
 
@@ -425,37 +427,32 @@ void IncomingTransfers::end(Incoming& transfer, Status status) {
     const bool asked_here = transfer.asked_here;
     void* cookie = transfer.cookie;
     Channel& channel = *transfer.channel;
-    const auto owned = std::move(transfer.owned);
-    const Unpack unpack = transfer.unpack;
-    void* const argument = transfer.argument;
+    const Incoming::Owned owned = std::move(transfer.owned);
     const auto length = static_cast<size_t>(transfer.length);
     accounts_.end(transfer);
     table_.put_back(transfer);
-    if (owned && status == Status::kOk) unpack(argument, owned.get(), length);
+    if (owned.memory && status == Status::kOk)
+        owned.unpack(owned.argument, owned.memory.get(), length);
     accounts_.complete(asked_here, cookie, channel, status);
 }
 
-// By index: a user who gets a completion may begin transfers on other channels, and the table
-// grows.
 void IncomingTransfers::ended(Channel& channel, Status status) {
-    for (size_t i = 0; i < table_.size(); ++i)
-        if (table_[i].channel == &channel) end(table_[i], status);
-}
-
-bool IncomingTransfers::pending(const Channel& channel, uint64_t until) const {
-    return table_.any_pending(channel, until, [](const Incoming&) { return true; });
+    table_.for_each([&](Incoming& transfer) {
+        if (transfer.channel == &channel) end(transfer, status);
+    });
 }
 
 // The send queue keeps the order of reads that have all been posted.
 bool IncomingTransfers::may_be_overtaken(const Channel& channel, uint64_t until) const {
     return table_.any_pending(channel, until, [](const Incoming& transfer) {
-        return transfer.state != Incoming::State::kReading || transfer.asked != transfer.length;
+        return transfer.state != Incoming::State::kReading ||
+               transfer.reading.asked != transfer.length;
     });
 }
 
 void IncomingTransfers::request_reports() const {
-    for (const auto& transfer : table_)
-        if (transfer->channel != nullptr) engine_.flushing().request_report(*transfer->channel);
+    table_.for_each(
+        [this](const Incoming& transfer) { engine_.flushing().request_report(*transfer.channel); });
 }
 
 }  // namespace tern

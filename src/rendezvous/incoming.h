@@ -42,7 +42,9 @@ class IncomingTransfers {
     unsigned advance();
     // As Rendezvous::arm().
     Status arm(std::vector<Watched>& words);
-    bool pending(const Channel& channel, uint64_t until) const;
+    bool pending(const Channel& channel, uint64_t until) const {
+        return table_.any_pending(channel, until);
+    }
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     void request_reports() const;
 

@@ -9,7 +9,7 @@
 
 namespace tern {
 
-// Pins the buffers of incoming transfers, piece by piece from the beginning on, and makes direct
+// Pins the buffers of incoming transfers, piece by piece from the beginning on, and makes placed
 // parts of what is pinned.
 class IncomingPins {
   public:

@@ -50,42 +50,66 @@ struct Incoming : Transfer {
         bool arrived = false;
     };
 
+    // Memory of get_owned(), and what gets its bytes.
+    struct Owned {
+        std::unique_ptr<std::byte[]> memory;
+        Unpack unpack = nullptr;
+        void* argument = nullptr;
+    };
+    // What this side's device reads; see IncomingReads.
+    struct Reading {
+        uint32_t rkey = 0;   // of memory that is read without the peer; 0: the peer writes
+        uint64_t asked = 0;  // bytes for which reads have been posted
+        Read reads[2];
+    };
+    // How the transfer began, to compare its time with the expected one.
+    struct Start {
+        std::chrono::steady_clock::time_point asked_at;
+        bool alone = false;  // no other transfer was under way
+    };
+    // What is pinned of the user's memory, by `pin` or by `pins`; see IncomingPins.
+    struct Pinned {
+        uint64_t bytes = 0;          // from the beginning on
+        std::vector<uint64_t> ends;  // of the elements of `pins`, in the message
+        size_t announced = 0;        // elements of `pins` whose part was given to the sender
+    };
+    // The parts that the sender is given; see IncomingWrites.
+    struct Parts {
+        WirePart first;    // in the fetch or accept
+        Part next;         // to be sent to the sender
+        bool due = false;  // `next` has not been sent
+    };
+    // How long this side has polled for nothing; see IncomingWrites.
+    struct Idle {
+        uint32_t steps = 0;  // consecutive steps that took nothing
+        std::chrono::nanoseconds waited{0};
+        std::chrono::steady_clock::time_point polled_at;  // when `waited` was measured last
+    };
+
     // Only along the table above. For the log, too.
     void move_to(State next);
     // Why the transfer comes as it does, for the log.
     void trace_decision(Scheme scheme, Reason reason) const;
     // Only a piece of the user's memory can be pinned.
-    bool in_one_piece() const { return memory.contiguous() && !owned; }
+    bool in_one_piece() const { return memory.contiguous() && !owned.memory; }
 
     State state = State::kFree;
     RingPool::Ring ring;  // slots is 0: none
     uint32_t sender = 0;  // the peer's number, if the peer asked
     Source source;
-    uint32_t rkey = 0;   // of memory that is read without the peer; 0: the peer writes
-    uint64_t asked = 0;  // bytes for which reads have been posted
-    Read reads[2];
-    std::unique_ptr<std::byte[]> owned;  // memory of get_owned()
-    Unpack unpack = nullptr;             // gets `owned`
-    void* argument = nullptr;
+    Owned owned;
     std::optional<Reply> reply;  // to be sent with the end
     bool decided = false;
     Decision decision;  // of a read: whether to the user's memory (kPlaced) or to a ring
-    std::chrono::steady_clock::time_point asked_at;
-    bool alone = false;   // when it began, no other transfer was under way
-    uint64_t pinned = 0;  // bytes from the beginning on that are pinned, by `pin` or by `pins`
-    std::vector<uint64_t> ends;  // of the elements of `pins`, in the message
-    size_t announced = 0;        // elements of `pins` whose part was given to the sender
+    Start start;
+    Pinned pinned;
+    Reading reading;
     std::optional<RingReader> core;
-    uint64_t generation = 0;
-    WirePart first;         // in the fetch or accept
-    Part part;              // to be sent to the sender
-    bool part_due = false;  // `part` has not been sent
-    bool failed = false;    // memory of one side was undeclared: the rest is dropped
-    uint64_t taken = 0;     // bytes copied or skipped
-    uint32_t idle = 0;      // consecutive steps that took nothing
-    // How long this side has polled for nothing, and when it did so last.
-    std::chrono::nanoseconds waited{0};
-    std::chrono::steady_clock::time_point polled_at;
+    uint64_t generation = 0;  // of the flags in the ring
+    Parts parts;
+    bool failed = false;  // memory of one side was undeclared: the rest is dropped
+    uint64_t taken = 0;   // bytes copied or skipped
+    Idle idle;
 };
 
 }  // namespace tern

@@ -19,13 +19,13 @@ bool IncomingWrites::ask_sender(Incoming& transfer) {
                           .length = transfer.length,
                           .key = transfer.key,
                           .ring = ring,
-                          .part = transfer.first};
+                          .part = transfer.parts.first};
         return send_frame(engine_, *transfer.channel, TransferId::kFetch, frame);
     }
     const Accept frame{.sender = transfer.sender,
                        .receiver = transfer.number,
                        .ring = ring,
-                       .part = transfer.first};
+                       .part = transfer.parts.first};
     return send_frame(engine_, *transfer.channel, TransferId::kAccept, frame);
 }
 
@@ -41,17 +41,17 @@ IncomingWrites::Step IncomingWrites::step(Incoming& transfer) {
         return {over, over};
     }
     unsigned count = take_blocks(transfer);
-    if (core.parts_end() != transfer.length || transfer.part_due) count += pin_more(transfer);
+    if (core.parts_end() != transfer.length || transfer.parts.due) count += pin_more(transfer);
     if (core.complete()) {
         const bool over = end(transfer);
         return {count + over, over};
     }
     if (count != 0)
-        transfer.idle = 0;
+        transfer.idle.steps = 0;
     else if (!budget_.over())
         note_idle(transfer);
     // With notifications this side may go to sleep, and then does not come here again.
-    const bool idle = transfer.idle >= (core.notified() ? 1 : kIdleAck);
+    const bool idle = transfer.idle.steps >= (core.notified() ? 1 : kIdleAck);
     if (core.ack_due() || (idle && core.ack_owed())) {
         if (idle && !core.notified()) core.waited();
         (void)acknowledge(transfer);
@@ -87,48 +87,49 @@ unsigned IncomingWrites::take_blocks(Incoming& transfer) {
 // Nothing has come. Measures how long this side waits; the time during which it does not poll does
 // not count.
 void IncomingWrites::note_idle(Incoming& transfer) {
-    if (++transfer.idle % kIdleClock != 0 || !transfer.source.takes_waited_ack) return;
+    if (++transfer.idle.steps % kIdleClock != 0 || !transfer.source.takes_waited_ack) return;
     const auto now = std::chrono::steady_clock::now();
-    const auto since = now - transfer.polled_at;
-    if (since < kPolls) transfer.waited += since;
-    transfer.polled_at = now;
+    const auto since = now - transfer.idle.polled_at;
+    if (since < kPolls) transfer.idle.waited += since;
+    transfer.idle.polled_at = now;
 }
 
 bool IncomingWrites::was_alone(const Incoming& transfer) const {
-    return transfer.alone && transfer.sequence == accounts_.begun();
+    return transfer.start.alone && transfer.sequence == accounts_.begun();
 }
 
 // Whether this side has waited longer than it takes to transfer the message, and to register the
 // sender's memory as well: it would have been better to read the message without the sender. Of
 // several transfers at a time, each waits for the others.
 bool IncomingWrites::kept_waiting(const Incoming& transfer) const {
-    if (transfer.waited.count() == 0 || !was_alone(transfer)) return false;
+    if (transfer.idle.waited.count() == 0 || !was_alone(transfer)) return false;
     const CostModel& model = policy_.model();
     const double expected = std::max(transfer.decision.expected, model.raw(transfer.length));
-    const std::chrono::duration<double> waited = transfer.waited;
+    const std::chrono::duration<double> waited = transfer.idle.waited;
     return waited.count() >
            expected + model.registration(static_cast<double>(transfer.length)) + kWaitedLong;
 }
 
-// Pins the next direct part while the one before is on the wire, and sends it to the sender. Parts
+// Pins the next placed part while the one before is on the wire, and sends it to the sender. Parts
 // that are pinned already are sent without delay: the sender may not poll when the wire has nothing
 // to do.
 unsigned IncomingWrites::pin_more(Incoming& transfer) {
     unsigned count = 0;
     bool found = true;
     while (count < kPartsAtOnce && found &&
-           (transfer.part_due || transfer.core->parts_end() != transfer.length)) {
-        if (!transfer.part_due) {
+           (transfer.parts.due || transfer.core->parts_end() != transfer.length)) {
+        if (!transfer.parts.due) {
             if (budget_.over()) break;
-            found = transfer.announced != transfer.pins.size() || pins_.find(transfer);
+            found = transfer.pinned.announced != transfer.pins.size() || pins_.find(transfer);
             if (!found && (count != 0 || !pins_.may_pin(transfer))) break;
-            transfer.part = pins_.next_part(transfer);
-            transfer.core->add(transfer.part);
-            transfer.part_due = true;
+            transfer.parts.next = pins_.next_part(transfer);
+            transfer.core->add(transfer.parts.next);
+            transfer.parts.due = true;
         }
-        const MorePart frame{.receiver = transfer.number, .part = WirePart::of(transfer.part)};
+        const MorePart frame{.receiver = transfer.number,
+                             .part = WirePart::of(transfer.parts.next)};
         if (!send_frame(engine_, *transfer.channel, TransferId::kPart, frame)) break;
-        transfer.part_due = false;
+        transfer.parts.due = false;
         ++count;
     }
     return count;

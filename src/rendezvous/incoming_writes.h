@@ -11,7 +11,7 @@
 
 namespace tern {
 
-// Asks the sender to write, copies sub-blocks out of the ring, pins the direct parts, and
+// Asks the sender to write, copies sub-blocks out of the ring, pins the placed parts, and
 // acknowledges. Does not end transfers: its owner does.
 class IncomingWrites {
   public:

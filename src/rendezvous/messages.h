@@ -19,7 +19,7 @@ enum class TransferId : uint32_t {
     kAccept = 10,  // receiver to sender: the answer to a Deliver; an Accept
     kPart = 11,    // receiver to sender: how the next part is to be sent; a MorePart
     kAck = 12,     // receiver to sender: sub-blocks copied out of the ring; an Ack
-    kFinish = 13,  // sender to receiver: all has been written, including direct parts; a Finish
+    kFinish = 13,  // sender to receiver: all has been written, including placed parts; a Finish
     kRefuse = 14,  // either: refuses a transfer, or the rest of one; a Refuse
 };
 
@@ -30,8 +30,8 @@ struct WireKey {
 };
 
 struct WirePart {
-    static constexpr uint32_t kDirect = 1;
-    // In Fetch and Accept: the first part is direct and being pinned; a MorePart with its memory
+    static constexpr uint32_t kPlaced = 1;
+    // In Fetch and Accept: the first part is placed and being pinned; a MorePart with its memory
     // follows.
     static constexpr uint32_t kAnnounced = 2;
 
@@ -41,12 +41,12 @@ struct WirePart {
     uint32_t flags = 0;
 
     static WirePart of(const Part& part) {
-        return {part.upto, part.address, part.rkey, part.direct ? kDirect : 0};
+        return {part.upto, part.address, part.rkey, part.placed ? kPlaced : 0};
     }
-    static WirePart announce(uint64_t upto) { return {upto, 0, 0, kDirect | kAnnounced}; }
-    Part part() const { return {upto, address, rkey, (flags & kDirect) != 0}; }
-    bool announced() const { return flags == (kDirect | kAnnounced); }
-    bool valid() const { return (flags & ~kDirect) == 0 || announced(); }
+    static WirePart announce(uint64_t upto) { return {upto, 0, 0, kPlaced | kAnnounced}; }
+    Part part() const { return {upto, address, rkey, (flags & kPlaced) != 0}; }
+    bool announced() const { return flags == (kPlaced | kAnnounced); }
+    bool valid() const { return (flags & ~kPlaced) == 0 || announced(); }
 };
 
 // The ring into which staged parts are written; no slots if nothing is staged.

@@ -28,7 +28,7 @@ OutgoingTransfers::OutgoingTransfers(Engine& engine, TransferMemory& memory,
       writes_(engine, pins_, staging_, policy, counters, budget) {}
 
 OutgoingTransfers::~OutgoingTransfers() {
-    for (const auto& transfer : table_) memory_.release(*transfer);
+    table_.for_each([this](Outgoing& transfer) { memory_.release(transfer); });
 }
 
 // How transfers begin.
@@ -69,7 +69,7 @@ void OutgoingTransfers::offer(Outgoing& transfer) {
                     WirePart::of({.upto = transfer.length,
                                   .address = transfer.address,
                                   .rkey = transfer.rkey,
-                                  .direct = true}));
+                                  .placed = true}));
         return;
     }
     offers_.push_back(&transfer);
@@ -130,7 +130,7 @@ bool OutgoingTransfers::start(Outgoing& transfer, const WireRing& ring, const Wi
     accounts_.started();
     if (first.announced()) return pins_.prepare(transfer, first.upto);
     const Part part = first.part();
-    if ((!part.direct && ring.slots == 0) || !transfer.core->add(part)) return false;
+    if ((!part.placed && ring.slots == 0) || !transfer.core->add(part)) return false;
     step_now(transfer);
     return true;
 }
@@ -200,7 +200,7 @@ bool OutgoingTransfers::part(Channel& channel, const std::byte* data, uint32_t l
     if (!frame.part.valid() || frame.part.announced()) return false;
     Outgoing* transfer = of_receiver(channel, frame.receiver);
     if (transfer == nullptr) return true;  // it has been refused meanwhile
-    if (!frame.part.part().direct && transfer->to.slots == 0) return false;
+    if (!frame.part.part().placed && transfer->to.slots == 0) return false;
     if (!transfer->core->add(frame.part.part())) return false;
     step_now(*transfer);
     return true;
@@ -322,16 +322,11 @@ void OutgoingTransfers::end(Outgoing& transfer, Status status) {
     accounts_.complete(asked_here, cookie, channel, status);
 }
 
-// By index: a user who gets a completion may begin transfers on other channels, and the table
-// grows.
 void OutgoingTransfers::ended(Channel& channel, Status status) {
     staging_.drop_early_copies(channel);
-    for (size_t i = 0; i < table_.size(); ++i)
-        if (table_[i].channel == &channel) end(table_[i], status);
-}
-
-bool OutgoingTransfers::pending(const Channel& channel, uint64_t until) const {
-    return table_.any_pending(channel, until, [](const Outgoing&) { return true; });
+    table_.for_each([&](Outgoing& transfer) {
+        if (transfer.channel == &channel) end(transfer, status);
+    });
 }
 
 // The send queue keeps the order of writes to open memory that have all been posted.
@@ -342,8 +337,8 @@ bool OutgoingTransfers::may_be_overtaken(const Channel& channel, uint64_t until)
 }
 
 void OutgoingTransfers::request_reports() const {
-    for (const auto& transfer : table_)
-        if (transfer->channel != nullptr) engine_.flushing().request_report(*transfer->channel);
+    table_.for_each(
+        [this](const Outgoing& transfer) { engine_.flushing().request_report(*transfer.channel); });
 }
 
 }  // namespace tern

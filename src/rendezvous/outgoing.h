@@ -43,7 +43,9 @@ class OutgoingTransfers {
     }
     // Makes offers, lends staging memory and posts writes, as far as possible.
     unsigned advance();
-    bool pending(const Channel& channel, uint64_t until) const;
+    bool pending(const Channel& channel, uint64_t until) const {
+        return table_.any_pending(channel, until);
+    }
     bool may_be_overtaken(const Channel& channel, uint64_t until) const;
     void request_reports() const;
 

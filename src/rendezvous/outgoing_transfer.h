@@ -45,7 +45,7 @@ struct Outgoing : Transfer {
         kEnded
     };
 
-    // Direct writes under way from the same memory. The cookies of their work requests point here.
+    // Placed writes under way from the same memory. The cookies of their work requests point here.
     struct Write {
         Outgoing* owner = nullptr;
         uint32_t under_way = 0;
@@ -69,7 +69,7 @@ struct Outgoing : Transfer {
     WireRing to;
     bool source_decided = false;
     SourceDecision source;
-    double copy_bytes = 0;    // length of the next direct write from staging memory
+    double copy_bytes = 0;    // length of the next placed write from staging memory
     uint64_t pin_end = 0;     // end of what `pin` covers, in the message
     uint64_t ahead_end = 0;   // the same for `ahead`
     Write halves[2];          // from the halves of staging memory

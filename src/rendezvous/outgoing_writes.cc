@@ -11,7 +11,7 @@ namespace tern {
 
 // Completes the chunk in staging memory, each sub-block with its flag, and posts one write.
 bool OutgoingWrites::post_staged(Outgoing& transfer, const ChunkSource::Chunk& chunk) {
-    // Staging memory still holds copies for direct writes that are under way.
+    // Staging memory still holds copies for placed writes that are under way.
     if (transfer.halves_under_way() != 0) return false;
     TERN_ASSERT(transfer.staging.slots != 0 && transfer.to.slots != 0);
     const bool copies = chunk.ready < chunk.blocks;
@@ -35,7 +35,7 @@ bool OutgoingWrites::post_staged(Outgoing& transfer, const ChunkSource::Chunk& c
 }
 
 // Writes to the final place: from the user's memory if it is pinned, else from staging memory.
-bool OutgoingWrites::post_direct(Outgoing& transfer, ChunkSource::Chunk& chunk) {
+bool OutgoingWrites::post_placed(Outgoing& transfer, ChunkSource::Chunk& chunk) {
     if (!pins_.may_send(transfer, chunk)) return false;
     return pins_.pin(transfer, chunk) ? post_in_place(transfer, chunk)
                                       : post_copied(transfer, chunk);

@@ -13,7 +13,7 @@ namespace tern {
 // Posts one chunk at a time: through the receiver's ring, or to its final place.
 class OutgoingWrites {
   public:
-    static constexpr uint64_t kLongestWrite = 512 * 1024;  // bytes, of a direct write
+    static constexpr uint64_t kLongestWrite = 512 * 1024;  // bytes, of a placed write
 
     OutgoingWrites(Engine& engine, OutgoingPins& pins, OutgoingStaging& staging,
                    const Policy& policy, RendezvousCounters& counters, ProgressBudget& budget)
@@ -26,14 +26,14 @@ class OutgoingWrites {
 
     // Posts the chunk, or a shorter one. False: not now.
     bool post(Outgoing& transfer, ChunkSource::Chunk& chunk) {
-        return chunk.direct ? post_direct(transfer, chunk) : post_staged(transfer, chunk);
+        return chunk.placed ? post_placed(transfer, chunk) : post_staged(transfer, chunk);
     }
     // A write, or the flush before staging memory is taken back, has succeeded.
     void completed(Outgoing::Write& write);
 
   private:
     bool post_staged(Outgoing& transfer, const ChunkSource::Chunk& chunk);
-    bool post_direct(Outgoing& transfer, ChunkSource::Chunk& chunk);
+    bool post_placed(Outgoing& transfer, ChunkSource::Chunk& chunk);
     bool post_in_place(Outgoing& transfer, const ChunkSource::Chunk& chunk);
     bool post_copied(Outgoing& transfer, ChunkSource::Chunk& chunk);
     void write(Outgoing& transfer, const ChunkSource::Chunk& chunk, const std::byte* from,

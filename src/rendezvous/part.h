@@ -11,9 +11,9 @@ namespace tern {
 // without gaps; the receiver chooses the way of each.
 struct Part {
     uint64_t upto = 0;     // end of the part in the message, in bytes
-    uint64_t address = 0;  // direct: the receiver's memory for its first byte
+    uint64_t address = 0;  // placed: the receiver's memory for its first byte
     uint32_t rkey = 0;
-    bool direct = false;  // written to its final place; otherwise staged in the ring
+    bool placed = false;  // written to its final place; otherwise staged in the ring
 };
 
 // A first-in, first-out queue. Up to two parts, enough for most messages, need no allocation.

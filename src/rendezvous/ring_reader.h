@@ -32,13 +32,13 @@ class RingReader {
     // Adds the next part, whose way this side has chosen.
     void add(const Part& part) {
         parts_.push(part);
-        if (part.direct) {
-            any_direct_ = true;
+        if (part.placed) {
+            any_placed_ = true;
         } else {
             staged_ += SubBlocks::count(part.upto - parts_end_);
         }
         parts_end_ = part.upto;
-        skip_direct();
+        skip_placed();
     }
 
     // Gets the next sub-block. False: it has not arrived. Data path.
@@ -71,7 +71,7 @@ class RingReader {
             begin_ = parts_.front().upto;
             first_ = index_;
             parts_.pop();
-            skip_direct();
+            skip_placed();
         }
     }
 
@@ -84,14 +84,14 @@ class RingReader {
     }
     // The sender has written everything. False: that cannot be.
     bool finished() {
-        if (!any_direct_ || done_ || parts_end_ != length_) return false;
+        if (!any_placed_ || done_ || parts_end_ != length_) return false;
         done_ = true;
         return true;
     }
 
     // Whether to acknowledge now, so that the sender can go on. At the latest this is so when no
     // more staged sub-blocks are expected for now, because the sender may need its staging memory
-    // for a direct part. The last acknowledgement is sent in any case, with the end of the
+    // for a placed part. The last acknowledgement is sent in any case, with the end of the
     // transfer.
     bool ack_due() const {
         return ack_owed() && (index_ - acked_ >= ack_after_ || index_ == staged_);
@@ -107,7 +107,7 @@ class RingReader {
     }
 
     bool complete() const {
-        return parts_end_ == length_ && index_ == staged_ && (done_ || !any_direct_);
+        return parts_end_ == length_ && index_ == staged_ && (done_ || !any_placed_);
     }
     uint64_t parts_end() const { return parts_end_; }
     uint64_t length() const { return length_; }
@@ -117,8 +117,8 @@ class RingReader {
     uint32_t count() const { return static_cast<uint32_t>(index_); }
 
   private:
-    void skip_direct() {
-        while (!parts_.empty() && parts_.front().direct) {
+    void skip_placed() {
+        while (!parts_.empty() && parts_.front().placed) {
             begin_ = parts_.front().upto;
             parts_.pop();
         }
@@ -137,7 +137,7 @@ class RingReader {
     uint64_t index_ = 0;      // sub-blocks copied
     uint64_t arrived_ = 0;    // sub-blocks notified
     uint64_t acked_ = 0;
-    bool any_direct_ = false;
+    bool any_placed_ = false;
     bool done_ = false;
     uint32_t waits_ = 0;
 };

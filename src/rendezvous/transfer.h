@@ -99,8 +99,11 @@ class TransferTable {
         return all_[index].get();
     }
 
-    // Whether this side's user began a transfer on this channel, no later than the `until`th of the
-    // interface, for which `counts(transfer)` is true.
+    // Whether a transfer is under way that this side's user began on this channel, no later than
+    // the `until`th of the interface, and for which `counts(transfer)` is true.
+    bool any_pending(const Channel& channel, uint64_t until) const {
+        return any_pending(channel, until, [](const T&) { return true; });
+    }
     template <class Counts>
     bool any_pending(const Channel& channel, uint64_t until, Counts&& counts) const {
         return std::any_of(all_.begin(), all_.end(), [&](const auto& transfer) {
@@ -109,11 +112,14 @@ class TransferTable {
         });
     }
 
-    // All places; those that are not under way have a null channel.
-    size_t size() const { return all_.size(); }
-    T& operator[](size_t index) const { return *all_[index]; }
-    auto begin() const { return all_.begin(); }
-    auto end() const { return all_.end(); }
+    // Calls `call(transfer)` for each transfer that is under way. The call may end the transfer,
+    // and the user, who gets a completion then, may begin others.
+    template <class Call>
+    void for_each(Call&& call) const {
+        // By index, because the table may grow.
+        for (size_t i = 0; i < all_.size(); ++i)
+            if (all_[i]->channel != nullptr) call(*all_[i]);
+    }
 
   private:
     std::vector<std::unique_ptr<T>> all_;

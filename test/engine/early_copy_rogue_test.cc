@@ -115,7 +115,7 @@ TEST_P(EarlyCopyRogueTest, ItGoesIfTheReceiverWantsItInPlace) {
     frame.part = WirePart::of({.upto = frame.length,
                                .address = frame.ring.address,
                                .rkey = frame.ring.rkey,
-                               .direct = true});
+                               .placed = true});
     frame.part.upto = 4096;
     rogue->send_control(TransferId::kFetch, frame);
     expect_heard();

@@ -314,7 +314,7 @@ TEST_P(TransferRogueTest, PartsOfNothing) {
     expect_alive();
 }
 
-// An announced direct part may come as a staged one, because pinning has failed.
+// An announced placed part may come as a staged one, because pinning has failed.
 TEST_P(TransferRogueTest, AnnouncedPartsNeedNotComeThatWay) {
     Fetch fetch = good_fetch();
     fetch.part = WirePart::announce(fetch.length);

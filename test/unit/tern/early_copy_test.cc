@@ -117,19 +117,19 @@ TEST(EarlyChunk, ThatIsNotWhatIsAskedForIsNotUsed) {
     EXPECT_EQ(moved({8 * kBlock, kLength}, part), "3") << "a longer part";
     EXPECT_EQ(moved({2 * kBlock, kLength}, part), "2") << "a part of the copy";
     EXPECT_EQ(moved({kLength}, {}), "0");
-    const Part direct{.upto = kLength, .address = 1, .rkey = 1, .direct = true};
-    EXPECT_FALSE(whole.fits(direct));
+    const Part placed{.upto = kLength, .address = 1, .rkey = 1, .placed = true};
+    EXPECT_FALSE(whole.fits(placed));
     EXPECT_FALSE(part.fits({.upto = 0}));
     ChunkSource sender(2 * kLength, 64, 64, {});
     sender.set_early_chunk(whole);
-    ASSERT_TRUE(sender.add(direct));
+    ASSERT_TRUE(sender.add(placed));
     ASSERT_TRUE(sender.add({.upto = 2 * kLength}));
     ChunkSource::Chunk chunk;
     ASSERT_TRUE(sender.next(UINT64_MAX, chunk));
     sender.posted(chunk);
     ASSERT_TRUE(sender.next(UINT64_MAX, chunk));
     EXPECT_EQ(chunk.index, 0u);
-    EXPECT_EQ(chunk.ready, 0u) << "behind what goes direct";
+    EXPECT_EQ(chunk.ready, 0u) << "behind what is placed";
 }
 
 class EarlyCopiesTest : public testing::Test {

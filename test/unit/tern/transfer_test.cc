@@ -55,7 +55,7 @@ TEST(TransferTest, LengthsAroundWholeBlocks) {
         }
 }
 
-// The first part is shorter than the sub-blocks that are acknowledged at a time, and the direct
+// The first part is shorter than the sub-blocks that are acknowledged at a time, and the placed
 // tail needs its staging memory.
 TEST(TransferTest, TailThroughTheMemoryOfTheHead) {
     TransferWorld world(3);
@@ -63,7 +63,7 @@ TEST(TransferTest, TailThroughTheMemoryOfTheHead) {
         TransferCase what = staged(200 * kBlock, 63, 63);
         what.copied = true;
         what.parts = {{.upto = head * kBlock},
-                      {.upto = what.length, .address = 1, .rkey = 1, .direct = true}};
+                      {.upto = what.length, .address = 1, .rkey = 1, .placed = true}};
         what.parts[1].address = 0x10000;
         what.parts[1].rkey = 1;
         ASSERT_EQ(world.run(what), "") << what.describe();
@@ -85,7 +85,7 @@ TEST_F(SenderTest, DoesNothingBeforeItIsToldHow) {
 TEST_F(SenderTest, PartsThatMakeNoSense) {
     EXPECT_FALSE(sender.add({.upto = 0}));
     EXPECT_FALSE(sender.add({.upto = kLength + 1}));
-    EXPECT_FALSE(sender.add({.upto = UINT64_MAX, .direct = true}));
+    EXPECT_FALSE(sender.add({.upto = UINT64_MAX, .placed = true}));
     EXPECT_TRUE(sender.add({.upto = kBlock}));
     EXPECT_FALSE(sender.add({.upto = kBlock}));
     EXPECT_FALSE(sender.add({.upto = 1}));
@@ -95,7 +95,7 @@ TEST_F(SenderTest, PartsThatMakeNoSense) {
 
 TEST_F(SenderTest, PartsAreNotCollectedWithoutEnd) {
     uint64_t upto = 0;
-    while (upto < kLength && sender.add({.upto = ++upto, .direct = true})) {
+    while (upto < kLength && sender.add({.upto = ++upto, .placed = true})) {
     }
     EXPECT_LE(upto, ChunkSource::kMostParts + 1);
 }
@@ -137,9 +137,9 @@ TEST(ReceiverTest, NotificationsThatMakeNoSense) {
 TEST(ReceiverTest, EndsThatMakeNoSense) {
     RingReader staged(kBlock, 8, 1, true, 2);
     staged.add({.upto = kBlock});
-    EXPECT_FALSE(staged.finished()) << "nothing is direct";
+    EXPECT_FALSE(staged.finished()) << "nothing is placed";
     RingReader receiver(3 * kBlock, 8, 1, true, 2);
-    receiver.add({.upto = kBlock, .direct = true});
+    receiver.add({.upto = kBlock, .placed = true});
     EXPECT_FALSE(receiver.finished()) << "before all is told";
     receiver.add({.upto = 3 * kBlock});
     EXPECT_FALSE(receiver.complete());

@@ -24,7 +24,7 @@ const std::byte* bytes_at(uint64_t offset) {
     return table.data() + offset % kCycle;
 }
 
-// Address of a direct part, chosen so that a wrong place cannot be right by chance.
+// Address of a placed part, chosen so that a wrong place cannot be right by chance.
 uint64_t address_of_part(uint64_t begin) {
     return (begin << 8) + 0x10000000000000;
 }
@@ -35,7 +35,7 @@ std::string TransferCase::describe() const {
     std::ostringstream text;
     text << length << " bytes, window " << slots << ", staging " << staging_slots << ", buffers "
          << buffers << (notified ? ", notified" : "") << (copied ? ", copied" : "") << ", parts";
-    for (const Part& part : parts) text << " " << part.upto << (part.direct ? "d" : "s");
+    for (const Part& part : parts) text << " " << part.upto << (part.placed ? "d" : "s");
     text << ", head " << head.blocks << " from " << head.first;
     return text.str();
 }
@@ -70,15 +70,15 @@ TransferCase any_case(std::mt19937_64& random) {
     std::sort(ends.begin(), ends.end());
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
     uint64_t begin = 0;
-    uint64_t longer = 0;  // bytes added by huge direct parts
+    uint64_t longer = 0;  // bytes added by huge placed parts
     for (const uint64_t end : ends) {
-        Part part{.direct = below(2) == 0};
-        if (huge && part.direct) {
+        Part part{.placed = below(2) == 0};
+        if (huge && part.placed) {
             longer += below(uint64_t{1} << 50);
             what.most = std::max(what.most, uint64_t{1} << 44);
         }
         part.upto = end + longer;
-        if (part.direct) {
+        if (part.placed) {
             part.address = address_of_part(begin);
             part.rkey = static_cast<uint32_t>(begin) + 1;
         }
@@ -200,11 +200,11 @@ void TransferWorld::act(Action action) {
     }
 }
 
-// Staging memory holds either staged chunks or direct ones, not both.
+// Staging memory holds either staged chunks or placed ones, not both.
 bool TransferWorld::can_post(ChunkSource::Chunk& chunk) {
     if (!sender_->next(case_.most, chunk)) return false;
     if (!case_.copied) return true;
-    return chunk.direct ? sender_->all_acknowledged() : under_way_ == 0;
+    return chunk.placed ? sender_->all_acknowledged() : under_way_ == 0;
 }
 
 void TransferWorld::post() {
@@ -212,8 +212,8 @@ void TransferWorld::post() {
     if (!can_post(chunk)) return;
     if (chunk.bytes == 0) return wrong("an empty write");
     // A device may limit a write to less.
-    if (chunk.direct && random_() % 4 == 0) chunk.bytes = 1 + random_() % chunk.bytes;
-    if (chunk.direct) {
+    if (chunk.placed && random_() % 4 == 0) chunk.bytes = 1 + random_() % chunk.bytes;
+    if (chunk.placed) {
         under_way_ += case_.copied;
         if (case_.copied) staging_.assign(staging_.size(), UINT64_MAX);
     } else {
@@ -242,14 +242,14 @@ void TransferWorld::place() {
     Write& write = wire_.front();
     if (write.finish) {
         if (!receiver_->finished()) return wrong("the end is not believed");
-    } else if (write.chunk.direct) {
+    } else if (write.chunk.placed) {
         uint64_t begin = 0;
         for (const Part& part : case_.parts) {
             if (write.chunk.offset < part.upto) {
-                if (!part.direct || write.chunk.offset + write.chunk.bytes > part.upto ||
+                if (!part.placed || write.chunk.offset + write.chunk.bytes > part.upto ||
                     write.chunk.rkey != part.rkey ||
                     write.chunk.address != part.address + (write.chunk.offset - begin))
-                    return wrong("a direct write to the wrong place");
+                    return wrong("a placed write to the wrong place");
                 break;
             }
             begin = part.upto;
