@@ -7,7 +7,6 @@
 
 #include "base/trace.h"
 #include "engine/completion_poller.h"
-#include "engine/completion_sink.h"
 #include "engine/control_frames.h"
 #include "engine/device_health.h"
 #include "engine/early_sends.h"

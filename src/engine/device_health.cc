@@ -4,7 +4,7 @@
 #include "base/trace.h"
 #include "connection/connector.h"
 #include "engine/completion_poller.h"
-#include "engine/completion_sink.h"
+#include "engine/owner.h"
 
 namespace tern {
 

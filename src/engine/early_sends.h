@@ -6,7 +6,6 @@
 
 #include "engine/channel.h"
 #include "engine/send_pool.h"
-#include "engine/send_room.h"
 #include "engine/settings.h"
 
 namespace tern {

@@ -22,7 +22,6 @@
 #include "engine/peer_blocks.h"
 #include "engine/poller.h"
 #include "engine/resources.h"
-#include "engine/send_room.h"
 #include "engine/settings.h"
 #include "engine/sleep.h"
 #include "engine/work_requests.h"

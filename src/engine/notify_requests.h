@@ -4,10 +4,9 @@
 #include <cstdint>
 
 #include "engine/channel.h"
+#include "engine/work_requests.h"
 
 namespace tern {
-
-class WorkRequests;
 
 // Asks the writers of blocks to notify this side of frames, by writes to their notify words
 // (writer_words.h), and stops them again. Each request has a generation, which comes back in the
@@ -46,5 +45,19 @@ class NotifyRequests {
     uint16_t generation_ = 0;  // the last one; 0 only before the first
     uint64_t written_ = 0;
 };
+
+inline bool NotifyRequests::write(Channel& channel, uint16_t generation) {
+    if (channel.receiving.words == 0 || channel.failed || !channel.up() ||
+        channel.sends.room() == 0)
+        return false;
+    const uint32_t word = notify::word(generation);
+    if (!requests_.write_inline(channel, &word, sizeof(word), channel.receiving.words,
+                                channel.receiving.words_rkey, false))
+        return false;
+    channel.notifying.generation = generation;
+    channel.notifying.confirmed = false;
+    ++written_;
+    return true;
+}
 
 }  // namespace tern

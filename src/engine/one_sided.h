@@ -9,7 +9,6 @@
 #include "engine/early_sends.h"
 #include "engine/poll_budget.h"
 #include "engine/send_pool.h"
-#include "engine/send_room.h"
 #include "engine/work_requests.h"
 
 namespace tern {

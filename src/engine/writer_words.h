@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "verbs/memory.h"
@@ -49,9 +50,8 @@ constexpr uint16_t generation(uint32_t immediate) {
 //
 // The credit word is the number of bytes that the peer has freed of the block, modulo 2^32.
 //
-//   writer: the device; this side writes 0 when it takes an offer: whatever the peer has written
-//   for
-//           the last block has arrived before the offer, and for the new block it has nothing yet
+//   writer: the device; this side writes 0 when it takes an offer: what the peer has written for
+//           the last block has arrived before the offer, and for the new block there is nothing yet
 //   reader: this side, before it decides where a frame goes, acquire: the writes that it posts then
 //           go to places that the peer has freed
 //
@@ -84,5 +84,28 @@ class WriterWords {
     std::vector<verbs::RegisteredMemory> chunks_;
     std::vector<Words> free_;
 };
+
+inline WriterWords::Words WriterWords::take() {
+    if (free_.empty()) {
+        verbs::RegisteredMemory chunk(pd_, kChunk,
+                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        if (!chunk) return {};
+        for (size_t at = chunk.size(); at != 0; at -= sizeof(Pair))
+            free_.push_back(
+                {reinterpret_cast<Pair*>(chunk.data() + at - sizeof(Pair)), chunk.rkey()});
+        chunks_.push_back(std::move(chunk));
+    }
+    const Words words = free_.back();
+    free_.pop_back();
+    __atomic_store_n(&words.at->notify, notify::kNever, __ATOMIC_RELAXED);
+    __atomic_store_n(&words.at->credit, 0, __ATOMIC_RELAXED);
+    return words;
+}
+
+inline size_t WriterWords::registered_bytes() const {
+    size_t bytes = 0;
+    for (const verbs::RegisteredMemory& chunk : chunks_) bytes += chunk.size();
+    return bytes;
+}
 
 }  // namespace tern
