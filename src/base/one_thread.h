@@ -34,15 +34,30 @@ class OneThread {
         OneThread& object_;
         bool outermost_;
     };
-
-  private:
-    std::atomic<std::thread::id> inside_;
 #else
     class Scope {
       public:
         explicit Scope(OneThread&) {}
         ~Scope() {}
     };
+#endif
+
+    // For a part of the object that has functions of its own: `guarded->function()` runs within a
+    // Scope.
+    template <class T>
+    class Guarded {
+      public:
+        Guarded(OneThread& object, T& part) : scope_(object), part_(part) {}
+        T* operator->() const { return &part_; }
+
+      private:
+        [[no_unique_address]] const Scope scope_;
+        T& part_;
+    };
+
+#if defined(TERN_ENABLE_ASSERT) && TERN_ENABLE_ASSERT
+  private:
+    std::atomic<std::thread::id> inside_;
 #endif
 };
 

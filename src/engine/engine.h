@@ -22,6 +22,7 @@
 #include "engine/peer_blocks.h"
 #include "engine/poller.h"
 #include "engine/resources.h"
+#include "engine/send_pool.h"
 #include "engine/settings.h"
 #include "engine/sleep.h"
 #include "engine/work_requests.h"
@@ -30,7 +31,7 @@ namespace tern {
 
 // An interface's messaging: connections, their fast paths, and the queues they share. Puts it
 // together from objects that own what they do. One thread at a time, except for answer() and
-// Sleep::look().
+// look().
 //
 // A `sink`, the template parameter of the data path, has these members. `data` is valid during the
 // call. False: the frame or the immediate data is malformed.
@@ -68,27 +69,47 @@ class Engine final {
     }
     // The endpoint no longer uses its channel, which may be null. A channel without users is
     // disconnected.
-    void leave(Channel* channel, void* user) { channels_.leave(channel, user); }
+    void leave(Channel* channel, void* user) {
+        const base::OneThread::Scope scope(thread_);
+        channels_.leave(channel, user);
+    }
     // Like leave(), for the only user of the channel, with operations under way: their cookies are
     // reported within this call, and the device does not access their memory afterwards.
-    void leave_at_once(Channel& channel, void* user) { channels_.leave_at_once(channel, user); }
+    void leave_at_once(Channel& channel, void* user) {
+        const base::OneThread::Scope scope(thread_);
+        channels_.leave_at_once(channel, user);
+    }
     // Ends the channel at once, and cancels its operations, if `user` is its only user.
-    void cancel(Channel& channel, const void* user) { channels_.cancel(channel, user); }
+    void cancel(Channel& channel, const void* user) {
+        const base::OneThread::Scope scope(thread_);
+        channels_.cancel(channel, user);
+    }
     // Ends a channel, with an error for all its users.
     void fail(Channel& channel, Status status, const std::string& why) {
+        const base::OneThread::Scope scope(thread_);
         connector_.fail(channel, status, why);
     }
     // Ends all channels at once and for good, since the device has failed.
-    void break_down(const std::string& why) { health_.break_down(why); }
+    void break_down(const std::string& why) {
+        const base::OneThread::Scope scope(thread_);
+        health_.break_down(why);
+    }
 
     // While transfers of the layer above are under way, the channel is not disconnected, and poll()
     // looks at more than the blocks.
-    void transfer_begins(Channel& channel) { channels_.begin_transfer(channel); }
-    void transfer_over(Channel& channel) { channels_.end_transfer(channel); }
+    void transfer_begins(Channel& channel) {
+        const base::OneThread::Scope scope(thread_);
+        channels_.begin_transfer(channel);
+    }
+    void transfer_over(Channel& channel) {
+        const base::OneThread::Scope scope(thread_);
+        channels_.end_transfer(channel);
+    }
     // The layer above sends to the peer over another queue pair: the channel lasts until
     // release_hold().
     static void hold(Channel& channel) { ++channel.holds; }
     void release_hold(Channel& channel) {
+        const base::OneThread::Scope scope(thread_);
         TERN_ASSERT(channel.holds != 0);
         if (--channel.holds == 0) [[unlikely]]
             connector_.finish_if_idle(channel);
@@ -107,7 +128,10 @@ class Engine final {
     }
 
     // Active messages: see FastPath.
-    bool takes_copies(Channel& channel) { return fast_path_.takes_copies(channel); }
+    bool takes_copies(Channel& channel) {
+        const base::OneThread::Scope scope(thread_);
+        return fast_path_.takes_copies(channel);
+    }
     template <class Fill>
     [[gnu::always_inline]] Status am_short(Channel& channel, uint32_t id, uint32_t length,
                                            Fill fill) {
@@ -134,20 +158,29 @@ class Engine final {
     // Sends a control frame; see ControlFrames::send().
     bool send_control(Channel& channel, ControlId id, const void* payload, uint32_t length,
                       bool of_user = false) {
+        const base::OneThread::Scope scope(thread_);
         return control_.send(channel, id, payload, length, of_user);
     }
 
     // Puts, gets, atomics and fences.
-    OneSided& one_sided() { return one_sided_; }
+    base::OneThread::Guarded<OneSided> one_sided() { return {thread_, one_sided_}; }
     // Flushes, and tests whether peers live.
-    ChannelFlush& flushing() { return flush_; }
-    Status flush(Channel& channel, const Waiter& waiter) { return flush_.flush(channel, waiter); }
+    base::OneThread::Guarded<ChannelFlush> flushing() { return {thread_, flush_}; }
+    Status flush(Channel& channel, const Waiter& waiter) {
+        const base::OneThread::Scope scope(thread_);
+        return flush_.flush(channel, waiter);
+    }
     // Sleeping until an event.
-    Sleep& sleep() { return sleep_; }
+    base::OneThread::Guarded<Sleep> sleep() { return {thread_, sleep_}; }
+    // For the layer above: the calling thread is within the engine for the life of the result.
+    base::OneThread::Scope enter() { return base::OneThread::Scope(thread_); }
 
     // See Poller. Most polls find nothing: blocks_are_empty() first, and poll() if it returns
     // false.
-    [[gnu::always_inline]] bool blocks_are_empty() { return poller_.blocks_are_empty(); }
+    [[gnu::always_inline]] bool blocks_are_empty() {
+        const base::OneThread::Scope scope(thread_);
+        return poller_.blocks_are_empty();
+    }
     template <class Sink>
     bool poll(Sink& sink, unsigned& count) {
         const base::OneThread::Scope scope(thread_);
@@ -156,6 +189,7 @@ class Engine final {
     // For a caller that waits outside poll(): takes a completion off the queue, if there is one,
     // and keeps it for the next poll().
     void keep_completion() {
+        const base::OneThread::Scope scope(thread_);
         ibv_wc completion;
         if (ibv_poll_cq(resources_.cq.get(), 1, &completion) > 0)
             completions_.late().set_aside(completion);
@@ -166,6 +200,8 @@ class Engine final {
     // answer() once to begin; no thread may call it when the engine is destroyed.
     int background_fd() { return connector_.datagrams().event_fd(); }
     void answer() { connector_.answer(); }
+    // For another background thread: see Sleep::look().
+    void look() { sleep_.look(); }
 
     Counters counters() const;
     EngineUsage usage() const;

@@ -204,7 +204,7 @@ IncomingTransfers::Start IncomingTransfers::start(Incoming& transfer, bool may_l
     ++(transfer.decision.staged() ? counters_.superpipeline : counters_.zero_copy);
     transfer.generation = ++generation_ & WireRing::kGeneration;
     transfer.core.emplace(transfer.length, transfer.ring.slots, transfer.generation,
-                          !engine_.sleep().polls_memory(*transfer.channel),
+                          !engine_.sleep()->polls_memory(*transfer.channel),
                           transfer.ring.slots / (settings_.chunks_per_ring + 1));
     if (in_pieces) {
         transfer.parts.first = WirePart::announce(pins_.first_piece(transfer));
@@ -451,8 +451,9 @@ bool IncomingTransfers::may_be_overtaken(const Channel& channel, uint64_t until)
 }
 
 void IncomingTransfers::request_reports() const {
-    table_.for_each(
-        [this](const Incoming& transfer) { engine_.flushing().request_report(*transfer.channel); });
+    table_.for_each([this](const Incoming& transfer) {
+        engine_.flushing()->request_report(*transfer.channel);
+    });
 }
 
 }  // namespace tern

@@ -45,8 +45,8 @@ IncomingReads::Posted IncomingReads::post(Incoming& transfer, bool may_lend) {
         free->owner = &transfer;
         free->offset = reading.asked;
         void* cookie = make_cookie(CookieKind::kRead, free);
-        (void)engine_.one_sided().read(channel, {&piece, 1}, transfer.address + reading.asked,
-                                       reading.rkey, cookie);
+        (void)engine_.one_sided()->read(channel, {&piece, 1}, transfer.address + reading.asked,
+                                        reading.rkey, cookie);
         reading.asked += free->bytes;
         TERN_ASSERT(reading.asked <= transfer.length);
         ++posted.count;

@@ -337,8 +337,9 @@ bool OutgoingTransfers::may_be_overtaken(const Channel& channel, uint64_t until)
 }
 
 void OutgoingTransfers::request_reports() const {
-    table_.for_each(
-        [this](const Outgoing& transfer) { engine_.flushing().request_report(*transfer.channel); });
+    table_.for_each([this](const Outgoing& transfer) {
+        engine_.flushing()->request_report(*transfer.channel);
+    });
 }
 
 }  // namespace tern

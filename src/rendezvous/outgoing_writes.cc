@@ -29,8 +29,8 @@ bool OutgoingWrites::post_staged(Outgoing& transfer, const ChunkSource::Chunk& c
                                    ? (transfer.receiver & 0xffff) << 16 | chunk.blocks
                                    : 0;
     counters_.staged_bytes += chunk.bytes;
-    (void)engine_.one_sided().write(*transfer.channel, {&piece, 1}, transfer.to.address + to,
-                                    transfer.to.rkey, immediate, nullptr);
+    (void)engine_.one_sided()->write(*transfer.channel, {&piece, 1}, transfer.to.address + to,
+                                     transfer.to.rkey, immediate, nullptr);
     return true;
 }
 
@@ -79,8 +79,8 @@ void OutgoingWrites::write(Outgoing& transfer, const ChunkSource::Chunk& chunk,
         .addr = address_of(from), .length = static_cast<uint32_t>(chunk.bytes), .lkey = lkey};
     write.owner = &transfer;
     void* cookie = make_cookie(CookieKind::kWrite, &write);
-    if (engine_.one_sided().write(*transfer.channel, {&piece, 1}, chunk.address, chunk.rkey, 0,
-                                  cookie) == Status::kOk)
+    if (engine_.one_sided()->write(*transfer.channel, {&piece, 1}, chunk.address, chunk.rkey, 0,
+                                   cookie) == Status::kOk)
         ++write.under_way;
 }
 

@@ -29,11 +29,10 @@ void start_background(TernIface& iface) {
         [](int, ucs_event_set_types_t, void* engine) { static_cast<Engine*>(engine)->answer(); });
     if (iface.background_fd < 0) return;
     iface.engine->answer();
-    iface.watch_fd = handle(iface, iface.engine->sleep().watch_fd(),
-                            [](int, ucs_event_set_types_t, void* engine) {
-                                static_cast<Engine*>(engine)->sleep().look();
-                            });
-    if (iface.watch_fd >= 0) iface.engine->sleep().use_watch_thread();
+    iface.watch_fd = handle(
+        iface, iface.engine->sleep()->watch_fd(),
+        [](int, ucs_event_set_types_t, void* engine) { static_cast<Engine*>(engine)->look(); });
+    if (iface.watch_fd >= 0) iface.engine->sleep()->use_watch_thread();
 }
 
 void stop_background(TernIface& iface) {

@@ -49,7 +49,7 @@ static void leave_channel(TernEp& ep) {
         iface.engine->leave(channel, &ep);
     if (iface.tupleq != nullptr) iface.tupleq->sender().cancel_flushes(*channel, &ep);
     iface.rendezvous->cancel_flushes(*channel, &ep);
-    iface.engine->flushing().cancel(*channel, &ep);
+    iface.engine->flushing()->cancel(*channel, &ep);
 }
 
 static UCS_CLASS_CLEANUP_FUNC(TernEp) {
@@ -198,10 +198,10 @@ ucs_status_t ep_check(uct_ep_h uct_ep, unsigned flags, uct_completion_t* complet
     if (ep.failed != UCS_OK) return ep.failed;
     Engine& engine = *iface_of(uct_ep).engine;
     if (completion == nullptr)
-        return to_ucs(engine.flushing().check_peer(ep.channel, ep.peer, &ep));
+        return to_ucs(engine.flushing()->check_peer(ep.channel, ep.peer, &ep));
     // A completion also reports that the peer lives, which needs a connection.
     if (ep.channel == nullptr && !attach(ep)) return ep.failed;
-    return to_ucs(engine.flushing().check(*ep.channel, {completion, &ep}));
+    return to_ucs(engine.flushing()->check(*ep.channel, {completion, &ep}));
 }
 
 int ep_is_connected(uct_ep_h uct_ep, const uct_device_addr_t* device,

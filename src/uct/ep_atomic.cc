@@ -29,7 +29,7 @@ ucs_status_t atomic(uct_ep_h ep, ibv_wr_opcode opcode, uint64_t compare_add, uin
         return UCS_ERR_NO_RESOURCE;
     ibv_sge word{
         .addr = address_of(operation->word), .length = sizeof(uint64_t), .lkey = operation->lkey};
-    const Status posted = iface.engine->one_sided().atomic(
+    const Status posted = iface.engine->one_sided()->atomic(
         *channel, opcode, word, compare_add, swap, to, key.rkey, Atomics::cookie_of(*operation));
     if (posted != Status::kOk) [[unlikely]] {
         iface.atomics->give(*operation);

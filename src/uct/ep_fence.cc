@@ -48,7 +48,7 @@ bool may_overtake(const TernIface& iface, const Channel& channel) {
 
 // Has the device order later work requests after reads and atomics. False: there is no room.
 bool fence_queue(const TernIface& iface, Channel& channel) {
-    return channel.replies == 0 || iface.engine->one_sided().fence(channel);
+    return channel.replies == 0 || iface.engine->one_sided()->fence(channel);
 }
 
 // Whether all operations before this fence, at the head of the queue, are over, or cannot be

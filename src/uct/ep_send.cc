@@ -233,7 +233,7 @@ ucs_status_t ep_put_short(uct_ep_h ep, const void* data, unsigned length, uint64
     if (key.rkey == 0 && length != 0) [[unlikely]]
         return to_ucs(put_short_copied(*iface_of(ep).rendezvous, *channel, data, length, to, key));
     ucs_trace_data("tern: put_short of %u bytes to 0x%lx, rkey 0x%x", length, to, key.rkey);
-    return to_ucs(engine.one_sided().put_short(*channel, data, length, to, key.rkey));
+    return to_ucs(engine.one_sided()->put_short(*channel, data, length, to, key.rkey));
 }
 
 ucs_status_t ep_put_zcopy(uct_ep_h ep, const uct_iov_t* iov, size_t count, uint64_t to,
@@ -315,7 +315,7 @@ ssize_t ep_put_bcopy(uct_ep_h ep, uct_pack_callback_t pack, void* argument, uint
         return put == Status::kOk ? static_cast<ssize_t>(length)
                                   : static_cast<ssize_t>(to_ucs(put));
     }
-    const Status sent = iface_of(ep).engine->one_sided().put_bcopy(
+    const Status sent = iface_of(ep).engine->one_sided()->put_bcopy(
         *channel, [&](void* at) { return static_cast<uint32_t>(pack(at, argument)); }, length, to,
         key.rkey);
     return sent == Status::kOk ? static_cast<ssize_t>(length) : static_cast<ssize_t>(to_ucs(sent));

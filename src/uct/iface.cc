@@ -161,7 +161,7 @@ ucs_status_t flush_status(TernIface& self) {
     if (!self.rendezvous->idle() || (self.tags != nullptr && self.tags->receives.has_work()))
         return UCS_INPROGRESS;
     if (self.tupleq != nullptr && !self.tupleq->sender().idle()) return UCS_INPROGRESS;
-    return tern::to_ucs(self.engine->flushing().flush_all());
+    return tern::to_ucs(self.engine->flushing()->flush_all());
 }
 
 // A flush comprises all calls up to the first that does not return UCS_INPROGRESS. That call
@@ -181,7 +181,7 @@ ucs_status_t iface_flush(uct_iface_h iface, unsigned, uct_completion_t* completi
 
 ucs_status_t iface_event_fd_get(uct_iface_h iface, int* fd) {
     std::string why;
-    *fd = tern::iface_of(iface).engine->sleep().event_fd(why);
+    *fd = tern::iface_of(iface).engine->sleep()->event_fd(why);
     if (*fd >= 0) return UCS_OK;
     ucs_error("tern: %s", why.c_str());
     return UCS_ERR_IO_ERROR;
@@ -195,7 +195,7 @@ ucs_status_t iface_event_arm(uct_iface_h iface, unsigned) {
     std::vector<tern::Watched> words;
     tern::Status status = self.rendezvous->arm(words);
     if (status == tern::Status::kOk && self.tupleq != nullptr) status = self.tupleq->arm();
-    if (status == tern::Status::kOk) status = self.engine->sleep().arm(words);
+    if (status == tern::Status::kOk) status = self.engine->sleep()->arm(words);
     return status == tern::Status::kInProgress ? UCS_ERR_BUSY : tern::to_ucs(status);
 }
 

@@ -38,7 +38,7 @@ Rma::Rma(Engine& engine, PinCache& pins, const Policy& policy)
 
 Status Rma::put_copy(Channel& channel, const Memory& from, const Remote& to) {
     uint32_t length = 0;
-    return engine_.one_sided().put_bcopy(
+    return engine_.one_sided()->put_bcopy(
         channel,
         [&](void* at) {
             Buffers(from.pieces).read(static_cast<std::byte*>(at), from.length);

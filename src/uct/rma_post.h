@@ -55,8 +55,8 @@ namespace tern {
     operation->reads = true;
     operation->length = static_cast<uint32_t>(length);
     const Status posted =
-        engine_.one_sided().get_copy(channel, operation->length, from.address, from.rkey,
-                                     make_cookie(CookieKind::kRma, operation), operation->buffer);
+        engine_.one_sided()->get_copy(channel, operation->length, from.address, from.rkey,
+                                      make_cookie(CookieKind::kRma, operation), operation->buffer);
     if (posted == Status::kOk) [[likely]] {
         ++under_way_;
         return Status::kInProgress;
@@ -89,8 +89,8 @@ template <bool reads>
                         .lkey = pin.pin->lkey()};
     void* const own = make_cookie(CookieKind::kRma, operation);
     const Status posted =
-        reads ? engine_.one_sided().get_in_place(channel, piece, remote.address, remote.rkey, own)
-              : engine_.one_sided().put_in_place(channel, piece, remote.address, remote.rkey, own);
+        reads ? engine_.one_sided()->get_in_place(channel, piece, remote.address, remote.rkey, own)
+              : engine_.one_sided()->put_in_place(channel, piece, remote.address, remote.rkey, own);
     if (posted == Status::kOk) [[likely]] {
         ++under_way_;
         return Status::kInProgress;
@@ -115,7 +115,7 @@ template <bool reads>
             operation.unpack(operation.argument, operation.buffer->data, operation.length);
         else if (operation.unpack == to_pieces)
             give(*static_cast<Scattered*>(operation.argument));
-        engine_.one_sided().give_back(operation.buffer);
+        engine_.one_sided()->give_back(operation.buffer);
     }
     void* const users = operation.cookie;
     give(operation);

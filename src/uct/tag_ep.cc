@@ -253,6 +253,7 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
     UCT_CHECK_PARAM_PTR(count <= 1, "Too many pieces: %zu", count);
     UCT_CHECK_PARAM_PTR(users_length <= longest(ep, sizeof(RequestHeader)), "Too long a header: %u",
                         users_length);
+    const auto inside = iface.engine->enter();
     TagSend& send = iface.tags->sends.take();
     if (iface.tupleq != nullptr && count == 1) {
         const ucs_status_t status =
@@ -291,6 +292,7 @@ ucs_status_ptr_t ep_tag_rndv_zcopy(uct_ep_h ep, uct_tag_t tag, const void* users
 }
 
 ucs_status_t ep_tag_rndv_cancel(uct_ep_h ep, void* operation) {
+    const auto inside = iface_of(ep).engine->enter();
     TagInterface& tags = *iface_of(ep).tags;
     auto& send = *static_cast<TagSend*>(operation);
     if (send.owner != nullptr) return UCS_ERR_BUSY;  // the device has the message

@@ -97,10 +97,12 @@ Status TagInterface::ended(Channel& channel, Status status) {
 
 ucs_status_t iface_tag_recv_zcopy(uct_iface_h iface, uct_tag_t tag, uct_tag_t mask,
                                   const uct_iov_t* iov, size_t count, uct_tag_context_t* context) {
+    const auto inside = iface_of(iface).engine->enter();
     return iface_of(iface).tags->receives.post(tag, mask, iov, count, context);
 }
 
 ucs_status_t iface_tag_recv_cancel(uct_iface_h iface, uct_tag_context_t* context, int force) {
+    const auto inside = iface_of(iface).engine->enter();
     return iface_of(iface).tags->receives.cancel(context, force != 0);
 }
 

@@ -28,7 +28,7 @@ void TagSends::give(TagSend& send) {
 
 void TagSends::request_reports(Engine& engine) const {
     for (const auto& send : sends_)
-        if (send->under_way) engine.flushing().request_report(*send->channel);
+        if (send->under_way) engine.flushing()->request_report(*send->channel);
 }
 
 bool TagSends::finished(const Channel& channel, const std::byte* data, uint32_t length) {

@@ -76,7 +76,7 @@ TEST_F(AcceptTest, OneSidedOperationsNeedNoPollAtTheTarget) {
     ASSERT_NE(channel, nullptr);
     const uint64_t value = 40;
     ASSERT_EQ(
-        node.engine->one_sided().put_short(*channel, &value, sizeof(value), at, memory.rkey()),
+        node.engine->one_sided()->put_short(*channel, &value, sizeof(value), at, memory.rkey()),
         Status::kOk);
     ASSERT_TRUE(flushed(node, *channel));
     EXPECT_EQ(words[0], 40u);
@@ -84,8 +84,8 @@ TEST_F(AcceptTest, OneSidedOperationsNeedNoPollAtTheTarget) {
         ibv_sge piece{.addr = reinterpret_cast<uint64_t>(result.data()),
                       .length = sizeof(uint64_t),
                       .lkey = result.lkey()};
-        ASSERT_EQ(node.engine->one_sided().atomic(*channel, IBV_WR_ATOMIC_FETCH_AND_ADD, piece, 2,
-                                                  0, at, memory.rkey(), nullptr),
+        ASSERT_EQ(node.engine->one_sided()->atomic(*channel, IBV_WR_ATOMIC_FETCH_AND_ADD, piece, 2,
+                                                   0, at, memory.rkey(), nullptr),
                   Status::kOk);
         ASSERT_TRUE(flushed(node, *channel));
         EXPECT_EQ(words[0], 42u);
@@ -230,11 +230,11 @@ TEST_F(AcceptTest, WakesASleeper) {
     };
     const auto arms = [&] {
         for (int tries = 0; tries < 1000; ++tries)
-            if (target.poll() == 0 && target.engine->sleep().arm() == Status::kOk) return true;
+            if (target.poll() == 0 && target.engine->sleep()->arm() == Status::kOk) return true;
         return false;
     };
     std::string why;
-    const int fd = target.engine->sleep().event_fd(why);
+    const int fd = target.engine->sleep()->event_fd(why);
     ASSERT_GE(fd, 0) << why;
     const Answerer answerer({&target});
     ASSERT_TRUE(arms());

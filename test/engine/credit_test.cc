@@ -38,7 +38,7 @@ class EngineCreditTest : public OneWayTest {
     }
     bool sleeps() {
         return until([this] { sender.poll(); },
-                     [this] { return sender.engine->sleep().arm() == Status::kOk; });
+                     [this] { return sender.engine->sleep()->arm() == Status::kOk; });
     }
     // The receiver takes messages until the sender is woken. False: it never is.
     bool wakes() {
@@ -166,11 +166,11 @@ TEST_F(RevokedCreditTest, ASenderThatMaySendColdDoesNotSleep) {
     ASSERT_TRUE(channel->sending.path.release_due())
         << "at the eighth stall it wants a larger block";
     // It gives the block up in arm().
-    Status armed = sender.engine->sleep().arm();
+    Status armed = sender.engine->sleep()->arm();
     while (armed == Status::kInProgress) {
         sender.poll();
         if (send() == Status::kOk) return;
-        armed = sender.engine->sleep().arm();
+        armed = sender.engine->sleep()->arm();
     }
     ASSERT_EQ(armed, Status::kOk);
     EXPECT_TRUE(wakes()) << "a send could go cold";

@@ -69,7 +69,7 @@ TEST_F(DirectMessages, LinkThatCannotBeMade) {
 // peer computes.
 TEST_F(DirectMessages, SleepsWhileALinkIsAskedFor) {
     std::string why;
-    ASSERT_GE(sender->engine->sleep().event_fd(why), 0) << why;
+    ASSERT_GE(sender->engine->sleep()->event_fd(why), 0) << why;
     const auto asked = [this] { return sender->engine->counters().received_cold; };
     const uint64_t before = asked();
     ASSERT_TRUE(receiver->tupleq->bind(*in, kTag));

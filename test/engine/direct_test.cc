@@ -268,12 +268,12 @@ TEST_F(DirectMessages, WakesWhoSleeps) {
     auto& receive = receiver->post(kTag);
     ASSERT_TRUE(granted());
     std::string why;
-    const int fd = receiver->engine->sleep().event_fd(why);
+    const int fd = receiver->engine->sleep()->event_fd(why);
     ASSERT_GE(fd, 0) << why;
     pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
     // Earlier events may wake the receiver once.
     ASSERT_TRUE(settled([&] {
-        return receiver->engine->sleep().arm() == Status::kOk &&
+        return receiver->engine->sleep()->arm() == Status::kOk &&
                receiver->tupleq->arm() == Status::kOk && ::poll(&wait, 1, 0) == 0;
     }));
     ASSERT_TRUE(sender->send(*out, kTag, "wake up"));

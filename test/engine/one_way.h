@@ -26,7 +26,7 @@ class OneWayTest : public testing::Test {
         std::string why;
         channel = sender.engine->attach(receiver.engine->address(), this, why);
         ASSERT_TRUE(channel) << why;
-        fd = sleeper.engine->sleep().event_fd(why);
+        fd = sleeper.engine->sleep()->event_fd(why);
         ASSERT_GE(fd, 0) << why;
         for (size_t i = 0; i < messages; ++i) ASSERT_TRUE(sender.send(*channel, 1, text, receiver));
         ASSERT_TRUE(

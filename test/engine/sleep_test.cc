@@ -13,7 +13,7 @@ namespace {
 // Polls only this node.
 bool arms(Node& node) {
     for (int tries = 0; tries < 1000; ++tries)
-        if (node.poll() == 0 && node.engine->sleep().arm() == Status::kOk) return true;
+        if (node.poll() == 0 && node.engine->sleep()->arm() == Status::kOk) return true;
     return false;
 }
 
@@ -127,7 +127,7 @@ TEST_F(RogueSleepTest, SpeaksProperlyAndIsTold) {
     for (int i = 0; i < 1000; ++i) victim.poll();
     EXPECT_EQ(value(), 0u);
     std::string why;
-    const int fd = victim.engine->sleep().event_fd(why);
+    const int fd = victim.engine->sleep()->event_fd(why);
     ASSERT_TRUE(arms(victim));
     ASSERT_TRUE(turn(rogue, [&] { return value() != 0; }));
     EXPECT_TRUE(notify::is_of_block(value()));

@@ -165,8 +165,8 @@ bool TupleActor::put_and_grant(Peer& peer, const TupleAction& action) {
         return true;
     }
     if (up && !queues_.stopped(action.tuple))
-        (void)engine_.one_sided().write_word(*peer.channel, action.grant.raw(),
-                                             peer.words.at(action.slot), peer.words.rkey);
+        (void)engine_.one_sided()->write_word(*peer.channel, action.grant.raw(),
+                                              peer.words.at(action.slot), peer.words.rkey);
     return true;
 }
 

@@ -17,8 +17,8 @@ bool Revoker::post(Channel& channel, const PeerWords& words, const DirectMatcher
     for (; action.place < queue.granted(); ++action.place) {
         if (!has_room()) return false;
         const auto sequence = static_cast<uint16_t>(last - action.place);
-        (void)engine_.one_sided().write_word(channel, 0, words.at(tuple.slot(sequence)),
-                                             words.rkey);
+        (void)engine_.one_sided()->write_word(channel, 0, words.at(tuple.slot(sequence)),
+                                              words.rkey);
     }
     if (!has_room()) return false;
     uint64_t& word = memory_.read_word(action.tuple);
@@ -27,8 +27,8 @@ bool Revoker::post(Channel& channel, const PeerWords& words, const DirectMatcher
     TERN_TRACE("tuple %u: takes %u grants back, for the %u. time", action.tuple, action.place,
                action.count);
     // The read is not the user's, so no fence waits for it.
-    if (engine_.one_sided().read(channel, {&piece, 1}, words.at(tuple.announced_slot()), words.rkey,
-                                 cookie_of(action)) == Status::kOk)
+    if (engine_.one_sided()->read(channel, {&piece, 1}, words.at(tuple.announced_slot()),
+                                  words.rkey, cookie_of(action)) == Status::kOk)
         --channel.replies;
     return true;
 }

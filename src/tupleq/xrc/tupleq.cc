@@ -58,10 +58,10 @@ bool TupleQ::open(std::string& why) {
     if (!grants_) return refuse("cannot register memory for grants");
     // Room for the loop-back link and one other link.
     if (!completions_.open(port_.context, static_cast<uint32_t>(settings_.completions(2)),
-                           engine_.sleep().events()))
+                           engine_.sleep()->events()))
         return refuse("cannot create a completion queue");
     if (receiver_.wake_fd() < 0) return refuse("cannot create an event descriptor");
-    engine_.sleep().watch(receiver_.wake_fd());
+    engine_.sleep()->watch(receiver_.wake_fd());
     return true;
 }
 
