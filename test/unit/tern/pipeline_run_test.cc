@@ -20,13 +20,16 @@ struct Case {
 
     std::string wrong(const char* what, double model_time, double time) const {
         const double off = time / model_time - 1;
-        // The run has whole sub-blocks in place of real numbers. The last chunk may have any size;
-        // if chunks grow faster than copies allow, the end waits for the copy of that chunk.
+        // The run has whole sub-blocks in place of real numbers. The last chunk has any size up to
+        // q times the one before, so up to q / (1 + q) of the message; if chunks grow faster than
+        // copies allow, the end waits for the copy of that chunk.
         const double copy = 1 / model.copy_bandwidth(length);
         const double wire = 1 / model.costs().network.bandwidth;
         double rounding = 2 * 4096 * std::max(copy, wire) + model.costs().network.gap;
         if (staging.q > model.ratio(length))
-            rounding += std::min(staging.most, static_cast<double>(length) / 2) * copy;
+            rounding +=
+                std::min(staging.most, static_cast<double>(length) * staging.q / (1 + staging.q)) *
+                copy;
         if (std::abs(off) < 0.03 || std::abs(time - model_time) < rounding) return {};
         return std::string(what) + " of " + std::to_string(length) + " bytes, B_copy / B_net " +
                std::to_string(model.ratio(length)) + ", q " + std::to_string(staging.q) +
