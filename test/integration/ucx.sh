@@ -7,6 +7,7 @@
 # shellcheck source-path=SCRIPTDIR source=killed.sh
 . "$(dirname "$0")/killed.sh"
 require ucx_info ucx_perftest
+iterations=200
 export UCX_NET_DEVICES=softhca0:1 UCX_WARN_UNUSED_ENV_VARS=n
 
 perf() { # label test option...
@@ -14,16 +15,16 @@ perf() { # label test option...
     shift 2
     new_port
     pair "$name: $test${*:+ $*}" "${hca[@]}" ucx_perftest -p "$port" ::: \
-        "${hca[@]}" ucx_perftest -p "$port" -t "$test" -n 1000 -w 10 -f "$@" 127.0.0.1
+        "${hca[@]}" ucx_perftest -p "$port" -t "$test" -n "$iterations" -w 10 -f "$@" 127.0.0.1
 }
 
 every_test() { # label
-    local test size
+    local test iterations
     for test in tag_lat tag_bw stream_lat stream_bw ucp_am_lat ucp_am_bw ucp_put_lat ucp_put_bw ucp_get; do
-        for size in 8 262144; do
-            perf "$1" $test -s $size
-        done
+        iterations=1000 perf "$1" $test -s 8
+        iterations=50 perf "$1" $test -s 262144
     done
+    iterations=200
     for test in ucp_add ucp_fadd ucp_swap ucp_cswap; do
         perf "$1" $test -s 8
     done
