@@ -23,7 +23,7 @@ phase 'build with clang++' clang_build
 phase 'build of each file by itself' build build/nightly-files --enable-werror --disable-units CXXFLAGS='-g1 -O1'
 phase 'build without the commands' build build/nightly-libraries --enable-werror --disable-tools CXXFLAGS='-g1 -O2'
 phase 'build of the tests' build_tests build/check
-phase 'tests without a device' run_tests build/check check-pure "-j$(nproc)"
+phase 'tests without a device' run_tests build/check check-pure
 phase 'tests on the software HCA' run_tests build/check check-device
 phase 'tests that take long' run_tests build/check check-nightly
 phase "build of UCX's own tests" contrib/ucx-gtest.sh --build-only
@@ -31,6 +31,6 @@ phase "UCX's own tests" run_tests build/check check-ucx
 phase 'guests with rdma_rxe' run_tests build/check check-rxe
 phase 'address sanitizer and assertions' sanitize build/check-sanitize address \
     'softhca-unit tern-unit tern-engine tern-uct verbs-conformance rwapi-core rwapi-job' \
-    'unit.sh tern_unit.sh tern_engine.sh uct.sh conformance_inline.sh conformance_thread.sh rwapi_core.sh rwapi_job.sh'
+    'uct.sh tern_engine.sh unit.sh tern_models.sh tern_unit.sh conformance_inline.sh conformance_thread.sh rwapi_core.sh rwapi_job.sh'
 phase 'thread sanitizer' sanitize build/check-threads thread 'tern-engine tern-uct rwapi-job' \
-    'tern_engine.sh uct.sh rwapi_job.sh'
+    'uct.sh tern_engine.sh rwapi_job.sh'

@@ -79,21 +79,22 @@ build_tests() {
     make -C "$folder/test" -s -j"$(nproc)" check CXXFLAGS='-g1 -O1' TESTS= "$@"
 }
 
-# How long each test took, from the times of their logs; for tests that ran one after the other.
-durations() { # folder begin
-    find "$1/test" -name '*.trs' -printf '%T@ %P\n' | sort -n |
-        awk -v last="$2" '{ printf "   %4d s  %s\n", $1 - last, $2; last = $1 }'
+# How long each test took: from the first line of its log to its verdict.
+durations() { # folder
+    local end name
+    find "$1/test" -name '*.trs' -printf '%T@ %p\n' | sort -n | while read -r end name; do
+        printf '   %4d s  %s\n' $((${end%.*} - $(stat -c %W "${name%.trs}.log"))) "${name#"$1/test/"}"
+    done
 }
 
 # run_tests FOLDER TARGET [make argument...]: the test programs have been built.
 run_tests() {
-    local folder=$1 target=$2 status=0 failed_before=$failed begin
+    local folder=$1 target=$2 status=0 failed_before=$failed
     shift 2
     find "$folder/test" -name '*.trs' -delete
-    begin=$(date +%s)
     make -C "$folder/test" -s "$target" CXXFLAGS='-g1 -O1' "$@" || status=$?
     count "$folder"
-    durations "$folder" "$begin"
+    durations "$folder"
     # make failed for another reason than a failed test.
     [ $status = 0 ] || [ "$failed" -gt "$failed_before" ] || failed=$((failed + 1))
 }
@@ -106,5 +107,5 @@ sanitize() {
     make -C "$folder/src" -s -j"$(nproc)" libuct_tern.la ucp/librelease.la softhca/libsofthca.la librwapi.la \
         tools/softhca tools/tern-run tools/rwapi-run
     build_tests "$folder" check_PROGRAMS="$programs"
-    run_tests "$folder" check check_PROGRAMS="$programs" TESTS="$tests"
+    run_tests "$folder" check -j2 check_PROGRAMS="$programs" TESTS="$tests"
 }
