@@ -6,17 +6,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "bench/measure/clock.h"
 #include "bench/measure/peer.h"
 #include "verbs/handles.h"
+#include "verbs/port.h"
 
 namespace bench {
 
-std::vector<std::string> device_names();
 // Whether the device exists. An empty name means any device.
 bool has_device(const std::string& name);
 
@@ -34,22 +32,20 @@ struct DeviceName {
     uint8_t port = 1;
 };
 
+// An open device and one of its ports, which is active.
 class Device {
   public:
-    // Opens the device of that name, or the first one if the name is empty.
-    explicit Device(const DeviceName& name);
+    // Opens the first device if the name is that of none.
+    Device(const DeviceName& name, int gid_index);
 
-    ibv_context* context() { return context_.get(); }
-    ibv_pd* pd() { return pd_.get(); }
-    const ibv_port_attr& port() const { return port_; }
-    uint8_t port_number() const { return port_number_; }
+    ibv_context* context() { return device_.context.get(); }
+    ibv_pd* pd() { return device_.pd.get(); }
+    const tern::verbs::Port& port() const { return port_; }
     tern::verbs::MemoryRegion register_memory(void* data, size_t size);
 
   private:
-    tern::verbs::Context context_;
-    tern::verbs::ProtectionDomain pd_;
-    const uint8_t port_number_;
-    ibv_port_attr port_ = {};
+    tern::verbs::Device device_;
+    tern::verbs::Port port_;
 };
 
 class Link {
@@ -59,7 +55,7 @@ class Link {
     // Connects to the peer, which must construct its link at the same time. Messages are sent from
     // the first half of the memory and received into the second half. The memory stays the
     // caller's.
-    Link(Device& device, Peer& peer, int gid_index, char* memory, size_t size);
+    Link(Device& device, Peer& peer, char* memory, size_t size);
 
     char* out() { return memory_; }
     char* in() { return memory_ + half_; }
@@ -67,21 +63,25 @@ class Link {
     uint64_t remote_in() const { return remote_.in; }
     uint64_t remote_out() const { return remote_.in - half_; }
 
-    // Posts one request for `length` bytes, from `offset` of out() to `offset` of the peer's in().
-    // A read goes from the peer's out() to in(). Waits for room in the send queue. A request that
-    // is not signaled counts as done when a later one is done.
-    void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true);
-    // A write between other registered memory, with the keys of that memory.
-    struct Write {
-        const void* from;
+    // A request for registered memory, here and at the peer.
+    struct Request {
+        ibv_wr_opcode opcode;
+        void* here;
         uint32_t key;
-        uint64_t to;
+        uint64_t there;
         uint32_t remote_key;
         uint32_t length;
     };
-    void post_write(const Write& write);
-    // Posts two writes in one call: one as post() does, and behind it another one.
-    void post_chain(uint64_t offset, uint32_t length, const Write& behind, bool signaled = true);
+    // From `offset` of out() to `offset` of the peer's in(). A read goes from the peer's out() to
+    // in().
+    Request request(ibv_wr_opcode opcode, uint64_t offset, uint32_t length) const;
+    // Posts requests in one call, in this order. Waits for room in the send queue. Those that are
+    // not signaled count as done when a later one is done.
+    template <size_t kCount>
+    void post(const Request (&chain)[kCount], bool signaled = true);
+    void post(ibv_wr_opcode opcode, uint64_t offset, uint32_t length, bool signaled = true) {
+        post({request(opcode, offset, length)}, signaled);
+    }
     // Polls for completions. Returns how many requests are done. Throws if one failed.
     int reap();
     // Waits until at most `outstanding` requests are not done.
@@ -97,6 +97,7 @@ class Link {
     uint64_t sequence = 0;
 
   private:
+    // What the peer needs to connect.
     struct Address {
         uint16_t lid;
         ibv_gid gid;
@@ -104,19 +105,8 @@ class Link {
         uint32_t key;
         uint64_t in;
     };
-    // A request and its one piece.
-    struct Request {
-        ibv_sge piece;
-        ibv_send_wr work;
-    };
-    Request request(ibv_wr_opcode opcode, uint64_t offset, uint32_t length) const;
-    static Request request(const Write& write);
-    // Posts the requests, which are in this order, and count as one chain. Waits for room first.
-    template <size_t kCount>
-    void post(Request (&chain)[kCount], bool signaled);
-    tern::verbs::CompletionQueue make_cq(Device& device);
-    void make_qp(Device& device);
-    void connect(Device& device, int gid_index);
+    void make_queues(Device& device);
+    void connect(const Device& device);
 
     char* const memory_;
     const size_t half_;
@@ -173,5 +163,33 @@ class Receives {
     uint64_t posted_ = 0;
     uint64_t taken_ = 0;
 };
+
+template <size_t kCount>
+void Link::post(const Request (&chain)[kCount], bool signaled) {
+    if (outstanding() > kDepth - kCount) reap_until(kDepth - kCount);
+    ibv_sge pieces[kCount] = {};
+    ibv_send_wr works[kCount] = {};
+    for (size_t i = 0; i < kCount; ++i) {
+        const Request& request = chain[i];
+        pieces[i] = {reinterpret_cast<uint64_t>(request.here), request.length, request.key};
+        ibv_send_wr& work = works[i];
+        work.opcode = request.opcode;
+        work.wr.rdma.remote_addr = request.there;
+        work.wr.rdma.rkey = request.remote_key;
+        work.sg_list = &pieces[i];
+        work.num_sge = 1;
+        work.wr_id = ++posted_;
+        if (i + 1 < kCount) work.next = &works[i + 1];
+        // A send queue without a signaled request could stay full for ever, so each quarter of it
+        // has one.
+        if ((signaled && i + 1 == kCount) || work.wr_id % (kDepth / 4) == 0)
+            work.send_flags = IBV_SEND_SIGNALED;
+        if (work.opcode != IBV_WR_RDMA_READ && request.length <= inline_limit_)
+            work.send_flags |= IBV_SEND_INLINE;
+    }
+    ibv_send_wr* bad = nullptr;
+    errno = ibv_post_send(qp_.get(), &works[0], &bad);
+    if (errno != 0) throw call_failed("ibv_post_send");
+}
 
 }  // namespace bench

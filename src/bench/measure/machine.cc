@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "bench/measure/clock.h"
+#include "verbs/memory.h"
 
 namespace bench {
 
@@ -77,30 +78,19 @@ Memory::Memory(Kind kind, size_t size) : size_(size) {
         if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) throw call_failed("ftruncate");
     }
     map(kind == Kind::kShared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS);
-    touch(true);
+    tern::verbs::touch_pages(data_, size);
 }
 
 Memory::Memory(const std::string& file, size_t size)
     : size_(size), fd_(::open(file.c_str(), O_RDWR | O_CLOEXEC)) {
     if (fd_ < 0) throw call_failed(file);
     map(MAP_SHARED);
-    touch(false);  // the bytes are the other process's
 }
 
 void Memory::map(int flags) {
     void* mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, flags | MAP_POPULATE, fd_, 0);
     if (mapped == MAP_FAILED) throw call_failed("mmap");
     data_ = static_cast<char*>(mapped);
-}
-
-// Before the first write, all private pages are the same page of zeros. And the host of a virtual
-// machine may give a page only when it is accessed, though it is present for the guest: that takes
-// ten times as long as sending it.
-void Memory::touch(bool writes) {
-    constexpr size_t kPage = 4096;
-    volatile char* const bytes = data_;
-    for (size_t at = 0; writes && at < size_; at += kPage) bytes[at] = 0;
-    for (size_t at = 0; at < size_; at += kPage) static_cast<void>(bytes[at]);
 }
 
 Memory::~Memory() {

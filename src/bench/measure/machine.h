@@ -52,7 +52,6 @@ class Memory {
 
   private:
     void map(int flags);
-    void touch(bool writes);
 
     char* data_ = nullptr;
     size_t size_;

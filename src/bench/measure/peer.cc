@@ -13,7 +13,7 @@ namespace bench {
 namespace {
 
 constexpr size_t kSamplesAtOnce = 2048;
-constexpr int kBacklog = 2;
+constexpr uint64_t kLookNs = 100'000'000;
 
 // Waits until a descriptor can be read. Returns false if that takes longer than `ns`; 0: no limit.
 bool wait_until_readable(int fd, uint64_t ns) {
@@ -48,20 +48,14 @@ int make_socket() {
     return fd;
 }
 
-// A message of one byte, and a descriptor beside it.
-struct Parcel {
-    Parcel() {
-        header.msg_iov = &piece;
-        header.msg_iovlen = 1;
-        header.msg_control = control;
-        header.msg_controllen = sizeof control;
-    }
-
-    char byte = '.';
-    iovec piece{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr header = {};
-};
+// The process at the other end of a connection; for the one that joined, that of the Meeting.
+ucred process_at(int fd) {
+    ucred who = {};
+    socklen_t size = sizeof who;
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
+        throw call_failed("getsockopt");
+    return who;
+}
 
 }  // namespace
 
@@ -69,19 +63,15 @@ Channel::~Channel() {
     if (fd_ >= 0) ::close(fd_);
 }
 
-std::pair<Channel, Channel> Channel::make(const std::string& whom) {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        throw call_failed("socketpair");
-    }
-    return {Channel(ends[0], whom), Channel(ends[1], whom)};
-}
-
-Channel Channel::join(const std::string& name) {
+Channel Channel::join(const std::string& name, const std::string& whom) {
     const Abstract address(name);
-    Channel channel(make_socket());
+    Channel channel(make_socket(), whom);
     if (::connect(channel.fd_, address.get(), address.length) != 0) throw call_failed("connect");
     return channel;
+}
+
+pid_t Channel::pid() const {
+    return process_at(fd_).pid;
 }
 
 void Channel::send(const void* bytes, size_t size) {
@@ -98,27 +88,6 @@ bool Channel::receive(void* bytes, size_t size, uint64_t patience_ns) {
 bool Channel::has_message() const {
     pollfd ready{fd_, POLLIN, 0};
     return ::poll(&ready, 1, 0) > 0;
-}
-
-void Channel::put_descriptor(int fd) {
-    Parcel parcel;
-    cmsghdr* const first = CMSG_FIRSTHDR(&parcel.header);
-    first->cmsg_level = SOL_SOCKET;
-    first->cmsg_type = SCM_RIGHTS;
-    first->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(first), &fd, sizeof fd);
-    if (::sendmsg(fd_, &parcel.header, MSG_NOSIGNAL) != 1) throw Failure(whom_ + " is gone");
-}
-
-int Channel::take_descriptor() {
-    if (!wait_until_readable(fd_, kPatienceNs)) throw Failure(whom_ + " does not answer");
-    Parcel parcel;
-    const bool came = ::recvmsg(fd_, &parcel.header, MSG_CMSG_CLOEXEC) == 1;
-    const cmsghdr* const first = CMSG_FIRSTHDR(&parcel.header);
-    if (!came || first == nullptr) throw Failure(whom_ + " has died");
-    int fd;
-    std::memcpy(&fd, CMSG_DATA(first), sizeof fd);
-    return fd;
 }
 
 void Channel::put_samples(const Samples& samples) {
@@ -139,31 +108,27 @@ Samples Channel::take_samples(size_t count) {
     return samples;
 }
 
-Meeting::Meeting() : socket_(make_socket()) {
+Meeting::Meeting() : socket_(make_socket(), "a process") {
     // The kernel chooses the name.
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     auto* const any = reinterpret_cast<sockaddr*>(&address);
     socklen_t length = sizeof address.sun_family;
     if (::bind(socket_.fd(), any, length) != 0) throw call_failed("bind");
-    if (::listen(socket_.fd(), kBacklog) != 0) throw call_failed("listen");
+    if (::listen(socket_.fd(), SOMAXCONN) != 0) throw call_failed("listen");
     length = sizeof address;
     if (::getsockname(socket_.fd(), any, &length) != 0) throw call_failed("getsockname");
     name_.assign(address.sun_path + 1, length - offsetof(sockaddr_un, sun_path) - 1);
 }
 
-std::optional<Channel> Meeting::wait(const std::string& whom, uint64_t ns) {
-    if (!wait_until_readable(socket_.fd(), ns)) return std::nullopt;
-    Channel channel(::accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC), whom);
-    if (channel.fd() < 0) throw call_failed("accept");
-    ucred who = {};
-    socklen_t size = sizeof who;
-    const bool known = ::getsockopt(channel.fd(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0;
-    if (!known || who.uid != ::getuid()) return std::nullopt;
-    return channel;
+Channel Meeting::wait(const std::string& whom, const std::function<void()>& look) {
+    for (const uint64_t end = now_ns() + kPatienceNs; now_ns() < end; look()) {
+        if (!wait_until_readable(socket_.fd(), kLookNs)) continue;
+        Channel channel(::accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC), whom);
+        if (channel.fd() < 0) throw call_failed("accept");
+        if (process_at(channel.fd()).uid == ::getuid()) return channel;
+    }
+    throw Failure(whom + " does not start");
 }
-
-Peer::Peer(int fd, bool measures)
-    : channel_(fd, "the peer process"), measures_(measures), pid_(exchange(::getpid())) {}
 
 }  // namespace bench

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include <optional>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -14,13 +14,12 @@
 
 namespace bench {
 
-// One end of a SOCK_SEQPACKET socket pair. The destructor closes it. Functions throw Failure, with
+// One end of a SOCK_SEQPACKET connection. The destructor closes it. Functions throw Failure, with
 // a text that names the process at the other end.
 class Channel {
   public:
     Channel() = default;
-    explicit Channel(int fd, std::string whom = "the process that gives orders")
-        : fd_(fd), whom_(std::move(whom)) {}
+    Channel(int fd, std::string whom) : fd_(fd), whom_(std::move(whom)) {}
     ~Channel();
     Channel(Channel&& other) noexcept
         : fd_(std::exchange(other.fd_, -1)), whom_(std::move(other.whom_)) {}
@@ -29,12 +28,12 @@ class Channel {
         std::swap(whom_, other.whom_);
         return *this;
     }
-    // Makes both ends; they are closed on exec.
-    static std::pair<Channel, Channel> make(const std::string& whom);
     // The end of a process that a Meeting with this name waits for.
-    static Channel join(const std::string& name);
+    static Channel join(const std::string& name, const std::string& whom);
 
     int fd() const { return fd_; }
+    // Of the process at the other end.
+    pid_t pid() const;
     void send(const void* bytes, size_t size);
     // Waits for at most `patience_ns`; 0 means no limit. Returns false if the other end is closed.
     bool receive(void* bytes, size_t size, uint64_t patience_ns);
@@ -53,9 +52,6 @@ class Channel {
         if (!receive(&message, sizeof message, patience_ns)) throw Failure(whom_ + " has died");
         return message;
     }
-    // A descriptor, which the other process gets as one of its own.
-    void put_descriptor(int fd);
-    int take_descriptor();
     // Samples, in several messages. Both sides have agreed on their number.
     void put_samples(const Samples& samples);
     Samples take_samples(size_t count);
@@ -65,15 +61,16 @@ class Channel {
     std::string whom_;
 };
 
-// Where processes get a channel to this one that cannot inherit it, as a launcher starts them.
+// Where other processes of this user get a channel to this one, also those that a launcher starts.
 class Meeting {
   public:
     Meeting();
 
     // For join(). No other process has the same.
     const std::string& name() const { return name_; }
-    // Waits for the next process, one of this user. Returns nothing if none came in the time.
-    std::optional<Channel> wait(const std::string& whom, uint64_t ns);
+    // Waits for the next process. Calls look() from time to time, which may throw. Throws Failure
+    // if no process comes.
+    Channel wait(const std::string& whom, const std::function<void()>& look);
 
   private:
     Channel socket_;
@@ -83,7 +80,8 @@ class Meeting {
 // The other process of a measurement. One process measures, the other one answers.
 class Peer {
   public:
-    Peer(int fd, bool measures);
+    Peer(Channel channel, bool measures)
+        : channel_(std::move(channel)), measures_(measures), pid_(channel_.pid()) {}
 
     bool measures() const { return measures_; }
     pid_t pid() const { return pid_; }

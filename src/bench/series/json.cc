@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -98,40 +97,6 @@ Json sizes_of(const std::vector<Figure>& figures) {
     return std::vector<uint32_t>(sizes.begin(), sizes.end());
 }
 
-// A new file beside another one, under a name of its own until it replaces the other.
-class NewFile {
-  public:
-    explicit NewFile(const std::filesystem::path& target)
-        : target_(target),
-          name_(target.string() + ".XXXXXX"),
-          fd_(::mkostemp(name_.data(), O_CLOEXEC)) {
-        if (fd_ < 0) throw call_failed(target.string());
-    }
-    ~NewFile() {
-        ::close(fd_);
-        if (!replaced_) ::unlink(name_.c_str());
-    }
-    NewFile(const NewFile&) = delete;
-    NewFile& operator=(const NewFile&) = delete;
-
-    void replace(const std::string& text) {
-        const mode_t mask = ::umask(0);
-        ::umask(mask);
-        const bool written =
-            ::fchmod(fd_, 0666 & ~mask) == 0 &&
-            ::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-            ::fsync(fd_) == 0;
-        replaced_ = written && ::rename(name_.c_str(), target_.c_str()) == 0;
-        if (!replaced_) throw call_failed(target_.string());
-    }
-
-  private:
-    const std::filesystem::path target_;
-    std::string name_;
-    const int fd_;
-    bool replaced_ = false;
-};
-
 // The file that a name stands for: a link is followed.
 std::filesystem::path target_of(const std::string& name) {
     std::error_code ignored;
@@ -145,12 +110,33 @@ bool is_replaceable(const std::filesystem::path& target) {
            std::filesystem::is_regular_file(target, ignored);
 }
 
+// Writes a new file, of this process alone.
+void write_new(const std::string& name, const std::string& text) {
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) throw call_failed(name);
+    const bool written =
+        ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+        ::fsync(fd) == 0;
+    const int error = errno;
+    ::close(fd);
+    if (written) return;
+    ::unlink(name.c_str());
+    errno = error;
+    throw call_failed(name);
+}
+
+// The name of a new file beside another one.
+std::string beside(const std::filesystem::path& target) {
+    return target.string() + "." + std::to_string(::getpid());
+}
+
 }  // namespace
 
 void check_writable(const std::string& name) {
     const std::filesystem::path target = target_of(name);
     if (is_replaceable(target)) {
-        const NewFile trial(target);
+        write_new(beside(target), "");
+        ::unlink(beside(target).c_str());
     } else if (::access(name.c_str(), W_OK) != 0 || std::filesystem::is_directory(target)) {
         throw call_failed(name);
     }
@@ -158,7 +144,12 @@ void check_writable(const std::string& name) {
 
 void write_file(const std::string& name, const std::string& text) {
     const std::filesystem::path target = target_of(name);
-    if (is_replaceable(target)) return NewFile(target).replace(text);
+    if (is_replaceable(target)) {
+        write_new(beside(target), text);
+        if (::rename(beside(target).c_str(), target.c_str()) == 0) return;
+        ::unlink(beside(target).c_str());
+        throw call_failed(name);
+    }
     std::ofstream file(name);
     if (!file.write(text.data(), static_cast<std::streamsize>(text.size())).flush())
         throw call_failed(name);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <functional>
 #include <string>
 #include <utility>
@@ -35,6 +36,12 @@ inline CLI::Option* add_list(CLI::App& app, const std::string& name, char delimi
         help);
 }
 
+inline CLI::Option* add_gid_index(CLI::App& app, int* index, const std::string& help) {
+    return app.add_option("--gid-index", *index, help)
+        ->check(CLI::Range(0, 255))
+        ->capture_default_str();
+}
+
 // Checks a profile of the software HCA, and a list of changes to its model.
 inline std::string model_error(const std::string& profile, const std::string& changes) {
     softhca_inspect_model model;
@@ -48,6 +55,18 @@ inline CLI::Validator known_profile() {
 }
 inline CLI::Validator known_model() {
     return {[](std::string& changes) { return model_error("ideal", changes); }, "MODEL"};
+}
+
+// Runs a command, and prints what makes it fail. Returns the exit status.
+template <typename Run>
+int exit_status_of(const char* command, Run&& run) {
+    try {
+        run();
+        return 0;
+    } catch (const std::exception& failure) {
+        std::fprintf(stderr, "%s: %s\n", command, failure.what());
+        return 1;
+    }
 }
 
 }  // namespace bench

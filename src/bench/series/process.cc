@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,39 +17,17 @@
 namespace bench {
 namespace {
 
-constexpr uint64_t kEndNs = 10'000'000'000;
-constexpr uint64_t kGraceNs = 5'000'000'000;  // between a signal and SIGKILL
+constexpr uint64_t kGraceNs = 5'000'000'000;  // between SIGTERM and SIGKILL
 
 // Of a process that has ended, by its status for waitpid().
 int exit_status(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-Words changed_environment(const Environment& changes) {
-    Words result;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-        const std::string text = *entry;
-        const std::string name = text.substr(0, text.find('='));
-        const bool kept =
-            std::ranges::none_of(changes, [&](const auto& change) { return change.first == name; });
-        if (kept) result.push_back(text);
-    }
-    for (const auto& [name, value] : changes) {
-        if (!value.empty()) result.push_back(name + "=" + value);
-    }
-    return result;
-}
-
-std::vector<char*> pointers(Words& texts) {
-    std::vector<char*> result;
-    for (std::string& text : texts) result.push_back(text.data());
-    result.push_back(nullptr);
-    return result;
-}
-
 // In the new process.
 void connect(const Streams& streams) {
-    if (streams.input >= 0) ::dup2(streams.input, STDIN_FILENO);
+    ::dup2(streams.input >= 0 ? streams.input : ::open("/dev/null", O_RDONLY | O_CLOEXEC),
+           STDIN_FILENO);
     if (streams.output < 0) return;
     ::dup2(streams.output, STDOUT_FILENO);
     ::dup2(streams.output, STDERR_FILENO);
@@ -57,37 +35,32 @@ void connect(const Streams& streams) {
 
 }  // namespace
 
-Process::Process(Words command, const Environment& environment, const std::vector<int>& descriptors,
-                 int at_end, const Streams& streams)
-    : at_end_(at_end) {
-    Words variables = changed_environment(environment);
-    const std::vector<char*> arguments = pointers(command);
-    const std::vector<char*> environs = pointers(variables);
+Process::Process(Words command, const Environment& environment, const Streams& streams) {
+    std::vector<char*> words;
+    for (std::string& word : command) words.push_back(word.data());
+    words.push_back(nullptr);
     const pid_t parent = ::getpid();
     pid_ = ::fork();
     if (pid_ < 0) throw call_failed("fork");
     if (pid_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, at_end);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(1);
-    for (const int fd : descriptors) ::fcntl(fd, F_SETFD, 0);
     connect(streams);
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::execve(arguments[0], arguments.data(), environs.data());
+    for (const auto& [name, value] : environment)
+        value.empty() ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value.c_str(), 1);
+    ::execv(words[0], words.data());
     ::_exit(127);
 }
 
 Process::~Process() {
     if (pid_ <= 0) return;
-    ::kill(pid_, at_end_);
-    if (at_end_ != SIGKILL && wait_for(kGraceNs)) return;
+    ::kill(pid_, SIGTERM);
+    if (wait_for(kGraceNs)) return;
     ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-}
-
-bool Process::finish() {
-    return wait_for(kEndNs) == 0;
+    wait();
 }
 
 std::optional<int> Process::wait_for(uint64_t ns) {
@@ -110,9 +83,8 @@ int Process::wait() {
 OwnFabric::OwnFabric(const std::string& program)
     : name_(program + "-" + std::to_string(::getpid())),
       tool_(tools::program_folder() + "/softhca") {
-    if (::access(tool_.c_str(), X_OK) != 0) {
+    if (::access(tool_.c_str(), X_OK) != 0)
         throw Failure("there is no HCA, and no softhca command beside this program to make one");
-    }
 }
 
 OwnFabric::~OwnFabric() {
@@ -129,9 +101,8 @@ Words OwnFabric::launcher(const Words& settings) const {
 void may_make_device(const std::string& asked_for) {
     if (!asked_for.empty()) throw Failure("no such device: " + asked_for);
     const char* preloads = std::getenv("LD_PRELOAD");
-    if (preloads != nullptr && std::strstr(preloads, "libsofthca") != nullptr) {
+    if (preloads != nullptr && std::strstr(preloads, "libsofthca") != nullptr)
         throw Failure("there is no device, though the software HCA is preloaded");
-    }
 }
 
 }  // namespace bench

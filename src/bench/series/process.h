@@ -2,7 +2,6 @@
 // Processes that a benchmark starts, and software HCAs that it starts for itself.
 #pragma once
 
-#include <signal.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -15,38 +14,31 @@ namespace bench {
 using Environment = std::vector<std::pair<std::string, std::string>>;
 using Words = std::vector<std::string>;
 
-// Descriptors for a program's standard streams; -1: the streams of this process.
+// Descriptors for a program's standard streams.
 struct Streams {
-    int input = -1;
-    int output = -1;  // also for errors
+    int input = -1;   // -1: no input
+    int output = -1;  // also for errors; -1: the streams of this process
 };
 
-// A program in another process, which ends with this object or with this process at the latest.
+// A program in another process. It receives SIGTERM if this object or this process ends first, and
+// is killed if that does not end it in some seconds.
 class Process {
   public:
     // Runs the command. `environment` holds changes to the environment of this process; a variable
-    // with an empty value is removed. The command inherits the descriptors. It receives the signal
-    // `at_end` if this process or this object ends first; after some seconds it is killed. No
-    // signal is blocked in it.
+    // with an empty value is removed. No signal is blocked in the program.
     explicit Process(Words command, const Environment& environment = {},
-                     const std::vector<int>& descriptors = {}, int at_end = SIGKILL,
                      const Streams& streams = {});
     ~Process();
-    Process(Process&& other) noexcept
-        : at_end_(other.at_end_), pid_(std::exchange(other.pid_, 0)) {}
+    Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
     Process& operator=(Process&&) = delete;
 
-    pid_t pid() const { return pid_; }
-    // Waits for the end of the process, with a time limit. Returns whether the program succeeded.
-    bool finish();
     // Waits for the end of the process. Returns the exit status, 1 after a signal, or nothing if it
     // still runs after the time.
     std::optional<int> wait_for(uint64_t ns);
-    // Waits for the end of the process. Returns the exit status, or 1 after a signal.
+    // The same without a time limit.
     int wait();
 
   private:
-    const int at_end_;
     pid_t pid_ = 0;
 };
 

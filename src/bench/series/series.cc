@@ -7,7 +7,6 @@
 #include <cstdio>
 
 #include "bench/measure/clock.h"
-#include "bench/series/rounds.h"
 #include "softhca/inspect/inspect.h"
 
 namespace bench {
@@ -17,7 +16,7 @@ constexpr double kLate = 0.05;  // share of operations
 
 // Samples of workers are us for each message.
 Samples converted(const Group& group, const Order& order, Samples samples) {
-    if (!group.rate) return samples;
+    if (!group.unit.ends_with("/s")) return samples;
     const double per_message = group.unit == "GB/s"   ? order.size / 1000.0
                                : group.unit == "MB/s" ? order.size
                                                       : 1;
@@ -38,7 +37,7 @@ Figure outline(const Group& group, bool first, std::string name) {
     figure.x = group.size;
     figure.x_text = group.x_text.empty() ? size_text(group.size) : group.x_text;
     figure.name = std::move(name);
-    figure.at_most = !group.rate;
+    figure.at_most = group.at_most;
     return figure;
 }
 
@@ -85,17 +84,7 @@ class Series::Lateness {
     uint64_t late_ = 0;
 };
 
-void Series::add(Group group) {
-    choose(group);
-    for (Entry& entry : group.entries) {
-        const auto found = std::ranges::find(arms_, entry.arm);
-        entry.arm_index = static_cast<size_t>(found - arms_.begin());
-        if (found == arms_.end()) arms_.push_back(entry.arm);
-    }
-    groups_.push_back(std::move(group));
-}
-
-void Series::choose(Group& group) const {
+void Series::prepare(Group& group) {
     const auto chosen = [&](const std::string& name) {
         const std::string title = group.size == 0 ? name : size_text(group.size) + " " + name;
         return title.find(only_) != std::string::npos;
@@ -105,6 +94,9 @@ void Series::choose(Group& group) const {
             chosen(entry.name) || std::ranges::any_of(group.ratios, [&](const auto& one) {
                 return one.yardstick == entry.name && chosen(one.entry);
             });
+        const auto found = std::ranges::find(arms_, entry.arm);
+        entry.arm_index = static_cast<size_t>(found - arms_.begin());
+        if (found == arms_.end()) arms_.push_back(entry.arm);
     }
 }
 
@@ -142,7 +134,10 @@ class Series::Progress {
 
 std::vector<Figure> Series::run() {
     size_t entries = 0;
-    for (const Group& group : groups_) entries += group.entries.size();
+    for (Group& group : groups_) {
+        prepare(group);
+        entries += group.entries.size();
+    }
     Progress progress(entries * static_cast<size_t>(rounds_));
     for (int start_number = 0, round = 0; start_number < starts_; ++start_number) {
         Pairs pairs = start();

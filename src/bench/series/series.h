@@ -45,21 +45,30 @@ struct Ratio {
 
 // All that is compared in one test with messages of one size.
 struct Group {
+    // What an entry is compared with.
+    struct Against {
+        std::string yardstick;
+        double target = kNone;
+    };
+
     std::string test;
-    uint32_t size = 0;  // of messages; 0 if there is none
-    std::string unit = "us";
-    bool rate = false;        // messages per time, not time
+    uint32_t size = 0;        // of messages; 0 if there is none
+    std::string unit = "us";  // a time, or messages or bytes per second
     std::string x_text = {};  // empty: the size
     // The test that shows the first sample of each order of some entries.
     std::string first_test = {};
     // Whether a lack of CPU time makes a figure doubtful. False if the processes sleep between the
     // samples.
     bool needs_cpu = true;
+    bool at_most = !unit.ends_with("/s");  // a target is an upper limit
     std::vector<Entry> entries = {};
     std::vector<Ratio> ratios = {};
 
     // The reference is valid until the next call.
-    Entry& add(std::string name, const Arm& arm, const Order& order) {
+    Entry& add(std::string name, const Arm& arm, const Order& order,
+               const std::vector<Against>& yardsticks = {}) {
+        for (const auto& [yardstick, target] : yardsticks)
+            ratios.push_back({name, yardstick, target});
         return entries.emplace_back(Entry{std::move(name), arm, order});
     }
     void compare(std::string entry, std::string yardstick, double target = kNone) {
@@ -78,7 +87,8 @@ class Series {
     Series(const Setup& setup, int rounds, int starts, std::string only = {})
         : setup_(setup), rounds_(rounds), starts_(starts), only_(std::move(only)) {}
 
-    void add(Group group);
+    // The reference is valid as long as the series. Fill the group before run().
+    Group& add(Group group) { return groups_.emplace_back(std::move(group)); }
     // Throws Failure.
     std::vector<Figure> run();
     // Of the arms, after run(): Port::library().
@@ -89,7 +99,8 @@ class Series {
     class Progress;
     using Pairs = std::vector<std::unique_ptr<Pair>>;
 
-    void choose(Group& group) const;
+    // Chooses what is to be measured, and numbers the arms.
+    void prepare(Group& group);
     Pairs start();
     void run_round(int round, Pairs& pairs, Lateness& lateness, Progress& progress);
     static void measure(const Group& group, Entry& entry, Pair& pair, Lateness& lateness);

@@ -50,8 +50,6 @@ std::string median_text(const Figure& figure) {
 }
 
 Cells cells(const Figure& figure) {
-    std::string doubts;
-    for (const std::string& doubt : figure.doubts) append(&doubts, ", ", doubt);
     return {"  " + figure.name,
             median_text(figure),
             figure.unit,
@@ -62,128 +60,110 @@ Cells cells(const Figure& figure) {
             number_text(figure.model),
             is_set(figure.model) ? percent_text("%+.1f%%", figure.deviation()) : "",
             number_text(figure.machine),
-            doubts.empty() ? doubts : "? " + doubts};
+            doubts_text(figure)};
 }
 
-// One part of a matrix: the ratios of a test, or its other figures.
-class Part {
-  public:
-    Part(const std::vector<Figure>& figures, const std::string& test, bool ratios)
-        : test_(test), ratios_(ratios) {
-        for (const Figure& figure : figures) {
-            if (figure.test != test || figure.is_ratio() != ratios) continue;
-            figures_.push_back(&figure);
-            add_once(&names_, figure.name);
-            add_once(&sizes_, std::pair(figure.x, figure.x_text));
-        }
-    }
+using Names = std::vector<std::string>;
+using Chosen = std::vector<const Figure*>;
 
-    std::string table() const {
-        if (figures_.empty()) return {};
-        std::vector<Cells> lines = {{ratios_ ? "ratios of " + test_ : title()}};
-        lines.front().insert(lines.front().end(), names_.begin(), names_.end());
-        lines.front().emplace_back();
-        add_lines(names_, &lines);
-        return in_columns(lines, "l" + std::string(names_.size(), 'r') + "l") + "\n";
+// Those that `chooses` is true of.
+template <typename Chooses>
+Chosen chosen(const std::vector<Figure>& figures, Chooses&& chooses) {
+    Chosen result;
+    for (const Figure& figure : figures) {
+        if (chooses(figure)) result.push_back(&figure);
     }
+    return result;
+}
 
-    // Adds a line for each x, with a column for each of these names.
-    void add_lines(const std::vector<std::string>& names, std::vector<Cells>* lines) const {
-        for (const auto& size : sizes_) lines->push_back(line(size, names));
-    }
-    const std::vector<std::string>& names() const { return names_; }
-    std::string title() const {
-        return ratios_ || figures_.empty() ? test_ : test_ + ", " + figures_.back()->unit;
-    }
+template <typename Value, typename Of>
+std::vector<Value> different(const Chosen& figures, Of&& of) {
+    std::vector<Value> values;
+    for (const Figure* figure : figures) add_once<Value>(&values, of(*figure));
+    return values;
+}
+Names names_of(const Chosen& figures) {
+    return different<std::string>(figures, [](const Figure& figure) { return figure.name; });
+}
 
-    // Which targets are met and missed: a line for each name with targets.
-    std::string targets() const {
-        std::string text;
-        for (const std::string& name : names_) {
-            int met = 0;
-            int all = 0;
-            std::string missed;
-            for (const Figure* figure : figures_) {
-                if (figure->name != name || !figure->has_target()) continue;
-                ++all;
-                met += figure->met();
-                if (figure->met()) continue;
-                append(&missed, ", ",
-                       figure->x_text +
-                           formatted(" (%.2f, target %.2f)", figure->value.median, figure->target));
+// The cell of a matrix.
+std::string cell(const Figure& figure) {
+    const char* missed = !figure.has_target() || figure.met() ? "" : figure.at_most ? ">" : "<";
+    if (!figure.is_ratio())
+        return number_text(figure.value.median) + missed + (figure.doubts.empty() ? " " : "?");
+    return formatted("%.2f (%.2f..%.2f)%s%s", figure.value.median, figure.value.p10,
+                     figure.value.p90, *missed == '\0' ? "" : " ", missed);
+}
+
+// The doubts about one line: the names with late operations, and all other doubts.
+std::string remarks(const Chosen& line) {
+    std::string late;
+    Names others;
+    for (const Figure* figure : line) {
+        for (const std::string& doubt : figure->doubts) {
+            if (doubt.starts_with("late")) {
+                append(&late, ", ", figure->name + doubt.substr(4));
+            } else {
+                const bool cpu = doubt.starts_with("had a CPU for");
+                add_once(&others, cpu ? std::string("had no CPU at times") : doubt);
             }
-            if (all == 0) continue;
-            text += name + ": target met at " + std::to_string(met) + " of " + std::to_string(all) +
-                    " sizes" + (missed.empty() ? "" : "; missed at " + missed) + "\n";
         }
-        return text;
     }
+    std::string text = late.empty() ? late : "late: " + late;
+    for (const std::string& other : others) append(&text, "; ", other);
+    return text;
+}
 
-  private:
-    Cells line(const std::pair<double, std::string>& size,
-               const std::vector<std::string>& names) const {
+// Adds a line for each x of these figures, with a column for each of the names.
+void add_lines(const Chosen& figures, const Names& names, std::vector<Cells>* lines) {
+    using Size = std::pair<double, std::string>;
+    for (const Size& size : different<Size>(
+             figures, [](const Figure& figure) { return Size(figure.x, figure.x_text); })) {
         Cells cells = {"  " + size.second};
-        std::vector<const Figure*> found;
+        Chosen line;
         for (const std::string& name : names) {
-            const auto at = std::ranges::find_if(figures_, [&](const Figure* figure) {
+            const auto found = std::ranges::find_if(figures, [&](const Figure* figure) {
                 return figure->x == size.first && figure->name == name;
             });
-            cells.push_back(at == figures_.end() ? "" : value(**at));
-            if (at != figures_.end()) found.push_back(*at);
+            cells.push_back(found == figures.end() ? "" : cell(**found));
+            if (found != figures.end() && !(*found)->is_ratio()) line.push_back(*found);
         }
-        cells.push_back(ratios_ ? std::string() : remarks(found));
-        return cells;
+        cells.push_back(remarks(line));
+        lines->push_back(std::move(cells));
     }
-    static std::string value(const Figure& figure) {
-        const bool missed = figure.has_target() && !figure.met();
-        if (figure.is_ratio()) {
-            return formatted("%.2f (%.2f..%.2f)%s", figure.value.median, figure.value.p10,
-                             figure.value.p90, missed ? (figure.at_most ? " >" : " <") : "");
-        }
-        return number_text(figure.value.median) + (missed ? figure.at_most ? ">" : "<" : "") +
-               (figure.doubts.empty() ? " " : "?");
-    }
-    // The doubts about one line: the names with late operations, and all other doubts.
-    static std::string remarks(const std::vector<const Figure*>& line) {
-        std::string late;
-        std::vector<std::string> others;
-        for (const Figure* figure : line) {
-            for (const std::string& doubt : figure->doubts) {
-                if (doubt.starts_with("late")) {
-                    append(&late, ", ", figure->name + doubt.substr(4));
-                } else {
-                    const bool cpu = doubt.starts_with("had a CPU for");
-                    add_once(&others, cpu ? std::string("had no CPU at times") : doubt);
-                }
-            }
-        }
-        std::string text = late.empty() ? late : "late: " + late;
-        for (const std::string& other : others) append(&text, "; ", other);
-        return text;
-    }
+}
 
-    const std::string& test_;
-    const bool ratios_;
-    std::vector<const Figure*> figures_;
-    std::vector<std::string> names_;
-    std::vector<std::pair<double, std::string>> sizes_;
-};
+// A table whose first column has x and whose last one has remarks.
+std::string columns(const std::vector<Cells>& lines, const Names& names) {
+    return in_columns(lines, "l" + std::string(names.size(), 'r') + "l");
+}
 
-std::vector<std::string> tests_of(const std::vector<Figure>& figures) {
-    std::vector<std::string> tests;
-    for (const Figure& figure : figures) add_once(&tests, figure.test);
-    return tests;
+// Of the values of a test, with their unit.
+std::string title_of(const Chosen& values) {
+    return values.back()->test + ", " + values.back()->unit;
+}
+
+// The ratios or the values of one test.
+std::string test_table(const Chosen& figures) {
+    if (figures.empty()) return {};
+    const bool ratios = figures.back()->is_ratio();
+    const Names names = names_of(figures);
+    std::vector<Cells> lines = {{ratios ? "ratios of " + figures.back()->test : title_of(figures)}};
+    lines.front().insert(lines.front().end(), names.begin(), names.end());
+    lines.front().emplace_back();
+    add_lines(figures, names, &lines);
+    return columns(lines, names) + "\n";
+}
+
+Names tests_of(const std::vector<Figure>& figures) {
+    return different<std::string>(chosen(figures, [](const Figure&) { return true; }),
+                                  [](const Figure& figure) { return figure.test; });
 }
 
 // The ratios or the other figures of all tests, in one table.
 std::string group_table(const std::vector<Figure>& figures, bool ratios) {
-    const std::vector<std::string> tests = tests_of(figures);
-    std::vector<Part> parts;
-    std::vector<std::string> names;
-    for (const std::string& test : tests) {
-        parts.emplace_back(figures, test, ratios);
-        for (const std::string& name : parts.back().names()) add_once(&names, name);
-    }
+    const auto of_kind = [&](const Figure& figure) { return figure.is_ratio() == ratios; };
+    const Names names = names_of(chosen(figures, of_kind));
     if (names.empty()) return {};
     std::vector<Cells> lines = {{ratios ? "ratios" : "values"}, {""}};
     for (const std::string& name : names) {
@@ -193,31 +173,37 @@ std::string group_table(const std::vector<Figure>& figures, bool ratios) {
         lines[1].push_back(split ? name.substr(end + 2) : name);
     }
     for (Cells& line : lines) line.emplace_back();
-    for (const Part& part : parts) {
+    for (const std::string& test : tests_of(figures)) {
+        const Chosen part = chosen(
+            figures, [&](const Figure& figure) { return of_kind(figure) && figure.test == test; });
         lines.emplace_back(names.size() + 2);
-        lines.back().front() = part.title();
-        part.add_lines(names, &lines);
+        lines.back().front() = ratios || part.empty() ? test : title_of(part);
+        add_lines(part, names, &lines);
     }
-    return in_columns(lines, "l" + std::string(names.size(), 'r') + "l");
+    return columns(lines, names);
 }
 
-// How many targets are met: a line for each name with targets.
-std::string target_counts(const std::vector<Figure>& figures) {
-    std::vector<std::string> names;
-    for (const Figure& figure : figures) {
-        if (figure.has_target()) add_once(&names, figure.name);
-    }
+// How many targets are met: a line for each name with targets. If `what` is sizes, those that are
+// not met, too.
+std::string targets(const Chosen& figures, const char* at, const std::string& what) {
     std::string text;
-    for (const std::string& name : names) {
+    for (const std::string& name : names_of(figures)) {
         int met = 0;
         int all = 0;
-        for (const Figure& figure : figures) {
-            if (figure.name != name || !figure.has_target()) continue;
+        std::string missed;
+        for (const Figure* figure : figures) {
+            if (figure->name != name || !figure->has_target()) continue;
             ++all;
-            met += figure.met();
+            met += figure->met();
+            if (figure->met()) continue;
+            append(&missed, ", ",
+                   figure->x_text +
+                       formatted(" (%.2f, target %.2f)", figure->value.median, figure->target));
         }
-        text += name + ": target met in " + std::to_string(met) + " of " + std::to_string(all) +
-                " lines\n";
+        if (all == 0) continue;
+        text += name + ": target met " + at + " " + std::to_string(met) + " of " +
+                std::to_string(all) + " " + what;
+        text += (missed.empty() || what != "sizes" ? "" : "; missed at " + missed) + "\n";
     }
     return text;
 }
@@ -229,6 +215,12 @@ Figure exact_figure(std::string test, double x, std::string x_text, std::string 
     return {std::move(test),   x,
             std::move(x_text), std::move(name),
             std::move(unit),   {value, value, value, value, value, 1}};
+}
+
+std::string doubts_text(const Figure& figure) {
+    std::string text;
+    for (const std::string& doubt : figure.doubts) text += (text.empty() ? "? " : ", ") + doubt;
+    return text;
 }
 
 std::string number_text(double value) {
@@ -294,16 +286,23 @@ std::string as_table(const std::vector<Figure>& figures) {
 std::string as_matrix(const std::vector<Figure>& figures) {
     std::string text;
     for (const std::string& test : tests_of(figures)) {
-        const Part values(figures, test, false);
-        const Part ratios(figures, test, true);
-        const std::string targets = values.targets() + ratios.targets();
-        text += ratios.table() + values.table() + targets + (targets.empty() ? "" : "\n");
+        std::string met;
+        std::string tables;
+        for (const bool ratios : {true, false}) {
+            const Chosen part = chosen(figures, [&](const Figure& figure) {
+                return figure.test == test && figure.is_ratio() == ratios;
+            });
+            tables += test_table(part);
+            met.insert(0, targets(part, "at", "sizes"));
+        }
+        text += tables + met + (met.empty() ? "" : "\n");
     }
     return text;
 }
 
 std::string as_groups(const std::vector<Figure>& figures) {
-    return group_table(figures, true) + "\n" + target_counts(figures) + "\n" +
+    const Chosen aimed = chosen(figures, [](const Figure& figure) { return figure.has_target(); });
+    return group_table(figures, true) + "\n" + targets(aimed, "in", "lines") + "\n" +
            group_table(figures, false);
 }
 

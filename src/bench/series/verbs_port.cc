@@ -4,26 +4,31 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
 
-#include "bench/measure/one_sided.h"
+#include "bench/measure/exchange.h"
 #include "bench/series/worker.h"
 
 namespace bench {
 namespace {
 
 // A word in shared memory that the target polls. A write of the word behind the write of a message
-// is the notification with the fewest bytes on the wire.
-// Both processes construct it at the same time.
+// is the notification with the fewest bytes on the wire. Both processes construct it at the same
+// time.
 class Flag {
   public:
-    Flag(Device& device, Peer& peer);
+    Flag(Device& device, Peer& peer)
+        : mr_(device.register_memory(word(), kSize)),
+          theirs_(peer.exchange(Address{reinterpret_cast<uint64_t>(word()), mr_->rkey})) {}
 
     // The write of a number into the peer's word.
-    Link::Write write(uint64_t number);
+    Link::Request write(uint64_t number) {
+        char* const from = memory_.data() + kSize / 2;
+        word_at(from).store(number, std::memory_order_relaxed);
+        return {IBV_WR_RDMA_WRITE, from, mr_->lkey, theirs_.word, theirs_.key, kWord};
+    }
     // This process's word.
     char* word() { return memory_.data(); }
 
@@ -34,21 +39,10 @@ class Flag {
     };
     static constexpr size_t kSize = 4096;
 
-    Memory memory_;
+    Memory memory_{Memory::Kind::kShared, kSize};
     tern::verbs::MemoryRegion mr_;
-    Address theirs_;
+    const Address theirs_;
 };
-
-Flag::Flag(Device& device, Peer& peer)
-    : memory_(Memory::Kind::kShared, kSize),
-      mr_(device.register_memory(memory_.data(), kSize)),
-      theirs_(peer.exchange(Address{reinterpret_cast<uint64_t>(word()), mr_->rkey})) {}
-
-Link::Write Flag::write(uint64_t number) {
-    char* const from = memory_.data() + kSize / 2;
-    word_at(from).store(number, std::memory_order_relaxed);
-    return {from, mr_->lkey, theirs_.word, theirs_.key, kWord};
-}
 
 void copy_word(Peer& peer, Link& link, uint64_t value) {
     iovec mine{&value, kWord};
@@ -60,25 +54,41 @@ void copy_word(Peer& peer, Link& link, uint64_t value) {
 
 // Ways of a numbered message to the other process.
 
+// Buffers that are walked through, the same in both processes.
+struct Walks {
+    void begin(const Order& order) {
+        out.begin(order);
+        in.begin(order);
+    }
+
+    Walk out;
+    Walk in;
+};
+
 // Writes whose end the receiver polls in memory. The size is a multiple of 8 bytes, or less.
 class Writes {
   public:
-    Writes(Link& link, const Order& order)
+    // Between the buffers of `walks`, or a few places if it is null.
+    Writes(Link& link, const Order& order, Walks* walks = nullptr)
         : link_(link),
           size_(order.size),
           // In exchanges a message may be on its way while the one before is looked at.
           places_(order.kind == Order::Kind::kExchanges ? 2 : 1),
-          reaps_(order.reaps) {
-        for (uint32_t i = 0; i < places_; ++i)
-            Tail(link.in() + place(i), size_).store(link.sequence);
+          reaps_(order.reaps),
+          walks_(walks) {
+        for (uint32_t i = 0; walks == nullptr && i < places_; ++i)
+            Tail(link.in() + i * size_, size_).store(link.sequence);
     }
     void send(uint64_t number) {
-        Tail(link_.out() + place(number), size_).store(number);
-        link_.post(IBV_WR_RDMA_WRITE, place(number), size_);
+        const uint64_t at = walks_ != nullptr ? walks_->out.step() : place(number);
+        Tail(link_.out() + at, size_).store(number);
+        link_.post(IBV_WR_RDMA_WRITE, at, size_);
     }
     void receive(uint64_t number) {
-        wait_for_end({link_.in() + place(number), size_}, number, [this] {
-            if (reaps_ && link_.outstanding() != 0) link_.reap();
+        const uint64_t at = walks_ != nullptr ? walks_->in.step() : place(number);
+        // As transports do with long messages; the software HCA also places due data then.
+        wait_for_end({link_.in() + at, size_}, number, [this] {
+            if (walks_ != nullptr || (reaps_ && link_.outstanding() != 0)) link_.reap();
         });
     }
 
@@ -89,13 +99,88 @@ class Writes {
     const uint32_t size_;
     const uint32_t places_;
     const bool reaps_;
+    Walks* const walks_;
+};
+
+// The buffers of long messages that are not registered.
+struct Grounds {
+    explicit Grounds(Memory::Kind kind) : out(kind, kGround), in(kind, kGround) {}
+
+    Memory out;
+    Memory in;
+};
+
+// Long messages: each is copied into registered memory, written in one piece, and copied out at the
+// receiver.
+struct Copies {
+    void send(uint64_t number) {
+        char* const from = grounds.out.data() + walks.out.step();
+        word_at(from + size - kWord).store(number, std::memory_order_relaxed);
+        link.reap_until(0);
+        std::memcpy(link.out(), from, size);
+        link.post(IBV_WR_RDMA_WRITE, 0, size);
+    }
+    void receive(uint64_t number) {
+        wait_for_word(link.in() + size - kWord, number, [this] { link.reap(); });
+        std::memcpy(grounds.in.data() + walks.in.step(), link.in(), size);
+    }
+
+    Link& link;
+    Grounds& grounds;
+    Walks& walks;
+    const uint32_t size;
+};
+
+// Long messages: both sides register their buffers for each, at the same time. The receiver sends
+// its key as soon as it waits for the message.
+class Registrations {
+  public:
+    Registrations(Device& device, Link& link, Grounds& grounds, Walks& walks, uint32_t size)
+        : device_(device), link_(link), grounds_(grounds), walks_(walks), size_(size) {}
+
+    void send(uint64_t number) {
+        char* const from = grounds_.out.data() + walks_.out.step();
+        word_at(from + size_ - kWord).store(number, std::memory_order_relaxed);
+        from_ = device_.register_memory(from, size_);
+        wait_for_word(link_.in() + sizeof(Ready) - kWord, number, [this] { link_.reap(); });
+        Ready ready;
+        std::memcpy(&ready, link_.in(), sizeof ready);
+        link_.post({{IBV_WR_RDMA_WRITE, from, from_->lkey, ready.address,
+                     static_cast<uint32_t>(ready.key), size_}});
+    }
+    void receive(uint64_t number) {
+        char* const into = grounds_.in.data() + walks_.in.step();
+        into_ = device_.register_memory(into, size_);
+        const Ready ready{reinterpret_cast<uint64_t>(into), into_->rkey, number};
+        std::memcpy(link_.out(), &ready, sizeof ready);
+        link_.post(IBV_WR_RDMA_WRITE, 0, sizeof ready);
+        wait_for_word(into + size_ - kWord, number, [this] { link_.reap(); });
+        into_.reset();
+        link_.reap_until(0);
+        from_.reset();
+    }
+
+  private:
+    struct Ready {
+        uint64_t address;
+        uint64_t key;
+        uint64_t number;
+    };
+
+    Device& device_;
+    Link& link_;
+    Grounds& grounds_;
+    Walks& walks_;
+    const uint32_t size_;
+    tern::verbs::MemoryRegion from_;
+    tern::verbs::MemoryRegion into_;
 };
 
 // Chains of two writes, of the message and of its number into the flag.
 struct Chains {
     void send(uint64_t number) {
-        link.post_chain(place_of(number, order.size, order.places(), link.half()), order.size,
-                        flag.write(number));
+        const uint64_t at = place_of(number, order.size, order.places(), link.half());
+        link.post({link.request(IBV_WR_RDMA_WRITE, at, order.size), flag.write(number)});
     }
     // In exchanges the word may have the next number already.
     void receive(uint64_t number) {
@@ -148,18 +233,19 @@ struct PlainWords {
 
 // Half round trips, or exchanges.
 template <typename Way>
-Samples trips(Peer& peer, Link& link, const Order& order, Way way) {
+struct WayEnd {
+    void progress() { link.reap(); }
+    void send(uint32_t) { way.send(++sent); }
+    void receive(uint32_t) { way.receive(++link.sequence); }
+
+    Link& link;
+    Way& way;
     uint64_t sent = link.sequence;
-    const auto send = [&] { way.send(++sent); };
-    const auto receive = [&] { way.receive(++link.sequence); };
-    peer.meet();
-    Samples samples = order.kind == Order::Kind::kExchanges
-                          ? exchanges(peer, order,
-                                      [&] {
-                                          send();
-                                          receive();
-                                      })
-                          : round_trips(peer, order, send, receive);
+};
+template <typename Way>
+Samples trips(Peer& peer, Link& link, const Order& order, Way&& way) {
+    WayEnd<std::remove_reference_t<Way>> end{link, way};
+    Samples samples = run_messages(peer, end, order);
     link.reap_until(0);
     return samples;
 }
@@ -230,21 +316,21 @@ Samples one_sided_times(Peer& peer, Link& link, const Order& order) {
 
 class VerbsPort : public Port {
   public:
-    VerbsPort(Peer& peer, Memory::Kind kind, const DeviceName& name, int gid_index)
+    VerbsPort(Peer& peer, const WorkerJob& job)
         : peer_(peer),
-          device_(name),
-          wire_(kind, kWire),
-          link_(device_, peer, gid_index, wire_.data(), kWire) {
+          protocol_(job.what),
+          device_(DeviceName(job.device), job.gid_index),
+          wire_(protocol_ == "register" ? Memory::Kind::kShared : job.memory, wire_size()),
+          link_(device_, peer, wire_.data(), wire_size()) {
         // The kernel may restrict process_vm_writev to debuggers.
         ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-        if (kind == Memory::Kind::kPrivate) return;
-        std::array<char, 64> mine = {};
-        wire_.file().copy(mine.data(), mine.size() - 1);
-        theirs_.emplace(peer.exchange(mine).data(), kWire);
+        if (protocol_ == "copy") grounds_.emplace(Memory::Kind::kPrivate);
+        if (protocol_ == "register") grounds_.emplace(job.memory);
     }
 
     Samples run(const Order& order) override {
         if (order.chained && !flag_) flag_.emplace(device_, peer_);
+        if (!protocol_.empty()) return long_trips(order);
         switch (order.kind) {
             case Order::Kind::kWrites:
             case Order::Kind::kExchanges:
@@ -259,8 +345,8 @@ class VerbsPort : public Port {
             case Order::Kind::kCopyTrips:
                 return word_trips(order, nullptr);
             case Order::Kind::kStoreTrips:
-                if (!theirs_) throw Failure("no memory is shared");
-                return word_trips(order, theirs_->data() + kWire / 2);
+                if (!theirs_) map_theirs();
+                return word_trips(order, theirs_->data() + wire_size() / 2);
             case Order::Kind::kSpacings:
                 return message_spacings(peer_, link_, order);
             case Order::Kind::kCopySpacings:
@@ -275,8 +361,24 @@ class VerbsPort : public Port {
     }
 
   private:
-    // One half for each direction.
-    static constexpr size_t kWire = 2 * kLongest;
+    // One half for each direction. Unregistered messages only pass through it.
+    size_t wire_size() const { return 2 * (protocol_ == "write" ? kGround : kLongest); }
+
+    // Round trips of long messages.
+    Samples long_trips(const Order& order) {
+        walks_.begin(order);
+        if (protocol_ == "write") return trips(peer_, link_, order, Writes(link_, order, &walks_));
+        if (protocol_ == "copy")
+            return trips(peer_, link_, order, Copies{link_, *grounds_, walks_, order.size});
+        return trips(peer_, link_, order,
+                     Registrations(device_, link_, *grounds_, walks_, order.size));
+    }
+    // Memory of the kind that can be shared.
+    void map_theirs() {
+        std::array<char, 64> mine = {};
+        wire_.file().copy(mine.data(), mine.size() - 1);
+        theirs_.emplace(peer_.exchange(mine).data(), wire_size());
+    }
 
     // Carries out an order of the process that measures; the other process only waits.
     Samples alone(const Order& order) {
@@ -295,9 +397,9 @@ class VerbsPort : public Port {
             case Order::Kind::kStream:
                 return bursts(order);
             case Order::Kind::kCopies:
-                walk_.begin(order);
+                walks_.begin(order);
                 return timed(order.count, [&] {
-                    std::memcpy(into_->data(), ground_->data() + walk_.step(), order.size);
+                    std::memcpy(into_->data(), ground_->data() + walks_.out.step(), order.size);
                 });
             case Order::Kind::kPinnings:
                 return timed(order.count,
@@ -328,12 +430,14 @@ class VerbsPort : public Port {
         return burst_times(link_, order, [&](uint64_t i, bool last) {
             const uint64_t place = place_of(i, order.size, order.places(), link_.half());
             // Less than the number of any message that is waited for.
-            if (order.chained) return link_.post_chain(place, order.size, flag_->write(0), last);
-            link_.post(IBV_WR_RDMA_WRITE, place, order.size, last);
+            const Link::Request write = link_.request(IBV_WR_RDMA_WRITE, place, order.size);
+            if (order.chained) return link_.post({write, flag_->write(0)}, last);
+            link_.post({write}, last);
         });
     }
 
     Peer& peer_;
+    const std::string protocol_;
     Device device_;
     Memory wire_;
     Link link_;
@@ -341,16 +445,14 @@ class VerbsPort : public Port {
     std::optional<Memory> theirs_;  // the peer's wire_, if it is shared
     std::optional<Memory> ground_;
     std::optional<Memory> into_;
-    Walk walk_;
+    std::optional<Grounds> grounds_;
+    Walks walks_;
 };
 
 }  // namespace
 
 std::unique_ptr<Port> open_verbs_port(Peer& peer, const WorkerJob& job) {
-    const bool shared = std::strcmp(job.what, "shared") == 0;
-    return std::make_unique<VerbsPort>(peer,
-                                       shared ? Memory::Kind::kShared : Memory::Kind::kPrivate,
-                                       DeviceName(job.device), job.gid_index);
+    return open<VerbsPort>(peer, job);
 }
 
 }  // namespace bench

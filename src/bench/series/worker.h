@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/measure/machine.h"
@@ -26,8 +25,9 @@ enum class DeviceThreads : uint8_t {
 // environment.
 struct Arm {
     std::string name;
-    std::string port;              // raw, uct, ucp, rma, rwapi, large, shim
-    std::string what;              // of the port: a transport, protocol or kind of memory
+    std::string port;              // raw, uct, ucp, rma, rwapi, shim
+    std::string what;              // of the port: a transport, protocol or library
+    bool shared = false;           // the kind of memory of the port
     Environment environment = {};  // changes to the environment of this process
     bool preloads_tern = false;    // and the changes that load Tern
     Order::Kind warm_up = Order::Kind::kWrites;
@@ -48,9 +48,6 @@ struct Setup {
     Words launcher = {};      // words before a worker's command
 };
 
-// The changes to the environment of an arm's processes.
-Environment environment_of(const Arm& arm, const Setup& setup);
-
 struct Outcome {
     Samples samples;
     double cpu_share = 1;  // the lower of both processes'; one-sided: the measuring one's
@@ -64,26 +61,23 @@ class Pair {
     Pair(const Pair&) = delete;
     Pair& operator=(const Pair&) = delete;
 
-    // Throws Failure.
-    Outcome run(const Order& order);
+    // Throws Failure. order.peer is the number of a peer.
+    Outcome run(Order order);
     // Port::library() of the worker that measures.
     const std::string& library() const { return library_; }
     // Of the worker that measures.
-    pid_t pid() const { return processes_.front().pid(); }
+    pid_t pid() const { return measuring_.pid(); }
     // Ends the workers. Throws Failure if one fails. The destructor kills them.
     void finish();
 
   private:
-    void start(const Arm& arm, const Setup& setup);
     std::vector<Channel*> controls();
-    void launch(const Arm& arm, const Setup& setup);
-    Samples read_reply(Channel& control, double* cpu_share);
 
     const std::string name_;
     std::string library_;
     std::vector<Process> processes_;  // the workers, or their launcher
     Channel measuring_;
-    std::vector<Channel> answering_;
+    std::vector<Channel> answering_;  // index: the number of the peer
 };
 
 // One end of the connection between the two workers of a pair. Both workers construct it, and call
@@ -107,25 +101,29 @@ struct WorkerJob {
     char port[16] = {};
     char what[64] = {};
     char device[64] = {};
+    char meeting[32] = {};  // of the worker that measures; empty: it is this worker
+    Memory::Kind memory = Memory::Kind::kPrivate;
     int gid_index = 0;
-    bool measures = false;
     uint32_t peers = 1;
     int cpu = -1;         // -1: any
     int device_cpu = -1;  // for threads that libraries start
 };
 
-// The command line of a worker has this word and the descriptor for its orders, or "@" and the name
-// of a Meeting that gives it one.
+// The command line of a worker has this word and the name of the Meeting where it gets its orders.
 constexpr const char* kWorkerCommand = "worker";
 
 using OpenPort = std::unique_ptr<Port> (*)(Peer& peer, const WorkerJob& job);
+template <typename Kind>
+std::unique_ptr<Port> open(Peer& peer, const WorkerJob& job) {
+    return std::make_unique<Kind>(peer, job);
+}
 
 // Opens a port together with the other worker of the pair, and carries out orders until kQuit.
 // Returns the exit status.
-int worker_main(const char* descriptor, OpenPort open_port);
+int worker_main(const char* meeting, OpenPort open_port);
 
-// A port for all orders that do not need UCX. `what` is the kind of registered memory: "private" or
-// "shared".
+// A port for all orders that do not need UCX. `what` is empty or, for long messages, a protocol:
+// "write", "copy" or "register".
 std::unique_ptr<Port> open_verbs_port(Peer& peer, const WorkerJob& job);
 
 }  // namespace bench

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/tern-bench/arms.h"
 
 #include <ucp/api/ucp.h>
 
@@ -8,7 +7,10 @@
 #include <string_view>
 
 #include "bench/measure/link.h"
+#include "bench/tern-bench/command.h"
+
 #include "tools/common/library.h"
+#include "verbs/port.h"
 
 namespace bench {
 namespace {
@@ -64,7 +66,7 @@ std::string environment_text() {
 
 Setup make_setup(const Options& options) {
     DeviceName name(options.device);
-    if (name.device.empty()) name.device = device_names().front();
+    if (name.device.empty()) name.device = tern::verbs::device_names().front();
     Setup setup{name.text(), options.gid_index, choose_cpus()};
     std::string others;
     for_each_preload(variable("LD_PRELOAD"), [&](std::string_view path, bool is_tern) {
@@ -99,6 +101,15 @@ Series make_series(const Options& options, const Setup& setup, int quick_rounds,
     return {setup, options.quick ? quick_rounds : options.rounds, options.quick ? 1 : starts};
 }
 
+std::vector<std::string> kinds_of_memory(const Setup& setup) {
+    if (!shared_memory_differs(setup)) return {"private"};
+    return {"private", "shared"};
+}
+
+std::string memory_text(const Setup& setup, const std::string& memory) {
+    return shared_memory_differs(setup) ? ", " + memory + " memory" : "";
+}
+
 std::string ucp_name(const Options& options) {
     return options.transport == "rc_verbs" ? "rc_v" : options.transport;
 }
@@ -112,13 +123,12 @@ std::string device_profile() {
     return name.empty() ? "ideal" : name;
 }
 
-Arm raw_arm(const char* memory) {
-    return {memory, "raw", memory};
+Arm raw_arm(const std::string& memory) {
+    return {memory, "raw", "", memory == "shared"};
 }
 
-Arm large_arm(const char* protocol, const char* memory) {
-    const std::string both = std::string(protocol) + " " + memory;
-    return {both, "large", both};
+Arm large_arm(const std::string& protocol, const std::string& memory) {
+    return {protocol + " " + memory, "raw", protocol, memory == "shared"};
 }
 
 Arm uct_arm(const std::string& transport) {
@@ -130,25 +140,25 @@ Arm uct_arm(const std::string& transport) {
 
 Arm ucp_arm(const std::string& transport) {
     const std::string tls = transport + ",self";
-    Arm arm{transport, "ucp", tls, {{"UCX_TLS", tls}}};
+    Arm arm{transport, "ucp", tls, false, {{"UCX_TLS", tls}}};
     arm.preloads_tern = transport == "tern";
     arm.warm_up = Order::Kind::kGoes;
     return arm;
 }
 
-Arm rma_arm(const std::string& transport, const char* memory) {
+Arm rma_arm(const std::string& transport, const std::string& memory) {
     Arm arm = ucp_arm(transport);
     arm.port = "rma";
-    arm.what = memory;
+    arm.shared = memory == "shared";
     arm.warm_up = Order::Kind::kOneSided;
     return arm;
 }
 
-Arm rwapi_arm(const std::string& transport, const char* memory) {
+Arm rwapi_arm(const std::string& transport, const std::string& memory) {
     Arm arm = uct_arm(transport);
     arm.name = "rwapi, " + transport;
     arm.port = "rwapi";
-    arm.what = memory;
+    arm.shared = memory == "shared";
     arm.environment = {{"RWAPI_TLS", transport}};
     return arm;
 }
@@ -157,7 +167,8 @@ Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std
     Arm arm = with(ucp_arm(transport), "", over_ucx());
     arm.name = library.toolchain.name + ", " + transport;
     arm.port = "shim";
-    arm.what = memory + " " + library.compiled.path();
+    arm.what = library.file.path();
+    arm.shared = memory == "shared";
     arm.warm_up = Order::Kind::kMessages;
     arm.launcher = library.toolchain.launch();
     // OpenSHMEM allocates the memory itself.

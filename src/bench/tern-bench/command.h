@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The commands of tern-bench, and their options.
+// The commands of tern-bench, their options, and the configurations that they compare: transports,
+// protocols and the bare device.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "bench/series/figure.h"
-#include "bench/series/worker.h"
+#include "bench/series/series.h"
+#include "bench/tern-bench/toolchain.h"
 #include "rendezvous/cost_model.h"
 
 namespace bench {
@@ -34,9 +33,6 @@ struct Options {
     int hot = -1;                                      // for `memory`; -1: all
 };
 
-// Returns nothing, or the exit status if the program must end now.
-std::optional<int> parse_command_line(int argc, char** argv, Options* options);
-
 // The sizes of messages: multiples of a word, or less than a word, in equal steps of about
 // options.step, including all powers of two.
 inline std::vector<uint32_t> long_sizes(const Options& options) {
@@ -58,13 +54,76 @@ inline std::vector<uint32_t> long_sizes(const Options& options) {
 
 struct Result {
     std::vector<Figure> figures;
-    std::string notes;       // explanations for the reader
-    bool matrix = false;     // as_matrix() instead of as_table()
-    std::string table = {};  // replaces both
+    std::string table;
+    std::string notes;  // explanations for the reader
 };
-inline Result matrix_of(std::vector<Figure> figures, std::string notes) {
-    return {.figures = std::move(figures), .notes = std::move(notes), .matrix = true};
+inline Result table_of(const std::vector<Figure>& figures, const std::string& notes) {
+    return {figures, as_table(figures), notes};
 }
+inline Result matrix_of(const std::vector<Figure>& figures, const std::string& notes) {
+    return {figures, as_matrix(figures), notes};
+}
+
+// Throws Failure if Tern is to be measured and its library is not found.
+Setup make_setup(const Options& options);
+// The measured software and the machine, as facts for the output.
+Facts facts_of(const Options& options, const Setup& setup);
+
+// What several commands share. Targets for Tern's ratio to rc_v: of times, at most; of bandwidths,
+// at least.
+constexpr double kTimeToVerbs = 1.05;
+constexpr double kBandwidthToVerbs = 0.98;
+constexpr uint32_t kTargetSize = 8;         // of short messages, for other targets
+constexpr uint32_t kShort = 8 << 10;        // up to here, reading the clock each time would show
+constexpr uint64_t kOrderBytes = 16 << 20;  // of an order, in each direction
+constexpr uint32_t kBytesAtOnce = 4 << 20;  // of what is on its way at once, at most
+
+// A series of the command's rounds, in a few starts.
+Series make_series(const Options& options, const Setup& setup, int quick_rounds, int starts);
+
+// The kinds of registered memory to measure, "private" and "shared", and what a test's title says
+// about one.
+std::vector<std::string> kinds_of_memory(const Setup& setup);
+std::string memory_text(const Setup& setup, const std::string& memory);
+
+// Whether the device is a software HCA that copies shared and private memory in different ways. If
+// so, a transport with shared buffers cannot be compared directly with one whose buffers are
+// private.
+bool shared_memory_differs(const Setup& setup);
+constexpr const char* kSharedMemoryNote =
+    "The software HCA copies into shared memory directly and into private memory by a system call. "
+    "Tern's buffers are\n"
+    "shared memory, rc_verbs's are private, and so are perftest's. \"private\" rows of Tern are "
+    "measured with\n"
+    "SOFTHCA_SHARED=off, which makes all memory private memory to the device: compare like with "
+    "like.\n";
+
+// Of the software HCA.
+std::string device_profile();
+
+Arm raw_arm(const std::string& memory);
+// Long messages over verbs: "write", "register" or "copy", and the kind of memory.
+Arm large_arm(const std::string& protocol, const std::string& memory);
+Arm uct_arm(const std::string& transport);
+// Tagged messages of UCP over one transport.
+Arm ucp_arm(const std::string& transport);
+// Puts and gets of UCP in the kind of memory.
+Arm rma_arm(const std::string& transport, const std::string& memory);
+// Notified writes of rwapi in the kind of memory.
+Arm rwapi_arm(const std::string& transport, const std::string& memory);
+// What a library of an MPI or OpenSHMEM does over a transport of UCP, in the kind of memory.
+Arm shim_arm(const ShimLibrary& library, const std::string& transport, const std::string& memory);
+// The name of what is compared with rc_v over UCP: rc_v is rc_verbs with the transports that UCP
+// needs to connect it.
+std::string ucp_name(const Options& options);
+// The arm with changes to its environment and `name` appended to its name.
+Arm with(Arm arm, const std::string& name, const Environment& environment);
+// The arm on a device that treats all memory as private.
+Arm in_private_memory(Arm arm);
+// The arm without UCX's registration cache.
+Arm uncached(Arm arm);
+// The arm with UCP's rendezvous from 16 KiB on.
+Arm rendezvous(Arm arm);
 
 // These functions throw Failure.
 Result run_latency(const Options& options, const Setup& setup);
@@ -90,7 +149,7 @@ MeasuredCosts measure_costs(const Options& options, const Setup& setup);
 std::string costs_text(const tern::Costs& costs);
 
 struct Command {
-    const char* name;
+    std::string name;
     const char* help;
     Result (*run)(const Options& options, const Setup& setup);
     // Of Options, if the command line says nothing.
@@ -100,41 +159,4 @@ struct Command {
     double step = 1.2;
     uint32_t least = 8;  // the shortest message that it can measure
 };
-constexpr Command kCommands[] = {
-    {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
-     run_latency},
-    {"rate", "streams: 8-byte active messages per second, bandwidth by size", run_rate},
-    {"bandwidth", "long messages in fresh and reused buffers, limits, naive protocols, the model",
-     run_bandwidth},
-    {"pinning", "the gain from pinning memory while earlier parts are being sent", run_pinning},
-    {"protocols", "what UCP's protocols choose over Tern, against each way by itself",
-     run_protocols},
-    {.name = "onesided",
-     .help = "puts and gets: one at a time, each with a flush, and many at once",
-     .run = run_onesided,
-     .rounds = 7,
-     .low = 8,
-     .high = 4 << 20,
-     .step = 2},
-    {.name = "rwapi",
-     .help = "notified writes, against MPI and RDMA writes; puts with signals, against MPI and "
-             "OpenSHMEM",
-     .run = run_rwapi,
-     .rounds = 7,
-     .low = 1,
-     .high = 4 << 20,
-     .step = 4,
-     .least = 1},
-    {.name = "mpi",
-     .help = "Open MPI and MPICH: ping-pong, all-to-all, puts and gets in reused and fresh buffers",
-     .run = run_mpi,
-     .rounds = 7,
-     .low = 16,
-     .high = 1 << 20,
-     .step = 4},
-    {"overlap", "how much of a message the processor can leave to the network", run_overlap},
-    {"tune", "the costs of copies, registrations and the network here, and the model's choices",
-     run_tune},
-    {"memory", "registered bytes and queue pairs by number of peers", run_memory}};
-
 }  // namespace bench

@@ -4,7 +4,7 @@
 // and what UCP's protocols choose over Tern, against each way by itself.
 #include <algorithm>
 
-#include "bench/tern-bench/arms.h"
+#include "bench/tern-bench/command.h"
 #include "rendezvous/policy.h"
 
 namespace bench {
@@ -71,8 +71,8 @@ Order long_order(const Options& options, const Arm& arm, uint32_t size, Buffers 
     return {kind, size, trips, 1, buffers};
 }
 
-Group group_of(const char* test, uint32_t size) {
-    return {.test = test, .size = size, .unit = "GB/s", .rate = true};
+Group long_group(const char* test, uint32_t size) {
+    return {.test = test, .size = size, .unit = "GB/s"};
 }
 
 const char* limit_memory(const Setup& setup) {
@@ -101,16 +101,14 @@ double rendezvous_time(const tern::Costs& costs) {
     return 2 * costs.network.latency;
 }
 
-struct Contender {
-    std::string name;
-    Arm arm;
-};
+using Contenders = std::vector<std::pair<std::string, Arm>>;
 
-Group fresh_group(const Options& options, const std::vector<Contender>& contenders, uint32_t size) {
-    Group group = group_of(kFresh, size);
+void add_fresh(Series& series, const Options& options, const Contenders& contenders,
+               uint32_t size) {
+    Group& group = series.add(long_group(kFresh, size));
     for (const auto& [name, arm] : contenders)
         group.add(name, arm, long_order(options, arm, size, Buffers::kFresh));
-    const std::string& tern = contenders.front().name;
+    const std::string& tern = contenders.front().first;
     const double to_write = size >= kLong ? kLongToWrite : size >= kMiddle ? kMiddleToWrite : kNone;
     // The cost of registration is visible only where messages are not copied.
     const double to_rendezvous = size >= kLong && size < 2 * kLong ? kLongToVerbs : kFreshToVerbs;
@@ -118,25 +116,23 @@ Group fresh_group(const Options& options, const std::vector<Contender>& contende
     group.compare(tern, "rc_v", kFreshToVerbs);
     group.compare(tern, "rc_v direct", kFreshToVerbs);
     group.compare(tern, "rc_v rndv", to_rendezvous);
-    return group;
 }
 
-Group reused_group(const Options& options, const std::vector<Contender>& contenders,
-                   uint32_t size) {
-    Group group = group_of(kReused, size);
+void add_reused(Series& series, const Options& options, const Contenders& contenders,
+                uint32_t size) {
+    Group& group = series.add(long_group(kReused, size));
     group.first_test = kFirst;
     for (const auto& [name, arm] : contenders) {
         Order order = long_order(options, arm, size, Buffers::kReused);
         order.count += options.quick ? 1 : kSettling + 1;
         group.add(name, arm, order).has_first = arm.port == "ucp";
     }
-    const std::string& tern = contenders.front().name;
+    const std::string& tern = contenders.front().first;
     group.compare(tern, "write");
     group.compare(tern, "rc_v", kReusedToCached);
     group.compare(tern, "rc_v direct", kReusedToDirect);
     group.compare(tern, "rc_v rndv", kReusedToCached);
     group.ratios.push_back({tern, tern, kFirstToBest, "first / later", true});
-    return group;
 }
 
 Arm over_tern(const char* name, Environment environment) {
@@ -151,17 +147,17 @@ Arm over_tern(const char* name, Environment environment) {
 Result run_bandwidth(const Options& options, const Setup& setup) {
     const std::string tls = ucp_name(options);
     const tern::Costs costs = measure_costs(options, setup).costs;
-    const std::vector<Contender> contenders = {{tls, ucp_arm(tls)},
-                                               {"rc_v", ucp_arm("rc_v")},
-                                               {"rc_v direct", uncached(ucp_arm("rc_v"))},
-                                               {"rc_v rndv", rendezvous(ucp_arm("rc_v"))},
-                                               {"write", large_arm("write", limit_memory(setup))},
-                                               {"register", large_arm("register", "private")},
-                                               {"copy", large_arm("copy", limit_memory(setup))}};
+    const Contenders contenders = {{tls, ucp_arm(tls)},
+                                   {"rc_v", ucp_arm("rc_v")},
+                                   {"rc_v direct", uncached(ucp_arm("rc_v"))},
+                                   {"rc_v rndv", rendezvous(ucp_arm("rc_v"))},
+                                   {"write", large_arm("write", limit_memory(setup))},
+                                   {"register", large_arm("register", "private")},
+                                   {"copy", large_arm("copy", limit_memory(setup))}};
     Series series = make_series(options, setup, 2, 2);
     const std::vector<uint32_t> sizes = long_sizes(options);
-    for (const uint32_t size : sizes) series.add(fresh_group(options, contenders, size));
-    for (const uint32_t size : sizes) series.add(reused_group(options, contenders, size));
+    for (const uint32_t size : sizes) add_fresh(series, options, contenders, size);
+    for (const uint32_t size : sizes) add_reused(series, options, contenders, size);
     const tern::Policy policy(costs, {});
     const tern::CostModel& model = policy.model();
     return run_with_model(
@@ -189,19 +185,17 @@ Result run_pinning(const Options& options, const Setup& setup) {
     const Arm before = with(overlapped, " before", {{"UCX_TERN_RNDV_PIN_OVERLAP", "n"}});
     Series series = make_series(options, setup, 2, 2);
     for (const uint32_t size : long_sizes(options)) {
-        Group group = group_of("pinned buffers", size);
-        const auto add = [&](const char* name, const Arm& arm, Buffers buffers) {
-            group.add(name, arm, long_order(options, arm, size, buffers));
+        Group& group = series.add(long_group("pinned buffers", size));
+        const auto add = [&](const char* name, const Arm& arm, Buffers buffers,
+                             const std::vector<Group::Against>& yardsticks = {}) {
+            group.add(name, arm, long_order(options, arm, size, buffers), yardsticks);
         };
         add("before", before, Buffers::kFresh);
-        add("overlapped", overlapped, Buffers::kFresh);
-        add("cached", overlapped, Buffers::kReused);
+        add("overlapped", overlapped, Buffers::kFresh, {{"before"}});
+        add("cached", overlapped, Buffers::kReused, {{"before"}});
         add("rc_v direct", uncached(ucp_arm("rc_v")), Buffers::kFresh);
         add("write", large_arm("write", limit_memory(setup)), Buffers::kFresh);
-        group.compare("overlapped", "before");
-        group.compare("cached", "before");
         group.compare("overlapped", "write");
-        series.add(std::move(group));
     }
     const tern::CostModel model(costs);
     return run_with_model(
@@ -214,30 +208,27 @@ Result run_pinning(const Options& options, const Setup& setup) {
 }
 
 Result run_protocols(const Options& options, const Setup& setup) {
-    const std::vector<Arm> arms = {
+    std::vector<Arm> arms = {
         over_tern("v1", {}),
         over_tern("v2", {{"UCX_TERN_PROTO", "n"}}),
         over_tern("v2 tern", {}),
         over_tern("frames", {{"UCX_RNDV_THRESH", "inf"}}),
         over_tern("superpipeline",
                   {{"UCX_RNDV_THRESH", "0"}, {"UCX_TERN_RNDV_SCHEME", "superpipeline"}}),
-        over_tern("zcopy", {{"UCX_RNDV_THRESH", "0"}, {"UCX_TERN_RNDV_SCHEME", "zcopy"}})};
-    const Arm write = large_arm("write", limit_memory(setup));
+        over_tern("zcopy", {{"UCX_RNDV_THRESH", "0"}, {"UCX_TERN_RNDV_SCHEME", "zcopy"}}),
+        large_arm("write", limit_memory(setup))};
+    arms.back().name = "write";
     Series series = make_series(options, setup, 2, 2);
     for (const Buffers buffers : {Buffers::kFresh, Buffers::kReused}) {
         const bool is_fresh = buffers == Buffers::kFresh;
         const uint64_t settling = is_fresh ? 0 : options.quick ? 1 : kSettling;
         for (const uint32_t size : long_sizes(options)) {
-            Group group = group_of(is_fresh ? kFresh : kReused, size);
-            const auto add = [&](const std::string& name, const Arm& arm) {
-                Entry& entry = group.add(name, arm, long_order(options, arm, size, buffers));
-                entry.order.count += settling;
-            };
-            for (const Arm& arm : arms) add(arm.name, arm);
-            add("write", write);
+            Group& group = series.add(long_group(is_fresh ? kFresh : kReused, size));
+            for (const Arm& arm : arms)
+                group.add(arm.name, arm, long_order(options, arm, size, buffers)).order.count +=
+                    settling;
             group.compare("v2 tern", "v1", kToOtherProtocols);
             group.compare("v2 tern", "v2", kToOtherProtocols);
-            series.add(std::move(group));
         }
     }
     return matrix_of(series.run(), kProtocolsNotes);

@@ -5,14 +5,12 @@
 #include <map>
 
 #include "bench/measure/clock.h"
-#include "bench/tern-bench/arms.h"
+#include "bench/tern-bench/command.h"
 #include "softhca/inspect/inspect.h"
 
 namespace bench {
 namespace {
 
-constexpr const char* kBytesTest = "registered memory of a process";
-constexpr const char* kQueuePairsTest = "queue pairs of a process";
 constexpr uint32_t kClassicBytes = 512 << 10;  // 32 slots of 8 KiB at each end
 constexpr uint32_t kLongMessage = 8192;
 constexpr uint32_t kAllHot = 32;  // UCX_TERN_HOT_MAX
@@ -40,108 +38,109 @@ Footprint footprint_of(pid_t process) {
 
 Life live(const Arm& arm, const Setup& setup, uint32_t peers, uint32_t hot) {
     Pair middle(arm, setup, peers);
+    Life life;
     // `count` round trips with each of the first `others` peers in turn, `rounds` times.
-    const auto talk = [&](uint32_t others, uint32_t size, uint32_t rounds, uint64_t count) {
+    const auto talk = [&](Stage stage, uint32_t others, uint32_t size, uint32_t rounds,
+                          uint64_t count) {
         Order order = {Order::Kind::kMessages, size, count};
         for (uint32_t i = 0; i < rounds * others; ++i) {
             order.peer = i % others;
             middle.run(order);
         }
+        life[stage] = footprint_of(middle.pid());
     };
-    Life life;
-    life[kIdle] = footprint_of(middle.pid());
-    talk(peers, 8, 1, 1);
-    life[kTalked] = footprint_of(middle.pid());
-    talk(hot, 8, 4, 20);
-    life[kHot] = footprint_of(middle.pid());
-    talk(hot, kLongMessage, 8, 20);
-    life[kHotLong] = footprint_of(middle.pid());
+    talk(kIdle, 0, 8, 0, 0);
+    talk(kTalked, peers, 8, 1, 1);
+    talk(kHot, hot, 8, 4, 20);
+    talk(kHotLong, hot, kLongMessage, 8, 20);
     middle.finish();
     return life;
-}
-
-std::string peers_text(uint32_t peers) {
-    return std::to_string(peers) + (peers == 1 ? " peer" : " peers");
-}
-
-void add(std::vector<Figure>* bytes, std::vector<Figure>* queue_pairs, const std::string& name,
-         uint32_t peers, const Life& life) {
-    for (int stage = 0; stage < kStages; ++stage) {
-        const std::string text = name + ": " + kStageNames[stage];
-        bytes->push_back(exact_figure(kBytesTest, peers, peers_text(peers), text, "KiB",
-                                      static_cast<double>(life[stage].registered_bytes) / 1024));
-        // The number of messages does not affect queue pairs.
-        if (stage > kTalked) continue;
-        queue_pairs->push_back(exact_figure(kQueuePairsTest, peers, peers_text(peers), text, "",
-                                            life[stage].queue_pairs));
-    }
 }
 
 // The figures for many more peers. Beyond the largest number of hot peers each peer adds the same
 // amount, so the measurements with two numbers of peers give all others.
 Life extrapolated(const Life& few, uint32_t few_peers, const Life& many, uint32_t many_peers,
                   uint32_t peers) {
+    const auto line = [&](auto low, auto high) {
+        const auto begin = static_cast<double>(low);
+        return static_cast<decltype(low)>(begin + (static_cast<double>(high) - begin) /
+                                                      (many_peers - few_peers) *
+                                                      (peers - few_peers));
+    };
     Life life;
     for (int stage = 0; stage < kStages; ++stage) {
-        const auto line = [&](double low, double high) {
-            return low + (high - low) / (many_peers - few_peers) * (peers - few_peers);
-        };
         life[stage].registered_bytes =
-            static_cast<uint64_t>(line(static_cast<double>(few[stage].registered_bytes),
-                                       static_cast<double>(many[stage].registered_bytes)));
-        life[stage].queue_pairs =
-            static_cast<uint32_t>(line(few[stage].queue_pairs, many[stage].queue_pairs));
+            line(few[stage].registered_bytes, many[stage].registered_bytes);
+        life[stage].queue_pairs = line(few[stage].queue_pairs, many[stage].queue_pairs);
     }
     return life;
 }
 
+// The figures of all numbers of peers.
+struct MemoryFigures {
+    void add(const std::string& name, uint32_t peers, const Life& life) {
+        for (int stage = 0; stage < kStages; ++stage) {
+            const std::string text = name + ": " + kStageNames[stage];
+            add_bytes(peers, text, static_cast<double>(life[stage].registered_bytes));
+            // The number of messages does not affect queue pairs.
+            if (stage > kTalked) continue;
+            queue_pairs.push_back(exact_figure("queue pairs of a process", peers, peers_text(peers),
+                                               text, "", life[stage].queue_pairs));
+        }
+    }
+    void add_bytes(uint32_t peers, const std::string& name, double count) {
+        bytes.push_back(exact_figure("registered memory of a process", peers, peers_text(peers),
+                                     name, "KiB", count / 1024));
+    }
+    static std::string peers_text(uint32_t peers) {
+        return std::to_string(peers) + (peers == 1 ? " peer" : " peers");
+    }
+
+    std::vector<Figure> bytes;
+    std::vector<Figure> queue_pairs;
+};
+
 }  // namespace
 
 Result run_memory(const Options& options, const Setup& setup) {
-    if (!setup.device.starts_with("softhca")) {
+    if (!setup.device.starts_with("softhca"))
         throw Failure("only the software HCA counts what a process registers");
-    }
     const std::vector<uint32_t>& peers = options.peers;
-    std::vector<Figure> bytes;
-    std::vector<Figure> queue_pairs;
-    const std::vector<std::string> transports = {options.transport, "rc_verbs"};
+    MemoryFigures figures;
     std::map<std::string, std::map<uint32_t, Life>> lives;
-    const auto report = [&](uint32_t count, const char* how) {
-        for (const std::string& transport : transports) {
-            add(&bytes, &queue_pairs, transport + how, count, lives[transport][count]);
+    const auto report = [&](uint32_t count, const char* how, const auto& life_of) {
+        for (const std::string& transport : {options.transport, std::string("rc_verbs")}) {
+            const Life life = lives[transport][count] = life_of(transport);
+            figures.add(transport + how, count, life);
         }
-        bytes.push_back(exact_figure(kBytesTest, count, peers_text(count),
-                                     "fixed slots of the classic design, calculated", "KiB",
-                                     static_cast<double>(count) * kClassicBytes / 1024));
+        figures.add_bytes(count, "fixed slots of the classic design, calculated",
+                          static_cast<double>(count) * kClassicBytes);
     };
     for (const uint32_t count : peers) {
         const uint32_t hot = options.hot < 0 ? count : std::min<uint32_t>(options.hot, count);
-        for (const std::string& transport : transports) {
-            lives[transport][count] = live(uct_arm(transport), setup, count, hot);
-        }
-        report(count, "");
+        report(count, "", [&](const std::string& transport) {
+            return live(uct_arm(transport), setup, count, hot);
+        });
     }
     const size_t last = peers.size() - 1;
     if (last > 0 && peers[last - 1] >= kAllHot && peers[last] > peers[last - 1]) {
         for (const uint32_t count : {1024, 4096}) {
-            for (const std::string& transport : transports) {
+            report(count, ", calculated", [&](const std::string& transport) {
                 auto& measured = lives[transport];
-                measured[count] = extrapolated(measured[peers[last - 1]], peers[last - 1],
-                                               measured[peers[last]], peers[last], count);
-            }
-            report(count, ", calculated");
+                return extrapolated(measured[peers[last - 1]], peers[last - 1],
+                                    measured[peers[last]], peers[last], count);
+            });
         }
     }
-    Result result;
-    result.notes =
+    figures.bytes.insert(figures.bytes.end(), figures.queue_pairs.begin(),
+                         figures.queue_pairs.end());
+    return table_of(
+        figures.bytes,
         "One process in the middle of its peers, all on this machine, talking to one after the "
         "other. rc_verbs\n"
         "registers its receive queue at the start (4095 buffers of 8256 B). With \"many messages\" "
         "all peers are hot,\n"
-        "or as many as UCX_TERN_HOT_MAX.\n";
-    result.figures = std::move(bytes);
-    result.figures.insert(result.figures.end(), queue_pairs.begin(), queue_pairs.end());
-    return result;
+        "or as many as UCX_TERN_HOT_MAX.\n");
 }
 
 }  // namespace bench

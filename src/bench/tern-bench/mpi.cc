@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // MPI over Tern and over stock UCX: messages, all-to-alls, puts and gets of two ranks.
 #include <algorithm>
-#include <span>
 
-#include "bench/tern-bench/arms.h"
+#include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {
@@ -22,7 +21,7 @@ using Kind = Order::Kind;
 using Request = Order::Request;
 
 struct Test {
-    const char* title;
+    std::string_view title;
     Kind kind;
     Buffers buffers = Buffers::kReused;
     bool at_once = false;  // the result is a bandwidth
@@ -82,6 +81,7 @@ class MpiSeries {
   public:
     MpiSeries(const Options& options, const Setup& setup)
         : options_(options),
+          tls_(ucp_name(options)),
           differs_(shared_memory_differs(setup)),
           like_(differs_ && (!options.brief || device_profile() == "ideal")),
           libraries_(compile_mpi_shims(&left_out_)),
@@ -95,11 +95,10 @@ class MpiSeries {
     }
 
     Result run() {
-        std::vector<const ShimLibrary*> all;
-        for (const ShimLibrary& library : libraries_) all.push_back(&library);
         for (const Test& test : kTests) {
             for (const uint32_t size : long_sizes(options_)) {
-                series_.add(group_of(test, size, all));
+                Group& group = add(test, size);
+                for (const ShimLibrary& library : libraries_) add_library(group, library, test);
             }
         }
         Result result;
@@ -112,25 +111,21 @@ class MpiSeries {
 
     Result run_brief() {
         for (const Brief& one : kBrief) {
-            const Test& test = *std::ranges::find_if(
-                kTests, [&](const Test& each) { return each.title == std::string_view(one.test); });
-            const ShimLibrary* const library =
-                &libraries_[std::min(one.library, libraries_.size() - 1)];
-            series_.add(group_of(test, one.size, {&library, 1}));
+            const Test& test = *std::ranges::find(kTests, std::string_view(one.test), &Test::title);
+            add_library(add(test, one.size),
+                        libraries_[std::min(one.library, libraries_.size() - 1)], test);
         }
         Result result;
         result.figures = series_.run();
-        std::vector<Cells> lines = {{"", tls() + " / rc_v", "range", tls(), "rc_v", ""}};
+        std::vector<Cells> lines = {{"", tls_ + " / rc_v", "range", tls_, "rc_v", ""}};
         for (const Figure& ratio : result.figures) {
-            if (!ratio.is_ratio()) continue;
-            lines.push_back(brief_line(ratio, result.figures));
+            if (ratio.is_ratio()) lines.push_back(brief_line(ratio, result.figures));
         }
         result.table = in_columns(lines, "lrlrrl");
         result.notes =
-            std::string(
-                "Half of a round trip, and all of an all-to-all, of two ranks, in turns: "
-                "below 1, ") +
-            tls() + " takes less time.\n" +
+            "Half of a round trip, and all of an all-to-all, of two ranks, in turns: "
+            "below 1, " +
+            tls_ + " takes less time.\n" +
             (like_ ? "All memory is private to the software HCA, as that of rc_v is "
                      "(SOFTHCA_SHARED=off): like with like.\n"
                    : "") +
@@ -139,32 +134,26 @@ class MpiSeries {
     }
 
   private:
-    std::string tls() const { return ucp_name(options_); }
-
-    // All that one MPI, or several, do in a test.
-    Group group_of(const Test& test, uint32_t size, std::span<const ShimLibrary* const> libraries) {
-        Group group{.test = test.title,
-                    .size = size,
-                    .unit = test.at_once ? "GB/s" : "us",
-                    .rate = test.at_once};
-        const Order order = test.order(size, options_.quick);
-        for (const ShimLibrary* library : libraries) {
-            const std::string before = library->toolchain.name + ": ";
-            const Arm tern = shim_arm(*library, tls(), "private");
-            // Like with like first: the memory of rc_v is private.
-            const bool usual = !like_ || !options_.brief;
-            if (like_) group.add(before + tls() + ", private", in_private_memory(tern), order);
-            group.add(before + "rc_v", shim_arm(*library, "rc_v", "private"), order);
-            if (usual) group.add(before + tls(), tern, order);
-            const auto compare = [&](const std::string& name) {
-                group.ratios.push_back({before + name, before + "rc_v",
-                                        test.at_once ? kBandwidthToVerbs : kTimeToVerbs,
-                                        before + name + " / rc_v"});
-            };
-            if (like_) compare(tls() + ", private");
-            if (usual) compare(tls());
-        }
-        return group;
+    Group& add(const Test& test, uint32_t size) {
+        return series_.add(
+            {.test = std::string(test.title), .size = size, .unit = test.at_once ? "GB/s" : "us"});
+    }
+    // Adds what one MPI does in a test.
+    void add_library(Group& group, const ShimLibrary& library, const Test& test) const {
+        const std::string before = library.toolchain.name + ": ";
+        const std::string yardstick = before + "rc_v";
+        const Order order = test.order(group.size, options_.quick);
+        const Arm tern = shim_arm(library, tls_, "private");
+        const auto compare = [&](const std::string& name, const Arm& arm) {
+            group.add(before + name, arm, order);
+            group.ratios.push_back({before + name, yardstick,
+                                    test.at_once ? kBandwidthToVerbs : kTimeToVerbs,
+                                    before + name + " / rc_v"});
+        };
+        // Like with like first: the memory of rc_v is private.
+        if (like_) compare(tls_ + ", private", in_private_memory(tern));
+        group.add(yardstick, shim_arm(library, "rc_v", "private"), order);
+        if (!like_ || !options_.brief) compare(tls_, tern);
     }
 
     // A line for the ratio, and for the two values of which it is the ratio.
@@ -180,19 +169,18 @@ class MpiSeries {
         std::snprintf(range, sizeof range, "%.2f to %.2f", ratio.value.min, ratio.value.max);
         char median[32];
         std::snprintf(median, sizeof median, "%.2f", ratio.value.median);
-        std::string doubts;
-        for (const std::string& doubt : ratio.doubts)
-            doubts.append(doubts.empty() ? "? " : ", ").append(doubt);
-        return {"  " + mpi + ratio.test.substr(0, ratio.test.find(',')) + " of " + ratio.x_text +
-                    ratio.test.substr(ratio.test.find(',')),
+        const size_t comma = ratio.test.find(',');
+        return {"  " + mpi + ratio.test.substr(0, comma) + " of " + ratio.x_text +
+                    ratio.test.substr(comma),
                 median,
                 range,
                 value(ratio.name.substr(0, ratio.name.find(" / "))),
                 value(mpi + "rc_v"),
-                doubts};
+                doubts_text(ratio)};
     }
 
     const Options& options_;
+    const std::string tls_;
     const bool differs_;
     // Whether Tern is measured in private memory too: of --brief only there, unless the model of a
     // profile decides about times.

@@ -5,7 +5,7 @@
 // a put with a signal costs, compared with puts, flushes and fences of MPI and OpenSHMEM.
 #include <algorithm>
 
-#include "bench/tern-bench/arms.h"
+#include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {
@@ -46,16 +46,37 @@ std::vector<uint32_t> notified_sizes(const Options& options) {
     return sizes;
 }
 
+struct NotifiedTest {
+    const char* name;
+    Order::Kind kind;
+    bool signals;
+};
+constexpr NotifiedTest kNotifiedTests[] = {{"ping-pong", Order::Kind::kMessages, false},
+                                           {"both ways", Order::Kind::kExchanges, false},
+                                           {"burst", Order::Kind::kStream, false},
+                                           {"put and signal", Order::Kind::kMessages, true},
+                                           {"puts and signals", Order::Kind::kStream, true}};
+
+// One line of a table.
+struct NotifiedLine {
+    NotifiedTest test;
+    std::string memory;
+    uint32_t size;
+
+    bool burst() const { return test.kind == Order::Kind::kStream; }
+    bool is_shared() const { return memory == "shared"; }
+};
+
 class NotifiedSeries {
   public:
     NotifiedSeries(const Options& options, const Setup& setup)
         : options_(options),
+          setup_(setup),
           differs_(shared_memory_differs(setup)),
           libraries_(compile_shims(&left_out_)),
           series_(make_series(options, setup, 2, 2)) {
-        for (const Test& test : kTests) {
-            for (const char* memory : {"private", "shared"}) {
-                if (!differs_ && memory != std::string("private")) continue;
+        for (const NotifiedTest& test : kNotifiedTests) {
+            for (const std::string& memory : kinds_of_memory(setup)) {
                 for (const uint32_t size : notified_sizes(options)) add({test, memory, size});
             }
         }
@@ -67,50 +88,28 @@ class NotifiedSeries {
     }
 
   private:
-    struct Test {
-        const char* name;
-        Order::Kind kind;
-        bool signals;
-    };
-    static constexpr Test kTests[] = {{"ping-pong", Order::Kind::kMessages, false},
-                                      {"both ways", Order::Kind::kExchanges, false},
-                                      {"burst", Order::Kind::kStream, false},
-                                      {"put and signal", Order::Kind::kMessages, true},
-                                      {"puts and signals", Order::Kind::kStream, true}};
-
-    // One line of a table.
-    struct Line {
-        Test test;
-        const char* memory;
-        uint32_t size;
-
-        bool burst() const { return test.kind == Order::Kind::kStream; }
-        bool is_shared() const { return memory == std::string("shared"); }
-    };
+    using Line = NotifiedLine;
 
     void add(const Line& line) {
         const std::string& tls = options_.transport;
         const Order order = order_of(line);
-        Group group{.test = std::string(line.test.name) +
-                            (differs_ ? std::string(", ") + line.memory + " memory" : ""),
-                    .size = line.size,
-                    .unit = line.burst() ? "MB/s" : "us",
-                    .rate = line.burst()};
-        group.add(tls, rwapi_arm(tls, line.memory), order);
+        Group& group = series_.add({.test = line.test.name + memory_text(setup_, line.memory),
+                                    .size = line.size,
+                                    .unit = line.burst() ? "MB/s" : "us"});
+        group.add(tls, rwapi_arm(tls, line.memory), order,
+                  {{"RDMA write", line.test.signals ? kNone : target_of(line)},
+                   {"in a chain"},
+                   {"rc_verbs"}});
         group.add("rc_verbs", rwapi_arm("rc_verbs", line.memory), order);
         group.add("RDMA write", raw_arm(line.memory), raw_order_of(line, false));
         group.add("in a chain", raw_arm(line.memory), raw_order_of(line, true));
-        group.compare(tls, "RDMA write", line.test.signals ? kNone : target_of(line));
-        group.compare(tls, "in a chain");
-        group.compare(tls, "rc_verbs");
         if (has_small(line)) {
             Order small = order;
             small.request = Order::Request::kSend;
-            group.add(tls + ", small", rwapi_arm(tls, line.memory), small);
-            group.compare(tls + ", small", "RDMA write", target_of(line));
+            group.add(tls + ", small", rwapi_arm(tls, line.memory), small,
+                      {{"RDMA write", target_of(line)}});
         }
-        for (const ShimLibrary& library : libraries_) add_library(&group, line, library);
-        series_.add(std::move(group));
+        for (const ShimLibrary& library : libraries_) add_library(group, line, library);
     }
 
     // Small messages go through the transport's own memory, which is shared.
@@ -119,24 +118,23 @@ class NotifiedSeries {
                line.test.kind != Order::Kind::kExchanges && (!differs_ || line.is_shared());
     }
 
-    void add_library(Group* group, const Line& line, const ShimLibrary& library) const {
+    void add_library(Group& group, const Line& line, const ShimLibrary& library) const {
         if (!line.test.signals && !library.has_messages) return;
         double target = kNone;
         if (line.test.signals && line.size == kTargetSize) {
             const double time = library.has_messages ? kMpiTime : kOpenShmemTime;
             target = line.burst() ? 1 / time : time;
         }
-        const auto add_arm = [&](const Arm& arm) { group->add(arm.name, arm, order_of(line)); };
         const auto compare = [&](const Arm& arm) {
-            add_arm(arm);
-            group->compare(options_.transport, arm.name, target);
+            group.add(arm.name, arm, order_of(line));
+            group.compare(options_.transport, arm.name, target);
         };
         const std::string tls = ucp_name(options_);
         if (tls != "rc_v") {
             const Arm arm = shim_arm(library, tls, line.memory);
             // Messages go through the transport's own memory, which is shared. Like with like:
             const bool is_copied = differs_ && !line.test.signals && !line.is_shared();
-            if (is_copied) add_arm(arm);
+            if (is_copied) group.add(arm.name, arm, order_of(line));
             compare(is_copied ? in_private_memory(arm) : arm);
         }
         compare(shim_arm(library, "rc_v", line.memory));
@@ -175,6 +173,7 @@ class NotifiedSeries {
     }
 
     const Options& options_;
+    const Setup& setup_;
     const bool differs_;
     std::string left_out_;
     const std::deque<ShimLibrary> libraries_;

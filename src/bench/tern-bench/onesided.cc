@@ -4,7 +4,7 @@
 // osu_get_latency, and the bandwidth of many at once, as in osu_put_bw and osu_get_bw.
 #include <algorithm>
 
-#include "bench/tern-bench/arms.h"
+#include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {
@@ -40,36 +40,30 @@ Order one_sided_order(bool reads, bool latency, uint32_t size, bool quick) {
 }  // namespace
 
 Result run_onesided(const Options& options, const Setup& setup) {
-    const bool differs = shared_memory_differs(setup);
     const std::string tls = ucp_name(options);
     Series series = make_series(options, setup, 2, 2);
-    const auto add = [&](const char* memory, bool reads, bool latency, uint32_t size) {
+    const auto add = [&](const std::string& memory, bool reads, bool latency, uint32_t size) {
         const Order order = one_sided_order(reads, latency, size, options.quick);
         const std::string limit = reads ? "RDMA read" : "RDMA write";
-        Group group{.test = std::string(reads ? "get " : "put ") +
-                            (latency ? "latency" : "bandwidth") +
-                            (differs ? std::string(", ") + memory + " memory" : ""),
-                    .size = size,
-                    .unit = latency ? "us" : "GB/s",
-                    .rate = !latency};
-        group.add(tls, rma_arm(tls, memory), order);
-        group.add("rc_v", rma_arm("rc_v", memory), order);
+        Group& group =
+            series.add({.test = std::string(reads ? "get " : "put ") +
+                                (latency ? "latency" : "bandwidth") + memory_text(setup, memory),
+                        .size = size,
+                        .unit = latency ? "us" : "GB/s"});
+        group.add(tls, rma_arm(tls, memory), order,
+                  {{"rc_v", latency ? kTimeToVerbs : kBandwidthToVerbs}, {limit}});
+        group.add("rc_v", rma_arm("rc_v", memory), order, {{limit}});
         group.add(limit, raw_arm(memory), order);
-        group.compare(tls, "rc_v", latency ? kTimeToVerbs : kBandwidthToVerbs);
-        group.compare(tls, limit);
-        group.compare("rc_v", limit);
-        series.add(std::move(group));
     };
-    for (const char* memory : {"private", "shared"}) {
-        if (!differs && memory != std::string("private")) continue;
+    for (const std::string& memory : kinds_of_memory(setup)) {
         for (const bool reads : {false, true}) {
             for (const bool latency : {true, false}) {
                 for (const uint32_t size : long_sizes(options)) add(memory, reads, latency, size);
             }
         }
     }
-    return matrix_of(series.run(),
-                     std::string(kOneSidedNotes) + (differs ? kOneSidedSharedNote : ""));
+    return matrix_of(series.run(), std::string(kOneSidedNotes) +
+                                       (shared_memory_differs(setup) ? kOneSidedSharedNote : ""));
 }
 
 }  // namespace bench

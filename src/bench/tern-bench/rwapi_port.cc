@@ -7,9 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "bench/measure/machine.h"
-#include "bench/tern-bench/arms.h"
-#include "bench/tern-bench/exchange.h"
+#include "bench/measure/exchange.h"
+#include "bench/tern-bench/ports.h"
 
 namespace bench {
 namespace {
@@ -44,10 +43,11 @@ int meet_peer(void* peer) {
 // One half of the memory for what goes, the other for what comes; behind them the signal's word.
 class RwapiPort : public Port {
   public:
-    RwapiPort(Peer& peer, Memory::Kind kind)
+    RwapiPort(Peer& peer, const WorkerJob& job)
         : peer_(peer),
-          memory_(kind, kSize),
+          memory_(job.memory, kSize),
           start_up_{&peer, peer.measures() ? 0U : 1U, 2, exchange_bytes, meet_peer} {
+        ::setenv("RWAPI_DEVICE", job.device, 1);
         rwapi_params parameters = {};
         parameters.size = sizeof parameters;
         parameters.bootstrap = &start_up_;
@@ -69,41 +69,31 @@ class RwapiPort : public Port {
 
     Samples run(const Order& order) override {
         request_ = order.request;
-        marks_ = order.kind != Order::Kind::kStream && request_ != Order::Request::kSend;
+        numbers_.marks = order.kind != Order::Kind::kStream && request_ != Order::Request::kSend;
         places_ = order.places();
-        const Samples samples = order.kind == Order::Kind::kStream ? stream(peer_, *this, order)
-                                : order.kind == Order::Kind::kExchanges
-                                    ? both_ways(peer_, *this, order)
-                                    : ping_pong(peer_, *this, order);
+        const Samples samples = run_messages(peer_, *this, order);
         finish();
-        if (wrong_ != 0) throw Failure("a notification came before its data");
+        numbers_.check();
         return samples;
     }
 
     void progress() { check_rwapi("rwapi_progress", rwapi_progress(context_)); }
 
     void send(uint32_t size) {
-        const size_t place = place_of(sent_, size, places_, kLongest);
+        const size_t place = place_of(numbers_.sent, size, places_, kLongest);
         char* const from = memory_.data() + place;
-        if (marks_) mark(from, size, sent_);
-        const uint64_t number = ++sent_;
+        numbers_.give(from, size);
         int result;
-        while ((result = begin_send(kLongest + place, from, size, number)) == RWAPI_ERR_AGAIN)
+        while ((result = begin_send(kLongest + place, from, size, numbers_.sent)) ==
+               RWAPI_ERR_AGAIN)
             progress();
         check_rwapi("a write", result);
     }
 
     void receive(uint32_t size) {
-        wait_for(taken_ + 1);
-        const char* const in =
-            memory_.data() + kLongest + place_of(taken_, size, places_, kLongest);
-        if (marks_ && !is_marked(in, size, taken_)) ++wrong_;
-        ++taken_;
-    }
-
-    void exchange(uint32_t size) {
-        send(size);
-        receive(size);
+        wait_for(numbers_.taken + 1);
+        numbers_.take(memory_.data() + kLongest + place_of(numbers_.taken, size, places_, kLongest),
+                      size);
     }
 
   private:
@@ -172,7 +162,7 @@ class RwapiPort : public Port {
         int node = 0;
         const int count = rwapi_context_receive(context_, &node, &small);
         const uint64_t number = came_ + 1;
-        if (count == 1 && std::memcmp(small.bytes, &number, sizeof number) != 0) ++wrong_;
+        if (count == 1 && std::memcmp(small.bytes, &number, sizeof number) != 0) ++numbers_.wrong;
         return count;
     }
 
@@ -184,20 +174,14 @@ class RwapiPort : public Port {
     rwapi_region theirs_ = 0;
     Order::Request request_ = Order::Request::kWrite;
     uint32_t places_ = 0;
-    bool marks_ = false;
-    uint64_t sent_ = 0;
+    Numbers numbers_;
     uint64_t came_ = 0;
-    uint64_t taken_ = 0;
-    uint64_t wrong_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Port> open_rwapi_port(Peer& peer, const WorkerJob& job) {
-    const bool shared = std::strcmp(job.what, "shared") == 0;
-    ::setenv("RWAPI_DEVICE", job.device, 1);
-    return std::make_unique<RwapiPort>(peer,
-                                       shared ? Memory::Kind::kShared : Memory::Kind::kPrivate);
+    return open<RwapiPort>(peer, job);
 }
 
 }  // namespace bench

@@ -8,10 +8,8 @@
 #include <exception>
 #include <optional>
 
-#include "bench/measure/machine.h"
-#include "bench/measure/one_sided.h"
-#include "bench/tern-bench/arms.h"
-#include "bench/tern-bench/exchange.h"
+#include "bench/measure/exchange.h"
+#include "bench/tern-bench/ports.h"
 #include "bench/tern-bench/shim.h"
 
 namespace bench {
@@ -47,10 +45,10 @@ class OwnBuffers {
 // comes; behind them the signal's word. Messages have their places there, or buffers of their own.
 class ShimPort : public Port {
   public:
-    ShimPort(Peer& peer, Memory::Kind kind, const char* path)
+    ShimPort(Peer& peer, const WorkerJob& job)
         : peer_(peer),
-          shim_(load(path)),
-          own_(kind, kSize),
+          shim_(load(job.what)),
+          own_(job.memory, kSize),
           memory_(shim_.open(own_.data(), kSize)) {
         // The other process may need this one's progress to finish what it has begun.
         meet_in_progress(peer, *this);
@@ -62,11 +60,11 @@ class ShimPort : public Port {
 
     Samples run(const Order& order) override {
         signals_ = order.request == Order::Request::kSignal || shim_.send == nullptr;
-        marks_ = order.kind != Order::Kind::kStream;
+        numbers_.marks = order.kind != Order::Kind::kStream;
         places_ = order.places();
         const Samples samples =
             order.buffers == Buffers::kOne ? carry_out(order) : carry_out_in_own_buffers(order);
-        if (wrong_ != 0) throw Failure("messages came out of order or were damaged");
+        numbers_.check();
         return samples;
     }
     std::string library() const override {
@@ -79,23 +77,19 @@ class ShimPort : public Port {
 
     void send(uint32_t size) {
         char* const from = outgoing();
-        if (marks_) mark(from, size, sent_);
-        ++sent_;
-        if (signals_) {
-            const auto place = static_cast<size_t>(from - memory_);
-            shim_.put_signal(kLongest + place, from, size, kWordAt, sent_);
-        } else {
-            shim_.send(from, size);
-        }
+        numbers_.give(from, size);
+        if (!signals_) return shim_.send(from, size);
+        const auto place = static_cast<size_t>(from - memory_);
+        shim_.put_signal(kLongest + place, from, size, kWordAt, numbers_.sent);
     }
     void receive(uint32_t size) {
         char* const into = incoming();
         if (signals_) {
-            shim_.wait_signal(kWordAt, taken_ + 1);
+            shim_.wait_signal(kWordAt, numbers_.taken + 1);
         } else {
             shim_.receive(into, size);
         }
-        take(into, size);
+        numbers_.take(into, size);
     }
     void exchange(uint32_t size) {
         if (signals_) {
@@ -104,14 +98,9 @@ class ShimPort : public Port {
         }
         char* const from = outgoing();
         char* const into = incoming();
-        for (uint32_t part = 0; part < parts_; ++part) mark(from + part * size, size, sent_);
-        ++sent_;
-        if (all_to_all_) {
-            shim_.all_to_all(from, into, size);
-        } else {
-            shim_.exchange(from, into, size);
-        }
-        take(into, size);
+        give_parts(from, size);
+        (all_to_all_ ? shim_.all_to_all : shim_.exchange)(from, into, size);
+        take_parts(into, size);
     }
 
     // For window_times().
@@ -133,29 +122,29 @@ class ShimPort : public Port {
     static constexpr size_t kSize = kWordAt + 4096;
 
     char* outgoing() {
-        if (out_) return out_->at(sent_ - first_);
-        return memory_ + place_of(sent_, size_, places_, kLongest);
+        if (out_) return out_->at(numbers_.sent - first_);
+        return memory_ + place_of(numbers_.sent, size_, places_, kLongest);
     }
     char* incoming() {
-        if (in_) return in_->at(taken_ - first_);
-        return memory_ + kLongest + place_of(taken_, size_, places_, kLongest);
+        if (in_) return in_->at(numbers_.taken - first_);
+        return memory_ + kLongest + place_of(numbers_.taken, size_, places_, kLongest);
     }
-    void take(const char* message, uint32_t size) {
-        for (uint32_t part = 0; marks_ && part < parts_; ++part)
-            wrong_ += !is_marked(message + part * size, size, taken_);
-        ++taken_;
+    // All messages of a buffer have one number.
+    void give_parts(char* messages, uint32_t size) {
+        for (uint32_t part = 1; part < parts_; ++part)
+            mark(messages + part * size, size, numbers_.sent);
+        numbers_.give(messages, size);
+    }
+    void take_parts(const char* messages, uint32_t size) {
+        for (uint32_t part = 1; part < parts_; ++part)
+            numbers_.wrong += !is_marked(messages + part * size, size, numbers_.taken);
+        numbers_.take(messages, size);
     }
 
     Samples carry_out(const Order& order) {
         size_ = order.size;
-        switch (order.kind) {
-            case Order::Kind::kMessages:
-                return ping_pong(peer_, *this, order);
-            case Order::Kind::kStream:
-                return signals_ ? stream(peer_, *this, order) : many(order);
-            default:
-                return both_ways(peer_, *this, order);
-        }
+        if (order.kind == Order::Kind::kStream && !signals_) return many(order);
+        return run_messages(peer_, *this, order);
     }
     // stream(), with many messages under way.
     Samples many(const Order& order) {
@@ -166,9 +155,7 @@ class ShimPort : public Port {
         for (uint64_t burst = 0; burst < order.count / order.per_sample; ++burst) {
             if (peer_.measures()) {
                 char* const from = out_ ? outgoing() : memory_;
-                for (uint32_t part = 0; out_ && part < parts_; ++part)
-                    mark(from + part * order.size, order.size, sent_);
-                if (out_) ++sent_;
+                if (out_) give_parts(from, order.size);
                 const uint64_t begin = now_ns();
                 shim_.send_many(from, order.size, places, order.per_sample);
                 shim_.receive(memory_ + kLongest, kWord);
@@ -177,7 +164,7 @@ class ShimPort : public Port {
                 char* const into = in_ ? incoming() : memory_ + kLongest;
                 shim_.receive_many(into, order.size, places, order.per_sample);
                 shim_.send(memory_, kWord);
-                if (in_) take(into, order.size);
+                if (in_) take_parts(into, order.size);
             }
         }
         return samples;
@@ -192,8 +179,8 @@ class ShimPort : public Port {
             windows ? static_cast<uint32_t>(std::min<uint64_t>(order.window, kLongest / order.size))
             : order.kind == Order::Kind::kStream ? static_cast<uint32_t>(order.per_sample)
                                                  : (all_to_all_ ? 2 : 1);
-        marks_ = true;
-        first_ = sent_ = taken_ = std::max(sent_, taken_);
+        numbers_.marks = true;
+        first_ = numbers_.sent = numbers_.taken = std::max(numbers_.sent, numbers_.taken);
         windows_ = 0;
         const uint64_t buffers = order.buffers == Buffers::kFresh ? order.warm_up + order.count : 1;
         out_.emplace(buffers, parts_ * order.size);
@@ -209,14 +196,14 @@ class ShimPort : public Port {
             if (order.kind != Order::Kind::kStream) carry_out(first);
             samples = carry_out(order);
             const bool receives = order.kind != Order::Kind::kStream || !peer_.measures();
-            const uint64_t used = std::min(buffers, taken_ - first_);
+            const uint64_t used = std::min(buffers, numbers_.taken - first_);
             for (uint64_t i = 0; receives && i < used; ++i) check(in_->at(i), order, i);
         }
         out_.reset();
         in_.reset();
         parts_ = 1;
         if (all_to_all_) {
-            // both_ways() has half of the time.
+            // run_messages() has half of the time.
             for (double& sample : samples) sample *= 2;
         }
         all_to_all_ = false;
@@ -267,27 +254,19 @@ class ShimPort : public Port {
     bool signals_ = false;
     bool all_to_all_ = false;
     bool reads_ = false;
-    bool marks_ = false;
     uint32_t size_ = 0;
     uint32_t places_ = 0;
-    uint32_t parts_ = 1;  // messages of a buffer
-    uint64_t first_ = 0;  // the number of the order's first message
-    uint64_t sent_ = 0;
-    uint64_t taken_ = 0;
+    uint32_t parts_ = 1;    // messages of a buffer
+    uint64_t first_ = 0;    // the number of the order's first message
     uint64_t windows_ = 0;  // of the order, done
-    uint64_t wrong_ = 0;
+    Numbers numbers_;
 };
 
 }  // namespace
 
-// `what` is the kind of memory and the path of the library.
+// `what` is the path of the library.
 std::unique_ptr<Port> open_shim_port(Peer& peer, const WorkerJob& job) {
-    const char* const space = std::strchr(job.what, ' ');
-    if (space == nullptr) throw Failure("no library is named");
-    const bool shared =
-        std::strncmp(job.what, "shared", static_cast<size_t>(space - job.what)) == 0;
-    return std::make_unique<ShimPort>(peer, shared ? Memory::Kind::kShared : Memory::Kind::kPrivate,
-                                      space + 1);
+    return open<ShimPort>(peer, job);
 }
 
 }  // namespace bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Half round trips of messages of up to 8 KiB, and streams of active messages, compared with RDMA
 // writes.
-#include "bench/tern-bench/arms.h"
+#include "bench/tern-bench/command.h"
 
 namespace bench {
 namespace {
@@ -40,7 +40,7 @@ class ShortMessages {
             add_stream(size, "active messages, bandwidth", "GB/s", kNone);
         }
     }
-    Result run() { return {series_.run(), differs_ ? kSharedMemoryNote : ""}; }
+    Result run() { return table_of(series_.run(), differs_ ? kSharedMemoryNote : ""); }
 
   private:
     Order trips(Kind kind, uint32_t size) const {
@@ -49,33 +49,28 @@ class ShortMessages {
 
     void add_uct(uint32_t size) {
         const bool with_target = size == kTargetSize;
-        const double verbs_target = with_target ? kUctToVerbs : kNone;
-        const double write_target = with_target ? kUctToWrite : kNone;
+        const double to_verbs = with_target ? kUctToVerbs : kNone;
+        const double to_write = with_target ? kUctToWrite : kNone;
         const Order messages = trips(Kind::kMessages, size);
         const Order writes = trips(Kind::kWrites, size);
         const Order sends = trips(Kind::kSends, size);
         const Arm tern = uct_arm(options_.transport);
         const Arm tern_private = in_private_memory(tern);
-        Group group{.test = "UCT active messages, half round trip", .size = size};
-        group.add(tern.name, tern, messages);
+        const std::vector<Group::Against> limits = {{"rc_verbs", to_verbs},
+                                                    {"RDMA write, private", to_write}};
+        Group& group = series_.add({.test = "UCT active messages, half round trip", .size = size});
+        group.add(tern.name, tern, messages, limits);
         group.add("rc_verbs", uct_arm("rc_verbs"), messages);
         group.add("RDMA write, private", raw_arm("private"), writes);
-        group.compare(tern.name, "rc_verbs", verbs_target);
-        group.compare(tern.name, "RDMA write, private", write_target);
-        if (differs_) {
-            group.add("RDMA write, shared", raw_arm("shared"), writes);
-            group.add(tern_private.name, tern_private, messages);
-            group.compare(tern.name, "RDMA write, shared", write_target);
-            group.compare(tern_private.name, "rc_verbs", verbs_target);
-            group.compare(tern_private.name, "RDMA write, private", write_target);
-        }
-        if (differs_ && with_target) {
-            // The limit for transports that receive by a completion queue.
-            group.add("send/recv, shared", raw_arm("shared"), sends);
-            group.add("send/recv, private", raw_arm("private"), sends);
-            group.compare(tern.name, "send/recv, shared");
-        }
-        series_.add(std::move(group));
+        if (!differs_) return;
+        group.add("RDMA write, shared", raw_arm("shared"), writes);
+        group.compare(tern.name, "RDMA write, shared", to_write);
+        group.add(tern_private.name, tern_private, messages, limits);
+        if (!with_target) return;
+        // The limit for transports that receive by a completion queue.
+        group.add("send/recv, shared", raw_arm("shared"), sends);
+        group.add("send/recv, private", raw_arm("private"), sends);
+        group.compare(tern.name, "send/recv, shared");
     }
 
     void add_ucp(uint32_t size) {
@@ -83,15 +78,10 @@ class ShortMessages {
         const Order messages = trips(Kind::kMessages, size);
         const Arm tern = ucp_arm(ucp_name(options_));
         const Arm tern_private = in_private_memory(tern);
-        Group group{.test = "UCP tagged messages, half round trip", .size = size};
-        group.add(tern.name, tern, messages);
+        Group& group = series_.add({.test = "UCP tagged messages, half round trip", .size = size});
+        group.add(tern.name, tern, messages, {{"rc_v", target}});
         group.add("rc_v", ucp_arm("rc_v"), messages);
-        group.compare(tern.name, "rc_v", target);
-        if (differs_) {
-            group.add(tern_private.name, tern_private, messages);
-            group.compare(tern_private.name, "rc_v", target);
-        }
-        series_.add(std::move(group));
+        if (differs_) group.add(tern_private.name, tern_private, messages, {{"rc_v", target}});
     }
 
     void add_stream(uint32_t size, const char* test, const char* unit, double target) {
@@ -106,30 +96,22 @@ class ShortMessages {
         copied.copied = true;
         const Arm tern = uct_arm(options_.transport);
         const Arm tern_private = in_private_memory(tern);
-        Group group{.test = test, .size = size, .unit = unit, .rate = true};
-        const auto compare_with_writes = [&](const std::string& mine, const char* memory) {
-            const std::string name = std::string("RDMA write, ") + memory;
+        Group& group = series_.add({.test = test, .size = size, .unit = unit});
+        const auto compare_with_writes = [&](const std::string& mine, const std::string& memory) {
             const auto add = [&](const std::string& what, const Order& order) {
-                group.add(name + what, raw_arm(memory), order);
-                group.compare(mine, name + what);
+                group.add("RDMA write, " + memory + what, raw_arm(memory), order);
+                group.compare(mine, "RDMA write, " + memory + what);
             };
             add("", alone);
             add(", read", stream);
             // A transport copies what is too long for the work request into registered memory.
             if (size > kInline) add(", copied", copied);
         };
-        group.add(tern.name, tern, stream);
+        group.add(tern.name, tern, stream, {{"rc_verbs", target}});
         group.add("rc_verbs", uct_arm("rc_verbs"), stream);
-        group.compare(tern.name, "rc_verbs", target);
-        if (differs_) {
-            group.add(tern_private.name, tern_private, stream);
-            group.compare(tern_private.name, "rc_verbs", target);
-            compare_with_writes(tern.name, "shared");
-            compare_with_writes(tern_private.name, "private");
-        } else {
-            compare_with_writes(tern.name, "private");
-        }
-        series_.add(std::move(group));
+        if (differs_) group.add(tern_private.name, tern_private, stream, {{"rc_verbs", target}});
+        if (differs_) compare_with_writes(tern.name, "shared");
+        compare_with_writes(differs_ ? tern_private.name : tern.name, "private");
     }
 
     const Options& options_;

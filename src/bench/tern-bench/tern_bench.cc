@@ -1,17 +1,131 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The `tern-bench` command: compares Tern with stock UCX and the bare device.
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "bench/measure/link.h"
-#include "bench/tern-bench/arms.h"
+#include "bench/series/options.h"
 #include "bench/tern-bench/command.h"
+#include "bench/tern-bench/ports.h"
 #include "tools/common/library.h"
 
 namespace bench {
 namespace {
+
+constexpr int kBriefRounds = 21;
+
+const Command kCommands[] = {
+    {"latency", "half round trips: UCT active messages, UCP tagged messages, RDMA writes",
+     run_latency},
+    {"rate", "streams: 8-byte active messages per second, bandwidth by size", run_rate},
+    {"bandwidth", "long messages in fresh and reused buffers, limits, naive protocols, the model",
+     run_bandwidth},
+    {"pinning", "the gain from pinning memory while earlier parts are being sent", run_pinning},
+    {"protocols", "what UCP's protocols choose over Tern, against each way by itself",
+     run_protocols},
+    {"onesided", "puts and gets: one at a time, each with a flush, and many at once", run_onesided,
+     7, 8, 4 << 20, 2},
+    {"rwapi",
+     "notified writes, against MPI and RDMA writes; puts with signals, against MPI and OpenSHMEM",
+     run_rwapi, 7, 1, 4 << 20, 4, 1},
+    {"mpi", "Open MPI and MPICH: ping-pong, all-to-all, puts and gets in reused and fresh buffers",
+     run_mpi, 7, 16, 1 << 20, 4},
+    {"overlap", "how much of a message the processor can leave to the network", run_overlap},
+    {"tune", "the costs of copies, registrations and the network here, and the model's choices",
+     run_tune},
+    {"memory", "registered bytes and queue pairs by number of peers", run_memory}};
+
+const Command& command_of(const Options& options) {
+    return *std::ranges::find(kCommands, options.command, &Command::name);
+}
+
+std::vector<uint32_t> numbers_of(const std::vector<std::string>& parts) {
+    std::vector<uint32_t> numbers;
+    for (const std::string& part : parts)
+        numbers.push_back(static_cast<uint32_t>(std::stoul(part)));
+    return numbers;
+}
+
+// What the command line does not say, and what does not fit together.
+void complete(const CLI::App& app, Options* options) {
+    const Command& command = command_of(*options);
+    if (options->quick && app.count("--peers") == 0) options->peers = {1, 4};
+    if (app.count("--rounds") == 0)
+        options->rounds = options->brief ? kBriefRounds : command.rounds;
+    if (app.count("--step") == 0) options->step = command.step;
+    if (app.count("--sizes") == 0) {
+        options->low = command.low;
+        options->high = command.high;
+    }
+    if (options->brief && options->command != "mpi")
+        throw CLI::ValidationError("--brief", "only mpi has a brief form");
+    if (options->low < command.least) {
+        throw CLI::ValidationError("--sizes", "messages of " + options->command +
+                                                  " have at least " +
+                                                  std::to_string(command.least) + " bytes");
+    }
+}
+
+// Returns nothing, or the exit status if the program must end now.
+std::optional<int> parse_command_line(int argc, char** argv, Options* options) {
+    CLI::App app(
+        "Compares Tern with UCX's own rc_verbs and with the bare device, in turns and on one "
+        "device: that of\nthis machine, or the software HCA if there is no other.",
+        "tern-bench");
+    std::string commands = "Commands:\n";
+    std::vector<std::string> names;
+    for (const auto& [name, help, run, rounds, low, high, step, least] : kCommands) {
+        names.push_back(name);
+        commands += "  " + name + std::string(28 - name.size(), ' ') + help + "\n";
+    }
+    app.footer(commands);
+    app.add_option("COMMAND", options->command)->required()->check(CLI::IsMember(names));
+    app.add_option("--device", options->device,
+                   "HCA and port as UCX names them: mlx5_0:1 [the first HCA]");
+    app.add_option(
+           "--rounds", options->rounds,
+           "how often everything is measured in turn [15; onesided, rwapi, mpi: 7; --brief: 21]")
+        ->check(CLI::Range(1, 10000));
+    app.add_flag("--quick", options->quick, "few and short rounds: whether it works, not how fast");
+    app.add_flag("--brief", options->brief, "mpi: only four comparisons, in 40 seconds");
+    app.add_option("--profile", options->profile,
+                   "model of the software HCA that is used if there is no HCA: ideal, graphene, "
+                   "infini, hdr200, muse")
+        ->option_text("NAME")
+        ->check(known_profile());
+    const auto set_range = [&](const std::vector<std::string>& parts) {
+        if (parts.size() > 2) throw CLI::ValidationError("--sizes", "more than two sizes");
+        options->low = numbers_of(parts).front();
+        options->high = numbers_of(parts).back();
+        if (options->high < options->low)
+            throw CLI::ValidationError("--sizes", "the second size is the smaller one");
+    };
+    add_list(app, "--sizes", ':', {CLI::AsSizeValue(false), CLI::Range(uint64_t{1}, kLongest)},
+             set_range,
+             "bandwidth, pinning, protocols, onesided, rwapi, mpi, tune: lengths of messages, in "
+             "bytes, or with K or M [1K:16M; onesided: 8:4M; rwapi: 1:4M; mpi: 16:1M]")
+        ->option_text("LOW:HIGH");
+    app.add_option("--step", options->step,
+                   "the same: ratio of a size to the one before it, about [1.2; onesided: 2; "
+                   "rwapi, mpi: 4]")
+        ->check(CLI::Range(1.05, 1024.0));
+    app.add_option("--json", options->json, "also write the result to this file, as JSON");
+    app.add_option("--transport", options->transport, "what to compare with rc_verbs")
+        ->capture_default_str();
+    add_gid_index(app, &options->gid_index,
+                  "GID table entry for the bare device, if its addresses are GIDs");
+    add_list(
+        app, "--peers", ',', {CLI::Range(1, 200)},
+        [&](const std::vector<std::string>& parts) { options->peers = numbers_of(parts); },
+        "memory: numbers of peers to measure [1,4,16,32,63; with --quick 1,4]")
+        ->option_text("LIST");
+    app.add_option("--hot", options->hot, "memory: how many of the peers keep talking [all]")
+        ->check(CLI::Range(0, 200));
+    app.callback([&] { complete(app, options); });
+    return tools::parse_options(&app, argc, argv);
+}
 
 std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     const std::string port = job.port;
@@ -20,7 +134,6 @@ std::unique_ptr<Port> open_port(Peer& peer, const WorkerJob& job) {
     if (port == "rma") return open_rma_port(peer, job);
     if (port == "rwapi") return open_rwapi_port(peer, job);
     if (port == "shim") return open_shim_port(peer, job);
-    if (port == "large") return open_large_port(peer, job);
     return open_verbs_port(peer, job);
 }
 
@@ -32,10 +145,17 @@ int run_on_own_device(const Options& options, char** argv) {
     Words words = fabric.launcher(options.profile.empty() ? Words() : profile);
     words.push_back(tools::program_path());
     for (char** word = argv + 1; *word != nullptr; ++word) words.emplace_back(*word);
-    return Process(std::move(words), {}, {}, SIGTERM).wait();
+    return Process(std::move(words)).wait();
 }
 
-int run(const Options& options) {
+void run(const Options& options) {
+    const char* here = std::getenv("SOFTHCA_PROFILE");
+    if (!options.profile.empty() && (here == nullptr || options.profile != here)) {
+        throw Failure(
+            "--profile is for a software HCA of this program's own; there is a "
+            "device already: 'softhca run --profile " +
+            options.profile + "' makes one");
+    }
     const Setup setup = make_setup(options);
     const Facts facts = facts_of(options, setup);
     std::printf("%-12s %s\n", "machine", this_machine().text().c_str());
@@ -48,15 +168,9 @@ int run(const Options& options) {
     std::fflush(stdout);
     // A file that cannot be written is found out before an hour of measuring.
     if (!options.json.empty()) check_writable(options.json);
-    const auto command = std::ranges::find_if(
-        kCommands, [&](const Command& one) { return options.command == one.name; });
-    const Result result = command->run(options, setup);
-    const std::string table = !result.table.empty() ? result.table
-                              : result.matrix       ? as_matrix(result.figures)
-                                                    : as_table(result.figures);
-    std::printf("%s\n%s", table.c_str(), result.notes.c_str());
+    const Result result = command_of(options).run(options, setup);
+    std::printf("%s\n%s", result.table.c_str(), result.notes.c_str());
     if (!options.json.empty()) write_file(options.json, as_json(facts, result.figures));
-    return 0;
 }
 
 int main_of(int argc, char** argv) {
@@ -64,20 +178,12 @@ int main_of(int argc, char** argv) {
         return worker_main(argv[2], open_port);
     Options options;
     if (const auto status = parse_command_line(argc, argv, &options)) return *status;
-    try {
-        if (!has_device(DeviceName(options.device).device)) return run_on_own_device(options, argv);
-        const char* here = std::getenv("SOFTHCA_PROFILE");
-        if (!options.profile.empty() && (here == nullptr || options.profile != here)) {
-            throw Failure(
-                "--profile is for a software HCA of this program's own; there is a "
-                "device already: 'softhca run --profile " +
-                options.profile + "' makes one");
-        }
-        return run(options);
-    } catch (const std::exception& failure) {
-        std::fprintf(stderr, "tern-bench: %s\n", failure.what());
-        return 1;
-    }
+    int status = 0;
+    const int failed = exit_status_of("tern-bench", [&] {
+        if (has_device(DeviceName(options.device).device)) return run(options);
+        status = run_on_own_device(options, argv);
+    });
+    return failed != 0 ? failed : status;
 }
 
 }  // namespace

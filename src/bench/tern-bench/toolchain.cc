@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/tern-bench/toolchain.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <sstream>
 
 #include "bench/measure/clock.h"
@@ -38,62 +36,6 @@ std::string find_command(const std::string& name) {
     return {};
 }
 
-// Memory that another process can have as a file.
-class Scratch {
-  public:
-    explicit Scratch(const std::string& text = {}) : fd_(::memfd_create("mpi", MFD_CLOEXEC)) {
-        if (fd_ < 0) throw call_failed("memfd_create");
-        if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-            throw call_failed("pwrite");
-    }
-    ~Scratch() { ::close(fd_); }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-
-    int fd() const { return fd_; }
-    std::string text() const {
-        std::string text(static_cast<size_t>(::lseek(fd_, 0, SEEK_END)), '\0');
-        const ssize_t length = ::pread(fd_, text.data(), text.size(), 0);
-        text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
-        return text;
-    }
-
-  private:
-    int fd_;
-};
-
-class TemporaryFolder {
-  public:
-    TemporaryFolder() {
-        // A signal that ends this process waits until the folder is removed.
-        sigset_t signals;
-        ::sigemptyset(&signals);
-        for (const int signal : {SIGHUP, SIGINT, SIGTERM}) ::sigaddset(&signals, signal);
-        ::sigprocmask(SIG_BLOCK, &signals, &before_);
-        const char* parent = std::getenv("TMPDIR");
-        path_ = std::string(parent != nullptr && *parent != '\0' ? parent : "/tmp") +
-                "/tern-bench-XXXXXX";
-        made_ = ::mkdtemp(path_.data()) != nullptr;
-    }
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        if (made_) std::filesystem::remove_all(path_, ignored);
-        ::sigprocmask(SIG_SETMASK, &before_, nullptr);
-    }
-    TemporaryFolder(const TemporaryFolder&) = delete;
-    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-    std::string path() const {
-        if (!made_) throw call_failed(path_);
-        return path_;
-    }
-
-  private:
-    sigset_t before_;
-    std::string path_;
-    bool made_ = false;
-};
-
 std::string last_lines(const std::string& text) {
     size_t begin = text.size();
     for (size_t i = 0; i <= kShownLines && begin != std::string::npos; ++i)
@@ -105,23 +47,26 @@ Toolchain find(const char* name, const std::string& compiler, const std::string&
     return {name, find_command(compiler), find_command(launcher)};
 }
 
-// Runs a compiler with this source as its input. Throws Failure with the end of its output if it
-// fails or takes too long.
-void compile(const Words& command, const std::string& source) {
-    const Scratch in(source);
-    const Scratch out;
-    if (::lseek(in.fd(), 0, SEEK_SET) != 0) throw call_failed("lseek");
-    Process process(command, {{"LD_PRELOAD", ""}}, {}, SIGTERM, {in.fd(), out.fd()});
+// Compiles a library. Throws Failure with the end of the compiler's output if it fails or takes too
+// long.
+MemoryFile compile(const Toolchain& toolchain, const char* source) {
+    const MemoryFile in(source);
+    const MemoryFile out;
+    MemoryFile library;
+    // Other linkers than ld.bfd make a new file beside the one that they are to write.
+    Process process({toolchain.compiler, "-std=gnu11", "-O2", "-o", library.path(), "-shared",
+                     "-fPIC", "-fuse-ld=bfd", "-x", "c", "-"},
+                    {{"LD_PRELOAD", ""}}, {in.fd(), out.fd()});
     const std::optional<int> status = process.wait_for(kCompileNs);
-    if (status == 0) return;
-    throw Failure(command.front() + (status ? " failed" : " took too long") + ":\n" +
+    if (status == 0) return library;
+    throw Failure(toolchain.compiler + (status ? " failed" : " took too long") + ":\n" +
                   last_lines(out.text()));
 }
 
 void add_shim(std::deque<ShimLibrary>* libraries, std::string* notes, const Toolchain& toolchain,
               bool has_messages, const char* source) {
     if (toolchain.installed()) {
-        libraries->push_back({toolchain, has_messages, Compiled(toolchain, source)});
+        libraries->push_back({toolchain, has_messages, compile(toolchain, source)});
     } else {
         *notes += toolchain.name + " is left out: its compiler and its launcher are not in PATH.\n";
     }
@@ -164,22 +109,25 @@ Environment over_ucx() {
     return environment;
 }
 
-Compiled::Compiled(const Toolchain& toolchain, const char* source) {
-    const TemporaryFolder folder;
-    const std::string path = folder.path() + "/program";
-    compile(
-        {toolchain.compiler, "-std=gnu11", "-O2", "-o", path, "-shared", "-fPIC", "-x", "c", "-"},
-        source);
-    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file_ < 0) throw call_failed(path);
+MemoryFile::MemoryFile(const std::string& text) : fd_(::memfd_create("mpi", MFD_CLOEXEC)) {
+    if (fd_ < 0) throw call_failed("memfd_create");
+    if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+        throw call_failed("pwrite");
 }
 
-Compiled::~Compiled() {
-    if (file_ >= 0) ::close(file_);
+MemoryFile::~MemoryFile() {
+    if (fd_ >= 0) ::close(fd_);
 }
 
-std::string Compiled::path() const {
-    return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_);
+std::string MemoryFile::path() const {
+    return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd_);
+}
+
+std::string MemoryFile::text() const {
+    std::string text(static_cast<size_t>(::lseek(fd_, 0, SEEK_END)), '\0');
+    const ssize_t length = ::pread(fd_, text.data(), text.size(), 0);
+    text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
+    return text;
 }
 
 }  // namespace bench

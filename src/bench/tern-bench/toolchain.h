@@ -26,27 +26,28 @@ struct Toolchain {
 // than UCX.
 Environment over_ucx();
 
-// A file that was compiled. Its name is gone: nothing is left behind, however this process ends.
-class Compiled {
+// A file in memory, without a name: nothing is left behind, however this process ends.
+class MemoryFile {
   public:
-    // Throws Failure with the compiler's errors.
-    Compiled(const Toolchain& toolchain, const char* source);
-    ~Compiled();
-    Compiled(Compiled&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-    Compiled& operator=(Compiled&&) = delete;
+    explicit MemoryFile(const std::string& text = {});
+    ~MemoryFile();
+    MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    MemoryFile& operator=(MemoryFile&&) = delete;
 
+    int fd() const { return fd_; }
     // For the processes of this machine while this object lives.
     std::string path() const;
+    std::string text() const;
 
   private:
-    int file_ = -1;
+    int fd_;
 };
 
 // A library (shim.h) of one of them.
 struct ShimLibrary {
     Toolchain toolchain;
     bool has_messages;
-    Compiled compiled;
+    MemoryFile file;
 };
 // Compiles one with each that is installed. Adds a line to *notes for each that is not. Throws
 // Failure with the errors of a compiler.

@@ -6,7 +6,7 @@
 
 #include "bench/measure/clock.h"
 #include "bench/measure/mark.h"
-#include "bench/tern-bench/arms.h"
+#include "bench/tern-bench/command.h"
 #include "rendezvous/calibration.h"
 #include "rendezvous/policy.h"
 
@@ -37,7 +37,7 @@ std::vector<Figure> probe(const Options& options, const Setup& setup) {
     const Arm arm = raw_arm(shared_memory_differs(setup) ? "shared" : "private");
     Series series(setup, quick ? 2 : 5, 1);
     const auto add = [&](const char* test, uint32_t size, Kind kind, uint64_t count) {
-        Group group{.test = test, .size = size};
+        Group& group = series.add({.test = test, .size = size});
         group.add("verbs", arm,
                   {.kind = kind,
                    .size = size,
@@ -46,7 +46,6 @@ std::vector<Figure> probe(const Options& options, const Setup& setup) {
                    .buffers = Buffers::kFresh,
                    .one_sided = kind != Kind::kWrites,
                    .reaps = true});
-        series.add(std::move(group));
     };
     for (uint32_t size = 4 << 10; size <= (16 << 20); size *= quick ? 8 : 2)
         add(kCopies, size, Kind::kCopies, size > (1 << 20) ? 4 : 20);
@@ -93,41 +92,30 @@ constexpr Parameter kParametersOfModel[] = {
      [](const tern::Costs& costs) { return costs.registration.bandwidth * kGiga; }},
 };
 
-// The times of the model for one size, in seconds.
-struct Times {
-    Times(const tern::Policy& policy, uint64_t length)
-        : raw(policy.model().raw(length)),
-          superpipeline(policy.model().superpipeline(length, policy.staging(length))),
-          pinning(policy.model().pinned_behind_wire(length, policy.model().best_piece(length))),
-          pipeline(policy.model().pipeline(length)),
-          copy(policy.model().naive_copy(length)),
-          registration(policy.model().naive_registration(length)),
-          fresh(name_of(expect({.length = length}, policy).scheme)) {
-        const tern::BufferState pinned{true, true, 0};
-        reused =
-            name_of(expect({.length = length, .sender = pinned, .own = pinned}, policy).scheme);
-    }
-
-    double raw;
-    double superpipeline;
-    double pinning;
-    double pipeline;
-    double copy;
-    double registration;
-    std::string_view fresh;   // the scheme for buffers that are not pinned
-    std::string_view reused;  // the scheme for pinned buffers
-};
-
+// The time that the model says a message takes in one way, in seconds.
 struct Curve {
     const char* name;
-    double Times::*time;
+    double (*time)(const tern::Policy& policy, const tern::CostModel& model, uint64_t length);
 };
-constexpr Curve kLines[] = {{"RDMA write", &Times::raw},
-                            {"superpipeline", &Times::superpipeline},
-                            {"pin behind wire", &Times::pinning},
-                            {"pipeline", &Times::pipeline},
-                            {"copy", &Times::copy},
-                            {"register", &Times::registration}};
+constexpr Curve kLines[] = {
+    {"RDMA write", [](const auto&, const auto& model, uint64_t n) { return model.raw(n); }},
+    {"superpipeline", [](const auto& policy, const auto& model,
+                         uint64_t n) { return model.superpipeline(n, policy.staging(n)); }},
+    {"pin behind wire",
+     [](const auto&, const auto& model, uint64_t n) {
+         return model.pinned_behind_wire(n, model.best_piece(n));
+     }},
+    {"pipeline", [](const auto&, const auto& model, uint64_t n) { return model.pipeline(n); }},
+    {"copy", [](const auto&, const auto& model, uint64_t n) { return model.naive_copy(n); }},
+    {"register",
+     [](const auto&, const auto& model, uint64_t n) { return model.naive_registration(n); }}};
+
+// The scheme for a message between buffers that both are pinned, or are not.
+std::string scheme(const tern::Policy& policy, uint64_t length, bool pinned) {
+    const tern::BufferState state{pinned, true, 0};
+    return std::string(
+        name_of(expect({.length = length, .sender = state, .own = state}, policy).scheme));
+}
 
 std::string parameter_table(const tern::Costs& costs) {
     std::vector<Cells> lines = {{kParameters, "", "", "fixed by"}};
@@ -145,10 +133,10 @@ std::string curve_table(const tern::Policy& policy, const std::vector<uint32_t>&
     for (const Curve& curve : kLines) lines.front().emplace_back(curve.name);
     lines.front().insert(lines.front().end(), {"fresh: taken", "pinned: taken"});
     for (const uint32_t size : sizes) {
-        const Times times(policy, size);
         Cells cells = {"  " + size_text(size)};
-        for (const Curve& curve : kLines) cells.push_back(number_text(times.*curve.time * kMicro));
-        cells.insert(cells.end(), {std::string(times.fresh), std::string(times.reused)});
+        for (const Curve& curve : kLines)
+            cells.push_back(number_text(curve.time(policy, policy.model(), size) * kMicro));
+        cells.insert(cells.end(), {scheme(policy, size, false), scheme(policy, size, true)});
         lines.push_back(std::move(cells));
     }
     return in_columns(lines, "lrrrrrrll");
@@ -201,10 +189,10 @@ Result run_tune(const Options& options, const Setup& setup) {
         }
     }
     for (const uint32_t size : sizes) {
-        const Times times(policy, size);
         for (const Curve& curve : kLines) {
-            result.figures.push_back(exact_figure(kCurves, size, size_text(size), curve.name, "us",
-                                                  times.*curve.time * kMicro));
+            result.figures.push_back(
+                exact_figure(kCurves, size, size_text(size), curve.name, "us",
+                             curve.time(policy, policy.model(), size) * kMicro));
         }
     }
     return result;

@@ -9,7 +9,6 @@
 #include "bench/measure/mark.h"
 #include "bench/measure/order.h"
 #include "bench/measure/statistics.h"
-#include "bench/series/rounds.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Message exchanges over any connection. `End` has
+// What any connection carries out: messages, one-sided requests, and messages that overlap with
+// work. `End` is this process's end of a connection. For messages it has
 //   void send(uint32_t size)      returns when the message is on its way
 //   void receive(uint32_t size)   returns when the next message has come
 //   void progress()
-//   void exchange(uint32_t size)  for both_ways(): sends a message and receives one
+//   void exchange(uint32_t size)  sends a message and receives one; if that is more than both calls
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,27 @@
 #include "bench/measure/traffic.h"
 
 namespace bench {
+
+// The numbers of the messages of both directions, which messages carry.
+struct Numbers {
+    // The next message that goes, or comes.
+    void give(char* message, uint32_t size) {
+        if (marks) mark(message, size, sent);
+        ++sent;
+    }
+    void take(const char* message, uint32_t size) {
+        if (marks && !is_marked(message, size, taken)) ++wrong;
+        ++taken;
+    }
+    void check() const {
+        if (wrong != 0) throw Failure("messages came out of order or were damaged");
+    }
+
+    bool marks = true;
+    uint64_t sent = 0;
+    uint64_t taken = 0;
+    uint64_t wrong = 0;
+};
 
 // Waits until the peer has called this process, and progresses the transport meanwhile.
 template <typename End>
@@ -31,25 +53,11 @@ void meet_in_progress(Peer& peer, End& end) {
     await_in_progress(peer, end);
 }
 
-template <typename End>
-Samples ping_pong(Peer& peer, End& end, const Order& order) {
-    meet_in_progress(peer, end);
-    return round_trips(
-        peer, order, [&] { end.send(order.size); }, [&] { end.receive(order.size); });
-}
-
-template <typename End>
-Samples both_ways(Peer& peer, End& end, const Order& order) {
-    meet_in_progress(peer, end);
-    return exchanges(peer, order, [&] { end.exchange(order.size); });
-}
-
 // Sends bursts of messages to the answering worker, which answers a burst with one message after
 // receiving all of it. The time therefore includes the arrival.
 template <typename End>
 Samples stream(Peer& peer, End& end, const Order& order) {
     Samples samples;
-    meet_in_progress(peer, end);
     for (uint64_t burst = 0; burst < order.count / order.per_sample; ++burst) {
         if (peer.measures()) {
             const uint64_t begin = now_ns();
@@ -62,6 +70,85 @@ Samples stream(Peer& peer, End& end, const Order& order) {
             end.send(8);
         }
     }
+    return samples;
+}
+
+// Carries out an order for messages.
+template <typename End>
+Samples run_messages(Peer& peer, End& end, const Order& order) {
+    meet_in_progress(peer, end);
+    const auto send = [&] { end.send(order.size); };
+    const auto receive = [&] { end.receive(order.size); };
+    switch (order.kind) {
+        case Order::Kind::kStream:
+            return stream(peer, end, order);
+        case Order::Kind::kExchanges:
+        case Order::Kind::kAllToAll:
+            return exchanges(peer, order, [&] {
+                if constexpr (requires { end.exchange(order.size); }) {
+                    end.exchange(order.size);
+                } else {
+                    send();
+                    receive();
+                }
+            });
+        default:
+            return round_trips(peer, order, send, receive);
+    }
+}
+
+// One-sided requests. For these, `End` has
+//   char* out(), in(); size_t half()   requests go from out() to in(), of `half` bytes each
+//   void meet()                        waits until the peer calls it, too
+//   void begin(uint64_t offset, uint32_t size, bool last)   posts a request; `last` of a window
+//   void flush()                       waits until all requests are done at the target
+
+// Calls visit(message) for each place of a window in the memory.
+template <typename Visit>
+void for_each_place(const Order& order, size_t half, char* memory, Visit&& visit) {
+    for (uint32_t i = 0; i < order.window; ++i)
+        visit(memory + place_of(i, order.size, order.window, half));
+}
+
+// The time of one request, in us. The clock is read after whole windows, because the requests of a
+// window are not done one by one.
+template <typename End>
+Samples window_times(End& end, const Order& order) {
+    const auto window = [&] {
+        for (uint32_t i = 0; i < order.window; ++i) {
+            end.begin(place_of(i, order.size, order.window, end.half()), order.size,
+                      i + 1 == order.window);
+        }
+        end.flush();
+    };
+    // The first use of memory may register it.
+    for (uint32_t i = 0; i < std::max(order.warm_up, 1U); ++i) window();
+    Samples samples = timed(order.count / order.per_sample, [&] {
+        for (uint64_t i = 0; i < order.per_sample; ++i) window();
+    });
+    for (double& sample : samples) sample /= static_cast<double>(order.per_sample * order.window);
+    return samples;
+}
+
+// Only the worker that measures posts requests; it reads from the peer or writes to it. The bytes
+// are numbered before and checked afterwards, outside of what is timed. The number must be one that
+// the memory has not held.
+template <typename End>
+Samples one_sided(Peer& peer, End& end, const Order& order, uint64_t number) {
+    const bool reads = order.request == Order::Request::kRead;
+    const bool gives = peer.measures() != reads;
+    if (gives) {
+        for_each_place(order, end.half(), end.out(),
+                       [&](char* message) { mark(message, order.size, number); });
+    }
+    end.meet();
+    Samples samples;
+    if (peer.measures()) samples = window_times(end, order);
+    end.meet();
+    if (gives) return samples;
+    for_each_place(order, end.half(), end.in(), [&](const char* message) {
+        if (!is_marked(message, order.size, number)) throw Failure("the bytes are not there");
+    });
     return samples;
 }
 

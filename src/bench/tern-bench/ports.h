@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the workers of tern-bench's arms open, each over one programming interface.
+#pragma once
+
+#include <ucs/type/status.h>
+
+#include <memory>
+#include <string>
+
+#include "bench/series/worker.h"
+#include "verbs/handles.h"
+
+namespace bench {
+
+// These open a port. They throw Failure.
+std::unique_ptr<Port> open_uct_port(Peer& peer, const WorkerJob& job);
+std::unique_ptr<Port> open_ucp_port(Peer& peer, const WorkerJob& job);
+std::unique_ptr<Port> open_rma_port(Peer& peer, const WorkerJob& job);
+std::unique_ptr<Port> open_rwapi_port(Peer& peer, const WorkerJob& job);
+std::unique_ptr<Port> open_shim_port(Peer& peer, const WorkerJob& job);
+
+// Throws Failure if the call `what` of UCX has failed.
+inline void check(const std::string& what, ucs_status_t status) {
+    if (status != UCS_OK) throw Failure(what + ": " + ucs_status_string(status));
+}
+
+// Owns an object of UCX.
+template <typename Object, auto Destroy>
+using Owner = std::unique_ptr<Object, tern::verbs::Destroyer<Destroy>>;
+
+// What a call makes, whose last argument is the place for it. Throws Failure.
+template <typename Owned, typename Call, typename... Arguments>
+Owned created(const std::string& what, Call&& call, Arguments... arguments) {
+    typename Owned::pointer made = nullptr;
+    check(what, call(arguments..., &made));
+    return Owned(made);
+}
+
+}  // namespace bench
