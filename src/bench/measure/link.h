@@ -152,7 +152,6 @@ class Receives {
             link_.post_receive(place_of(posted_, size_, Link::kDepth, room), size_);
         }
     }
-    bool all_taken() const { return taken_ == count_; }
 
   private:
     static constexpr size_t kRoom = size_t{4} << 20;  // more would not stay in the cache

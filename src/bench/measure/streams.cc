@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "bench/measure/traffic.h"
+#include "bench/measure/exchange.h"
 
 namespace bench {
 namespace {
@@ -37,23 +37,22 @@ class Pace {
     uint64_t last_ = 0;
 };
 
-// One sample of message_spacings().
-double stream(Link& link, const Order& order, ibv_wr_opcode opcode) {
-    Pace pace(order.window);
-    const auto reap_until = [&](uint32_t outstanding) {
-        Patience patience("completions");
-        while (link.outstanding() > outstanding) {
-            const int got = link.reap();
-            if (got == 0) patience.spend();
-            pace.done(got);
+// Samples of the spacing of a burst, which send(pace) sends; receive() takes it.
+template <typename Send, typename Receive>
+Samples spacings(Peer& peer, const Order& order, Send&& send, Receive&& receive) {
+    Samples samples;
+    for (uint64_t i = 0; i < order.count; ++i) {
+        peer.meet();
+        if (peer.measures()) {
+            Pace pace(order.window);
+            send(pace);
+            samples.push_back(pace.spacing());
+        } else {
+            receive();
         }
-    };
-    for (uint64_t i = 0; i < order.per_sample; ++i) {
-        reap_until(order.window - 1);
-        link.post(opcode, place_of(i, order.size, order.window, link.half()), order.size);
+        peer.meet();
     }
-    reap_until(0);
-    return pace.spacing();
+    return samples;
 }
 
 constexpr uint64_t kRing = 32 << 10;
@@ -124,19 +123,30 @@ Samples message_spacings(Peer& peer, Link& link, const Order& order) {
     const ibv_wr_opcode opcode = sends                                    ? IBV_WR_SEND
                                  : order.request == Order::Request::kRead ? IBV_WR_RDMA_READ
                                                                           : IBV_WR_RDMA_WRITE;
-    Samples samples;
-    for (uint64_t i = 0; i < order.count; ++i) {
-        Receives incoming(link, order.size, sends && !peer.measures() ? order.per_sample : 0);
-        peer.meet();
-        if (peer.measures()) samples.push_back(stream(link, order, opcode));
-        Patience patience("messages");
-        while (!incoming.all_taken()) {
-            if (incoming.take() == 0) patience.spend();
-            incoming.refill();
+    // Those of a burst are posted before it begins.
+    const bool receives = sends && !peer.measures();
+    Receives incoming(link, order.size, receives ? order.count * order.per_sample : 0);
+    uint64_t bursts = 0;
+    const auto send = [&](Pace& pace) {
+        const auto reap_until = [&](uint32_t outstanding) {
+            Patience patience("completions");
+            while (link.outstanding() > outstanding) {
+                const int got = link.reap();
+                if (got == 0) patience.spend();
+                pace.done(got);
+            }
+        };
+        for (uint64_t i = 0; i < order.per_sample; ++i) {
+            reap_until(order.window - 1);
+            link.post(opcode, place_of(i, order.size, order.window, link.half()), order.size);
         }
-        peer.meet();
-    }
-    return samples;
+        reap_until(0);
+    };
+    return spacings(peer, order, send, [&] {
+        if (!receives) return;
+        incoming.wait_for(++bursts * order.per_sample);
+        incoming.refill();
+    });
 }
 
 Samples copy_spacings(Peer& peer, Link& link, const Order& order) {
@@ -150,20 +160,13 @@ Samples copy_spacings(Peer& peer, Link& link, const Order& order) {
                                     : ::process_vm_writev(peer.pid(), &mine, 1, &theirs, 1, 0);
         if (moved != static_cast<ssize_t>(order.size)) throw call_failed("process_vm");
     };
-    Samples samples;
-    for (uint64_t i = 0; i < order.count; ++i) {
-        peer.meet();
-        if (peer.measures()) {
-            Pace pace(order.window);
-            for (uint64_t j = 0; j < order.per_sample; ++j) {
-                copy(j);
-                pace.done(1);
-            }
-            samples.push_back(pace.spacing());
+    const auto send = [&](Pace& pace) {
+        for (uint64_t i = 0; i < order.per_sample; ++i) {
+            copy(i);
+            pace.done(1);
         }
-        peer.meet();
-    }
-    return samples;
+    };
+    return spacings(peer, order, send, [] {});
 }
 
 Samples ring_times(Peer& peer, Link& link, const Order& order) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <memory>
+#include <utility>
 
 #include "bench/measure/clock.h"
 #include "bench/series/figure.h"
@@ -27,68 +27,49 @@ constexpr const char* kFastpathNotes =
     "AMG2006, refinement 3,\n"
     "where the reduced design has 32 KiB in all.\n";
 
-constexpr uint32_t kMessages = 1'000'000;
-constexpr uint32_t kMessagesQuick = 50'000;
 constexpr uint32_t kSlot = 8192;
+constexpr uint32_t kLongestFast = 8192;
+constexpr uint32_t kShortest = 8;
+constexpr uint32_t kTooLong = 64 << 10;
 // With bursts of up to 12 messages, four slots hold half of all messages, as in the paper.
 constexpr uint32_t kPaperBursts = 12;
 
-constexpr uint32_t kTooLong = 64 << 10;
-constexpr uint32_t kShortest = 8;
-
-constexpr uint32_t kLongestFast = 8192;
-
-// A way to manage a receiver's room for the messages of one sender.
-class Design {
-  public:
-    virtual ~Design() = default;
-
-    // Sends a message. Returns false if there is no room for it now.
-    virtual bool send(uint32_t size) = 0;
-    // The receiver takes all messages. The sender gets the free room back if the receiver answers,
-    // or if a quarter of all room is free and not reported.
-    virtual void consume(bool answered) = 0;
-};
+// Designs: ways to manage a receiver's room for the messages of one sender.
+//   bool send(uint32_t size)       sends a message; false: there is no room for it now
+//   void consume(bool answered)    the receiver takes all messages; the sender gets the free room
+//                                  back if the receiver answers, or if a quarter of all room is
+//                                  free and not reported
 
 // Slots of one size, filled from the top; the sender has a copy of their states (paper, section
 // 4.3).
-class FixedSlots : public Design {
-  public:
-    FixedSlots(uint32_t slot_size, uint32_t slots)
-        : slot_size_(slot_size), slots_(slots), free_(slots) {}
-
-    bool send(uint32_t size) override {
-        if (size > slot_size_ || free_ == 0) return false;
-        --free_;
-        ++full_;
+struct FixedSlots {
+    bool send(uint32_t size) {
+        if (size > kSlot || free == 0) return false;
+        --free;
+        ++full;
         return true;
     }
-    void consume(bool answered) override {
-        unreported_ += full_;
-        full_ = 0;
-        if (!answered && unreported_ < slots_ / 4) return;
-        free_ += unreported_;
-        unreported_ = 0;
+    void consume(bool answered) {
+        unreported += std::exchange(full, 0);
+        if (answered || unreported >= slots / 4) free += std::exchange(unreported, 0);
     }
 
-  private:
-    const uint32_t slot_size_;
-    const uint32_t slots_;
-    uint32_t free_;
-    uint32_t full_ = 0;
-    uint32_t unreported_ = 0;
+    const uint32_t slots;
+    uint32_t free = slots;
+    uint32_t full = 0;
+    uint32_t unreported = 0;
 };
 
 // The transport's own BlockWriter and BlockReader, over memory of that size. Throws Failure if a
 // frame is not read as it was written.
-class Veloblock : public Design {
+class Veloblock {
   public:
     explicit Veloblock(uint32_t size) : memory_(size / sizeof(uint64_t)) {
         writer_.attach(size);
         reader_.attach(base(), size);
     }
 
-    bool send(uint32_t size) override {
+    bool send(uint32_t size) {
         if (size > tern::BlockWriter::max_payload(writer_.size())) return false;
         const tern::BlockWriter::Plan plan = writer_.plan(size);
         if (!plan.fits) return false;
@@ -103,7 +84,7 @@ class Veloblock : public Design {
         return true;
     }
 
-    void consume(bool answered) override {
+    void consume(bool answered) {
         tern::Word word;
         tern::BlockReader::Look look;
         while ((look = reader_.look(word)) == tern::BlockReader::Look::kFrame) {
@@ -147,8 +128,9 @@ class Veloblock : public Design {
 // The messages that arrive between two polls of the receiver, and whether it then answers.
 struct Burst {
     std::vector<uint32_t> sizes;
-    bool answered = false;
+    bool answered;
 };
+using Load = std::vector<Burst>;
 
 // SplitMix64. Its numbers are the same on all platforms, unlike those of the standard library's
 // distributions.
@@ -179,40 +161,21 @@ uint32_t size_of_message(Random& random) {
 // busy while a burst arrives, and then takes all of it. Bursts have 1 to `longest` messages, all
 // lengths equally often. On average a message in the other direction, which returns credit, follows
 // every second burst. The load depends on the arguments alone.
-std::vector<Burst> make_load(uint64_t seed, uint32_t longest, uint32_t messages) {
+Load make_load(uint64_t seed, uint32_t longest, uint32_t messages) {
     Random random(seed);
-    std::vector<Burst> load;
-    for (uint32_t made = 0; made < messages;) {
-        Burst burst;
-        burst.sizes.resize(1 + random.below(longest));
-        for (uint32_t& size : burst.sizes) size = size_of_message(random);
-        burst.answered = random.below(2) == 0;
-        made += static_cast<uint32_t>(burst.sizes.size());
-        load.push_back(std::move(burst));
+    Load load;
+    for (size_t made = 0; made < messages; made += load.back().sizes.size()) {
+        std::vector<uint32_t> sizes(1 + random.below(longest));
+        for (uint32_t& size : sizes) size = size_of_message(random);
+        load.push_back({std::move(sizes), random.below(2) == 0});
     }
     return load;
 }
 
-struct Entry {
-    const char* name;
-    std::unique_ptr<Design> (*make_design)();
-    double paper;  // percent, AMG2006 with refinement 3
-};
-
-template <typename Kind, typename... Arguments>
-std::unique_ptr<Design> make(Arguments... arguments) {
-    return std::make_unique<Kind>(arguments...);
-}
-
-constexpr Entry kEntries[] = {
-    {"32 slots of 8 KiB, 512 KiB in all", [] { return make<FixedSlots>(kSlot, 32); }, 89.75},
-    {"4 slots of 8 KiB, 64 KiB in all", [] { return make<FixedSlots>(kSlot, 4); }, 49.54},
-    {"2 slots of 8 KiB, 32 KiB in all", [] { return make<FixedSlots>(kSlot, 2); }, kNone},
-    {"Veloblock, 32 KiB in all", [] { return make<Veloblock>(32 << 10); }, 87.22},
-    {"Veloblock, 16 KiB in all", [] { return make<Veloblock>(16 << 10); }, kNone},
-};
-
-double percent_on_fast_path(Design& design, const std::vector<Burst>& load) {
+// Throws Failure if a block damages a frame.
+template <typename Design, uint32_t kRoom>
+double percent_on_fast_path(const Load& load) {
+    Design design{kRoom};
     uint64_t fast = 0;
     uint64_t all = 0;
     for (const Burst& burst : load) {
@@ -225,18 +188,26 @@ double percent_on_fast_path(Design& design, const std::vector<Burst>& load) {
     return 100 * static_cast<double>(fast) / static_cast<double>(all);
 }
 
-// The result depends on the arguments alone. Throws Failure if a block damages a frame.
+constexpr struct {
+    const char* name;
+    double (*percent)(const Load& load);
+    double paper = kNone;  // percent, AMG2006 with refinement 3
+} kEntries[] = {{"32 slots of 8 KiB, 512 KiB in all", percent_on_fast_path<FixedSlots, 32>, 89.75},
+                {"4 slots of 8 KiB, 64 KiB in all", percent_on_fast_path<FixedSlots, 4>, 49.54},
+                {"2 slots of 8 KiB, 32 KiB in all", percent_on_fast_path<FixedSlots, 2>},
+                {"Veloblock, 32 KiB in all", percent_on_fast_path<Veloblock, 32 << 10>, 87.22},
+                {"Veloblock, 16 KiB in all", percent_on_fast_path<Veloblock, 16 << 10>}};
+
+// The result depends on the arguments alone.
 std::vector<Figure> run_fastpath(uint64_t seed, bool quick) {
     std::vector<Figure> figures;
     for (const uint32_t longest : {1, 4, 8, 12, 16, 32, 64}) {
-        const auto load = make_load(seed, longest, quick ? kMessagesQuick : kMessages);
-        for (const Entry& entry : kEntries) {
-            const std::unique_ptr<Design> design = entry.make_design();
-            Figure figure = exact_figure("messages on the fast path", longest,
-                                         "bursts of 1 to " + std::to_string(longest), entry.name,
-                                         "%", percent_on_fast_path(*design, load));
-            if (longest == kPaperBursts) figure.reference = entry.paper;
-            figures.push_back(std::move(figure));
+        const Load load = make_load(seed, longest, quick ? 50'000 : 1'000'000);
+        for (const auto& [name, percent, paper] : kEntries) {
+            Figure& figure = figures.emplace_back(exact_figure(
+                "messages on the fast path", longest, "bursts of 1 to " + std::to_string(longest),
+                name, "%", percent(load)));
+            if (longest == kPaperBursts) figure.reference = paper;
         }
     }
     return figures;
@@ -255,16 +226,12 @@ int main_of(int argc, char** argv) {
     app.add_flag("--quick", quick, "fewer messages");
     app.add_option("--json", json, "also write the result to this file, as JSON");
     if (const auto status = tools::parse_options(&app, argc, argv)) return *status;
-    try {
+    return exit_status_of("paper-tables", [&] {
         const std::vector<Figure> figures = run_fastpath(seed, quick);
         std::printf("%s\n%s", as_table(figures).c_str(), kFastpathNotes);
         const Facts facts = {{"command", table}, {"seed", std::to_string(seed)}};
         if (!json.empty()) write_file(json, as_json(facts, figures));
-    } catch (const std::exception& failure) {
-        std::fprintf(stderr, "paper-tables: %s\n", failure.what());
-        return 1;
-    }
-    return 0;
+    });
 }
 
 }  // namespace

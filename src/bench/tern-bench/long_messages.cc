@@ -103,36 +103,26 @@ double rendezvous_time(const tern::Costs& costs) {
 
 using Contenders = std::vector<std::pair<std::string, Arm>>;
 
-void add_fresh(Series& series, const Options& options, const Contenders& contenders,
-               uint32_t size) {
-    Group& group = series.add(long_group(kFresh, size));
-    for (const auto& [name, arm] : contenders)
-        group.add(name, arm, long_order(options, arm, size, Buffers::kFresh));
+void add_long(Series& series, const Options& options, const Contenders& contenders, uint32_t size,
+              Buffers buffers) {
+    const bool is_fresh = buffers == Buffers::kFresh;
+    Group& group = series.add(long_group(is_fresh ? kFresh : kReused, size));
+    if (!is_fresh) group.first_test = kFirst;
+    for (const auto& [name, arm] : contenders) {
+        Entry& entry = group.add(name, arm, long_order(options, arm, size, buffers));
+        if (is_fresh) continue;
+        entry.order.count += options.quick ? 1 : kSettling + 1;
+        entry.has_first = arm.port == "ucp";
+    }
     const std::string& tern = contenders.front().first;
     const double to_write = size >= kLong ? kLongToWrite : size >= kMiddle ? kMiddleToWrite : kNone;
     // The cost of registration is visible only where messages are not copied.
     const double to_rendezvous = size >= kLong && size < 2 * kLong ? kLongToVerbs : kFreshToVerbs;
-    group.compare(tern, "write", to_write);
-    group.compare(tern, "rc_v", kFreshToVerbs);
-    group.compare(tern, "rc_v direct", kFreshToVerbs);
-    group.compare(tern, "rc_v rndv", to_rendezvous);
-}
-
-void add_reused(Series& series, const Options& options, const Contenders& contenders,
-                uint32_t size) {
-    Group& group = series.add(long_group(kReused, size));
-    group.first_test = kFirst;
-    for (const auto& [name, arm] : contenders) {
-        Order order = long_order(options, arm, size, Buffers::kReused);
-        order.count += options.quick ? 1 : kSettling + 1;
-        group.add(name, arm, order).has_first = arm.port == "ucp";
-    }
-    const std::string& tern = contenders.front().first;
-    group.compare(tern, "write");
-    group.compare(tern, "rc_v", kReusedToCached);
-    group.compare(tern, "rc_v direct", kReusedToDirect);
-    group.compare(tern, "rc_v rndv", kReusedToCached);
-    group.ratios.push_back({tern, tern, kFirstToBest, "first / later", true});
+    group.compare(tern, "write", is_fresh ? to_write : kNone);
+    group.compare(tern, "rc_v", is_fresh ? kFreshToVerbs : kReusedToCached);
+    group.compare(tern, "rc_v direct", is_fresh ? kFreshToVerbs : kReusedToDirect);
+    group.compare(tern, "rc_v rndv", is_fresh ? to_rendezvous : kReusedToCached);
+    if (!is_fresh) group.ratios.push_back({tern, tern, kFirstToBest, "first / later", true});
 }
 
 Arm over_tern(const char* name, Environment environment) {
@@ -155,9 +145,10 @@ Result run_bandwidth(const Options& options, const Setup& setup) {
                                    {"register", large_arm("register", "private")},
                                    {"copy", large_arm("copy", limit_memory(setup))}};
     Series series = make_series(options, setup, 2, 2);
-    const std::vector<uint32_t> sizes = long_sizes(options);
-    for (const uint32_t size : sizes) add_fresh(series, options, contenders, size);
-    for (const uint32_t size : sizes) add_reused(series, options, contenders, size);
+    for (const Buffers buffers : {Buffers::kFresh, Buffers::kReused}) {
+        for (const uint32_t size : long_sizes(options))
+            add_long(series, options, contenders, size, buffers);
+    }
     const tern::Policy policy(costs, {});
     const tern::CostModel& model = policy.model();
     return run_with_model(

@@ -59,30 +59,30 @@ static void exchange(const char* from, char* into, size_t size) {
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static void send_many(const char* from, size_t size, size_t places, size_t count) {
+/* Messages from one of these, or into the other. */
+static void many(const char* from, char* into, size_t size, size_t places, size_t count) {
     MPI_Request requests[IN_FLIGHT];
     MPI_Status statuses[IN_FLIGHT];
 
     for (size_t i = 0; i < count; i++) {
         MPI_Request* const request = &requests[i % IN_FLIGHT];
+        const size_t at = i % places * size;
         if (i >= IN_FLIGHT) MPI_Wait(request, MPI_STATUS_IGNORE);
-        MPI_Isend(from + i % places * size, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD,
-                  request);
+        if (from != NULL) {
+            MPI_Isend(from + at, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD, request);
+        } else {
+            MPI_Irecv(into + at, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD, request);
+        }
     }
     MPI_Waitall((int)(count < IN_FLIGHT ? count : IN_FLIGHT), requests, statuses);
 }
 
-static void receive_many(char* into, size_t size, size_t places, size_t count) {
-    MPI_Request requests[IN_FLIGHT];
-    MPI_Status statuses[IN_FLIGHT];
+static void send_many(const char* from, size_t size, size_t places, size_t count) {
+    many(from, NULL, size, places, count);
+}
 
-    for (size_t i = 0; i < count; i++) {
-        MPI_Request* const request = &requests[i % IN_FLIGHT];
-        if (i >= IN_FLIGHT) MPI_Wait(request, MPI_STATUS_IGNORE);
-        MPI_Irecv(into + i % places * size, (int)size, MPI_BYTE, other, TAG, MPI_COMM_WORLD,
-                  request);
-    }
-    MPI_Waitall((int)(count < IN_FLIGHT ? count : IN_FLIGHT), requests, statuses);
+static void receive_many(char* into, size_t size, size_t places, size_t count) {
+    many(NULL, into, size, places, count);
 }
 
 static void all_to_all(const char* from, char* into, size_t size) {
