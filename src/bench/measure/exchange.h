@@ -9,12 +9,11 @@
 
 #include <algorithm>
 
-#include "bench/measure/clock.h"
 #include "bench/measure/link.h"
 #include "bench/measure/machine.h"
 #include "bench/measure/mark.h"
 #include "bench/measure/order.h"
-#include "bench/measure/statistics.h"
+#include "bench/measure/times.h"
 
 namespace bench {
 

@@ -13,7 +13,7 @@
 #include <fstream>
 #include <limits>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/times.h"
 #include "verbs/memory.h"
 
 namespace bench {

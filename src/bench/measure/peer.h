@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "bench/measure/clock.h"
-#include "bench/measure/statistics.h"
+#include "bench/measure/times.h"
 
 namespace bench {
 

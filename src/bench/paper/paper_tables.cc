@@ -7,7 +7,7 @@
 #include <deque>
 #include <utility>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/times.h"
 #include "bench/series/figure.h"
 #include "bench/series/options.h"
 #include "veloblock/block_writer.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/measure/statistics.h"
+#include "bench/measure/times.h"
 
 namespace bench {
 

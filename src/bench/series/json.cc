@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/measure/clock.h"
 #include "bench/measure/machine.h"
+#include "bench/measure/times.h"
 #include "bench/series/figure.h"
 
 namespace bench {

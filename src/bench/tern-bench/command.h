@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
 #include "bench/series/series.h"
-#include "bench/tern-bench/toolchain.h"
 #include "rendezvous/cost_model.h"
 
 namespace bench {
@@ -100,6 +100,32 @@ constexpr const char* kSharedMemoryNote =
 
 // Of the software HCA.
 std::string device_profile();
+
+// An MPI or OpenSHMEM of this machine.
+struct Toolchain {
+    std::string name;
+    std::string compiler;  // paths of its commands; empty: not installed
+    std::string launcher;
+
+    bool installed() const { return !compiler.empty() && !launcher.empty(); }
+    // The words before a command that run two processes of it.
+    Words launch() const { return {launcher, "-np", "2"}; }
+};
+
+// The changes to the environment with which all of them have no other way between their processes
+// than UCX.
+Environment over_ucx();
+
+// A library (shim.h) of one of them.
+struct ShimLibrary {
+    Toolchain toolchain;
+    bool has_messages;
+    MemoryFile file;
+};
+// Compiles one with each that is installed. Adds a line to *notes for each that is not. Throws
+// Failure with the errors of a compiler.
+std::deque<ShimLibrary> compile_mpi_shims(std::string* notes);
+std::deque<ShimLibrary> compile_shims(std::string* notes);  // of OpenSHMEM too
 
 Arm raw_arm(const std::string& memory);
 // Long messages over verbs: "write", "register" or "copy", and the kind of memory.

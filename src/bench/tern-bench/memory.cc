@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/times.h"
 #include "bench/tern-bench/command.h"
 #include "softhca/inspect/inspect.h"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bench/tern-bench/toolchain.h"
+// The MPI and OpenSHMEM libraries of this machine, and what is compiled with them.
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
 
-#include "bench/measure/clock.h"
+#include "bench/measure/times.h"
+#include "bench/tern-bench/command.h"
 #include "tools/common/mpi.h"
 
 namespace bench {
@@ -107,27 +107,6 @@ Environment over_ucx() {
                                            {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                                            {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
     return environment;
-}
-
-MemoryFile::MemoryFile(const std::string& text) : fd_(::memfd_create("mpi", MFD_CLOEXEC)) {
-    if (fd_ < 0) throw call_failed("memfd_create");
-    if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-        throw call_failed("pwrite");
-}
-
-MemoryFile::~MemoryFile() {
-    if (fd_ >= 0) ::close(fd_);
-}
-
-std::string MemoryFile::path() const {
-    return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fd_);
-}
-
-std::string MemoryFile::text() const {
-    std::string text(static_cast<size_t>(::lseek(fd_, 0, SEEK_END)), '\0');
-    const ssize_t length = ::pread(fd_, text.data(), text.size(), 0);
-    text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
-    return text;
 }
 
 }  // namespace bench

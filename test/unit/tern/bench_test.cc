@@ -8,7 +8,7 @@
 
 #include "bench/measure/mark.h"
 #include "bench/measure/order.h"
-#include "bench/measure/statistics.h"
+#include "bench/measure/times.h"
 #include "bench/tern-bench/command.h"
 
 namespace bench {
