@@ -60,8 +60,8 @@ class Schedule {
           q_(limits.q > 1 ? limits.q : 1),
           most_(std::max(1u, limits.most)),
           least_(limits.least) {
-        const double first = static_cast<double>(limits.first_bytes / SubBlocks::kSubBlock);
-        size_ = std::clamp(first, 1.0, static_cast<double>(most_));
+        const uint64_t first = limits.first_bytes / SubBlocks::kSubBlock;
+        size_ = std::clamp(static_cast<double>(first), 1.0, static_cast<double>(most_));
     }
 
     // The next chunk if there is room: 0 only if all is done, never more than `most`.

@@ -25,7 +25,7 @@ namespace {
 // transport, the rest in UCP. UCX's own transports report the same for a cached registration.
 constexpr double kDeclareCost = 180e-9;
 
-const char* const monitor_names[] = {"auto", "odp", "userfaultfd", "ucm", "none", nullptr};
+const char* const kMonitorNames[] = {"auto", "odp", "userfaultfd", "ucm", "none", nullptr};
 
 void md_close(uct_md_h md) {
     MemoryDomain& domain = memory_domain(md);
@@ -263,7 +263,7 @@ ucs_config_field_t memory_config_table[] = {
      " auto        - the first of these that there is; with userfaultfd also ucm, for shared "
      "memory\n"
      "               and other memory that the kernel does not watch, and to save system calls",
-     offsetof(MemoryConfig, monitor), UCS_CONFIG_TYPE_ENUM(monitor_names)},
+     offsetof(MemoryConfig, monitor), UCS_CONFIG_TYPE_ENUM(kMonitorNames)},
     {"PIN_MAX", "auto",
      "Most bytes that are pinned at a time. auto: half of what may be locked, or a quarter of the\n"
      "machine's memory.",
@@ -323,11 +323,13 @@ ucs_status_t md_open(uct_component_t* component, const char* name, const uct_md_
 
 ucs_status_t query_ports(uct_md_h md, uct_tl_device_resource_t** ports, unsigned* count) {
     const verbs::Device& device = memory_domain(md).device;
-    std::vector<uint8_t> active = device.active_ports();
-    if (!can_lock_memory(device)) active.clear();
+    *ports = nullptr;
+    *count = 0;
+    const std::vector<uint8_t> active = device.active_ports();
+    if (!can_lock_memory(device) || active.empty()) return UCS_OK;
     auto* list = static_cast<uct_tl_device_resource_t*>(
         ucs_calloc(active.size(), sizeof(**ports), "tern ports"));
-    if (list == nullptr && !active.empty()) return UCS_ERR_NO_MEMORY;
+    if (list == nullptr) return UCS_ERR_NO_MEMORY;
     const ucs_sys_device_t place = system_device(device);
     for (size_t i = 0; i < active.size(); ++i) {
         ucs_snprintf_zero(list[i].name, sizeof(list[i].name), "%s:%u", device.name().c_str(),

@@ -83,7 +83,7 @@ ucs_status_t rkey_compare(uct_component_t*, uct_rkey_t a, uct_rkey_t b,
                           const Parameters* parameters, int* result) {
     if (parameters->field_mask != 0 || result == nullptr) return UCS_ERR_INVALID_PARAM;
     const std::strong_ordering order = remote_key(a).identity() <=> remote_key(b).identity();
-    *result = order < 0 ? -1 : order > 0 ? 1 : 0;
+    *result = std::is_lt(order) ? -1 : std::is_gt(order) ? 1 : 0;
     return UCS_OK;
 }
 

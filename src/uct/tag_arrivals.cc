@@ -25,9 +25,9 @@ class Descriptor {
   public:
     Descriptor(const std::byte* data, uint32_t length, size_t headroom)
         : headroom_(headroom),
-          memory_(static_cast<std::byte*>(malloc(sizeof(&release) + headroom + length))) {
+          memory_(static_cast<std::byte*>(malloc(kFront + headroom + length))) {
         if (memory_ == nullptr) return;
-        *reinterpret_cast<uct_recv_desc_t**>(memory_) = &release;
+        *reinterpret_cast<uct_recv_desc_t**>(memory_) = &release_;
         memcpy(this->data(), data, length);
     }
     ~Descriptor() { free(memory_); }
@@ -35,19 +35,20 @@ class Descriptor {
     Descriptor& operator=(const Descriptor&) = delete;
 
     explicit operator bool() const { return memory_ != nullptr; }
-    std::byte* data() const { return memory_ + sizeof(&release) + headroom_; }
+    std::byte* data() const { return memory_ + kFront + headroom_; }
     // The user owns the copy now, and will release it.
     void keep() { memory_ = nullptr; }
 
   private:
-    static uct_recv_desc_t release;
+    static constexpr size_t kFront = sizeof(void*);  // bytes, of the pointer
+    static uct_recv_desc_t release_;
 
     size_t headroom_;
     std::byte* memory_;
 };
 
-uct_recv_desc_t Descriptor::release = {.cb = [](uct_recv_desc_t*, void* descriptor) {
-    free(static_cast<std::byte*>(descriptor) - sizeof(&release));
+uct_recv_desc_t Descriptor::release_ = {.cb = [](uct_recv_desc_t*, void* descriptor) {
+    free(static_cast<std::byte*>(descriptor) - kFront);
 }};
 
 // The length of this kind's header. UINT32_MAX: no such kind.

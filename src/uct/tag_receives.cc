@@ -13,7 +13,7 @@ namespace tern {
 namespace {
 
 TagReceive*& receive_of(uct_tag_context_t* context) {
-    static_assert(sizeof(TagReceive*) <= sizeof(context->priv));
+    static_assert(sizeof(void*) <= sizeof(context->priv));
     return *reinterpret_cast<TagReceive**>(context->priv);
 }
 

@@ -39,7 +39,7 @@ unsigned fetch_ranges(uct_iface_h uct_iface, double copy_bandwidth, tern_fetch_r
     return static_cast<unsigned>(times.count);
 }
 
-constinit const tern_transport ucp_interface = {
+constinit const tern_transport kUcpInterface = {
     .get_zcopy = ep_get_zcopy,
     .fetch_ranges = fetch_ranges,
     .offer_reply = tern_offer_reply,
@@ -50,7 +50,7 @@ constinit const tern_transport ucp_interface = {
 std::string plugin_path() {
     Dl_info self;
     char real[PATH_MAX];
-    if (::dladdr(&ucp_interface, &self) == 0 || ::realpath(self.dli_fname, real) == nullptr)
+    if (::dladdr(&kUcpInterface, &self) == 0 || ::realpath(self.dli_fname, real) == nullptr)
         return {};
     const std::string path = real;
     return path.substr(0, path.rfind('/') + 1) + "libucp_tern.so.0";
@@ -63,7 +63,7 @@ std::string install() {
     const auto function =
         reinterpret_cast<tern_ucp_install_func_t>(::dlsym(plugin, "tern_ucp_install"));
     if (function == nullptr) return ::dlerror();
-    const char* reason = function(&ucp_interface);
+    const char* reason = function(&kUcpInterface);
     return reason != nullptr ? reason : "";
 }
 

@@ -7,7 +7,7 @@ Promotion::Decision Promotion::decide(const Peer& peer, Peer*& victim) {
     if (peer.hot || limits_.most == 0 || messages_of(peer) < limits_.after) return Decision::kStay;
     if (hot_.size() < limits_.most) return Decision::kPromote;
     // Not at every message: the search for a victim visits all hot peers.
-    if (messages_of(peer) % limits_.after != 0) return Decision::kStay;
+    if (limits_.after != 0 && messages_of(peer) % limits_.after != 0) return Decision::kStay;
     const auto least = std::min_element(
         hot_.begin(), hot_.end(),
         [this](const Peer* a, const Peer* b) { return activity_of(*a) < activity_of(*b); });

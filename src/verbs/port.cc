@@ -59,6 +59,7 @@ std::optional<uint16_t> find_pkey(ibv_context* context, uint8_t port,
 std::vector<std::string> device_names() {
     const DeviceList list;
     std::vector<std::string> names;
+    names.reserve(static_cast<size_t>(list.count));
     for (int i = 0; i < list.count; ++i) names.emplace_back(ibv_get_device_name(list.devices[i]));
     return names;
 }

@@ -19,6 +19,7 @@ std::vector<std::string> list_domains(uct_component_h component) {
     attributes.md_resources = found.data();
     if (uct_component_query(component, &attributes) != UCS_OK) return {};
     std::vector<std::string> names;
+    names.reserve(found.size());
     for (const uct_md_resource_desc_t& domain : found) names.emplace_back(domain.md_name);
     return names;
 }

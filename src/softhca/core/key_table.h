@@ -68,9 +68,9 @@ inline KeyCheck check_local_key(const KeyEntry& entry, uint32_t key, uint32_t pd
 // The specification forbids remote write and remote atomic rights without local write.
 inline bool access_flags_valid(uint32_t access) {
     using namespace access_flag;
-    constexpr uint32_t known = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind |
-                               kZeroBased | kOnDemand | kHugetlb | kOptional;
-    if ((access & ~known) != 0) return false;
+    constexpr uint32_t kKnown = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind |
+                                kZeroBased | kOnDemand | kHugetlb | kOptional;
+    if ((access & ~kKnown) != 0) return false;
     return (access & (kRemoteWrite | kRemoteAtomic)) == 0 || (access & kLocalWrite) != 0;
 }
 

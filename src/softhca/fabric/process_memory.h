@@ -22,9 +22,9 @@ class IovList {
   public:
     IovList() = default;
     IovList(const IovList& other) { *this = other; }
-    IovList& operator=(
-        const IovList& other)  // copies only used entries: most of the room is unused
-    {
+    // Copies only used entries: most of the room is unused.
+    IovList& operator=(const IovList& other) {
+        if (this == &other) return *this;
         count_ = other.count_;
         for (uint32_t i = 0; i < count_; ++i) entries_[i] = other.entries_[i];
         return *this;

@@ -45,7 +45,7 @@ SOFTHCA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) try {
     Adapter* device_adapter = adapter();
     const uint32_t count =
         device_adapter == nullptr ? 0 : device_adapter->host().header().config.devices;
-    auto** list = static_cast<ibv_device**>(std::calloc(count + 1, sizeof(ibv_device*)));
+    auto** list = static_cast<ibv_device**>(std::calloc(count + 1, sizeof(void*)));
     if (list == nullptr) {
         set_error(ENOMEM);
         return nullptr;

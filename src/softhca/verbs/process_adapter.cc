@@ -31,11 +31,11 @@ class VerbsSink : public EventSink {
 
     void qp_event(Qp& qp, QpEvent kind) override {
         if (auto* object = static_cast<QpObject*>(qp.cookie)) {
-            static constexpr ibv_event_type types[] = {
+            static constexpr ibv_event_type kTypes[] = {
                 IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR,
                 IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_QP_LAST_WQE_REACHED};
             ibv_async_event event{};
-            event.event_type = types[static_cast<size_t>(kind)];
+            event.event_type = kTypes[static_cast<size_t>(kind)];
             event.element.qp = &object->ibv.qp_base;
             put_async_event(object->ibv.qp_base.context, event);
         }
@@ -104,7 +104,7 @@ void after_fork_in_child() {
     ProcessAdapter& state = process_adapter();
     if (state.adapter != nullptr) {
         state.adapter->set_inherited();
-        state.adapter.release();
+        (void)state.adapter.release();
     }
     state.contexts.clear();
     state.failed = false;

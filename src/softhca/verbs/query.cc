@@ -34,10 +34,10 @@ uint32_t active_speed(const NicParameters& nic) {
         uint32_t speed;
     };
     // SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR.
-    static constexpr Rate rates[] = {{1.0, 1},  {2.0, 2},   {4.0, 4},   {5.0, 8},
-                                     {7.0, 16}, {12.5, 32}, {25.0, 64}, {50.0, 128}};
+    static constexpr Rate kRates[] = {{1.0, 1},  {2.0, 2},   {4.0, 4},   {5.0, 8},
+                                      {7.0, 16}, {12.5, 32}, {25.0, 64}, {50.0, 128}};
     if (nic.bandwidth == 0) return 32;
-    for (const Rate& rate : rates)
+    for (const Rate& rate : kRates)
         if (nic.bandwidth <= rate.bytes_per_ns) return rate.speed;
     return 256;
 }

@@ -47,7 +47,7 @@ std::string find_library(const Library& library, std::string* error) {
         }
         // Symbolic links are resolved in the folders only: UCX identifies a plug-in by the name of
         // its file.
-        const std::string found = std::string(resolved) + "/" + library.file;
+        std::string found = std::string(resolved) + "/" + library.file;
         if (found.find_first_of(kSeparators) == std::string::npos) return found;
         *error = "LD_PRELOAD cannot have a path with blanks or colons: " + found;
         break;

@@ -17,7 +17,7 @@ class TupleIndex {
     static constexpr uint16_t kNone = 0xffff;
 
     explicit TupleIndex(uint32_t most)
-        : shift_(64 - std::bit_width(std::max(2 * most, 2u))),
+        : shift_(64 - static_cast<int>(std::bit_width(std::max(2 * most, 2u)))),
           heads_(size_t{1} << (64 - shift_), kNone),
           nodes_(most) {}
 
