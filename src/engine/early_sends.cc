@@ -81,10 +81,14 @@ void EarlySends::send(Channel& channel, const Backlog::Entry& entry) {
         case Backlog::Kind::kWrite:
             post_copy(channel, entry);
             break;
-        case Backlog::Kind::kAtomic:
-            if (channel.failed || !one_sided_.post_atomic(channel, entry))
+        case Backlog::Kind::kAtomic: {
+            ibv_sge result = entry.result;
+            if (channel.failed ||
+                !one_sided_.post_atomic(channel, entry.opcode, result, entry.compare_add,
+                                        entry.swap, entry.to, entry.rkey, entry.cookie))
                 owner_.completed(entry.cookie, channel.status);
             break;
+        }
         case Backlog::Kind::kFence:
             if (!channel.failed) (void)requests_.post_fence(channel);
             break;

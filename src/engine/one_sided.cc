@@ -21,43 +21,6 @@ Status OneSided::put_short_slow(Channel& channel, const void* data, uint32_t len
                                                                          : Status::kDevice;
 }
 
-Status OneSided::atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result,
-                        uint64_t compare_add, uint64_t swap, uint64_t to, uint32_t rkey,
-                        void* cookie) {
-    const Backlog::Entry atomic{.kind = Backlog::Kind::kAtomic,
-                                .rkey = rkey,
-                                .to = to,
-                                .cookie = cookie,
-                                .opcode = opcode,
-                                .compare_add = compare_add,
-                                .swap = swap,
-                                .result = result};
-    Status status = Status::kOk;
-    if (!channel.sends.takes_data()) [[unlikely]]
-        status = early_.atomic(channel, atomic);
-    else if (!post_atomic(channel, atomic))
-        status = Status::kDevice;
-    if (status == Status::kOk) ++channel.replies;
-    return status;
-}
-
-bool OneSided::post_atomic(Channel& channel, const Backlog::Entry& atomic) {
-    ibv_sge result = atomic.result;
-    ibv_send_wr request{};
-    request.sg_list = &result;
-    request.num_sge = 1;
-    request.opcode = atomic.opcode;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.wr.atomic.remote_addr = atomic.to;
-    request.wr.atomic.rkey = atomic.rkey;
-    request.wr.atomic.compare_add = atomic.compare_add;
-    request.wr.atomic.swap = atomic.swap;
-    if (!requests_.post(channel, request, true)) return false;
-    channel.sends.record(nullptr, atomic.cookie);
-    ++counters_.atomics;
-    return true;
-}
-
 bool OneSided::fence(Channel& channel) {
     if (!channel.sends.takes_data()) return early_.fence(channel) == Status::kOk;
     return !channel.failed && requests_.post_fence(channel);

@@ -73,7 +73,8 @@ class OneSided {
     // is complete. False: it may be given back now.
     bool post_copy(Channel& channel, uint32_t length, uint64_t to, uint32_t rkey,
                    SendPool::Buffer& buffer);
-    bool post_atomic(Channel& channel, const Backlog::Entry& atomic);
+    bool post_atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result, uint64_t compare_add,
+                     uint64_t swap, uint64_t to, uint32_t rkey, void* cookie);
 
     // For a put that FastPath posts.
     uint64_t& puts() { return counters_.puts; }
@@ -219,6 +220,41 @@ Status OneSided::put_bcopy(Channel& channel, Pack&& pack, uint32_t& length, uint
     }
     channel.sends.record(buffer, nullptr);
     return Status::kOk;
+}
+
+inline Status OneSided::atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result,
+                               uint64_t compare_add, uint64_t swap, uint64_t to, uint32_t rkey,
+                               void* cookie) {
+    if (!channel.sends.takes_data()) [[unlikely]] {
+        const Status waits = early_.atomic(channel, {.kind = Backlog::Kind::kAtomic,
+                                                     .rkey = rkey,
+                                                     .to = to,
+                                                     .cookie = cookie,
+                                                     .opcode = opcode,
+                                                     .compare_add = compare_add,
+                                                     .swap = swap,
+                                                     .result = result});
+        channel.replies += waits == Status::kOk;
+        return waits;
+    }
+    if (!post_atomic(channel, opcode, result, compare_add, swap, to, rkey, cookie)) [[unlikely]]
+        return Status::kDevice;
+    ++channel.replies;
+    return Status::kOk;
+}
+
+inline bool OneSided::post_atomic(Channel& channel, ibv_wr_opcode opcode, ibv_sge& result,
+                                  uint64_t compare_add, uint64_t swap, uint64_t to, uint32_t rkey,
+                                  void* cookie) {
+    ibv_send_wr& request = requests_.prepare(opcode, &result, 1, IBV_SEND_SIGNALED);
+    request.wr.atomic.remote_addr = to;
+    request.wr.atomic.compare_add = compare_add;
+    request.wr.atomic.swap = swap;
+    request.wr.atomic.rkey = rkey;
+    if (!requests_.post(channel, request, true)) return false;
+    channel.sends.record(nullptr, cookie);
+    ++counters_.atomics;
+    return true;
 }
 
 inline Status OneSided::write_word(Channel& channel, uint64_t word, uint64_t to, uint32_t rkey) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Short active messages of UCT to a hot peer, and polls that find nothing.
+// Short active messages of UCT to a hot peer, atomics, and polls that find nothing.
 #include <memory>
 #include <vector>
 
@@ -8,6 +8,7 @@
 
 INSTRUCTIONS_SAMPLE(send)
 INSTRUCTIONS_SAMPLE(receive)
+INSTRUCTIONS_SAMPLE(atomic)
 
 // `polls` polls, with as little as possible between them: valgrind is slow, and a poll that comes
 // some microseconds after the last one looks at more than the blocks (engine/poll_gap.h).
@@ -69,6 +70,12 @@ void messages() {
         sample_send(kMessages, [&] { sender.send(); });
         sample_receive(1, [&] { receiver.progress(); });
         require(receiver.received() - before == kMessages, "a poll that takes all messages");
+    }
+    receiver.share(sender);
+    for (unsigned i = 0; i < kSamples; ++i) {
+        settle(sender);
+        sample_atomic(kMessages, [&] { sender.add(); });
+        until([&] { return sender.adding() == 0; }, [&] { sender.progress(); }, "atomics");
     }
 }
 

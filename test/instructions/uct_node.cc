@@ -62,7 +62,10 @@ UctNode::UctNode() {
     unsigned count;
     check(uct_query_components(&list, &count), "uct_query_components");
     std::string device;
-    for (unsigned i = 0; i < count && md_ == nullptr; ++i) md_ = open_md(list[i], device);
+    for (unsigned i = 0; i < count && md_ == nullptr; ++i) {
+        component_ = list[i];
+        md_ = open_md(component_, device);
+    }
     uct_release_component_list(list);
     if (md_ == nullptr) fail("no device has the transport");
 
@@ -86,11 +89,14 @@ UctNode::UctNode() {
     check(uct_iface_set_am_handler(iface_, kId, count_message, &received_, 0),
           "uct_iface_set_am_handler");
     uct_iface_progress_enable(iface_, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
+    completion_.func = [](uct_completion_t*) {};
 }
 
 UctNode::~UctNode() {
     if (ep_ != nullptr) uct_ep_destroy(ep_);
+    if (key_.rkey != 0) uct_rkey_release(component_, &key_);
     uct_iface_close(iface_);
+    if (memory_ != nullptr) uct_md_mem_dereg(md_, memory_);
     uct_worker_destroy(worker_);
     ucs_async_context_destroy(async_);
     uct_md_close(md_);
@@ -114,6 +120,23 @@ void UctNode::connect(const UctNode& peer) {
 
 void UctNode::send() {
     check(uct_ep_am_short(ep_, kId, kHeader, nullptr, 0), "uct_ep_am_short");
+}
+
+void UctNode::share(UctNode& peer) {
+    if (memory_ == nullptr)
+        check(uct_md_mem_reg(md_, &word_, sizeof(word_), UCT_MD_MEM_ACCESS_ALL, &memory_),
+              "uct_md_mem_reg");
+    std::array<uint64_t, 32> key;
+    check(uct_md_mkey_pack(md_, memory_, key.data()), "uct_md_mkey_pack");
+    check(uct_rkey_unpack(peer.component_, key.data(), &peer.key_), "uct_rkey_unpack");
+    peer.there_ = reinterpret_cast<uint64_t>(&word_);
+}
+
+void UctNode::add() {
+    ++completion_.count;
+    const ucs_status_t status =
+        uct_ep_atomic64_fetch(ep_, UCT_ATOMIC_OP_ADD, 1, &old_, there_, key_.rkey, &completion_);
+    if (status != UCS_INPROGRESS) check(status, "uct_ep_atomic64_fetch");
 }
 
 void UctNode::try_send() {
