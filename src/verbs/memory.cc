@@ -11,7 +11,7 @@ namespace tern::verbs {
 
 // The thread sanitizer would touch its own pages for each of these, and the memory is not shared
 // yet.
-[[gnu::no_sanitize("thread")]] void touch_pages(void* start, size_t size) {
+__attribute__((no_sanitize("thread"))) void touch_pages(void* start, size_t size) {
     static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     for (size_t at = 0; at < size; at += page)
         *reinterpret_cast<volatile std::byte*>(static_cast<std::byte*>(start) + at) = std::byte{};
