@@ -133,47 +133,42 @@ struct Copies {
 
 // Long messages: both sides register their buffers for each, at the same time. The receiver sends
 // its key as soon as it waits for the message.
-class Registrations {
-  public:
-    Registrations(Device& device, Link& link, Grounds& grounds, Walks& walks, uint32_t size)
-        : device_(device), link_(link), grounds_(grounds), walks_(walks), size_(size) {}
-
-    void send(uint64_t number) {
-        char* const from = grounds_.out.data() + walks_.out.step();
-        word_at(from + size_ - kWord).store(number, std::memory_order_relaxed);
-        from_ = device_.register_memory(from, size_);
-        wait_for_word(link_.in() + sizeof(Ready) - kWord, number, [this] { link_.reap(); });
-        Ready ready;
-        std::memcpy(&ready, link_.in(), sizeof ready);
-        link_.post({{IBV_WR_RDMA_WRITE, from, from_->lkey, ready.address,
-                     static_cast<uint32_t>(ready.key), size_}});
-    }
-    void receive(uint64_t number) {
-        char* const into = grounds_.in.data() + walks_.in.step();
-        into_ = device_.register_memory(into, size_);
-        const Ready ready{reinterpret_cast<uint64_t>(into), into_->rkey, number};
-        std::memcpy(link_.out(), &ready, sizeof ready);
-        link_.post(IBV_WR_RDMA_WRITE, 0, sizeof ready);
-        wait_for_word(into + size_ - kWord, number, [this] { link_.reap(); });
-        into_.reset();
-        link_.reap_until(0);
-        from_.reset();
-    }
-
-  private:
+struct Registrations {
     struct Ready {
         uint64_t address;
         uint64_t key;
         uint64_t number;
     };
 
-    Device& device_;
-    Link& link_;
-    Grounds& grounds_;
-    Walks& walks_;
-    const uint32_t size_;
-    tern::verbs::MemoryRegion from_;
-    tern::verbs::MemoryRegion into_;
+    void send(uint64_t number) {
+        char* const from = grounds.out.data() + walks.out.step();
+        word_at(from + size - kWord).store(number, std::memory_order_relaxed);
+        sent = device.register_memory(from, size);
+        wait_for_word(link.in() + sizeof(Ready) - kWord, number, [this] { link.reap(); });
+        Ready ready;
+        std::memcpy(&ready, link.in(), sizeof ready);
+        link.post({{IBV_WR_RDMA_WRITE, from, sent->lkey, ready.address,
+                    static_cast<uint32_t>(ready.key), size}});
+    }
+    void receive(uint64_t number) {
+        char* const into = grounds.in.data() + walks.in.step();
+        taken = device.register_memory(into, size);
+        const Ready ready{reinterpret_cast<uint64_t>(into), taken->rkey, number};
+        std::memcpy(link.out(), &ready, sizeof ready);
+        link.post(IBV_WR_RDMA_WRITE, 0, sizeof ready);
+        wait_for_word(into + size - kWord, number, [this] { link.reap(); });
+        taken.reset();
+        link.reap_until(0);
+        sent.reset();
+    }
+
+    Device& device;
+    Link& link;
+    Grounds& grounds;
+    Walks& walks;
+    const uint32_t size;
+    tern::verbs::MemoryRegion sent = {};
+    tern::verbs::MemoryRegion taken = {};
 };
 
 // Chains of two writes, of the message and of its number into the flag.
@@ -197,22 +192,18 @@ struct Chains {
 };
 
 // Sends, whose receiver polls its completion queue.
-class Sends {
-  public:
-    Sends(Link& link, const Order& order)
-        : link_(link), size_(order.size), receives_(link, order.size, order.trips()) {}
+struct Sends {
     void send(uint64_t) {
-        link_.post(IBV_WR_SEND, 0, size_);
-        receives_.refill();
-        link_.reap();
+        link.post(IBV_WR_SEND, 0, order.size);
+        receives.refill();
+        link.reap();
     }
-    void receive(uint64_t) { receives_.wait_for(++taken_); }
+    void receive(uint64_t) { receives.wait_for(++taken); }
 
-  private:
-    Link& link_;
-    const uint32_t size_;
-    Receives receives_;
-    uint64_t taken_ = 0;
+    Link& link;
+    const Order& order;
+    Receives receives{link, order.size, order.trips()};
+    uint64_t taken = 0;
 };
 
 // 8 bytes that the process itself puts into the other one's in(), without the HCA: by
@@ -337,7 +328,7 @@ class VerbsPort : public Port {
                 if (order.chained) return trips(peer_, link_, order, Chains{link_, *flag_, order});
                 return trips(peer_, link_, order, Writes(link_, order));
             case Order::Kind::kSends:
-                return trips(peer_, link_, order, Sends(link_, order));
+                return trips(peer_, link_, order, Sends{link_, order});
             case Order::Kind::kPieces:
                 return piece_times(peer_, link_, order);
             case Order::Kind::kCopyCalls:
@@ -371,7 +362,7 @@ class VerbsPort : public Port {
         if (protocol_ == "copy")
             return trips(peer_, link_, order, Copies{link_, *grounds_, walks_, order.size});
         return trips(peer_, link_, order,
-                     Registrations(device_, link_, *grounds_, walks_, order.size));
+                     Registrations{device_, link_, *grounds_, walks_, order.size});
     }
     // Memory of the kind that can be shared.
     void map_theirs() {

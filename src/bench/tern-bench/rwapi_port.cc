@@ -71,7 +71,7 @@ class RwapiPort : public Port {
         request_ = order.request;
         numbers_.marks = order.kind != Order::Kind::kStream && request_ != Order::Request::kSend;
         places_ = order.places();
-        const Samples samples = run_messages(peer_, *this, order);
+        Samples samples = run_messages(peer_, *this, order);
         finish();
         numbers_.check();
         return samples;

@@ -62,7 +62,7 @@ class ShimPort : public Port {
         signals_ = order.request == Order::Request::kSignal || shim_.send == nullptr;
         numbers_.marks = order.kind != Order::Kind::kStream;
         places_ = order.places();
-        const Samples samples =
+        Samples samples =
             order.buffers == Buffers::kOne ? carry_out(order) : carry_out_in_own_buffers(order);
         numbers_.check();
         return samples;

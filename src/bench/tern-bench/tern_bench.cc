@@ -43,6 +43,7 @@ const Command& command_of(const Options& options) {
 
 std::vector<uint32_t> numbers_of(const std::vector<std::string>& parts) {
     std::vector<uint32_t> numbers;
+    numbers.reserve(parts.size());
     for (const std::string& part : parts)
         numbers.push_back(static_cast<uint32_t>(std::stoul(part)));
     return numbers;

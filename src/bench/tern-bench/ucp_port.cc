@@ -158,7 +158,7 @@ class UcpPort : public Port {
         }
         const bool overlaps =
             order.kind >= Order::Kind::kAvailability && order.kind <= Order::Kind::kArrivals;
-        const Samples samples = overlaps ? settled(order) : run_messages(peer_, *this, order);
+        Samples samples = overlaps ? settled(order) : run_messages(peer_, *this, order);
         numbers_.check();
         return samples;
     }

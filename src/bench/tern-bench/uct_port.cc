@@ -92,7 +92,7 @@ class UctPort : public Port {
         uct_iface_progress_enable(iface_.get(), UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
         check("uct_iface_set_am_handler",
               uct_iface_set_am_handler(iface_.get(), kMessageId, take, this, 0));
-        add_peer(peer);
+        connect(peer);
     }
     ~UctPort() override {
         try {
@@ -112,25 +112,12 @@ class UctPort : public Port {
         const auto found = std::ranges::find(connections_, static_cast<pid_t>(order.peer),
                                              [](const Connection& one) { return one.peer->pid(); });
         now_ = found == connections_.end() ? &connections_.front() : &*found;
-        const Samples samples = run_messages(*now_->peer, *this, order);
+        Samples samples = run_messages(*now_->peer, *this, order);
         flush();
         if (out_of_order_ != 0) throw Failure("messages came out of order or were damaged");
         return samples;
     }
-    void add_peer(Peer& peer) override {
-        UctAddresses theirs = peer.exchange(addresses());
-        now_ = &connections_.emplace_back(Connection{&peer, make_endpoint(theirs)});
-        if (connects_endpoints()) {
-            UctAddress mine = {};
-            uct_ep_h endpoint = now_->endpoint.get();
-            check("uct_ep_get_address", uct_ep_get_address(endpoint, as<uct_ep_addr_t>(mine)));
-            UctAddress other = peer.exchange(mine);
-            check("uct_ep_connect_to_ep",
-                  uct_ep_connect_to_ep(endpoint, as<uct_device_addr_t>(theirs.device),
-                                       as<uct_ep_addr_t>(other)));
-        }
-        meet_in_progress(peer, *this);
-    }
+    void add_peer(Peer& peer) override { connect(peer); }
 
     void progress() { uct_worker_progress(worker_.get()); }
 
@@ -215,6 +202,20 @@ class UctPort : public Port {
             parameters.iface_addr = as<uct_iface_addr_t>(theirs.iface);
         }
         return created<UctEndpoint>("uct_ep_create", uct_ep_create, &parameters);
+    }
+    void connect(Peer& peer) {
+        UctAddresses theirs = peer.exchange(addresses());
+        now_ = &connections_.emplace_back(Connection{&peer, make_endpoint(theirs)});
+        if (connects_endpoints()) {
+            UctAddress mine = {};
+            uct_ep_h endpoint = now_->endpoint.get();
+            check("uct_ep_get_address", uct_ep_get_address(endpoint, as<uct_ep_addr_t>(mine)));
+            UctAddress other = peer.exchange(mine);
+            check("uct_ep_connect_to_ep",
+                  uct_ep_connect_to_ep(endpoint, as<uct_device_addr_t>(theirs.device),
+                                       as<uct_ep_addr_t>(other)));
+        }
+        meet_in_progress(peer, *this);
     }
     static size_t pack(void* to, void* from) {
         const auto* const message = static_cast<Message*>(from);
