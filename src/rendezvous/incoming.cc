@@ -292,8 +292,10 @@ unsigned IncomingTransfers::do_without_rings() {
 // Ends a transfer because not even a small ring can be registered.
 IncomingTransfers::Start IncomingTransfers::fail_without_rings(Incoming& transfer) {
     accounts_.warn_of_limit();
-    if (!transfer.asked_here)
-        (void)refusals_.refuse(*transfer.channel, Refuse::kDeliver, transfer.sender);
+    if (!transfer.asked_here) {
+        ++counters_.refused;
+        refusals_.add(*transfer.channel, {.what = Refuse::kDeliver, .number = transfer.sender});
+    }
     waiting_.failed.push_back(&transfer);
     return Start::kBegun;
 }
