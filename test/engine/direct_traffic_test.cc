@@ -147,7 +147,7 @@ class Traffic {
         const bool differs = masks_ != Masks::kFull && random_.chance(8);
         const uint64_t tag = key | (differs ? random_.below(4) : 0);
         Message& message =
-            messages_.emplace_back(sender, tag, std::to_string(messages_.size()) + ' ');
+            messages_.emplace_back(Message{sender, tag, std::to_string(messages_.size()) + ' '});
         if (random_.chance(30)) message.text.resize(message.text.size() + random_.below(100), 'x');
         if (!sender.node->send(*sender.out, tag, message.text, random_.chance(20)))
             messages_.pop_back();

@@ -5,8 +5,6 @@
 
 namespace tern {
 
-using State = Handshake::State;
-
 HandshakeWorld::HandshakeWorld(Random random, bool alone) : random_(random) {
     times_.retry_first = random_.between(1, 20);
     times_.retry_most = times_.retry_first * random_.between(1, 16);
@@ -219,7 +217,7 @@ void HandshakeWorld::put_on_wire(int side, const Packet& packet) {
 
 void HandshakeWorld::post_waiting(int side) {
     Side& self = sides_[side];
-    if (!self.connection || self.connection->handshake.state() != State::kUp) return;
+    if (!self.connection || self.connection->handshake.state() != Handshake::State::kUp) return;
     Qp& own = qp(self.connection->qp);
     own.posted += self.waiting;
     own.on_wire += self.waiting;
@@ -240,7 +238,7 @@ void HandshakeWorld::tick(int side) {
     Side& self = sides_[side];
     if (!self.connection || self.connection->handshake.deadline() > now_) return;
     ++self.connection->ticks;
-    const bool closing = self.connection->handshake.state() == State::kClosing;
+    const bool closing = self.connection->handshake.state() == Handshake::State::kClosing;
     const auto actions = self.connection->handshake.tick(now_);
     act(side, actions, actions.closed && closing);
 }
@@ -264,7 +262,7 @@ void HandshakeWorld::abandon(int side) {
 
 void HandshakeWorld::disconnect(int side) {
     Side& self = sides_[side];
-    if (!self.connection || self.connection->handshake.state() != State::kUp) return;
+    if (!self.connection || self.connection->handshake.state() != Handshake::State::kUp) return;
     const Qp& own = qp(self.connection->qp);
     if (own.acked == own.posted) act(side, self.connection->handshake.disconnect(now_));
 }
@@ -318,7 +316,7 @@ void HandshakeWorld::settle() {
         const auto& mine = sides_[side].connection;
         const auto& theirs = sides_[other(side)].connection;
         if (!mine) continue;
-        if (mine->handshake.state() != State::kUp)
+        if (mine->handshake.state() != Handshake::State::kUp)
             broken("a side is stuck before or after its use");
         if (theirs && mine->handshake.peer().qp_num != theirs->qp)
             broken("both sides are up, but not with each other");

@@ -42,7 +42,6 @@ std::string TransferCase::describe() const {
 
 TransferCase any_case(std::mt19937_64& random) {
     const auto below = [&](uint64_t limit) { return random() % limit; };
-    constexpr uint64_t kBlock = SubBlocks::kSubBlock;
     TransferCase what;
     const bool huge = below(16) == 0;
     switch (below(5)) {
@@ -50,7 +49,7 @@ TransferCase any_case(std::mt19937_64& random) {
             what.length = 1 + below(3);
             break;
         case 1:
-            what.length = kBlock * (1 + below(40)) - 1 + below(3);
+            what.length = SubBlocks::kSubBlock * (1 + below(40)) - 1 + below(3);
             break;
         default:
             what.length = 1 + below(uint64_t{1} << (1 + below(20)));
@@ -61,7 +60,7 @@ TransferCase any_case(std::mt19937_64& random) {
     what.buffers = static_cast<uint32_t>(1 + below(5));
     what.notified = below(2) == 0;
     what.copied = below(3) == 0;
-    if (below(2) == 0) what.most = 1 + below(3 * kBlock);
+    if (below(2) == 0) what.most = 1 + below(3 * SubBlocks::kSubBlock);
     if (what.length / what.most > 1000) what.most = what.length / 100;
     const uint64_t count = below(3) != 0 ? 1 : 1 + below(std::min<uint64_t>(what.length, 6));
     std::vector<uint64_t> ends;
