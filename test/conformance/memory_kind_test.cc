@@ -179,7 +179,8 @@ TEST(MemoryTest, ConstantDataIsSentWithoutLocalWrite) {
     Hca hca;
     Pd pd = hca.make_pd();
     Pair pair(hca, pd.get());
-    Mr mr(ibv_reg_mr(pd.get(), const_cast<char*>(kText), sizeof kText, IBV_ACCESS_REMOTE_READ));
+    Mr mr(
+        ibv_reg_mr(pd.get(), const_cast<char*>(kText), sizeof kText, int{IBV_ACCESS_REMOTE_READ}));
     if (!mr) GTEST_SKIP() << "the device does not register read-only pages";
     ASSERT_EQ(RecvWr(1).sge(pair.b_mem.sge(0, 100)).post(pair.b.qp), 0);
     ASSERT_EQ(SendWr(IBV_WR_SEND, 2)

@@ -139,7 +139,7 @@ TEST_F(ThreadTest, PostersAndPollersOfOneConnectionInBothDirections) {
 }
 
 TEST_F(ThreadTest, ObjectsComeAndGoWhileOthersAreUsed) {
-    run([this](int i) {
+    run([](int i) {
         for (int round = 0; round < 30; ++round) {
             Hca hca;
             Pd pd = hca.make_pd();

@@ -67,7 +67,7 @@ TEST_F(FaultTest, RegistrationsOfAllProcessesCount) {
         link.send();
         for (int i = 0; i < 2; ++i) {
             link.receive();
-            Mr mr(ibv_reg_mr(pd.get(), memory.data(), 100, IBV_ACCESS_LOCAL_WRITE));
+            Mr mr(ibv_reg_mr(pd.get(), memory.data(), 100, int{IBV_ACCESS_LOCAL_WRITE}));
             link.send(mr != nullptr);
         }
     };

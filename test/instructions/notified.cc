@@ -89,7 +89,8 @@ void notified() {
         params.bootstrap = &tables[rank];
         check(rwapi_context_create(&params, &contexts[rank]), "rwapi_context_create");
     });
-    const auto [origin, target] = contexts;
+    rwapi_context* const origin = contexts[0];
+    rwapi_context* const target = contexts[1];
 
     alignas(64) static std::array<uint64_t, 512> from, to;
     rwapi_region local, own, remote;

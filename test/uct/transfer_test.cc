@@ -162,9 +162,8 @@ TEST_P(TransferTest, ToItself) {
 // More operations at a time than there are rings, in both directions, with puts and gets mixed.
 class Crowd {
   public:
-    Crowd(Entity& from, const Endpoint& ep, const Declared& near, const Declared& far,
-          const RemoteKey& key)
-        : from_(from), ep_(ep), near_(near), far_(far), key_(key) {}
+    Crowd(const Endpoint& ep, const Declared& near, const Declared& far, const RemoteKey& key)
+        : ep_(ep), near_(near), far_(far), key_(key) {}
 
     // Begins `count` operations, each on a share of the memory; every second one is a get.
     testing::AssertionResult begin(const Group& who, std::size_t count, uint64_t seed) {
@@ -202,7 +201,6 @@ class Crowd {
     }
 
   private:
-    Entity& from_;
     const Endpoint& ep_;
     const Declared& near_;
     const Declared& far_;
@@ -221,7 +219,7 @@ TEST_P(TransferTest, ManyInBothDirections) {
         Declared near_b(b.host(), kSize), far_a(a.host(), kSize, rights);
         const RemoteKey to_b(a.host(), far_b.remote()), to_a(b.host(), far_a.remote());
         const Endpoint there = a.connect(b), back = b.connect(a);
-        Crowd crowd_a(a, there, near_a, far_b, to_b), crowd_b(b, back, near_b, far_a, to_a);
+        Crowd crowd_a(there, near_a, far_b, to_b), crowd_b(back, near_b, far_a, to_a);
         const Group all{&a, &b};
         for (uint64_t round = 0; round < 2; ++round) {
             ASSERT_TRUE(crowd_a.begin(all, 40, round * 1000));
