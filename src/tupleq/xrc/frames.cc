@@ -18,7 +18,8 @@ bool is_mtu(uint32_t mtu) {
 }  // namespace
 
 bool is_valid(const WireBind& frame) {
-    return KeyMask::eligible(frame.mask) && frame.node != 0 && frame.queue != 0;
+    return KeyMask::eligible(frame.mask) && frame.node != 0 && frame.queue != 0 &&
+           frame.reserved == 0;
 }
 
 bool is_valid(const WireBound& frame) {

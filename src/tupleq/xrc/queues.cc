@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <random>
 #include <thread>
 
 #include "base/trace.h"
@@ -46,6 +47,10 @@ void XrcQueues::destroy(uint32_t index) {
     queue.number = 0;
     queue.generation = (queue.generation + 1) % kGenerations;
     queue.spoilt = false;
+}
+
+void XrcQueues::renew_nonce(uint32_t index) {
+    queues_[index].nonce = std::random_device{}();
 }
 
 void XrcQueues::Queue::stop() {

@@ -83,7 +83,7 @@ class DirectReceiver {
   private:
     void change_key();
     bool drained(uint16_t number);
-    bool placed(uint16_t number, const ibv_wc& completion);
+    bool placed(uint16_t number, uint32_t name, const ibv_wc& completion);
     void fail_stopped();
     bool spoil(uint16_t number, const std::string& what);
 
