@@ -368,10 +368,11 @@ bool IncomingTransfers::notified(Channel& channel, uint32_t immediate) {
     return transfer != nullptr && transfer->core && transfer->core->arrived(immediate & 0xffff);
 }
 
-// The sender refuses a fetch, or the rest of one.
+// The sender refuses a fetch, or the rest of one. Nothing was asked of it in another state; reads
+// that are under way still need the transfer.
 bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
     Incoming* transfer = table_.find(channel, frame.number);
-    if (transfer == nullptr) return false;
+    if (transfer == nullptr || transfer->state != Incoming::State::kRunning) return false;
     TERN_TRACE("incoming transfer %u is refused by the sender", transfer->number);
     if (frame.what == Refuse::kFetch) {
         end(*transfer, Status::kRemoteAccess);
@@ -379,7 +380,7 @@ bool IncomingTransfers::refused(Channel& channel, const Refuse& frame) {
     }
     // All earlier writes have arrived, so the ring can be lent to another transfer.
     transfer->failed = true;
-    return transfer->asked_here && transfer->state == Incoming::State::kRunning;
+    return transfer->asked_here;
 }
 
 // All transfers have been moved on. Besides the flags, they wait only for completions and frames.

@@ -33,8 +33,7 @@ struct Source {
 //              the peer's memory is readable, and reads are posted   kReading
 //              the transfer cannot begin                             kFree
 //   kAsking    the fetch or the accept has been sent                 kRunning
-//              the peer refuses                                      kFree
-//   kRunning   all bytes have come, or the peer ends the transfer    kFree
+//   kRunning   all bytes have come, or the peer refuses              kFree
 //   kReading   all bytes are read, or no ring can be registered      kFree
 //   all        the connection ends                                   kFree
 struct Incoming : Transfer {

@@ -358,6 +358,32 @@ TEST_P(TransferRogueTest, EndsWhatHasNotCome) {
     expect_failed();
 }
 
+// The victim reads, so it has asked for nothing that could be refused. The refusal is handled
+// before the completions of the reads.
+TEST_P(TransferRogueTest, RefusesWhatIsBeingRead) {
+    std::string why;
+    channel = victim.engine->attach(rogue->address(), &victim, why);
+    ASSERT_TRUE(channel) << why;
+    ASSERT_TRUE(turn([this] { return channel->up(); }));
+    const auto read = [this] {
+        const Buffers::Piece piece{victim.memory.data(), victim.memory.size()};
+        ASSERT_EQ(victim.rendezvous->get(*channel, {&piece, 1},
+                                         reinterpret_cast<uint64_t>(rogue->window().data()), {1, 2},
+                                         rogue->window().rkey(), {}, this),
+                  Status::kInProgress);
+    };
+    // So that the second read finds a ring, and begins at once.
+    ASSERT_NO_FATAL_FAILURE(read());
+    ASSERT_TRUE(turn([this] { return victim.completions.size() == 1; }));
+    EXPECT_EQ(victim.completions[0], Status::kOk);
+    victim.completions.clear();
+    const uint32_t number = TransferTable<Incoming>::kMost;  // the first place, for the second time
+    rogue->send_control(TransferId::kRefuse, Refuse{.what = Refuse::kFetch, .number = number});
+    ASSERT_NO_FATAL_FAILURE(read());
+    expect_failed();
+    expect_alive();
+}
+
 TEST_P(TransferRogueTest, NotifiesOfTooMuch) {
     let_ask(true);
     const Fetch fetch = rogue->controls[0].as<Fetch>();
