@@ -4,46 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstring>
+
+#include "softhca/core/ordered_copy.h"
 
 namespace softhca {
 
 namespace {
 
-constexpr uint64_t kTailBytes = 8;  // the part that programs poll: stored last, in one store
-
-using Block __attribute__((vector_size(16), aligned(1), may_alias)) = uint64_t;
-constexpr uint64_t kBlocks = 4;  // copied in one step: a cache line
-
-// Copies in ascending order, the last word in one store. memcpy() promises no order, and may copy
-// the end first.
-void ordered_copy(char* to, const char* from, uint64_t length) {
-    while (length > sizeof(Block) * kBlocks) {
-        for (uint64_t i = 0; i < kBlocks; ++i) {
-            reinterpret_cast<Block*>(to)[i] = reinterpret_cast<const Block*>(from)[i];
-            std::atomic_thread_fence(std::memory_order_release);
-        }
-        to += sizeof(Block) * kBlocks;
-        from += sizeof(Block) * kBlocks;
-        length -= sizeof(Block) * kBlocks;
-    }
-    while (length > kTailBytes) {
-        const uint64_t head = std::min(kTailBytes, length - kTailBytes);
-        for (uint64_t i = 0; i < head; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
-        to += head;
-        from += head;
-        length -= head;
-    }
-    if (length == kTailBytes && reinterpret_cast<uintptr_t>(to) % kTailBytes == 0) {
-        uint64_t word;
-        std::memcpy(&word, from, sizeof word);
-        __atomic_store_n(reinterpret_cast<uint64_t*>(to), word, __ATOMIC_RELEASE);
-        return;
-    }
-    for (uint64_t i = 0; i < length; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
-}
+constexpr uint64_t kTailBytes = 8;  // the part that programs poll: stored last
 
 void copy_list(const IovList& to, const IovList& from) {
     uint32_t to_index = 0;
