@@ -19,15 +19,15 @@
 #include "softhca/core/qp_state.h"
 #include "softhca/core/receive_ring.h"
 #include "softhca/core/robust_lock.h"
+#include "softhca/fabric/address_space.h"
 
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 4;
+constexpr uint32_t kLayoutVersion = 5;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
-constexpr uint32_t kMaxGuards = 64;
 constexpr uint32_t kMaxDomains = 1024;
 constexpr uint32_t kMaxInbound = 64;
 
@@ -134,11 +134,16 @@ struct alignas(64) QpShared {
     std::atomic<uint64_t> openers[kMaxProcesses / 64] = {};
 };
 
-struct alignas(64) Guard {
-    // target process + 1 in the low 16 bits, a count in the high ones; low bits 0: free. Set by
-    // CAS, cleared with release.
-    std::atomic<uint32_t> word{0};
+// The accesses of one thread of a process to processes, the outermost one first. An access within
+// another one needs no lane of its own, so that no thread holds a lane and waits for another.
+struct alignas(64) GuardLane {
+    static constexpr uint32_t kDepth = 16;
+    // target process + 1 in the low 16 bits, a count in the high ones; low bits 0: free. The
+    // outermost one is set by CAS, which takes the lane; the others by the thread that has the
+    // lane. Cleared with release.
+    std::atomic<uint32_t> words[kDepth] = {};
 };
+constexpr uint32_t kMaxLanes = 64;
 
 struct Counters {
     std::atomic<uint64_t> messages{0};  // messages sent
@@ -190,17 +195,41 @@ struct LinkPair {
     LinkClock ingress;
 };
 
-enum class SlotState : uint32_t { kFree = 0, kJoining = 1, kAlive = 2, kDead = 3 };
+// The life of a process in its slot:
+//
+//   free     no process                   joining: a process takes the slot
+//   joining  its owner prepares it        alive: the slot is ready; dead: as from leaving
+//   alive    peers may use its objects    leaving: it exits, or its engine thread has ended
+//   leaving  peers treat it as dead, but  dead: a peer finds that no thread of its address space
+//            its threads may still copy   is left
+//            and hold locks
+//   dead     nothing of it runs           free: a process that joins has cleared the slot
+enum class SlotState : uint32_t { kFree = 0, kJoining = 1, kAlive = 2, kLeaving = 3, kDead = 4 };
+
+// The state of a slot and the number of the process that uses it, in one word: who changes the
+// state of a process does not change that of its successor.
+struct Life {
+    static constexpr uint32_t kIncarnations = (1 << 23) - 1;  // a lock's word has as many
+
+    SlotState state;
+    uint32_t incarnation;  // counts the processes that have used the slot; 0: none
+
+    static Life of(uint32_t word) { return {static_cast<SlotState>(word & 7), word >> 3}; }
+    uint32_t word() const { return static_cast<uint32_t>(state) | incarnation << 3; }
+};
 
 struct alignas(4096) ProcessSlot {
-    std::atomic<SlotState> state{SlotState::kFree};
-    std::atomic<uint32_t> incarnation{0};  // counts the processes that have used the slot
+    std::atomic<uint32_t> life{0};  // a Life; changed under the member file's lock, or by CAS
     std::atomic<int32_t> pid{0};
+    Witness witness;                 // of the process's address space
     pthread_mutex_t liveness_mutex;  // robust; held by a thread of the owner while it lives
+    // What follows, up to `staged`, is zero in a free slot.
     char name[32];
     uint32_t thread_executor = 0;
     RobustLock atomics;  // serializes remote atomic operations on this process's memory
-    Guard guards[kMaxGuards];
+    // Lanes that have been used; only grows. Raised, seq_cst, before a lane is taken.
+    std::atomic<uint32_t> lanes_used{0};
+    GuardLane lanes[kMaxLanes];
 
     alignas(64) std::atomic<uint32_t> doorbell{0};  // futex: counts calls of ring_doorbell()
     std::atomic<uint32_t> sleeping{0};
@@ -216,7 +245,14 @@ struct alignas(4096) ProcessSlot {
     // The bytes of staged inbound writes. Last, and not cleared when the slot is freed: most of it
     // is never touched.
     alignas(64) char staged[kMaxInbound][InboundWrite::kStagedBytes];
+
+    Life get_life() const { return Life::of(life.load(std::memory_order_seq_cst)); }
+    SlotState state() const { return get_life().state; }
 };
+
+// Makes the slot of a dead process free. Wherever the caller is killed meanwhile, the slot is dead
+// or entirely free. Under the member file's lock.
+void free_slot(ProcessSlot& slot);
 
 // An XRC domain, named by a file or anonymous. `users` has one bit for each process.
 struct XrcDomain {
@@ -236,6 +272,8 @@ struct alignas(4096) FabricHeader {
     Faults faults;
     RobustLock control;  // for XRC domains and receivers
     std::atomic<uint32_t> next_domain{1};
+    // One bit for each slot that is not free; set before the process is alive.
+    std::atomic<uint64_t> members[kMaxProcesses / 64];
     XrcDomain domains[kMaxDomains];
     ProcessSlot slots[kMaxProcesses];
 };

@@ -105,11 +105,7 @@ void PeerMaps::collect() {
         old.swap(replaced_);
     }
     // A thread that still uses an old mapping holds a guard that it took before now.
-    for (Guard& guard : host_.self().guards) {
-        const uint32_t seen = guard.word.load(std::memory_order_seq_cst);
-        while ((seen & 0xffff) != 0 && guard.word.load(std::memory_order_acquire) == seen)
-            host_.yield();
-    }
+    host_.wait_for_own_accesses();
     for (Mapping* mapping : old) release(mapping);
 }
 

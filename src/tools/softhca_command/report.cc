@@ -238,7 +238,7 @@ Report make_report(const std::string& name, FabricView* fabric) {
     }
     for (uint32_t slot = 0; slot < kMaxProcesses; ++slot) {
         const ProcessSlot& process = header.slots[slot];
-        if (process.state.load(std::memory_order_acquire) == SlotState::kFree) continue;
+        if (process.state() == SlotState::kFree) continue;
         report.processes.push_back(read_process(*fabric, slot, process));
     }
     std::ranges::sort(report.processes, {}, &ProcessReport::pid);
