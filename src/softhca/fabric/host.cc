@@ -79,11 +79,20 @@ std::unique_ptr<Host> Host::join(std::unique_ptr<Segment> segment, bool thread_e
     std::unique_ptr<Host> host(new Host);
     host->segment_ = std::move(segment);
     host->models_time_ = host->header().config.nic.models_time();
+    host->configure_pools();
     // If the kernel (Yama) lets only a parent access a process's memory, permits it to the user's
     // processes.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     if (!host->claim_slot(thread_executor, body, argument, error)) return nullptr;
     return host;
+}
+
+void Host::configure_pools() {
+    const auto numbers = static_cast<rule::Numbers>(personality().qp_numbers);
+    qp_indices.configure(numbers, static_cast<uint32_t>(personality().qps));
+    srq_indices.configure(numbers, static_cast<uint32_t>(personality().srqs));
+    cq_indices.configure(numbers, kMaxObjects - 1);
+    key_indices.configure(static_cast<rule::Numbers>(personality().keys), kMaxKeys - 1);
 }
 
 bool Host::claim_slot(bool thread_executor, void (*body)(void*), void* argument,

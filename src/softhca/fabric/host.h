@@ -38,6 +38,7 @@ class Host {
     FabricHeader& header() { return segment_->header(); }
     Segment& segment() { return *segment_; }
     bool models_time() const { return models_time_; }
+    const Personality& personality() const { return segment_->header().config.personality; }
     // This process's arena: the base of its offsets.
     char* arena() { return reinterpret_cast<char*>(tables_); }
     char* arena(uint32_t slot) { return reinterpret_cast<char*>(segment_->arena(slot)); }
@@ -97,6 +98,7 @@ class Host {
     Host() = default;
     bool claim_slot(bool thread_executor, void (*body)(void*), void* argument, std::string* error);
     bool start_thread(void (*body)(void*), void* argument, std::string* error);
+    void configure_pools();
     void free_dead_slots();
     bool accessed(uint32_t slot);
     void forget_process(uint32_t slot);

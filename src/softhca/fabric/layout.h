@@ -16,6 +16,7 @@
 #include "softhca/core/handles.h"
 #include "softhca/core/key_table.h"
 #include "softhca/core/nic_model.h"
+#include "softhca/core/personality.h"
 #include "softhca/core/qp_state.h"
 #include "softhca/core/receive_ring.h"
 #include "softhca/core/robust_lock.h"
@@ -24,7 +25,7 @@
 namespace softhca {
 
 constexpr uint64_t kFabricMagic = 0x31414348'74666f73;  // "softHCA1"
-constexpr uint32_t kLayoutVersion = 5;
+constexpr uint32_t kLayoutVersion = 6;
 constexpr uint32_t kMaxDevices = 16;
 constexpr uint32_t kMaxPorts = 2;
 constexpr uint32_t kMaxLinks = kMaxDevices * kMaxPorts;
@@ -40,7 +41,9 @@ struct FabricConfig {
     LinkLayer link_layer;
     uint32_t reserved;
     NicParameters nic;
+    Personality personality;
     char profile[16];
+    char personality_name[16];
 };
 
 struct Notice {  // bits of `notices`: what happened to an object, for its owner

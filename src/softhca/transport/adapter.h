@@ -79,7 +79,8 @@ class Adapter {
     }
     // The next number for the object at `index`.
     uint32_t next_number(uint32_t index) {
-        return ObjectNumber::make(host_->slot(), index, next_generation());
+        const bool again = host_->personality().qp_numbers != rule::kOldestFirst;
+        return ObjectNumber::make(host_->slot(), index, again ? 0 : next_generation());
     }
     uint32_t next_generation() { return generation_.fetch_add(1, std::memory_order_relaxed); }
     // Names a registration of shared memory; the name is never used again.

@@ -79,7 +79,8 @@ void lock(Host& host, CqShared& cq) {
     cq.lock.lock(host, [&] { repair(host, cq); });
 }
 
-uint64_t round_up(uint64_t entries) {
+// Slots of a ring that holds `entries`.
+uint64_t slots_for(uint64_t entries) {
     uint64_t size = 16;
     while (size < entries) size *= 2;
     return size;
@@ -121,7 +122,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     Host& host = adapter.host();
     const auto index = host.cq_indices.allocate();
     if (!index) return nullptr;
-    const uint64_t size = round_up(entries);
+    const uint64_t size = slots_for(entries);
     const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
     if (ring == 0) {
         host.cq_indices.release(*index);
@@ -135,7 +136,7 @@ Cq* Cq::create(Adapter& adapter, uint32_t entries) {
     for (uint64_t i = 0; i < size; ++i) new (&cq->slots_[i]) Cqe();
     shared.ring = ring;
     shared.mask = size - 1;
-    shared.capacity = size;
+    shared.capacity = entries;
     shared.armed.store(0, std::memory_order_relaxed);
     shared.failed.store(0, std::memory_order_relaxed);
     shared.notices.store(0, std::memory_order_relaxed);
@@ -240,14 +241,14 @@ uint64_t Cq::first_event_time() {
 
 int Cq::resize(uint32_t entries) {
     Host& host = adapter_.host();
-    const uint64_t size = round_up(entries);
+    const uint64_t size = slots_for(entries);
     const std::lock_guard guard(poll_mutex);
     const uint64_t ring = host.heap.allocate(size * sizeof(Cqe));
     if (ring == 0) return ENOMEM;
     lock(host, *shared_);
     const uint64_t head = shared_->head.load(std::memory_order_relaxed);
     const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
-    if (tail - head > size || tail - head > entries) {
+    if (tail - head > entries) {
         shared_->lock.unlock();
         host.heap.release(ring);
         return EINVAL;
@@ -260,7 +261,7 @@ int Cq::resize(uint32_t entries) {
     const uint64_t old = shared_->ring;
     shared_->ring = ring;
     shared_->mask = size - 1;
-    shared_->capacity = size;
+    shared_->capacity = entries;
     slots_ = slots;
     mask_ = size - 1;
     shared_->lock.unlock();

@@ -22,7 +22,7 @@ void repair_completions(Host& host, CqShared& cq);
 // The owner's handle of a completion queue. Destroyed only when no queue pair uses it.
 class Cq {
   public:
-    // A queue of at least `entries` entries; nullptr if there is no number or memory left.
+    // A queue of `entries` entries; nullptr if there is no number or memory left.
     static Cq* create(Adapter& adapter, uint32_t entries);
     ~Cq();
     Cq(const Cq&) = delete;

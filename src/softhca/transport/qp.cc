@@ -202,7 +202,11 @@ void Qp::clear_queues() {
 
 int Qp::post_receive(uint64_t wr_id, const Sge* sges, uint32_t count) {
     const std::lock_guard lock(receive_mutex_);
-    return post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
+    const int error = post_to_ring(adapter_.host(), shared_->ring, wr_id, sges, count);
+    if (error == 0) [[likely]]
+        return 0;
+    const Personality& personality = adapter_.host().personality();
+    return error == ENOMEM ? personality.recv_full_error : personality.recv_sge_error;
 }
 
 }  // namespace softhca

@@ -25,9 +25,12 @@ class Qp {
         Cq* recv_cq = nullptr;
         Srq* srq = nullptr;
         uint32_t xrc_domain = 0;
+        uint32_t operations = 0;   // bit WrOpcode: whether sends may have that opcode
+        uint32_t max_message = 0;  // bytes
         uint32_t max_send_wr = 0;
         uint32_t max_recv_wr = 0;
         uint32_t max_send_sge = 0;
+        uint32_t max_read_sge = 0;
         uint32_t max_recv_sge = 0;
         uint32_t max_inline = 0;
         bool signal_all = false;
@@ -74,7 +77,7 @@ class Qp {
     void start_sends();
     std::mutex post_mutex;
 
-    // 0, ENOMEM if the queue is full, EINVAL for too many elements.
+    // 0, or the personality's error for a full queue or too many elements.
     int post_receive(uint64_t wr_id, const Sge* sges, uint32_t count);
 
     // Runs the send queue; called by the progress engine.

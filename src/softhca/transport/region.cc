@@ -69,6 +69,11 @@ uint32_t next_key(Adapter& adapter, uint32_t index) {
                            static_cast<uint8_t>(adapter.next_generation()));
 }
 
+uint32_t region_key(Adapter& adapter, uint32_t index) {
+    const bool again = adapter.host().personality().keys != rule::kOldestFirst;
+    return again ? KeyNumber::make(adapter.host().slot(), index, 0) : next_key(adapter, index);
+}
+
 int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
     return take_registration_failure(adapter.host().header().faults) ? ENOMEM
                                                                      : populate(attributes);

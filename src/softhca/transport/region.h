@@ -25,6 +25,8 @@ uint32_t allocate_key(Adapter& adapter);
 void release_key(Adapter& adapter, uint32_t index);
 // A new key for an entry, of the next generation (8 bits).
 uint32_t next_key(Adapter& adapter, uint32_t index);
+// The key of a new region. Some devices give a new region the key of a deregistered one.
+uint32_t region_key(Adapter& adapter, uint32_t index);
 
 // 0, or why the memory cannot be registered: EFAULT if it does not exist or is not writable as
 // asked, ENOMEM by a fault.

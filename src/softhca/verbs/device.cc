@@ -88,7 +88,7 @@ SOFTHCA_EXPORT ibv_context* ibv_open_device(ibv_device* device) try {
         delete context;
         return nullptr;
     }
-    fill_operations(context->verbs);
+    fill_operations(context->verbs, device_adapter->host().personality());
     ibv_context* ibv = context->ibv();
     ibv->device = device;
     ibv->cmd_fd =

@@ -189,7 +189,6 @@ uint64_t null_memory() {
 }  // namespace
 
 ibv_mr* alloc_null_mr(ibv_pd* ibv) try {
-    static_assert(kNullBytes >= limits::kMessage);
     if (inherited(ibv->context)) {
         set_error(ENODEV);
         return nullptr;

@@ -4,7 +4,6 @@
 #include "softhca/transport/notice.h"
 #include "softhca/transport/responder.h"
 #include "softhca/verbs/address.h"
-#include "softhca/verbs/limits.h"
 #include "softhca/verbs/process_adapter.h"
 #include "softhca/verbs/wr_api.h"
 
@@ -51,8 +50,10 @@ bool values_valid(ibv_context* context, const ibv_qp_attr& attr, uint32_t mask, 
            (!has(qp_attr::kRetryCnt) || attr.retry_cnt <= 7) &&
            (!has(qp_attr::kRnrRetry) || attr.rnr_retry <= 7) &&
            (!has(qp_attr::kMinRnrTimer) || attr.min_rnr_timer < 32) &&
-           (!has(qp_attr::kMaxQpRdAtomic) || attr.max_rd_atomic <= limits::kRdAtomic) &&
-           (!has(qp_attr::kMaxDestRdAtomic) || attr.max_dest_rd_atomic <= limits::kRdAtomic) &&
+           (!has(qp_attr::kMaxQpRdAtomic) ||
+            attr.max_rd_atomic <= personality_of(context).rd_atomic) &&
+           (!has(qp_attr::kMaxDestRdAtomic) ||
+            attr.max_dest_rd_atomic <= personality_of(context).rd_atomic) &&
            (!has(qp_attr::kAv) || valid_address(config, attr.ah_attr, port));
 }
 

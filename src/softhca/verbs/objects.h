@@ -185,9 +185,9 @@ inline void set_error(int error) {
     errno = error;
 }
 
-// What a function returns that makes no object.
+// What a function returns that makes no object. `error` 0 leaves errno as it is.
 inline std::nullptr_t fail(int error) {
-    set_error(error);
+    if (error != 0) set_error(error);
     return nullptr;
 }
 

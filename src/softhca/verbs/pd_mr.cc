@@ -73,7 +73,7 @@ ibv_mr* register_memory(ibv_pd* ibv, void* address, size_t length, uint64_t iova
     mr->ibv.length = length;
     mr->ibv.handle = index;
     mr->ibv.lkey = mr->ibv.rkey =
-        publish_region(adapter, next_key(adapter, index), attributes, file);
+        publish_region(adapter, region_key(adapter, index), attributes, file);
     pd->users.fetch_add(1, std::memory_order_relaxed);
     delay_registration(adapter, begun, length);
     return &mr->ibv;
@@ -132,6 +132,10 @@ SOFTHCA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, in
 SOFTHCA_EXPORT int ibv_rereg_mr(ibv_mr* ibv, int flags, ibv_pd* new_pd, void* address,
                                 size_t length, int access) {
     auto* mr = object_of<MrObject>(ibv);
+    if (personality_of(ibv->context).mr_change == 0) {
+        set_error(EOPNOTSUPP);
+        return IBV_REREG_MR_ERR_INPUT;
+    }
     constexpr int kKnown =
         IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
     const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;

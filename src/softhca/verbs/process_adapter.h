@@ -25,6 +25,10 @@ inline const FabricConfig& config_of(ibv_context* context) {
     return adapter_of(context).host().header().config;
 }
 
+inline const Personality& personality_of(ibv_context* context) {
+    return adapter_of(context).host().personality();
+}
+
 // Contexts that receive asynchronous events of ports and devices.
 void add_context(Context* context);
 void remove_context(Context* context);

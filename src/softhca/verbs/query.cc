@@ -50,7 +50,18 @@ void set_speed(Attributes* attributes, uint32_t speed) {
         attributes->active_speed_ex = speed > 128 ? speed : 0;
 }
 
+unsigned int capabilities(const Personality& personality) {
+    unsigned int flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+                         IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                         IBV_DEVICE_MEM_MGT_EXTENSIONS;
+    if (personality.srq_resize != 0) flags |= IBV_DEVICE_SRQ_RESIZE;
+    if (personality.xrc != 0) flags |= IBV_DEVICE_XRC;
+    if (personality.windows != 0) flags |= IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    return flags;
+}
+
 void fill_device(ibv_context* context, ibv_device_attr* attributes) {
+    const Personality& personality = personality_of(context);
     std::memset(attributes, 0, sizeof *attributes);
     const uint64_t guid = port_guid(Context::of(context)->device->index * kMaxPorts);
     std::strncpy(attributes->fw_ver, "1.0.0", sizeof attributes->fw_ver - 1);
@@ -61,27 +72,26 @@ void fill_device(ibv_context* context, ibv_device_attr* attributes) {
     attributes->vendor_id = 0x7366;
     attributes->vendor_part_id = 1;
     attributes->hw_ver = 1;
-    attributes->max_qp = limits::kObjects;
-    attributes->max_qp_wr = limits::kQueueEntries;
-    attributes->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-                                   IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-                                   IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
-                                   IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
-    attributes->max_sge = limits::kSge;
-    attributes->max_sge_rd = limits::kSge;
+    attributes->max_qp = personality.qps;
+    attributes->max_qp_wr = personality.queue_entries;
+    attributes->device_cap_flags = capabilities(personality);
+    attributes->max_sge = std::min(personality.send_sge, personality.recv_sge);
+    attributes->max_sge_rd = personality.read_sge;
     attributes->max_cq = limits::kObjects;
-    attributes->max_cqe = limits::kCompletionEntries;
+    attributes->max_cqe = personality.cq_entries;
     attributes->max_mr = limits::kKeys;
     attributes->max_pd = limits::kKeys;
-    attributes->max_qp_rd_atom = limits::kRdAtomic;
-    attributes->max_res_rd_atom = limits::kRdAtomic * limits::kObjects;
-    attributes->max_qp_init_rd_atom = limits::kRdAtomic;
-    attributes->atomic_cap = IBV_ATOMIC_HCA;
-    attributes->max_mw = limits::kKeys;
+    attributes->max_qp_rd_atom = personality.rd_atomic;
+    attributes->max_res_rd_atom = personality.rd_atomic * personality.qps;
+    attributes->max_qp_init_rd_atom = personality.rd_atomic;
+    attributes->atomic_cap = personality.atomics != 0 ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
+    attributes->max_mw = personality.windows != 0 ? static_cast<int>(limits::kKeys) : 0;
     attributes->max_ah = limits::kAddressHandles;
-    attributes->max_srq = limits::kObjects;
-    attributes->max_srq_wr = limits::kQueueEntries;
-    attributes->max_srq_sge = limits::kSge;
+    if (personality.srq != 0) {
+        attributes->max_srq = personality.srqs;
+        attributes->max_srq_wr = personality.srq_entries;
+        attributes->max_srq_sge = personality.srq_sge;
+    }
     attributes->max_pkeys = 1;
     attributes->local_ca_ack_delay = 1;
     attributes->phys_port_cnt = static_cast<uint8_t>(config_of(context).ports);
@@ -99,9 +109,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     if (input != nullptr && input->comp_mask != 0) return EINVAL;
     ibv_device_attr_ex all{};
     fill_device(context, &all.orig_attr);
-    all.completion_timestamp_mask = ~uint64_t{0};
-    all.hca_core_clock = 1'000'000;  // kHz: time stamps are in ns
-    all.max_dm_size = limits::kDeviceMemory;
+    if (personality_of(context).timestamps != 0) {
+        all.completion_timestamp_mask = ~uint64_t{0};
+        all.hca_core_clock = 1'000'000;  // kHz: time stamps are in ns
+    }
+    if (personality_of(context).device_memory != 0) all.max_dm_size = limits::kDeviceMemory;
     all.phys_port_cnt_ex = config_of(context).ports;
     std::memcpy(static_cast<void*>(attributes), &all, std::min(size, sizeof all));
     return 0;
@@ -124,7 +136,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     all.max_mtu = IBV_MTU_4096;
     all.active_mtu = IBV_MTU_4096;
     all.gid_tbl_len = gid_table_of(config_of(context).link_layer);
-    all.max_msg_sz = limits::kMessage;
+    all.max_msg_sz = static_cast<uint32_t>(personality_of(context).message);
     all.pkey_tbl_len = 1;
     all.lid = ethernet ? 0 : port_lid(link_of(context, port));
     all.sm_lid = ethernet ? 0 : 1;
