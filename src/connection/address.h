@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +35,15 @@ struct PortAddress {
     // Decodes bytes from a peer; empty if they are malformed. Reads at most in.size() bytes.
     static std::optional<PortAddress> unpack(std::span<const std::byte> in);
     std::string to_string() const;
+};
+
+struct PortAddressHash {
+    size_t operator()(const PortAddress& address) const {
+        uint64_t words[2];
+        memcpy(words, address.gid.data(), sizeof(words));
+        return static_cast<size_t>((words[0] * 3 ^ words[1] ^ uint64_t{address.lid} << 48) *
+                                   0x9e3779b97f4a7c15u);
+    }
 };
 
 // The address vector with which queue pairs and address handles of `port` send to `to`.

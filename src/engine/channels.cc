@@ -26,7 +26,7 @@ Channel* Channels::attach(const PeerAddress& peer, void* user, std::string& why)
     auto* channel = static_cast<Channel*>(connector_.connect(peer, why));
     if (channel == nullptr) return nullptr;
     channel->users.push_back(user);
-    channel->closing = false;
+    connector_.resume(*channel);
     return channel;
 }
 

@@ -66,6 +66,19 @@ int start_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn) {
     return ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
+int restart_datagrams(ibv_qp* qp, const Port& port, uint32_t qkey, uint32_t psn) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RESET;
+    const int error = ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+    return error != 0 ? error : start_datagrams(qp, port, qkey, psn);
+}
+
+int resume_sends(ibv_qp* qp) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RTS;
+    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+}
+
 int init_reliable(ibv_qp* qp, const Port& port) {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
