@@ -3,6 +3,7 @@
 
 #include "connection/connector.h"
 #include "engine/block_poller.h"
+#include "engine/channel_flush.h"
 #include "engine/completion_poller.h"
 #include "engine/device_health.h"
 #include "engine/owner.h"
@@ -18,13 +19,15 @@ namespace tern {
 class Poller {
   public:
     Poller(BlockPoller& blocks, CompletionPoller& completions, ControlFrames& control,
-           Connector& connector, DeviceHealth& health, Sleep& sleep, EngineOwner& owner)
+           Connector& connector, DeviceHealth& health, ChannelFlush& flush, Sleep& sleep,
+           EngineOwner& owner)
         : polled_(budget_),
           blocks_(blocks),
           completions_(completions),
           control_(control),
           connector_(connector),
           health_(health),
+          flush_(flush),
           sleep_(sleep),
           owner_(owner) {}
 
@@ -54,7 +57,8 @@ class Poller {
     static constexpr unsigned kBusyPolls = 8;
     // Of the polls that found completions, one in this many sends the control frames that are due.
     static constexpr unsigned kDeferredPolls = 8;
-    // Calls of poll_seldom() between two looks at the device's asynchronous events.
+    // Calls of poll_seldom() between two looks at the device's asynchronous events and at the
+    // channels that no endpoint uses.
     static constexpr unsigned kEventPolls = 1024;
     // Frames and completions after which take_arrived() stops until the next poll.
     static constexpr unsigned kTakenAtOnce = 64;
@@ -77,6 +81,7 @@ class Poller {
     ControlFrames& control_;
     Connector& connector_;
     DeviceHealth& health_;
+    ChannelFlush& flush_;
     Sleep& sleep_;
     EngineOwner& owner_;
     unsigned busy_ = 0;          // polls that found something in a block
@@ -155,7 +160,10 @@ template <class Sink>
 unsigned Poller::poll_seldom(Sink& sink) {
     unsigned count = 0;
     unsigned packets = 0;
-    if (++seldom_polls_ % kEventPolls == 0) packets += health_.take_events();
+    if (++seldom_polls_ % kEventPolls == 0) {
+        packets += health_.take_events();
+        flush_.check_unused(connector_.now());
+    }
     budget_.make_seldom_due();
     do {
         if (!take_arrived(sink, count)) return count + packets;
