@@ -16,7 +16,8 @@
 namespace tern {
 
 // The address of a port; UCX calls it the device address. On the wire: flags (1 byte), then LID (2
-// bytes, little endian) if kHasLid, then GID (16 bytes) if kHasGid.
+// bytes, little endian) if kHasLid, then GID (16 bytes) if kHasGid. On InfiniBand the GID's first
+// half names the subnet.
 struct PortAddress {
     static constexpr size_t kMaxPacked = 1 + 2 + 16;
 
@@ -24,6 +25,8 @@ struct PortAddress {
     bool has_lid = false;
     bool has_gid = false;
     bool ethernet = false;
+    bool roce_v2 = false;  // the GID is for RoCE version 2; only on Ethernet
+    bool global = false;   // packets to this port must carry a GRH; it has a GID
     std::array<uint8_t, 16> gid{};
 
     bool operator==(const PortAddress&) const = default;
@@ -34,6 +37,8 @@ struct PortAddress {
     void pack(std::byte* out) const;
     // Decodes bytes from a peer; empty if they are malformed. Reads at most in.size() bytes.
     static std::optional<PortAddress> unpack(std::span<const std::byte> in);
+    // Why packets of this port cannot reach `peer`; null if they can.
+    const char* unreachable(const PortAddress& peer) const;
     std::string to_string() const;
 };
 

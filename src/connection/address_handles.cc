@@ -81,6 +81,7 @@ bool AddressHandles::start_thread() {
 }
 
 void AddressHandles::work() {
+    (void)pthread_setname_np(pthread_self(), "tern-address");
     std::unique_lock lock(mutex_);
     for (;;) {
         ++idle_;

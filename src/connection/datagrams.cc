@@ -13,6 +13,7 @@
 
 #include "base/trace.h"
 #include "connection/acceptor.h"
+#include "verbs/async_events.h"
 #include "verbs/queue_pair.h"
 
 namespace tern {
@@ -48,7 +49,8 @@ bool Datagrams::open(const verbs::Device& device) {
     if (!events_) return false;
     const int flags = fcntl(events_->fd, F_GETFL);
     if (flags < 0 || fcntl(events_->fd, F_SETFL, flags | O_NONBLOCK) != 0) return false;
-    cq_.reset(ibv_create_cq(port_.context, kReceives + kSends, nullptr, events_.get(), 0));
+    cq_.reset(
+        ibv_create_cq(port_.context, kReceives + kSends, verbs::next_identity(), events_.get(), 0));
     if (!cq_) return false;
     address_handles_.use(device.pd.get());
     ibv_qp_cap capacity{};

@@ -33,7 +33,9 @@ class Datagrams final : AddressHandles::Owner {
     ~Datagrams();
 
     uint32_t qp_num() const { return qp_->qp_num; }
-    bool is(const void* cq) const { return cq == cq_.get(); }
+    // The contexts of the queue pair and the completion queue (verbs::next_identity()).
+    const void* identity() const { return qp_->qp_context; }
+    bool is(const void* cq_identity) const { return cq_identity == cq_->cq_context; }
     // Whether polling the completion queue has failed. For any thread.
     bool failed() const { return failed_.load(std::memory_order_relaxed); }
     size_t registered_bytes() const { return memory_.size(); }

@@ -19,6 +19,8 @@ struct Fault {
 std::array<Fault, kVerbs> faults;
 std::function<int(const ibv_ah_attr&)> before_handle;
 std::atomic<ibv_qp*> datagram_qp = nullptr;
+std::atomic<uint32_t> max_inline = UINT32_MAX;
+std::atomic<bool> resizes = true;
 
 // Counts a call. Returns the error with which it must fail, or 0.
 int take(Verb verb) {
@@ -60,6 +62,16 @@ AddressHandleHook::~AddressHandleHook() {
     verbs_faults::before_handle = nullptr;
 }
 
+PoorDevice::PoorDevice(uint32_t max_inline, bool resizes) {
+    verbs_faults::max_inline = max_inline;
+    verbs_faults::resizes = resizes;
+}
+
+PoorDevice::~PoorDevice() {
+    verbs_faults::max_inline = UINT32_MAX;
+    verbs_faults::resizes = true;
+}
+
 ibv_qp* last_datagram_qp() {
     return verbs_faults::datagram_qp;
 }
@@ -79,8 +91,16 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
         errno = error;
         return nullptr;
     }
+    const uint32_t asked = attributes->cap.max_inline_data;
+    if (asked > verbs_faults::max_inline) {
+        errno = EINVAL;
+        return nullptr;
+    }
     const bool datagrams = attributes->qp_type == IBV_QPT_UD;
     ibv_qp* const qp = real(pd, attributes);
+    // Some devices return what was asked for, not what fits.
+    if (qp != nullptr && verbs_faults::max_inline != UINT32_MAX)
+        attributes->cap.max_inline_data = asked;
     if (qp != nullptr && datagrams) verbs_faults::datagram_qp = qp;
     return qp;
 }
@@ -121,6 +141,11 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
     return error != 0 ? error : real(qp, attributes, mask);
 }
 
+int ibv_resize_cq(ibv_cq* cq, int entries) {
+    static const auto real = verbs_faults::library("ibv_resize_cq", &ibv_resize_cq);
+    return verbs_faults::resizes ? real(cq, entries) : EOPNOTSUPP;
+}
+
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
     static const auto real = verbs_faults::library("ibv_reg_mr", &ibv_reg_mr);
     if (const int error = verbs_faults::take(Verb::kRegMr); error != 0) {
@@ -128,6 +153,17 @@ ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
         return nullptr;
     }
     return real(pd, address, length, access);
+}
+
+// What ibv_reg_mr() becomes if the access flags are no constant.
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                         unsigned int access) {
+    static const auto real = verbs_faults::library("ibv_reg_mr_iova2", &ibv_reg_mr_iova2);
+    if (const int error = verbs_faults::take(Verb::kRegMr); error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    return real(pd, address, length, iova, access);
 }
 
 }  // extern "C"

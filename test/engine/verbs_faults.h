@@ -41,6 +41,16 @@ class AddressHandleHook {
     AddressHandleHook& operator=(const AddressHandleHook&) = delete;
 };
 
+// While it exists, the device has these limits: a queue pair that asks for more inline data is
+// refused, and a completion queue cannot be resized.
+class PoorDevice {
+  public:
+    explicit PoorDevice(uint32_t max_inline, bool resizes = true);
+    ~PoorDevice();
+    PoorDevice(const PoorDevice&) = delete;
+    PoorDevice& operator=(const PoorDevice&) = delete;
+};
+
 // The datagram queue pair that was made last.
 ibv_qp* last_datagram_qp();
 
