@@ -147,7 +147,8 @@ TEST_F(WireSettingsTest, HotKeep) {
 }  // namespace uct_test
 
 // Takes the place of the library's function, and calls it.
-extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+extern "C" [[gnu::visibility("default")]] int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes,
+                                                            int mask) {
     static const auto real =
         reinterpret_cast<int (*)(ibv_qp*, ibv_qp_attr*, int)>(dlsym(RTLD_NEXT, "ibv_modify_qp"));
     uct_test::wire_settings_test::note(*qp, *attributes, mask);
