@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -167,6 +168,14 @@ class OpenFiles {
         }
     }
 
+    // For fork(): no other thread is in here meanwhile, and the child begins without files.
+    void lock() { mutex_.lock(); }
+    void unlock() { mutex_.unlock(); }
+    void forget() {
+        for (const auto& [name, file] : files_) ::close(file.fd);
+        files_.clear();
+    }
+
   private:
     struct File {
         int fd = -1;
@@ -178,7 +187,14 @@ class OpenFiles {
 
 // Never destroyed: threads may deregister while the process exits.
 OpenFiles& open_files() {
-    static auto* files = new OpenFiles;
+    static auto* files = [] {
+        pthread_atfork([] { open_files().lock(); }, [] { open_files().unlock(); },
+                       [] {
+                           open_files().forget();
+                           open_files().unlock();
+                       });
+        return new OpenFiles;
+    }();
     return *files;
 }
 
