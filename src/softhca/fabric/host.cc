@@ -227,6 +227,7 @@ bool Host::ended(uint32_t slot, uint32_t incarnation) {
         return true;
     if (slot == slot_ && self_ != nullptr) return false;
     if (!is_unheld(other.liveness_mutex)) return false;
+    const NoCancellation no_cancellation;
     const pid_t process_id = other.pid.load(std::memory_order_relaxed);
     const Witness witness = other.witness;
     // Of a successor, if another process has freed the slot meanwhile.

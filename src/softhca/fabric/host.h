@@ -22,6 +22,19 @@ inline uint64_t now_ns() {
     return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
+// While it lives, the calling thread is not cancelled. A thread that is cancelled while it holds a
+// lock of the fabric leaves the lock to nobody, because its process lives on.
+class NoCancellation {
+  public:
+    NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+    NoCancellation(const NoCancellation&) = delete;
+    NoCancellation& operator=(const NoCancellation&) = delete;
+
+  private:
+    int before_ = 0;
+};
+
 class Host {
   public:
     // Takes a slot of the fabric and starts a thread that locks the slot's liveness mutex and then
@@ -33,6 +46,7 @@ class Host {
     Host& operator=(const Host&) = delete;
 
     uint32_t slot() const { return slot_; }
+    uint32_t incarnation() const { return incarnation_; }  // of the slot
     ProcessSlot& self() { return *self_; }
     ProcessSlot& process(uint32_t slot) { return segment_->header().slots[slot]; }
     FabricHeader& header() { return segment_->header(); }
