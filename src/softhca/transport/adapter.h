@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "softhca/fabric/host.h"
@@ -88,6 +89,9 @@ class Adapter {
         return uint64_t{host_->tag()} << 32 | share_ids_.fetch_add(1, std::memory_order_relaxed);
     }
     uint32_t next_pd() { return next_pd_.fetch_add(1, std::memory_order_relaxed); }
+
+    // Held while a window is bound, and to withdraw a region unless a window is bound to it.
+    std::mutex bind_mutex;
 
     ObjectTable<Qp> qps;
     ObjectTable<Srq> srqs;

@@ -40,11 +40,12 @@ bool event_due(const CqShared& cq) {
     return newest > std::max(cq.notified_tail, cq.head.load(std::memory_order_relaxed));
 }
 
-// Under the lock: disarms the queue, and sets the time of its event to `visible_at`.
+// Under the lock: disarms the queue, and sets the time of its event to `visible_at`. The time
+// first: if this process dies before the rest, the repair raises the event.
 void schedule_event(CqShared& cq, uint64_t visible_at) {
-    cq.armed.store(0, std::memory_order_relaxed);
+    cq.event_at.store(std::max(visible_at, CqShared::kEventNow), std::memory_order_release);
+    cq.armed.store(0, std::memory_order_release);
     cq.notified_tail = cq.tail.load(std::memory_order_relaxed);
-    cq.event_at.store(std::max(visible_at, CqShared::kEventNow), std::memory_order_relaxed);
 }
 
 // Under the lock, after a write: whether to notify the owner of an event. If an event is pending
@@ -63,14 +64,13 @@ bool update_event(CqShared& cq, uint64_t visible_at) {
 }
 
 // A producer died inside write_completion(). Publishes the entry that it had committed, and
-// notifies the owner of a pending event.
+// notifies the owner of the event of that entry or of one that it had published.
 void repair(Host& host, CqShared& cq) {
     const uint64_t tail = cq.tail.load(std::memory_order_relaxed);
     CompletionRing ring(slots_of(host, cq), cq.mask);
-    if (ring.committed(tail)) {
-        publish(host, cq, tail, ring.at(tail));
-        update_event(cq, ring.at(tail).wc.visible_at);
-    }
+    if (ring.committed(tail)) publish(host, cq, tail, ring.at(tail));
+    const uint64_t end = cq.tail.load(std::memory_order_relaxed);
+    if (end != 0) update_event(cq, ring.at(end - 1).wc.visible_at);
     if (cq.event_at.load(std::memory_order_relaxed) != 0)
         raise_cq_notice(host, cq, cq.number.load(std::memory_order_relaxed), Notice::kCqEvent);
 }

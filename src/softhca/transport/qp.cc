@@ -128,10 +128,13 @@ void Qp::modify(const Change& change) {
     const bool new_state = (change.mask & qp_attr::kState) != 0;
     {
         const std::lock_guard lock(execute_mutex_);
-        lock_qp(adapter_.host(), *shared_);
-        set_requester_fields(change);
-        set_responder_fields(*shared_, change);
-        shared_->lock.unlock();
+        {
+            const AccessGuard guard(adapter_.host(), adapter_.host().slot());
+            lock_qp(adapter_.host(), *shared_);
+            set_requester_fields(change);
+            set_responder_fields(*shared_, change);
+            shared_->lock.unlock();
+        }
         if (new_state && (change.state == QpState::kRts || change.state == QpState::kSqd))
             after_transition(change.state);
     }
@@ -179,12 +182,15 @@ void Qp::release_claim() {
 void Qp::clear_queues() {
     Host& host = adapter_.host();
     const std::scoped_lock lock(post_mutex, execute_mutex_);
-    lock_qp(host, *shared_);
-    release_claim();
-    shared_->ring.head.store(shared_->ring.tail.load(std::memory_order_relaxed),
-                             std::memory_order_release);
-    shared_->established.store(0, std::memory_order_relaxed);
-    shared_->lock.unlock();
+    {
+        const AccessGuard guard(host, host.slot());  // before the lock, as senders do
+        lock_qp(host, *shared_);
+        release_claim();
+        shared_->ring.head.store(shared_->ring.tail.load(std::memory_order_relaxed),
+                                 std::memory_order_release);
+        shared_->established.store(0, std::memory_order_relaxed);
+        shared_->lock.unlock();
+    }
     for (Cq* cq : {attributes_.send_cq, attributes_.recv_cq})
         if (cq != nullptr) cq->purge(number_);
     if (attributes_.srq != nullptr && attributes_.srq->cq() != nullptr)

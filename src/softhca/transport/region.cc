@@ -111,21 +111,18 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
     return key;
 }
 
-void withdraw_region(Adapter& adapter, uint32_t index) {
+bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool()>& bound) {
     Host& host = adapter.host();
     KeyEntry& entry = host.tables().keys[index];
-    entry.key.store(0, std::memory_order_seq_cst);
+    {
+        const std::lock_guard lock(adapter.bind_mutex);
+        if (bound()) return false;
+        entry.key.store(0, std::memory_order_seq_cst);
+    }
     host.wait_for_accesses();
     host.self().counters.registered_bytes.fetch_sub(registered_bytes(entry),
                                                     std::memory_order_relaxed);
-}
-
-void restore_region(Adapter& adapter, uint32_t key) {
-    Host& host = adapter.host();
-    KeyEntry& entry = host.tables().keys[KeyNumber::index(key)];
-    entry.key.store(key, std::memory_order_release);
-    host.self().counters.registered_bytes.fetch_add(registered_bytes(entry),
-                                                    std::memory_order_relaxed);
+    return true;
 }
 
 }  // namespace softhca

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "softhca/fabric/backing_file.h"
 #include "softhca/fabric/host.h"
@@ -38,9 +39,8 @@ void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes);
 // map the memory.
 uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& attributes,
                         const BackingFile& file);
-// Makes the key invalid, and waits for accesses to end.
-void withdraw_region(Adapter& adapter, uint32_t index);
-// Makes a withdrawn key, whose entry is unchanged, valid again.
-void restore_region(Adapter& adapter, uint32_t key);
+// Makes the key invalid, and waits for accesses to end; unless bound() finds a window that is bound
+// to the region: then false, and the key has been valid all the time.
+bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool()>& bound);
 
 }  // namespace softhca

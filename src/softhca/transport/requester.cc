@@ -263,6 +263,7 @@ void Qp::flush_sends() {
 
 void Qp::flush_receives() {
     Host& host = adapter_.host();
+    const AccessGuard guard(host, host.slot());  // before the lock, as senders do
     lock_qp(host, *shared_);
     if (state() != QpState::kErr) {
         shared_->lock.unlock();

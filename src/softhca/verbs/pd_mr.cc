@@ -93,10 +93,8 @@ bool windows_bound(PdObject& pd, Adapter& adapter, uint32_t region_key) {
 // Makes the region's key invalid. False, and the key stays valid, if a window is bound to the
 // region.
 bool withdraw_unless_bound(PdObject& pd, Adapter& adapter, MrObject& mr) {
-    withdraw_region(adapter, mr.index);
-    if (!windows_bound(pd, adapter, mr.ibv.lkey)) return true;
-    restore_region(adapter, mr.ibv.lkey);
-    return false;
+    return withdraw_region(adapter, mr.index,
+                           [&] { return windows_bound(pd, adapter, mr.ibv.lkey); });
 }
 
 }  // namespace
