@@ -15,6 +15,7 @@ SOFTHCA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) t
         return nullptr;
     }
     channel->ibv.context = context;
+    channel->context_use.begin(context);
     channel->ibv.fd = channel->events.fd();
     return &channel->ibv;
 } catch (const std::bad_alloc&) {
@@ -55,6 +56,7 @@ CqObject* make_cq(ibv_context* context, uint32_t entries, void* cq_context,
     auto* object = new CqObject;
     object->cq = cq;
     object->ibv.context = context;
+    object->context_use.begin(context);
     object->ibv.channel = channel;
     object->ibv.cq_context = cq_context;
     object->ibv.handle = cq->number();

@@ -70,6 +70,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) try {
     }
     Device& device = *Context::of(context)->device;
     auto dm = std::make_unique<DmObject>();
+    dm->context_use.begin(context);
     if (!allocate_device_memory(device, attributes->length)) {
         set_error(ENOMEM);
         return nullptr;

@@ -15,6 +15,7 @@ SOFTHCA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
     }
     auto* pd = new PdObject;
     pd->ibv.context = context;
+    pd->context_use.begin(context);
     pd->id = adapter_of(context).next_pd();
     pd->ibv.handle = pd->id;
     return &pd->ibv;
