@@ -146,6 +146,39 @@ TEST_P(RefusalTest, OfAConnection) {
     }
 }
 
+// The n-th work request is refused, whoever posts it and for what: a connection ends, or a datagram
+// is sent again.
+TEST_F(CapacityTest, RefusedWorkRequests) {
+    watch_posts(device().context.get());
+    constexpr size_t kMessages = 40;
+    for (unsigned n = 1;; ++n) {
+        Node a, b;
+        const VerbsFault fault(Verb::kPostSend, n, ENOMEM);
+        Channel* channel = attach(a, b, &user_, why_);
+        ASSERT_NE(channel, nullptr) << why_;
+        size_t sent = 0;
+        const bool ended = until(
+            [&] {
+                uint32_t length = 0;
+                const auto fill = [](void* to) {
+                    memset(to, 'x', 200);
+                    return 200u;
+                };
+                if (a.closures.empty() && sent < kMessages)
+                    sent += a.engine->am_bcopy(*channel, 1, fill, length) == Status::kOk;
+                a.poll();
+                b.poll();
+            },
+            [&] { return !a.closures.empty() || b.messages.size() == kMessages; });
+        ASSERT_TRUE(ended) << "work request " << n;
+        EXPECT_LE(a.losses.size(), 1u);
+        EXPECT_LE(b.losses.size(), 1u);
+        EXPECT_TRUE(a.breakdowns.empty() && b.breakdowns.empty());
+        if (fault.calls() < n) break;
+        ASSERT_LT(n, 500u);
+    }
+}
+
 std::string verb_name(const testing::TestParamInfo<Verb>& verb) {
     constexpr const char* kNames[] = {"CreateQp", "CreateCq", "CreateSrq",
                                       "CreateAh", "ModifyQp", "RegMr"};

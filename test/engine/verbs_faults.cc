@@ -31,6 +31,15 @@ int take(Verb verb) {
     return fails ? fault.error.load() : 0;
 }
 
+int (*library_post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**) = nullptr;
+
+int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
+    const int error = take(Verb::kPostSend);
+    if (error == 0) return library_post_send(qp, requests, bad);
+    *bad = requests;
+    return error;
+}
+
 template <class Function>
 Function* library(const char* name, Function*) {
     return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -70,6 +79,12 @@ PoorDevice::PoorDevice(uint32_t max_inline, bool resizes) {
 PoorDevice::~PoorDevice() {
     verbs_faults::max_inline = UINT32_MAX;
     verbs_faults::resizes = true;
+}
+
+void watch_posts(ibv_context* context) {
+    if (verbs_faults::library_post_send != nullptr) return;
+    verbs_faults::library_post_send = context->ops.post_send;
+    context->ops.post_send = verbs_faults::post_send;
 }
 
 ibv_qp* last_datagram_qp() {

@@ -12,8 +12,16 @@
 
 namespace tern::test {
 
-enum class Verb : uint8_t { kCreateQp, kCreateCq, kCreateSrq, kCreateAh, kModifyQp, kRegMr };
-constexpr unsigned kVerbs = 6;
+enum class Verb : uint8_t {
+    kCreateQp,
+    kCreateCq,
+    kCreateSrq,
+    kCreateAh,
+    kModifyQp,
+    kRegMr,
+    kPostSend,  // after watch_posts()
+};
+constexpr unsigned kVerbs = 7;
 
 // While it exists, calls of `verb` fail with `error`: the n-th (from 1) and those after it, `times`
 // in all.
@@ -50,6 +58,9 @@ class PoorDevice {
     PoorDevice(const PoorDevice&) = delete;
     PoorDevice& operator=(const PoorDevice&) = delete;
 };
+
+// Has the calls of ibv_post_send() on this context counted, from now on.
+void watch_posts(ibv_context* context);
 
 // The datagram queue pair that was made last.
 ibv_qp* last_datagram_qp();

@@ -239,7 +239,7 @@ class DepartedPeerTest : public UnreachableTest, public testing::WithParamInterf
 TEST_P(DepartedPeerTest, FailsTheNextSend) {
     ASSERT_NO_FATAL_FAILURE(leave());
     (void)am_bcopy(ep_, 0, pattern(0, 8));
-    EXPECT_TRUE(eventually(
+    ASSERT_TRUE(eventually(
         {&a_}, [&] { return a_.failures(ep_) == 1; }, kLimit));
     EXPECT_STATUS(a_.failures()[0].status, am_bcopy(ep_, 0, pattern(0, 8)));
 }

@@ -72,10 +72,11 @@ TEST_F(WireSettingsTest, ServiceLevel) {
 }
 
 TEST_F(WireSettingsTest, GlobalRoutingHeader) {
-    const bool ethernet = connect({}).attr.ah_attr.is_global != 0;
+    // On Ethernet, and where the port says so.
+    const bool required = connect({}).attr.ah_attr.is_global != 0;
     EXPECT_EQ(connect({{"IS_GLOBAL", "y"}}).attr.ah_attr.is_global, 1);
     EXPECT_EQ(connect({{"GID_INDEX", "0"}}).attr.ah_attr.is_global, 1);
-    if (ethernet)
+    if (required)
         EXPECT_FALSE(opens({{"IS_GLOBAL", "n"}}));
     else
         EXPECT_EQ(connect({{"IS_GLOBAL", "n"}}).attr.ah_attr.is_global, 0);
@@ -84,7 +85,7 @@ TEST_F(WireSettingsTest, GlobalRoutingHeader) {
 TEST_F(WireSettingsTest, TrafficClass) {
     const ibv_ah_attr usual = connect({}).attr.ah_attr;
     // The software HCA's GIDs on Ethernet are of RoCE v2, for which UCX takes 106.
-    EXPECT_EQ(usual.grh.traffic_class, usual.is_global != 0 ? 106 : 0);
+    EXPECT_EQ(usual.grh.traffic_class, usual.dlid == 0 ? 106 : 0);
     const Settings other{{"IS_GLOBAL", "y"}, {"TRAFFIC_CLASS", "33"}};
     EXPECT_EQ(connect(other).attr.ah_attr.grh.traffic_class, 33);
     EXPECT_FALSE(opens({{"TRAFFIC_CLASS", "256"}}));
