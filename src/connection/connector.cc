@@ -12,9 +12,9 @@ namespace tern {
 
 namespace {
 
-// The handshake has not begun, and no earlier connection to the peer exists.
 constexpr const char* kHasLeft = "the peer's interface is closed";
 
+// The handshake has not begun, and no earlier connection to the peer exists.
 bool may_connect(const Connection& connection, const Peers& peers) {
     return connection.handshake.state() == Handshake::State::kConnecting &&
            connection.handshake.deadline() == UINT64_MAX &&
@@ -36,14 +36,8 @@ Connector::Connector(ibv_pd* pd, const verbs::Port& port, const ConnectorSetting
       admission_(acceptor_, table_, owner, settings.queues.sends) {}
 
 Connector::~Connector() {
-    take_leave();
-    // Queue pairs go first: the connections own memory that the queue pairs access.
-    table_.for_each([](Connection& connection) { connection.qp.reset(); });
-}
-
-// Peers learn that no attempt to connect to this interface will be answered. They need not be
-// polled for, and a few datagrams may be lost: those peers find out by their time limits.
-void Connector::take_leave() {
+    // Peers learn that no attempt to connect to this interface will be answered. A few datagrams
+    // may be lost: those peers find out by their time limits.
     const uint64_t limit = owner_.now() + kFarewell;
     const auto notify = [&](const PeerAddress& peer) {
         Packet packet;
@@ -60,6 +54,8 @@ void Connector::take_leave() {
         if (!connection.failed && time_is_left) time_is_left = notify(connection.peer);
     });
     if (time_is_left) acquainted_.for_each(notify);
+    // Queue pairs go first: the connections own memory that the queue pairs access.
+    table_.for_each([](Connection& connection) { connection.qp.reset(); });
 }
 
 Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
@@ -83,21 +79,13 @@ Connection* Connector::connect(const PeerAddress& peer, std::string& why) {
         peers_.set_next(peer, *connection);
     } else {
         peers_.set_current(peer, *connection);
-        // The user is told of a failure later.
+        // If the peer has left, tick() ends it: the user learns of a failure in a call of progress.
         if (left_.contains(peer))
             wake_at(0);
         else
-            begin_handshake(*connection, owner_.now());
+            act(*connection, connection->handshake.connect(owner_.now()));
     }
     return connection;
-}
-
-// An attempt to connect to a peer that has left would be repeated until its time limit.
-void Connector::begin_handshake(Connection& connection, uint64_t now) {
-    if (left_.contains(connection.peer))
-        fail(connection, Status::kRefused, kHasLeft);
-    else
-        act(connection, connection.handshake.connect(now));
 }
 
 // Makes a queue pair, a row in the table and a handshake that has not begun. The caller enters the
@@ -128,16 +116,21 @@ Connection& Connector::enter(const PeerAddress& peer, verbs::QueuePair qp,
     return connection;
 }
 
+void Connector::take_packets() {
+    Packet packet;
+    while (packets_.size() < kMostGathered && datagrams_->receive(packet))
+        packets_.push_back(packet);
+}
+
 unsigned Connector::progress() {
     unsigned handled = 0;
     if (urgent_ != 0) --urgent_;
-    const bool waiting = datagrams_waiting();
-    // The packet may belong to a connection accepted in the background.
+    // The packets may belong to connections accepted in the background.
     adopt();
-    if (waiting) {
-        waiting_ = false;
-        handle(packet_);
-        ++handled;
+    for (; gathered_ != 0; --gathered_, ++handled) {
+        const Packet packet = packets_.front();
+        packets_.pop_front();
+        handle(packet);
     }
     PortAddress unreachable;
     for (int error = 0; datagrams_->take_unreachable(unreachable, error);)
@@ -412,8 +405,10 @@ void Connector::tick(uint64_t now) {
         if (connection == nullptr || connection->failed) continue;
         if (!connection->sends.open())
             turn_away(*connection);
+        else if (may_connect(*connection, peers_) && left_.contains(connection->peer))
+            fail(*connection, Status::kRefused, kHasLeft);
         else if (may_connect(*connection, peers_))
-            begin_handshake(*connection, now);
+            act(*connection, connection->handshake.connect(now));
         else if (connection->handshake.deadline() <= now)
             act(*connection, connection->handshake.tick(now));
         else

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -85,8 +86,13 @@ class Connector {
     }
     Probes& probes() { return probes_; }
 
-    // Handles one received packet, and deadlines. Returns how many packets were handled. The caller
-    // must first take the data that has come over the connections.
+    // Takes packets that have come, for progress() to handle.
+    void gather() {
+        take_packets();
+        gathered_ = packets_.size();
+    }
+    // Handles the packets that were gathered, and deadlines. Returns how many packets were handled.
+    // After gather() the caller must first take the data that has come over the connections.
     unsigned progress();
     // For the background thread: answers peers, and accepts connections, which the owner adopts
     // later.
@@ -109,7 +115,10 @@ class Connector {
     // received a short time ago, or a connection is over.
     bool urgent() const { return (urgent_ != 0 && deadline_ != UINT64_MAX) || !over_.empty(); }
     // Whether a packet waits.
-    bool datagrams_waiting() { return waiting_ || (waiting_ = datagrams_->receive(packet_)); }
+    bool datagrams_waiting() {
+        take_packets();
+        return !packets_.empty();
+    }
 
     // Ends a connection in good order, as soon as nothing is outstanding. One that the peer has not
     // answered yet ends at once, unless operations wait for it.
@@ -138,6 +147,7 @@ class Connector {
 
   private:
     static constexpr uint32_t kMostAttempts = 16;  // at one connection, dropped by the peer
+    static constexpr size_t kMostGathered = 64;    // packets at a time
     // Calls of progress() after a packet in which the next packet is expected.
     static constexpr uint32_t kUrgent = 4096;
     static constexpr uint64_t kFarewell = 100'000'000;  // nanoseconds, for all peers
@@ -150,12 +160,11 @@ class Connector {
     void adopt_all();
     void turn_away(Connection& connection);
     bool begin_anew(Connection& connection);
+    void take_packets();
     void handle(const Packet& packet);
     void take_attempt(const Packet& packet);
     void on_left(const PeerAddress& peer);
     void on_unreachable(const PortAddress& port, int error);
-    void begin_handshake(Connection& connection, uint64_t now);
-    void take_leave();
     void act(Connection& connection, const Handshake::Actions& actions);
     void ended(Connection& connection, const Handshake::Actions& actions);
     bool connect_qp(Connection& connection);
@@ -181,9 +190,9 @@ class Connector {
     uint32_t urgent_ = 0;  // calls of progress() that are left of kUrgent
     // Peers whose connection has ended, but which may still have endpoints to this interface.
     PeerSet acquainted_;
-    PeerSet left_;   // peers whose interface is closed
-    Packet packet_;  // received and not handled yet, if waiting_
-    bool waiting_ = false;
+    PeerSet left_;                // peers whose interface is closed
+    std::deque<Packet> packets_;  // received and not handled yet
+    size_t gathered_ = 0;         // of these, for progress()
 };
 
 }  // namespace tern

@@ -43,6 +43,7 @@ bool Rogue::begin(const PeerAddress& peer) {
 }
 
 void Rogue::poll() {
+    connector_->gather();
     connector_->progress();
     ibv_wc completion{};
     while (ibv_poll_cq(cq_.get(), 1, &completion) > 0) {
