@@ -188,8 +188,9 @@ void Connector::on_left(const PeerAddress& peer) {
     for (Connection* connection : {peers_.next(peer), peers_.current(peer)}) {
         if (connection == nullptr) continue;
         (void)connection->handshake.abandon();
-        close(*connection, connection->established ? Status::kConnectionReset : Status::kRefused,
-              kHasLeft);
+        // An attempt that nothing waits for has lost nothing either.
+        const bool waited_for = !connection->established && owner_.wanted(*connection);
+        close(*connection, waited_for ? Status::kRefused : Status::kConnectionReset, kHasLeft);
     }
 }
 
