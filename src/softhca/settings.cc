@@ -75,6 +75,14 @@ Reason set_rules(Settings& settings, std::string_view value) {
     return apply_rules(value, settings.personality);
 }
 
+Reason set_addresses(Settings& settings, std::string_view value) {
+    return set_choice(settings.own_addresses, value, "shared", false, "per-process", true);
+}
+
+Reason set_subnets(Settings& settings, std::string_view value) {
+    return set_choice(settings.subnets, value, "one", false, "per-port", true);
+}
+
 Reason set_executor(Settings& settings, std::string_view value) {
     return set_choice(settings.executor, value, "inline", Executor::kInline, "thread",
                       Executor::kThread);
@@ -120,6 +128,11 @@ const std::array<Setting, kSettingCount> kSettings = {{
      set_rules},
     {"SOFTHCA_LINK_LAYER", "auto", "auto, infiniband, ethernet",
      "addresses: LID, or GID as with RoCE; auto: as the personality has it", set_link_layer},
+    {"SOFTHCA_ADDRESSES", "shared", "shared, per-process",
+     "whether processes have the same LIDs and GIDs, or each its own", set_addresses},
+    {"SOFTHCA_SUBNETS", "one", "one, per-port",
+     "whether ports 1 and ports 2 are in different subnets, and cannot reach each other",
+     set_subnets},
     {"SOFTHCA_EXECUTOR", "inline", "inline, thread",
      "who moves the data: the caller, or a thread per process", set_executor},
     {"SOFTHCA_PROFILE", "ideal", "ideal, graphene, infini, hdr200, muse",
@@ -170,6 +183,8 @@ FabricConfig fabric_config(const Settings& settings) {
     config.devices = settings.devices;
     config.ports = settings.ports;
     config.link_layer = settings.link_layer;
+    config.own_addresses = settings.own_addresses ? 1 : 0;
+    config.subnets = settings.subnets ? 1 : 0;
     config.nic = settings.nic;
     config.personality = settings.personality;
     settings.personality_name.copy(config.personality_name, sizeof config.personality_name - 1);

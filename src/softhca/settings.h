@@ -27,6 +27,8 @@ struct Settings {
     std::string personality_name = "default";
     Personality personality = {};  // the named one, with the changes of SOFTHCA_RULES
     LinkLayer link_layer = LinkLayer::kInfiniband;
+    bool own_addresses = false;
+    bool subnets = false;  // port 1 and port 2 are in different ones
     Executor executor = Executor::kInline;
     std::string profile = "ideal";
     NicParameters nic = {};  // the profile, with the changes of SOFTHCA_MODEL
@@ -47,7 +49,7 @@ struct Setting {
 
 // In the order in which they are set: SOFTHCA_RULES changes the personality, which decides the link
 // layer unless that is set, and SOFTHCA_MODEL changes the profile.
-constexpr size_t kSettingCount = 11;
+constexpr size_t kSettingCount = 13;
 extern const std::array<Setting, kSettingCount> kSettings;
 
 // The option without its dashes: "link-layer" for SOFTHCA_LINK_LAYER.

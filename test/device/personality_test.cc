@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The personalities: what each of them reports, gives and refuses, as a program sees it.
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <ostream>
 #include <string>
@@ -204,7 +210,10 @@ TEST_P(PersonalityTest, OrderOfDataIsPromisedInTheStatesOfTheDevice) {
 
 INSTANTIATE_TEST_SUITE_P(All, PersonalityTest, testing::ValuesIn(kKinds), kind_case);
 
-class RuleTest : public FabricTest {};
+class RuleTest : public FabricTest {
+  public:
+    using FabricTest::alone;
+};
 
 // Makes, destroys and makes again a queue pair and a region, and compares their numbers.
 void compare_numbers(bool same_qp, bool same_key) {
@@ -303,6 +312,202 @@ TEST_F(RuleTest, SharedReceiveQueueHasItsOwnErrors) {
             EXPECT_EQ(RecvWr(9).post(srq), full);
         });
     }
+}
+
+// An RC connection whose sides differ in one attribute.
+struct Mismatch {
+    QpSpec a = quick();
+    QpSpec b = quick();
+    ibv_mtu mtu_of_b = IBV_MTU_4096;
+};
+
+// Connects the two sides, and lets `a` post `wr` and see `status`.
+void post_over(const Mismatch& sides, ibv_wr_opcode opcode, uint32_t bytes, ibv_wc_status status) {
+    const Hca hca;
+    const Pd pd = hca.make_pd();
+    const Region memory(pd.get(), 1 << 16);
+    const Endpoint a(hca, pd.get(), sides.a);
+    const Endpoint b(hca, pd.get(), sides.b);
+    Step rtr = to_rtr(hca, sides.b, as_peer(hca, a.qp.get(), sides.b));
+    rtr.attr.path_mtu = sides.mtu_of_b;
+    apply_all(b.qp.get(), {to_init(hca, sides.b), rtr, to_rts(sides.b)});
+    bring_up(hca, a.qp.get(), sides.a, as_peer(hca, b.qp.get(), sides.a));
+    ASSERT_EQ(SendWr(opcode, 1).sge(memory.sge(0, bytes)).remote(memory, 1 << 15).post(a.qp), 0);
+    EXPECT_TRUE(next_are(a.send_cq, {1}, status));
+}
+
+void expect_checked(const char* rule, const Mismatch& sides, ibv_wr_opcode opcode, uint32_t bytes,
+                    ibv_wc_status status) {
+    set("RULES", std::string(rule) + "=1");
+    RuleTest::alone([&] { post_over(sides, opcode, bytes, status); });
+    set("RULES", std::string(rule) + "=0");
+    RuleTest::alone([&] { post_over(sides, opcode, bytes, IBV_WC_SUCCESS); });
+}
+
+TEST_F(RuleTest, PsnsOfTheTwoSidesMustAgree) {
+    Mismatch sides;
+    sides.b.psn = 7;
+    expect_checked("psn", sides, IBV_WR_RDMA_WRITE, 8, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(RuleTest, PathMtusMustAgreeForLongMessages) {
+    Mismatch sides;
+    sides.mtu_of_b = IBV_MTU_1024;
+    expect_checked("path-mtu", sides, IBV_WR_RDMA_WRITE, 1025, IBV_WC_REM_INV_REQ_ERR);
+    expect_checked("path-mtu", sides, IBV_WR_RDMA_WRITE, 1024, IBV_WC_SUCCESS);
+}
+
+TEST_F(RuleTest, ResponderMustAcceptTheReadsThatTheRequesterMayHave) {
+    Mismatch sides;
+    sides.a.reads = 4;
+    expect_checked("rd-atomic-match", sides, IBV_WR_RDMA_READ, 8, IBV_WC_REM_INV_REQ_ERR);
+    expect_checked("rd-atomic-match", sides, IBV_WR_RDMA_WRITE, 8, IBV_WC_SUCCESS);
+}
+
+void drop_capabilities() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+    if (syscall(SYS_capset, &header, none) != 0) fail_errno("capset");
+}
+
+TEST_F(RuleTest, RegisteredMemoryCountsAsLocked) {
+    for (const int rule : {0, 1}) {
+        set("RULES", "locked-memory=" + std::to_string(rule));
+        alone([rule] {
+            const Hca hca;
+            const Pd pd = hca.make_pd();
+            drop_capabilities();
+            const rlimit limit{1 << 16, 1 << 16};
+            ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+            Region most(pd.get(), 1 << 16);
+            static char more[4096];
+            errno = 0;
+            const Mr mr(ibv_reg_mr(pd.get(), more, sizeof more, kAllAccess));
+            EXPECT_EQ(mr == nullptr, rule == 1);
+            EXPECT_EQ(errno, rule == 1 ? ENOMEM : 0);
+            most.deregister();
+            EXPECT_NE(Mr(ibv_reg_mr(pd.get(), more, sizeof more, kAllAccess)), nullptr);
+        });
+    }
+}
+
+// Forks a child that does nothing.
+void fork_once() {
+    const pid_t pid = ::fork();
+    if (pid == 0) ::_exit(0);
+    ASSERT_EQ(::waitpid(pid, nullptr, 0), pid);
+}
+
+TEST_F(RuleTest, ForkWithoutForkInitLosesTheRegions) {
+    set("RULES", "fork=0");
+    alone([] {
+        EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED) << "no device is open yet";
+        const Hca hca;
+        EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_DISABLED);
+        const Pd pd = hca.make_pd();
+        const Pair pair(hca, pd.get(), quick());
+        EXPECT_EQ(ibv_fork_init(), EINVAL) << "memory is registered";
+        fork_once();
+        ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1)
+                      .sge(pair.a_mem.sge(0, 8))
+                      .remote(pair.b_mem)
+                      .post(pair.a.qp),
+                  0);
+        EXPECT_TRUE(next_are(pair.a.send_cq, {1}, IBV_WC_LOC_PROT_ERR));
+    });
+}
+
+TEST_F(RuleTest, ForkInitInTimeProtects) {
+    set("RULES", "fork=0");
+    alone([] {
+        ASSERT_EQ(ibv_fork_init(), 0);
+        const Hca hca;
+        EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_ENABLED);
+        const Pd pd = hca.make_pd();
+        const Pair pair(hca, pd.get(), quick());
+        fork_once();
+        ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 1)
+                      .sge(pair.a_mem.sge(0, 8))
+                      .remote(pair.b_mem)
+                      .post(pair.a.qp),
+                  0);
+        EXPECT_TRUE(next_are(pair.a.send_cq, {1}));
+    });
+}
+
+TEST_F(RuleTest, CompletionsOfADestroyedQueuePair) {
+    for (const char* name : {"mlx5", "rxe", "strict"}) {
+        set("PERSONALITY", name);
+        alone([name] {
+            const Hca hca;
+            const Pd pd = hca.make_pd();
+            Pair pair(hca, pd.get(), quick());
+            ASSERT_EQ(SendWr(IBV_WR_RDMA_WRITE, 5)
+                          .sge(pair.a_mem.sge(0, 8))
+                          .remote(pair.b_mem)
+                          .post(pair.a.qp),
+                      0);
+            EXPECT_TRUE(quiet(pair.b.send_cq));  // time for the write
+            pair.a.qp.reset();
+            const bool delivered = std::string(name) != "mlx5";
+            EXPECT_TRUE(delivered ? next_are(pair.a.send_cq, {5}) : quiet(pair.a.send_cq));
+        });
+    }
+}
+
+TEST_F(RuleTest, LastReceiveOfASharedQueueIsAnnouncedOrNot) {
+    for (const char* name : {"mlx5", "rxe"}) {
+        set("PERSONALITY", name);
+        alone([name] {
+            const Hca hca;
+            const Pd pd = hca.make_pd();
+            const Srq srq = make_srq(pd.get());
+            QpSpec attached = quick();
+            attached.srq = srq.get();
+            const Pair pair(hca, pd.get(), quick(), attached);
+            apply_all(pair.b.qp.get(), {to_state(IBV_QPS_ERR)});
+            if (std::string(name) == "mlx5")
+                wait_event(hca, IBV_EVENT_QP_LAST_WQE_REACHED);
+            else
+                EXPECT_TRUE(no_event(hca, IBV_EVENT_QP_LAST_WQE_REACHED));
+        });
+    }
+}
+
+TEST_F(RuleTest, PortThatNeedsAGrhSaysSoAndRefusesOthers) {
+    set("PERSONALITY", "strict");
+    alone([] {
+        const Hca hca;
+        EXPECT_EQ(hca.port_attr().link_layer, IBV_LINK_LAYER_INFINIBAND);
+        EXPECT_NE(hca.port_attr().flags & IBV_QPF_GRH_REQUIRED, 0);
+        const Pd pd = hca.make_pd();
+        ibv_ah_attr path = hca.path_to(hca.address());
+        EXPECT_EQ(path.is_global, 1);
+        EXPECT_NE(hca.make_ah(pd.get(), hca.address()), nullptr);
+        path.is_global = 0;
+        EXPECT_EQ(ibv_create_ah(pd.get(), &path), nullptr);
+    });
+}
+
+TEST_F(RuleTest, AddressOfAPortThatDoesNotAnswerTimesOut) {
+    set("LINK_LAYER", "ethernet");
+    set("RULES", "neighbor-timeout=50");
+    alone([] {
+        const Hca hca;
+        const Pd pd = hca.make_pd();
+        Address nobody = hca.address();
+        nobody.gid.raw[15] = 0x77;
+        ibv_ah_attr path = hca.path_to(nobody);
+        const Stopwatch watch;
+        errno = 0;
+        EXPECT_EQ(ibv_create_ah(pd.get(), &path), nullptr);
+        EXPECT_EQ(errno, ETIMEDOUT);
+        const Endpoint end(hca, pd.get());
+        apply_all(end.qp.get(), {to_init(hca, {})});
+        EXPECT_EQ(to_rtr(hca, {}, {nobody, 1, 1}).apply(end.qp.get()), ETIMEDOUT);
+        EXPECT_GE(watch.elapsed().count(), 100);
+        EXPECT_NE(hca.make_ah(pd.get(), hca.address()), nullptr);
+    });
 }
 
 }  // namespace

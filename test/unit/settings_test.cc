@@ -49,6 +49,8 @@ TEST(Settings, EveryVariableIsRead) {
                                {"SOFTHCA_PERSONALITY", "irdma"},
                                {"SOFTHCA_RULES", "inline=64, srq=1"},
                                {"SOFTHCA_LINK_LAYER", "ethernet"},
+                               {"SOFTHCA_ADDRESSES", "per-process"},
+                               {"SOFTHCA_SUBNETS", "per-port"},
                                {"SOFTHCA_EXECUTOR", "thread"},
                                {"SOFTHCA_PROFILE", "graphene"},
                                {"SOFTHCA_MODEL", "gap=1us"},
@@ -63,6 +65,8 @@ TEST(Settings, EveryVariableIsRead) {
     EXPECT_EQ(settings.personality.srq, 1);
     EXPECT_EQ(settings.personality.send_sge, 13);
     EXPECT_EQ(settings.link_layer, LinkLayer::kEthernet);
+    EXPECT_TRUE(settings.own_addresses);
+    EXPECT_TRUE(settings.subnets);
     EXPECT_EQ(settings.executor, Executor::kThread);
     EXPECT_EQ(settings.profile, "graphene");
     EXPECT_EQ(settings.nic.gap_ns, 1000u) << "the model refines the profile";
@@ -86,6 +90,8 @@ TEST(Settings, WrongValuesNameVariableValueAndChoices) {
         {"SOFTHCA_RULES", "inline=4096", "0 to 1024"},
         {"SOFTHCA_RULES", "srq", "0 to 1"},
         {"SOFTHCA_LINK_LAYER", "roce", "auto, infiniband, ethernet"},
+        {"SOFTHCA_ADDRESSES", "own", "shared, per-process"},
+        {"SOFTHCA_SUBNETS", "two", "one, per-port"},
         {"SOFTHCA_EXECUTOR", "threads", "inline, thread"},
         {"SOFTHCA_PROFILE", "myri", "ideal, graphene, infini, hdr200, muse"},
         {"SOFTHCA_MODEL", "speed=1", "reg-bandwidth"},

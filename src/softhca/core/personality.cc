@@ -154,6 +154,38 @@ constexpr Rule kRules[] = {
     // hw/mlx5/mr.c push_mkey_locked, pop_mkey_locked: the same key again. Others: random or counted.
     {"keys", &P::keys, 0, 2, {0, 2, 0, 0, 0, 0, 0, 2},
      "key of a new region: 0 not used for long, 1 the lowest free, 2 the one released last"},
+
+    // include/rdma/ib_verbs.h rdma_is_grh_required: RoCE, and InfiniBand ports whose firmware says so.
+    {"grh-required", &P::grh_required, 0, 2, {0, 1, 1, 1, 1, 1, 1, 2},
+     "ports have IBV_QPF_GRH_REQUIRED: 0 never, 1 on Ethernet, 2 always"},
+    // The specification; this device stores these values and needs none of them.
+    {"psn", &P::psn, 0, 1, {0, 1, 1, 1, 1, 1, 1, 1},
+     "a message is lost if the first PSNs of the two sides of a reliable connection differ"},
+    {"path-mtu", &P::path_mtu, 0, 1, {0, 1, 1, 1, 1, 1, 1, 1},
+     "a message longer than the smaller path MTU is refused if the path MTUs of the two sides differ"},
+    {"rd-atomic-match", &P::rd_atomic_match, 0, 1, {0, 0, 0, 0, 0, 0, 0, 1},
+     "reads and atomics are refused if the requester may have more outstanding than the responder accepts"},
+    // core/umem.c ib_umem_get.
+    {"locked-memory", &P::locked_memory, 0, 1, {0, 1, 1, 1, 1, 1, 1, 1},
+     "registered memory counts against RLIMIT_MEMLOCK, except with CAP_IPC_LOCK"},
+    // libibverbs/memory.c: kernels before 5.12.
+    {"fork", &P::fork, 0, 1, {0, 0, 0, 0, 0, 0, 0, 1},
+     "a fork without `ibv_fork_init` makes private regions unusable, because the device keeps the old pages"},
+    // mlx5/cq.c:1807, hns_roce_u_hw_v2.c:1564, irdma/uk.c:1870, bnxt_re/verbs.c:1101; rxe: not cleaned.
+    {"destroyed-completions", &P::destroyed_completions, 0, 1, {0, 0, 0, 0, 0, 0, 1, 1},
+     "completions of a destroyed queue pair are delivered"},
+    // irdma/user.h irdma_qp_event_type has no such event; sw/rxe: not in older kernels.
+    {"last-wqe-event", &P::last_receive_event, 0, 1, {1, 1, 1, 0, 1, 1, 0, 0},
+     "IBV_EVENT_QP_LAST_WQE_REACHED comes"},
+    // mlx5: memory (Fukuoka, ConnectX-5); irdma icrdma_hw.c: fixed. rxe: one jiffy.
+    {"least-timeout", &P::least_timeout, 0, 31, {0, 12, 16, 14, 0, 0, 10, 16},
+     "code of the shortest time-out of acknowledgments; smaller ones act like it"},
+    // core/addr.c: 1 s.
+    {"neighbor-timeout", &P::neighbor_timeout, 0, 10000, {0, 1000, 1000, 1000, 1000, 1000, 1000, 1000},
+     "ms that an address handle, or RTR, of Ethernet waits for a port that does not answer, before ETIMEDOUT; 0: does not ask"},
+    // core/cache.c, core/roce_gid_mgmt.c: the link-local address first, then IPv4, each as v1 and v2.
+    {"gid-table", &P::gid_table, 0, 2, {0, 1, 2, 0, 1, 1, 0, 1},
+     "GIDs of Ethernet ports, link-local before IPv4: 0 RoCE v2, 1 each as v1 and then v2, 2 RoCE v1"},
 };
 // clang-format on
 

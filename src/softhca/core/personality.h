@@ -22,6 +22,8 @@ enum InlineRounding : int32_t {
 enum TooMuchInline : int32_t { kInlineRefused = 0, kInlineClamped = 1 };
 enum EarlySend : int32_t { kEarlyRefused = 0, kEarlyQueued = 1, kEarlyRefusedAndQueued = 2 };
 enum InOrder : int32_t { kNever = 0, kAlways = 1, kReadyToSend = 2 };
+enum GidTable : int32_t { kVersion2 = 0, kVersions1And2 = 1, kVersion1 = 2 };
+enum GrhRequired : int32_t { kNoGrhFlag = 0, kGrhOnEthernet = 1, kGrhAlways = 2 };
 enum Numbers : int32_t { kOldestFirst = 0, kLowestFirst = 1, kNewestFirst = 2 };
 }  // namespace rule
 
@@ -57,6 +59,14 @@ struct Personality {
     int32_t empty_send_queue;
 
     int32_t qp_numbers, keys;
+
+    int32_t grh_required;
+    int32_t psn, path_mtu, rd_atomic_match;
+    int32_t locked_memory, fork;
+    int32_t destroyed_completions, last_receive_event;
+    int32_t least_timeout;
+    int32_t neighbor_timeout;  // ms
+    int32_t gid_table;
 };
 
 // Entries of a queue for which a program asks for `asked` entries; 0 stays 0.

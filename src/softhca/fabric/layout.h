@@ -39,12 +39,31 @@ struct FabricConfig {
     uint32_t devices;
     uint32_t ports;
     LinkLayer link_layer;
+    uint32_t own_addresses;  // 1: each process has LIDs and GIDs of its own
+    uint32_t subnets;        // 1: ports 1 and ports 2 are in different subnets
     uint32_t reserved;
     NicParameters nic;
     Personality personality;
     char profile[16];
     char personality_name[16];
 };
+
+// An address names a port, and with `own_addresses` also a process. Its number is a place.
+constexpr uint32_t kNoPlace = ~uint32_t{0};
+constexpr uint32_t kAnyProcess = ~uint32_t{0};
+inline uint32_t place_of(const FabricConfig& config, uint32_t slot, uint32_t link) {
+    return config.own_addresses != 0 ? slot * kMaxLinks + link : link;
+}
+inline uint32_t process_of_place(const FabricConfig& config, uint32_t place) {
+    return config.own_addresses != 0 ? place / kMaxLinks : kAnyProcess;
+}
+// Whether two ports can reach each other.
+inline bool same_subnet(const FabricConfig& config, uint32_t link, uint32_t other) {
+    return config.subnets == 0 || link % kMaxPorts == other % kMaxPorts;
+}
+inline uint16_t lid_of_place(uint32_t place) {
+    return static_cast<uint16_t>(place + 1);
+}
 
 struct Notice {  // bits of `notices`: what happened to an object, for its owner
     static constexpr uint32_t kCqEvent = 1 << 0;   // CQ: deliver a completion event
@@ -126,6 +145,9 @@ struct alignas(64) QpShared {
     uint32_t device = 0;
     std::atomic<uint32_t> established{0};
     std::atomic<uint32_t> notices{0};
+    uint32_t receive_psn : 24 = 0;  // the first PSNs
+    uint32_t path_mtu : 8 = 0;      // code
+    uint32_t send_psn = 0;
 
     alignas(64) RobustLock lock;  // for the responder: claim, receive ring, state
     Claim claim;

@@ -37,6 +37,12 @@ class IndexPool {
         return fresh ? next_++ : take();
     }
 
+    // All indices that were ever allocated are below it.
+    uint32_t end() {
+        const std::lock_guard lock(mutex_);
+        return next_;
+    }
+
     void release(uint32_t index) {
         const std::lock_guard lock(mutex_);
         --used_;

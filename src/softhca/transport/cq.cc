@@ -270,6 +270,20 @@ int Cq::resize(uint32_t entries) {
     return 0;
 }
 
+void Cq::disown(uint32_t qp_number) {
+    const std::lock_guard guard(poll_mutex);
+    lock(adapter_.host(), *shared_);
+    CompletionRing ring(slots_, mask_);
+    const uint64_t tail = shared_->tail.load(std::memory_order_relaxed);
+    for (uint64_t i = shared_->head.load(std::memory_order_relaxed); i != tail; ++i) {
+        Cqe& cqe = ring.at(i);
+        if (cqe.wc.qp_num != qp_number) continue;
+        (void)release_entry(cqe);
+        cqe.wc.releases = Releases::kNothing;
+    }
+    shared_->lock.unlock();
+}
+
 void Cq::purge(uint32_t qp_number) {
     Host& host = adapter_.host();
     const std::lock_guard guard(poll_mutex);

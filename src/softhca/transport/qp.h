@@ -46,6 +46,8 @@ class Qp {
         uint32_t qkey = 0;
         uint32_t peer_number = 0;
         uint32_t peer_link = 0;
+        uint32_t receive_psn = 0;
+        uint32_t send_psn = 0;
         uint8_t min_rnr_timer = 0;
         uint8_t retry_count = 0;
         uint8_t rnr_retry = 0;
@@ -104,6 +106,7 @@ class Qp {
   private:
     Qp(Adapter& adapter, const Attributes& attributes, QpShared* shared, uint32_t number);
     void set_requester_fields(const Change& change);
+    uint8_t effective_timeout(uint8_t code) const;
     void after_transition(QpState state);
     static constexpr uint32_t kMaxStepsPerRun = 16;  // then the engine turns to other queue pairs
     static constexpr uint32_t kNoLimit = ~uint32_t{0};
@@ -142,6 +145,7 @@ class Qp {
     std::atomic<bool> scheduled_{false};  // scheduled to run at once
     bool drained_event_ = false;
     bool last_receive_event_ = false;
+    bool ends_ = false;  // is being destroyed
     uint8_t retry_count_ = 0;
     uint8_t rnr_retry_ = 0;
     uint8_t timeout_ = 0;

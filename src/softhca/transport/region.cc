@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "softhca/transport/region.h"
 
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,6 +52,24 @@ int populate(const RegionAttributes& attributes) {
                                                                                          : EFAULT;
 }
 
+// Whether the process may lock any amount of memory.
+bool may_lock_all() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+    return syscall(SYS_capget, &header, data) == 0 && (data[0].effective >> CAP_IPC_LOCK & 1) != 0;
+}
+
+// Whether a registration of `bytes` keeps the registered memory within the limit of locked memory.
+bool within_locked_limit(Host& host, uint64_t bytes) {
+    rlimit limit;
+    if (host.personality().locked_memory == 0 || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    const uint64_t registered =
+        host.self().counters.registered_bytes.load(std::memory_order_relaxed);
+    return registered + bytes <= limit.rlim_cur || may_lock_all();
+}
+
 // A null region's length is not memory.
 uint64_t registered_bytes(const KeyEntry& entry) {
     return entry.kind == KeyKind::kNullRegion ? 0 : entry.length;
@@ -75,8 +96,11 @@ uint32_t region_key(Adapter& adapter, uint32_t index) {
 }
 
 int check_registration(Adapter& adapter, const RegionAttributes& attributes) {
-    return take_registration_failure(adapter.host().header().faults) ? ENOMEM
-                                                                     : populate(attributes);
+    Host& host = adapter.host();
+    if (take_registration_failure(host.header().faults) ||
+        !within_locked_limit(host, attributes.length))
+        return ENOMEM;
+    return populate(attributes);
 }
 
 void delay_registration(Adapter& adapter, uint64_t begun, uint64_t bytes) {
@@ -123,6 +147,16 @@ bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool(
     host.self().counters.registered_bytes.fetch_sub(registered_bytes(entry),
                                                     std::memory_order_relaxed);
     return true;
+}
+
+void lose_private_regions(Adapter& adapter) {
+    Host& host = adapter.host();
+    const uint32_t end = host.key_indices.end();
+    for (uint32_t index = 1; index < end; ++index) {
+        KeyEntry& entry = host.tables().keys[index];
+        if (entry.kind == KeyKind::kRegion && entry.file_fd < 0)
+            entry.key.store(0, std::memory_order_seq_cst);
+    }
 }
 
 }  // namespace softhca

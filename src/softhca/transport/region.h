@@ -30,7 +30,8 @@ uint32_t next_key(Adapter& adapter, uint32_t index);
 uint32_t region_key(Adapter& adapter, uint32_t index);
 
 // 0, or why the memory cannot be registered: EFAULT if it does not exist or is not writable as
-// asked, ENOMEM by a fault.
+// asked, ENOMEM by a fault or the limit of locked
+// memory.
 int check_registration(Adapter& adapter, const RegionAttributes& attributes);
 // Waits until a registration of `bytes` that began at `begun` (ns) has taken its modeled time.
 // Occupies the processor, as pinning in the kernel does.
@@ -42,5 +43,8 @@ uint32_t publish_region(Adapter& adapter, uint32_t key, const RegionAttributes& 
 // Makes the key invalid, and waits for accesses to end; unless bound() finds a window that is bound
 // to the region: then false, and the key has been valid all the time.
 bool withdraw_region(Adapter& adapter, uint32_t index, const std::function<bool()>& bound);
+// Makes the keys of all regions of private memory invalid, without waiting: after a fork the device
+// may have other pages than the process.
+void lose_private_regions(Adapter& adapter);
 
 }  // namespace softhca

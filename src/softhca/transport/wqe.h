@@ -16,6 +16,7 @@ namespace softhca {
 // The destination of a datagram; set when the address handle is created.
 struct Destination {
     uint32_t link = kNoLink;
+    uint32_t process = ~uint32_t{0};  // the only one with the address; all bits set: any
     uint16_t slid = 0;
     bool global = false;  // has a GRH
     uint8_t source_gid[16] = {};

@@ -135,12 +135,13 @@ SOFTHCA_EXPORT ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) {
 
 SOFTHCA_EXPORT void ibv_unimport_mr(ibv_mr*) {}
 
-// fork() is always safe: no memory is pinned, and the child's copies of objects have no effect.
+// fork() is safe unless the personality says otherwise: no memory is pinned, and the child's copies
+// of objects have no effect.
 SOFTHCA_EXPORT int ibv_fork_init(void) {
-    return 0;
+    return protect_forks();
 }
 SOFTHCA_EXPORT ibv_fork_status ibv_is_fork_initialized(void) {
-    return IBV_FORK_UNNEEDED;
+    return fork_protection();
 }
 
 }  // namespace softhca

@@ -36,6 +36,10 @@ void remove_context(Context* context);
 // Puts an asynchronous event into the context's queue.
 void put_async_event(ibv_context* context, const ibv_async_event& event);
 
+// ibv_fork_init() and ibv_is_fork_initialized().
+int protect_forks();
+ibv_fork_status fork_protection();
+
 // Whether the device copies directly to memory that is shared already.
 bool copies_shared_memory();
 

@@ -23,8 +23,12 @@ uint32_t link_of(ibv_context* context, uint32_t port) {
     return Context::of(context)->device->index * kMaxPorts + port - 1;
 }
 
+uint32_t own_place(ibv_context* context, uint32_t port) {
+    return place_of(config_of(context), adapter_of(context).host().slot(), link_of(context, port));
+}
+
 int gid_count(ibv_context* context) {
-    return gids_of(config_of(context).link_layer);
+    return gids_of(config_of(context));
 }
 
 // The lowest InfiniBand rate that reaches the modeled bandwidth, as active_speed for four lanes.
@@ -48,6 +52,12 @@ void set_speed(Attributes* attributes, uint32_t speed) {
     attributes->active_speed = static_cast<uint8_t>(std::min<uint32_t>(speed, 128));
     if constexpr (requires { attributes->active_speed_ex; })
         attributes->active_speed_ex = speed > 128 ? speed : 0;
+}
+
+bool shows_grh_required(const FabricConfig& config) {
+    return config.personality.grh_required == rule::kGrhAlways ||
+           (config.personality.grh_required == rule::kGrhOnEthernet &&
+            config.link_layer == LinkLayer::kEthernet);
 }
 
 unsigned int capabilities(const Personality& personality) {
@@ -133,12 +143,13 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
     const bool ethernet = header.config.link_layer == LinkLayer::kEthernet;
     ibv_port_attr all{};
     all.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+    all.flags = shows_grh_required(header.config) ? IBV_QPF_GRH_REQUIRED : 0;
     all.max_mtu = IBV_MTU_4096;
     all.active_mtu = IBV_MTU_4096;
-    all.gid_tbl_len = gid_table_of(config_of(context).link_layer);
+    all.gid_tbl_len = gid_table_of(config_of(context));
     all.max_msg_sz = static_cast<uint32_t>(personality_of(context).message);
     all.pkey_tbl_len = 1;
-    all.lid = ethernet ? 0 : port_lid(link_of(context, port));
+    all.lid = ethernet ? 0 : lid_of_place(own_place(context, port));
     all.sm_lid = ethernet ? 0 : 1;
     all.max_vl_num = 1;
     all.subnet_timeout = 18;
@@ -158,27 +169,31 @@ SOFTHCA_EXPORT int ibv_query_port(ibv_context* context, uint8_t port,
 
 SOFTHCA_EXPORT int ibv_query_gid(ibv_context* context, uint8_t port, int index,
                                  union ibv_gid* gid) {
-    if (!valid_port(context, port) || index < 0 ||
-        index >= gid_table_of(config_of(context).link_layer)) {
+    if (!valid_port(context, port) || index < 0 || index >= gid_table_of(config_of(context))) {
         set_error(EINVAL);
         return -1;
     }
-    *gid = index < gid_count(context) ? port_gid(link_of(context, port), index) : (union ibv_gid){};
+    *gid = index < gid_count(context)
+               ? port_gid(config_of(context), own_place(context, port), index)
+               : (union ibv_gid){};
     return 0;
 }
 
 SOFTHCA_EXPORT int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
                                      ibv_gid_entry* entry, uint32_t flags, size_t size) {
     if (flags != 0 || !valid_port(context, port) ||
-        index >= static_cast<uint32_t>(gid_table_of(config_of(context).link_layer)))
+        index >= static_cast<uint32_t>(gid_table_of(config_of(context))))
         return EINVAL;
     if (index >= static_cast<uint32_t>(gid_count(context))) return ENODATA;
     ibv_gid_entry all{};
-    all.gid = port_gid(link_of(context, port), static_cast<int>(index));
+    all.gid = port_gid(config_of(context), own_place(context, port), static_cast<int>(index));
     all.gid_index = index;
     all.port_num = port;
-    all.gid_type = config_of(context).link_layer == LinkLayer::kEthernet ? IBV_GID_TYPE_ROCE_V2
-                                                                         : IBV_GID_TYPE_IB;
+    all.gid_type = IBV_GID_TYPE_IB;
+    if (config_of(context).link_layer == LinkLayer::kEthernet)
+        all.gid_type = is_roce_v2(config_of(context), static_cast<int>(index))
+                           ? IBV_GID_TYPE_ROCE_V2
+                           : IBV_GID_TYPE_ROCE_V1;
     std::memcpy(entry, &all, std::min(size, sizeof all));
     return 0;
 }
@@ -201,14 +216,17 @@ SOFTHCA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
 
 SOFTHCA_EXPORT int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
                                       int* type) {
-    const LinkLayer layer = config_of(context).link_layer;
-    if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_table_of(layer))) {
+    const FabricConfig& config = config_of(context);
+    if (!valid_port(context, port) || index >= static_cast<unsigned int>(gid_table_of(config))) {
         set_error(EINVAL);
         return -1;
     }
-    const bool is_set = index < static_cast<unsigned int>(gids_of(layer));
+    const bool is_set = index < static_cast<unsigned int>(gids_of(config));
     // RoCE v2; or InfiniBand, RoCE v1 and entries that are not set.
-    *type = layer == LinkLayer::kEthernet && is_set ? 1 : 0;
+    *type = config.link_layer == LinkLayer::kEthernet && is_set &&
+                    is_roce_v2(config, static_cast<int>(index))
+                ? 1
+                : 0;
     return 0;
 }
 
