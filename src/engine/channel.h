@@ -95,6 +95,7 @@ struct Channel final : Connection {
     // and whether it asks for such messages nevertheless, because its buffers are new.
     bool readable = false;
     bool fetches = false;
+    uint32_t rings = 0;  // lent to transfers from the peer
     // Of the layer above: its operations that have failed while the connection has not, and the
     // status of the last one.
     uint32_t failures = 0;

@@ -57,8 +57,9 @@ struct Incoming : Transfer {
     bool in_one_piece() const { return memory.contiguous() && !owned; }
 
     State state = State::kFree;
-    RingPool::Ring ring;  // slots is 0: none
-    uint32_t sender = 0;  // the peer's number, if the peer asked
+    RingPool::Ring ring;          // slots is 0: none
+    bool waits_for_ring = false;  // is in the RingQueue
+    uint32_t sender = 0;          // the peer's number, if the peer asked
     Source source;
     uint32_t rkey = 0;   // of memory that is read without the peer; 0: the peer writes
     uint64_t asked = 0;  // bytes for which reads have been posted
