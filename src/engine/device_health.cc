@@ -45,12 +45,12 @@ void DeviceHealth::on_device_event(const verbs::DeviceEvent& event) {
             return break_down("the device reports: " + what);
         case IBV_EVENT_CQ_ERR:
             if (event.identity == cq_->cq_context || connector_.datagrams().is(event.identity))
-                break_down("the device reports of its completion queue: " + what);
-            return;
+                return break_down("the device reports of its completion queue: " + what);
+            return owner_.queue_failed(event.identity, what);
         case IBV_EVENT_SRQ_ERR:
             if (event.identity == srq_->srq_context)
-                break_down("the device reports of its shared receive queue: " + what);
-            return;
+                return break_down("the device reports of its shared receive queue: " + what);
+            return owner_.queue_failed(event.identity, what);
         case IBV_EVENT_QP_FATAL:
         case IBV_EVENT_QP_REQ_ERR:
         case IBV_EVENT_QP_ACCESS_ERR:

@@ -58,6 +58,9 @@ struct TernIface::State final : tern::EngineOwner, tern::RendezvousOwner {
             device.c_str(), why.c_str());
         if (tags && tags->tupleq) tags->tupleq->break_down();
     }
+    void queue_failed(const void* identity, const std::string& what) override {
+        if (tags && tags->tupleq) tags->tupleq->queue_failed(identity, what);
+    }
     void note(const std::string& text) override {
         ucs_diag("tern: %s: %s", device.c_str(), text.c_str());
     }

@@ -133,7 +133,7 @@ TEST_F(DirectRogue, ReservedFieldsAreZero) {
     EXPECT_TRUE(dropped());
 
     ASSERT_NO_FATAL_FAILURE(meet());
-    say(TupleControlId::kConnected, WireConnected{.number = 1, .reserved = 1});
+    say(TupleControlId::kConnected, WireConnected{.number = 1, .flags = 2});
     EXPECT_TRUE(dropped());
 
     ASSERT_NO_FATAL_FAILURE(meet());

@@ -42,8 +42,8 @@ bool is_valid(const WireConnect& frame) {
 }
 
 bool is_valid(const WireConnected& frame) {
-    return frame.reserved == 0 && frame.number != 0 && frame.qp_num <= kMostNumber &&
-           is_mtu(frame.mtu);
+    return (frame.flags & ~WireConnected::kPagesOnDemand) == 0 && frame.number != 0 &&
+           frame.qp_num <= kMostNumber && is_mtu(frame.mtu);
 }
 
 }  // namespace tern

@@ -68,10 +68,12 @@ struct WireConnect {
 };
 
 struct WireConnected {
+    static constexpr uint32_t kPagesOnDemand = 1;  // R's device may have to fault pages in
+
     uint32_t number = 0;
     uint32_t qp_num = 0;  // 0: refused
     uint32_t mtu = 0;
-    uint32_t reserved = 0;
+    uint32_t flags = 0;
 };
 
 static_assert(sizeof(WireBind) == 40 && sizeof(WireBound) == 24 && sizeof(WireClose) == 8);

@@ -49,6 +49,11 @@ void XrcQueues::destroy(uint32_t index) {
     queue.spoilt = false;
 }
 
+const void* XrcQueues::identity(uint32_t index) {
+    const std::lock_guard lock(queues_[index].mutex);
+    return queues_[index].srq ? queues_[index].srq->srq_context : nullptr;
+}
+
 void XrcQueues::renew_nonce(uint32_t index) {
     queues_[index].nonce = std::random_device{}();
 }

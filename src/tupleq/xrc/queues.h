@@ -61,6 +61,8 @@ class XrcQueues {
     int wake_fd() const { return wake_fd_; }
     bool forget_wake();
 
+    // The queue's verbs::next_identity(); null if there is no queue.
+    const void* identity(uint32_t index);
     bool is_open(uint32_t index) const { return queues_[index].number != 0; }
     // The number by which senders name the queue; 0: not open.
     uint32_t number(uint32_t index) const { return queues_[index].number; }

@@ -19,7 +19,8 @@ DirectReceiver::DirectReceiver(Engine& engine, const verbs::XrcDomain& domain,
       binder_(matcher_, table_, settings.policy, settings.tuples),
       actor_(
           {engine, owner, domain, completions, links, queues_, memory_, matcher_, binder_, grants}),
-      cancellation_(engine, queues_, memory_, table_, matcher_, binder_, actor_) {}
+      cancellation_(engine, queues_, memory_, table_, matcher_, binder_, actor_,
+                    settings.announced_limit) {}
 
 // Another thread may be stopping a queue; destroy() waits for that thread.
 DirectReceiver::~DirectReceiver() {
@@ -36,6 +37,11 @@ unsigned DirectReceiver::progress() {
         count += actor_.retry_deferred();
     if (cancellation_.any_undecided()) [[unlikely]]
         cancellation_.ask_again();
+    if (memory_.renew()) [[unlikely]] {
+        matcher_.refill_all();
+        actor_.act();
+        ++count;
+    }
     return count;
 }
 
@@ -52,6 +58,20 @@ void DirectReceiver::fail_stopped() {
             actor_.fail_tuple(number, Status::kDevice,
                               "memory was deregistered while a receive was posted in it: cancel "
                               "the receive first");
+    }
+}
+
+void DirectReceiver::on_queue_error(const void* identity, const std::string& what) {
+    for (uint16_t number = 0; number < matcher_.queues(); ++number) {
+        if (identity == nullptr || queues_.identity(number) != identity) continue;
+        TERN_DEBUG("tuple %u: its queue has failed", number);
+        if (matcher_.queue(number).state() == TupleReceiver::State::kFree) {
+            queues_.destroy(number);
+        } else {
+            queues_.spoil(number);
+            actor_.fail_tuple(number, Status::kDevice,
+                              "the device reports of the queue of its direct messages: " + what);
+        }
     }
 }
 
