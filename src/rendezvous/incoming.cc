@@ -28,7 +28,8 @@ IncomingTransfers::IncomingTransfers(Engine& engine, TransferMemory& memory,
       pins_(memory, accounts, policy, budget),
       writes_(engine, pins_, accounts, policy, counters, budget),
       reads_(engine, pins_, rings_, policy, timings, budget),
-      generation_(std::random_device()()) {}
+      generation_(std::random_device()()),
+      requests_(accounts) {}
 
 IncomingTransfers::~IncomingTransfers() {
     for (const auto& transfer : table_) memory_.release(*transfer);

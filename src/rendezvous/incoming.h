@@ -37,7 +37,8 @@ class IncomingTransfers {
     // Whether decide() has the message read; see Rendezvous::rkey_to_read().
     bool reads(std::span<const Buffers::Piece> to, const Source& source) const;
 
-    bool quiet() const { return requests_.empty() && waiting_.empty() && running_.empty(); }
+    // Apart from requests that wait for a place: see TransferAccounts::any_work().
+    bool quiet() const { return waiting_.empty() && running_.empty(); }
     // Begins transfers that wait for a place, a connection, a ring or a budget, if they can begin.
     unsigned begin_waiting();
     // Moves on the transfers that have begun.

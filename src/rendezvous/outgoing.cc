@@ -25,7 +25,8 @@ OutgoingTransfers::OutgoingTransfers(Engine& engine, TransferMemory& memory,
       owner_(owner),
       pins_(memory, accounts, policy, budget),
       staging_(engine, memory, accounts, policy, settings, counters, timings, budget),
-      writes_(engine, pins_, staging_, policy, counters, budget) {}
+      writes_(engine, pins_, staging_, policy, counters, budget),
+      requests_(accounts) {}
 
 OutgoingTransfers::~OutgoingTransfers() {
     for (const auto& transfer : table_) memory_.release(*transfer);

@@ -38,9 +38,10 @@ class OutgoingTransfers {
     }
     void drop_early_copy(uint64_t number) { staging_.drop_early_copy(number); }
 
+    // Apart from requests that wait for a place: see TransferAccounts::any_work().
     bool quiet() const {
-        return requests_.empty() && unconnected_.empty() && offers_.empty() &&
-               !staging_.any_waiting() && running_.empty();
+        return unconnected_.empty() && offers_.empty() && !staging_.any_waiting() &&
+               running_.empty();
     }
     // Whether a request of a peer has waited for a place, and there is one now.
     bool may_serve() const { return !requests_.empty() && table_.has_room(); }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "rendezvous/transfer.h"
+#include "rendezvous/transfer_accounts.h"
 
 namespace tern {
 
@@ -17,11 +17,14 @@ class WaitingRequests {
   public:
     using Request = std::pair<Channel*, Frame>;
 
+    explicit WaitingRequests(TransferAccounts& accounts) : accounts_(accounts) {}
+
     bool empty() const { return requests_.empty(); }
     // False: more requests wait than a peer that keeps to the protocol can have under way.
     bool add(Channel& channel, const Frame& frame) {
         if (++counts_[&channel] > kMost) return false;
         requests_.push_back({&channel, frame});
+        accounts_.request_waits();
         return true;
     }
     // The oldest request; there must be one.
@@ -29,6 +32,7 @@ class WaitingRequests {
         TERN_ASSERT(!empty());
         const Request request = requests_.front();
         requests_.pop_front();
+        accounts_.requests_taken(1);
         if (const auto count = counts_.find(request.first); --count->second == 0)
             counts_.erase(count);
         return request;
@@ -36,12 +40,14 @@ class WaitingRequests {
     // The channel is over.
     void forget(Channel& channel) {
         if (counts_.erase(&channel) == 0) return;
-        std::erase_if(requests_, [&](const Request& each) { return each.first == &channel; });
+        accounts_.requests_taken(
+            std::erase_if(requests_, [&](const Request& each) { return each.first == &channel; }));
     }
 
   private:
     static constexpr uint32_t kMost = 1 << 16;  // that wait, of one peer: it has as many numbers
 
+    TransferAccounts& accounts_;
     std::deque<Request> requests_;
     std::map<Channel*, uint32_t> counts_;  // of each channel; never 0
 };

@@ -35,6 +35,8 @@ class EntryMemory {
         return std::exchange(any_waits_, false);
     }
     bool any_waits() const { return any_waits_; }
+    // Whether something was registered since the last renew(). Only then can receives wait.
+    bool any_registered() const { return registered_now_ != 0; }
     // The core's next kGrant action: the entry takes over the memory that was prepared for it. From
     // now on a thread that ends the memory's declaration stops the queue.
     void place(const TupleAction& action);

@@ -37,7 +37,7 @@ unsigned DirectReceiver::progress() {
         count += actor_.retry_deferred();
     if (cancellation_.any_undecided()) [[unlikely]]
         cancellation_.ask_again();
-    if (memory_.renew()) [[unlikely]] {
+    if (memory_.any_registered() && memory_.renew()) [[unlikely]] {
         matcher_.refill_all();
         actor_.act();
         ++count;
