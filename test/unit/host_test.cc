@@ -135,6 +135,23 @@ TEST_F(HostTest, ProcessThatExecutesAnotherProgramHasEnded) {
     owner.kill();
 }
 
+TEST_F(HostTest, ProcessThatIsNotReapedHasEnded) {
+    Child watcher([&] {
+        Host& host = start_adapter(name_)->host();
+        if (!wait_for([&] { return shared_->slot >= 0; })) return 1;
+        shared_->step = 1;
+        return wait_for([&] { return host.owner_dead(shared_->tag); }) ? 0 : 2;
+    });
+    Child owner([&] {
+        introduce(start_adapter(name_)->host());
+        pause();
+        return 1;
+    });
+    ASSERT_TRUE(wait_for([&] { return shared_->step == 1; }));
+    kill(owner.pid(), SIGKILL);
+    EXPECT_EQ(watcher.join(), 0);
+}
+
 TEST_F(HostTest, EarlierProcessOfASlotHasEnded) {
     Child child([&] {
         Host& host = start_adapter(name_)->host();

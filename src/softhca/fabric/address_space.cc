@@ -3,13 +3,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -44,17 +43,24 @@ Memory memory_of_any_thread(const std::string& process, const Witness& witness) 
     return memory;
 }
 
-// Whether the process `pid` of this user has a thread that has not ended.
-bool has_threads(pid_t pid, const std::string& process) {
-    constexpr long kPidfdOpen = 434;
+// Whether a process of this user has a thread that has not ended; one that is a zombie has none.
+bool has_threads(const std::string& process) {
     struct stat status;
     if (::stat(process.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return false;
-    const auto fd = static_cast<int>(::syscall(kPidfdOpen, pid, 0));
-    if (fd < 0) return errno != ESRCH;
-    pollfd ended{fd, POLLIN, 0};
-    const bool has = ::poll(&ended, 1, 0) != 1;
-    ::close(fd);
-    return has;
+    FILE* file = std::fopen((process + "/stat").c_str(), "re");
+    if (file == nullptr) return errno != ENOENT && errno != ESRCH;
+    char line[512] = {};
+    const bool read = std::fgets(line, sizeof line, file) != nullptr;
+    std::fclose(file);
+    const char* name_end = std::strrchr(line, ')');
+    if (!read || name_end == nullptr) return false;
+    char state = 0;
+    int threads = 0;
+    const int found = std::sscanf(name_end + 1,
+                                  " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                                  "%*s %d",
+                                  &state, &threads);
+    return found != 2 || (state != 'Z' && state != 'X') || threads > 1;
 }
 
 }  // namespace
@@ -69,7 +75,7 @@ bool address_space_in_use(pid_t pid, const Witness& witness) {
     const std::string process = "/proc/" + std::to_string(pid);
     Memory memory = memory_of(process, witness);
     if (memory == Memory::kUnknown) memory = memory_of_any_thread(process, witness);
-    return memory == Memory::kUnknown ? has_threads(pid, process) : memory == Memory::kMember;
+    return memory == Memory::kUnknown ? has_threads(process) : memory == Memory::kMember;
 }
 
 }  // namespace softhca
