@@ -185,18 +185,20 @@ class OpenFiles {
     std::map<std::pair<dev_t, uint64_t>, File> files_;
 };
 
-// Never destroyed: threads may deregister while the process exits.
+OpenFiles* const all_open_files = new OpenFiles;
+
+// Never destroyed: threads may deregister while the process exits. Made when the library is loaded:
+// a child whose parent was making it during the fork would wait for it for ever.
 OpenFiles& open_files() {
-    static auto* files = [] {
-        pthread_atfork([] { open_files().lock(); }, [] { open_files().unlock(); },
-                       [] {
-                           open_files().forget();
-                           open_files().unlock();
-                       });
-        return new OpenFiles;
-    }();
-    return *files;
+    return *all_open_files;
 }
+
+[[maybe_unused]] const int kForkHandlers =
+    pthread_atfork([] { open_files().lock(); }, [] { open_files().unlock(); },
+                   [] {
+                       open_files().forget();
+                       open_files().unlock();
+                   });
 
 }  // namespace
 
