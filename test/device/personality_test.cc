@@ -399,7 +399,7 @@ void fork_once() {
 }
 
 TEST_F(RuleTest, ForkWithoutForkInitLosesTheRegions) {
-    set("RULES", "fork=0");
+    set("RULES", "fork=1");
     alone([] {
         EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED) << "no device is open yet";
         const Hca hca;
@@ -418,7 +418,7 @@ TEST_F(RuleTest, ForkWithoutForkInitLosesTheRegions) {
 }
 
 TEST_F(RuleTest, ForkInitInTimeProtects) {
-    set("RULES", "fork=0");
+    set("RULES", "fork=1");
     alone([] {
         ASSERT_EQ(ibv_fork_init(), 0);
         const Hca hca;

@@ -101,7 +101,7 @@ void before_fork() {
 void after_fork_in_parent() {
     ProcessAdapter& state = process_adapter();
     if (state.adapter != nullptr && !state.fork_protected &&
-        state.adapter->host().personality().fork == 0) {
+        state.adapter->host().personality().fork != 0) {
         const auto& counters = state.adapter->host().self().counters;
         if (counters.registered_bytes.load(std::memory_order_relaxed) != 0) {
             std::fputs("softhca: fork() with registered memory, but without ibv_fork_init()\n",
@@ -182,7 +182,7 @@ int protect_forks() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
     if (state.adapter != nullptr && !state.fork_protected &&
-        state.adapter->host().personality().fork == 0 &&
+        state.adapter->host().personality().fork != 0 &&
         state.adapter->host().key_indices.end() > 1)
         return EINVAL;  // memory was registered before
     state.fork_protected = true;
@@ -192,7 +192,7 @@ int protect_forks() {
 ibv_fork_status fork_protection() {
     ProcessAdapter& state = process_adapter();
     const std::lock_guard lock(state.mutex);
-    if (state.adapter == nullptr || state.adapter->host().personality().fork != 0)
+    if (state.adapter == nullptr || state.adapter->host().personality().fork == 0)
         return IBV_FORK_UNNEEDED;
     return state.fork_protected ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }
